@@ -17,6 +17,8 @@ pub(crate) const SUCCESS: c_int = 0;
 pub(crate) const ANY_SOURCE: c_int = -2;
 /// `MPI_PROC_NULL`.
 pub(crate) const PROC_NULL: c_int = -1;
+/// `MPI_ROOT`.
+pub(crate) const ROOT: c_int = -3;
 /// `MPI_ANY_TAG`.
 pub(crate) const ANY_TAG: c_int = -1;
 /// `MPI_UNDEFINED`.

@@ -4,6 +4,7 @@
 //! first gives way, so a mistake in them is the call's in both cases.
 
 use crate::abi::{Buffer, BufferMut, Out, Status};
+use crate::across;
 use crate::comm::Comm;
 use crate::fault::Outcome;
 use crate::memory::Elements;
@@ -13,7 +14,7 @@ use crate::spread::Spread;
 use crate::table::Handle;
 use std::ffi::c_int;
 use std::rc::Rc;
-use storm_mpi::collective::{Blocks, BlocksMut, Party, Turn, now};
+use storm_mpi::collective::{Between, Blocks, BlocksMut, Party, Turn, now};
 
 /// The members of a communicator, for one collective of theirs.
 pub(crate) struct Members {
@@ -33,8 +34,19 @@ impl Members {
         }
     }
 
+    /// The two groups of an inter-communicator.
+    pub(crate) fn between(&self) -> Option<Between<'_>> {
+        let groups = self.comm.between(&self.session.process)?;
+        Some(match self.turn {
+            None => groups,
+            // SAFETY: as in `party`.
+            Some(turn) => unsafe { groups.in_background(turn) },
+        })
+    }
+
+    /// How many have a block for each, or get one: the members, or those of the other group.
     pub(crate) fn size(&self) -> usize {
-        self.comm.size()
+        self.comm.peers.size()
     }
 }
 
@@ -95,7 +107,7 @@ pub(crate) struct Whole {
 
 impl Whole {
     /// `None`: they are in their place in the other buffer.
-    fn elements(&self, session: &Session) -> Outcome<Option<Elements>> {
+    pub(crate) fn elements(&self, session: &Session) -> Outcome<Option<Elements>> {
         if self.buffer.is_in_place() {
             return Ok(None);
         }
@@ -109,6 +121,10 @@ pub(crate) async fn from_one(
     (buffer, count, datatype): (BufferMut, c_int, Handle),
     root: c_int,
 ) -> Outcome {
+    if let Some(groups) = all.between() {
+        let root = across::root(&all.comm, root)?;
+        return across::from_one(&all, groups, (buffer, count, datatype), root).await;
+    }
     let root = all.comm.root(root)?;
     let elements = Elements::written(buffer, count, &*all.session.datatype(datatype)?)?;
     let party = all.party();
@@ -129,6 +145,10 @@ pub(crate) async fn all_to_root(
     into: impl FnOnce(&Members) -> Outcome<Spread>,
     root: c_int,
 ) -> Outcome {
+    if let Some(groups) = all.between() {
+        let root = across::root(&all.comm, root)?;
+        return across::all_to_root(&all, groups, &mine, into, root).await;
+    }
     let root = all.comm.root(root)?;
     let party = all.party();
     let mine = mine.elements(all.session)?;
@@ -152,6 +172,10 @@ pub(crate) async fn from_root(
     mine: Whole,
     root: c_int,
 ) -> Outcome {
+    if let Some(groups) = all.between() {
+        let root = across::root(&all.comm, root)?;
+        return across::from_root(&all, groups, from, &mine, root).await;
+    }
     let root = all.comm.root(root)?;
     let party = all.party();
     let mine = mine.elements(all.session)?;
@@ -176,6 +200,9 @@ pub(crate) async fn gather_all(
     mine: Whole,
     into: impl FnOnce(&Members) -> Outcome<Spread>,
 ) -> Outcome {
+    if let Some(groups) = all.between() {
+        return across::gather_all(&all, groups, &mine, into).await;
+    }
     let into = into(&all)?;
     let mine = mine.elements(all.session)?;
     let packed = mine.as_ref().map(Elements::packed);
@@ -193,6 +220,9 @@ pub(crate) async fn all_from_all(
     from: impl FnOnce(&Members) -> Outcome<Option<Spread>>,
     into: impl FnOnce(&Members) -> Outcome<Spread>,
 ) -> Outcome {
+    if let Some(groups) = all.between() {
+        return across::all_from_all(&all, groups, from, into).await;
+    }
     let (from, into) = (from(&all)?, into(&all)?);
     let (places, own);
     let packed = match &from {

@@ -6,7 +6,7 @@ use crate::table::{COMM, Handle};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::rc::Rc;
-use storm_mpi::collective::{Party, Turn};
+use storm_mpi::collective::{Between, Party, Turn};
 use storm_mpi::comm::{Cartesian, ContextId, ContextPool, Graph, Group};
 use storm_mpi::{Address, Pattern, Process, Rank, Source, Tag, TagPattern};
 
@@ -41,9 +41,14 @@ pub(crate) struct Comm {
     pub(crate) context: ContextId,
     /// Its own handle, for error handlers and attributes.
     pub(crate) handle: Cell<Handle>,
+    /// Its members; of an inter-communicator, those of this process's group.
     pub(crate) group: Group,
     /// This process's place in the group.
     pub(crate) me: usize,
+    /// Whom messages go to and come from: the members, or those of the other group.
+    pub(crate) peers: Group,
+    /// Whether the peers are another group.
+    is_inter: bool,
     pub(crate) topology: Option<Topology>,
     pub(crate) errhandler: Cell<Handle>,
     pub(crate) name: RefCell<String>,
@@ -66,6 +71,8 @@ impl Comm {
         Comm {
             context,
             handle: Cell::new(COMM.null()),
+            peers: group.clone(),
+            is_inter: false,
             group,
             me,
             topology,
@@ -77,8 +84,38 @@ impl Comm {
         }
     }
 
+    /// The same, for messages to the members of another group: an inter-communicator.
+    pub(crate) fn with(mut self, others: Group) -> Self {
+        (self.peers, self.is_inter) = (others, true);
+        self
+    }
+
     pub(crate) fn size(&self) -> usize {
         self.group.size()
+    }
+
+    /// The other group of an inter-communicator.
+    pub(crate) fn remote(&self) -> Option<&Group> {
+        self.is_inter.then_some(&self.peers)
+    }
+
+    /// The other group, which there must be.
+    pub(crate) fn must_be_inter(&self) -> Outcome<&Group> {
+        self.remote().ok_or_else(|| Fault::new(Class::Comm, "no inter-communicator"))
+    }
+
+    /// Refuses an inter-communicator.
+    pub(crate) fn must_be_intra(&self) -> Outcome {
+        match self.is_inter {
+            true => Err(Fault::new(Class::Comm, "inter-communicator where it means nothing")),
+            false => Ok(()),
+        }
+    }
+
+    /// The two groups of an inter-communicator, for a collective.
+    pub(crate) fn between<'a>(&'a self, process: &'a Process) -> Option<Between<'a>> {
+        let (local, remote) = (self.group.members(), self.remote()?.members());
+        Some(Between::new(process, local, remote, self.me, self.context.collective()))
     }
 
     /// The grid of the members, which there must be.
@@ -111,7 +148,7 @@ impl Comm {
         Fault::new(Class::Topology, format!("communicator without a {what}"))
     }
 
-    /// All members, for a collective.
+    /// All members, for a collective of theirs alone.
     pub(crate) fn party<'a>(&'a self, process: &'a Process) -> Party<'a> {
         Party::new(process, self.group.members(), self.me, self.context.collective())
     }
@@ -165,11 +202,8 @@ impl Comm {
     /// A member's place by its number in C.
     pub(crate) fn member(&self, rank: c_int) -> Outcome<usize> {
         let place = usize::try_from(rank).ok().filter(|&place| place < self.size());
-        let wrong = || {
-            let text = format!("rank {rank} in a communicator of {}", self.size());
-            Fault::new(Class::Rank, text)
-        };
-        place.ok_or_else(wrong)
+        let wrong = || format!("rank {rank} in a communicator of {}", self.size());
+        place.ok_or_else(|| Fault::new(Class::Rank, wrong()))
     }
 
     /// As [`Comm::member`], for the root of a collective.
@@ -177,13 +211,22 @@ impl Comm {
         self.member(root).map_err(|fault| Fault { class: Class::Root, ..fault })
     }
 
-    /// A member's number in C.
+    /// The number in C of who has sent something.
     pub(crate) fn rank_here(&self, rank: Rank) -> c_int {
-        self.group.position(rank).map_or(PROC_NULL, |place| place as c_int)
+        self.peers.position(rank).map_or(PROC_NULL, |place| place as c_int)
     }
 
-    fn rank_in_job(&self, rank: c_int) -> Outcome<Rank> {
-        Ok(self.group.members()[self.member(rank)?])
+    #[inline]
+    pub(crate) fn rank_in_job(&self, rank: c_int) -> Outcome<Rank> {
+        let place = usize::try_from(rank).ok();
+        let peer = place.and_then(|place| self.peers.members().get(place)).copied();
+        peer.ok_or_else(|| self.no_such(Class::Rank, rank))
+    }
+
+    /// A number that no peer has.
+    pub(crate) fn no_such(&self, class: Class, rank: c_int) -> Fault {
+        let whose = if self.is_inter { "the other group" } else { "a communicator" };
+        Fault::new(class, format!("rank {rank} in {whose} of {}", self.peers.size()))
     }
 }
 

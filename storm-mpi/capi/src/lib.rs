@@ -9,6 +9,7 @@
 #![allow(non_snake_case, clippy::too_many_arguments)]
 
 mod abi;
+mod across;
 mod api;
 mod codes;
 mod collective;

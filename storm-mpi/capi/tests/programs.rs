@@ -108,7 +108,16 @@ fn messages() {
 
 #[test]
 fn collectives_whose_bits_are_the_same_in_every_run() {
-    let program = Program::compiled("collectives");
+    the_bits_are_the_same_in_every_run(&Program::compiled("collectives"));
+}
+
+#[test]
+fn collectives_between_groups_whose_bits_are_the_same_in_every_run() {
+    the_bits_are_the_same_in_every_run(&Program::compiled("across"));
+}
+
+/// Of what a program prints.
+fn the_bits_are_the_same_in_every_run(program: &Program) {
     for shape in SHAPES {
         let mut sums: Vec<String> = (0..2)
             .flat_map(|_| program.run(shape).ranks)
@@ -158,6 +167,12 @@ fn what_types_are_made_of_and_what_programs_add() {
 #[test]
 fn communicators() {
     let program = Program::compiled("communicators");
+    program.run_everywhere();
+}
+
+#[test]
+fn intercommunicators() {
+    let program = Program::compiled("intercomms");
     program.run_everywhere();
 }
 

@@ -18,6 +18,11 @@ pub struct BlocksMut<'a> {
 }
 
 impl<'a> Blocks<'a> {
+    /// Nothing for anybody.
+    pub(super) fn none() -> Self {
+        Blocks { bytes: &[], places: &[] }
+    }
+
     /// The `i`-th member's block is `bytes[places[i]]`.
     ///
     /// # Errors
@@ -48,6 +53,11 @@ impl<'a> BlocksMut<'a> {
             Some(place) => &mut self.bytes[place.clone()],
             None => &mut [],
         }
+    }
+
+    /// The bytes, and where each member's place in them is.
+    pub(super) fn parts(&mut self) -> (&mut [u8], &'a [Range<usize>]) {
+        (self.bytes, self.places)
     }
 
     pub(super) fn bytes_of(&self, member: usize) -> usize {

@@ -18,6 +18,7 @@
 //! Knows no datatypes: what an operation makes of two stretches of bytes is a [`Combine`].
 
 mod at_once;
+mod between;
 mod blocks;
 mod everyone;
 mod neighbours;
@@ -28,6 +29,7 @@ mod span;
 mod tree;
 mod typed;
 
+pub use between::{Between, Root};
 pub use blocks::{Blocks, BlocksMut};
 pub use neighbours::Neighbours;
 pub use number::{Number, Reduction};
@@ -97,6 +99,8 @@ pub struct Party<'a> {
     turn: Turn,
     /// Rounds of messages cost more than messages do.
     at_once: bool,
+    /// Nodes may carry out its collectives.
+    by_nodes: bool,
 }
 
 /// Carries out a collective of a party that waits.
@@ -116,7 +120,13 @@ impl<'a> Party<'a> {
     /// `me`-th of them.
     pub fn new(process: &'a Process, members: &'a [Rank], me: usize, context: Context) -> Self {
         let at_once = process.is_in_slices();
-        Party { process, members, me, context, turn: Turn::default(), at_once }
+        Party { process, members, me, context, turn: Turn::default(), at_once, by_nodes: true }
+    }
+
+    /// The same party, whose collectives nodes do not carry out: that of some processes in a context in which
+    /// others are a party too, of which nodes would take it for one.
+    pub fn by_messages(self) -> Self {
+        Party { by_nodes: false, ..self }
     }
 
     /// The same party, with the collectives for jobs whose nodes move messages in slices, or with those for
@@ -150,7 +160,8 @@ impl<'a> Party<'a> {
     /// member. All members decide alike.
     fn in_slices(&self, bytes: usize, call: Call<'_>) -> Result<Option<Vec<u8>>, CommError> {
         // Whoever is in the background does not wait for nodes: all members pass messages.
-        if self.size() < 2 || bytes > COLLECTIVE_MAX_BYTES || self.turn != Turn::default() {
+        let by_messages = !self.by_nodes || self.turn != Turn::default();
+        if self.size() < 2 || bytes > COLLECTIVE_MAX_BYTES || by_messages {
             return Ok(None);
         }
         self.process.collective(self.context, self.members, call)

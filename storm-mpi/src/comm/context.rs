@@ -22,6 +22,17 @@ impl ContextId {
     /// That of each process alone.
     pub const SELF: ContextId = ContextId(1);
 
+    /// As a leader tells it to the members of its group.
+    pub(super) fn to_word(self) -> u32 {
+        u32::from(self.0)
+    }
+
+    /// The id that [`ContextId::to_word`] made this of; `None`: it is none that a communicator may have.
+    pub(super) fn from_word(word: u32) -> Option<Self> {
+        let id = u16::try_from(word).ok()?;
+        (usize::from(id) < MAX_COMMUNICATORS).then_some(ContextId(id))
+    }
+
     /// The context of the application's messages.
     pub fn point_to_point(self) -> Context {
         Context(2 * self.0)
@@ -56,8 +67,16 @@ impl ContextPool {
     /// # Errors
     /// [`CommError`].
     pub fn agree(&self, parent: Party<'_>) -> Result<Option<ContextId>, CommError> {
-        let all = now(parent.allreduce(Span::of(&self.free), &mut InBoth))?;
-        Ok(lowest(all.as_ref()))
+        Ok(self.free_at_all(parent)?.lowest())
+    }
+
+    /// The ids that are free at all of these members, who all call it.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn free_at_all(&self, members: Party<'_>) -> Result<FreeContexts, CommError> {
+        let all = now(members.allreduce(Span::of(&self.free), &mut InBoth))?;
+        Ok(FreeContexts(all.as_ref().to_vec()))
     }
 
     /// Uses an id that was agreed on.
@@ -68,6 +87,30 @@ impl ContextPool {
     /// Gives an id back, when nothing communicates under it any more.
     pub fn give_back(&mut self, id: ContextId) {
         self.free[usize::from(id.0) / 8] |= 1 << (id.0 % 8);
+    }
+}
+
+/// Ids that are free at all members of a group.
+#[derive(Clone, Debug)]
+pub struct FreeContexts(Vec<u8>);
+
+impl FreeContexts {
+    /// Bytes of [`FreeContexts::as_bytes`].
+    pub(super) const BYTES: usize = MAX_COMMUNICATORS / 8;
+
+    /// As they are told to another group.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Leaves those that are free in another group too, of which these are the bytes.
+    pub(super) fn keep_those_of(&mut self, other: &[u8]) {
+        self.0.iter_mut().zip(other).for_each(|(mine, theirs)| *mine &= theirs);
+    }
+
+    /// The lowest of them.
+    pub(super) fn lowest(&self) -> Option<ContextId> {
+        lowest(&self.0)
     }
 }
 

@@ -1,14 +1,17 @@
 //! What communicators are made of: contexts agreed on by their members, groups, splitting, Cartesian
-//! grids, and graphs. All of it is local arithmetic, but the agreement, which is one reduction.
+//! grids, and graphs. All of it is local arithmetic, but the agreement, which is one reduction, and how two
+//! groups get to know each other.
 
 mod cartesian;
 mod context;
 mod graph;
 mod group;
+mod introduction;
 mod split;
 
 pub use cartesian::{Cartesian, GridError, balanced_dims};
-pub use context::{ContextId, ContextPool};
+pub use context::{ContextId, ContextPool, FreeContexts};
 pub use graph::{Edge, Graph, Link};
 pub use group::{Comparison, Group};
-pub use split::{Choice, chosen_together};
+pub use introduction::{Introduction, Refusal};
+pub use split::{Choice, chosen_together, of_color};

@@ -34,6 +34,11 @@ impl Choice {
 /// Nobody when `me` chose nobody.
 pub fn chosen_together(choices: &[Choice], me: usize) -> Vec<usize> {
     let Some(color) = choices.get(me).and_then(|choice| choice.color) else { return Vec::new() };
+    of_color(choices, color)
+}
+
+/// The places of those who chose this color, in their new order.
+pub fn of_color(choices: &[Choice], color: i32) -> Vec<usize> {
     let mut places: Vec<usize> =
         (0..choices.len()).filter(|&place| choices[place].color == Some(color)).collect();
     places.sort_by_key(|&place| (choices[place].key, place));

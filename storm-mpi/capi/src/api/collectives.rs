@@ -31,7 +31,10 @@ fn even_or_in_place(
 }
 
 async fn barrier(all: Members) -> Outcome {
-    Ok(all.party().barrier().await?)
+    match all.between() {
+        Some(groups) => Ok(groups.barrier().await?),
+        None => Ok(all.party().barrier().await?),
+    }
 }
 
 #[unsafe(no_mangle)]

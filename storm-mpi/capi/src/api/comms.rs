@@ -1,5 +1,6 @@
 //! Communicators.
 
+use super::intercomms;
 use crate::abi::{MAX_NAME, Out, Text, TextOut, UNDEFINED};
 use crate::comm::{Comm, Topology};
 use crate::fault::{Class, Fault, Outcome};
@@ -29,7 +30,7 @@ pub(super) fn make(
 }
 
 /// The context of a communicator that these members make.
-fn agreed(session: &Session, members: Party<'_>) -> Outcome<ContextId> {
+pub(super) fn agreed(session: &Session, members: Party<'_>) -> Outcome<ContextId> {
     let agreed = session.contexts.borrow().agree(members)?;
     Ok(agreed.ok_or(storm_mpi::CommError::NoContext)?)
 }
@@ -39,12 +40,23 @@ fn add(
     session: &Session,
     parent: &Comm,
     context: ContextId,
-    (group, me): (Group, usize),
+    members: (Group, usize),
     topology: Option<Topology>,
 ) -> Outcome<Handle> {
+    session.add_comm(of(session, parent, context, members, topology))
+}
+
+/// The same, which has no handle yet.
+pub(super) fn of(
+    session: &Session,
+    parent: &Comm,
+    context: ContextId,
+    (group, me): (Group, usize),
+    topology: Option<Topology>,
+) -> Comm {
     session.contexts.borrow_mut().take(context);
     let errhandler = parent.errhandler.get();
-    session.add_comm(Comm::new(context, group, me, topology, errhandler, &session.contexts))
+    Comm::new(context, group, me, topology, errhandler, &session.contexts)
 }
 
 /// A group of members of a communicator.
@@ -53,6 +65,14 @@ fn within(session: &Session, comm: &Comm, group: Handle) -> Outcome<Group> {
     match group.members().iter().any(|&member| comm.group.position(member).is_none()) {
         true => Err(Fault::new(Class::Group, "a member that the communicator has not")),
         false => Ok(group),
+    }
+}
+
+/// Makes communicators, or inter-communicators of one, of the members that chose the same.
+fn split_up(session: &Session, comm: &Comm, choice: Choice) -> Outcome<Handle> {
+    match comm.between(&session.process) {
+        Some(groups) => intercomms::split(session, comm, groups, choice),
+        None => make(session, comm, split(session, comm, choice)?, None),
     }
 }
 
@@ -84,7 +104,12 @@ pub(super) fn split(
 pub(super) fn duplicate(session: &Session, comm: &Comm, newcomm: Out<Handle>) -> Outcome {
     newcomm.set(COMM.null())?;
     let members = (comm.group.clone(), comm.me);
-    let made = make(session, comm, Some(members), comm.topology.clone())?;
+    let made = match comm.between(&session.process) {
+        Some(groups) => {
+            intercomms::make(session, comm, groups, Some((members, comm.peers.clone())))?
+        }
+        None => make(session, comm, Some(members), comm.topology.clone())?,
+    };
     let object = session.comm(made)?;
     if let Err(fault) = session.copy_attributes(comm, &object) {
         // What was copied goes as it would from a communicator that ends; the first fault counts.
@@ -128,8 +153,7 @@ extern "C" fn MPI_Comm_split(
             return Err(Fault::new(Class::Arg, format!("color {color}")));
         }
         let choice = Choice { color: (color != UNDEFINED).then_some(color), key };
-        let part = split(session, comm, choice)?;
-        newcomm.set(make(session, comm, part, None)?)
+        newcomm.set(split_up(session, comm, choice)?)
     })
 }
 
@@ -151,8 +175,7 @@ extern "C" fn MPI_Comm_split_type(
             UNDEFINED => None,
             other => return Err(Fault::new(Class::Arg, format!("split type {other}"))),
         };
-        let part = split(session, comm, Choice { color, key })?;
-        newcomm.set(make(session, comm, part, None)?)
+        newcomm.set(split_up(session, comm, Choice { color, key })?)
     })
 }
 
@@ -160,6 +183,9 @@ extern "C" fn MPI_Comm_split_type(
 extern "C" fn MPI_Comm_create(comm: Handle, group: Handle, newcomm: Out<Handle>) -> c_int {
     on(comm, "MPI_Comm_create", |session, comm| {
         let group = within(session, comm, group)?;
+        if let Some(groups) = comm.between(&session.process) {
+            return newcomm.set(intercomms::create(session, comm, groups, &group)?);
+        }
         let me = group.position(session.process.rank());
         newcomm.set(make(session, comm, me.map(|me| (group, me)), None)?)
     })
@@ -177,6 +203,7 @@ extern "C" fn MPI_Comm_create_group(
     newcomm: Out<Handle>,
 ) -> c_int {
     on(comm, "MPI_Comm_create_group", |session, comm| {
+        comm.must_be_intra()?;
         if tag < 0 {
             return Err(Fault::new(Class::Tag, format!("tag {tag}")));
         }
@@ -206,11 +233,13 @@ extern "C" fn MPI_Comm_free(comm: Out<Handle>) -> c_int {
 extern "C" fn MPI_Comm_compare(comm1: Handle, comm2: Handle, result: Out<c_int>) -> c_int {
     call("MPI_Comm_compare", |session| {
         let (one, two) = (session.comm(comm1)?, session.comm(comm2)?);
-        result.set(match one.group.compare(&two.group) {
-            Comparison::Identical if comm1 == comm2 => IDENT,
-            Comparison::Identical => CONGRUENT,
-            Comparison::Similar => SIMILAR,
-            Comparison::Unequal => UNEQUAL,
+        let groups = (one.group.compare(&two.group), one.peers.compare(&two.peers));
+        result.set(match groups {
+            _ if one.remote().is_some() != two.remote().is_some() => UNEQUAL,
+            (Comparison::Unequal, _) | (_, Comparison::Unequal) => UNEQUAL,
+            (Comparison::Similar, _) | (_, Comparison::Similar) => SIMILAR,
+            (Comparison::Identical, Comparison::Identical) if comm1 == comm2 => IDENT,
+            (Comparison::Identical, Comparison::Identical) => CONGRUENT,
         })
     })
 }
@@ -220,12 +249,6 @@ extern "C" fn MPI_Comm_group(comm: Handle, group: Out<Handle>) -> c_int {
     on(comm, "MPI_Comm_group", |session, comm| {
         group.set(session.groups.borrow_mut().add(comm.group.clone())?)
     })
-}
-
-/// There are no intercommunicators.
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Comm_test_inter(comm: Handle, flag: Out<c_int>) -> c_int {
-    on(comm, "MPI_Comm_test_inter", |_, _| flag.set(0))
 }
 
 #[unsafe(no_mangle)]

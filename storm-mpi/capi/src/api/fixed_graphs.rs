@@ -49,6 +49,7 @@ extern "C" fn MPI_Graph_create(
     newcomm: Out<Handle>,
 ) -> c_int {
     on(comm, "MPI_Graph_create", |session, comm| {
+        comm.must_be_intra()?;
         let graph = graph(comm, nnodes, index, edges)?;
         let group = Group::new(comm.group.members()[..graph.index.len()].iter().copied());
         let part = (comm.me < graph.index.len()).then_some((group, comm.me));
@@ -120,6 +121,7 @@ extern "C" fn MPI_Graph_map(
     newrank: Out<c_int>,
 ) -> c_int {
     on(comm, "MPI_Graph_map", |_, comm| {
+        comm.must_be_intra()?;
         newrank.set(mapped(comm, graph(comm, nnodes, index, edges)?.index.len()))
     })
 }
@@ -133,6 +135,7 @@ extern "C" fn MPI_Cart_map(
     newrank: Out<c_int>,
 ) -> c_int {
     on(comm, "MPI_Cart_map", |_, comm| {
+        comm.must_be_intra()?;
         let ndims = counted(ndims)?;
         let periodic: Vec<bool> = periods.get(ndims)?.iter().map(|&period| period != 0).collect();
         newrank.set(mapped(comm, Cartesian::new(dims.get(ndims)?, &periodic, comm.size())?.size()))

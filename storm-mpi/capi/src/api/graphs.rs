@@ -56,6 +56,7 @@ extern "C" fn MPI_Dist_graph_create_adjacent(
     newcomm: Out<Handle>,
 ) -> c_int {
     on(comm, "MPI_Dist_graph_create_adjacent", |session, comm| {
+        comm.must_be_intra()?;
         let graph = Graph {
             sources: links(comm, indegree, sources, sourceweights)?,
             destinations: links(comm, outdegree, destinations, destweights)?,
@@ -79,6 +80,7 @@ extern "C" fn MPI_Dist_graph_create(
     newcomm: Out<Handle>,
 ) -> c_int {
     on(comm, "MPI_Dist_graph_create", |session, comm| {
+        comm.must_be_intra()?;
         let n = counted(n)?;
         let (sources, degrees) = (sources.get(n)?, degrees.get(n)?);
         let mut all: usize = 0;

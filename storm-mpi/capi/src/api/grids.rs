@@ -42,6 +42,7 @@ extern "C" fn MPI_Cart_create(
     newcomm: Out<Handle>,
 ) -> c_int {
     on(comm, "MPI_Cart_create", |session, comm| {
+        comm.must_be_intra()?;
         newcomm.set(COMM.null())?;
         let ndims = counted(ndims)?;
         let periodic: Vec<bool> = periods.get(ndims)?.iter().map(|&period| period != 0).collect();

@@ -20,6 +20,7 @@ mod grids;
 mod groups;
 mod handles;
 mod infos;
+mod intercomms;
 mod matched;
 mod messages;
 mod neighbours;
@@ -64,6 +65,7 @@ mod tests {
             include_str!("groups.rs"),
             include_str!("handles.rs"),
             include_str!("infos.rs"),
+            include_str!("intercomms.rs"),
             include_str!("matched.rs"),
             include_str!("messages.rs"),
             include_str!("neighbours.rs"),

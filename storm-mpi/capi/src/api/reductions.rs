@@ -1,6 +1,7 @@
 //! Reductions.
 
 use crate::abi::{Array, Buffer, BufferMut, Out, counted};
+use crate::across;
 use crate::collective::{Members, started, waiting};
 use crate::fault::{Class, Fault, Outcome};
 use crate::memory::Elements;
@@ -9,7 +10,7 @@ use crate::session::{Session, call};
 use crate::table::Handle;
 use std::ffi::c_int;
 use std::ops::Range;
-use storm_mpi::collective::{Combine, Span};
+use storm_mpi::collective::{Between, Combine, Root, Span};
 
 /// The arguments that all reductions have.
 struct Reduction {
@@ -30,6 +31,14 @@ impl Reduction {
         Ok((reducer, mine))
     }
 
+    /// The same between groups, of which each has a result of its own.
+    fn begin_across(&self, session: &'static Session) -> Outcome<(Reducer, Span)> {
+        match self.send.is_in_place() {
+            true => Err(Fault::new(Class::Buffer, "MPI_IN_PLACE on an inter-communicator")),
+            false => self.begin(session),
+        }
+    }
+
     /// Puts the result to its place.
     fn deliver(&self, reducer: &Reducer, result: &Span) -> Outcome {
         let into = Elements::written(self.recv, self.count, reducer.datatype())?;
@@ -39,6 +48,9 @@ impl Reduction {
 }
 
 async fn to_root(all: Members, reduction: Reduction, root: c_int) -> Outcome {
+    if let Some(groups) = all.between() {
+        return across_to_root(&all, groups, &reduction, across::root(&all.comm, root)?).await;
+    }
     let root = all.comm.root(root)?;
     if reduction.send.is_in_place() && all.comm.me != root {
         return Err(Fault::new(Class::Buffer, "MPI_IN_PLACE is for the root"));
@@ -50,13 +62,43 @@ async fn to_root(all: Members, reduction: Reduction, root: c_int) -> Outcome {
     }
 }
 
+/// At the root the elements of this group say nothing, and elsewhere those that are received.
+async fn across_to_root(
+    all: &Members,
+    groups: Between<'_>,
+    reduction: &Reduction,
+    root: Root,
+) -> Outcome {
+    match root {
+        Root::Beside => return Ok(()),
+        Root::Across(_) => {
+            let (mut reducer, mine) = reduction.begin_across(all.session)?;
+            groups.reduce(mine, &mut reducer, root).await?;
+        }
+        Root::Here => {
+            let &Reduction { op, datatype, count, .. } = reduction;
+            let mut reducer = Reducer::new(all.session, op, datatype, count)?;
+            let into = Elements::written(reduction.recv, count, reducer.datatype())?;
+            let result = groups.reduce(Span::zeroed(into.bytes), &mut reducer, root).await?;
+            result.iter().for_each(|result| into.unpack(result.as_ref()));
+        }
+    }
+    Ok(())
+}
+
 async fn to_all(all: Members, reduction: Reduction) -> Outcome {
+    if let Some(groups) = all.between() {
+        let (mut reducer, mine) = reduction.begin_across(all.session)?;
+        let result = groups.allreduce(mine, &mut reducer).await?;
+        return reduction.deliver(&reducer, &result);
+    }
     let (mut reducer, mine) = reduction.begin(all.session)?;
     let result = all.party().allreduce(mine, &mut reducer).await?;
     reduction.deliver(&reducer, &result)
 }
 
 async fn scan(all: Members, reduction: Reduction) -> Outcome {
+    all.comm.must_be_intra()?;
     let (mut reducer, mine) = reduction.begin(all.session)?;
     let result = all.party().scan(mine, &mut reducer).await?;
     reduction.deliver(&reducer, &result)
@@ -64,6 +106,7 @@ async fn scan(all: Members, reduction: Reduction) -> Outcome {
 
 /// The first member's result is left alone, as the standard lets it.
 async fn exscan(all: Members, reduction: Reduction) -> Outcome {
+    all.comm.must_be_intra()?;
     let (mut reducer, mine) = reduction.begin(all.session)?;
     match all.party().exscan(mine, &mut reducer).await? {
         Some(result) => reduction.deliver(&reducer, &result),
@@ -90,10 +133,18 @@ async fn scattered(
         end = next;
     }
     let whole = Reduction { count, ..reduction };
-    let (mut reducer, mine) = whole.begin(all.session)?;
+    let groups = all.between();
+    let (mut reducer, mine) = match groups {
+        Some(_) => whole.begin_across(all.session)?,
+        None => whole.begin(all.session)?,
+    };
     let into = Elements::written(whole.recv, counts[all.comm.me], reducer.datatype())?;
     let mut landing = into.landing();
-    all.party().reduce_scatter(mine, &mut reducer, &parts, landing.bytes_mut()).await?;
+    let part = landing.bytes_mut();
+    match groups {
+        Some(groups) => groups.reduce_scatter(mine, &mut reducer, &parts, part).await?,
+        None => all.party().reduce_scatter(mine, &mut reducer, &parts, part).await?,
+    }
     landing.finish(into.bytes);
     Ok(())
 }
@@ -219,7 +270,7 @@ extern "C" fn MPI_Reduce_scatter(
 ) -> c_int {
     let none = Reduction { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
     waiting(comm, "MPI_Reduce_scatter", |all| {
-        let counts = move |all: &Members| Ok(recvcounts.get(all.size())?.to_vec());
+        let counts = move |all: &Members| Ok(recvcounts.get(all.comm.size())?.to_vec());
         scattered(all, none, counts)
     })
 }
@@ -236,7 +287,7 @@ extern "C" fn MPI_Ireduce_scatter(
 ) -> c_int {
     let none = Reduction { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
     started(comm, "MPI_Ireduce_scatter", request, |all| {
-        let counts = move |all: &Members| Ok(recvcounts.get(all.size())?.to_vec());
+        let counts = move |all: &Members| Ok(recvcounts.get(all.comm.size())?.to_vec());
         scattered(all, none, counts)
     })
 }
@@ -252,7 +303,7 @@ extern "C" fn MPI_Reduce_scatter_block(
 ) -> c_int {
     let none = Reduction { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
     waiting(comm, "MPI_Reduce_scatter_block", |all| {
-        scattered(all, none, move |all| Ok(vec![recvcount; all.size()]))
+        scattered(all, none, move |all| Ok(vec![recvcount; all.comm.size()]))
     })
 }
 
@@ -268,7 +319,7 @@ extern "C" fn MPI_Ireduce_scatter_block(
 ) -> c_int {
     let none = Reduction { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
     started(comm, "MPI_Ireduce_scatter_block", request, |all| {
-        scattered(all, none, move |all| Ok(vec![recvcount; all.size()]))
+        scattered(all, none, move |all| Ok(vec![recvcount; all.comm.size()]))
     })
 }
 

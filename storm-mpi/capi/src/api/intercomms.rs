@@ -1,0 +1,197 @@
+//! Inter-communicators: two groups, of which the members of each send to those of the other (MPI-4.1, section 7.6).
+
+use super::comms::{agreed, of};
+use crate::abi::Out;
+use crate::comm::Comm;
+use crate::fault::{Class, Fault, Outcome};
+use crate::session::{Session, on};
+use crate::table::{COMM, Handle};
+use std::ffi::c_int;
+use storm_mpi::CommError;
+use storm_mpi::collective::{Between, Party, now};
+use storm_mpi::comm::{
+    Choice, FreeContexts, Group, Introduction, Refusal, chosen_together, of_color,
+};
+
+/// Bytes of a place that a member tells.
+const PLACE_BYTES: usize = size_of::<u32>();
+
+/// A group that this process is in, with its place, and another group.
+type Sides = ((Group, usize), Group);
+
+/// Makes an inter-communicator of some members of another; all of those call it, also the ones that will not be in it,
+/// whose handle is null.
+pub(super) fn make(
+    session: &Session,
+    parent: &Comm,
+    groups: Between<'_>,
+    sides: Option<Sides>,
+) -> Outcome<Handle> {
+    let (both, me) = groups.both();
+    let context = agreed(session, groups.party(&both, me))?;
+    // Of one whose other group would have no members there is none.
+    let Some((members, others)) = sides.filter(|(_, others)| others.size() > 0) else {
+        return Ok(COMM.null());
+    };
+    session.add_comm(of(session, parent, context, members, None).with(others))
+}
+
+/// Those that chose the same in both groups.
+pub(super) fn split(
+    session: &Session,
+    comm: &Comm,
+    groups: Between<'_>,
+    choice: Choice,
+) -> Outcome<Handle> {
+    let [ours, theirs] = now(groups.gathered(&choice.encode()))?.map(|told| {
+        let (chunks, _) = told.as_chunks::<{ Choice::BYTES }>();
+        chunks.iter().map(|&chunk| Choice::decode(chunk)).collect::<Vec<_>>()
+    });
+    let together = chosen_together(&ours, comm.me);
+    let me = together.iter().position(|&place| place == comm.me);
+    let at = |group: &Group, places: &[usize]| {
+        Group::new(places.iter().map(|&place| group.members()[place]))
+    };
+    let others = choice.color.map_or_else(Vec::new, |color| of_color(&theirs, color));
+    let sides = me.map(|me| ((at(&comm.group, &together), me), at(&comm.peers, &others)));
+    make(session, comm, groups, sides)
+}
+
+/// The members of `group`, which all of this side pass, and of the group that the other side passes: its members tell
+/// their places in it.
+pub(super) fn create(
+    session: &Session,
+    comm: &Comm,
+    groups: Between<'_>,
+    group: &Group,
+) -> Outcome<Handle> {
+    let me = group.position(session.process.rank());
+    // One more than the place; 0 of who is not in it.
+    let place = me.map_or(0, |me| me as u32 + 1);
+    let [_, theirs] = now(groups.gathered(&place.to_le_bytes()))?;
+    let (places, _) = theirs.as_chunks::<PLACE_BYTES>();
+    let told = places.iter().zip(comm.peers.members());
+    let mut others: Vec<_> =
+        told.map(|(&place, &rank)| (u32::from_le_bytes(place), rank)).collect();
+    others.retain(|(place, _)| *place > 0);
+    others.sort_unstable();
+    let others = Group::new(others.into_iter().map(|(_, rank)| rank));
+    make(session, comm, groups, me.map(|me| ((group.clone(), me), others)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_test_inter(comm: Handle, flag: Out<c_int>) -> c_int {
+    on(comm, "MPI_Comm_test_inter", |_, comm| flag.set(c_int::from(comm.remote().is_some())))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_remote_size(comm: Handle, size: Out<c_int>) -> c_int {
+    on(comm, "MPI_Comm_remote_size", |_, comm| size.set(comm.must_be_inter()?.size() as c_int))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_remote_group(comm: Handle, group: Out<Handle>) -> c_int {
+    on(comm, "MPI_Comm_remote_group", |session, comm| {
+        group.set(session.groups.borrow_mut().add(comm.must_be_inter()?.clone())?)
+    })
+}
+
+/// The leaders exchange what they know in the context of the peer communicator's collectives, in which no message is
+/// for others than are named: so the tag, which tells apart what several threads do at once, is only checked.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Intercomm_create(
+    local_comm: Handle,
+    local_leader: c_int,
+    peer_comm: Handle,
+    remote_leader: c_int,
+    tag: c_int,
+    newintercomm: Out<Handle>,
+) -> c_int {
+    on(local_comm, "MPI_Intercomm_create", |session, comm| {
+        newintercomm.set(COMM.null())?;
+        comm.must_be_intra()?;
+        let leader = comm.member(local_leader)?;
+        if tag < 0 {
+            return Err(Fault::new(Class::Tag, format!("tag {tag}")));
+        }
+        let members = || comm.party(&session.process);
+        let free = session.contexts.borrow().free_at_all(members())?;
+        let (mut came, mut own) = (None, None);
+        if comm.me == leader {
+            match met(session, comm, (peer_comm, remote_leader), free) {
+                Ok(outcome) => came = Some(outcome),
+                Err(fault) => {
+                    came = Some(Err(Refusal::Leader(fault.class.code() as u16)));
+                    own = Some(fault);
+                }
+            }
+        }
+        let told = Introduction::told(members(), leader, came)?;
+        if let Some(fault) = own {
+            return Err(fault);
+        }
+        let Introduction { context, others } = told.map_err(refused)?;
+        let made = of(session, comm, context, (comm.group.clone(), comm.me), None).with(others);
+        newintercomm.set(session.add_comm(made)?)
+    })
+}
+
+/// What a group's leader learns of the other one's.
+fn met(
+    session: &Session,
+    comm: &Comm,
+    (peer, remote_leader): (Handle, c_int),
+    free: FreeContexts,
+) -> Outcome<Result<Introduction, Refusal>> {
+    let peer = session.comm(peer)?;
+    let (mine, theirs) = (session.process.rank(), peer.rank_in_job(remote_leader)?);
+    if comm.group.position(theirs).is_some() {
+        return Ok(Err(Refusal::CommonMember));
+    }
+    let mut leaders = [mine, theirs];
+    leaders.sort_unstable();
+    let me = usize::from(leaders[0] != mine);
+    let party = Party::new(&session.process, &leaders, me, peer.context.collective());
+    Ok(Introduction::of_leaders(party.by_messages(), &comm.group, free)?)
+}
+
+fn refused(refusal: Refusal) -> Fault {
+    match refusal {
+        Refusal::Leader(class) => {
+            let class = Class::of(c_int::from(class)).unwrap_or(Class::Other);
+            Fault::new(class, "the leader's arguments are wrong")
+        }
+        Refusal::CommonMember => Fault::new(Class::Comm, "groups with a member in common"),
+        Refusal::NoContext => CommError::NoContext.into(),
+    }
+}
+
+/// The members of both groups: those of the group that says that it is the high one come last. When both say the same, the
+/// group whose first member has the lower rank in the job is the first.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Intercomm_merge(
+    intercomm: Handle,
+    high: c_int,
+    newintracomm: Out<Handle>,
+) -> c_int {
+    on(intercomm, "MPI_Intercomm_merge", |session, comm| {
+        newintracomm.set(COMM.null())?;
+        let remote = comm.must_be_inter()?;
+        let groups = comm.between(&session.process).ok_or_else(|| refused(Refusal::NoContext))?;
+        let [ours, theirs] = now(groups.gathered(&[u8::from(high != 0)]))?;
+        let (both, me) = groups.both();
+        let context = agreed(session, groups.party(&both, me))?;
+        if [&ours, &theirs].iter().any(|told| told.windows(2).any(|two| two[0] != two[1])) {
+            return Err(Fault::new(Class::Arg, "members of one group that differ in what is high"));
+        }
+        let is_first = match (ours[comm.me], theirs.first()) {
+            (high, Some(&other)) if high != other => other != 0,
+            _ => me == comm.me,
+        };
+        let members = match is_first {
+            true => (comm.group.union(remote), comm.me),
+            false => (remote.union(&comm.group), remote.size() + comm.me),
+        };
+        newintracomm.set(session.add_comm(of(session, comm, context, members, None))?)
+    })
+}

@@ -1,0 +1,329 @@
+//! Collectives between two groups (MPI-4.1, section 6.2.3): what the members of one have goes to those of the other.
+//!
+//! Each is made of collectives of one group, of messages across, or of both, all in the one context that the groups
+//! have with each other: a message of a collective is received from a member that is named, so those inside of a group
+//! and those across do not mix. Nodes carry out none of it, as both groups are a party in that context.
+//!
+//! Reductions combine the elements of each group as those of one group alone do: the same bits.
+
+use super::{Blocks, BlocksMut, Combine, Neighbours, Party, Span, Turn};
+use crate::envelope::Context;
+use crate::error::CommError;
+use crate::process::Process;
+use crate::rank::Rank;
+use std::iter::once;
+use std::ops::Range;
+use std::slice::from_ref;
+
+/// Two groups without a common member, seen from a member of one.
+#[derive(Clone, Copy)]
+pub struct Between<'a> {
+    process: &'a Process,
+    local: &'a [Rank],
+    remote: &'a [Rank],
+    me: usize,
+    context: Context,
+    turn: Turn,
+}
+
+/// The root of a collective, as a member names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// This process (`MPI_ROOT`).
+    Here,
+    /// Another member of this group, which has no part in it then (`MPI_PROC_NULL`).
+    Beside,
+    /// That member of the other group.
+    Across(usize),
+}
+
+impl<'a> Between<'a> {
+    /// This process is the `me`-th of `local`; only collectives of both groups communicate in the context.
+    pub fn new(
+        process: &'a Process,
+        local: &'a [Rank],
+        remote: &'a [Rank],
+        me: usize,
+        context: Context,
+    ) -> Self {
+        Between { process, local, remote, me, context, turn: Turn::default() }
+    }
+
+    /// The same, whose collectives do not wait but give way.
+    ///
+    /// # Safety
+    /// As [`Party::in_background`].
+    pub unsafe fn in_background(self, turn: Turn) -> Self {
+        Between { turn, ..self }
+    }
+
+    /// All members of both groups, in the same order at all, and this process's place among them.
+    pub fn both(&self) -> (Vec<Rank>, usize) {
+        // They have no member in common, so the first ones differ.
+        match self.local.first() < self.remote.first() {
+            true => ([self.local, self.remote].concat(), self.me),
+            false => ([self.remote, self.local].concat(), self.remote.len() + self.me),
+        }
+    }
+
+    /// A party of these processes, who are members.
+    pub fn party<'p>(&self, members: &'p [Rank], me: usize) -> Party<'p>
+    where
+        'a: 'p,
+    {
+        Party { turn: self.turn, ..Party::new(self.process, members, me, self.context) }
+            .by_messages()
+    }
+
+    /// Brings `mine` of each to all, all of the same length: those of this group one after the other, and those of the
+    /// other.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub async fn gathered(&self, mine: &[u8]) -> Result<[Vec<u8>; 2], CommError> {
+        let (both, me) = self.both();
+        let bytes = mine.len();
+        let places: Vec<_> = (0..both.len()).map(|at| at * bytes..(at + 1) * bytes).collect();
+        let mut all = vec![0; both.len() * bytes];
+        let party = self.party(&both, me);
+        party.allgather(Some(mine), &mut BlocksMut::new(&mut all, &places)?).await?;
+        // This group's begin where its first member's place is.
+        Ok(if me == self.me {
+            let remote = all.split_off(self.local.len() * bytes);
+            [all, remote]
+        } else {
+            let local = all.split_off(self.remote.len() * bytes);
+            [local, all]
+        })
+    }
+
+    /// Returns when every member of both groups has called it.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub async fn barrier(&self) -> Result<(), CommError> {
+        let (both, me) = self.both();
+        self.party(&both, me).barrier().await
+    }
+
+    /// Gives every member of the other group the root's `data`.
+    ///
+    /// # Errors
+    /// As [`Party::bcast`].
+    pub async fn bcast(&self, data: &mut [u8], root: Root) -> Result<(), CommError> {
+        let (root, others, me) = match root {
+            Root::Beside => return Ok(()),
+            Root::Here => (self.local[self.me], self.remote, 0),
+            Root::Across(root) => (self.across().rank(root)?, self.local, self.me + 1),
+        };
+        let members: Vec<Rank> = once(root).chain(others.iter().copied()).collect();
+        self.party(&members, me).bcast(data, 0).await
+    }
+
+    /// Brings every member's block to the root in the other group, which passes `into`.
+    ///
+    /// # Errors
+    /// As [`Party::gather`].
+    pub async fn gather(
+        &self,
+        mine: &[u8],
+        into: Option<&mut BlocksMut<'_>>,
+        root: Root,
+    ) -> Result<(), CommError> {
+        match (root, into) {
+            (Root::Across(root), _) => self.give(mine, root).await,
+            (Root::Here, Some(into)) => {
+                self.exchange((0..self.remote.len(), 0..0), Blocks::none(), into).await
+            }
+            (Root::Here, None) | (Root::Beside, _) => Ok(()),
+        }
+    }
+
+    /// Gives every member of the other group its block of the root's, which passes `from`; it comes to `mine`.
+    ///
+    /// # Errors
+    /// As [`Party::gather`].
+    pub async fn scatter(
+        &self,
+        from: Option<Blocks<'_>>,
+        mine: &mut [u8],
+        root: Root,
+    ) -> Result<(), CommError> {
+        match (root, from) {
+            (Root::Across(root), _) => self.take(mine, root).await,
+            (Root::Here, Some(from)) => {
+                let to = 0..self.remote.len();
+                self.exchange((0..0, to), from, &mut BlocksMut::new(&mut [], &[])?).await
+            }
+            (Root::Here, None) | (Root::Beside, _) => Ok(()),
+        }
+    }
+
+    /// Brings the block of every member of each group to all of the other.
+    ///
+    /// Each goes to one member only, which has as many as the others of its group, and brings them to those.
+    ///
+    /// # Errors
+    /// As [`Party::gather`].
+    pub async fn allgather(&self, mine: &[u8], into: &mut BlocksMut<'_>) -> Result<(), CommError> {
+        let (here, there) = (self.local.len(), self.remote.len());
+        let (into, places) = into.parts();
+        let held: Vec<_> = (0..here).map(|member| share(member, here, there)).collect();
+        let blocks = |share: &Range<usize>| places.get(share.clone()).unwrap_or_default();
+        let lengths = held.iter().map(|share| blocks(share).iter().map(Range::len).sum());
+        let parts = super::blocks::in_a_row(lengths);
+        let mut all = vec![0; parts.last().map_or(0, |part| part.end)];
+        let own = parts[self.me].clone();
+        let sources = held[self.me].clone();
+        let within = super::blocks::in_a_row(blocks(&sources).iter().map(Range::len));
+        let holder = (0..there).find(|&member| share(member, there, here).contains(&self.me));
+        let holder = holder.unwrap_or_default();
+        let from = 0..mine.len();
+        let mut own = BlocksMut::new(&mut all[own], &within)?;
+        let who = (sources, holder..holder + 1);
+        self.exchange(who, Blocks::new(mine, from_ref(&from))?, &mut own).await?;
+        let mut shares = BlocksMut::new(&mut all, &parts)?;
+        self.local().allgather(None, &mut shares).await?;
+        let mut rest = &all[..];
+        for place in places {
+            let (block, later) = rest.split_at(place.len().min(rest.len()));
+            super::rooted::copy(block, &mut into[place.clone()])?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Sends each member of the other group its block of `from`, and receives one from each.
+    ///
+    /// # Errors
+    /// As [`Party::gather`].
+    pub async fn alltoall(
+        &self,
+        from: Blocks<'_>,
+        into: &mut BlocksMut<'_>,
+    ) -> Result<(), CommError> {
+        let all = 0..self.remote.len();
+        self.exchange((all.clone(), all), from, into).await
+    }
+
+    /// Combines the elements of the members of one group at the root in the other, whose `mine` only says how long
+    /// they are.
+    ///
+    /// # Errors
+    /// As [`Party::reduce`].
+    pub async fn reduce(
+        &self,
+        mut mine: Span,
+        op: &mut dyn Combine,
+        root: Root,
+    ) -> Result<Option<Span>, CommError> {
+        match root {
+            Root::Beside => Ok(None),
+            Root::Here => {
+                self.take(mine.as_mut(), FIRST).await?;
+                Ok(Some(mine))
+            }
+            Root::Across(root) => {
+                if let Some(all) = self.local().reduce(mine, op, FIRST).await? {
+                    self.give(all.as_ref(), root).await?;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Combines the elements of each group for all members of the other: the same bits at all of those.
+    ///
+    /// # Errors
+    /// As [`Party::reduce`].
+    pub async fn allreduce(&self, mine: Span, op: &mut dyn Combine) -> Result<Span, CommError> {
+        let mut theirs = Span::zeroed(mine.as_ref().len());
+        self.reduced_across(mine, op, &mut theirs).await?;
+        self.local().bcast(theirs.as_mut(), FIRST).await?;
+        Ok(theirs)
+    }
+
+    /// Combines the elements of each group, and gives each member of the other its part of the result.
+    ///
+    /// # Errors
+    /// As [`Party::reduce`].
+    pub async fn reduce_scatter(
+        &self,
+        mine: Span,
+        op: &mut dyn Combine,
+        parts: &[Range<usize>],
+        part: &mut [u8],
+    ) -> Result<(), CommError> {
+        let mut theirs = Span::zeroed(mine.as_ref().len());
+        self.reduced_across(mine, op, &mut theirs).await?;
+        let blocks = Blocks::new(theirs.as_ref(), parts)?;
+        self.local().scatter((self.me == FIRST).then_some(blocks), Some(part), FIRST).await
+    }
+
+    /// Combines the elements of each group at its first member, and brings them to the first one of the other.
+    async fn reduced_across(
+        &self,
+        mine: Span,
+        op: &mut dyn Combine,
+        theirs: &mut Span,
+    ) -> Result<(), CommError> {
+        let Some(all) = self.local().reduce(mine, op, FIRST).await? else { return Ok(()) };
+        let (first, whole) = (FIRST..FIRST + 1, 0..all.as_ref().len());
+        let mut theirs = BlocksMut::new(theirs.as_mut(), from_ref(&whole))?;
+        let from = Blocks::new(all.as_ref(), from_ref(&whole))?;
+        self.exchange((first.clone(), first), from, &mut theirs).await
+    }
+
+    async fn give(&self, data: &[u8], to: usize) -> Result<(), CommError> {
+        let whole = 0..data.len();
+        let from = Blocks::new(data, from_ref(&whole))?;
+        self.exchange((0..0, to..to + 1), from, &mut BlocksMut::new(&mut [], &[])?).await
+    }
+
+    async fn take(&self, data: &mut [u8], from: usize) -> Result<(), CommError> {
+        let whole = 0..data.len();
+        let mut into = BlocksMut::new(data, from_ref(&whole))?;
+        self.exchange((from..from + 1, 0..0), Blocks::none(), &mut into).await
+    }
+
+    /// Receives a block from each of some members of the other group, and sends one to each of some.
+    async fn exchange(
+        &self,
+        (sources, destinations): (Range<usize>, Range<usize>),
+        from: Blocks<'_>,
+        into: &mut BlocksMut<'_>,
+    ) -> Result<(), CommError> {
+        let neighbours = Neighbours::in_graph(sources, destinations);
+        self.across().exchange(&neighbours, from, into).await
+    }
+
+    fn local(&self) -> Party<'a> {
+        self.party(self.local, self.me)
+    }
+
+    /// The other group, for messages to its members and from them: this process has no place in it.
+    fn across(&self) -> Party<'a> {
+        self.party(self.remote, usize::MAX)
+    }
+}
+
+/// The member of each group that has what becomes of the group's elements.
+const FIRST: usize = 0;
+
+/// Which of `blocks` blocks a member holds, of so many members: about as many as each other.
+fn share(member: usize, members: usize, blocks: usize) -> Range<usize> {
+    member * blocks / members..(member + 1) * blocks / members
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share;
+
+    #[test]
+    fn every_block_is_held_by_one_member() {
+        for (members, blocks) in [(1, 1), (1, 7), (7, 1), (3, 8), (8, 3), (5, 5)] {
+            let held: Vec<_> = (0..members).flat_map(|m| share(m, members, blocks)).collect();
+            assert_eq!(held, (0..blocks).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! How two groups get to know each other (MPI-4.1, section 7.6.2): their leaders, who reach each other through
+//! some communicator, exchange who is in their groups and which contexts are free there, and each tells its own.
+//!
+//! Both leaders come to the same, without a further word. Tells a group of its leader's failure as well, which would
+//! wait for it for ever.
+
+use super::{ContextId, FreeContexts, Group};
+use crate::collective::{BlocksMut, Party, now};
+use crate::error::CommError;
+use crate::rank::Rank;
+
+const WORD_BYTES: usize = 4;
+/// What a leader tells the other first: how many members there are, and the free contexts.
+const OFFER_BYTES: usize = WORD_BYTES + FreeContexts::BYTES;
+/// What it tells its own group first: the refusal's code, or none; the context; how many the others are.
+const HEAD_BYTES: usize = 3 * WORD_BYTES;
+/// In the place of a refusal's code: none.
+const ACCEPTED: u32 = u32::MAX;
+
+/// What a group learns of another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Introduction {
+    /// The context of what they will say to each other: free at all members of both.
+    pub context: ContextId,
+    /// The other group.
+    pub others: Group,
+}
+
+/// Why there is no introduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The leader did not get as far as the other one, for this reason, which is the caller's business.
+    Leader(u16),
+    /// Some process is in both groups.
+    CommonMember,
+    /// No context is free at all members.
+    NoContext,
+}
+
+impl Refusal {
+    fn to_word(self) -> u32 {
+        match self {
+            Refusal::Leader(why) => u32::from(why),
+            Refusal::CommonMember => 1 << 16,
+            Refusal::NoContext => 2 << 16,
+        }
+    }
+
+    fn from_word(word: u32) -> Refusal {
+        match word >> 16 {
+            // Cut to its own 16 bits.
+            0 => Refusal::Leader(word as u16),
+            1 => Refusal::CommonMember,
+            _ => Refusal::NoContext,
+        }
+    }
+}
+
+impl Introduction {
+    /// What comes of it when the two leaders exchange what they know: both call it, with their group and the contexts
+    /// that are free there.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn of_leaders(
+        leaders: Party<'_>,
+        group: &Group,
+        mut free: FreeContexts,
+    ) -> Result<Result<Introduction, Refusal>, CommError> {
+        let mut offer = (group.size() as u32).to_le_bytes().to_vec();
+        offer.extend_from_slice(free.as_bytes());
+        let offers = exchanged(leaders, &offer, OFFER_BYTES)?;
+        let (their_size, their_free) = offers.split_at(WORD_BYTES);
+        let their_size = word(their_size) as usize;
+        free.keep_those_of(their_free);
+        let mine: Vec<u8> = group.members().iter().flat_map(|rank| rank.0.to_le_bytes()).collect();
+        let theirs = exchanged(leaders, &mine, their_size.saturating_mul(WORD_BYTES))?;
+        let others = Group::new(ranks(&theirs));
+        Ok(match free.lowest() {
+            _ if group.intersection(&others).size() > 0 => Err(Refusal::CommonMember),
+            None => Err(Refusal::NoContext),
+            Some(context) => Ok(Introduction { context, others }),
+        })
+    }
+
+    /// Tells all members of a group what came of it at its leader, which passes it; all call it.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn told(
+        members: Party<'_>,
+        leader: usize,
+        came: Option<Result<Introduction, Refusal>>,
+    ) -> Result<Result<Introduction, Refusal>, CommError> {
+        let (mut head, mut told) = ([0; HEAD_BYTES], Vec::new());
+        if let Some(came) = &came {
+            let (code, context, size) = match came {
+                Ok(Introduction { context, others }) => {
+                    told = others.members().iter().flat_map(|rank| rank.0.to_le_bytes()).collect();
+                    (ACCEPTED, context.to_word(), others.size() as u32)
+                }
+                Err(refusal) => (refusal.to_word(), 0, 0),
+            };
+            for (place, word) in head.chunks_mut(WORD_BYTES).zip([code, context, size]) {
+                place.copy_from_slice(&word.to_le_bytes());
+            }
+        }
+        now(members.bcast(&mut head, leader))?;
+        let [code, context, size] = [0, 1, 2].map(|at| word(&head[at * WORD_BYTES..]));
+        if code != ACCEPTED {
+            return Ok(Err(Refusal::from_word(code)));
+        }
+        told.resize(size as usize * WORD_BYTES, 0);
+        now(members.bcast(&mut told, leader))?;
+        let context = ContextId::from_word(context).ok_or(CommError::NoContext)?;
+        Ok(Ok(Introduction { context, others: Group::new(ranks(&told)) }))
+    }
+}
+
+/// Gives the other leader `mine`, and returns the `bytes` that it gave.
+fn exchanged(leaders: Party<'_>, mine: &[u8], bytes: usize) -> Result<Vec<u8>, CommError> {
+    let lengths = if leaders.me() == 0 { [mine.len(), bytes] } else { [bytes, mine.len()] };
+    let places = [0..lengths[0], lengths[0]..lengths[0] + lengths[1]];
+    let mut both = vec![0; lengths[0] + lengths[1]];
+    now(leaders.allgather(Some(mine), &mut BlocksMut::new(&mut both, &places)?))?;
+    let other = if leaders.me() == 0 { 1 } else { 0 };
+    Ok(both[places[other].clone()].to_vec())
+}
+
+fn word(bytes: &[u8]) -> u32 {
+    bytes.first_chunk().map_or(0, |&word| u32::from_le_bytes(word))
+}
+
+fn ranks(bytes: &[u8]) -> impl Iterator<Item = Rank> + '_ {
+    bytes.chunks_exact(WORD_BYTES).map(|rank| Rank(word(rank)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_as_they_are() {
+        for refusal in [
+            Refusal::Leader(0),
+            Refusal::Leader(u16::MAX),
+            Refusal::CommonMember,
+            Refusal::NoContext,
+        ] {
+            assert_ne!(refusal.to_word(), ACCEPTED);
+            assert_eq!(Refusal::from_word(refusal.to_word()), refusal);
+        }
+    }
+}
