@@ -7,7 +7,7 @@ use storm_mpi::Thresholds;
 use storm_mpi::defaults::{self, Defaults};
 use storm_mpi::segment::{TRANSPORT_BCS, TRANSPORT_VARIABLE};
 use storm_primitives::NodeId;
-use storm_rm::{ArraySpec, Coscheduling, JobSpec, Memory, Rank, Resources};
+use storm_rm::{ArrayExtent, Coscheduling, JobSpec, Memory, Rank, Resources};
 
 /// What a node is called, by its id and by its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,15 +194,15 @@ fn array_variables(task: &JobTask) -> Vec<(&'static str, OsString)> {
     let (Some(own), Some(array)) = (task.launch.task, &task.spec().needs.array) else {
         return Vec::new();
     };
-    let indices = array.indices(ArraySpec::MAX_TASKS).unwrap_or_default();
+    let own_alone = ArrayExtent { count: 0, least: own.index, greatest: own.index };
+    let extent = array.extent().unwrap_or(own_alone);
     let number = |value: u64| OsString::from(value.to_string());
-    let bound = |index: Option<&u32>| number(u64::from(index.copied().unwrap_or(own.index)));
     vec![
         ("STORM_ARRAY_JOB_ID", number(own.array.0)),
         ("STORM_ARRAY_TASK_ID", number(u64::from(own.index))),
-        ("STORM_ARRAY_TASK_COUNT", number(indices.len() as u64)),
-        ("STORM_ARRAY_TASK_MIN", bound(indices.first())),
-        ("STORM_ARRAY_TASK_MAX", bound(indices.last())),
+        ("STORM_ARRAY_TASK_COUNT", number(extent.count)),
+        ("STORM_ARRAY_TASK_MIN", number(u64::from(extent.least))),
+        ("STORM_ARRAY_TASK_MAX", number(u64::from(extent.greatest))),
     ]
 }
 

@@ -4,9 +4,8 @@
 //! reads. Names other than `n<id>` are the Machine Manager's business: it maps
 //! them to ids before they get here.
 
-use crate::{NodeId, NodeSetParseError};
+use crate::{NodeId, NodeRuns, NodeSetParseError};
 use fixedbitset::FixedBitSet;
-use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -33,12 +32,11 @@ impl NodeSet {
 
     /// All ids from `first` to `last`, both included; empty when `last < first`.
     pub fn range(first: NodeId, last: NodeId) -> NodeSet {
-        let mut bits = FixedBitSet::new();
+        let mut set = NodeSet::new();
         if first <= last {
-            bits.grow(last.index() + 1);
-            bits.insert_range(first.index()..last.index() + 1);
+            set.insert_run(first, last);
         }
-        NodeSet { bits }
+        set
     }
 
     /// The compute nodes of a cluster of `count`: `n[1-count]`.
@@ -50,6 +48,12 @@ impl NodeSet {
     pub fn insert(&mut self, node: NodeId) -> bool {
         self.bits.grow(node.index() + 1);
         !self.bits.put(node.index())
+    }
+
+    /// Adds those from `first` to `last`, which is not before it.
+    pub(crate) fn insert_run(&mut self, first: NodeId, last: NodeId) {
+        self.bits.grow(last.index() + 1);
+        self.bits.insert_range(first.index()..last.index() + 1);
     }
 
     /// Takes a node out; false when it was not there.
@@ -237,19 +241,7 @@ impl Serialize for NodeSet {
 
 impl<'de> Deserialize<'de> for NodeSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<NodeSet, D::Error> {
-        let runs = Vec::<(NodeId, NodeId)>::deserialize(deserializer)?;
-        let mut set = NodeSet::new();
-        let mut next_free = 0;
-        for (first, last) in runs {
-            // In order and disjoint, so that the work is bounded by MAX_NODES
-            // whatever the bytes say.
-            if first.0 < next_free || last < first || last.0 >= MAX_NODES {
-                return Err(D::Error::custom("node runs out of order or out of range"));
-            }
-            next_free = last.0 + 1;
-            set.extend((first.0..=last.0).map(NodeId));
-        }
-        Ok(set)
+        NodeRuns::deserialize(deserializer).map(NodeSet::from)
     }
 }
 
@@ -318,6 +310,8 @@ mod tests {
             prop_assert_eq!(x.len(), a.len());
             let bytes = postcard::to_stdvec(&x).expect("encodes");
             prop_assert_eq!(postcard::from_bytes::<NodeSet>(&bytes).expect("decodes"), x.clone());
+            let runs = postcard::from_bytes::<NodeRuns>(&bytes).expect("decodes");
+            prop_assert!((0..201).all(|id| runs.contains(NodeId(id)) == a.contains(&id)));
             if !x.is_empty() {
                 prop_assert_eq!(x.to_string().parse::<NodeSet>().expect("own notation"), x.clone());
                 let (low, high) = x.halves();

@@ -10,7 +10,7 @@ use crate::GlobalPlan;
 use crate::message::{Command, Heartbeat};
 use crate::remote_queue::{DequeueError, EnqueueError, Item, Reader, Sequence, Writer};
 use serde::{Deserialize, Serialize};
-use storm_primitives::{LocalEvent, NodeId, NodeSet, PrimitiveError, Primitives};
+use storm_primitives::{LocalEvent, NodeId, NodeRuns, NodeSet, PrimitiveError, Primitives};
 use thiserror::Error;
 
 /// Why a heartbeat was not delivered.
@@ -41,11 +41,11 @@ pub enum ReceiveHeartbeatError {
 /// A heartbeat as it travels: a node decodes the commands that are for it, and passes
 /// over those for others. Of the launches of hundreds of jobs few are for one node.
 #[derive(Serialize, Deserialize)]
-struct Encoded<'a> {
+struct Encoded<'a, Nodes> {
     number: u64,
     issued_ns: u64,
     #[serde(borrow)]
-    commands: Vec<(NodeSet, &'a [u8])>,
+    commands: Vec<(Nodes, &'a [u8])>,
 }
 
 /// A heartbeat as it travels.
@@ -56,7 +56,7 @@ pub fn encode(heartbeat: &Heartbeat) -> Result<Vec<u8>, postcard::Error> {
     let Heartbeat { number, issued_ns, commands } = heartbeat;
     let encoded = commands.iter().map(|(_, command)| postcard::to_stdvec(command));
     let encoded = encoded.collect::<Result<Vec<Vec<u8>>, postcard::Error>>()?;
-    let nodes = commands.iter().map(|(nodes, _)| nodes.clone());
+    let nodes = commands.iter().map(|(nodes, _)| nodes);
     let commands = nodes.zip(encoded.iter().map(Vec::as_slice)).collect();
     postcard::to_stdvec(&Encoded { number: *number, issued_ns: *issued_ns, commands })
 }
@@ -66,9 +66,9 @@ pub fn encode(heartbeat: &Heartbeat) -> Result<Vec<u8>, postcard::Error> {
 /// # Errors
 /// It, or a command for the node, is not one of this version.
 pub fn decode_for(node: NodeId, bytes: &[u8]) -> Result<Heartbeat, postcard::Error> {
-    let Encoded { number, issued_ns, commands } = postcard::from_bytes(bytes)?;
+    let Encoded::<NodeRuns> { number, issued_ns, commands } = postcard::from_bytes(bytes)?;
     let own = commands.into_iter().filter(|(nodes, _)| nodes.contains(node));
-    let decoded = own.map(|(nodes, command)| Ok((nodes, postcard::from_bytes(command)?)));
+    let decoded = own.map(|(nodes, command)| Ok((nodes.into(), postcard::from_bytes(command)?)));
     let commands = decoded.collect::<Result<Vec<(NodeSet, Command)>, postcard::Error>>()?;
     Ok(Heartbeat { number, issued_ns, commands })
 }

@@ -49,7 +49,9 @@ pub use ids::{
 pub use job_spec::{
     Binding, Destination, FileSpec, InputSpec, JobSpec, OutputSpec, Owner, Program, ResourceLimit,
 };
-pub use needs::{ArrayError, ArraySpec, ArrayTask, Condition, Dependency, IndexRange, Needs};
+pub use needs::{
+    ArrayError, ArrayExtent, ArraySpec, ArrayTask, Condition, Dependency, IndexRange, Needs,
+};
 pub use os_bytes::OsBytes;
 pub use process_class::{ProcessClass, ProcessFigures, RankClass, Witness};
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};

@@ -6,7 +6,6 @@
 use crate::JobId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -132,6 +131,17 @@ pub struct IndexRange {
     pub step: u32,
 }
 
+/// How far the indices of an array go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArrayExtent {
+    /// How many there are, each counted once.
+    pub count: u64,
+    /// The first.
+    pub least: u32,
+    /// The last.
+    pub greatest: u32,
+}
+
 /// Not an array.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ArrayError {
@@ -165,11 +175,11 @@ impl ArraySpec {
         if self.ranges.is_empty() || !self.ranges.iter().all(sound) || self.limit == Some(0) {
             return Err(ArrayError::Empty);
         }
-        let mut indices = BTreeSet::new();
+        let mut indices = Vec::new();
         // Counted before they are made, and those that are named twice as well.
         let mut named = 0;
         for range in &self.ranges {
-            let steps = (range.last - range.first) / range.step;
+            let steps = range.steps();
             named += u64::from(steps) + 1;
             if named > u64::from(most) {
                 return Err(ArrayError::TooLarge { most });
@@ -177,7 +187,33 @@ impl ArraySpec {
             // `first + steps * step` is at most `last`.
             indices.extend((0..=steps).map(|step| range.first + step * range.step));
         }
-        Ok(indices.into_iter().collect())
+        indices.sort_unstable();
+        indices.dedup();
+        Ok(indices)
+    }
+
+    /// How far they go, for each job of the array to be told: of one range it is known without making
+    /// its indices. `None` where they make no sense.
+    pub fn extent(&self) -> Option<ArrayExtent> {
+        if let [range] = self.ranges[..]
+            && range.step > 0
+            && range.first <= range.last
+        {
+            let steps = range.steps();
+            // `first + steps * step` is at most `last`.
+            let greatest = range.first + steps * range.step;
+            return Some(ArrayExtent { count: u64::from(steps) + 1, least: range.first, greatest });
+        }
+        let indices = self.indices(Self::MAX_TASKS).ok()?;
+        let (least, greatest) = (*indices.first()?, *indices.last()?);
+        Some(ArrayExtent { count: indices.len() as u64, least, greatest })
+    }
+}
+
+impl IndexRange {
+    /// Indices after the first.
+    fn steps(&self) -> u32 {
+        (self.last - self.first) / self.step
     }
 }
 
@@ -235,6 +271,9 @@ mod tests {
             ("4294967290-4294967295:3", vec![4_294_967_290, 4_294_967_293]),
         ] {
             let array: ArraySpec = text.parse().expect(text);
+            let (least, greatest) = (indices[0], indices[indices.len() - 1]);
+            let extent = ArrayExtent { count: indices.len() as u64, least, greatest };
+            assert_eq!(array.extent(), Some(extent), "{text}");
             assert_eq!(array.indices(16), Ok(indices), "{text}");
             assert_eq!(array.to_string(), text);
         }
@@ -249,5 +288,9 @@ mod tests {
         let array: ArraySpec = "0-9,20-29".parse().expect("an array");
         assert_eq!(array.indices(19), Err(ArrayError::TooLarge { most: 19 }));
         assert!(array.indices(20).is_ok());
+        for (first, last, step) in [(0, 3, 0), (3, 0, 1)] {
+            let ranges = vec![IndexRange { first, last, step }];
+            assert_eq!(ArraySpec { ranges, limit: None }.extent(), None);
+        }
     }
 }
