@@ -242,7 +242,8 @@ impl Follower {
     async fn cancel(&mut self, status: u8) -> Result<(), Failure> {
         self.interrupted = Some(Interruption { status, at: Instant::now() });
         self.input.stop();
-        let cancel = ManagerRequest::Cancel { jobs: vec![self.what.job], signal: None };
+        let cancel =
+            ManagerRequest::Cancel { jobs: vec![self.what.job], signal: None, states: Vec::new() };
         self.requests.send(cancel).await.map_err(|error| self.lose(error))?;
         Ok(())
     }

@@ -57,7 +57,8 @@ impl Follower {
         self.what.request = self.requests.send(ManagerRequest::Attach { job }).await?;
         if self.interrupted.is_some() {
             // It may not have heard.
-            let cancel = ManagerRequest::Cancel { jobs: vec![job], signal: None };
+            let cancel =
+                ManagerRequest::Cancel { jobs: vec![job], signal: None, states: Vec::new() };
             self.requests.send(cancel).await?;
         }
         Ok(replies)
