@@ -47,7 +47,7 @@ fn requests() -> Vec<Vec<u8>> {
         },
         ManagerRequest::Input { job, data: "text".into(), eof: true },
         ManagerRequest::Jobs(JobFilter::default()),
-        ManagerRequest::Cancel { jobs: vec![job], signal: Some(10) },
+        ManagerRequest::Cancel { jobs: vec![job], signal: Some(10), states: Vec::new() },
         ManagerRequest::History(HistoryQuery::default()),
         ManagerRequest::Status,
     ];

@@ -210,8 +210,8 @@ fn one_user_cannot_cancel_signal_read_or_feed_the_job_of_another() {
         &remote.address,
         &alice,
         vec![
-            ManagerRequest::Cancel { jobs: vec![id], signal: None },
-            ManagerRequest::Cancel { jobs: vec![id], signal: Some(9) },
+            ManagerRequest::Cancel { jobs: vec![id], signal: None, states: Vec::new() },
+            ManagerRequest::Cancel { jobs: vec![id], signal: Some(9), states: Vec::new() },
             ManagerRequest::Attach { job: id },
             ManagerRequest::Input { job: id, data: b"rm -rf /\n"[..].into(), eof: true },
             ManagerRequest::Shutdown,

@@ -126,7 +126,9 @@ impl Client {
     }
 
     pub(crate) async fn cancel(&self, job: JobId) {
-        let reply = self.ask(ManagerRequest::Cancel { jobs: vec![job], signal: None }).await;
+        let reply = self
+            .ask(ManagerRequest::Cancel { jobs: vec![job], signal: None, states: Vec::new() })
+            .await;
         let Reply::Cancelled { jobs } = reply else { panic!("not cancelled: {reply:?}") };
         assert_eq!((jobs[0].job, &jobs[0].error), (job, &None));
     }

@@ -18,7 +18,11 @@ fn a_job_is_cancelled_at_any_instant_of_its_life_and_the_next_one_runs() {
             let spec = shipped(job(6, &["p", "compute-ms", "10"]), program);
             let mut following = cluster.client.run(spec.clone()).await;
             cluster.pause(cluster.random(Duration::from_millis(60))).await;
-            let request = ManagerRequest::Cancel { jobs: vec![following.job], signal: None };
+            let request = ManagerRequest::Cancel {
+                jobs: vec![following.job],
+                signal: None,
+                states: Vec::new(),
+            };
             let reply = cluster.client.ask(request).await;
             let Reply::Cancelled { jobs } = reply else { panic!("{reply:?}") };
             let end = following.end().await;
@@ -73,7 +77,8 @@ fn strangers_may_neither_cancel_nor_shut_down() {
             let own = cluster.client.submit(job(1, &["p", "compute-ms", "50"])).await;
             let mut stranger = cluster.client.clone();
             stranger.peer.uid = 4242;
-            let request = ManagerRequest::Cancel { jobs: vec![own], signal: None };
+            let request =
+                ManagerRequest::Cancel { jobs: vec![own], signal: None, states: Vec::new() };
             let Reply::Cancelled { jobs } = stranger.ask(request).await else { panic!() };
             assert_eq!(jobs[0].error.as_ref().unwrap().code, ErrorCode::NotPermitted);
             for request in [ManagerRequest::Shutdown, ManagerRequest::Attach { job: own }] {

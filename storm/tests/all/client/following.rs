@@ -31,7 +31,10 @@ async fn take_job(calls: &Receiver<Call>) -> ReplySink {
 /// The job is asked to end.
 async fn take_cancellation(calls: &Receiver<Call>) {
     let cancel = call(calls).await;
-    assert_eq!(cancel.request, ManagerRequest::Cancel { jobs: vec![JOB], signal: None });
+    assert_eq!(
+        cancel.request,
+        ManagerRequest::Cancel { jobs: vec![JOB], signal: None, states: Vec::new() }
+    );
     let jobs = vec![CancelOutcome { job: JOB, error: None }];
     cancel.replies.send(Reply::Cancelled { jobs }).expect("it waits");
 }

@@ -105,7 +105,11 @@ fn cancel_fails_if_one_of_the_jobs_cannot_be_ended() {
     let error = Some(ApiError::new(ErrorCode::NoSuchJob, "there is no job 9"));
     let jobs =
         vec![CancelOutcome { job: JobId(7), error: None }, CancelOutcome { job: JobId(9), error }];
-    let request = ManagerRequest::Cancel { jobs: vec![JobId(7), JobId(9)], signal: Some(15) };
+    let request = ManagerRequest::Cancel {
+        jobs: vec![JobId(7), JobId(9)],
+        signal: Some(15),
+        states: Vec::new(),
+    };
     let served = answering(request, Reply::Cancelled { jobs });
     let output = served.storm(&["cancel", "7", "9", "--signal", "TERM"]);
     assert_eq!(stdout(&output), "Signalled job 7\nJob 9: there is no job 9\n");
@@ -141,7 +145,10 @@ fn cancel_takes_the_jobs_of_a_user_and_a_partition() {
         call.replies.send(Reply::Jobs { jobs, more: false }).expect("it waits");
         let call = calls.recv().await.expect("a call");
         let jobs = vec![JobId(8), JobId(10)];
-        assert_eq!(call.request, ManagerRequest::Cancel { jobs: jobs.clone(), signal: None });
+        assert_eq!(
+            call.request,
+            ManagerRequest::Cancel { jobs: jobs.clone(), signal: None, states: Vec::new() }
+        );
         let jobs = jobs.into_iter().map(|job| CancelOutcome { job, error: None }).collect();
         call.replies.send(Reply::Cancelled { jobs }).expect("it waits");
     });
