@@ -24,8 +24,8 @@
 //!
 //! What fails is answered `{"reply":"error","error":{"code":...,"message":...}}`
 //! ([`ApiError`]). A client that does not read is not waited for: the job's
-//! output is held back, its further requests are not read, and one that follows no
-//! job and takes nothing for a minute is dropped.
+//! output is held back, and one that leaves its other replies unread as well is
+//! dropped.
 //!
 //! What this module does not do: decide anything about jobs. The [`Server`]
 //! hands each request to the manager's core as a [`Call`] and carries the
@@ -45,7 +45,6 @@ mod request;
 mod server;
 mod service;
 mod spool;
-mod unread;
 mod view;
 
 pub use call::{Call, Peer};

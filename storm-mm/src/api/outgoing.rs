@@ -4,9 +4,8 @@
 //! the manager's core can hold its ends in real and in virtual time.
 
 use super::ReplyLine;
-use super::unread::Unread;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// Replies other than output may exceed the buffer this many times before the
@@ -29,7 +28,7 @@ pub(super) enum Life {
     Open,
     /// The client asks nothing more; it reads the answers, follows no job.
     Finishing,
-    /// Nothing is taken any more: it has not read what was sent, and is dropped.
+    /// Nothing is taken any more, and what was taken is to be written.
     TooSlow,
     /// The client is gone.
     Gone,
@@ -39,8 +38,6 @@ pub(super) enum Life {
 #[derive(Debug)]
 pub(super) struct Outgoing {
     limit_bytes: usize,
-    /// What waits for this client and all others.
-    total: Arc<Unread>,
     state: Mutex<State>,
 }
 
@@ -48,35 +45,23 @@ pub(super) struct Outgoing {
 struct State {
     lines: VecDeque<ReplyLine>,
     queued_bytes: usize,
-    /// Those of them that are no output or event of a job.
-    answer_bytes: usize,
-    /// When the client last took something, or had nothing to take.
-    taken_in_turn: u64,
     life: Life,
     /// Answers that are still owed.
     sinks: usize,
-    /// Of these, long ones of which nothing has come yet.
-    long_owed: usize,
-    /// It has asked for the events of a job.
-    follows: bool,
     /// Whoever waits for a change of any kind; at most one per waiting task.
     waiting: Vec<Waker>,
 }
 
 impl Outgoing {
-    pub(super) fn new(limit_bytes: usize, total: Arc<Unread>) -> Outgoing {
+    pub(super) fn new(limit_bytes: usize) -> Outgoing {
         let state = State {
             lines: VecDeque::new(),
             queued_bytes: 0,
-            answer_bytes: 0,
-            taken_in_turn: total.turn(),
             life: Life::Open,
             sinks: 0,
-            long_owed: 0,
-            follows: false,
             waiting: Vec::new(),
         };
-        Outgoing { limit_bytes, total, state: Mutex::new(state) }
+        Outgoing { limit_bytes, state: Mutex::new(state) }
     }
 
     /// Takes the line whatever the client has read, within the overflow.
@@ -86,11 +71,11 @@ impl Outgoing {
             return Err(line);
         }
         if state.queued_bytes > self.limit_bytes.saturating_mul(OVERFLOW_FACTOR) {
-            drop(state);
-            self.end(Life::TooSlow);
+            state.life = Life::TooSlow;
+            state.wake();
             return Err(line);
         }
-        state.append(line, &self.total);
+        state.append(line);
         Ok(())
     }
 
@@ -107,7 +92,7 @@ impl Outgoing {
         if state.queued_bytes >= self.limit_bytes {
             return Err(TrySendError::Full(line));
         }
-        state.append(line, &self.total);
+        state.append(line);
         Ok(())
     }
 
@@ -117,7 +102,11 @@ impl Outgoing {
         if state.life == Life::Gone {
             return Poll::Ready(None);
         }
-        if let Some(line) = self.pop(&mut state) {
+        if let Some(line) = state.lines.pop_front() {
+            state.queued_bytes -= line.reply.weight_bytes();
+            if state.queued_bytes < self.limit_bytes {
+                state.wake();
+            }
             return Poll::Ready(Some(line));
         }
         match state.life {
@@ -132,64 +121,23 @@ impl Outgoing {
 
     /// The next line if there is one already: for writing several at once.
     pub(super) fn pop_ready(&self) -> Option<ReplyLine> {
-        self.pop(&mut self.lock())
-    }
-
-    fn pop(&self, state: &mut State) -> Option<ReplyLine> {
+        let mut state = self.lock();
         let line = state.lines.pop_front()?;
-        let bytes = line.reply.weight_bytes();
-        state.queued_bytes -= bytes;
-        state.taken_in_turn = self.total.turn();
-        if line.reply.is_answer() {
-            state.answer_bytes -= bytes;
-            self.total.take(bytes);
-        }
+        state.queued_bytes -= line.reply.weight_bytes();
         if state.queued_bytes < self.limit_bytes {
             state.wake();
         }
         Some(line)
     }
 
-    /// Ready when one more request may be read: fewer than `most` answers are owed, and the
-    /// client has read enough of those that were given; or none will be taken.
-    pub(super) fn poll_may_ask(&self, context: &mut Context<'_>, most: usize) -> Poll<()> {
-        self.poll_until(context, |state| {
-            state.sinks < most && state.answer_bytes < self.limit_bytes
-        })
-    }
-
-    /// Ready when one more request may be made whose answer is long.
-    pub(super) fn poll_may_ask_long(&self, context: &mut Context<'_>) -> Poll<()> {
-        self.poll_until(context, |state| {
-            state.long_owed == 0 && state.answer_bytes < self.limit_bytes
-        })
-    }
-
-    /// Ready when it is so, or nothing will be taken any more.
-    fn poll_until(&self, context: &mut Context<'_>, is_so: impl Fn(&State) -> bool) -> Poll<()> {
+    /// Ready when fewer than `most` answers are owed, or none will be taken.
+    pub(super) fn poll_owing_less(&self, context: &mut Context<'_>, most: usize) -> Poll<()> {
         let mut state = self.lock();
-        if is_so(&state) || !state.accepts(false) {
+        if state.sinks < most || !state.accepts(false) {
             return Poll::Ready(());
         }
         state.watch(context);
         Poll::Pending
-    }
-
-    /// Whether the client has read all answers.
-    pub(super) fn is_read(&self) -> bool {
-        self.lock().answer_bytes == 0
-    }
-
-    /// Whether it has asked for the events of a job: it may stand still for as long as it likes.
-    pub(super) fn follows(&self) -> bool {
-        self.lock().follows
-    }
-
-    /// The turn of the last thing that the client took, if more than `bytes` of answers wait.
-    pub(super) fn waits_since(&self, bytes: usize) -> Option<u64> {
-        let state = self.lock();
-        let waits = state.accepts(false) && state.answer_bytes > bytes;
-        waits.then_some(state.taken_in_turn)
     }
 
     /// Ready when output would be taken, or never will be (`false`).
@@ -238,31 +186,16 @@ impl Outgoing {
         };
         if further {
             state.life = life;
-            if matches!(life, Life::TooSlow | Life::Gone) {
+            if life == Life::Gone {
                 state.lines.clear();
-                self.total.take(state.answer_bytes);
-                (state.queued_bytes, state.answer_bytes) = (0, 0);
+                state.queued_bytes = 0;
             }
             state.wake();
         }
     }
 
-    pub(super) fn sink_made(&self, streaming: bool) {
-        let mut state = self.lock();
-        state.sinks += 1;
-        state.follows |= streaming;
-    }
-
-    /// A request was made whose answer is long.
-    pub(super) fn long_asked(&self) {
-        self.lock().long_owed += 1;
-    }
-
-    /// It has been answered.
-    pub(super) fn long_answered(&self) {
-        let mut state = self.lock();
-        state.long_owed = state.long_owed.saturating_sub(1);
-        state.wake();
+    pub(super) fn sink_made(&self) {
+        self.lock().sinks += 1;
     }
 
     pub(super) fn sink_dropped(&self) {
@@ -287,16 +220,8 @@ impl State {
         }
     }
 
-    fn append(&mut self, line: ReplyLine, total: &Unread) {
-        let bytes = line.reply.weight_bytes();
-        self.queued_bytes += bytes;
-        if line.reply.is_answer() {
-            if self.answer_bytes == 0 {
-                self.taken_in_turn = total.turn();
-            }
-            self.answer_bytes += bytes;
-            total.add(bytes);
-        }
+    fn append(&mut self, line: ReplyLine) {
+        self.queued_bytes += line.reply.weight_bytes();
         self.lines.push_back(line);
         self.wake();
     }

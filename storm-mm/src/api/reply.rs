@@ -159,10 +159,6 @@ impl Reply {
             Reply::Shares { shares } => LINE * (1 + shares.len()),
             Reply::Cancelled { jobs } | Reply::Altered { jobs } => LINE * (1 + jobs.len()),
             Reply::Nodes { nodes } => LINE * (1 + nodes.len()),
-            Reply::Partitions { partitions } => LINE * (1 + 2 * partitions.len()),
-            Reply::Explanation { explanation } => {
-                LINE * (2 + explanation.details.len() + explanation.held_by.len())
-            }
             Reply::Reservations { reservations } => {
                 let lines = |view: &ReservationView| 1 + view.users.len();
                 LINE * (1 + reservations.iter().map(lines).sum::<usize>())
@@ -173,35 +169,11 @@ impl Reply {
             | Reply::NeedFiles { .. }
             | Reply::Submitted { .. }
             | Reply::Attached { .. }
+            | Reply::Explanation { .. }
+            | Reply::Partitions { .. }
             | Reply::Status { .. }
             | Reply::State { .. }
             | Reply::Ended { .. } => LINE,
-        }
-    }
-
-    /// Whether it is not of a job that the client follows: its output, an event.
-    pub(super) fn is_answer(&self) -> bool {
-        match self {
-            Reply::Output { .. }
-            | Reply::State { .. }
-            | Reply::Ended { .. }
-            | Reply::Attached { .. }
-            | Reply::Submitted { .. } => false,
-            Reply::Ok
-            | Reply::Error { .. }
-            | Reply::NeedFiles { .. }
-            | Reply::Jobs { .. }
-            | Reply::Forgotten { .. }
-            | Reply::Job { .. }
-            | Reply::Explanation { .. }
-            | Reply::Cancelled { .. }
-            | Reply::Altered { .. }
-            | Reply::Nodes { .. }
-            | Reply::Partitions { .. }
-            | Reply::Reservations { .. }
-            | Reply::Priorities { .. }
-            | Reply::Shares { .. }
-            | Reply::Status { .. } => true,
         }
     }
 }

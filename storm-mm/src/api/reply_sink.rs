@@ -1,13 +1,11 @@
 //! Where the manager's core puts its replies to one request.
 
 use super::outgoing::{Life, Outgoing};
-use super::unread::Unread;
 use super::{ApiError, ErrorCode, Reply, ReplyLine, TrySendError};
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
-use tokio::sync::OwnedSemaphorePermit;
 
 /// The client is gone, or was dropped because it does not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -29,22 +27,6 @@ struct Sink {
     /// Events of a job follow the first answer.
     streaming: bool,
     finished: AtomicBool,
-    /// Until the first answer, where that may be long.
-    long: Mutex<Option<LongAnswer>>,
-}
-
-/// A long answer that is owed; given when dropped.
-#[derive(Debug)]
-struct LongAnswer {
-    outgoing: Arc<Outgoing>,
-    /// Of the server's long answers.
-    _turn: OwnedSemaphorePermit,
-}
-
-impl Drop for LongAnswer {
-    fn drop(&mut self) {
-        self.outgoing.long_answered();
-    }
 }
 
 impl ReplySink {
@@ -56,9 +38,7 @@ impl ReplySink {
     pub fn send(&self, reply: Reply) -> Result<(), Gone> {
         self.note(&reply);
         let line = ReplyLine { id: self.shared.id, reply };
-        let sent = self.shared.outgoing.push(line, self.shared.streaming).map_err(|_| Gone);
-        drop(self.shared.long.lock().unwrap_or_else(PoisonError::into_inner).take());
-        sent
+        self.shared.outgoing.push(line, self.shared.streaming).map_err(|_| Gone)
     }
 
     /// Refuses the request.
@@ -159,24 +139,10 @@ pub struct ReplyStream {
 impl ReplyStream {
     /// The replies to request `id`; `streaming` when events follow its answer.
     pub fn sink(&self, id: u64, streaming: bool) -> ReplySink {
-        self.sink_in_turn(id, streaming, None)
-    }
-
-    /// The same; to a request whose answer may be long, and whose turn it is.
-    pub(super) fn sink_in_turn(
-        &self,
-        id: u64,
-        streaming: bool,
-        turn: Option<OwnedSemaphorePermit>,
-    ) -> ReplySink {
-        self.outgoing.sink_made(streaming);
+        self.outgoing.sink_made();
+        let finished = AtomicBool::new(false);
         let outgoing = Arc::clone(&self.outgoing);
-        let long = turn.map(|turn| {
-            outgoing.long_asked();
-            LongAnswer { outgoing: Arc::clone(&outgoing), _turn: turn }
-        });
-        let (finished, long) = (AtomicBool::new(false), Mutex::new(long));
-        ReplySink { shared: Arc::new(Sink { outgoing, id, streaming, finished, long }) }
+        ReplySink { shared: Arc::new(Sink { outgoing, id, streaming, finished }) }
     }
 
     /// The next reply; `None` when none will come.
@@ -200,12 +166,5 @@ impl Drop for ReplyStream {
 /// [`Server`](super::Server) makes one per connection; a test of the core makes
 /// its own.
 pub fn reply_channel(limit_bytes: usize) -> ReplyStream {
-    reply_channel_among(limit_bytes, &Arc::new(Unread::new(usize::MAX)))
-}
-
-/// One of many whose clients together may leave only so much unread.
-pub(super) fn reply_channel_among(limit_bytes: usize, total: &Arc<Unread>) -> ReplyStream {
-    let outgoing = Arc::new(Outgoing::new(limit_bytes, Arc::clone(total)));
-    total.join(&outgoing);
-    ReplyStream { outgoing }
+    ReplyStream { outgoing: Arc::new(Outgoing::new(limit_bytes)) }
 }

@@ -6,5 +6,4 @@ mod hostile;
 mod remote;
 mod requests;
 mod served;
-mod unread;
 mod uploads;

@@ -1,16 +1,16 @@
 //! One client: reads its requests, passes them on, writes the replies.
 
 use super::ServerLimits;
-use super::taking_turns::{Turns, is_long};
 use super::upload::UploadError;
 use super::writer::write_replies;
 use crate::api::halves::{ReadHalf, WriteHalf};
 use crate::api::outgoing::Life;
 use crate::api::{
     API_VERSION, ApiError, Call, ErrorCode, Hello, LineError, LineReader, MAX_REQUEST_LINE_BYTES,
-    ManagerRequest, Peer, ReplySink, ReplyStream, RequestLine, Spool,
+    ManagerRequest, Peer, ReplySink, ReplyStream, RequestLine, Spool, reply_channel,
 };
 use async_channel::Sender;
+use std::future::poll_fn;
 use storm_rm::{JobSpec, Owner};
 use thiserror::Error;
 use tokio::time::timeout;
@@ -21,7 +21,6 @@ pub(super) struct Connection {
     pub(super) spool: Spool,
     pub(super) limits: ServerLimits,
     pub(super) calls: Sender<Call>,
-    pub(super) turns: Turns,
 }
 
 /// Why no more requests are read.
@@ -44,7 +43,7 @@ enum EndOfRequests {
 impl Connection {
     /// Serves the client until it leaves.
     pub(super) async fn run(self, read: ReadHalf, write: WriteHalf) {
-        let replies = self.turns.reply_channel(&self.limits);
+        let replies = reply_channel(self.limits.outgoing_bytes);
         let reader = LineReader::new(read, MAX_REQUEST_LINE_BYTES);
         let requests = async {
             if let Err(why) = self.requests(reader, &replies).await {
@@ -55,7 +54,7 @@ impl Connection {
         };
         tokio::select! {
             () = requests => {}
-            result = write_replies(&replies, write, self.limits.reply_timeout) => {
+            result = write_replies(&replies, write) => {
                 if let Err(error) = result {
                     tracing::debug!(%error, "a client is gone");
                 }
@@ -73,7 +72,8 @@ impl Connection {
     ) -> Result<(), EndOfRequests> {
         self.hello(&mut reader, replies).await?;
         loop {
-            self.turns.may_read(replies, &self.limits).await;
+            let most = self.limits.pending_requests;
+            poll_fn(|context| replies.outgoing.poll_owing_less(context, most)).await;
             let line = tokio::select! {
                 () = self.calls.closed() => return Ok(()),
                 line = reader.line() => line,
@@ -138,12 +138,7 @@ impl Connection {
         id: u64,
         mut request: ManagerRequest,
     ) -> Result<(), EndOfRequests> {
-        let turn = if is_long(&request) {
-            Some(self.turns.may_ask_long(replies, &self.limits).await)
-        } else {
-            None
-        };
-        let sink = replies.sink_in_turn(id, is_streaming(&request), turn.flatten());
+        let sink = replies.sink(id, is_streaming(&request));
         if let ManagerRequest::Submit { spec, .. } = &mut request
             && !self.prepare(spec, reader, &sink).await?
         {

@@ -19,11 +19,9 @@ pub(super) struct Connections {
 impl Connections {
     /// Whether one more client of this user is served.
     pub(super) fn admits(&self, uid: u32, limits: &ServerLimits) -> bool {
-        let own = self.per_user.get(&uid).copied().unwrap_or(0);
-        if limits.trusted.contains(&uid) {
-            return own < limits.trusted_clients;
-        }
-        self.tasks.len() < limits.clients && own < limits.clients_per_user
+        limits.trusted.contains(&uid)
+            || (self.tasks.len() < limits.clients
+                && self.per_user.get(&uid).is_none_or(|count| *count < limits.clients_per_user))
     }
 
     /// Whether this refusal is the first since a connection ended.

@@ -7,7 +7,6 @@
 mod connection;
 mod connections;
 mod remote_door;
-mod taking_turns;
 mod upload;
 mod writer;
 
@@ -21,7 +20,6 @@ use remote_door::{Arrival, RemoteDoor};
 use std::future::pending;
 use std::io;
 use std::time::Duration;
-use taking_turns::Turns;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
 use tracing::Instrument;
@@ -36,23 +34,12 @@ pub struct ServerLimits {
     pub clients: usize,
     /// Clients of one user connected at once.
     pub clients_per_user: usize,
-    /// Users whom these two limits do not hold: whoever runs the cluster gets in
+    /// Users whom no limit on clients holds: whoever runs the cluster gets in
     /// however many others are there.
     pub trusted: Vec<u32>,
-    /// Clients of each of those connected at once.
-    pub trusted_clients: usize,
-    /// Bytes of replies kept for a client that does not read: output is held back and no
-    /// further request read; four times as much drops it.
+    /// Bytes of replies kept for a client that does not read; four times as
+    /// much drops it.
     pub outgoing_bytes: usize,
-    /// Bytes of answers kept for all clients together. While there are more, clients ask for
-    /// nothing more that is long, nor any before it has read what it has.
-    pub unread_bytes: usize,
-    /// When that has lasted for so long, the client gives way that has taken nothing for
-    /// longest.
-    pub crowded_timeout: Duration,
-    /// A client that follows no job is dropped when replies wait and it has taken nothing for
-    /// so long.
-    pub reply_timeout: Duration,
     /// Requests of one client that wait for their answer; further ones are not
     /// read meanwhile.
     pub pending_requests: usize,
@@ -72,11 +59,7 @@ impl Default for ServerLimits {
             clients: 4096,
             clients_per_user: 512,
             trusted: vec![0],
-            trusted_clients: 4096,
             outgoing_bytes: 1 << 20,
-            unread_bytes: 256 << 20,
-            crowded_timeout: Duration::from_secs(2),
-            reply_timeout: Duration::from_secs(60),
             pending_requests: 256,
             hello_timeout: Duration::from_secs(10),
             upload_timeout: Duration::from_secs(60),
@@ -91,7 +74,6 @@ pub struct Server {
     spool: Spool,
     limits: ServerLimits,
     calls: Sender<Call>,
-    turns: Turns,
     remote: Option<(TcpListener, RemoteClients)>,
 }
 
@@ -99,8 +81,7 @@ impl Server {
     /// Stores files in `spool` and sends requests to `calls`, whose bound is how
     /// many may wait for the core.
     pub fn new(spool: Spool, limits: ServerLimits, calls: Sender<Call>) -> Server {
-        let turns = Turns::new(&limits);
-        Server { spool, limits, calls, turns, remote: None }
+        Server { spool, limits, calls, remote: None }
     }
 
     /// Serves users on other hosts as well, as far as they prove who they are.
@@ -195,7 +176,6 @@ impl Server {
             spool: self.spool.clone(),
             limits: self.limits.clone(),
             calls: self.calls.clone(),
-            turns: self.turns.clone(),
         };
         connections.spawn(peer.uid, connection.run(read, write).instrument(client));
     }

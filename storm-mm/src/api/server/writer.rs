@@ -1,16 +1,13 @@
 //! Writes a client's replies in order, several at a time where they wait.
 
 use crate::api::halves::WriteHalf;
-use crate::api::outgoing::Life;
 use crate::api::{
     Hello, JOBS_PER_LINE, MAX_OUTPUT_EVENT_BYTES, MAX_REPLY_LINE_BYTES, Reply, ReplyLine,
     ReplyStream,
 };
 use std::future::poll_fn;
 use std::io;
-use std::time::Duration;
 use tokio::io::AsyncWriteExt;
-use tokio::time::timeout;
 
 /// Lines that wait are written together up to about this many bytes.
 const BATCH_BYTES: usize = 64 << 10;
@@ -18,18 +15,17 @@ const BATCH_BYTES: usize = 64 << 10;
 /// Writes until no reply will come.
 ///
 /// # Errors
-/// The client is gone, or was dropped because it does not read: it follows no job, and has
-/// taken nothing for as long as `patience`.
-pub(super) async fn write_replies(
-    replies: &ReplyStream,
-    mut to: WriteHalf,
-    patience: Duration,
-) -> io::Result<()> {
+/// The client is gone, or was dropped because it does not read.
+pub(super) async fn write_replies(replies: &ReplyStream, mut to: WriteHalf) -> io::Result<()> {
     let mut batch = serde_json::to_vec(&Hello::ours())?;
     batch.push(b'\n');
     loop {
+        let write = async {
+            to.write_all(&batch).await?;
+            to.flush().await
+        };
         tokio::select! {
-            written = write_batch(&batch, replies, &mut to, patience) => written?,
+            written = write => written?,
             () = poll_fn(|context| replies.outgoing.poll_closed(context, false)) => {
                 return Err(io::ErrorKind::TimedOut.into());
             }
@@ -43,34 +39,6 @@ pub(super) async fn write_replies(
             && let Some(line) = replies.outgoing.pop_ready()
         {
             encode(line, &mut batch)?;
-        }
-    }
-}
-
-async fn write_batch(
-    mut batch: &[u8],
-    replies: &ReplyStream,
-    to: &mut WriteHalf,
-    patience: Duration,
-) -> io::Result<()> {
-    loop {
-        let some = async {
-            if batch.is_empty() {
-                return to.flush().await.map(|()| None);
-            }
-            to.write(batch).await.map(Some)
-        };
-        match timeout(patience, some).await {
-            Ok(Ok(None)) => return Ok(()),
-            Ok(Ok(Some(0))) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(Ok(Some(length))) => batch = &batch[length..],
-            Ok(Err(error)) => return Err(error),
-            // Whoever looks at the output of a job page by page.
-            Err(_) if replies.outgoing.follows() => {}
-            Err(_) => {
-                replies.outgoing.end(Life::TooSlow);
-                return Err(io::ErrorKind::TimedOut.into());
-            }
         }
     }
 }
