@@ -73,8 +73,7 @@ impl Introduction {
         let (their_size, their_free) = offers.split_at(WORD_BYTES);
         let their_size = word(their_size) as usize;
         free.keep_those_of(their_free);
-        let mine: Vec<u8> = group.members().iter().flat_map(|rank| rank.0.to_le_bytes()).collect();
-        let theirs = exchanged(leaders, &mine, their_size.saturating_mul(WORD_BYTES))?;
+        let theirs = exchanged(leaders, &bytes(group), their_size.saturating_mul(WORD_BYTES))?;
         let others = Group::new(ranks(&theirs));
         Ok(match free.lowest() {
             _ if group.intersection(&others).size() > 0 => Err(Refusal::CommonMember),
@@ -96,7 +95,7 @@ impl Introduction {
         if let Some(came) = &came {
             let (code, context, size) = match came {
                 Ok(Introduction { context, others }) => {
-                    told = others.members().iter().flat_map(|rank| rank.0.to_le_bytes()).collect();
+                    told = bytes(others);
                     (ACCEPTED, context.to_word(), others.size() as u32)
                 }
                 Err(refusal) => (refusal.to_word(), 0, 0),
@@ -129,6 +128,11 @@ fn exchanged(leaders: Party<'_>, mine: &[u8], bytes: usize) -> Result<Vec<u8>, C
 
 fn word(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |&word| u32::from_le_bytes(word))
+}
+
+/// The members of a group as they travel; [`ranks`] reads them.
+fn bytes(group: &Group) -> Vec<u8> {
+    group.members().iter().flat_map(|rank| rank.0.to_le_bytes()).collect()
 }
 
 fn ranks(bytes: &[u8]) -> impl Iterator<Item = Rank> + '_ {

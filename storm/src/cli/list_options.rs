@@ -5,12 +5,9 @@ use clap::Args;
 use nix::sys::signal::Signal;
 use storm_mm::api::JobState;
 
-/// Options of `queue`.
+/// Jobs by what they have in common; of those that are named, if any are.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct QueueOptions {
-    /// Only these jobs
-    #[arg(value_name = "JOB")]
-    pub(crate) jobs: Vec<JobName>,
+pub(crate) struct WhichJobs {
     /// Only jobs of this user, by name or number
     #[arg(long, short, value_name = "USER")]
     pub(crate) user: Option<String>,
@@ -20,6 +17,23 @@ pub(crate) struct QueueOptions {
     /// Only jobs in these partitions
     #[arg(long, short, value_name = "P,...", value_delimiter = ',')]
     pub(crate) partition: Vec<String>,
+}
+
+impl WhichJobs {
+    /// Whether all jobs are meant.
+    pub(crate) fn is_any(&self) -> bool {
+        self.user.is_none() && self.state.is_empty() && self.partition.is_empty()
+    }
+}
+
+/// Options of `queue`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct QueueOptions {
+    /// Only these jobs
+    #[arg(value_name = "JOB")]
+    pub(crate) jobs: Vec<JobName>,
+    #[command(flatten)]
+    pub(crate) which: WhichJobs,
     /// Also jobs that have ended
     #[arg(long, short)]
     pub(crate) all: bool,
@@ -65,15 +79,8 @@ pub(crate) struct CancelOptions {
     /// Jobs, arrays (7), or jobs of arrays (7_3)
     #[arg(value_name = "JOB", required_unless_present_any = ["user", "state", "partition"])]
     pub(crate) jobs: Vec<JobName>,
-    /// Jobs of this user, by name or number; with JOB only those of them
-    #[arg(long, short, value_name = "USER")]
-    pub(crate) user: Option<String>,
-    /// Jobs in these states, as PENDING,RUNNING
-    #[arg(long, short = 't', value_name = "STATE,...", value_delimiter = ',')]
-    pub(crate) state: Vec<JobState>,
-    /// Jobs in these partitions
-    #[arg(long, short, value_name = "P,...", value_delimiter = ',')]
-    pub(crate) partition: Vec<String>,
+    #[command(flatten)]
+    pub(crate) which: WhichJobs,
     /// Send this signal to their processes instead, by name or number
     #[arg(long, short, value_name = "SIGNAL", value_parser = parse_signal)]
     pub(crate) signal: Option<i32>,

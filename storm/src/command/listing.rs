@@ -5,7 +5,7 @@ use super::naming::{resolve, resolve_each, resolve_one};
 use super::{choices, connect, print};
 use crate::cli::{
     CancelOptions, ClusterOptions, DrainOptions, HistOptions, HoldOptions, JobArgument, JobName,
-    NodesOptions, QueueOptions, ResumeOptions,
+    NodesOptions, QueueOptions, ResumeOptions, WhichJobs,
 };
 use crate::failure::{EXIT_FAILED, Failure};
 use crate::manager::Manager;
@@ -20,18 +20,19 @@ use storm_rm::{ArrayTask, JobId};
 /// `queue`.
 pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<u8, Failure> {
     let manager = choices(&options.cluster)?.required()?.open()?;
-    let (uids, users) = who(options.user, &manager)?;
+    let WhichJobs { user, state: states, partition } = options.which;
+    let (uids, users) = who(user, &manager)?;
     let mut client = manager.connect().await?;
     let jobs = resolve(&mut client, &options.jobs).await?;
     // What was asked for by number alone is there, or was never, or is forgotten.
     let sought = jobs.clone();
-    let any = options.state.is_empty() && uids.is_empty() && users.is_empty();
-    let filter = JobFilter { states: options.state, uids, users, jobs, history: options.all };
+    let any = states.is_empty() && uids.is_empty() && users.is_empty();
+    let filter = JobFilter { states, uids, users, jobs, history: options.all };
     let mut jobs = list(&mut client, filter).await?;
     if let Some(job) = sought.into_iter().find(|job| any && !is_listed(*job, &jobs)) {
         return Err(no_such_job(job));
     }
-    retain_partitions(&mut client, &mut jobs, &options.partition).await?;
+    retain_partitions(&mut client, &mut jobs, &partition).await?;
     print(&output.jobs(&jobs)).map(|()| 0)
 }
 
@@ -189,25 +190,26 @@ pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Resul
     let signal = options.signal;
     let done = if signal.is_some() { "Signalled" } else { "Cancelling" };
     // What has begun, or ended, since it was listed is not meant any more.
-    let states = options.state.clone();
+    let states = options.which.state.clone();
     let request = |jobs| ManagerRequest::Cancel { jobs, signal, states: states.clone() };
-    if options.user.is_none() && options.state.is_empty() && options.partition.is_empty() {
+    if options.which.is_any() {
         return change(&options.cluster, &options.jobs, request, done, output).await;
     }
     let manager = choices(&options.cluster)?.required()?.open()?;
-    let (uids, users) = who(options.user, &manager)?;
+    let WhichJobs { user, state, partition } = options.which;
+    let (uids, users) = who(user, &manager)?;
     let mut client = manager.connect().await?;
     let named = resolve(&mut client, &options.jobs).await?;
     if let Some(job) = first_unknown(&mut client, named.clone()).await? {
         return Err(no_such_job(job));
     }
     // Of jobs that are not named those are meant that can have a signal.
-    let waiting_too = signal.is_none() || !named.is_empty() || !options.state.is_empty();
-    let filter = JobFilter { states: options.state, uids, users, jobs: named, history: false };
+    let waiting_too = signal.is_none() || !named.is_empty() || !state.is_empty();
+    let filter = JobFilter { states: state, uids, users, jobs: named, history: false };
     let mut jobs = list(&mut client, filter).await?;
     // Those that are named are listed though they have ended, and states may be such.
     jobs.retain(|job| !job.state.is_final() && (waiting_too || job.state != JobState::Pending));
-    retain_partitions(&mut client, &mut jobs, &options.partition).await?;
+    retain_partitions(&mut client, &mut jobs, &partition).await?;
     if jobs.is_empty() {
         super::note(&output.note("no job that waits or runs is meant: nothing is cancelled"));
     }
