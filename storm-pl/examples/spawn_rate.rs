@@ -97,6 +97,7 @@ async fn launch_all(
 ) -> Outcome<Run> {
     let spec = LaunchSpec {
         program: PathBuf::from(program),
+        original: None,
         args: vec!["true".into()],
         env: env::vars_os().collect(),
         cwd: PathBuf::from("/"),

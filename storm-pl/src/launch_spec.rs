@@ -40,6 +40,9 @@ pub struct ResourceLimit {
 pub struct LaunchSpec {
     /// The program; without a slash it is looked up in the job's `PATH`, as the user.
     pub program: PathBuf,
+    /// What [`LaunchSpec::program`] is a copy of, if that looks for other files beside itself: executed in
+    /// its place where it has the same content.
+    pub original: Option<PathBuf>,
     /// All arguments; the first is the name the program sees itself under.
     pub args: Vec<OsString>,
     /// The whole environment; nothing of the daemon's is added but `PMI_FD`.
@@ -144,7 +147,7 @@ pub enum SpecError {
 }
 
 /// The encoded form of [`LaunchSpec`] but for its strings, which follow it, each ended by NUL:
-/// program, working directory, arguments, variables.
+/// program, its original, working directory, arguments, variables.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SpecHead {
     pub(crate) args: u32,
@@ -187,6 +190,8 @@ impl LaunchSpec {
         }
         let mut strings = Strings::default();
         strings.push("the program's path", self.program.as_os_str())?;
+        let original = self.original.as_deref().unwrap_or(Path::new(""));
+        strings.push("the program's path", original.as_os_str())?;
         strings.push("the working directory", self.cwd.as_os_str())?;
         for arg in &self.args {
             strings.push("an argument", arg)?;

@@ -59,6 +59,7 @@ mod launch_failure;
 mod launch_spec;
 mod launcher;
 mod node;
+mod original;
 mod process_tree;
 mod protocol;
 pub mod realtime;
@@ -78,5 +79,6 @@ pub use node::{
     Event, Keeper, KeeperConfig, KeeperEvents, KeeperHandle, LaunchError, Launching, PlEnds,
     StartError, StartMethod, keeper_main,
 };
+pub use original::has_same_content;
 pub use protocol::{PadStep, Refusal};
 pub use switch::{CgroupFreezer, FreezeError, Freezer, SignalFreezer, SwitchError, switch};

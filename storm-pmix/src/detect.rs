@@ -1,4 +1,5 @@
-//! Whether a program joins its job through PMIx: what it is linked with says so.
+//! What a program is linked with: that says whether it joins its job through PMIx, and whether its
+//! libraries lie beside it.
 
 use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _};
 use object::{Endianness, FileKind, ReadCache, ReadRef, elf};
@@ -16,25 +17,39 @@ const LIBRARIES: [&[u8]; 6] = [
 ];
 /// What distributions call libraries that were built for Open MPI and load it themselves.
 const BUILT_FOR: &[u8] = b"openmpi";
-/// The longest name of a library that is read.
-const NAME_MAX_BYTES: u64 = 255;
+/// As much as is read of the name of a library, or of a list of directories.
+const STRING_MAX_BYTES: u64 = 4096;
 
-/// Whether a program is linked with Open MPI. What is no ELF file, or is linked
-/// statically, is not known to be. Of the file only the tables are read that say so.
-pub fn needs_pmix(program: &File) -> bool {
-    is_linked(&ReadCache::new(program))
+/// What stands in a path of libraries for the directory that the program is in (ld.so(8)).
+const ORIGIN: [&[u8]; 2] = [b"$ORIGIN", b"${ORIGIN}"];
+
+/// What a program is linked with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Linkage {
+    /// Open MPI: it joins its job through PMIx.
+    pub open_mpi: bool,
+    /// Libraries that are looked for in a place relative to the program's own.
+    pub origin: bool,
 }
 
-pub(crate) fn is_linked<'a>(program: impl ReadRef<'a>) -> bool {
-    let needs = match FileKind::parse(program) {
-        Ok(FileKind::Elf64) => needed_by::<elf::FileHeader64<Endianness>, _>(program),
-        Ok(FileKind::Elf32) => needed_by::<elf::FileHeader32<Endianness>, _>(program),
-        Ok(_) | Err(_) => return false,
+impl Linkage {
+    /// That of a program. What is no ELF file, or is linked statically, is not known to be linked
+    /// with anything. Of the file only the tables are read that say so.
+    pub fn of(program: &File) -> Linkage {
+        linkage(&ReadCache::new(program))
+    }
+}
+
+pub(crate) fn linkage<'a>(program: impl ReadRef<'a>) -> Linkage {
+    let found = match FileKind::parse(program) {
+        Ok(FileKind::Elf64) => told_by::<elf::FileHeader64<Endianness>, _>(program),
+        Ok(FileKind::Elf32) => told_by::<elf::FileHeader32<Endianness>, _>(program),
+        Ok(_) | Err(_) => return Linkage::default(),
     };
-    needs.unwrap_or(false)
+    found.unwrap_or_default()
 }
 
-fn needed_by<'a, E, R>(program: R) -> object::Result<bool>
+fn told_by<'a, E, R>(program: R) -> object::Result<Linkage>
 where
     E: FileHeader<Endian = Endianness>,
     R: ReadRef<'a>,
@@ -46,24 +61,31 @@ where
     for segment in segments {
         entries = entries.or(segment.dynamic(endian, program)?);
     }
-    let Some(entries) = entries else { return Ok(false) };
+    let Some(entries) = entries else { return Ok(Linkage::default()) };
     let value = |entry: &E::Dyn| entry.d_val(endian).into();
     let of = |tag: elf::DynamicTag| entries.iter().filter(move |entry| entry.tag(endian) == tag);
-    let Some(strings) = of(elf::DT_STRTAB).next().map(value) else { return Ok(false) };
-    let name_at = |at: u64| {
+    let Some(strings) = of(elf::DT_STRTAB).next().map(value) else {
+        return Ok(Linkage::default());
+    };
+    let string_at = |at: u64| {
         let longest = |segment: &E::ProgramHeader| {
             let begin: u64 = segment.p_vaddr(endian).into();
             let end = begin.saturating_add(segment.p_filesz(endian).into());
-            (begin <= at && at < end).then(|| (end - at).min(NAME_MAX_BYTES))
+            (begin <= at && at < end).then(|| (end - at).min(STRING_MAX_BYTES))
         };
         let bytes = segments.iter().find_map(|segment| {
             segment.data_range(endian, program, at, longest(segment)?).ok().flatten()
         });
         bytes.and_then(|bytes| bytes.split(|byte| *byte == 0).next()).unwrap_or_default()
     };
-    let needed = of(elf::DT_NEEDED).map(|entry| strings.saturating_add(value(entry)));
-    let mut names = needed.map(name_at);
-    Ok(names.any(is_of_open_mpi))
+    let strings_of = |tag| of(tag).map(|entry| string_at(strings.saturating_add(value(entry))));
+    let mut paths = strings_of(elf::DT_RUNPATH).chain(strings_of(elf::DT_RPATH));
+    let origin = paths.any(has_origin) || strings_of(elf::DT_NEEDED).any(has_origin);
+    Ok(Linkage { open_mpi: strings_of(elf::DT_NEEDED).any(is_of_open_mpi), origin })
+}
+
+fn has_origin(path: &[u8]) -> bool {
+    ORIGIN.iter().any(|word| path.windows(word.len()).any(|part| part == *word))
 }
 
 fn is_of_open_mpi(library: &[u8]) -> bool {
@@ -77,10 +99,10 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn neither_this_program_nor_text_needs_pmix() {
+    fn neither_this_program_nor_text_is_linked_with_any() {
         let own = File::open(std::env::current_exe().expect("it runs")).expect("readable");
-        assert!(!needs_pmix(&own));
-        assert!(!is_linked(&b"#!/bin/sh\nlibmpi.so.40\n"[..]));
+        assert_eq!(Linkage::of(&own), Linkage::default());
+        assert_eq!(linkage(&b"#!/bin/sh\nlibmpi.so.40\n"[..]), Linkage::default());
     }
 
     proptest! {
@@ -94,8 +116,8 @@ mod tests {
             program.truncate(4096);
             let index = at.index(program.len());
             program[index] = byte;
-            let _ = is_linked(&program[..]);
-            let _ = is_linked(&program[..cut.index(program.len())]);
+            let _ = linkage(&program[..]);
+            let _ = linkage(&program[..cut.index(program.len())]);
         }
     }
 }

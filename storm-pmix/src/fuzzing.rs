@@ -2,7 +2,7 @@
 //! programs that they submit say. Compiled by cargo-fuzz only.
 
 use crate::client_environment::parameters;
-use crate::detect::is_linked;
+use crate::detect::linkage;
 use crate::exchange::{Exchange, ExchangeError, Portion};
 use crate::handover::understood;
 use crate::placement::Placement;
@@ -11,8 +11,8 @@ use crate::placement::Placement;
 const ROUNDS_MAX: usize = 64;
 
 /// A program that somebody submits.
-pub fn program(bytes: &[u8]) -> bool {
-    is_linked(bytes)
+pub fn program(bytes: &[u8]) -> crate::Linkage {
+    linkage(bytes)
 }
 
 /// A server's answer to a rank. Returns how many variables it gives.

@@ -26,7 +26,7 @@ mod rank;
 mod server;
 
 pub use client_environment::is_of_a_server;
-pub use detect::needs_pmix;
+pub use detect::Linkage;
 pub use library::LibraryError;
 pub use rank::{RankError, RankOptions, start_rank};
 pub use server::{ServeError, ServeOptions, serve};

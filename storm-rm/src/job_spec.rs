@@ -106,8 +106,21 @@ pub struct FileSpec {
 pub enum Destination {
     /// The job's own directory on the node, removed after the job.
     JobDirectory,
+    /// The same; but a node where this absolute path, from which the program was read, has the same
+    /// content executes it there, as it looks for other files beside itself.
+    JobDirectoryUnlessAt(OsBytes),
     /// This absolute path, written as the submitter and left there.
     Path(OsBytes),
+}
+
+impl Destination {
+    /// Whether the job has the file in its directory.
+    pub fn is_job_directory(&self) -> bool {
+        match self {
+            Destination::JobDirectory | Destination::JobDirectoryUnlessAt(_) => true,
+            Destination::Path(_) => false,
+        }
+    }
 }
 
 /// What becomes of standard output and error.

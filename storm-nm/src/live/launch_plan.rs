@@ -37,9 +37,21 @@ pub(super) fn program_path(task: &JobTask, directory: &Path) -> Result<PathBuf, 
         Program::OnNodes(path) => path.as_os_str().into(),
         Program::Shipped(file) => match &file.destination {
             Destination::Path(path) => path.as_os_str().into(),
-            Destination::JobDirectory => directory.join(plain_name(&file.name)?),
+            Destination::JobDirectory | Destination::JobDirectoryUnlessAt(_) => {
+                directory.join(plain_name(&file.name)?)
+            }
         },
     })
+}
+
+/// What the program was copied from, if ranks are to execute that where it stands here as well.
+fn original(task: &JobTask) -> Option<PathBuf> {
+    match &task.spec().program {
+        Program::Shipped(FileSpec {
+            destination: Destination::JobDirectoryUnlessAt(path), ..
+        }) => Some(path.as_os_str().into()),
+        Program::Shipped(_) | Program::OnNodes(_) => None,
+    }
 }
 
 /// The shipped files that belong into the job's directory.
@@ -59,7 +71,7 @@ pub(super) fn job_contents(spec: &JobSpec) -> impl Iterator<Item = &FileSpec> {
         Program::Shipped(file) => Some(file),
         Program::OnNodes(_) => None,
     };
-    let local = |file: &&FileSpec| file.destination == Destination::JobDirectory;
+    let local = |file: &&FileSpec| file.destination.is_job_directory();
     program.into_iter().chain(&spec.files).filter(local)
 }
 
@@ -84,15 +96,16 @@ pub(super) fn launch_spec(
     let is_root = nix::unistd::geteuid().is_root();
     let text = |bytes: &OsBytes| bytes.as_os_str().to_owned();
     let mut args: Vec<OsString> = spec.argv.iter().map(text).collect();
-    let program = match starter.filter(|_| joins_by_pmix(spec)) {
+    let (program, original) = match starter.filter(|_| joins_by_pmix(spec)) {
         Some(start) => {
             args = starter_arguments(task, &start, &program).into_iter().chain(args).collect();
-            start.starter.program.clone()
+            (start.starter.program.clone(), None)
         }
-        None => program,
+        None => (program, original(task)),
     };
     LaunchSpec {
         program,
+        original,
         args,
         env: submitted_environment(spec)
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -122,6 +135,9 @@ fn starter_arguments(task: &JobTask, start: &PmixStart<'_>, program: &Path) -> V
         "--program".into(),
         program.into(),
     ];
+    if let Some(original) = original(task) {
+        arguments.extend(["--original".into(), original.into()]);
+    }
     if task.spec().bind == Binding::Core {
         let cpus: Vec<String> = start.cpus.iter().map(u16::to_string).collect();
         arguments.extend(["--cpus".into(), cpus.join(",").into()]);

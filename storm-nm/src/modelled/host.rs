@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, Runtime};
 use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Stream, Strobe};
-use storm_rm::{Coscheduling, Destination, FileSpec, Owner, Program, Rank, RankClass, RowSet};
+use storm_rm::{Coscheduling, FileSpec, Owner, Program, Rank, RankClass, RowSet};
 
 const SIGKILL: i32 = 9;
 const MEMORY_MIB: u64 = 1024;
@@ -235,7 +235,7 @@ impl<R: Runtime> ModelledHost<R> {
             Program::Shipped(file) => Some(file),
             Program::OnNodes(_) => None,
         };
-        let local = |file: &&FileSpec| file.destination == Destination::JobDirectory;
+        let local = |file: &&FileSpec| file.destination.is_job_directory();
         let now = self.inner.runtime.now();
         let missing = |file: &&FileSpec| !self.inner.disk.has(spec.owner, file.hash, now);
         let mut files = spec.files.iter().chain(program).filter(local);

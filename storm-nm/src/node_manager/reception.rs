@@ -53,7 +53,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             }
         }
         match &info.file.destination {
-            Destination::JobDirectory => Ok(()),
+            Destination::JobDirectory | Destination::JobDirectoryUnlessAt(_) => Ok(()),
             Destination::Path(_) => {
                 self.host.place(info.owner, &info.file).await.map_err(|refused| refused.reason)
             }

@@ -103,6 +103,7 @@ async fn serve(
     handle.make_pads(1)?;
     let spec = LaunchSpec {
         program: PathBuf::from("/bin/sh"),
+        original: None,
         args: ["sh", "-c", script].map(OsString::from).to_vec(),
         env: vec![("PATH".into(), "/usr/bin:/bin".into()), ("STORM_TEST".into(), cluster.into())],
         cwd: PathBuf::from("/"),

@@ -1,15 +1,17 @@
 //! The last step: `execve`, with the search in `PATH` and the script rule that shells apply.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::io::Read;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr;
 
 use crate::ids::Errno;
 use crate::launch_failure::{LaunchFailure, LaunchStep};
 use crate::launcher::request::Request;
 use crate::launcher::wait_for_launch::PMI_DESCRIPTOR;
+use crate::original::has_same_content;
 
 /// Where to look when the job has no `PATH`, as `confstr(_CS_PATH)` says on Linux.
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
@@ -31,6 +33,10 @@ pub(super) fn execute(request: &Request<'_>) -> LaunchFailure {
     env.extend(others.map(|variable| variable.as_ptr()));
     env.push(ptr::null());
 
+    if let Some(original) = original(request) {
+        // Where that fails, as on a file system without programs, the copy is executed.
+        try_one(original, &request.args, &env);
+    }
     let mut worst = Errno(libc::ENOENT);
     for path in candidates(request) {
         let errno = try_one(&path, &request.args, &env);
@@ -43,6 +49,13 @@ pub(super) fn execute(request: &Request<'_>) -> LaunchFailure {
         }
     }
     LaunchFailure::new(LaunchStep::Program, worst)
+}
+
+/// What the program was copied from, where that is the same.
+fn original<'a>(request: &Request<'a>) -> Option<&'a CStr> {
+    let path = |text: &'a CStr| Path::new(OsStr::from_bytes(text.to_bytes()));
+    let original = Some(request.original).filter(|original| !original.is_empty())?;
+    has_same_content(path(original), path(request.program)).then_some(original)
 }
 
 fn pmi_variable(descriptor: RawFd) -> CString {
@@ -82,7 +95,7 @@ fn try_one(path: &CStr, args: &[&CStr], env: &[*const libc::c_char]) -> Errno {
 /// for a script full of mistakes.
 fn is_binary(path: &CStr) -> bool {
     let mut head = [0; HEAD_BYTES];
-    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
+    let path = Path::new(OsStr::from_bytes(path.to_bytes()));
     let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut head));
     read.is_ok_and(|len| head[..len].iter().copied().any(is_in_no_text))
 }
@@ -110,7 +123,7 @@ fn explain(path: &CStr, errno: Errno) -> LaunchFailure {
 }
 
 fn exists(path: &CStr) -> bool {
-    std::path::Path::new(std::ffi::OsStr::from_bytes(path.to_bytes())).exists()
+    Path::new(OsStr::from_bytes(path.to_bytes())).exists()
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ pub(crate) struct Request<'a> {
     pub(crate) head: SpecHead,
     pub(crate) rank: RankHead,
     pub(crate) program: &'a CStr,
+    /// Empty: there is none.
+    pub(crate) original: &'a CStr,
     pub(crate) cwd: &'a CStr,
     pub(crate) args: Vec<&'a CStr>,
     /// Variables of the rank first; those of the job that they do not replace after them.
@@ -34,7 +36,7 @@ impl<'a> Request<'a> {
     /// Decodes both parts; `None` if they are not what [`crate::EncodedSpec`] makes.
     pub(crate) fn decode(rank: &'a [u8], shared: &'a [u8]) -> Option<Self> {
         let (head, mut strings): (SpecHead, _) = Strings::open(shared)?;
-        let program = strings.next()?;
+        let (program, original) = (strings.next()?, strings.next()?);
         let cwd = strings.next()?;
         let args = strings.take(head.args)?;
         let shared_env = strings.take(head.variables)?;
@@ -49,7 +51,7 @@ impl<'a> Request<'a> {
                 env.push(variable);
             }
         }
-        Some(Self { head, rank, program, cwd, args, env, stdin, stdout, stderr })
+        Some(Self { head, rank, program, original, cwd, args, env, stdin, stdout, stderr })
     }
 
     /// The value of a variable the application will see.
@@ -118,6 +120,7 @@ mod tests {
     prop_compose! {
         fn launch_spec()(
             program in text(),
+            original in proptest::option::of("/[a-z]{0,9}"),
             args in proptest::collection::vec(text(), 1..6),
             env in proptest::collection::vec(variable(), 0..6),
             cwd in text(),
@@ -128,6 +131,7 @@ mod tests {
         ) -> LaunchSpec {
             LaunchSpec {
                 program: PathBuf::from(program),
+                original: original.map(PathBuf::from),
                 args,
                 env,
                 cwd: PathBuf::from(cwd),
@@ -162,6 +166,8 @@ mod tests {
             };
             let (rank_bytes, shared) = (rank.encode().unwrap(), inline(&spec));
             let request = Request::decode(&rank_bytes, &shared).unwrap();
+            let original = spec.original.clone().unwrap_or_default().into_os_string();
+            prop_assert_eq!(request.original.to_bytes(), original.into_vec());
             prop_assert_eq!(request.args.len(), spec.args.len());
             for (got, sent) in request.args.iter().zip(&spec.args) {
                 prop_assert_eq!(got.to_bytes(), sent.clone().into_vec());

@@ -109,6 +109,32 @@ async fn scripts_run_with_and_without_an_interpreter_line() {
 }
 
 #[tokio::test]
+async fn what_is_as_it_was_copied_is_executed_where_it_stands() {
+    let dir = directory();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let (said, other) = ("#!/bin/sh\necho \"$0\"\n", "#!/bin/sh\necho other\n");
+    let copy = file("copy", said);
+    let mut spec = program(copy.to_str().unwrap(), &["name"]);
+    let forbidden = file("forbidden", said);
+    fs::set_permissions(&forbidden, fs::Permissions::from_mode(0o444)).unwrap();
+    let original = file("original", said);
+    for (original, executed) in [
+        (&original, &original),
+        (&file("edited", other), &copy),
+        (&forbidden, &copy),
+        (&dir.path().join("nowhere"), &copy),
+    ] {
+        spec.original = Some(original.clone());
+        assert_eq!(output_of(&spec, &plain()).await, format!("{}\n", executed.display()));
+    }
+}
+
+#[tokio::test]
 async fn path_of_the_job_is_searched() {
     let dir = directory();
     let path = dir.path().join("only-here");

@@ -56,8 +56,11 @@ fn pairs() -> impl Strategy<Value = Vec<(String, String)>> {
 }
 
 fn file() -> impl Strategy<Value = FileSpec> {
-    let destination =
-        prop_oneof![Just(Destination::JobDirectory), os_bytes().prop_map(Destination::Path)];
+    let destination = prop_oneof![
+        Just(Destination::JobDirectory),
+        os_bytes().prop_map(Destination::JobDirectoryUnlessAt),
+        os_bytes().prop_map(Destination::Path),
+    ];
     (any::<[u8; 32]>(), any::<(u64, u32)>(), os_bytes(), destination).prop_map(
         |(hash, (size_bytes, mode), name, destination)| FileSpec {
             hash: ContentHash(hash),

@@ -42,6 +42,9 @@ pub(crate) struct PmixOptions {
     /// The program
     #[arg(long, value_name = "FILE", required_unless_present = "serve")]
     pub(crate) program: Option<PathBuf>,
+    /// What the program was copied from: executed in its place where it has the same content
+    #[arg(long, value_name = "FILE")]
+    pub(crate) original: Option<PathBuf>,
     /// Its arguments, its own name included
     #[arg(last = true)]
     pub(crate) argv: Vec<OsString>,

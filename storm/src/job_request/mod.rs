@@ -4,6 +4,7 @@
 //! Everything that can be wrong with the user's files is found here, before
 //! anything is started.
 
+mod beside;
 mod directives;
 mod mpi_type;
 mod payload;
@@ -40,8 +41,8 @@ const DEFAULT_ARRAY_OUTPUT: &str = "storm-%A_%a.out";
 /// the client follows it.
 pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submission, Failure> {
     let mut files = ShippedFiles::default();
-    let Payload { program, path, argv, name } = payload(options, &mut files)?;
-    let mpi = mpi_type::chosen(options.mpi.unwrap_or_default(), files.first(), &path);
+    let Payload { program, path, argv, name, linkage } = payload(options, &mut files)?;
+    let mpi = mpi_type::chosen(options.mpi.unwrap_or_default(), linkage, &path);
     let further =
         options.bcast.iter().map(|bcast| files.further(bcast)).collect::<Result<_, _>>()?;
     let per_node = options.ntasks_per_node.unwrap_or(1);

@@ -4,24 +4,25 @@ use crate::cli::MpiArgument;
 use std::fs::File;
 use std::path::Path;
 use storm_nm::MPI_TYPE_PMIX;
+use storm_pmix::Linkage;
 
 /// The value of [`storm_nm::MPI_TYPE_VARIABLE`] for the nodes; `None` where PMI-1 will do. A
-/// program that cannot be read here, being on the nodes only, is taken for one of PMI-1. One that
-/// is `shipped` is open already.
+/// program that cannot be read here, being on the nodes only, is taken for one of PMI-1. What one
+/// that was read is linked with, `linkage` says.
 pub(super) fn chosen(
     asked: MpiArgument,
-    shipped: Option<&File>,
+    linkage: Option<Linkage>,
     program: &Path,
 ) -> Option<&'static str> {
     let pmix = match asked {
         MpiArgument::Pmi1 => false,
         MpiArgument::Pmix => true,
-        MpiArgument::Auto => match shipped {
-            Some(program) => storm_pmix::needs_pmix(program),
+        MpiArgument::Auto => match linkage {
+            Some(linkage) => linkage.open_mpi,
             // To open what is no file may wait for ever.
             None => {
                 program.is_file()
-                    && File::open(program).is_ok_and(|program| storm_pmix::needs_pmix(&program))
+                    && File::open(program).is_ok_and(|program| Linkage::of(&program).open_mpi)
             }
         },
     };
@@ -38,8 +39,10 @@ mod tests {
         assert_eq!(chosen(MpiArgument::Auto, None, plain), None);
         assert_eq!(chosen(MpiArgument::Pmix, None, plain), Some("pmix"));
         assert_eq!(chosen(MpiArgument::Pmi1, None, plain), None);
-        let open = File::open(plain).expect("it is there");
-        assert_eq!(chosen(MpiArgument::Auto, Some(&open), Path::new("/nowhere")), None);
+        let mut linkage = Linkage::default();
+        assert_eq!(chosen(MpiArgument::Auto, Some(linkage), Path::new("/nowhere")), None);
+        linkage.open_mpi = true;
+        assert_eq!(chosen(MpiArgument::Auto, Some(linkage), plain), Some("pmix"));
         for no_program in ["/", "/nowhere", "/dev/null"] {
             let chosen = chosen(MpiArgument::Auto, None, Path::new(no_program));
             assert_eq!(chosen, None, "{no_program}");

@@ -2,6 +2,7 @@
 //! input, or a line of shell.
 
 use super::STANDARD_INPUT;
+use super::beside::{SCRIPT, looks_beside_itself};
 use super::program::find_program;
 use super::sbatch::quoted;
 use super::shipped_files::ShippedFiles;
@@ -12,14 +13,13 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use storm_rm::{OsBytes, Program};
+use storm_pmix::Linkage;
+use storm_rm::{Destination, OsBytes, Program};
 
 /// Executes a line of `--wrap`: every node has it (POSIX).
 const SHELL: &str = "/bin/sh";
 /// A script is held in memory: more than any that was written by hand (sbatch takes 4 MiB).
 const MAX_SCRIPT_BYTES: u64 = 16 << 20;
-/// How a script begins that the kernel can execute (execve(2)).
-const BEGINNING: &[u8] = b"#!";
 /// How far the kernel looks for the end of a script's first line (BINPRM_BUF_SIZE).
 const HEAD_BYTES: usize = 256;
 
@@ -32,6 +32,8 @@ pub(super) struct Payload {
     pub(super) argv: Vec<OsBytes>,
     /// What the job is called unless the user says.
     pub(super) name: String,
+    /// Of a program that was read here.
+    pub(super) linkage: Option<Linkage>,
 }
 
 /// What the options say is to be executed; what has to go to the nodes is in `files`.
@@ -43,6 +45,7 @@ pub(super) fn payload(options: &JobOptions, files: &mut ShippedFiles) -> Result<
             path: SHELL.into(),
             argv: argv.map(OsBytes::from).into(),
             name: "wrap".to_owned(),
+            linkage: None,
         });
     }
     let typed = options
@@ -56,22 +59,34 @@ pub(super) fn payload(options: &JobOptions, files: &mut ShippedFiles) -> Result<
         let script = standard_input(options)?;
         refuse_crlf(&script, "the script on standard input", "dos2unix < SCRIPT | storm submit -")?;
         let program = Program::Shipped(files.contents(&script, &name)?);
-        return Ok(Payload { program, path: PathBuf::from("/dev/stdin"), argv, name });
+        let linkage = Some(Linkage::default());
+        return Ok(Payload { program, path: PathBuf::from("/dev/stdin"), argv, name, linkage });
     }
     let name = file_name(typed);
     if options.no_bcast {
         let path = path_on_nodes(typed)?;
         let program = Program::OnNodes(path.clone().into_os_string().into());
-        return Ok(Payload { program, path, argv, name });
+        return Ok(Payload { program, path, argv, name, linkage: None });
     }
     let path = find_program(typed)?;
-    let program = Program::Shipped(files.program(&path)?);
+    let mut file = files.program(&path)?;
     let mut head = [0; HEAD_BYTES];
     let read = files.first().and_then(|file| file.read_at(&mut head, 0).ok()).unwrap_or(0);
+    let head = &head[..read];
     let shown = path.display().to_string();
-    let file = quoted(&shown);
-    refuse_crlf(&head[..read], &shown, &format!("dos2unix {file}, or: sed -i 's/\\r$//' {file}"))?;
-    Ok(Payload { program, path, argv, name })
+    let typed = quoted(&shown);
+    refuse_crlf(head, &shown, &format!("dos2unix {typed}, or: sed -i 's/\\r$//' {typed}"))?;
+    let linkage = files.first().map(Linkage::of).unwrap_or_default();
+    // What the user has copied into the job's directory lies beside the copy.
+    let alone = options.bcast.iter().all(|bcast| bcast.destination.is_some());
+    if alone
+        && looks_beside_itself(head, linkage)
+        && let Ok(original) = std::path::absolute(&path)
+    {
+        file.destination = Destination::JobDirectoryUnlessAt(original.into_os_string().into());
+    }
+    let program = Program::Shipped(file);
+    Ok(Payload { program, path, argv, name, linkage: Some(linkage) })
 }
 
 /// The whole of standard input, which has to be a script.
@@ -96,7 +111,7 @@ fn standard_input(options: &JobOptions) -> Result<Vec<u8>, Failure> {
             refused("no script came by standard input").hint("as in: storm submit - < script.sh")
         );
     }
-    if !contents.starts_with(BEGINNING) {
+    if !contents.starts_with(SCRIPT) {
         return Err(refused("what came by standard input is not a script").hint(
             "its first line says what runs it, as #!/bin/sh; --wrap takes lines of shell without",
         ));
@@ -107,7 +122,7 @@ fn standard_input(options: &JobOptions) -> Result<Vec<u8>, Failure> {
 /// A script of lines as Windows ends them names an interpreter that no node has.
 fn refuse_crlf(head: &[u8], what: &str, hint: &str) -> Result<(), Failure> {
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let Some(line) = line.strip_prefix(BEGINNING) else { return Ok(()) };
+    let Some(line) = line.strip_prefix(SCRIPT) else { return Ok(()) };
     let Some(line) = line.strip_suffix(b"\r") else { return Ok(()) };
     let interpreter = String::from_utf8_lossy(line.trim_ascii()).into_owned();
     let message = format!(

@@ -3,7 +3,11 @@
 
 use crate::scratch::{Scratch, stderr, stdout, told};
 use std::collections::BTreeSet;
-use std::process::Output;
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 /// A kept cluster of 2 nodes.
 fn cluster(pes: usize) -> Scratch {
@@ -55,7 +59,7 @@ fn the_environment_that_is_asked_for_is_what_the_job_gets() {
 #[test]
 fn the_job_runs_in_the_directory_that_is_asked_for() {
     let scratch = cluster(1);
-    std::fs::create_dir(scratch.work().join("a place")).expect("made");
+    fs::create_dir(scratch.work().join("a place")).expect("made");
     let place = scratch.work().join("a place").canonicalize().expect("it is there");
     assert_eq!(lines(&scratch, &["--chdir", "a place"], "pwd"), [place.display().to_string()]);
     let nowhere = run(&scratch, &["--chdir", "/no/such/place"], &["pwd"]);
@@ -109,4 +113,61 @@ fn libraries_are_told_to_yield_when_ranks_exceed_the_cores() {
     assert_eq!(lines(&scratch, &["-n", "1"], script), ["0 0 0"]);
     let own = ["-n", &procs, "--export", "ALL,I_MPI_WAIT_MODE=mine"];
     assert_eq!(lines(&scratch, &own, script), vec!["1 mine 1"; many]);
+}
+
+/// A file that can be executed, in a directory of its own.
+fn executable(scratch: &Scratch, name: &str, text: &str) -> PathBuf {
+    let directory = scratch.work().join("programs");
+    fs::create_dir_all(&directory).expect("made");
+    let path = directory.canonicalize().expect("it is there").join(name);
+    fs::write(&path, text).expect("written");
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("ours");
+    path
+}
+
+fn compiled(arguments: &[&OsStr]) {
+    let done = Command::new("cc").args(arguments).output().expect("cc starts");
+    assert!(done.status.success(), "{}", told(&done));
+}
+
+#[test]
+fn programs_find_what_lies_beside_them() {
+    let scratch = cluster(1);
+    let script = executable(&scratch, "script", "#!/usr/bin/perl\nprint \"$0\\n\";\n");
+    let run = |options: &[&str], program: &Path| {
+        let done = run(&scratch, options, &[program.to_str().expect("it is text")]);
+        assert!(done.status.success(), "{}", told(&done));
+        stdout(&done)
+    };
+    let there = format!("{}\n", script.display());
+    assert_eq!(run(&["-n", "2", "-N", "2"], &script), there.repeat(2));
+    // Its files are where the user has them copied.
+    let beside = run(&["--bcast", "/etc/hostname"], &script);
+    assert!(beside.ends_with("/script\n") && beside != there, "{beside}");
+    // A shell reads a script as it runs it: nobody edits it meanwhile.
+    let shell = run(&[], &executable(&scratch, "shell", "#!/bin/sh\necho \"$0\"\n"));
+    assert!(shell.contains("/jobs/3.") && shell.ends_with("/shell\n"), "{shell}");
+
+    let library = executable(&scratch, "library.c", "int seven(void) { return 7; }");
+    let main = "int seven(void);\nint main(void) { return seven() - 7; }";
+    let main = executable(&scratch, "main.c", main);
+    let directory = main.parent().expect("a directory");
+    let (shared, linked) = (directory.join("libseven.so"), directory.join("linked"));
+    let (o, path) = (OsStr::new("-o"), OsStr::new("-Wl,-rpath,$ORIGIN"));
+    compiled(&["-shared".as_ref(), "-fPIC".as_ref(), o, shared.as_ref(), library.as_ref()]);
+    compiled(&[o, linked.as_ref(), main.as_ref(), shared.as_ref(), path]);
+    assert_eq!(run(&[], &linked), "");
+}
+
+#[test]
+fn a_program_that_is_edited_while_its_job_waits_runs_as_it_was_submitted() {
+    let scratch = cluster(1);
+    let script = executable(&scratch, "script", "#!/usr/bin/perl\nprint \"old $0\\n\";\n");
+    let path = script.to_str().expect("it is text");
+    scratch.prints(&format!("submit --hold --output said {path}"));
+    fs::write(&script, "#!/usr/bin/perl\nprint \"new $0\\n\";\n").expect("written");
+    scratch.prints("release 1");
+    scratch.prints("wait 1");
+    let said = fs::read_to_string(scratch.work().join("said")).expect("it was written");
+    assert!(said.starts_with("old ") && said.ends_with("/jobs/1.1/script\n"), "{said}");
 }

@@ -77,6 +77,7 @@ pub(crate) fn shell(script: &str) -> LaunchSpec {
 pub(crate) fn program(path: &str, args: &[&str]) -> LaunchSpec {
     LaunchSpec {
         program: PathBuf::from(path),
+        original: None,
         args: args.iter().map(OsString::from).collect(),
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
         cwd: PathBuf::from("/"),

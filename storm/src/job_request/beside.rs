@@ -1,0 +1,78 @@
+//! Programs that look for other files beside themselves: they are executed where they stand, on
+//! nodes that have the same file there, and copied to the others.
+//!
+//! Shell scripts are not among them. A shell reads a script while it runs it, so a script that is
+//! edited after its submission would change under the job; of a copy it does not.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use storm_pmix::Linkage;
+
+/// How a script begins that the kernel can execute (execve(2)).
+pub(super) const SCRIPT: &[u8] = b"#!";
+/// What runs lines as it reads them.
+const SHELLS: [&str; 13] = [
+    "sh", "ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "ksh93", "mksh", "tcsh", "yash",
+    "zsh",
+];
+
+/// Whether a program may find what it needs only where it stands: an ELF file with libraries
+/// relative to its own place, or a script that is read before it runs, as those of Python are,
+/// whose modules lie beside it.
+pub(super) fn looks_beside_itself(head: &[u8], linkage: Linkage) -> bool {
+    linkage.origin || interpreter(head).is_some_and(|name| !is_shell(name))
+}
+
+/// The name of what runs a script, without directories.
+fn interpreter(head: &[u8]) -> Option<&OsStr> {
+    let line = head.strip_prefix(SCRIPT)?.split(|&byte| byte == b'\n').next()?;
+    let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let mut words = words.map(|word| Path::new(OsStr::from_bytes(word)));
+    let first = words.next()?.file_name()?;
+    if first != "env" {
+        return Some(first);
+    }
+    // Its options and variables (env(1)).
+    let mut rest = words.filter(|word| {
+        let word = word.as_os_str().as_bytes();
+        !word.starts_with(b"-") && !word.contains(&b'=')
+    });
+    rest.next()?.file_name()
+}
+
+fn is_shell(name: &OsStr) -> bool {
+    SHELLS.iter().any(|shell| name == *shell)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_that_are_read_before_they_run_look_beside_themselves() {
+        let of = |head: &str| looks_beside_itself(head.as_bytes(), Linkage::default());
+        for head in [
+            "#!/usr/bin/python3\nimport numpy\n",
+            "#! /opt/conda/bin/python -u",
+            "#!/usr/bin/env python3\n",
+            "#!/usr/bin/env -S OMP_NUM_THREADS=1 julia --project\n",
+            "#!/usr/bin/perl -w",
+        ] {
+            assert!(of(head), "{head}");
+        }
+        for head in [
+            "#!/bin/sh\n",
+            "#!/bin/bash -l\n",
+            "#!/usr/bin/env bash\n",
+            "#!/usr/bin/env -S zsh -f\n",
+            "#!\n",
+            "#!/usr/bin/env\n",
+            "\x7fELF",
+            "",
+        ] {
+            assert!(!of(head), "{head}");
+        }
+        assert!(looks_beside_itself(b"\x7fELF", Linkage { origin: true, ..Linkage::default() }));
+    }
+}
