@@ -339,7 +339,7 @@ impl Communicator {
     /// What every member of this communicator calls to make new ones: all of them agree on the
     /// context, also those that will not use it.
     fn made_by_all(&self, part: Option<(Group, usize)>) -> Result<Option<Communicator>, CommError> {
-        let agreed = self.job.contexts.borrow().agree(self.party())?;
+        let agreed = ContextPool::agree(&self.job.contexts, self.party())?;
         let context = agreed.ok_or(CommError::NoContext)?;
         let Some((group, me)) = part else { return Ok(None) };
         self.job.contexts.borrow_mut().take(context);

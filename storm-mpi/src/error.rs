@@ -132,7 +132,9 @@ pub enum CommError {
         right: usize,
     },
     /// Every context is in use at one member or another: each of them has too many communicators.
-    #[error("no context is free at all members; a process has room for 4096 communicators")]
+    #[error(
+        "no context is free at all members; a process has room for 4096 communicators, and for as many made in the background"
+    )]
     NoContext,
     /// A wait that cannot end: this is the job's only process.
     #[error("the job's only process waits for a message that nobody can send")]

@@ -1,7 +1,11 @@
-/* Collectives in the background, and those of neighbours: the part of mpi.h that declares them.
+/* Collectives and duplicates in the background, and collectives of neighbours: the part of mpi.h that declares them.
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 #ifndef STORM_MPI_BACKGROUND_H
 #define STORM_MPI_BACKGROUND_H
+
+/* Duplicates of communicators, made in the background. */
+int MPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
+int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request);
 
 /* Collectives in the background. */
 int MPI_Ibarrier(MPI_Comm comm, MPI_Request *request);

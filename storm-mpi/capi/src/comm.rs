@@ -38,7 +38,7 @@ impl FixedGraph {
 /// A communicator. Shared by its handle and by the requests on it, so that its context is used
 /// again only when nothing communicates under it any more.
 pub(crate) struct Comm {
-    pub(crate) context: ContextId,
+    context: Cell<ContextId>,
     /// Its own handle, for error handlers and attributes.
     pub(crate) handle: Cell<Handle>,
     /// Its members; of an inter-communicator, those of this process's group.
@@ -69,7 +69,7 @@ impl Comm {
         pool: &Rc<RefCell<ContextPool>>,
     ) -> Self {
         Comm {
-            context,
+            context: Cell::new(context),
             handle: Cell::new(COMM.null()),
             peers: group.clone(),
             is_inter: false,
@@ -88,6 +88,16 @@ impl Comm {
     pub(crate) fn with(mut self, others: Group) -> Self {
         (self.peers, self.is_inter) = (others, true);
         self
+    }
+
+    #[inline]
+    pub(crate) fn context(&self) -> ContextId {
+        self.context.get()
+    }
+
+    /// What its members have agreed on, of one that was made without.
+    pub(crate) fn set_context(&self, context: ContextId) {
+        self.context.set(context);
     }
 
     pub(crate) fn size(&self) -> usize {
@@ -115,7 +125,7 @@ impl Comm {
     /// The two groups of an inter-communicator, for a collective.
     pub(crate) fn between<'a>(&'a self, process: &'a Process) -> Option<Between<'a>> {
         let (local, remote) = (self.group.members(), self.remote()?.members());
-        Some(Between::new(process, local, remote, self.me, self.context.collective()))
+        Some(Between::new(process, local, remote, self.me, self.context().collective()))
     }
 
     /// The grid of the members, which there must be.
@@ -150,7 +160,7 @@ impl Comm {
 
     /// All members, for a collective of theirs alone.
     pub(crate) fn party<'a>(&'a self, process: &'a Process) -> Party<'a> {
-        Party::new(process, self.group.members(), self.me, self.context.collective())
+        Party::new(process, self.group.members(), self.me, self.context().collective())
     }
 
     /// The turn of a collective in the background: members count alike.
@@ -179,7 +189,7 @@ impl Comm {
         if dest == PROC_NULL {
             return Ok(None);
         }
-        let (to, context) = (self.rank_in_job(dest)?, self.context.point_to_point());
+        let (to, context) = (self.rank_in_job(dest)?, self.context().point_to_point());
         Ok(Some(Address { to, context, tag: Tag(tag) }))
     }
 
@@ -196,7 +206,7 @@ impl Comm {
             ANY_SOURCE => Source::Any,
             source => Source::Rank(self.rank_in_job(source)?),
         };
-        Ok(Some(Pattern { context: self.context.point_to_point(), source, tag }))
+        Ok(Some(Pattern { context: self.context().point_to_point(), source, tag }))
     }
 
     /// A member's place by its number in C.
@@ -232,6 +242,6 @@ impl Comm {
 
 impl Drop for Comm {
     fn drop(&mut self) {
-        self.pool.borrow_mut().give_back(self.context);
+        self.pool.borrow_mut().give_back(self.context());
     }
 }

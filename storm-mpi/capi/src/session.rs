@@ -265,7 +265,7 @@ impl Session {
     /// The members of a communicator, in a context of their own, for what is no communicator; all call it.
     pub(crate) fn context_of_its_own(&self, parent: &Comm, errhandler: Handle) -> Outcome<Comm> {
         parent.must_be_intra()?;
-        let agreed = self.contexts.borrow().agree(parent.party(&self.process))?;
+        let agreed = ContextPool::agree(&self.contexts, parent.party(&self.process))?;
         let context = agreed.ok_or(storm_mpi::CommError::NoContext)?;
         self.contexts.borrow_mut().take(context);
         let group = parent.group.clone();

@@ -171,6 +171,12 @@ fn communicators() {
 }
 
 #[test]
+fn duplicates_in_the_background() {
+    let program = Program::compiled("duplicates");
+    program.run_everywhere();
+}
+
+#[test]
 fn intercommunicators() {
     let program = Program::compiled("intercomms");
     program.run_everywhere();

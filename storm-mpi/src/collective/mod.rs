@@ -156,6 +156,11 @@ impl<'a> Party<'a> {
         self.me
     }
 
+    /// What tells its collective from others at this process, alike at all members: where it is, and which one there.
+    pub(crate) fn place_and_turn(&self) -> (usize, usize) {
+        (usize::from(self.context.0), self.turn.0 as usize)
+    }
+
     /// Lets the nodes carry out a collective of so many bytes, if they do: what came of it for this
     /// member. All members decide alike.
     fn in_slices(&self, bytes: usize, call: Call<'_>) -> Result<Option<Vec<u8>>, CommError> {

@@ -2,15 +2,21 @@
 //!
 //! A process uses an id for one communicator at a time. The members of a new one agree on the
 //! lowest id that is free at all of them, by a bitwise-and over their sets of free ids: one
-//! reduction of 512 bytes, as MPICH does it.
+//! reduction of 512 bytes, as MPICH does it. Who agrees in the background ([`claim`](super::claim))
+//! has ids of another range: of two agreements at once both could come to the same.
 
 use crate::collective::{Combine, Party, Span, now};
 use crate::envelope::Context;
 use crate::error::CommError;
+use std::cell::RefCell;
 
 /// Communicators that a process may have at once. A context is 16 bits on the wire; this many keep
 /// the sets that are agreed on small.
 const MAX_COMMUNICATORS: usize = 4096;
+/// Bytes of the ids that are agreed on at once; those that are claimed in the background follow.
+const AT_ONCE_BYTES: usize = MAX_COMMUNICATORS / 8;
+/// As many more may be made in the background.
+const ALL_BYTES: usize = 2 * AT_ONCE_BYTES;
 
 /// A communicator's id. Not unique in the job: communicators without a common member may share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +27,8 @@ impl ContextId {
     pub const WORLD: ContextId = ContextId(0);
     /// That of each process alone.
     pub const SELF: ContextId = ContextId(1);
+    /// That of a communicator whose members do not have one yet: above all that pools have.
+    pub const NONE: ContextId = ContextId(u16::MAX / 2);
 
     /// As a leader tells it to the members of its group.
     pub(super) fn to_word(self) -> u32 {
@@ -54,7 +62,7 @@ pub struct ContextPool {
 impl Default for ContextPool {
     /// All ids but those of [`ContextId::WORLD`] and [`ContextId::SELF`].
     fn default() -> Self {
-        let mut free = vec![u8::MAX; MAX_COMMUNICATORS / 8];
+        let mut free = vec![u8::MAX; ALL_BYTES];
         free[0] = u8::MAX << 2;
         ContextPool { free }
     }
@@ -64,18 +72,24 @@ impl ContextPool {
     /// Agrees with all members of `parent` on an id for a new communicator of some of them; all
     /// call it. `None`: no id is free at all of them.
     ///
+    /// What is in the background meanwhile has the pool as well.
+    ///
     /// # Errors
     /// [`CommError`].
-    pub fn agree(&self, parent: Party<'_>) -> Result<Option<ContextId>, CommError> {
-        Ok(self.free_at_all(parent)?.lowest())
+    pub fn agree(pool: &RefCell<Self>, parent: Party<'_>) -> Result<Option<ContextId>, CommError> {
+        Ok(Self::free_at_all(pool, parent)?.lowest())
     }
 
     /// The ids that are free at all of these members, who all call it.
     ///
     /// # Errors
     /// [`CommError`].
-    pub fn free_at_all(&self, members: Party<'_>) -> Result<FreeContexts, CommError> {
-        let all = now(members.allreduce(Span::of(&self.free), &mut InBoth))?;
+    pub fn free_at_all(
+        pool: &RefCell<Self>,
+        members: Party<'_>,
+    ) -> Result<FreeContexts, CommError> {
+        let free = Span::of(&pool.borrow().free[..AT_ONCE_BYTES]);
+        let all = now(members.allreduce(free, &mut InBoth))?;
         Ok(FreeContexts(all.as_ref().to_vec()))
     }
 
@@ -86,7 +100,32 @@ impl ContextPool {
 
     /// Gives an id back, when nothing communicates under it any more.
     pub fn give_back(&mut self, id: ContextId) {
-        self.free[usize::from(id.0) / 8] |= 1 << (id.0 % 8);
+        if let Some(byte) = self.free.get_mut(usize::from(id.0) / 8) {
+            *byte |= 1 << (id.0 % 8);
+        }
+    }
+
+    /// The ids that may be claimed in the background.
+    pub(super) fn claimable(&self) -> &[u8] {
+        &self.free[AT_ONCE_BYTES..]
+    }
+
+    /// Uses an id if it is still free, and tells whether it was.
+    pub(super) fn take_if_free(&mut self, id: ContextId) -> bool {
+        let was_free = self.free[usize::from(id.0) / 8] & 1 << (id.0 % 8) != 0;
+        self.take(id);
+        was_free
+    }
+}
+
+impl ContextId {
+    /// The first of the ids that may be claimed from the `start`-th on, and then from the beginning.
+    pub(super) fn claimable(free: &[u8], start: usize) -> Option<Self> {
+        let count = 8 * free.len();
+        let is_free = |place: &usize| free[place / 8] & 1 << (place % 8) != 0;
+        let place = (0..count).map(|skip| (start % count + skip) % count).find(is_free)?;
+        // At most twice `MAX_COMMUNICATORS`, which fits.
+        Some(ContextId((8 * AT_ONCE_BYTES + place) as u16))
     }
 }
 
@@ -96,7 +135,7 @@ pub struct FreeContexts(Vec<u8>);
 
 impl FreeContexts {
     /// Bytes of [`FreeContexts::as_bytes`].
-    pub(super) const BYTES: usize = MAX_COMMUNICATORS / 8;
+    pub(super) const BYTES: usize = AT_ONCE_BYTES;
 
     /// As they are told to another group.
     pub(super) fn as_bytes(&self) -> &[u8] {
@@ -120,7 +159,8 @@ fn lowest(free: &[u8]) -> Option<ContextId> {
     Some(ContextId((8 * byte) as u16 + free[byte].trailing_zeros() as u16))
 }
 
-struct InBoth;
+/// Leaves what all have.
+pub(super) struct InBoth;
 
 impl Combine for InBoth {
     fn combine(&mut self, left: &mut [u8], right: &mut [u8]) -> Result<(), CommError> {
@@ -136,13 +176,31 @@ mod tests {
     #[test]
     fn ids_are_taken_lowest_first_and_used_again() {
         let mut pool = ContextPool::default();
-        assert_eq!(lowest(&pool.free), Some(ContextId(2)));
+        let first = |pool: &ContextPool| lowest(&pool.free[..AT_ONCE_BYTES]);
+        assert_eq!(first(&pool), Some(ContextId(2)));
         for id in 2..MAX_COMMUNICATORS as u16 {
-            assert_eq!(lowest(&pool.free), Some(ContextId(id)));
+            assert_eq!(first(&pool), Some(ContextId(id)));
             pool.take(ContextId(id));
         }
-        assert_eq!(lowest(&pool.free), None);
+        assert_eq!(first(&pool), None);
         pool.give_back(ContextId(77));
-        assert_eq!(lowest(&pool.free), Some(ContextId(77)));
+        assert_eq!(first(&pool), Some(ContextId(77)));
+        pool.give_back(ContextId::NONE);
+    }
+
+    #[test]
+    fn ids_of_the_background_are_others_and_looked_for_from_anywhere() {
+        let mut pool = ContextPool::default();
+        let most = MAX_COMMUNICATORS;
+        let found = |pool: &ContextPool, start| ContextId::claimable(pool.claimable(), start);
+        assert_eq!(found(&pool, 0), Some(ContextId(most as u16)));
+        assert_eq!(found(&pool, most - 1), Some(ContextId(2 * most as u16 - 1)));
+        assert!(pool.take_if_free(ContextId(2 * most as u16 - 1)));
+        assert!(!pool.take_if_free(ContextId(2 * most as u16 - 1)));
+        assert_eq!(found(&pool, most - 1), Some(ContextId(most as u16)), "around");
+        for id in most..2 * most {
+            pool.take(ContextId(id as u16));
+        }
+        assert_eq!(found(&pool, 5), None);
     }
 }

@@ -8,7 +8,7 @@ use crate::session::{Session, call, on};
 use crate::table::{COMM, Handle};
 use std::ffi::c_int;
 use storm_mpi::collective::{BlocksMut, Party, now};
-use storm_mpi::comm::{Choice, Comparison, ContextId, Group, chosen_together};
+use storm_mpi::comm::{Choice, Comparison, ContextId, ContextPool, Group, chosen_together};
 
 const IDENT: c_int = 0;
 const CONGRUENT: c_int = 1;
@@ -31,7 +31,7 @@ pub(super) fn make(
 
 /// The context of a communicator that these members make.
 pub(super) fn agreed(session: &Session, members: Party<'_>) -> Outcome<ContextId> {
-    let agreed = session.contexts.borrow().agree(members)?;
+    let agreed = ContextPool::agree(&session.contexts, members)?;
     Ok(agreed.ok_or(storm_mpi::CommError::NoContext)?)
 }
 
@@ -100,26 +100,6 @@ pub(super) fn split(
     Ok(me.map(|me| (group, me)))
 }
 
-/// The same members in a context of their own. Where a function of an attribute refuses there is none.
-pub(super) fn duplicate(session: &Session, comm: &Comm, newcomm: Out<Handle>) -> Outcome {
-    newcomm.set(COMM.null())?;
-    let members = (comm.group.clone(), comm.me);
-    let made = match comm.between(&session.process) {
-        Some(groups) => {
-            intercomms::make(session, comm, groups, Some((members, comm.peers.clone())))?
-        }
-        None => make(session, comm, Some(members), comm.topology.clone())?,
-    };
-    let object = session.comm(made)?;
-    if let Err(fault) = session.copy_attributes(comm, &object) {
-        // What was copied goes as it would from a communicator that ends; the first fault counts.
-        let _ = session.delete_attributes(&object);
-        session.comms.borrow_mut().free(made)?;
-        return Err(fault);
-    }
-    newcomm.set(made)
-}
-
 /// Nobody spawns processes.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_get_parent(parent: Out<Handle>) -> c_int {
@@ -134,11 +114,6 @@ extern "C" fn MPI_Comm_rank(comm: Handle, rank: Out<c_int>) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_size(comm: Handle, size: Out<c_int>) -> c_int {
     on(comm, "MPI_Comm_size", |_, comm| size.set(comm.size() as c_int))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Comm_dup(comm: Handle, newcomm: Out<Handle>) -> c_int {
-    on(comm, "MPI_Comm_dup", |session, comm| duplicate(session, comm, newcomm))
 }
 
 #[unsafe(no_mangle)]
@@ -211,7 +186,7 @@ extern "C" fn MPI_Comm_create_group(
         let Some(me) = group.position(session.process.rank()) else {
             return newcomm.set(COMM.null());
         };
-        let collective = comm.context.collective();
+        let collective = comm.context().collective();
         let party = Party::new(&session.process, group.members(), me, collective);
         let context = agreed(session, party)?;
         newcomm.set(add(session, comm, context, (group, me), None)?)

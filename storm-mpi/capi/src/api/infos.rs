@@ -1,6 +1,5 @@
 //! Info objects: hints of programs. The library takes them, keeps them, and follows none.
 
-use super::comms::duplicate;
 use crate::abi::{Array, MAX_INFO_KEY, MAX_INFO_VALUE, Out, Text, TextOut, counted};
 use crate::fault::{Class, Fault, Outcome};
 use crate::session::{Session, call, on};
@@ -181,14 +180,6 @@ extern "C" fn MPI_Info_get_nthkey(info: Handle, n: c_int, name: TextOut) -> c_in
         let pair = usize::try_from(n).ok().and_then(|n| pairs.get(n));
         let none = || Fault::new(Class::Arg, format!("key {n} of {}", pairs.len()));
         name.set_cut(&pair.ok_or_else(none)?.0, MAX_INFO_KEY)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Comm_dup_with_info(comm: Handle, info: Handle, newcomm: Out<Handle>) -> c_int {
-    on(comm, "MPI_Comm_dup_with_info", |session, comm| {
-        known(session, info)?;
-        duplicate(session, comm, newcomm)
     })
 }
 

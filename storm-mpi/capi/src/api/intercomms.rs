@@ -10,7 +10,7 @@ use std::ffi::c_int;
 use storm_mpi::CommError;
 use storm_mpi::collective::{Between, Party, now};
 use storm_mpi::comm::{
-    Choice, FreeContexts, Group, Introduction, Refusal, chosen_together, of_color,
+    Choice, ContextPool, FreeContexts, Group, Introduction, Refusal, chosen_together, of_color,
 };
 
 /// Bytes of a place that a member tells.
@@ -115,7 +115,7 @@ extern "C" fn MPI_Intercomm_create(
             return Err(Fault::new(Class::Tag, format!("tag {tag}")));
         }
         let members = || comm.party(&session.process);
-        let free = session.contexts.borrow().free_at_all(members())?;
+        let free = ContextPool::free_at_all(&session.contexts, members())?;
         let (mut came, mut own) = (None, None);
         if comm.me == leader {
             match met(session, comm, (peer_comm, remote_leader), free) {
@@ -151,7 +151,7 @@ fn met(
     let mut leaders = [mine, theirs];
     leaders.sort_unstable();
     let me = usize::from(leaders[0] != mine);
-    let party = Party::new(&session.process, &leaders, me, peer.context.collective());
+    let party = Party::new(&session.process, &leaders, me, peer.context().collective());
     Ok(Introduction::of_leaders(party.by_messages(), &comm.group, free)?)
 }
 

@@ -10,6 +10,7 @@ mod contents;
 mod counts;
 mod darrays;
 mod datatypes;
+mod duplicates;
 mod environment;
 mod epochs;
 mod errors;
@@ -55,6 +56,7 @@ mod tests {
             include_str!("counts.rs"),
             include_str!("darrays.rs"),
             include_str!("datatypes.rs"),
+            include_str!("duplicates.rs"),
             include_str!("environment.rs"),
             include_str!("epochs.rs"),
             include_str!("errors.rs"),

@@ -43,7 +43,7 @@ impl Neighbourhood {
         };
         let neighbours: Vec<_> = here.iter().map(|&at| ranks[at]).collect();
         let me = here.iter().position(|&at| at == comm.me).unwrap_or_default();
-        let party = Party::new(&session.process, &neighbours, me, comm.context.collective());
+        let party = Party::new(&session.process, &neighbours, me, comm.context().collective());
         let mut name = [0; NAME_BYTES];
         let made = if me == 0 { SharedMemory::create(bytes).ok() } else { None };
         if let Some((_, file)) = &made {

@@ -231,7 +231,7 @@ impl Window {
 
     fn send(&self, member: usize, tag: Tag, message: Vec<u8>) -> Outcome {
         let to = self.comm.group.members()[member];
-        let address = Address { to, context: self.comm.context.point_to_point(), tag };
+        let address = Address { to, context: self.comm.context().point_to_point(), tag };
         let copies = self.copies.get() + message.len();
         let active = self.session.start_packed(address, SendMode::Standard, message)?;
         self.remember(member, active)?;
@@ -361,7 +361,7 @@ impl Window {
 
     fn pattern(&self, member: usize, tag: Tag) -> Pattern {
         let source = Source::Rank(self.comm.group.members()[member]);
-        let context = self.comm.context.point_to_point();
+        let context = self.comm.context().point_to_point();
         Pattern { context, source, tag: TagPattern::Tag(tag) }
     }
 

@@ -106,7 +106,7 @@ impl Service {
     /// Does what has come, and what comes of that.
     fn bring_on(&mut self) -> Result<(), CommError> {
         let process = &self.session.process;
-        let context = self.comm.context.point_to_point();
+        let context = self.comm.context().point_to_point();
         let requests = Pattern { context, source: Source::Any, tag: TagPattern::Tag(REQUEST) };
         self.let_go()?;
         while self.coming.len() < COMING_MAX {
@@ -220,7 +220,8 @@ impl Service {
     }
 
     fn tell(&mut self, member: usize, tag: i32, bytes: Vec<u8>) -> Result<(), CommError> {
-        let (to, context) = (self.comm.group.members()[member], self.comm.context.point_to_point());
+        let (to, context) =
+            (self.comm.group.members()[member], self.comm.context().point_to_point());
         let address = Address { to, context, tag: Tag(tag) };
         let process = &self.session.process;
         // SAFETY: the bytes stay where they are, unchanged, in `answers`, until the request is done.

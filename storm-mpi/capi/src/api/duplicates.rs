@@ -1,0 +1,107 @@
+//! Duplicates of communicators, at once or in the background.
+
+use super::comms::make;
+use super::infos::known;
+use super::intercomms;
+use crate::abi::Out;
+use crate::collective::{Members, started};
+use crate::comm::Comm;
+use crate::fault::Outcome;
+use crate::session::{Session, on};
+use crate::table::{COMM, Handle};
+use std::ffi::c_int;
+use std::rc::Rc;
+use storm_mpi::CommError;
+use storm_mpi::comm::{ContextId, claim};
+
+/// The same members in a context of their own. Where a function of an attribute refuses there is none.
+fn duplicate(session: &Session, comm: &Comm, newcomm: Out<Handle>) -> Outcome {
+    newcomm.set(COMM.null())?;
+    let members = (comm.group.clone(), comm.me);
+    let made = match comm.between(&session.process) {
+        Some(groups) => {
+            intercomms::make(session, comm, groups, Some((members, comm.peers.clone())))?
+        }
+        None => make(session, comm, Some(members), comm.topology.clone())?,
+    };
+    let object = session.comm(made)?;
+    if let Err(fault) = session.copy_attributes(comm, &object) {
+        // What was copied goes as it would from a communicator that ends; the first fault counts.
+        let _ = session.delete_attributes(&object);
+        session.comms.borrow_mut().free(made)?;
+        return Err(fault);
+    }
+    newcomm.set(made)
+}
+
+/// The same in the background. Attributes are copied as they are when it begins, and the handle is told then; the context
+/// is agreed on later. A member where a function of an attribute refuses takes part nevertheless, and has none.
+async fn duplicated(all: Members, info: Option<Handle>, newcomm: Out<Handle>) -> Outcome {
+    let (session, comm) = (all.session, &all.comm);
+    newcomm.set(COMM.null())?;
+    info.map_or(Ok(()), |info| known(session, info))?;
+    let (handle, made) = unmade(session, comm)?;
+    let copied = session.copy_attributes(comm, &made);
+    if copied.is_ok() {
+        newcomm.set(handle)?;
+    }
+    let claimed = match all.between() {
+        None => claim(&session.contexts, all.party()).await,
+        Some(groups) => {
+            let (both, me) = groups.both();
+            claim(&session.contexts, groups.party(&both, me)).await
+        }
+    };
+    let agreed = claimed.and_then(|context| context.ok_or(CommError::NoContext));
+    if let Ok(context) = agreed {
+        made.set_context(context);
+    }
+    let outcome = copied.and(agreed.map(drop).map_err(Into::into));
+    if outcome.is_err() {
+        // As in `duplicate`.
+        let _ = session.delete_attributes(&made);
+        session.comms.borrow_mut().free(handle)?;
+    }
+    outcome
+}
+
+/// A duplicate without a context, and its handle.
+fn unmade(session: &Session, comm: &Comm) -> Outcome<(Handle, Rc<Comm>)> {
+    let (group, topology) = (comm.group.clone(), comm.topology.clone());
+    let errhandler = comm.errhandler.get();
+    let made = Comm::new(ContextId::NONE, group, comm.me, topology, errhandler, &session.contexts);
+    let made = match comm.remote() {
+        Some(others) => made.with(others.clone()),
+        None => made,
+    };
+    let handle = session.add_comm(made)?;
+    Ok((handle, session.comm(handle)?))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_dup(comm: Handle, newcomm: Out<Handle>) -> c_int {
+    on(comm, "MPI_Comm_dup", |session, comm| duplicate(session, comm, newcomm))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_dup_with_info(comm: Handle, info: Handle, newcomm: Out<Handle>) -> c_int {
+    on(comm, "MPI_Comm_dup_with_info", |session, comm| {
+        known(session, info)?;
+        duplicate(session, comm, newcomm)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_idup(comm: Handle, newcomm: Out<Handle>, request: Out<Handle>) -> c_int {
+    started(comm, "MPI_Comm_idup", request, |all| duplicated(all, None, newcomm))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_idup_with_info(
+    comm: Handle,
+    info: Handle,
+    newcomm: Out<Handle>,
+    request: Out<Handle>,
+) -> c_int {
+    started(comm, "MPI_Comm_idup_with_info", request, |all| duplicated(all, Some(info), newcomm))
+}
