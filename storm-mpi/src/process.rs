@@ -253,6 +253,29 @@ impl Process {
         self.engine.borrow_mut().cancel_recv(id)
     }
 
+    /// Asks for a send that no receive has taken yet: it is done then in any case, and
+    /// [`Process::wait_for_cancelled`] tells what has become of it. The receiver's answer comes when that is inside of a
+    /// function that waits, tests or probes.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn cancel_send(&self, id: RequestId) -> Result<(), CommError> {
+        self.engine.borrow_mut().cancel_send(id)
+    }
+
+    /// Waits for a send that was asked back and collects it: whether it came back. Its receiver has not seen it then.
+    ///
+    /// # Errors
+    /// As [`Process::wait`].
+    pub fn wait_for_cancelled(&self, id: RequestId) -> Result<bool, CommError> {
+        while !self.is_done(id)? {
+            self.progress(true)?;
+        }
+        let is_back = self.engine.borrow().is_cancelled(id);
+        self.engine.borrow_mut().collect(id)?;
+        Ok(is_back)
+    }
+
     /// What the next matching message is that no receive has taken. Moves bytes, does not wait.
     ///
     /// # Errors

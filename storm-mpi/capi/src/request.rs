@@ -7,6 +7,7 @@ use crate::memory::{Elements, Landing};
 use crate::session::Session;
 use crate::table::{Handle, REQUEST};
 use std::borrow::Cow;
+use std::ffi::c_int;
 use std::rc::Rc;
 use storm_mpi::{Address, Outstanding, Pattern, Received, RequestId, SendMode};
 
@@ -33,6 +34,8 @@ pub(crate) struct Request {
 pub(crate) enum Active {
     /// The engine reads the program's memory, or the packed copy kept here.
     Sending { id: RequestId, packed: Option<Vec<u8>> },
+    /// The same, asked back.
+    AskedBack { id: RequestId, packed: Option<Vec<u8>> },
     /// The engine writes where the landing says.
     Receiving { id: RequestId, landing: Landing },
     /// What goes on in the background: a collective, or a send and a receive.
@@ -64,7 +67,10 @@ impl Active {
     pub(crate) fn receiving(&self) -> Option<RequestId> {
         match self {
             Active::Receiving { id, .. } => Some(*id),
-            Active::Sending { .. } | Active::Background(_) | Active::Over(_) => None,
+            Active::Sending { .. }
+            | Active::AskedBack { .. }
+            | Active::Background(_)
+            | Active::Over(_) => None,
         }
     }
 }
@@ -165,9 +171,11 @@ impl Session {
         match &request.active {
             None | Some(Active::Over(_)) => Ok(true),
             Some(Active::Background(outstanding)) => Ok(outstanding.is_done()),
-            Some(Active::Sending { id, .. } | Active::Receiving { id, .. }) => {
-                self.process.is_done(*id).map_err(|error| Fault::from(error).on(&request.comm))
-            }
+            Some(
+                Active::Sending { id, .. }
+                | Active::AskedBack { id, .. }
+                | Active::Receiving { id, .. },
+            ) => self.process.is_done(*id).map_err(|error| Fault::from(error).on(&request.comm)),
         }
     }
 
@@ -224,6 +232,12 @@ impl Session {
                 drop(packed);
                 sent.map(|_| Status::EMPTY).map_err(Fault::from)
             }
+            Active::AskedBack { id, packed } => {
+                let came_back = self.process.wait_for_cancelled(id);
+                drop(packed);
+                let said = |back| Status { cancelled: c_int::from(back), ..Status::EMPTY };
+                came_back.map(said).map_err(Fault::from)
+            }
             Active::Receiving { id, landing } => self.received(comm, id, &landing),
             Active::Background(outstanding) => {
                 let done = self.process.wait_for(&outstanding).map_err(Fault::from);
@@ -238,15 +252,27 @@ impl Session {
         landed(comm, self.process.wait(id)?.ok_or_else(nothing)?, landing)
     }
 
-    /// Takes back a receive that nothing has matched; leaves all else as it is.
+    /// Takes back a receive that nothing has matched, asks for a send that no receive has; leaves all else as it is.
     pub(crate) fn cancel(&self, handle: Handle) -> Outcome {
         let mut requests = self.requests.borrow_mut();
-        let request = requests.get_mut(handle)?;
-        if let Some(Active::Receiving { id, .. }) = &request.active
-            && self.process.cancel_recv(*id)
-        {
-            let cancelled = Status { cancelled: 1, ..Status::EMPTY };
-            request.active = Some(Active::Over(Ok(cancelled)));
+        let active = &mut requests.get_mut(handle)?.active;
+        match active {
+            Some(Active::Receiving { id, .. }) if self.process.cancel_recv(*id) => {
+                let cancelled = Status { cancelled: 1, ..Status::EMPTY };
+                *active = Some(Active::Over(Ok(cancelled)));
+            }
+            Some(Active::Sending { id, packed }) => {
+                let (id, packed) = (*id, packed.take());
+                *active = Some(Active::AskedBack { id, packed });
+                self.process.cancel_send(id)?;
+            }
+            Some(
+                Active::Receiving { .. }
+                | Active::AskedBack { .. }
+                | Active::Background(_)
+                | Active::Over(_),
+            )
+            | None => {}
         }
         Ok(())
     }
@@ -275,7 +301,10 @@ impl Session {
         for (comm, active) in messages {
             let given_up = match &active {
                 Active::Receiving { id, .. } => self.process.cancel_recv(*id),
-                Active::Sending { .. } | Active::Background(_) | Active::Over(_) => false,
+                Active::Sending { .. }
+                | Active::AskedBack { .. }
+                | Active::Background(_)
+                | Active::Over(_) => false,
             };
             if !given_up {
                 outcome = outcome.and(self.finish(&comm, active).map(|_| ()));
@@ -290,7 +319,8 @@ impl Session {
         let mut outcome = Ok(());
         for (comm, active) in messages {
             match active {
-                Active::Sending { packed: Some(_), .. } => {
+                Active::Sending { packed: Some(_), .. }
+                | Active::AskedBack { packed: Some(_), .. } => {
                     outcome = outcome.and(self.finish(&comm, active).map(|_| ()));
                 }
                 other => self.detach(&comm, other),
@@ -337,9 +367,9 @@ impl Detached {
             Active::Over(_) => true,
             Active::Background(outstanding) => outstanding.is_done(),
             // After a failure nothing is under way any more.
-            Active::Sending { id, .. } | Active::Receiving { id, .. } => {
-                session.process.is_done(*id).unwrap_or(true)
-            }
+            Active::Sending { id, .. }
+            | Active::AskedBack { id, .. }
+            | Active::Receiving { id, .. } => session.process.is_done(*id).unwrap_or(true),
         };
         let mut at = 0;
         while at < self.messages.len() {
@@ -358,6 +388,7 @@ impl Detached {
         let taken = |active: &Active| match active {
             Active::Sending { packed: Some(bytes), .. } => bytes.len() + BSEND_OVERHEAD,
             Active::Sending { packed: None, .. }
+            | Active::AskedBack { .. }
             | Active::Receiving { .. }
             | Active::Background(_)
             | Active::Over(_) => 0,

@@ -107,6 +107,12 @@ fn messages() {
 }
 
 #[test]
+fn sends_that_are_taken_back() {
+    let program = Program::compiled("cancel");
+    program.run_everywhere();
+}
+
+#[test]
 fn collectives_whose_bits_are_the_same_in_every_run() {
     the_bits_are_the_same_in_every_run(&Program::compiled("collectives"));
 }

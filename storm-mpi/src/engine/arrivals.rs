@@ -273,8 +273,8 @@ impl Engine {
                     },
                 }
             }
-            Frame::Cts { send, recv } => match self.requests.get(send) {
-                Some(&State::SendAnnounced { to, data }) if to == peer => {
+            Frame::Cts { send, recv } => match self.announced(send) {
+                Some((to, data)) if to == peer => {
                     self.lend(peer, |lent| lent.wrapping_sub(data.bytes));
                     self.requests.set(send, State::SendFlowing);
                     let head = Frame::Data { recv, bytes: data.bytes }.encode();
@@ -283,10 +283,18 @@ impl Engine {
                 }
                 _ => broke(Violation::NoSuchRequest),
             },
-            Frame::Taken { send } => match self.requests.get(send) {
-                Some(&State::SendAnnounced { to, data }) if to == peer => {
+            Frame::Taken { send } => match self.announced(send) {
+                Some((to, data)) if to == peer => {
                     self.lend(peer, |lent| lent.wrapping_sub(data.bytes));
                     self.requests.set(send, State::Done { received: None });
+                    Ok(())
+                }
+                _ => broke(Violation::NoSuchRequest),
+            },
+            Frame::Cancel { send } => self.give_back(peer, send),
+            Frame::Cancelled { send } => match self.requests.get(send) {
+                Some(&State::SendAskedBack { to, data }) if to == peer => {
+                    self.is_back(send, peer, data.bytes);
                     Ok(())
                 }
                 _ => broke(Violation::NoSuchRequest),
@@ -309,6 +317,16 @@ impl Engine {
                     _ => broke(Violation::OverCredit),
                 }
             }
+        }
+    }
+
+    /// To whom a send was announced that no receiver has taken, and what.
+    fn announced(&self, send: RequestId) -> Option<(Rank, Lent)> {
+        match self.requests.get(send) {
+            Some(&(State::SendAnnounced { to, data } | State::SendAskedBack { to, data })) => {
+                Some((to, data))
+            }
+            _ => None,
         }
     }
 

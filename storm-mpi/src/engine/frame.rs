@@ -3,7 +3,8 @@
 //! `Eager` carries a small message at once, within the credit its receiver has given. Any other is
 //! announced with `Rts`. The receiver, once it knows where the message goes, reads it in the sender's memory
 //! if `Rts` says where it is and the kernel lets it, and answers `Taken`; otherwise it answers `Cts`; then
-//! `Data` carries it. `Credit` gives eager credit back. So whatever arrives has a place to go, every
+//! `Data` carries it. With `Cancel` the sender asks to have an announced message back: `Cancelled` answers that no
+//! receive has asked for it, and none will; otherwise there is no answer but the one that is due. `Credit` gives eager credit back. So whatever arrives has a place to go, every
 //! rank can always drain its connections, and no order of sends can block for good.
 
 use super::requests::RequestId;
@@ -24,6 +25,8 @@ const CTS: u8 = 3;
 const DATA: u8 = 4;
 const CREDIT: u8 = 5;
 const TAKEN: u8 = 6;
+const CANCEL: u8 = 7;
+const CANCELLED: u8 = 8;
 
 /// A message that waits at its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +50,10 @@ pub(super) enum Frame {
     Taken { send: RequestId },
     /// The announced message; its payload follows.
     Data { recv: RequestId, bytes: usize },
+    /// The sender wants the announced message back.
+    Cancel { send: RequestId },
+    /// It has it back.
+    Cancelled { send: RequestId },
     /// Eager messages were consumed.
     Credit { bytes: usize },
 }
@@ -72,6 +79,8 @@ impl Frame {
             }
             Frame::Cts { send, recv } => (CTS, no_envelope(0), send.to_wire(), recv.to_wire()),
             Frame::Taken { send } => (TAKEN, no_envelope(0), send.to_wire(), none),
+            Frame::Cancel { send } => (CANCEL, no_envelope(0), send.to_wire(), none),
+            Frame::Cancelled { send } => (CANCELLED, no_envelope(0), send.to_wire(), none),
             Frame::Data { recv, bytes } => (DATA, no_envelope(bytes), recv.to_wire(), none),
             Frame::Credit { bytes } => (CREDIT, no_envelope(bytes), none, none),
         };
@@ -102,6 +111,8 @@ impl Frame {
             CTS => Ok(Frame::Cts { send, recv }),
             DATA => Ok(Frame::Data { recv: send, bytes }),
             TAKEN => Ok(Frame::Taken { send }),
+            CANCEL => Ok(Frame::Cancel { send }),
+            CANCELLED => Ok(Frame::Cancelled { send }),
             CREDIT => Ok(Frame::Credit { bytes }),
             kind => Err(Violation::UnknownKind { kind }),
         }
@@ -119,7 +130,7 @@ mod tests {
             if let Ok(frame) = Frame::decode(&head) {
                 prop_assert_eq!(Frame::decode(&frame.encode()), Ok(frame));
             } else {
-                prop_assert!(head[0] == 0 || head[0] > TAKEN);
+                prop_assert!(head[0] == 0 || head[0] > CANCELLED);
             }
         }
     }

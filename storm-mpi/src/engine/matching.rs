@@ -23,6 +23,14 @@ impl Unexpected {
         let Envelope { tag, bytes, .. } = self.envelope;
         Status { source: self.from, tag, bytes }
     }
+
+    /// The sender's request, of a message that is there still.
+    fn announced(&self) -> Option<RequestId> {
+        match &self.body {
+            Body::Announced(announced) => Some(announced.send),
+            Body::Eager(_) => None,
+        }
+    }
 }
 
 /// Where its bytes are.
@@ -92,6 +100,14 @@ impl Matching {
         }
         let found = self.unexpected.iter().find(|m| pattern.accepts(m.from, &m.envelope))?;
         Some(found.status())
+    }
+
+    /// Drops a kept message that its sender wants back; false when there is none: a receive has taken it, or a probe
+    /// for one that is to come.
+    pub(super) fn drop_announced(&mut self, from: Rank, send: RequestId) -> bool {
+        let is_it = |m: &Unexpected| m.from == from && m.announced() == Some(send);
+        let at = self.unexpected.iter().position(is_it);
+        at.is_some_and(|at| self.unexpected.remove(at).is_some())
     }
 
     /// Takes the oldest kept message that the pattern accepts, and holds it.

@@ -6,6 +6,7 @@
 //! and every later call fails.
 
 mod arrivals;
+mod cancel;
 mod frame;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
@@ -193,20 +194,10 @@ impl Engine {
     /// Whether a request is done. Neither collects it nor moves bytes.
     pub(crate) fn is_done(&self, id: RequestId) -> Result<bool, CommError> {
         match self.requests.get(id) {
-            Some(State::Done { .. }) => Ok(true),
+            Some(State::Done { .. } | State::Cancelled) => Ok(true),
             Some(_) => Ok(false),
             None => Err(CommError::Ended),
         }
-    }
-
-    /// Takes back a receive that no message has matched, and tells whether it was one. It is then
-    /// forgotten, and its memory is the lender's again.
-    pub(crate) fn cancel_recv(&mut self, id: RequestId) -> bool {
-        let cancelled = self.matching.withdraw(id);
-        if cancelled {
-            self.requests.remove(id);
-        }
-        cancelled
     }
 
     /// The oldest message that the pattern accepts and no receive has taken, left where it is. Does
@@ -316,6 +307,10 @@ impl Engine {
                 }
                 Ok(Some(received))
             }
+            Some(State::Cancelled) => {
+                self.requests.remove(id);
+                Ok(Some(None))
+            }
             Some(_) => Ok(None),
             None => Err(CommError::Ended),
         }
@@ -330,7 +325,7 @@ impl Engine {
     fn awaits(&self, id: RequestId) -> Awaits {
         let from = match self.requests.get(id) {
             Some(&State::RecvPosted { from: Source::Rank(rank), .. }) => rank,
-            Some(&State::SendAnnounced { to, .. }) => to,
+            Some(&(State::SendAnnounced { to, .. } | State::SendAskedBack { to, .. })) => to,
             _ => return Awaits::Anyone,
         };
         let peer = &self.peers[from.index()];

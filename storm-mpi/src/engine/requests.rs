@@ -60,6 +60,8 @@ pub(crate) struct LentMut {
 pub(super) enum State {
     /// Announced to `to`, not yet asked for.
     SendAnnounced { to: Rank, data: Lent },
+    /// The same, and asked back.
+    SendAskedBack { to: Rank, data: Lent },
     /// In the outbox.
     SendFlowing,
     /// Waits for a match.
@@ -68,6 +70,8 @@ pub(super) enum State {
     RecvMatched { into: LentMut, written: usize, status: Status },
     /// Over. A send has no status.
     Done { received: Option<Received> },
+    /// A send that is over: its receiver never sees it.
+    Cancelled,
 }
 
 /// The outcome of a receive.

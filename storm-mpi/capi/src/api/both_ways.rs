@@ -37,7 +37,9 @@ async fn over(session: &Session, comm: &Comm, active: Active) -> Outcome<Status>
             let received = done(session, id).await?.ok_or(CommError::Ended)?;
             landed(comm, received, &landing)
         }
-        Active::Background(_) => Err(Fault::new(Class::Intern, "a message in the background")),
+        Active::AskedBack { .. } | Active::Background(_) => {
+            Err(Fault::new(Class::Intern, "a message in the background"))
+        }
     }
 }
 

@@ -283,9 +283,9 @@ impl Window {
     fn is_over(&self, active: &Active) -> bool {
         match active {
             // After a failure nothing is under way any more.
-            Active::Sending { id, .. } | Active::Receiving { id, .. } => {
-                self.session.process.is_done(*id).unwrap_or(true)
-            }
+            Active::Sending { id, .. }
+            | Active::AskedBack { id, .. }
+            | Active::Receiving { id, .. } => self.session.process.is_done(*id).unwrap_or(true),
             Active::Background(outstanding) => outstanding.is_done(),
             Active::Over(_) => true,
         }

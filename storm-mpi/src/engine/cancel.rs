@@ -1,0 +1,76 @@
+//! Messages that are taken back (MPI-4.1, section 3.8.4): receives that nothing has matched, and sends that no receive has.
+//!
+//! A send that has left eagerly is done, and stays so. One that is announced is its receiver's to give back: only there
+//! it is known whether a receive has taken it, and both sides have to come to the same. One whose announcement has not left
+//! this process comes back at once.
+
+use super::frame::Frame;
+use super::requests::{RequestId, State};
+use super::{CommError, Engine};
+use crate::rank::Rank;
+
+impl Engine {
+    /// Takes back a receive that no message has matched, and tells whether it was one. It is then
+    /// forgotten, and its memory is the lender's again.
+    pub(crate) fn cancel_recv(&mut self, id: RequestId) -> bool {
+        let cancelled = self.matching.withdraw(id);
+        if cancelled {
+            self.requests.remove(id);
+        }
+        cancelled
+    }
+
+    /// Takes back a send, if its receiver has not taken it; tells nobody whether. The request is done in either case, when
+    /// this process or the receiver's has said so.
+    pub(crate) fn cancel_send(&mut self, id: RequestId) -> Result<(), CommError> {
+        let Some(&State::SendAnnounced { to, data }) = self.requests.get(id) else { return Ok(()) };
+        if to == self.me {
+            // What a probe has taken waits for its receive.
+            if self.matching.drop_announced(to, id) {
+                self.requests.set(id, State::Cancelled);
+            }
+            return Ok(());
+        }
+        if self.withdraw_announcement(to, id) {
+            self.is_back(id, to, data.bytes);
+            return Ok(());
+        }
+        self.requests.set(id, State::SendAskedBack { to, data });
+        let asked = self.post_frame(to, Frame::Cancel { send: id });
+        self.end_if_failed(asked)
+    }
+
+    /// Whether a send is done that came back.
+    pub(crate) fn is_cancelled(&self, id: RequestId) -> bool {
+        matches!(self.requests.get(id), Some(State::Cancelled))
+    }
+
+    /// The peer wants an announced message back. Without an answer it waits for one that is under way, or will be when
+    /// what a probe has taken is received.
+    pub(super) fn give_back(&mut self, to: Rank, send: RequestId) -> Result<(), CommError> {
+        match self.matching.drop_announced(to, send) {
+            true => self.post_frame(to, Frame::Cancelled { send }),
+            false => Ok(()),
+        }
+    }
+
+    /// A send has come back: its memory is the lender's again.
+    pub(super) fn is_back(&mut self, id: RequestId, to: Rank, bytes: usize) {
+        self.lend(to, |lent| lent.wrapping_sub(bytes));
+        self.requests.set(id, State::Cancelled);
+    }
+
+    /// Takes an announcement out of the outbox, unless some of it has left.
+    fn withdraw_announcement(&mut self, to: Rank, id: RequestId) -> bool {
+        let outbox = &mut self.peers[to.index()].outbox;
+        let is_it = |item: &super::OutItem| {
+            let announced = matches!(
+                Frame::decode(&item.head),
+                Ok(Frame::Rts { announced, .. }) if announced.send == id
+            );
+            item.sent == 0 && announced
+        };
+        let at = outbox.iter().position(is_it);
+        at.is_some_and(|at| outbox.remove(at).is_some())
+    }
+}
