@@ -1,8 +1,8 @@
 //! How two groups get to know each other (MPI-4.1, section 7.6.2): their leaders, who reach each other through
 //! some communicator, exchange who is in their groups and which contexts are free there, and each tells its own.
 //!
-//! Both leaders come to the same, without a further word. Tells a group of its leader's failure as well, which would
-//! wait for it for ever.
+//! Both leaders come to the same, without a further word. A leader that has failed, but knows the other, tells it: both
+//! groups learn of it from theirs, which would wait for it for ever.
 
 use super::{ContextId, FreeContexts, Group};
 use crate::collective::{BlocksMut, Party, now};
@@ -10,9 +10,9 @@ use crate::error::CommError;
 use crate::rank::Rank;
 
 const WORD_BYTES: usize = 4;
-/// What a leader tells the other first: how many members there are, and the free contexts.
-const OFFER_BYTES: usize = WORD_BYTES + FreeContexts::BYTES;
-/// What it tells its own group first: the refusal's code, or none; the context; how many the others are.
+/// What a leader tells the other first: a refusal's code, or none; how many members there are; the free contexts.
+const OFFER_BYTES: usize = 2 * WORD_BYTES + FreeContexts::BYTES;
+/// What it tells its own group first: the same; the context; how many the others are.
 const HEAD_BYTES: usize = 3 * WORD_BYTES;
 /// In the place of a refusal's code: none.
 const ACCEPTED: u32 = u32::MAX;
@@ -29,8 +29,10 @@ pub struct Introduction {
 /// Why there is no introduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The leader did not get as far as the other one, for this reason, which is the caller's business.
+    /// This group's leader has failed, for this reason, which is the caller's business.
     Leader(u16),
+    /// The other group's.
+    OtherLeader(u16),
     /// Some process is in both groups.
     CommonMember,
     /// No context is free at all members.
@@ -41,8 +43,9 @@ impl Refusal {
     fn to_word(self) -> u32 {
         match self {
             Refusal::Leader(why) => u32::from(why),
-            Refusal::CommonMember => 1 << 16,
-            Refusal::NoContext => 2 << 16,
+            Refusal::OtherLeader(why) => 1 << 16 | u32::from(why),
+            Refusal::CommonMember => 2 << 16,
+            Refusal::NoContext => 3 << 16,
         }
     }
 
@@ -50,7 +53,8 @@ impl Refusal {
         match word >> 16 {
             // Cut to its own 16 bits.
             0 => Refusal::Leader(word as u16),
-            1 => Refusal::CommonMember,
+            1 => Refusal::OtherLeader(word as u16),
+            2 => Refusal::CommonMember,
             _ => Refusal::NoContext,
         }
     }
@@ -58,7 +62,7 @@ impl Refusal {
 
 impl Introduction {
     /// What comes of it when the two leaders exchange what they know: both call it, with their group and the contexts
-    /// that are free there.
+    /// that are free there, or with why one of them has failed.
     ///
     /// # Errors
     /// [`CommError`].
@@ -66,12 +70,21 @@ impl Introduction {
         leaders: Party<'_>,
         group: &Group,
         mut free: FreeContexts,
+        failed: Option<u16>,
     ) -> Result<Result<Introduction, Refusal>, CommError> {
-        let mut offer = (group.size() as u32).to_le_bytes().to_vec();
+        let code = failed.map_or(ACCEPTED, |why| Refusal::OtherLeader(why).to_word());
+        let mut offer = [code, group.size() as u32].map(u32::to_le_bytes).as_flattened().to_vec();
         offer.extend_from_slice(free.as_bytes());
-        let offers = exchanged(leaders, &offer, OFFER_BYTES)?;
-        let (their_size, their_free) = offers.split_at(WORD_BYTES);
-        let their_size = word(their_size) as usize;
+        let theirs = exchanged(leaders, &offer, OFFER_BYTES)?;
+        if let Some(why) = failed {
+            return Ok(Err(Refusal::Leader(why)));
+        }
+        let (head, their_free) = theirs.split_at(2 * WORD_BYTES);
+        let [their_code, their_size] = [0, 1].map(|at| word(&head[at * WORD_BYTES..]));
+        if their_code != ACCEPTED {
+            return Ok(Err(Refusal::from_word(their_code)));
+        }
+        let their_size = their_size as usize;
         free.keep_those_of(their_free);
         let theirs = exchanged(leaders, &bytes(group), their_size.saturating_mul(WORD_BYTES))?;
         let others = Group::new(ranks(&theirs));
@@ -148,6 +161,8 @@ mod tests {
         for refusal in [
             Refusal::Leader(0),
             Refusal::Leader(u16::MAX),
+            Refusal::OtherLeader(0),
+            Refusal::OtherLeader(u16::MAX),
             Refusal::CommonMember,
             Refusal::NoContext,
         ] {

@@ -108,40 +108,47 @@ extern "C" fn MPI_Intercomm_create(
     newintercomm: Out<Handle>,
 ) -> c_int {
     on(local_comm, "MPI_Intercomm_create", |session, comm| {
-        newintercomm.set(COMM.null())?;
         comm.must_be_intra()?;
         let leader = comm.member(local_leader)?;
-        if tag < 0 {
-            return Err(Fault::new(Class::Tag, format!("tag {tag}")));
-        }
+        // Whose own arguments are wrong takes part nevertheless: the others wait for it.
+        let mine = newintercomm.set(COMM.null()).and(match tag {
+            0.. => Ok(()),
+            _ => Err(Fault::new(Class::Tag, format!("tag {tag}"))),
+        });
+        let failed = mine.as_ref().err().map(why);
         let members = || comm.party(&session.process);
         let free = ContextPool::free_at_all(&session.contexts, members())?;
-        let (mut came, mut own) = (None, None);
+        let (mut came, mut own) = (None, mine);
         if comm.me == leader {
-            match met(session, comm, (peer_comm, remote_leader), free) {
-                Ok(outcome) => came = Some(outcome),
+            came = Some(match met(session, comm, (peer_comm, remote_leader), free, failed) {
+                Ok(outcome) => outcome,
                 Err(fault) => {
-                    came = Some(Err(Refusal::Leader(fault.class.code() as u16)));
-                    own = Some(fault);
+                    let refusal = Err(Refusal::Leader(why(&fault)));
+                    own = own.and(Err(fault));
+                    refusal
                 }
-            }
+            });
         }
         let told = Introduction::told(members(), leader, came)?;
-        if let Some(fault) = own {
-            return Err(fault);
-        }
+        own?;
         let Introduction { context, others } = told.map_err(refused)?;
         let made = of(session, comm, context, (comm.group.clone(), comm.me), None).with(others);
         newintercomm.set(session.add_comm(made)?)
     })
 }
 
-/// What a group's leader learns of the other one's.
+/// What a leader tells of its fault.
+fn why(fault: &Fault) -> u16 {
+    fault.class.code() as u16
+}
+
+/// What a group's leader learns of the other one's, or tells it, if it has failed.
 fn met(
     session: &Session,
     comm: &Comm,
     (peer, remote_leader): (Handle, c_int),
     free: FreeContexts,
+    failed: Option<u16>,
 ) -> Outcome<Result<Introduction, Refusal>> {
     let peer = session.comm(peer)?;
     let (mine, theirs) = (session.process.rank(), peer.rank_in_job(remote_leader)?);
@@ -152,18 +159,24 @@ fn met(
     leaders.sort_unstable();
     let me = usize::from(leaders[0] != mine);
     let party = Party::new(&session.process, &leaders, me, peer.context().collective());
-    Ok(Introduction::of_leaders(party.by_messages(), &comm.group, free)?)
+    Ok(Introduction::of_leaders(party.by_messages(), &comm.group, free, failed)?)
 }
 
 fn refused(refusal: Refusal) -> Fault {
     match refusal {
         Refusal::Leader(class) => {
-            let class = Class::of(c_int::from(class)).unwrap_or(Class::Other);
-            Fault::new(class, "the leader's arguments are wrong")
+            Fault::new(class_told(class), "the arguments of the group's leader are wrong")
+        }
+        Refusal::OtherLeader(class) => {
+            Fault::new(class_told(class), "the arguments of the other group's leader are wrong")
         }
         Refusal::CommonMember => Fault::new(Class::Comm, "groups with a member in common"),
         Refusal::NoContext => CommError::NoContext.into(),
     }
+}
+
+fn class_told(class: u16) -> Class {
+    Class::of(c_int::from(class)).unwrap_or(Class::Other)
 }
 
 /// The members of both groups: those of the group that says that it is the high one come last. When both say the same, the

@@ -236,6 +236,27 @@ static void mistakes(MPI_Comm inter) {
   OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
 }
 
+/* What is wrong at one member is the leader's: all of both groups learn of it. What is wrong at another is its own. */
+static void mistakes_of_one(int first) {
+  MPI_Comm half, inter;
+  int low = rank_ < first, me, n, said;
+  OK(MPI_Comm_split(MPI_COMM_WORLD, low, rank_, &half));
+  OK(MPI_Comm_rank(half, &me));
+  OK(MPI_Comm_size(half, &n));
+  OK(MPI_Comm_set_errhandler(half, MPI_ERRORS_RETURN));
+  for (int wrong = 0; wrong < 2; wrong++) {
+    int tag = low == wrong && me == 0 ? -1 : 7;
+    CHECK(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, low ? first : 0, tag, &inter) == MPI_ERR_TAG);
+    CHECK(inter == MPI_COMM_NULL);
+  }
+  said = MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, low ? first : 0, low && me > 0 ? -1 : 7, &inter);
+  CHECK(said == (low && me > 0 ? MPI_ERR_TAG : MPI_SUCCESS));
+  if (said == MPI_SUCCESS) OK(MPI_Comm_free(&inter));
+  OK(MPI_Comm_free(&half));
+  inter = halves(first);
+  OK(MPI_Comm_free(&inter));
+}
+
 /* Contexts are used again: more than there can be at once. */
 static void often(void) {
   MPI_Comm inter, own;
@@ -275,6 +296,7 @@ int main(int argc, char **argv) {
     duplicates(inter, first);
     parts(inter, first);
     mistakes(inter);
+    mistakes_of_one(first);
     through_another(inter);
     OK(MPI_Comm_free(&inter));
     CHECK(inter == MPI_COMM_NULL);
