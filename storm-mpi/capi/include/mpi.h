@@ -459,6 +459,7 @@ int MPI_Type_struct(int count, const int blocklengths[], const MPI_Aint displace
 
 #include "storm_mpi_types.h"
 #include "storm_mpi_background.h"
+#include "storm_mpi_persistent.h"
 #include "storm_mpi_files.h"
 #include "storm_mpi_windows.h"
 #include "storm_mpi_handles.h"

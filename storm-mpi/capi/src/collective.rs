@@ -5,6 +5,7 @@
 
 use crate::abi::{Buffer, BufferMut, Out, Status};
 use crate::across;
+use crate::api::known;
 use crate::comm::Comm;
 use crate::fault::Outcome;
 use crate::memory::Elements;
@@ -13,6 +14,7 @@ use crate::session::{Session, on};
 use crate::spread::Spread;
 use crate::table::Handle;
 use std::ffi::c_int;
+use std::pin::Pin;
 use std::rc::Rc;
 use storm_mpi::collective::{Between, Blocks, BlocksMut, Party, Turn, now};
 
@@ -29,7 +31,7 @@ impl Members {
         let party = self.comm.party(&self.session.process);
         match self.turn {
             None => party,
-            // SAFETY: only `started` makes a turn, and has the process run the future to its end.
+            // SAFETY: only `started` and `Again` make a turn, and have the process run the future to its end.
             Some(turn) => unsafe { party.in_background(turn) },
         }
     }
@@ -89,6 +91,49 @@ pub(crate) fn started<F: Future<Output = Outcome> + 'static>(
     })
 }
 
+/// A collective that its request starts in the background whenever it is told to: members may start several of them
+/// in any order, as each has had its turn when it was made.
+pub(crate) struct Again {
+    turn: Turn,
+    body: Body,
+}
+
+type Body = Box<dyn Fn(Members) -> Pin<Box<dyn Future<Output = Outcome>>>>;
+
+impl Again {
+    /// Starts it.
+    pub(crate) fn begin(&self, session: &'static Session, comm: &Rc<Comm>) -> Outcome<Active> {
+        let running =
+            (self.body)(Members { session, comm: Rc::clone(comm), turn: Some(self.turn) });
+        let done = async move { running.await.map(|()| Status::EMPTY) };
+        let outstanding = session.process.in_background(done);
+        match outstanding.take() {
+            Some(over) => Ok(Active::Over(Ok(over?))),
+            None => Ok(Active::Background(outstanding)),
+        }
+    }
+}
+
+/// A request that starts a collective whenever it is told to. `make` keeps what the arguments name, and makes the body.
+pub(crate) fn persistent<F, B>(
+    comm: Handle,
+    name: &str,
+    (info, request): (Handle, Out<Handle>),
+    make: impl FnOnce(&'static Session, &Comm) -> Outcome<B>,
+) -> c_int
+where
+    F: Future<Output = Outcome> + 'static,
+    B: Fn(Members) -> F + 'static,
+{
+    on(comm, name, |session, comm| {
+        known(session, info)?;
+        let body = make(session, comm)?;
+        let body: Body = Box::new(move |all| Box::pin(body(all)));
+        let again = Again { turn: comm.next_turn(), body };
+        request.set(session.persistent_collective(comm, again)?)
+    })
+}
+
 /// What each member tells, one after the other; all tell as much.
 pub(crate) fn gathered(party: Party<'_>, mine: &[u8]) -> Outcome<Vec<u8>> {
     let places: Vec<_> =
@@ -99,6 +144,7 @@ pub(crate) fn gathered(party: Party<'_>, mine: &[u8]) -> Outcome<Vec<u8>> {
 }
 
 /// A member's own elements, which the arguments describe and `MPI_IN_PLACE` may stand for.
+#[derive(Clone, Copy)]
 pub(crate) struct Whole {
     pub(crate) buffer: Buffer,
     pub(crate) count: c_int,

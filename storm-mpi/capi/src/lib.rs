@@ -16,6 +16,7 @@ mod collective;
 mod comm;
 mod fault;
 mod file;
+mod kept;
 mod memory;
 mod operation;
 mod recipe;

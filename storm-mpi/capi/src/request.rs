@@ -1,6 +1,7 @@
 //! Requests: messages under way, and the means to start them again.
 
 use crate::abi::{BSEND_OVERHEAD, Status};
+use crate::collective;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
 use crate::memory::{Elements, Landing};
@@ -26,8 +27,15 @@ pub(crate) enum Message {
 pub(crate) struct Request {
     comm: Rc<Comm>,
     /// What a persistent request starts.
-    again: Option<Message>,
+    again: Option<Again>,
     active: Option<Active>,
+}
+
+/// What can be started again.
+#[derive(Clone)]
+enum Again {
+    Message(Message),
+    Collective(Rc<collective::Again>),
 }
 
 /// A message under way.
@@ -137,23 +145,40 @@ impl Session {
 
     /// A request that starts the message whenever it is told to.
     pub(crate) fn persistent(&self, comm: &Rc<Comm>, message: Message) -> Outcome<Handle> {
-        let request = Request { comm: Rc::clone(comm), again: Some(message), active: None };
+        self.add_again(comm, Again::Message(message))
+    }
+
+    /// A request that starts the collective whenever it is told to.
+    pub(crate) fn persistent_collective(
+        &self,
+        comm: &Rc<Comm>,
+        again: collective::Again,
+    ) -> Outcome<Handle> {
+        self.add_again(comm, Again::Collective(Rc::new(again)))
+    }
+
+    fn add_again(&self, comm: &Rc<Comm>, again: Again) -> Outcome<Handle> {
+        let request = Request { comm: Rc::clone(comm), again: Some(again), active: None };
         self.requests.borrow_mut().add(request)
     }
 
     /// Starts a persistent request.
-    pub(crate) fn start_again(&self, handle: Handle) -> Outcome {
-        let (comm, message) = {
+    pub(crate) fn start_again(&'static self, handle: Handle) -> Outcome {
+        let (comm, again) = {
             let requests = self.requests.borrow();
             let request = requests.get(handle)?;
             let wrong = |text| Err(Fault::new(Class::Request, text).on(&request.comm));
             match &request.again {
                 None => return wrong("request that is not persistent"),
                 Some(_) if request.active.is_some() => return wrong("request that is active"),
-                Some(message) => (Rc::clone(&request.comm), message.clone()),
+                Some(again) => (Rc::clone(&request.comm), again.clone()),
             }
         };
-        let active = self.start(&comm, &message).map_err(|fault| fault.on(&comm))?;
+        let active = match again {
+            Again::Message(message) => self.start(&comm, &message),
+            Again::Collective(collective) => collective.begin(self, &comm),
+        };
+        let active = active.map_err(|fault| fault.on(&comm))?;
         self.requests.borrow_mut().get_mut(handle)?.active = Some(active);
         Ok(())
     }

@@ -147,6 +147,12 @@ fn collectives_in_the_background() {
 }
 
 #[test]
+fn collectives_that_are_started_again() {
+    let program = Program::compiled("persistent");
+    program.run_everywhere();
+}
+
+#[test]
 fn messages_by_every_way() {
     let program = Program::compiled("straight");
     program.run_everywhere();

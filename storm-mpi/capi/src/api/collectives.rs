@@ -10,7 +10,7 @@ use crate::table::Handle;
 use std::ffi::c_int;
 
 /// Blocks of `count` elements, one for each member.
-fn even(
+pub(super) fn even(
     buffer: Buffer,
     count: c_int,
     datatype: Handle,
@@ -19,7 +19,7 @@ fn even(
 }
 
 /// As [`even`]; `None` when they are where the received ones will be.
-fn even_or_in_place(
+pub(super) fn even_or_in_place(
     buffer: Buffer,
     count: c_int,
     datatype: Handle,
@@ -30,7 +30,7 @@ fn even_or_in_place(
     }
 }
 
-async fn barrier(all: Members) -> Outcome {
+pub(super) async fn barrier(all: Members) -> Outcome {
     match all.between() {
         Some(groups) => Ok(groups.barrier().await?),
         None => Ok(all.party().barrier().await?),

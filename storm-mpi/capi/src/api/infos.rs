@@ -34,7 +34,7 @@ fn key(text: Text) -> Outcome<String> {
 }
 
 /// The info object of an argument that may be `MPI_INFO_NULL`.
-pub(super) fn known(session: &Session, info: Handle) -> Outcome {
+pub(crate) fn known(session: &Session, info: Handle) -> Outcome {
     if info == INFO.null() {
         return Ok(());
     }

@@ -27,6 +27,8 @@ mod messages;
 mod neighbours;
 mod operations;
 mod packing;
+mod persistent;
+mod persistent_reductions;
 mod reductions;
 mod remote;
 mod requests;
@@ -37,7 +39,7 @@ mod vectors;
 mod waiting;
 mod windows;
 
-pub(crate) use infos::Info;
+pub(crate) use infos::{Info, known};
 pub(crate) use matched::Taken;
 
 #[cfg(test)]
@@ -73,6 +75,8 @@ mod tests {
             include_str!("neighbours.rs"),
             include_str!("operations.rs"),
             include_str!("packing.rs"),
+            include_str!("persistent.rs"),
+            include_str!("persistent_reductions.rs"),
             include_str!("reductions.rs"),
             include_str!("remote.rs"),
             include_str!("requests.rs"),
@@ -93,6 +97,7 @@ mod tests {
             include_str!("../../include/storm_mpi_background.h"),
             include_str!("../../include/storm_mpi_files.h"),
             include_str!("../../include/storm_mpi_handles.h"),
+            include_str!("../../include/storm_mpi_persistent.h"),
             include_str!("../../include/storm_mpi_types.h"),
             include_str!("../../include/storm_mpi_windows.h"),
         ];

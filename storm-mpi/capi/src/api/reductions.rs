@@ -13,12 +13,12 @@ use std::ops::Range;
 use storm_mpi::collective::{Between, Combine, Root, Span};
 
 /// The arguments that all reductions have.
-struct Reduction {
-    send: Buffer,
-    recv: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    op: Handle,
+pub(super) struct Reduction {
+    pub(super) send: Buffer,
+    pub(super) recv: BufferMut,
+    pub(super) count: c_int,
+    pub(super) datatype: Handle,
+    pub(super) op: Handle,
 }
 
 impl Reduction {
@@ -47,7 +47,7 @@ impl Reduction {
     }
 }
 
-async fn to_root(all: Members, reduction: Reduction, root: c_int) -> Outcome {
+pub(super) async fn to_root(all: Members, reduction: Reduction, root: c_int) -> Outcome {
     if let Some(groups) = all.between() {
         return across_to_root(&all, groups, &reduction, across::root(&all.comm, root)?).await;
     }
@@ -86,7 +86,7 @@ async fn across_to_root(
     Ok(())
 }
 
-async fn to_all(all: Members, reduction: Reduction) -> Outcome {
+pub(super) async fn to_all(all: Members, reduction: Reduction) -> Outcome {
     if let Some(groups) = all.between() {
         let (mut reducer, mine) = reduction.begin_across(all.session)?;
         let result = groups.allreduce(mine, &mut reducer).await?;
@@ -97,7 +97,7 @@ async fn to_all(all: Members, reduction: Reduction) -> Outcome {
     reduction.deliver(&reducer, &result)
 }
 
-async fn scan(all: Members, reduction: Reduction) -> Outcome {
+pub(super) async fn scan(all: Members, reduction: Reduction) -> Outcome {
     all.comm.must_be_intra()?;
     let (mut reducer, mine) = reduction.begin(all.session)?;
     let result = all.party().scan(mine, &mut reducer).await?;
@@ -105,7 +105,7 @@ async fn scan(all: Members, reduction: Reduction) -> Outcome {
 }
 
 /// The first member's result is left alone, as the standard lets it.
-async fn exscan(all: Members, reduction: Reduction) -> Outcome {
+pub(super) async fn exscan(all: Members, reduction: Reduction) -> Outcome {
     all.comm.must_be_intra()?;
     let (mut reducer, mine) = reduction.begin(all.session)?;
     match all.party().exscan(mine, &mut reducer).await? {
@@ -115,7 +115,7 @@ async fn exscan(all: Members, reduction: Reduction) -> Outcome {
 }
 
 /// `reduction` is of no elements: they are counted here.
-async fn scattered(
+pub(super) async fn scattered(
     all: Members,
     reduction: Reduction,
     counts: impl FnOnce(&Members) -> Outcome<Vec<c_int>>,

@@ -11,39 +11,48 @@ use std::ffi::c_int;
 
 /// A buffer with blocks of elements of one type: counts, and displacements in elements.
 #[derive(Clone, Copy)]
-struct Uneven {
-    buffer: Buffer,
-    counts: Array<c_int>,
-    displs: Array<c_int>,
-    datatype: Handle,
+pub(super) struct Uneven {
+    pub(super) buffer: Buffer,
+    pub(super) counts: Array<c_int>,
+    pub(super) displs: Array<c_int>,
+    pub(super) datatype: Handle,
 }
 
 impl Uneven {
-    fn spread(self, all: &Members) -> Outcome<Spread> {
+    pub(super) fn spread(self, all: &Members) -> Outcome<Spread> {
         let (counts, displs) = (self.counts.get(all.size())?, self.displs.get(all.size())?);
         Spread::uneven(self.buffer, counts, displs, &*all.session.datatype(self.datatype)?)
     }
 
     /// `None`: the elements are where the received ones will be.
-    fn spread_or_in_place(self, all: &Members) -> Outcome<Option<Spread>> {
+    pub(super) fn spread_or_in_place(self, all: &Members) -> Outcome<Option<Spread>> {
         if self.buffer.is_in_place() { Ok(None) } else { self.spread(all).map(Some) }
     }
 }
 
 /// A buffer with blocks of different types: displacements are in bytes.
 #[derive(Clone, Copy)]
-struct Mixed {
-    buffer: Buffer,
-    counts: Array<c_int>,
-    displs: Array<c_int>,
-    types: Array<Handle>,
+pub(super) struct Mixed {
+    pub(super) buffer: Buffer,
+    pub(super) counts: Array<c_int>,
+    pub(super) displs: Array<c_int>,
+    pub(super) types: Array<Handle>,
 }
 
 impl Mixed {
     fn spread(self, all: &Members) -> Outcome<Spread> {
+        self.spread_of(all, self.types.get(all.size())?.iter().copied())
+    }
+
+    /// The same with these types.
+    pub(super) fn spread_of(
+        self,
+        all: &Members,
+        types: impl Iterator<Item = Handle>,
+    ) -> Outcome<Spread> {
         let (counts, displs) = (self.counts.get(all.size())?, self.displs.get(all.size())?);
         let displs = displs.iter().map(|&displ| displ as isize);
-        let types = self.types.get(all.size())?.iter().map(|&handle| all.session.datatype(handle));
+        let types = types.map(|handle| all.session.datatype(handle));
         Spread::mixed(self.buffer, counts, displs, &types.collect::<Outcome<Vec<_>>>()?)
     }
 

@@ -1,0 +1,161 @@
+//! Reductions that a request starts again and again.
+
+use super::reductions::{Reduction, exscan, scan, scattered, to_all, to_root};
+use crate::abi::{Array, Buffer, BufferMut, Out};
+use crate::collective::{Members, persistent};
+use crate::fault::Outcome;
+use crate::kept::Kept;
+use crate::operation::Operation;
+use crate::session::Session;
+use crate::table::Handle;
+use crate::types::Type;
+use std::ffi::c_int;
+
+/// What all reductions have, as it was passed.
+struct Arguments {
+    send: Buffer,
+    recv: BufferMut,
+    count: c_int,
+    datatype: Handle,
+    op: Handle,
+}
+
+/// The same for a request.
+struct KeptArguments {
+    send: Buffer,
+    recv: BufferMut,
+    count: c_int,
+    datatype: Kept<Type>,
+    op: Kept<Operation>,
+}
+
+impl Arguments {
+    fn kept(self, session: &'static Session) -> Outcome<KeptArguments> {
+        let Arguments { send, recv, count, datatype, op } = self;
+        let datatype = Kept::datatype(session, datatype)?;
+        Ok(KeptArguments { send, recv, count, datatype, op: Kept::operation(session, op)? })
+    }
+}
+
+impl KeptArguments {
+    /// For one start.
+    fn reduction(&self) -> Reduction {
+        let &KeptArguments { send, recv, count, .. } = self;
+        Reduction { send, recv, count, datatype: self.datatype.handle(), op: self.op.handle() }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Reduce_init(
+    sendbuf: Buffer,
+    recvbuf: BufferMut,
+    count: c_int,
+    datatype: Handle,
+    op: Handle,
+    root: c_int,
+    comm: Handle,
+    info: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let of = Arguments { send: sendbuf, recv: recvbuf, count, datatype, op };
+    persistent(comm, "MPI_Reduce_init", (info, request), move |session, _| {
+        let kept = of.kept(session)?;
+        Ok(move |all| to_root(all, kept.reduction(), root))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Allreduce_init(
+    sendbuf: Buffer,
+    recvbuf: BufferMut,
+    count: c_int,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+    info: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let of = Arguments { send: sendbuf, recv: recvbuf, count, datatype, op };
+    persistent(comm, "MPI_Allreduce_init", (info, request), move |session, _| {
+        let kept = of.kept(session)?;
+        Ok(move |all| to_all(all, kept.reduction()))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Scan_init(
+    sendbuf: Buffer,
+    recvbuf: BufferMut,
+    count: c_int,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+    info: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let of = Arguments { send: sendbuf, recv: recvbuf, count, datatype, op };
+    persistent(comm, "MPI_Scan_init", (info, request), move |session, _| {
+        let kept = of.kept(session)?;
+        Ok(move |all| scan(all, kept.reduction()))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Exscan_init(
+    sendbuf: Buffer,
+    recvbuf: BufferMut,
+    count: c_int,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+    info: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let of = Arguments { send: sendbuf, recv: recvbuf, count, datatype, op };
+    persistent(comm, "MPI_Exscan_init", (info, request), move |session, _| {
+        let kept = of.kept(session)?;
+        Ok(move |all| exscan(all, kept.reduction()))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Reduce_scatter_init(
+    sendbuf: Buffer,
+    recvbuf: BufferMut,
+    recvcounts: Array<c_int>,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+    info: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let of = Arguments { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
+    persistent(comm, "MPI_Reduce_scatter_init", (info, request), move |session, _| {
+        let kept = of.kept(session)?;
+        Ok(move |all| {
+            let counts = move |all: &Members| Ok(recvcounts.get(all.comm.size())?.to_vec());
+            scattered(all, kept.reduction(), counts)
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Reduce_scatter_block_init(
+    sendbuf: Buffer,
+    recvbuf: BufferMut,
+    recvcount: c_int,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+    info: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let of = Arguments { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
+    persistent(comm, "MPI_Reduce_scatter_block_init", (info, request), move |session, _| {
+        let kept = of.kept(session)?;
+        Ok(move |all| {
+            let counts = move |all: &Members| Ok(vec![recvcount; all.comm.size()]);
+            scattered(all, kept.reduction(), counts)
+        })
+    })
+}

@@ -1,0 +1,69 @@
+//! What a persistent request keeps of a program's objects, whose handles the program may free before it starts it again.
+
+use crate::fault::Outcome;
+use crate::operation::Operation;
+use crate::session::Session;
+use crate::table::{Handle, Table};
+use crate::types::{Type, is_predefined};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+type Objects<T> = fn(&Session) -> &RefCell<Table<Rc<T>>>;
+
+/// An object of the program's. One that is none is so whenever it is asked for.
+pub(crate) struct Kept<T: 'static> {
+    session: &'static Session,
+    /// The program's handle.
+    given: Handle,
+    /// The library's, and what it is of.
+    own: Option<(Handle, Rc<T>)>,
+    objects: Objects<T>,
+}
+
+impl Kept<Type> {
+    pub(crate) fn datatype(session: &'static Session, given: Handle) -> Outcome<Self> {
+        Self::new(session, given, |session| &session.types, !is_predefined(given))
+    }
+}
+
+impl Kept<Operation> {
+    pub(crate) fn operation(session: &'static Session, given: Handle) -> Outcome<Self> {
+        Self::new(session, given, |session| &session.operations, true)
+    }
+}
+
+impl<T> Kept<T> {
+    fn new(
+        session: &'static Session,
+        given: Handle,
+        objects: Objects<T>,
+        may_go: bool,
+    ) -> Outcome<Self> {
+        let object = objects(session).borrow().get(given).ok().filter(|_| may_go).cloned();
+        let keep = |object: Rc<T>| -> Outcome<(Handle, Rc<T>)> {
+            let own = objects(session).borrow_mut().add(Rc::clone(&object))?;
+            Ok((own, object))
+        };
+        Ok(Kept { session, given, own: object.map(keep).transpose()?, objects })
+    }
+
+    /// Its handle now: the program's, by which its own functions know it, as long as that is of this object.
+    pub(crate) fn handle(&self) -> Handle {
+        let Some((own, object)) = &self.own else { return self.given };
+        let objects = (self.objects)(self.session).borrow();
+        let is_it = objects.get(self.given).is_ok_and(|there| Rc::ptr_eq(there, object));
+        if is_it { self.given } else { *own }
+    }
+}
+
+impl<T> Drop for Kept<T> {
+    fn drop(&mut self) {
+        if let Some((own, object)) = self.own.take() {
+            // It was added, and the program does not know it, unless a function of its own has freed it.
+            let mut objects = (self.objects)(self.session).borrow_mut();
+            if objects.get(own).is_ok_and(|there| Rc::ptr_eq(there, &object)) {
+                let _ = objects.free(own);
+            }
+        }
+    }
+}
