@@ -225,7 +225,17 @@ fn graphs_of_mpi_1_and_distributed_arrays() {
 
 #[test]
 fn files() {
-    let program = Program::compiled("files");
+    in_a_directory("files");
+}
+
+#[test]
+fn pointers_of_files_that_processes_share() {
+    in_a_directory("shared");
+}
+
+/// Everywhere, with a directory for files as its argument.
+fn in_a_directory(name: &str) {
+    let program = Program::compiled(name);
     let directory = TempDir::new().expect("a directory");
     for shape in SHAPES {
         for in_slices in [false, true] {

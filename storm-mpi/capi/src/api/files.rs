@@ -181,20 +181,24 @@ extern "C" fn MPI_File_get_type_extent(fh: Handle, datatype: Handle, extent: Out
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_File_seek(fh: Handle, offset: i64, whence: c_int) -> c_int {
-    on_file(fh, "MPI_File_seek", |_, file| {
-        let whence = match whence {
-            SEEK_SET => Whence::Set,
-            SEEK_CUR => Whence::Current,
-            SEEK_END => Whence::End,
-            other => return Err(Fault::new(Class::Arg, format!("whence {other}"))),
-        };
-        file.seek(offset, whence)
-    })
+    on_file(fh, "MPI_File_seek", |_, file| file.seek(offset, whence_of(whence)?))
+}
+
+pub(super) fn whence_of(whence: c_int) -> Outcome<Whence> {
+    match whence {
+        SEEK_SET => Ok(Whence::Set),
+        SEEK_CUR => Ok(Whence::Current),
+        SEEK_END => Ok(Whence::End),
+        other => Err(Fault::new(Class::Arg, format!("whence {other}"))),
+    }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_File_get_position(fh: Handle, offset: Out<i64>) -> c_int {
-    on_file(fh, "MPI_File_get_position", |_, file| offset.set(file.position.get()))
+    on_file(fh, "MPI_File_get_position", |_, file| {
+        file.is_not_sequential()?;
+        offset.set(file.position.get())
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -32,6 +32,7 @@ mod persistent_reductions;
 mod reductions;
 mod remote;
 mod requests;
+mod shared_transfers;
 mod short;
 mod statuses;
 mod transfers;
@@ -80,6 +81,7 @@ mod tests {
             include_str!("reductions.rs"),
             include_str!("remote.rs"),
             include_str!("requests.rs"),
+            include_str!("shared_transfers.rs"),
             include_str!("statuses.rs"),
             include_str!("transfers.rs"),
             include_str!("vectors.rs"),

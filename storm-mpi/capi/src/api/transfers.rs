@@ -1,4 +1,4 @@
-//! Reading and writing of files: at an offset, or where this process's pointer is. What members do together each does
+//! Reading and writing of files: at an offset, or where this process's pointer is (in `shared_transfers`: where that of all is). What members do together each does
 //! for itself; what begins is done when its function returns.
 
 use crate::abi::{Buffer, BufferMut, Out, Status, StatusOut};
@@ -11,14 +11,35 @@ use crate::table::Handle;
 use std::ffi::c_int;
 
 /// Elements to be read, as functions have them: a buffer, a count, a datatype.
-type Into = (BufferMut, c_int, Handle);
+pub(super) type Into = (BufferMut, c_int, Handle);
 /// Elements to be written.
-type From = (Buffer, c_int, Handle);
-/// From which offset on; `None`: from the pointer on, which moves.
-type At = Option<i64>;
+pub(super) type From = (Buffer, c_int, Handle);
+/// From where on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum At {
+    Offset(i64),
+    /// This process's pointer, which moves.
+    Pointer,
+    /// That of all.
+    Shared,
+    /// The same, of all members together in their order.
+    InOrder,
+}
+
+impl At {
+    /// Where a transfer of so much begins. Members of one in order take part also when it cannot be.
+    fn first(self, file: &OpenFile, bytes: Outcome<usize>) -> Outcome<i64> {
+        match self {
+            At::Offset(offset) => file.is_not_sequential().map(|()| offset),
+            At::Pointer => file.is_not_sequential().map(|()| file.position.get()),
+            At::Shared => file.claim(bytes?),
+            At::InOrder => file.claim_in_order(bytes),
+        }
+    }
+}
 
 /// Who learns how much it was.
-enum Tells {
+pub(super) enum Tells {
     Now(StatusOut),
     /// By a request, which is done.
     Request(Out<Handle>),
@@ -54,37 +75,47 @@ fn transfer(
     name: &str,
     at: At,
     tells: Tells,
-    move_them: impl FnOnce(&Session, &OpenFile, i64) -> Outcome<usize>,
+    elements: impl FnOnce(&Session) -> Outcome<Elements>,
+    move_them: impl FnOnce(&OpenFile, i64, &Elements) -> Outcome<usize>,
 ) -> c_int {
     on_file(file, name, |session, file| {
         if matches!(tells, Tells::AtEnd) && file.begun.get().is_some() {
             return Err(Fault::new(Class::Other, "another collective has begun on this file"));
         }
-        let from = at.unwrap_or(file.position.get());
-        let bytes = move_them(session, file, from)?;
-        if at.is_none() {
+        let elements = elements(session);
+        let from = at.first(file, elements.as_ref().map(|all| all.bytes).map_err(Fault::clone))?;
+        let bytes = move_them(file, from, &elements?)?;
+        if at == At::Pointer {
             file.advance(from, bytes);
         }
         tells.tell(session, file, bytes)
     })
 }
 
-fn read(file: Handle, name: &str, at: At, (buf, count, datatype): Into, tells: Tells) -> c_int {
-    transfer(file, name, at, tells, |session, file, from| {
-        let into = Elements::written(buf, count, &*session.datatype(datatype)?)?;
-        file.read(from, &into)
-    })
+pub(super) fn read(
+    file: Handle,
+    name: &str,
+    at: At,
+    (buf, count, datatype): Into,
+    tells: Tells,
+) -> c_int {
+    let into = |session: &Session| Elements::written(buf, count, &*session.datatype(datatype)?);
+    transfer(file, name, at, tells, into, OpenFile::read)
 }
 
-fn write(file: Handle, name: &str, at: At, (buf, count, datatype): From, tells: Tells) -> c_int {
-    transfer(file, name, at, tells, |session, file, to| {
-        let from = Elements::read(buf, count, &*session.datatype(datatype)?)?;
-        file.write(to, &from)
-    })
+pub(super) fn write(
+    file: Handle,
+    name: &str,
+    at: At,
+    (buf, count, datatype): From,
+    tells: Tells,
+) -> c_int {
+    let from = |session: &Session| Elements::read(buf, count, &*session.datatype(datatype)?);
+    transfer(file, name, at, tells, from, OpenFile::write)
 }
 
 /// The end of a collective that has begun.
-fn ended(file: Handle, name: &str, place: StatusOut) -> c_int {
+pub(super) fn ended(file: Handle, name: &str, place: StatusOut) -> c_int {
     on_file(file, name, |_, file| {
         let none = || Fault::new(Class::Other, "no collective has begun on this file");
         place.set(&status(file.begun.take().ok_or_else(none)?));
@@ -101,7 +132,7 @@ extern "C" fn MPI_File_read_at(
     datatype: Handle,
     status: StatusOut,
 ) -> c_int {
-    read(fh, "MPI_File_read_at", Some(offset), (buf, count, datatype), Tells::Now(status))
+    read(fh, "MPI_File_read_at", At::Offset(offset), (buf, count, datatype), Tells::Now(status))
 }
 
 #[unsafe(no_mangle)]
@@ -113,7 +144,7 @@ extern "C" fn MPI_File_read_at_all(
     datatype: Handle,
     status: StatusOut,
 ) -> c_int {
-    read(fh, "MPI_File_read_at_all", Some(offset), (buf, count, datatype), Tells::Now(status))
+    read(fh, "MPI_File_read_at_all", At::Offset(offset), (buf, count, datatype), Tells::Now(status))
 }
 
 #[unsafe(no_mangle)]
@@ -125,7 +156,13 @@ extern "C" fn MPI_File_iread_at(
     datatype: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    read(fh, "MPI_File_iread_at", Some(offset), (buf, count, datatype), Tells::Request(request))
+    read(
+        fh,
+        "MPI_File_iread_at",
+        At::Offset(offset),
+        (buf, count, datatype),
+        Tells::Request(request),
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -137,7 +174,13 @@ extern "C" fn MPI_File_iread_at_all(
     datatype: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    read(fh, "MPI_File_iread_at_all", Some(offset), (buf, count, datatype), Tells::Request(request))
+    read(
+        fh,
+        "MPI_File_iread_at_all",
+        At::Offset(offset),
+        (buf, count, datatype),
+        Tells::Request(request),
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -148,7 +191,7 @@ extern "C" fn MPI_File_read_at_all_begin(
     count: c_int,
     datatype: Handle,
 ) -> c_int {
-    read(fh, "MPI_File_read_at_all_begin", Some(offset), (buf, count, datatype), Tells::AtEnd)
+    read(fh, "MPI_File_read_at_all_begin", At::Offset(offset), (buf, count, datatype), Tells::AtEnd)
 }
 
 #[unsafe(no_mangle)]
@@ -165,7 +208,7 @@ extern "C" fn MPI_File_write_at(
     datatype: Handle,
     status: StatusOut,
 ) -> c_int {
-    write(fh, "MPI_File_write_at", Some(offset), (buf, count, datatype), Tells::Now(status))
+    write(fh, "MPI_File_write_at", At::Offset(offset), (buf, count, datatype), Tells::Now(status))
 }
 
 #[unsafe(no_mangle)]
@@ -177,7 +220,13 @@ extern "C" fn MPI_File_write_at_all(
     datatype: Handle,
     status: StatusOut,
 ) -> c_int {
-    write(fh, "MPI_File_write_at_all", Some(offset), (buf, count, datatype), Tells::Now(status))
+    write(
+        fh,
+        "MPI_File_write_at_all",
+        At::Offset(offset),
+        (buf, count, datatype),
+        Tells::Now(status),
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -189,7 +238,13 @@ extern "C" fn MPI_File_iwrite_at(
     datatype: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    write(fh, "MPI_File_iwrite_at", Some(offset), (buf, count, datatype), Tells::Request(request))
+    write(
+        fh,
+        "MPI_File_iwrite_at",
+        At::Offset(offset),
+        (buf, count, datatype),
+        Tells::Request(request),
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -204,7 +259,7 @@ extern "C" fn MPI_File_iwrite_at_all(
     write(
         fh,
         "MPI_File_iwrite_at_all",
-        Some(offset),
+        At::Offset(offset),
         (buf, count, datatype),
         Tells::Request(request),
     )
@@ -218,7 +273,13 @@ extern "C" fn MPI_File_write_at_all_begin(
     count: c_int,
     datatype: Handle,
 ) -> c_int {
-    write(fh, "MPI_File_write_at_all_begin", Some(offset), (buf, count, datatype), Tells::AtEnd)
+    write(
+        fh,
+        "MPI_File_write_at_all_begin",
+        At::Offset(offset),
+        (buf, count, datatype),
+        Tells::AtEnd,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -234,7 +295,7 @@ extern "C" fn MPI_File_read(
     datatype: Handle,
     status: StatusOut,
 ) -> c_int {
-    read(fh, "MPI_File_read", None, (buf, count, datatype), Tells::Now(status))
+    read(fh, "MPI_File_read", At::Pointer, (buf, count, datatype), Tells::Now(status))
 }
 
 #[unsafe(no_mangle)]
@@ -245,7 +306,7 @@ extern "C" fn MPI_File_read_all(
     datatype: Handle,
     status: StatusOut,
 ) -> c_int {
-    read(fh, "MPI_File_read_all", None, (buf, count, datatype), Tells::Now(status))
+    read(fh, "MPI_File_read_all", At::Pointer, (buf, count, datatype), Tells::Now(status))
 }
 
 #[unsafe(no_mangle)]
@@ -256,7 +317,7 @@ extern "C" fn MPI_File_iread(
     datatype: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    read(fh, "MPI_File_iread", None, (buf, count, datatype), Tells::Request(request))
+    read(fh, "MPI_File_iread", At::Pointer, (buf, count, datatype), Tells::Request(request))
 }
 
 #[unsafe(no_mangle)]
@@ -267,7 +328,7 @@ extern "C" fn MPI_File_iread_all(
     datatype: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    read(fh, "MPI_File_iread_all", None, (buf, count, datatype), Tells::Request(request))
+    read(fh, "MPI_File_iread_all", At::Pointer, (buf, count, datatype), Tells::Request(request))
 }
 
 #[unsafe(no_mangle)]
@@ -277,7 +338,7 @@ extern "C" fn MPI_File_read_all_begin(
     count: c_int,
     datatype: Handle,
 ) -> c_int {
-    read(fh, "MPI_File_read_all_begin", None, (buf, count, datatype), Tells::AtEnd)
+    read(fh, "MPI_File_read_all_begin", At::Pointer, (buf, count, datatype), Tells::AtEnd)
 }
 
 #[unsafe(no_mangle)]
@@ -293,7 +354,7 @@ extern "C" fn MPI_File_write(
     datatype: Handle,
     status: StatusOut,
 ) -> c_int {
-    write(fh, "MPI_File_write", None, (buf, count, datatype), Tells::Now(status))
+    write(fh, "MPI_File_write", At::Pointer, (buf, count, datatype), Tells::Now(status))
 }
 
 #[unsafe(no_mangle)]
@@ -304,7 +365,7 @@ extern "C" fn MPI_File_write_all(
     datatype: Handle,
     status: StatusOut,
 ) -> c_int {
-    write(fh, "MPI_File_write_all", None, (buf, count, datatype), Tells::Now(status))
+    write(fh, "MPI_File_write_all", At::Pointer, (buf, count, datatype), Tells::Now(status))
 }
 
 #[unsafe(no_mangle)]
@@ -315,7 +376,7 @@ extern "C" fn MPI_File_iwrite(
     datatype: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    write(fh, "MPI_File_iwrite", None, (buf, count, datatype), Tells::Request(request))
+    write(fh, "MPI_File_iwrite", At::Pointer, (buf, count, datatype), Tells::Request(request))
 }
 
 #[unsafe(no_mangle)]
@@ -326,7 +387,7 @@ extern "C" fn MPI_File_iwrite_all(
     datatype: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    write(fh, "MPI_File_iwrite_all", None, (buf, count, datatype), Tells::Request(request))
+    write(fh, "MPI_File_iwrite_all", At::Pointer, (buf, count, datatype), Tells::Request(request))
 }
 
 #[unsafe(no_mangle)]
@@ -336,7 +397,7 @@ extern "C" fn MPI_File_write_all_begin(
     count: c_int,
     datatype: Handle,
 ) -> c_int {
-    write(fh, "MPI_File_write_all_begin", None, (buf, count, datatype), Tells::AtEnd)
+    write(fh, "MPI_File_write_all_begin", At::Pointer, (buf, count, datatype), Tells::AtEnd)
 }
 
 #[unsafe(no_mangle)]

@@ -1,9 +1,9 @@
 //! Files (MPI-4.1, chapter 14), which all nodes reach by the same name: each process reads and writes for itself,
 //! through its view. What begins without waiting is done when the function returns.
 //!
-//! Deliberately absent: the pointer that processes share, representations of data other than the machine's,
-//! and collective buffering.
+//! Deliberately absent: representations of data other than the machine's, and collective buffering.
 
+mod shared;
 mod view;
 
 use crate::collective::gathered;
@@ -13,6 +13,7 @@ use crate::memory::Elements;
 use crate::session::Session;
 use crate::table::{Handle, TYPE};
 use crate::types::Type;
+use shared::SharedPointer;
 use std::cell::{Cell, Ref, RefCell};
 use std::ffi::{OsStr, c_int};
 use std::fs::{File, OpenOptions};
@@ -39,6 +40,9 @@ const EXCLUSIVE: c_int = 64;
 const APPEND: c_int = 128;
 const SEQUENTIAL: c_int = 256;
 const MODES: c_int = 511;
+
+/// `MPI_DISPLACEMENT_CURRENT`: a view begins where the shared pointer is, of a sequential file.
+const DISPLACEMENT_CURRENT: i64 = -54278278;
 
 /// The type of bytes: what a file consists of without a view.
 pub(crate) const BYTE: Handle = TYPE.handle(4);
@@ -90,6 +94,8 @@ pub(crate) struct OpenFile {
     pub(crate) seen: RefCell<Seen>,
     /// This process's pointer, in units of its view.
     pub(crate) position: Cell<i64>,
+    /// The one of all.
+    shared: SharedPointer,
     pub(crate) is_atomic: Cell<bool>,
     /// What came of a collective that has begun and not ended.
     pub(crate) begun: Cell<Option<usize>>,
@@ -109,10 +115,13 @@ impl OpenFile {
             if comm.me == 0 { Some(checked(mode).and_then(|()| opened(path, mode))) } else { None };
         let class =
             |opened: &Outcome<File>| opened.as_ref().map_or_else(|fault| fault.class.code(), |_| 0);
-        let mut said = first.as_ref().map_or(0, class).to_ne_bytes();
-        now(comm.party(&session.process).bcast(&mut said, 0))?;
+        let number = if comm.me == 0 { SharedPointer::number() } else { 0 };
+        let said = i64::from(first.as_ref().map_or(0, class));
+        let mut said = [said.to_ne_bytes(), number.to_ne_bytes()];
+        now(comm.party(&session.process).bcast(said.as_flattened_mut(), 0))?;
+        let [said, number] = [i64::from_ne_bytes(said[0]) as u64, u64::from_ne_bytes(said[1])];
         let other = |_: ()| opened(path, mode & !(CREATE | EXCLUSIVE));
-        let opened = match (first, Class::of(c_int::from_ne_bytes(said))) {
+        let opened = match (first, Class::of(said as c_int)) {
             (Some(first), _) => first,
             (None, None) => checked(mode).and_then(other),
             (None, Some(class)) => {
@@ -132,6 +141,7 @@ impl OpenFile {
         let seen = Seen::new(0, (BYTE, Rc::clone(&bytes)), (BYTE, bytes), mode)?;
         let path = path.to_owned();
         let end = if mode & APPEND == 0 { 0 } else { length(&file, &path)? as i64 };
+        let shared = SharedPointer::new(&path, number, end);
         Ok(OpenFile {
             session,
             comm,
@@ -140,6 +150,7 @@ impl OpenFile {
             mode,
             seen: RefCell::new(seen),
             position: Cell::new(end),
+            shared,
             is_atomic: Cell::new(false),
             begun: Cell::new(None),
         })
@@ -159,6 +170,7 @@ impl OpenFile {
         let closed = file.map_or(Ok(()), closed).map_err(|error| self.failed(&error));
         // Also by a member that failed: the others wait in it.
         self.barrier()?;
+        self.end_shared();
         if self.mode & DELETE_ON_CLOSE != 0 {
             let deleted = self.by_one(|path| std::fs::remove_file(path));
             return closed.and(deleted);
@@ -208,17 +220,26 @@ impl OpenFile {
         synced
     }
 
-    /// Another view; the pointer begins at its beginning. Who cannot have it comes all the same: the others wait.
+    /// Another view; the pointers begin at its beginning. Who cannot have it comes all the same: the others wait.
     pub(crate) fn see(
         &self,
         displacement: i64,
         types: Outcome<[(Handle, Rc<Type>); 2]>,
     ) -> Outcome {
-        let seen =
-            types.and_then(|[unit, pattern]| Seen::new(displacement, unit, pattern, self.mode));
-        let changed = seen.map(|seen| {
+        let start = match displacement {
+            DISPLACEMENT_CURRENT if self.mode & SEQUENTIAL != 0 => {
+                self.barrier()?;
+                self.shared_place()
+            }
+            displacement => Ok(displacement),
+        };
+        let seen = types.and_then(|[unit, pattern]| Seen::new(start?, unit, pattern, self.mode));
+        // Nobody uses the pointer of all any longer.
+        self.barrier()?;
+        let changed = seen.and_then(|seen| {
             self.seen.replace(seen);
             self.position.set(0);
+            self.rewind_shared()
         });
         self.barrier()?;
         changed
@@ -264,18 +285,23 @@ impl OpenFile {
 
     /// Sets the pointer.
     pub(crate) fn seek(&self, offset: i64, whence: Whence) -> Outcome {
+        self.is_not_sequential()?;
+        self.position.set(self.target(offset, whence, self.position.get())?);
+        Ok(())
+    }
+
+    /// Where an offset is, of a pointer that is at `current`.
+    fn target(&self, offset: i64, whence: Whence, current: i64) -> Outcome<i64> {
         let from = match whence {
             Whence::Set => 0,
-            Whence::Current => self.position.get(),
+            Whence::Current => current,
             Whence::End => {
                 let seen = self.seen.borrow().view.seen_of(self.size()?);
                 i64::try_from(seen.div_ceil(self.unit_bytes() as u64)).unwrap_or(i64::MAX)
             }
         };
         let beyond = || Fault::new(Class::Arg, format!("offset {offset}"));
-        let position = from.checked_add(offset).filter(|&at| at >= 0).ok_or_else(beyond)?;
-        self.position.set(position);
-        Ok(())
+        from.checked_add(offset).filter(|&at| at >= 0).ok_or_else(beyond)
     }
 
     /// Where in the file an offset is.
@@ -363,9 +389,9 @@ fn checked(mode: c_int) -> Outcome {
     if ways != 1 || mode & !MODES != 0 || (makes && mode & READ_ONLY != 0) {
         return Err(Fault::new(Class::AccessMode, format!("access mode {mode:#x}")));
     }
-    if mode & SEQUENTIAL != 0 {
-        let text = "MPI_MODE_SEQUENTIAL: there is no pointer that processes share";
-        return Err(Fault::new(Class::UnsupportedOperation, text));
+    if mode & SEQUENTIAL != 0 && mode & READ_WRITE != 0 {
+        let text = "a file of MPI_MODE_SEQUENTIAL that is read and written";
+        return Err(Fault::new(Class::AccessMode, text));
     }
     Ok(())
 }
