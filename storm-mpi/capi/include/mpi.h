@@ -463,6 +463,7 @@ int MPI_Type_struct(int count, const int blocklengths[], const MPI_Aint displace
 #include "storm_mpi_files.h"
 #include "storm_mpi_windows.h"
 #include "storm_mpi_handles.h"
+#include "storm_mpi_profiling.h"
 
 #ifdef __cplusplus
 }

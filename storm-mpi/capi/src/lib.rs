@@ -19,6 +19,7 @@ mod file;
 mod kept;
 mod memory;
 mod operation;
+mod profiling;
 mod recipe;
 mod request;
 mod sequence;

@@ -300,6 +300,18 @@ fn what_is_absent_does_not_become_a_program() {
 }
 
 #[test]
+fn functions_that_the_program_has_itself() {
+    Program::compiled("profiled").run_everywhere();
+    // The shared library only; the linker says it.
+    let directory = TempDir::new().expect("a directory");
+    let mut command = mpicc();
+    command.arg("-static_mpi").arg(source("profiled.c")).arg("-o").arg(directory.path().join("it"));
+    let said = command.output().expect("the wrapper starts").stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("multiple definition of `MPI_Send'"), "{said}");
+}
+
+#[test]
 fn the_static_library_and_cxx() {
     let source_file = source("messages.c");
     let program = Program::with(mpicc().arg("-static_mpi").arg(source_file));

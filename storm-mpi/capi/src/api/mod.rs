@@ -116,5 +116,13 @@ mod tests {
         defined.sort_unstable();
         declared.sort_unstable();
         assert_eq!(defined, declared);
+        let again = include_str!("../../include/storm_mpi_profiling.h");
+        let again = again.split("STORM_MPI_PROFILED(").filter(|rest| rest.starts_with("MPI_"));
+        let again: Vec<&str> = again.filter_map(|rest| rest.split(')').next()).collect();
+        assert_eq!(again, defined, "the second names that are declared");
+        let jumps = include_str!("../profiling.rs").split("profiled! {\n").nth(1);
+        let jumps = jumps.unwrap_or_default().split_whitespace();
+        let jumps: Vec<&str> = jumps.filter(|word| word.starts_with("MPI_")).collect();
+        assert_eq!(jumps, defined, "the second names that are there");
     }
 }
