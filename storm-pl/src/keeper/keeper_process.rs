@@ -51,7 +51,7 @@ pub(crate) fn run_keeper(control: OwnedFd) {
     // The session of the NM and its terminal must not reach the jobs. Fails only for a process
     // that leads its group already, which a fresh child does not.
     let _ = nix::unistd::setsid();
-    let (node, report) = match claim_node(&setup) {
+    let (node, report) = match claim_node(&setup, &control) {
         Ok((node, cgroup)) => (node, Report::Started { cgroup }),
         Err(what) => (None, Report::Refused { what }),
     };
@@ -462,7 +462,7 @@ fn run_pad_keeper(
 /// The node's cgroup, or why there is none.
 type Claim = (Option<NodeCgroup>, Result<std::path::PathBuf, CgroupUnusable>);
 
-fn claim_node(setup: &Setup) -> Result<Claim, Refusal> {
+fn claim_node(setup: &Setup, control: &Seqpacket) -> Result<Claim, Refusal> {
     if setup.signals_only {
         return Ok((None, Err(CgroupUnusable::SwitchedOff)));
     }
@@ -474,7 +474,12 @@ fn claim_node(setup: &Setup) -> Result<Claim, Refusal> {
         Ok(parent) => parent,
         Err(why) => return Ok((None, Err(why))),
     };
-    match NodeCgroup::claim(&parent, &setup.name) {
+    // It says nothing before it is told of the start: what can be read is its end.
+    let is_there = || {
+        let mut end = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
+        poll(&mut end, PollTimeout::ZERO).unwrap_or(0) == 0
+    };
+    match NodeCgroup::claim(&parent, &setup.name, is_there) {
         Ok(node) => {
             let path = node.path().to_owned();
             Ok((Some(node), Ok(path)))
