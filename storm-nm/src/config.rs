@@ -29,6 +29,10 @@ pub struct NmConfig {
     /// lost: the Machine Manager runs them elsewhere soon after. Longer than it takes to
     /// restart it.
     pub requeue_fence: Duration,
+    /// How long they may go on at most after this node manager has last said so, should it be stopped or
+    /// get no processor: the keeper ends them then. Longer than the Machine Manager takes to find a
+    /// node manager dead that is stopped; zero: for ever.
+    pub lease: Duration,
     /// Switches remembered one by one; older ones live on in the histograms.
     pub switch_records: usize,
 }
@@ -43,6 +47,7 @@ impl Default for NmConfig {
             leave_timeout: Duration::from_secs(5),
             manager_lost: Duration::from_secs(600),
             requeue_fence: Duration::from_secs(5),
+            lease: Duration::from_secs(5),
             switch_records: 4096,
         }
     }

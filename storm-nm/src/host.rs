@@ -9,6 +9,7 @@ use std::future::Future;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::time::Duration;
 use storm_mpi::segment::NodeEnd;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::file_transfer::ChunkSink;
@@ -105,6 +106,11 @@ pub trait Host: 'static {
     /// Sends a signal to every rank of a job; one that is stopped acts on it when
     /// it is resumed (SIGKILL: at once).
     fn signal(&self, job: JobKey, signal: i32);
+
+    /// These jobs may go on for `term` from now. One of which this is not said again in time is ended
+    /// without the node manager, which may be stopped by then: [`HostEvent::LeaseOver`] tells of it, also
+    /// where this is said too late. Those of which it is never said go on.
+    fn renew_leases(&self, jobs: &[JobKey], term: Duration);
 
     /// Kills every process of a job, stopped or not.
     fn destroy(&self, job: JobKey);
@@ -209,6 +215,12 @@ pub enum HostEvent {
     },
     /// Some of its ranks are taken for something else than before.
     Classified {
+        /// The job.
+        job: JobKey,
+    },
+    /// Its lease has run out ([`Host::renew_leases`]), and its processes are dead or about to be. The
+    /// ends of ranks are told besides.
+    LeaseOver {
         /// The job.
         job: JobKey,
     },

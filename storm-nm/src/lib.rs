@@ -32,6 +32,7 @@ mod host;
 mod job_classes;
 mod job_key;
 mod job_task;
+mod leases;
 pub mod live;
 pub mod modelled;
 mod node_manager;

@@ -5,6 +5,7 @@ mod classes;
 mod coscheduling;
 mod following;
 mod inputs;
+mod leasing;
 mod reception;
 mod returning;
 mod streams;
@@ -173,6 +174,8 @@ struct Node<P: Primitives, H: Host> {
     sliceless: RefCell<BTreeSet<JobKey>>,
     /// Why to leave, once it is known.
     exit: RefCell<Option<ExitReason>>,
+    /// Leases are being renewed.
+    leasing: Cell<bool>,
     asked_to_leave: Cell<bool>,
     /// Rung after every change of the core, and when it is time to leave.
     changed: Bell,
@@ -208,6 +211,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             switch_due: Cell::default(),
             sliceless: RefCell::default(),
             exit: RefCell::default(),
+            leasing: Cell::default(),
             asked_to_leave: Cell::new(false),
             changed: Bell::default(),
             id: primitives.node(),
@@ -252,6 +256,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             node.give_up(ExitReason::Disconnected);
         });
         self.spawn_in_life(|node| async move { node.await_slices().await });
+        self.lease_again();
         self.spawn_in_life(|node| async move {
             loop {
                 node.runtime.sleep(node.config.status_interval).await;
@@ -381,6 +386,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 node.handle(Event::Prepared { job: task.key(), outcome });
             }),
             Action::Launch { task, stopped } => {
+                self.lease(&task);
                 self.host.launch(&task, stopped);
                 self.open_streams(&task);
             }
@@ -459,25 +465,6 @@ impl<P: Primitives, H: Host> Node<P, H> {
     fn give_up(self: &Rc<Self>, reason: ExitReason) {
         self.exit.borrow_mut().get_or_insert(reason);
         self.changed.ring();
-    }
-
-    /// Returns when the Machine Manager, once seen, is not there any more, or
-    /// this node is not.
-    async fn lost_cluster(&self) {
-        let membership = self.primitives().membership().clone();
-        let essential = [NodeId::MM, self.id];
-        let mut seen = [false; 2];
-        loop {
-            let epoch = membership.epoch();
-            for (node, seen) in essential.iter().zip(&mut seen) {
-                match (membership.incarnation(*node).is_some(), *seen) {
-                    (true, _) => *seen = true,
-                    (false, true) => return,
-                    (false, false) => {}
-                }
-            }
-            membership.changed(epoch).await;
-        }
     }
 
     /// Runs a future of this node beside everything else.

@@ -24,6 +24,7 @@
 //! |---|---|
 //! | NM | the keeper reads end of file, kills every pad, removes its cgroups, ends; one that was stopped goes on by PR_SET_PDEATHSIG |
 //! | keeper | PLs and ranks die by PR_SET_PDEATHSIG; the NM kills the node's cgroup with all that had escaped them |
+//! | NM stopped | what it holds a lease for ([`KeeperHandle::lease`]) the keeper ends when that runs out; all else goes on |
 //! | both at once | ranks as above; daemonised children stay in the node's cgroup, which the next keeper of this name empties before it starts |
 //!
 //! Without cgroup v2 every pad has its own keeper, a child of the node's: being the nearest
@@ -53,6 +54,7 @@ mod credentials;
 mod exit;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod host_time;
 mod ids;
 mod keeper;
 mod launch_failure;
@@ -71,6 +73,7 @@ pub use capabilities::Capabilities;
 pub use cgroup::{CgroupUnusable, MemoryUnlimited};
 pub use credentials::{Credentials, CredentialsError};
 pub use exit::{ExitStatus, Usage};
+pub use host_time::HostTime;
 pub use ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 pub use keeper::{Leftovers, PlaceFailure, PlaceSpec, PlaceStep};
 pub use launch_failure::{LaunchFailure, LaunchStep};

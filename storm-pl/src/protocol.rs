@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::CgroupUnusable;
 use crate::exit::{ExitStatus, Usage};
+use crate::host_time::HostTime;
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::{Leftovers, PlaceFailure, PlaceSpec};
 use crate::seqpacket::{Seqpacket, Wait};
@@ -54,6 +55,8 @@ pub(crate) enum Command {
     Place { id: PlaceId, spec: PlaceSpec },
     /// Show that you live.
     Ping,
+    /// Kill everything in these pads at that time, unless another is said before or the job is over.
+    Lease { pads: Vec<PadId>, until: HostTime },
 }
 
 /// Keeper to NM.
@@ -79,6 +82,9 @@ pub(crate) enum Report {
     Placed { id: PlaceId, result: Result<(), PlaceFailure> },
     /// Answer to `Ping`.
     Pong,
+    /// The lease of a pad has run out: everything in it is being killed. Said before the ends of what
+    /// was killed.
+    LeaseOver { pad: PadId },
 }
 
 /// Why a keeper gave up at its start.

@@ -387,6 +387,14 @@ pub enum Report {
         /// Each rank of the node that has not ended.
         ranks: Vec<RankClass>,
     },
+    /// The Node Manager stood still for so long that its ranks of the job were ended without it, as the
+    /// job could have been run elsewhere. Nothing else is said of it.
+    LeaseOver {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+    },
 }
 
 /// A run of a job that a node holds.

@@ -69,6 +69,7 @@ pub(crate) fn strobe_of(act: &HostAct) -> Option<&Strobe> {
         | HostAct::Classified { .. }
         | HostAct::Signal { .. }
         | HostAct::Destroy(_)
+        | HostAct::LeaseOver(_)
         | HostAct::End(_)
         | HostAct::Forget(_)
         | HostAct::Place(_)

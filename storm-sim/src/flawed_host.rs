@@ -6,6 +6,7 @@ use bytes::Bytes;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use storm_nm::modelled::{ModelledHost, ModelledSink};
 use storm_nm::{
     Content, Host, HostEvent, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone, SwitchedJobs,
@@ -52,6 +53,10 @@ impl Host for FlawedHost {
 
     async fn attend(&self) {
         self.inner.attend().await;
+    }
+
+    fn renew_leases(&self, jobs: &[JobKey], term: Duration) {
+        self.inner.renew_leases(jobs, term);
     }
 
     fn switch(&self, strobe: Option<&Strobe>, stop: &[JobKey], resume: &[JobKey]) {

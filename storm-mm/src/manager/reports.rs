@@ -54,13 +54,32 @@ impl Core {
             .map(|(job, _)| *job)
             .collect();
         for job in hit {
-            if let Some(live) = self.live.get_mut(&job) {
-                live.over.insert(node);
-                live.lost.extend(runs_until.map(|until| (node, until)));
-            }
-            self.end_job(now, job, EndCause::NodeLost { node: name.clone() });
-            self.finish_if_over(now, job);
+            self.part_gone(now, job, node, runs_until);
         }
+    }
+
+    /// The keeper of a node has ended its ranks of a job, and may have but just begun to.
+    fn lease_over(&mut self, now: Instant, node: NodeId, job: JobId, run: JobIncarnation) {
+        let until = self.keeper_ends(now);
+        let is_there = self.live.get(&job).is_some_and(|live| {
+            live.incarnation == run && live.nodes.contains(node) && !live.over.contains(node)
+        });
+        if is_there {
+            tracing::warn!(%job, node = %self.node_name(node), "the node stood still, and ended it");
+            self.part_gone(now, job, node, Some(until));
+        }
+    }
+
+    /// A node has no ranks of a job any more, and does not tell how they ended; until when they may go
+    /// on, if they may.
+    fn part_gone(&mut self, now: Instant, job: JobId, node: NodeId, runs_until: Option<Instant>) {
+        if let Some(live) = self.live.get_mut(&job) {
+            live.over.insert(node);
+            live.lost.extend(runs_until.map(|until| (node, until)));
+        }
+        let name = self.node_name(node);
+        self.end_job(now, job, EndCause::NodeLost { node: name });
+        self.finish_if_over(now, job);
     }
 
     /// Jobs that wait for flags with elements of a dead node wait for others.
@@ -161,6 +180,7 @@ impl Core {
                     self.end_if_in_vain(now, job);
                 }
             }
+            Report::LeaseOver { job, incarnation } => self.lease_over(now, node, job, incarnation),
             Report::Holds { jobs, first_run } => self.node_holds(node, jobs, first_run),
             Report::Classes { job, incarnation, ranks } => {
                 self.classes_told(now, node, (job, incarnation), ranks);

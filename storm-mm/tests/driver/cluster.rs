@@ -28,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const MANAGER_LOST: Duration = Duration::from_secs(60);
 /// How long it keeps those that asked to be queued again.
 pub(crate) const NODE_FENCE: Duration = Duration::from_secs(10);
+/// How long they go on at most without a word of a node manager that stands still.
+pub(crate) const NODE_LEASE: Duration = Duration::from_secs(5);
 /// Between two tries to join.
 const JOIN_PAUSE: Duration = Duration::from_millis(20);
 /// Calls that may wait for the manager.
@@ -205,6 +207,8 @@ impl Cluster {
             ..Model::default()
         };
         let host = ModelledHost::new(runtime.clone(), model);
+        // Its keeper does not freeze with it.
+        host.keep_on(self.simulation.runtime());
         self.hosts.borrow_mut().insert(node, host.clone());
         let (plan, exits) = (self.plan.clone(), self.nm_exits.clone());
         let (network, waiting) = (self.network.clone(), runtime.clone());
@@ -213,6 +217,7 @@ impl Cluster {
             let config = NmConfig {
                 manager_lost: MANAGER_LOST,
                 requeue_fence: NODE_FENCE,
+                lease: NODE_LEASE,
                 ..NmConfig::default()
             };
             let way_back = async || loop {

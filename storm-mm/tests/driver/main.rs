@@ -13,6 +13,7 @@ mod durability;
 mod endings;
 mod kill_points;
 mod launches;
+mod leases;
 mod lives;
 mod ordered_slices;
 mod queues;

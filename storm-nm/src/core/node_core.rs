@@ -127,6 +127,12 @@ impl NodeCore {
         self.jobs.get(&job).is_some_and(|state| state.is_live() && state.stopped)
     }
 
+    /// The runs here that may be run elsewhere once this node is given up: those that asked for it.
+    pub fn requeued(&self) -> Vec<JobKey> {
+        let requeued = |job: &LocalJob| job.is_live() && job.task.spec().requeue && !job.doomed;
+        self.jobs.iter().filter(|(_, job)| requeued(job)).map(|(key, _)| *key).collect()
+    }
+
     /// Whether no job has a process here.
     pub fn is_idle(&self) -> bool {
         self.jobs.values().all(|job| job.phase == JobPhase::Ended)
@@ -315,6 +321,7 @@ impl NodeCore {
                 }
                 self.end_if_in_vain(job, actions);
             }
+            HostEvent::LeaseOver { job } => self.lease_over(job, actions),
             // The driver tells of it; nothing is decided.
             HostEvent::Classified { .. } => {}
             HostEvent::Lost => self.lose_processes(actions),

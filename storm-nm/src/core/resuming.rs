@@ -7,7 +7,7 @@ use super::node_core::ActiveRow;
 use super::{Action, CoreConfig, NodeCore};
 use crate::JobKey;
 use storm_rm::JobIncarnation;
-use storm_rm::message::{HeldJob, ResumedJob};
+use storm_rm::message::{HeldJob, Report, ResumedJob};
 use storm_rm::termination::Urgency;
 
 impl NodeCore {
@@ -52,6 +52,20 @@ impl NodeCore {
             }
             self.supersede(key, actions);
         }
+    }
+
+    /// This node manager stood still for so long that the keeper has ended the job, which may run
+    /// elsewhere. If it does not, the Machine Manager takes it for lost here.
+    pub(super) fn lease_over(&mut self, key: JobKey, actions: &mut Vec<Action>) {
+        let ended = |job: &&mut LocalJob| job.is_live() && !job.silent;
+        let Some(job) = self.jobs.get_mut(&key).filter(ended) else { return };
+        tracing::warn!(job = %key, "this node manager stood still: the job is ended, it may run elsewhere");
+        if !std::mem::replace(&mut job.orphaned, false) {
+            let JobKey { job, incarnation } = key;
+            let report = Report::LeaseOver { job, incarnation };
+            actions.push(Action::Post { report, urgency: Urgency::AtOnce });
+        }
+        self.supersede(key, actions);
     }
 
     /// A Machine Manager answers that this node has joined, and says which of the orphans go on; the

@@ -17,6 +17,7 @@ use super::shared_memory::SharedMemory;
 use super::switcher::Switcher;
 use super::{LiveConfig, job_directory};
 use crate::environment::{NodeNames, boosted_waiting, implicit_waiting};
+use crate::leases::Leases;
 use crate::{Host, HostEvent, JobKey, JobTask, LaunchRefused};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -89,6 +90,7 @@ pub struct LiveHost {
     cache: Cache,
     cores: Cores,
     jobs: RefCell<BTreeMap<JobKey, Rc<LiveJob>>>,
+    leases: RefCell<Leases>,
     by_pad: RefCell<BTreeMap<PadId, JobKey>>,
     places: RefCell<BTreeMap<PlaceId, oneshot::Sender<Result<(), PlaceFailure>>>>,
     read_buffer: RefCell<Vec<u8>>,
@@ -168,6 +170,7 @@ impl LiveHost {
             booster: Booster::new(config.boost_period, cores.count().min(config.pes.into())),
             cores,
             jobs: RefCell::default(),
+            leases: RefCell::default(),
             by_pad: RefCell::default(),
             places: RefCell::default(),
             read_buffer: RefCell::default(),
@@ -418,6 +421,7 @@ impl LiveHost {
         if job.over.replace(true) {
             return;
         }
+        self.leases.borrow_mut().forget(key);
         self.booster.forget(key);
         self.flexible.forget(key);
         let told = if destroy { self.keeper.destroy(job.pad) } else { self.pads.vacate(job.pad) };

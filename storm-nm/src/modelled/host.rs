@@ -1,6 +1,8 @@
 //! The modelled node as the node manager sees it, with the faults that a test
 //! can inject.
 
+mod leases;
+
 use super::ahead::Ahead;
 use super::daemon_time::DaemonTime;
 use super::disk::Disk;
@@ -10,6 +12,7 @@ use super::processor::Processor;
 use super::share::Share;
 use super::{Activity, HostAct, Model, ModelledSink, RankContext};
 use crate::classes::ClassRules;
+use crate::leases::Leases;
 use crate::task_set::TaskSet;
 use crate::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone};
 use bytes::Bytes;
@@ -40,6 +43,9 @@ struct Inner<R: Runtime> {
     disk: Rc<Disk>,
     events: Rc<Events>,
     jobs: RefCell<BTreeMap<JobKey, Rc<Job<R>>>>,
+    /// What the keeper runs on.
+    keeper: RefCell<R>,
+    leases: RefCell<Leases>,
     daemon: Rc<DaemonTime>,
     /// Those that jobs share when they run at once.
     processors: Vec<Rc<Processor>>,
@@ -70,6 +76,8 @@ impl<R: Runtime> ModelledHost<R> {
         let inner = Inner {
             processors: (0..model.pes).map(processor).collect(),
             boosting: Cell::default(),
+            keeper: RefCell::new(runtime.clone()),
+            leases: RefCell::default(),
             runtime,
             model: Rc::new(model),
             disk: Rc::new(disk),
@@ -89,6 +97,11 @@ impl<R: Runtime> ModelledHost<R> {
     /// Processes of jobs to come are judged by these rules under flexible coscheduling.
     pub fn judge_by(&self, rules: ClassRules) {
         self.inner.rules.set(rules);
+    }
+
+    /// The keeper runs there, and so does not stand still with the node manager.
+    pub fn keep_on(&self, keeper: R) {
+        self.inner.keeper.replace(keeper);
     }
 
     /// From now on writes fail for want of room, or no longer.
@@ -415,13 +428,23 @@ impl<R: Runtime> Host for ModelledHost<R> {
         self.signal_all(job, signal);
     }
 
+    fn renew_leases(&self, jobs: &[JobKey], term: Duration) {
+        let now = leases::time(&self.inner.runtime);
+        let known = |job: &&JobKey| self.inner.leases.borrow().until(**job).is_none();
+        let new: Vec<JobKey> = jobs.iter().filter(known).copied().collect();
+        self.inner.leases.borrow_mut().renew((now, now.saturating_add(term)), jobs);
+        new.into_iter().for_each(|job| self.watch_lease(job));
+    }
+
     fn destroy(&self, job: JobKey) {
+        self.inner.leases.borrow_mut().forget(job);
         self.observe(HostAct::Destroy(job));
         self.signal_all(job, SIGKILL);
         self.close_outputs(job);
     }
 
     fn end(&self, job: JobKey) {
+        self.inner.leases.borrow_mut().forget(job);
         self.observe(HostAct::End(job));
         self.close_outputs(job);
     }

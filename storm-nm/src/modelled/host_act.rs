@@ -55,6 +55,8 @@ pub enum HostAct {
     },
     /// Every process of a job was killed.
     Destroy(JobKey),
+    /// The same by the keeper, as the node manager had not said in time that the job may go on.
+    LeaseOver(JobKey),
     /// What the ranks of a job left running was killed.
     End(JobKey),
     /// A job was forgotten.
@@ -90,6 +92,7 @@ impl fmt::Display for HostAct {
             }
             HostAct::Signal { job, signal } => write!(f, "signal {job} {signal}"),
             HostAct::Destroy(job) => write!(f, "destroy {job}"),
+            HostAct::LeaseOver(job) => write!(f, "the lease of {job} is over"),
             HostAct::End(job) => write!(f, "end {job}"),
             HostAct::Forget(job) => write!(f, "forget {job}"),
             HostAct::Place(destination) => write!(f, "placed {destination:?}"),

@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{Primitives, Runtime};
+use storm_primitives::{NodeId, Primitives, Runtime};
 use storm_rm::heartbeat::ReceiveHeartbeatError;
 use storm_rm::message::Report;
 use storm_rm::remote_queue::{DequeueError, EnqueueError};
@@ -34,6 +34,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
             return None;
         }
         self.end_life();
+        // For the fence, and no longer.
+        self.renew_leases(self.config.lease.max(self.config.requeue_fence));
         self.cut_outputs();
         self.inputs.count_anew();
         self.end_slices();
@@ -48,6 +50,25 @@ impl<P: Primitives, H: Host> Node<P, H> {
             Either::Left((Some(Either::Right((primitives, _))), _)) => primitives,
             Either::Left((Some(Either::Left((never, _))), _)) => match never {},
             Either::Left((None, _)) | Either::Right(_) => None,
+        }
+    }
+
+    /// Returns when the Machine Manager, once seen, is not there any more, or
+    /// this node is not.
+    pub(super) async fn lost_cluster(&self) {
+        let membership = self.primitives().membership().clone();
+        let essential = [NodeId::MM, self.id];
+        let mut seen = [false; 2];
+        loop {
+            let epoch = membership.epoch();
+            for (node, seen) in essential.iter().zip(&mut seen) {
+                match (membership.incarnation(*node).is_some(), *seen) {
+                    (true, _) => *seen = true,
+                    (false, true) => return,
+                    (false, false) => {}
+                }
+            }
+            membership.changed(epoch).await;
         }
     }
 
@@ -69,6 +90,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
         self.following.take();
         self.arrivals.take();
+        self.leasing.set(false);
     }
 
     /// Tells the next Machine Manager what was kept for it.

@@ -2,6 +2,7 @@
 
 mod core_properties;
 mod jobs;
+mod leases;
 mod lives;
 mod streams_and_files;
 mod support;

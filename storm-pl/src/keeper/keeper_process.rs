@@ -3,6 +3,9 @@
 //! One thread, no runtime. It blocks whenever nothing happens, and ends only when the NM is gone
 //! or tells it to; whatever the end, it takes every process of every pad with it.
 
+mod leases;
+mod reports;
+
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,6 +19,7 @@ use crate::cgroup::{
 use crate::exit::{ExitStatus, Usage};
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::fill::{NewPl, make_pl};
+use crate::keeper::leases::Leases;
 use crate::keeper::memory;
 use crate::keeper::pad::{Clean, Draining, Pad};
 use crate::keeper::place::{PlaceFailure, PlaceSpec, PlaceStep, place};
@@ -32,8 +36,6 @@ const LOOK_AGAIN_MS: u16 = 2;
 const LOOKS_BEFORE_STUCK: u32 = 5_000;
 /// As many processes are named in that report.
 const STUCK_NAMED_MAX: usize = 16;
-/// Tries (some 2 s) to hand over the descriptors of a PL.
-const HANDOVER_TRIES_MAX: u32 = 1_000;
 /// So many reports may wait for those after them, each with five descriptors of a PL.
 const UNTOLD_MAX: usize = 5;
 /// Looks at the end of the keeper (some 4 s) before it leaves what cannot be killed.
@@ -99,6 +101,9 @@ struct KeeperProcess {
     node: Option<NodeCgroup>,
     kind: Kind,
     pads: BTreeMap<PadId, Pad>,
+    leases: Leases,
+    /// Pads whose leases have run out, which the NM has not been told.
+    leases_over: Vec<PadId>,
     children: HashMap<i32, Child>,
     buffer: Vec<u8>,
     /// A pad's keeper died: orphans of its pad have to be found and killed.
@@ -123,6 +128,8 @@ impl KeeperProcess {
             node,
             kind,
             pads: BTreeMap::new(),
+            leases: Leases::default(),
+            leases_over: Vec::new(),
             children: HashMap::new(),
             buffer: vec![0; MESSAGE_MAX_BYTES],
             orphans: false,
@@ -133,8 +140,7 @@ impl KeeperProcess {
     fn run(&mut self) {
         while !self.ended {
             let waiting = self.orphans || self.pads.values().any(|pad| pad.draining.is_some());
-            let timeout =
-                if waiting { PollTimeout::from(LOOK_AGAIN_MS) } else { PollTimeout::NONE };
+            let timeout = if waiting { LOOK_AGAIN_MS.into() } else { self.lease_timeout() };
             let mut sources = [
                 PollFd::new(self.control.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
@@ -148,6 +154,7 @@ impl KeeperProcess {
             if commanded {
                 self.take_command();
             }
+            self.look_at_leases();
             self.look_at_pads();
             self.look_for_orphans();
         }
@@ -163,19 +170,16 @@ impl KeeperProcess {
         self.reap();
     }
 
-    fn take_command(&mut self) {
+    /// Whether there was one.
+    fn take_command(&mut self) -> bool {
         let received = match self.control.receive(&mut self.buffer, Wait::No) {
-            Ok(received) => received,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-            Err(_) => {
+            Ok(received) if received.len > 0 => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            Ok(_) | Err(_) => {
                 self.ended = true;
-                return;
+                return false;
             }
         };
-        if received.len == 0 {
-            self.ended = true;
-            return;
-        }
         match protocol::decode(&self.buffer[..received.len]) {
             Ok(Command::MakePad { pad, fill }) => self.make_pad(pad, fill),
             Ok(Command::Release { pad, ticket, running, failed, fill }) => {
@@ -188,11 +192,13 @@ impl KeeperProcess {
             }
             Ok(Command::Kill { pad, pls, signal }) => self.kill(pad, &pls, signal),
             Ok(Command::Place { id, spec }) => self.place(id, &spec),
+            Ok(Command::Lease { pads, until }) => self.hold_leases(&pads, until),
             Ok(Command::Ping) => self.report(&Report::Pong, &[]),
             // The NM is this same program; what does not decode, or a second set-up, is a bug
             // there, and a keeper that guesses would make it worse.
             Ok(Command::Setup(_)) | Err(_) => self.ended = true,
         }
+        true
     }
 
     fn make_pad(&mut self, id: PadId, pls: u16) {
@@ -261,13 +267,6 @@ impl KeeperProcess {
         self.tell(&mut untold);
     }
 
-    fn tell(&mut self, untold: &mut Vec<News>) {
-        for (report, ends) in untold.drain(..) {
-            let ends: Vec<&OwnedFd> = ends.iter().flatten().collect();
-            self.report(&report, &ends);
-        }
-    }
-
     /// The job is over: what is left of it goes, then the pad is filled again, or stays as it is.
     fn release(&mut self, id: PadId, running: &[PlIndex], mut draining: Draining) {
         // Another try for a pad that could not be made.
@@ -280,6 +279,7 @@ impl KeeperProcess {
     }
 
     fn drain(&mut self, id: PadId, mut draining: Draining) {
+        self.leases.forget(id);
         let Some(pad) = self.pads.get_mut(&id) else { return };
         if let Some(former) = &pad.draining {
             draining.everything |= former.everything;
@@ -396,31 +396,6 @@ impl KeeperProcess {
             unsafe { libc::kill(orphan.0, libc::SIGKILL) };
         }
         self.orphans = !orphans.is_empty();
-    }
-
-    fn failed(&mut self, pad: PadId, step: PadStep, errno: Errno) {
-        self.report(&Report::PadFailed { pad, step, errno }, &[]);
-    }
-
-    fn report(&mut self, report: &Report, descriptors: &[&OwnedFd]) {
-        let borrowed: Vec<_> = descriptors.iter().map(|fd| fd.as_fd()).collect();
-        for _ in 0..HANDOVER_TRIES_MAX {
-            match protocol::send(&self.control, report, &borrowed, Wait::Block) {
-                Ok(()) => return,
-                // Too many descriptors of this user are on their way: an NM has to take some.
-                Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => {
-                    let _ = poll(&mut [], PollTimeout::from(LOOK_AGAIN_MS));
-                }
-                Err(_) => {
-                    self.ended = true;
-                    return;
-                }
-            }
-        }
-        if let Report::PlReady { pad, .. } = report {
-            // Its ends close with this function; the PL sees that and exits.
-            self.failed(*pad, PadStep::Handover, Errno(libc::ETOOMANYREFS));
-        }
     }
 
     /// Takes everything along.

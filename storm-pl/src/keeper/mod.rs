@@ -2,6 +2,7 @@
 
 mod fill;
 mod keeper_process;
+mod leases;
 mod leftovers;
 mod memory;
 mod pad;

@@ -17,6 +17,8 @@ pub(super) struct Pad {
     pub(super) pls: Vec<Option<ProcessId>>,
     /// Set from the end of a job until its last process is gone.
     pub(super) draining: Option<Draining>,
+    /// Its lease has run out, and not everything in it is known to be dead.
+    pub(super) condemned: bool,
 }
 
 /// A pad on its way to be clean.
@@ -44,7 +46,13 @@ pub(super) struct Clean {
 
 impl Pad {
     pub(super) fn new(id: PadId, cgroup: Option<PadCgroup>, capacity: u16) -> Self {
-        Self { id, cgroup, pls: vec![None; usize::from(capacity)], draining: None }
+        Self {
+            id,
+            cgroup,
+            pls: vec![None; usize::from(capacity)],
+            draining: None,
+            condemned: false,
+        }
     }
 
     /// The live process of a PL.
@@ -60,6 +68,20 @@ impl Pad {
         };
         all.retain(|pid| !self.pls.contains(&Some(*pid)) && !process_tree::is_dead(*pid));
         Some(all)
+    }
+
+    /// Kills what has escaped the end of the lease so far, by having been born meanwhile.
+    pub(super) fn look_at_condemned(&mut self) {
+        // Draining it is the same, and more.
+        let left = self.draining.is_none()
+            && self.strays().is_none_or(|strays| {
+                let pls = self.pls.iter().flatten();
+                !strays.is_empty() || pls.into_iter().any(|pid| !process_tree::is_dead(*pid))
+            });
+        if left {
+            self.kill_everything();
+        }
+        self.condemned = left;
     }
 
     /// Kills everything in the pad.

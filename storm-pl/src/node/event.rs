@@ -107,6 +107,12 @@ pub enum Event {
         /// Up to 16 of them.
         processes: Vec<ProcessId>,
     },
+    /// The lease of the pad has run out ([`KeeperHandle::lease`]): all that was in it is dead, or about to
+    /// be. Comes before the ends of the processes that the keeper has killed for it.
+    LeaseOver {
+        /// Which pad.
+        pad: PadId,
+    },
     /// The pad's own keeper (on a node without cgroup v2) died, and every process in the pad.
     PadLost {
         /// Which pad; it will not come back.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use thiserror::Error;
 
+use crate::host_time::HostTime;
 use crate::ids::{PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::PlaceSpec;
 use crate::launch_spec::{EncodedSpec, RankSpec, SpecBody, SpecError};
@@ -296,6 +297,29 @@ impl KeeperHandle {
         pads.pads
             .get(&pad)
             .map_or_else(Vec::new, |state| state.select(|pl| matches!(pl, Pl::Idle { .. })))
+    }
+
+    /// Has the keeper kill everything in these pads at that time, stopped or not, whatever has become of
+    /// this process by then: unless this is said of them again, with another time, or they are given
+    /// back. [`Event::LeaseOver`] tells of each; it is to be given back then as well.
+    ///
+    /// [`Event::LeaseOver`]: crate::Event::LeaseOver
+    ///
+    /// # Errors
+    /// When the keeper is gone or does not read.
+    pub fn lease(&self, leased: &[PadId], until: HostTime) -> io::Result<()> {
+        let pads = lock(&self.pads);
+        let (own, together): (Vec<PadId>, _) = leased
+            .iter()
+            .filter(|pad| pads.pads.get(pad).is_some_and(|state| !state.draining))
+            .partition(|pad| pads.pads.get(pad).is_some_and(|state| state.control.is_some()));
+        let together = Some(together).filter(|pads: &Vec<PadId>| !pads.is_empty());
+        for leased in own.into_iter().map(|pad| vec![pad]).chain(together) {
+            let control = leased.first().map_or(&pads.control, |pad| pads.control_of(*pad));
+            let command = Command::Lease { pads: leased, until };
+            protocol::send(control, &command, &[], Wait::No)?;
+        }
+        Ok(())
     }
 
     /// Asks the keeper for a sign of life. One that has left the last `unanswered_max` questions

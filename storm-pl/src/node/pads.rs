@@ -179,6 +179,10 @@ impl Pads {
                 events.push_back(Event::Placed { id, result });
                 Ok(())
             }
+            Report::LeaseOver { pad } => {
+                events.push_back(Event::LeaseOver { pad });
+                Ok(())
+            }
             Report::Pong => {
                 self.unanswered = 0;
                 Ok(())

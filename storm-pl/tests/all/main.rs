@@ -2,6 +2,7 @@
 
 mod freeze;
 mod launch;
+mod leases;
 mod lifetime;
 mod memory;
 mod pads;

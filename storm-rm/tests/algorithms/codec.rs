@@ -350,6 +350,7 @@ fn report() -> impl Strategy<Value = Report> {
             .prop_map(|(job, incarnation, ranks)| { Report::Classes { job, incarnation, ranks } }),
         Just(Report::ProcessesLost),
         (job(), run()).prop_map(|(job, incarnation)| Report::Started { job, incarnation }),
+        (job(), run()).prop_map(|(job, incarnation)| Report::LeaseOver { job, incarnation }),
         (job(), run(), rank()).prop_map(|(job, incarnation, rank)| Report::RankLeft {
             job,
             incarnation,

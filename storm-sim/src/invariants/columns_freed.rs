@@ -40,6 +40,7 @@ impl ColumnsFreed {
             | HostAct::Rows { .. }
             | HostAct::Signal { .. }
             | HostAct::Destroy(_)
+            | HostAct::LeaseOver(_)
             | HostAct::End(_)
             | HostAct::Place(_)
             | HostAct::ClosePmi { .. } => {}

@@ -1,14 +1,12 @@
 //! A job runs once at a time: no node starts ranks of one run while ranks of another are
-//! left anywhere. Those on a node that was frozen are not counted: it may thaw at any time,
-//! and is then told to end them.
+//! left anywhere, also where a node is frozen: its keeper ends them.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
 use std::collections::BTreeMap;
 use storm_nm::JobKey;
 use storm_nm::modelled::HostAct;
-use storm_primitives::sim::NodeFault;
-use storm_primitives::{NodeId, NodeSet};
+use storm_primitives::NodeId;
 use storm_rm::{JobId, JobIncarnation};
 
 /// See the module.
@@ -16,16 +14,12 @@ use storm_rm::{JobId, JobIncarnation};
 pub struct OneRun {
     /// Ranks that have not ended.
     left: BTreeMap<JobId, BTreeMap<(JobIncarnation, NodeId), u32>>,
-    /// Nodes that have been frozen since they began.
-    frozen: NodeSet,
 }
 
 impl OneRun {
     fn launched(&mut self, node: NodeId, job: JobKey, ranks: u32) -> Result<(), Broken> {
         let runs = self.left.entry(job.job).or_default();
-        let beside = runs
-            .keys()
-            .find(|(run, other)| *run != job.incarnation && !self.frozen.contains(*other));
+        let beside = runs.keys().find(|(run, _)| *run != job.incarnation);
         if let Some((run, other)) = beside {
             let run = run.0;
             return broken(format!("{job} starts on {node} while run {run} is left on {other}"));
@@ -46,7 +40,6 @@ impl OneRun {
         for runs in self.left.values_mut() {
             runs.retain(|(_, other), _| *other != node);
         }
-        self.frozen.remove(node);
     }
 }
 
@@ -61,11 +54,13 @@ impl Invariant for OneRun {
                 return self.launched(*node, *job, *ranks);
             }
             Fact::Host(node, HostAct::Exit { job, .. }) => self.exited(*node, *job),
+            Fact::Host(node, HostAct::LeaseOver(job)) => {
+                if let Some(runs) = self.left.get_mut(&job.job) {
+                    runs.remove(&(job.incarnation, *node));
+                }
+            }
             Fact::Host(node, HostAct::Left) | Fact::NodeDown(node) | Fact::NodeUp(node) => {
                 self.gone(*node);
-            }
-            Fact::Inflicted(node, NodeFault::Freeze) => {
-                self.frozen.insert(*node);
             }
             Fact::Host(..)
             | Fact::Inflicted(..)
@@ -86,6 +81,7 @@ impl Invariant for OneRun {
 mod tests {
     use super::super::testing::{key, launch};
     use super::*;
+    use storm_primitives::sim::NodeFault;
     use storm_rm::Rank;
 
     fn start(invariant: &mut OneRun, run: u32, node: u32) -> Result<(), Broken> {
@@ -112,7 +108,15 @@ mod tests {
         start(&mut invariant, 2, 2).unwrap();
         invariant.note(&Fact::NodeDown(NodeId(2))).unwrap();
         start(&mut invariant, 3, 1).unwrap();
-        invariant.note(&Fact::Inflicted(NodeId(1), NodeFault::Freeze)).unwrap();
+        invariant.note(&Fact::Host(NodeId(1), &HostAct::LeaseOver(key(1, 3)))).unwrap();
         start(&mut invariant, 4, 2).unwrap();
+    }
+
+    #[test]
+    fn ranks_of_a_node_that_is_frozen_are_left() {
+        let mut invariant = OneRun::default();
+        start(&mut invariant, 1, 1).unwrap();
+        invariant.note(&Fact::Inflicted(NodeId(1), NodeFault::Freeze)).unwrap();
+        start(&mut invariant, 2, 2).unwrap_err();
     }
 }

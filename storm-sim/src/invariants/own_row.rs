@@ -117,7 +117,7 @@ impl OwnRow {
                     run.signalled = true;
                 }
             }
-            HostAct::End(job) | HostAct::Forget(job) => {
+            HostAct::End(job) | HostAct::Forget(job) | HostAct::LeaseOver(job) => {
                 node.runs.remove(job);
                 node.told.remove(job);
             }

@@ -26,6 +26,8 @@ const WHOLE_PERCENT: u32 = 100;
 const JOIN_PAUSE: Duration = Duration::from_millis(5);
 /// How long a node without a manager keeps the jobs that asked to be queued again.
 const NODE_FENCE: Duration = Duration::from_millis(50);
+/// How long they may go on after their node manager has last said so: it may be frozen.
+const NODE_LEASE: Duration = Duration::from_millis(80);
 /// How long the manager waits for it: longer than the node takes to notice and to kill.
 pub(super) const REQUEUE_FENCE: Duration = Duration::from_millis(200);
 
@@ -113,6 +115,8 @@ impl Machine {
         let primitives = life.network.node(node);
         let runtime = primitives.runtime().clone();
         let inner = ModelledHost::new(runtime.clone(), self.model(node, &life.network));
+        // It does not freeze with the node manager.
+        inner.keep_on(self.runtime());
         inner.judge_by(self.inner.config.class_rules);
         // A slow node is slow also in its next life.
         inner.slow_processors(life.network.slow_percent(node));
@@ -122,8 +126,12 @@ impl Machine {
         let (network, waiting) = (life.network.clone(), runtime.clone());
         let returns = record.clone();
         let task = runtime.spawn(async move {
-            let config =
-                NmConfig { switch_records: 0, requeue_fence: NODE_FENCE, ..NmConfig::default() };
+            let config = NmConfig {
+                switch_records: 0,
+                requeue_fence: NODE_FENCE,
+                lease: NODE_LEASE,
+                ..NmConfig::default()
+            };
             let way_back = async || loop {
                 waiting.sleep(JOIN_PAUSE).await;
                 if let Some(primitives) = network.join_again(node) {

@@ -21,6 +21,10 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 /// Room for the files of some thousand users; less than what a disk has.
 pub(crate) const DEFAULT_SPOOL_BYTES: u64 = 64 << 30;
 
+/// A Node Manager that is stopped is found dead so much after `node-hung` at the latest: it is asked each second, and
+/// a lease is renewed several times in its term.
+const LEASE_BEYOND_HUNG: Duration = Duration::from_secs(2);
+
 /// A cluster.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -223,6 +227,17 @@ impl TimeoutConfig {
     /// How long jobs that asked to be queued again outlive their manager.
     pub(crate) fn requeue_fence(&self) -> Duration {
         self.requeue_fence.0
+    }
+
+    /// How long those of a Node Manager that stands still go on after the last word of it: so long that the
+    /// manager has found it dead by then, which it asks each second.
+    pub(crate) fn lease(&self) -> Duration {
+        self.node_hung.0.saturating_add(LEASE_BEYOND_HUNG)
+    }
+
+    /// How long such a job may go on after its node can have known that it is lost.
+    pub(crate) fn outlives_loss(&self) -> Duration {
+        self.requeue_fence().max(self.lease())
     }
 
     /// How long a restarted manager waits for nodes.

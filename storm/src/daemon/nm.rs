@@ -1,6 +1,6 @@
 //! The Node Manager's main.
 
-use super::settings::{ROOT_TIMEOUT, plan_config};
+use super::settings::{LOCAL_LEASE, ROOT_TIMEOUT, plan_config};
 use super::work_dir::WorkDir;
 use super::{DaemonError, backend, start_log};
 use crate::cli::{BackendOptions, NmOptions, NodeAddress};
@@ -107,11 +107,13 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
 fn keep_jobs(config: &mut LiveConfig, timeouts: &TimeoutConfig, once: bool) {
     config.nm.manager_lost = timeouts.manager_lost();
     config.nm.requeue_fence = timeouts.requeue_fence();
+    config.nm.lease = timeouts.lease();
     if once {
         // A cluster for one job needs one place for it per node at the start.
         config.pads = 1;
         // Its owner is gone with its manager: nobody wants the job any more.
         config.nm.manager_lost = Duration::ZERO;
+        config.nm.lease = LOCAL_LEASE;
     }
 }
 

@@ -26,6 +26,8 @@ const PLANNED_NODES: u32 = 1024;
 /// A Node Manager of this machine that says nothing for so long is stopped. One
 /// that died is known at once, and all of them share the machine with their jobs.
 const LOCAL_NODE_HUNG: Duration = Duration::from_secs(10);
+/// Its jobs that are queued again at once when it is dead are ended before, and the kill takes its time.
+pub(super) const LOCAL_LEASE: Duration = Duration::from_secs(8);
 
 /// A node that hears nothing of its manager for so long knows that it is cut off: ten of
 /// the manager's keepalives.
@@ -97,7 +99,7 @@ impl Settings {
             node_hung: config.timeouts.node_hung(),
             kill_grace: config.timeouts.kill_grace(),
             recovery: config.timeouts.recovery(),
-            requeue_fence: NODE_NOTICES + config.timeouts.requeue_fence() + NODE_KILLS,
+            requeue_fence: NODE_NOTICES + config.timeouts.outlives_loss() + NODE_KILLS,
             cluster: config.cluster,
             listen: config.listen,
             backend: options.network.clone(),

@@ -61,6 +61,11 @@ impl LiveHost {
             Event::PadStuck { pad, processes } => {
                 tracing::error!(%pad, ?processes, "processes of a job do not die");
             }
+            Event::LeaseOver { pad } => {
+                let job = self.by_pad.borrow().get(&pad).copied().and_then(|key| self.job(key))?;
+                let job = Some(job).filter(|job| !job.over.get())?.task.key();
+                return Some(HostEvent::LeaseOver { job });
+            }
             Event::PadLost { pad } => self.pad_lost(pad),
             Event::Placed { id, result } => {
                 if let Some(waiting) = self.places.borrow_mut().remove(&id) {
@@ -98,6 +103,7 @@ impl LiveHost {
         let Some(job) = self.job(key) else { return };
         job.over.set(true);
         // Giving the job back finds it over and does not.
+        self.leases.borrow_mut().forget(key);
         self.booster.forget(key);
         self.flexible.forget(key);
         let killed = ExitStatus::Signal { signal: SIGKILL, core_dumped: false };

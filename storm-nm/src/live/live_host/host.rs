@@ -15,8 +15,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use storm_mpi::segment::NodeEnd;
-use storm_pl::{Credentials, PlaceSpec};
+use storm_pl::{Credentials, HostTime, PadId, PlaceSpec};
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Stream, Strobe};
 use storm_rm::{Coscheduling, Destination, FileSpec, OsBytes, Owner, Rank, RankClass, RowSet};
@@ -230,6 +231,17 @@ impl Host for LiveHost {
         let Some(live) = self.job(job).filter(|live| !live.over.get()) else { return };
         if let Err(error) = self.keeper.kill(live.pad, signal) {
             tracing::error!(%job, signal, %error, "a signal was not sent");
+        }
+    }
+
+    fn renew_leases(&self, jobs: &[JobKey], term: Duration) {
+        let now = HostTime::now();
+        let until = HostTime(now.0.saturating_add(term));
+        let renewed = self.leases.borrow_mut().renew((now.0, until.0), jobs);
+        let pads = renewed.into_iter().filter_map(|key| self.job(key));
+        let pads: Vec<PadId> = pads.filter(|job| !job.over.get()).map(|job| job.pad).collect();
+        if let Err(error) = self.keeper.lease(&pads, until) {
+            tracing::error!(%error, "the keeper does not hear that jobs may go on");
         }
     }
 

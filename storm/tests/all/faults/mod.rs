@@ -6,6 +6,7 @@
 mod clients;
 mod cut_off;
 mod disk;
+mod leases;
 mod network;
 mod nodes;
 mod phase;

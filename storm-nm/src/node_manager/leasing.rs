@@ -1,0 +1,54 @@
+//! Says that jobs may go on that asked to be queued again, for as long as this node manager runs and
+//! belongs to the cluster (`docs/decisions/0007-no-run-twice.md`).
+
+use super::Node;
+use crate::{Host, JobTask};
+use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::{Primitives, Runtime};
+
+/// So often in its term a lease is renewed: it has most of its term left at any time, and the
+/// processor is wanted seldom.
+const RENEWALS: u32 = 8;
+
+impl<P: Primitives, H: Host> Node<P, H> {
+    /// Before the ranks of a job are started.
+    pub(super) fn lease(self: &Rc<Self>, task: &JobTask) {
+        if task.spec().requeue && !self.config.lease.is_zero() {
+            self.host.renew_leases(&[task.key()], self.config.lease);
+            self.keep_leases();
+        }
+    }
+
+    /// With a new life in the cluster.
+    pub(super) fn lease_again(self: &Rc<Self>) {
+        if self.renew_leases(self.config.lease) {
+            self.keep_leases();
+        }
+    }
+
+    /// Renews all leases in this life in the cluster, for as long as there are any.
+    fn keep_leases(self: &Rc<Self>) {
+        if self.leasing.replace(true) {
+            return;
+        }
+        self.spawn_in_life(|node| async move {
+            loop {
+                node.runtime.sleep(node.config.lease / RENEWALS).await;
+                if !node.renew_leases(node.config.lease) {
+                    break node.leasing.set(false);
+                }
+            }
+        });
+    }
+
+    /// Renews all leases once, for so long; whether there are any.
+    pub(super) fn renew_leases(&self, term: Duration) -> bool {
+        let jobs = self.core.borrow().requeued();
+        let any = !jobs.is_empty() && !self.config.lease.is_zero();
+        if any {
+            self.host.renew_leases(&jobs, term);
+        }
+        any
+    }
+}

@@ -1,0 +1,82 @@
+//! Which jobs have a lease, and what is said of one whose lease has run out.
+
+use crate::core_properties::{joined, key, launch};
+use std::rc::Rc;
+use storm_nm::{Action, Event, HostEvent, NodeCore};
+use storm_rm::message::{Command, ExitStatus, RankExit, Report, Stream};
+use storm_rm::{JobId, JobIncarnation, Rank};
+
+/// A node where a job of two ranks runs.
+fn with_job(requeue: bool) -> NodeCore {
+    let mut core = joined(4);
+    let mut launch = launch(1, 1, 1, 0);
+    Rc::make_mut(&mut launch.spec).requeue = requeue;
+    core.handle(Event::Command(Command::LaunchJob(Rc::new(launch))));
+    assert_eq!(core.requeued(), [], "it has no process yet");
+    core.handle(Event::Prepared { job: key(1, 1), outcome: Ok(()) });
+    core
+}
+
+fn lease_over(core: &mut NodeCore) -> Vec<Action> {
+    core.handle(Event::Host(HostEvent::LeaseOver { job: key(1, 1) }))
+}
+
+/// Its ranks are gone; what the node does then.
+fn ends(core: &mut NodeCore) -> Vec<Action> {
+    let mut actions = Vec::new();
+    for rank in [0, 1].map(Rank) {
+        let status = ExitStatus::Signal(9);
+        let exit = RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 };
+        actions.extend(core.handle(Event::Host(HostEvent::Exited { job: key(1, 1), exit })));
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            let job = key(1, 1);
+            actions.extend(core.handle(Event::StreamEnded { job, rank, stream }));
+        }
+    }
+    actions
+}
+
+fn says_something(action: &Action) -> bool {
+    matches!(action, Action::Post { .. } | Action::Announce { .. } | Action::MarkStarted { .. })
+}
+
+#[test]
+fn who_asked_to_be_queued_again_has_a_lease_until_it_is_over() {
+    assert_eq!(with_job(false).requeued(), []);
+    let mut core = with_job(true);
+    assert_eq!(core.requeued(), [key(1, 1)]);
+    core.handle(Event::ManagerLost);
+    assert_eq!(core.requeued(), [key(1, 1)]);
+    core.handle(Event::GivenUp);
+    assert_eq!(core.requeued(), []);
+    let mut core = with_job(true);
+    ends(&mut core);
+    assert_eq!(core.requeued(), []);
+}
+
+#[test]
+fn the_manager_hears_of_a_lease_that_has_run_out_and_of_nothing_else() {
+    let mut core = with_job(true);
+    let actions = lease_over(&mut core);
+    let said: Vec<&Action> = actions.iter().filter(|action| says_something(action)).collect();
+    let [Action::Post { report, .. }] = said[..] else { panic!("{actions:?}") };
+    let (job, incarnation) = (JobId(1), JobIncarnation(1));
+    assert_eq!(*report, Report::LeaseOver { job, incarnation });
+    assert!(actions.contains(&Action::Destroy { job: key(1, 1) }), "{actions:?}");
+    assert_eq!(core.requeued(), []);
+    assert_eq!(lease_over(&mut core), [], "once");
+    let actions = ends(&mut core);
+    assert!(!actions.iter().any(says_something), "{actions:?}");
+    assert!(actions.contains(&Action::Forget { job: key(1, 1) }), "{actions:?}");
+}
+
+#[test]
+fn without_a_manager_the_job_is_not_held_any_more() {
+    let mut core = with_job(true);
+    core.handle(Event::ManagerLost);
+    assert_eq!(core.held().len(), 1);
+    let actions = lease_over(&mut core);
+    assert!(!actions.iter().any(says_something), "{actions:?}");
+    assert!(actions.contains(&Action::Destroy { job: key(1, 1) }), "{actions:?}");
+    assert_eq!(core.held(), []);
+}

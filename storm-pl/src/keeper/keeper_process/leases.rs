@@ -1,0 +1,72 @@
+//! Ends what the NM holds no lease for any more: see [`crate::keeper::leases`].
+
+use super::{KeeperProcess, LOOK_AGAIN_MS};
+use crate::host_time::HostTime;
+use crate::ids::PadId;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// The longest sleep while there is a lease: the clock of a sleep stands still while the host is
+/// suspended, that of leases does not.
+const LONGEST_SLEEP: Duration = Duration::from_millis(500);
+
+impl KeeperProcess {
+    /// The pads' processes may go on until then. Of a lease that has run out nothing is left to be held.
+    pub(super) fn hold_leases(&mut self, pads: &[PadId], until: HostTime) {
+        for id in pads {
+            let held = |pad: &&super::Pad| pad.draining.is_none() && !pad.condemned;
+            if self.pads.get(id).filter(held).is_some() {
+                self.leases.hold(*id, until);
+            }
+        }
+    }
+
+    /// How long there is nothing to do about leases.
+    pub(super) fn lease_timeout(&self) -> PollTimeout {
+        if self.pads.values().any(|pad| pad.condemned) {
+            return LOOK_AGAIN_MS.into();
+        }
+        let Some(until) = self.leases.next() else { return PollTimeout::NONE };
+        let left = until.0.saturating_sub(HostTime::now().0).min(LONGEST_SLEEP);
+        // Rounded up: it is not looked at before its time again and again.
+        let left = left.as_micros().div_ceil(1_000);
+        u16::try_from(left).map_or(PollTimeout::MAX, PollTimeout::from)
+    }
+
+    /// Whether this process may not sleep for long, whatever it waits for.
+    pub(super) fn must_look(&self) -> bool {
+        self.leases.next().is_some() || self.pads.values().any(|pad| pad.condemned)
+    }
+
+    /// Ends what has no lease any more.
+    pub(super) fn look_at_leases(&mut self) {
+        if !self.must_look() {
+            return;
+        }
+        // This process may have had no processor: what was said in time may wait to be read.
+        while self.leases.are_over(HostTime::now()) && !self.ended && self.take_command() {}
+        self.end_leases();
+        self.tell_of_leases();
+    }
+
+    /// Kills what has no lease any more. Tells nobody: that may have to wait.
+    fn end_leases(&mut self) {
+        for id in self.leases.take_over(HostTime::now()) {
+            let Some(pad) = self.pads.get_mut(&id) else { continue };
+            pad.kill_everything();
+            pad.condemned = true;
+            self.leases_over.push(id);
+        }
+        self.pads.values_mut().filter(|pad| pad.condemned).for_each(super::Pad::look_at_condemned);
+    }
+
+    /// Waits until the NM takes reports again, or there is something to do about a lease.
+    pub(super) fn await_room(&mut self) {
+        let mut room = [PollFd::new(self.control.as_fd(), PollFlags::POLLOUT)];
+        // Where there is room the NM is at work, and may have said something.
+        if poll(&mut room, self.lease_timeout()) == Ok(0) {
+            self.end_leases();
+        }
+    }
+}
