@@ -146,7 +146,7 @@ impl Cartesian {
 
 /// Fills in the dimensions that are 0 so that their product is `processes`, as equal to each other
 /// as can be, the longer ones first (`MPI_Dims_create`): the longest exceeds the shortest by as little
-/// as it can, and among such ways the longest is the shortest.
+/// as it can, and among such ways the shortest is the longest, then the next, and so on, as in MPICH.
 ///
 /// # Errors
 /// [`GridError::Dimensions`] with a negative one; [`GridError::DoesNotFit`] when the dimensions
@@ -174,11 +174,11 @@ pub fn balanced_dims(processes: usize, dims: &mut [i32]) -> Result<(), GridError
 }
 
 /// Tries all products of `open` further factors, in falling order, and keeps the one whose factors
-/// differ least, then that with the smallest largest factor, then the next smallest, and so on.
+/// differ least, then that with the largest smallest factor, then the next smallest, and so on.
 fn search(rest: usize, most: usize, so_far: &mut Vec<usize>, open: usize, best: &mut Vec<usize>) {
     if open == 1 {
         so_far.push(rest);
-        if rest <= most && (spread(so_far), &*so_far) < (spread(best), &*best) {
+        if rest <= most && is_better(so_far, best) {
             best.clone_from(so_far);
         }
         so_far.pop();
@@ -192,6 +192,11 @@ fn search(rest: usize, most: usize, so_far: &mut Vec<usize>, open: usize, best: 
             so_far.pop();
         }
     }
+}
+
+fn is_better(factors: &[usize], than: &[usize]) -> bool {
+    let difference = spread(factors).cmp(&spread(than));
+    difference.then_with(|| than.iter().rev().cmp(factors.iter().rev())).is_lt()
 }
 
 /// By how much the first factor exceeds the last.
@@ -230,6 +235,9 @@ mod tests {
         // As MPICH has it: not 21 x 20 x 11, whose longest is shorter.
         assert_eq!(dims(4620, [0, 0, 0]), Ok([22, 15, 14]));
         assert_eq!(dims(3600, [0, 0, 0, 0]), Ok([10, 10, 6, 6]));
+        // Nor 20 x 18 x 14, nor 13 x 12 x 6 x 6, which are as unequal.
+        assert_eq!(dims(5040, [0, 0, 0]), Ok([21, 16, 15]));
+        assert_eq!(dims(5616, [0, 0, 0, 0]), Ok([13, 9, 8, 6]));
         assert_eq!(dims(12, [0]), Ok([12]));
         assert_eq!(dims(12, [4, 3]), Ok([4, 3]));
         assert_eq!(dims(12, [4, 4]), Err(GridError::DoesNotFit { processes: 12 }));
