@@ -6,7 +6,7 @@
 use super::bell::Bell;
 use super::{Contents, Shared};
 use crate::api::{ApiError, ErrorCode, JobView, Peer, Reply, ReplySink};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::{Rc, Weak};
 use storm_primitives::{Primitives, Runtime};
@@ -22,12 +22,16 @@ const TOLD_TOGETHER: usize = 256;
 /// Who waits for what.
 #[derive(Default)]
 pub(super) struct Waits {
-    by_job: RefCell<BTreeMap<JobId, Vec<Rc<Wait>>>>,
+    /// By job, and by the wait's number: thousands may wait for one job, and each may leave.
+    by_job: RefCell<BTreeMap<(JobId, u64), Rc<Wait>>>,
     all: RefCell<Vec<Weak<Wait>>>,
+    /// Of the next one.
+    number: Cell<u64>,
 }
 
 /// One request to wait.
 struct Wait {
+    number: u64,
     uid: u32,
     sink: ReplySink,
     left: RefCell<BTreeSet<JobId>>,
@@ -124,18 +128,28 @@ impl Waits {
 
     /// Tells those who wait for a job that it has ended.
     pub(super) fn end(&self, job: JobId, view: Option<&JobView>) {
-        let waits = self.by_job.borrow_mut().remove(&job).unwrap_or_default();
-        waits.iter().for_each(|wait| wait.note(job, view.cloned()));
+        let of_job: Vec<(JobId, u64)> = {
+            let by_job = self.by_job.borrow();
+            by_job.range((job, 0)..=(job, u64::MAX)).map(|(key, _)| *key).collect()
+        };
+        for key in of_job {
+            let wait = self.by_job.borrow_mut().remove(&key);
+            if let Some(wait) = wait {
+                wait.note(job, view.cloned());
+            }
+        }
     }
 
     fn add(&self, uid: u32, left: BTreeSet<JobId>, sink: ReplySink) -> Rc<Wait> {
         let jobs: Vec<JobId> = left.iter().copied().collect();
         let (left, untold, done) = (RefCell::new(left), RefCell::default(), Bell::default());
-        let wait = Rc::new(Wait { uid, sink, left, untold, done });
+        let number = self.number.get();
+        self.number.set(number + 1);
+        let wait = Rc::new(Wait { number, uid, sink, left, untold, done });
         self.all.borrow_mut().push(Rc::downgrade(&wait));
         let mut by_job = self.by_job.borrow_mut();
         for job in jobs {
-            by_job.entry(job).or_default().push(wait.clone());
+            by_job.insert((job, number), wait.clone());
         }
         wait
     }
@@ -144,12 +158,7 @@ impl Waits {
     fn forget(&self, gone: &Rc<Wait>) {
         let mut by_job = self.by_job.borrow_mut();
         for job in gone.left.borrow().iter() {
-            if let Some(waits) = by_job.get_mut(job) {
-                waits.retain(|wait| !Rc::ptr_eq(wait, gone));
-                if waits.is_empty() {
-                    by_job.remove(job);
-                }
-            }
+            by_job.remove(&(*job, gone.number));
         }
     }
 }
