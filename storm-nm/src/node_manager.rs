@@ -176,6 +176,8 @@ struct Node<P: Primitives, H: Host> {
     exit: RefCell<Option<ExitReason>>,
     /// Leases are being renewed.
     leasing: Cell<bool>,
+    /// Without a manager no lease goes beyond this.
+    leases_end: Cell<Option<Instant>>,
     asked_to_leave: Cell<bool>,
     /// Rung after every change of the core, and when it is time to leave.
     changed: Bell,
@@ -212,6 +214,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             sliceless: RefCell::default(),
             exit: RefCell::default(),
             leasing: Cell::default(),
+            leases_end: Cell::default(),
             asked_to_leave: Cell::new(false),
             changed: Bell::default(),
             id: primitives.node(),

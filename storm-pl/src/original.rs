@@ -2,27 +2,35 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+
+use libc::O_NONBLOCK;
+use nix::unistd::geteuid;
 
 /// Compared at a time.
 const BLOCK_BYTES: usize = 64 << 10;
+/// Of the mode of a directory (inode(7)).
+const STICKY: u32 = 0o1000;
 
 /// Whether `original` has the bytes of the program `copy`, so that it can be executed in its place
 /// and finds what lies beside it. False where one of them cannot be read.
 ///
-/// To be asked as the user whose job it is: it opens what the user names.
+/// To be asked as the user whose job it is: it opens what the user names. False for root as well
+/// where somebody else could put another program there before it is executed.
 pub fn has_same_content(original: &Path, copy: &Path) -> bool {
-    is_same(original, copy).unwrap_or(false)
+    let trusted = || !geteuid().is_root() || is_roots_alone(original).unwrap_or(false);
+    is_same(original, copy).unwrap_or(false) && trusted()
 }
 
 fn is_same(original: &Path, copy: &Path) -> io::Result<bool> {
-    // Before it is opened: what is no file may make whoever opens it wait.
-    let found = std::fs::metadata(original)?;
-    let expected = std::fs::metadata(copy)?;
-    if !is_candidate(&found, &expected) {
+    // What is no file makes nobody wait.
+    let mut original = File::options().read(true).custom_flags(O_NONBLOCK).open(original)?;
+    let mut copy = File::open(copy)?;
+    let expected = copy.metadata()?;
+    if !is_candidate(&original.metadata()?, &expected) {
         return Ok(false);
     }
-    let (mut original, mut copy) = (File::open(original)?, File::open(copy)?);
     let (mut ours, mut theirs) = (vec![0; BLOCK_BYTES], vec![0; BLOCK_BYTES]);
     let mut left = expected.len();
     while left > 0 {
@@ -37,14 +45,28 @@ fn is_same(original: &Path, copy: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Whether nobody but root can write the file or change what its path leads to.
+fn is_roots_alone(path: &Path) -> io::Result<bool> {
+    for part in path.canonicalize()?.ancestors() {
+        let found = part.symlink_metadata()?;
+        // In a sticky directory others have only what is theirs (inode(7)).
+        let others = found.mode() & 0o022 != 0 && found.mode() & STICKY == 0;
+        if found.uid() != 0 || others {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 fn is_candidate(found: &Metadata, expected: &Metadata) -> bool {
     found.is_file() && expected.is_file() && found.len() == expected.len()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::has_same_content;
+    use super::*;
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn only_the_same_bytes_are_the_same_program() {
@@ -64,5 +86,19 @@ mod tests {
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
         // That nobody writes to.
         assert!(!has_same_content(&pipe, &path("copy")));
+    }
+
+    #[test]
+    fn root_does_not_execute_what_others_can_replace() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("program");
+        fs::write(&path, "same").expect("written");
+        assert!(has_same_content(&path, &path));
+        let of_others = fs::Permissions::from_mode(0o777);
+        fs::set_permissions(dir.path(), of_others).expect("root's");
+        assert!(!has_same_content(&path, &path));
     }
 }

@@ -27,6 +27,8 @@ pub struct RankOptions {
     pub shared_memory: PathBuf,
     /// What to execute.
     pub program: PathBuf,
+    /// What is to be executed in its place, if that can be.
+    pub original: Option<PathBuf>,
     /// Its arguments, its own name included.
     pub argv: Vec<OsString>,
     /// The arguments by which this program becomes [`crate::serve`].
@@ -94,15 +96,22 @@ fn become_client(options: &RankOptions) -> Result<std::convert::Infallible, Rank
     let mut server = connect(Path::new(&directory), options)?;
     let answer = ask(&mut server, rank, &pmi_descriptor()?).map_err(RankError::Silent)?;
     let environment = answer.map_err(RankError::Refused)?;
-    let mut program = Command::new(&options.program);
-    let (name, arguments) = match options.argv.split_first() {
-        Some((name, arguments)) => (name.as_os_str(), arguments),
-        None => (options.program.as_os_str(), &[][..]),
+    let execute = |path: &Path| {
+        let mut program = Command::new(path);
+        let (name, arguments) = match options.argv.split_first() {
+            Some((name, arguments)) => (name.as_os_str(), arguments),
+            None => (path.as_os_str(), &[][..]),
+        };
+        program.arg0(name).args(arguments).env_remove("PMI_FD");
+        without_other_servers(&mut program);
+        set_open_mpi(&mut program, &options.shared_memory, environment.clone());
+        program.exec()
     };
-    program.arg0(name).args(arguments).env_remove("PMI_FD");
-    without_other_servers(&mut program);
-    set_open_mpi(&mut program, &options.shared_memory, environment);
-    Err(RankError::Execute { program: options.program.clone(), source: program.exec() })
+    if let Some(original) = &options.original {
+        // Where that fails, as on a file system without programs, the copy is executed.
+        execute(original);
+    }
+    Err(RankError::Execute { program: options.program.clone(), source: execute(&options.program) })
 }
 
 /// The server of this node. The first rank that looks makes the socket and starts it; who comes

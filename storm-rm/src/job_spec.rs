@@ -106,11 +106,11 @@ pub struct FileSpec {
 pub enum Destination {
     /// The job's own directory on the node, removed after the job.
     JobDirectory,
-    /// The same; but a node where this absolute path, from which the program was read, has the same
-    /// content executes it there, as it looks for other files beside itself.
-    JobDirectoryUnlessAt(OsBytes),
     /// This absolute path, written as the submitter and left there.
     Path(OsBytes),
+    /// The job's directory, too; but a node where this absolute path, from which the program was read, has
+    /// the same content executes it there, as it looks for other files beside itself.
+    JobDirectoryUnlessAt(OsBytes),
 }
 
 impl Destination {

@@ -55,16 +55,16 @@ impl NodeCore {
     }
 
     /// This node manager stood still for so long that the keeper has ended the job, which may run
-    /// elsewhere. If it does not, the Machine Manager takes it for lost here.
+    /// elsewhere. If it does not, the Machine Manager takes it for lost here: also the next one, which may have been told
+    /// that this node holds it.
     pub(super) fn lease_over(&mut self, key: JobKey, actions: &mut Vec<Action>) {
         let ended = |job: &&mut LocalJob| job.is_live() && !job.silent;
         let Some(job) = self.jobs.get_mut(&key).filter(ended) else { return };
         tracing::warn!(job = %key, "this node manager stood still: the job is ended, it may run elsewhere");
-        if !std::mem::replace(&mut job.orphaned, false) {
-            let JobKey { job, incarnation } = key;
-            let report = Report::LeaseOver { job, incarnation };
-            actions.push(Action::Post { report, urgency: Urgency::AtOnce });
-        }
+        job.orphaned = false;
+        let JobKey { job, incarnation } = key;
+        let report = Report::LeaseOver { job, incarnation };
+        actions.push(Action::Post { report, urgency: Urgency::AtOnce });
         self.supersede(key, actions);
     }
 

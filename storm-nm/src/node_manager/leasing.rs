@@ -14,14 +14,32 @@ const RENEWALS: u32 = 8;
 impl<P: Primitives, H: Host> Node<P, H> {
     /// Before the ranks of a job are started.
     pub(super) fn lease(self: &Rc<Self>, task: &JobTask) {
-        if task.spec().requeue && !self.config.lease.is_zero() {
-            self.host.renew_leases(&[task.key()], self.config.lease);
-            self.keep_leases();
+        if !task.spec().requeue || self.config.lease.is_zero() {
+            return;
         }
+        match self.leases_end.get() {
+            // It was on its way when the manager was lost.
+            Some(end) => {
+                let term = end.saturating_since(self.runtime.now());
+                self.host.renew_leases(&[task.key()], term);
+            }
+            None => {
+                self.host.renew_leases(&[task.key()], self.config.lease);
+                self.keep_leases();
+            }
+        }
+    }
+
+    /// Without a manager: for the fence, and no longer.
+    pub(super) fn lease_for_fence(&self) {
+        let term = self.config.lease.max(self.config.requeue_fence);
+        self.leases_end.set(Some(self.runtime.now() + term));
+        self.renew_leases(term);
     }
 
     /// With a new life in the cluster.
     pub(super) fn lease_again(self: &Rc<Self>) {
+        self.leases_end.set(None);
         if self.renew_leases(self.config.lease) {
             self.keep_leases();
         }
@@ -43,7 +61,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     /// Renews all leases once, for so long; whether there are any.
-    pub(super) fn renew_leases(&self, term: Duration) -> bool {
+    fn renew_leases(&self, term: Duration) -> bool {
         let jobs = self.core.borrow().requeued();
         let any = !jobs.is_empty() && !self.config.lease.is_zero();
         if any {

@@ -34,8 +34,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             return None;
         }
         self.end_life();
-        // For the fence, and no longer.
-        self.renew_leases(self.config.lease.max(self.config.requeue_fence));
+        self.lease_for_fence();
         self.cut_outputs();
         self.inputs.count_anew();
         self.end_slices();

@@ -314,12 +314,14 @@ impl KeeperHandle {
             .filter(|pad| pads.pads.get(pad).is_some_and(|state| !state.draining))
             .partition(|pad| pads.pads.get(pad).is_some_and(|state| state.control.is_some()));
         let together = Some(together).filter(|pads: &Vec<PadId>| !pads.is_empty());
+        let mut said = Ok(());
         for leased in own.into_iter().map(|pad| vec![pad]).chain(together) {
             let control = leased.first().map_or(&pads.control, |pad| pads.control_of(*pad));
             let command = Command::Lease { pads: leased, until };
-            protocol::send(control, &command, &[], Wait::No)?;
+            // The others do not suffer for one that does not read.
+            said = said.and(protocol::send(control, &command, &[], Wait::No));
         }
-        Ok(())
+        said
     }
 
     /// Asks the keeper for a sign of life. One that has left the last `unanswered_max` questions

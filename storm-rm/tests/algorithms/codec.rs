@@ -411,3 +411,16 @@ proptest! {
         }
     }
 }
+
+/// A change of these numbers is one of the journal and of the protocol.
+#[test]
+fn destinations_keep_their_numbers() {
+    let path = || OsBytes::from("a");
+    for (number, destination) in [
+        (0, Destination::JobDirectory),
+        (1, Destination::Path(path())),
+        (2, Destination::JobDirectoryUnlessAt(path())),
+    ] {
+        assert_eq!(postcard::to_stdvec(&destination).expect("encodes")[0], number);
+    }
+}

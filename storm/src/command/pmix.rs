@@ -21,7 +21,8 @@ pub(super) fn run(options: PmixOptions) -> Result<u8, Failure> {
     let original = options.original.filter(|original| storm_pl::has_same_content(original, &copy));
     let error = start_rank(&RankOptions {
         shared_memory: options.shared_memory.unwrap_or_default(),
-        program: original.unwrap_or(copy),
+        program: copy,
+        original,
         argv: options.argv,
         server: server.collect(),
     });

@@ -11,11 +11,13 @@ use storm_pmix::Linkage;
 
 /// How a script begins that the kernel can execute (execve(2)).
 pub(super) const SCRIPT: &[u8] = b"#!";
-/// What runs lines as it reads them.
-const SHELLS: [&str; 13] = [
-    "sh", "ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "ksh93", "mksh", "tcsh", "yash",
-    "zsh",
+/// What runs lines as it reads them, without its version.
+const SHELLS: [&str; 18] = [
+    "sh", "ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "loksh", "mksh", "oksh", "pdksh",
+    "posh", "rbash", "rksh", "tcsh", "yash", "zsh",
 ];
+/// Options of env(1) that have a word of their own.
+const WITH_WORD: [&str; 4] = ["-u", "--unset", "-C", "--chdir"];
 
 /// Whether a program may find what it needs only where it stands: an ELF file with libraries
 /// relative to its own place, or a script that is read before it runs, as those of Python are,
@@ -33,16 +35,23 @@ fn interpreter(head: &[u8]) -> Option<&OsStr> {
     if first != "env" {
         return Some(first);
     }
-    // Its options and variables (env(1)).
-    let mut rest = words.filter(|word| {
-        let word = word.as_os_str().as_bytes();
-        !word.starts_with(b"-") && !word.contains(&b'=')
-    });
-    rest.next()?.file_name()
+    loop {
+        let word = words.next()?;
+        if WITH_WORD.iter().any(|option| word == Path::new(option)) {
+            words.next();
+            continue;
+        }
+        let text = word.as_os_str().as_bytes();
+        if !text.starts_with(b"-") && !text.contains(&b'=') {
+            return word.file_name();
+        }
+    }
 }
 
 fn is_shell(name: &OsStr) -> bool {
-    SHELLS.iter().any(|shell| name == *shell)
+    let name = name.to_string_lossy();
+    let name = name.trim_end_matches(|end: char| end.is_ascii_digit() || "-.".contains(end));
+    SHELLS.contains(&name)
 }
 
 #[cfg(test)]
@@ -66,6 +75,9 @@ mod tests {
             "#!/bin/bash -l\n",
             "#!/usr/bin/env bash\n",
             "#!/usr/bin/env -S zsh -f\n",
+            "#!/usr/bin/env -S -u LANG -i bash\n",
+            "#!/bin/zsh-5.9\n",
+            "#!/usr/bin/ksh93\n",
             "#!\n",
             "#!/usr/bin/env\n",
             "\x7fELF",

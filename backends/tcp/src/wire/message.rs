@@ -13,7 +13,7 @@ use storm_primitives::{
 
 /// Changes with every change of a message, also of those that heartbeats and reports
 /// carry.
-pub const PROTOCOL_VERSION: u32 = 11;
+pub const PROTOCOL_VERSION: u32 = 12;
 
 /// The place of an operation in the order of all operations, counted from 1.
 #[derive(

@@ -4,6 +4,7 @@
 use super::{OpenFile, SEQUENTIAL, Whence, fault};
 use crate::collective::gathered;
 use crate::fault::{Class, Fault, Outcome};
+use rustix::fs::OFlags;
 use std::cell::{Cell, Ref, RefCell};
 use std::ffi::{OsString, c_int};
 use std::fs::{File, OpenOptions};
@@ -43,7 +44,12 @@ impl SharedPointer {
     /// Makes another number of it, and gives the one before.
     fn change(&self, to: impl FnOnce(i64) -> Option<i64>) -> io::Result<Option<i64>> {
         let file = self.file()?;
-        file.lock()?;
+        while let Err(error) = file.lock() {
+            // A handler of the program's ran, of a timer or a profiler.
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
         let changed = self.locked(&file, to);
         file.unlock()?;
         changed
@@ -67,6 +73,8 @@ impl SharedPointer {
     fn file(&self) -> io::Result<Ref<'_, File>> {
         if self.file.borrow().is_none() {
             let mut options = OpenOptions::new();
+            // Where others may write they could lead it to another file of this user.
+            options.custom_flags(OFlags::NOFOLLOW.bits() as i32);
             let file = options.read(true).write(true).create(true).mode(0o600).open(&self.path)?;
             self.file.replace(Some(file));
         }

@@ -15,8 +15,7 @@ const ALONE: &str = "exec 9>lock
 
 #[test]
 fn a_job_of_a_node_manager_that_is_stopped_never_runs_twice_at_a_time() {
-    let settings = "timeouts = { node-hung = \"1s\", requeue-fence = \"1s\" }";
-    let cluster = RealCluster::start(2, settings);
+    let cluster = RealCluster::start(2, "timeouts = { requeue-fence = \"1s\" }");
     let caller = cluster.caller();
     let work = cluster.scratch.work();
     let beats = |node: u32| fs::read_to_string(work.join(format!("beats-{node}")));
