@@ -78,6 +78,10 @@ fn event(script: &mut Script<'_>, core: &NodeCore, unprepared: &mut Vec<JobKey>)
         _ => match script.byte() {
             0 => Event::Leave,
             1 => Event::Host(HostEvent::Lost),
+            2 => {
+                let job = known[script.pick(known.len())?];
+                Event::Host(HostEvent::LeaseOver { job })
+            }
             _ => Event::Unserviceable {
                 job: known[script.pick(known.len())?],
                 reason: "why not".to_owned(),

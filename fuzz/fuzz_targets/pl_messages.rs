@@ -16,20 +16,26 @@ enum Play<'a> {
     /// To a PL.
     Launch(&'a [u8]),
     /// The same, as a Node Manager makes it, with some bytes changed.
-    Changed { args: Vec<Vec<u8>>, env: Vec<(Vec<u8>, Vec<u8>)>, changes: Vec<(u16, u8)> },
+    Changed {
+        original: bool,
+        args: Vec<Vec<u8>>,
+        env: Vec<(Vec<u8>, Vec<u8>)>,
+        changes: Vec<(u16, u8)>,
+    },
 }
 
 fuzz_target!(|play: Play<'_>| {
-    let (args, env, changes) = match play {
+    let (original, args, env, changes) = match play {
         Play::Message(kind, bytes) => return fuzzing::message(kind, bytes),
         Play::Launch(bytes) => {
             fuzzing::launch(bytes);
             return;
         }
-        Play::Changed { args, env, changes } => (args, env, changes),
+        Play::Changed { original, args, env, changes } => (original, args, env, changes),
     };
     let spec = LaunchSpec {
         program: PathBuf::from("/program"),
+        original: original.then(|| PathBuf::from("/original")),
         args: args.into_iter().map(OsString::from_vec).collect(),
         env: Vec::new(),
         cwd: PathBuf::from("/"),
