@@ -82,6 +82,6 @@ pub use node::{
     Event, Keeper, KeeperConfig, KeeperEvents, KeeperHandle, LaunchError, Launching, PlEnds,
     StartError, StartMethod, keeper_main,
 };
-pub use original::has_same_content;
+pub use original::stands_in_for;
 pub use protocol::{PadStep, Refusal};
 pub use switch::{CgroupFreezer, FreezeError, Freezer, SignalFreezer, SwitchError, switch};

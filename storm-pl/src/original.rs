@@ -13,12 +13,12 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// Of the mode of a directory (inode(7)).
 const STICKY: u32 = 0o1000;
 
-/// Whether `original` has the bytes of the program `copy`, so that it can be executed in its place
+/// Whether `original` can be executed in the place of the program `copy`: it has the same bytes, so it does the same
 /// and finds what lies beside it. False where one of them cannot be read.
 ///
 /// To be asked as the user whose job it is: it opens what the user names. False for root as well
 /// where somebody else could put another program there before it is executed.
-pub fn has_same_content(original: &Path, copy: &Path) -> bool {
+pub fn stands_in_for(original: &Path, copy: &Path) -> bool {
     let trusted = || !geteuid().is_root() || is_roots_alone(original).unwrap_or(false);
     is_same(original, copy).unwrap_or(false) && trusted()
 }
@@ -78,14 +78,14 @@ mod tests {
         content[199_999] = 8;
         fs::write(path("edited"), &content).expect("written");
         fs::write(path("shorter"), &content[..199_998]).expect("written");
-        assert!(has_same_content(&path("same"), &path("copy")));
+        assert!(stands_in_for(&path("same"), &path("copy")));
         for other in ["edited", "shorter", "nowhere", "."] {
-            assert!(!has_same_content(&path(other), &path("copy")), "{other}");
+            assert!(!stands_in_for(&path(other), &path("copy")), "{other}");
         }
         let pipe = path("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
         // That nobody writes to.
-        assert!(!has_same_content(&pipe, &path("copy")));
+        assert!(!stands_in_for(&pipe, &path("copy")));
     }
 
     #[test]
@@ -96,9 +96,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("program");
         fs::write(&path, "same").expect("written");
-        assert!(has_same_content(&path, &path));
+        assert!(stands_in_for(&path, &path));
         let of_others = fs::Permissions::from_mode(0o777);
         fs::set_permissions(dir.path(), of_others).expect("root's");
-        assert!(!has_same_content(&path, &path));
+        assert!(!stands_in_for(&path, &path));
     }
 }

@@ -11,7 +11,7 @@ use crate::ids::Errno;
 use crate::launch_failure::{LaunchFailure, LaunchStep};
 use crate::launcher::request::Request;
 use crate::launcher::wait_for_launch::PMI_DESCRIPTOR;
-use crate::original::has_same_content;
+use crate::original::stands_in_for;
 
 /// Where to look when the job has no `PATH`, as `confstr(_CS_PATH)` says on Linux.
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
@@ -55,7 +55,7 @@ pub(super) fn execute(request: &Request<'_>) -> LaunchFailure {
 fn original<'a>(request: &Request<'a>) -> Option<&'a CStr> {
     let path = |text: &'a CStr| Path::new(OsStr::from_bytes(text.to_bytes()));
     let original = Some(request.original).filter(|original| !original.is_empty())?;
-    has_same_content(path(original), path(request.program)).then_some(original)
+    stands_in_for(path(original), path(request.program)).then_some(original)
 }
 
 fn pmi_variable(descriptor: RawFd) -> CString {

@@ -18,7 +18,7 @@ pub(super) fn run(options: PmixOptions) -> Result<u8, Failure> {
     let cpus = cpus.iter().flat_map(|cpu| ["--cpus".to_owned(), cpu.to_string()]);
     let server = server.chain(cpus.map(OsString::from));
     let copy = options.program.unwrap_or_default();
-    let original = options.original.filter(|original| storm_pl::has_same_content(original, &copy));
+    let original = options.original.filter(|original| storm_pl::stands_in_for(original, &copy));
     let error = start_rank(&RankOptions {
         shared_memory: options.shared_memory.unwrap_or_default(),
         program: copy,
