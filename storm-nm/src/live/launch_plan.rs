@@ -1,6 +1,7 @@
 //! A job's specification in the words of storm-pl.
 
 use super::PmixStarter;
+use super::interpreter::interpreter;
 use super::job_directory::{DirectoryError, JobFile, plain_name};
 use crate::environment::{NodeNames, joins_by_pmix, rank_environment, submitted_environment};
 use crate::output_pattern::{FileNameParts, expand_pattern};
@@ -244,7 +245,8 @@ pub(super) fn refused(
         Output::Null | Output::Pipe | Output::SameAsStdout => PathBuf::new(),
     };
     let about = match step {
-        LaunchStep::Program | LaunchStep::Interpreter => program.display().to_string(),
+        LaunchStep::Interpreter => return refused_for_interpreter(program, task, errno),
+        LaunchStep::Program => program.display().to_string(),
         LaunchStep::WorkingDirectory => task.spec().cwd.to_string_lossy().into_owned(),
         LaunchStep::Stdout | LaunchStep::Stderr => match &task.spec().output {
             OutputSpec::Files { stderr: Some(stderr), .. } if step == LaunchStep::Stderr => {
@@ -265,11 +267,33 @@ pub(super) fn refused(
         | LaunchStep::Arguments => String::new(),
     };
     let space = if about.is_empty() { "" } else { " " };
-    let missing = matches!(step, LaunchStep::Program | LaunchStep::Interpreter);
-    let exit_code = if missing && errno == Errno(ENOENT) {
+    let reason = format!("{step}{space}{about}: {errno}");
+    LaunchRefused { reason, exit_code: exit_code(step == LaunchStep::Program, errno) }
+}
+
+/// The program is there, what starts it is not.
+fn refused_for_interpreter(program: &Path, task: &JobTask, errno: Errno) -> LaunchRefused {
+    let (name, is_copy) = match &task.spec().program {
+        Program::Shipped(file) => (&file.name, file.destination.is_job_directory()),
+        Program::OnNodes(path) => (path, false),
+    };
+    // Elsewhere nothing is read: this process may read more than the user.
+    let named = match is_copy.then(|| interpreter(program)).flatten() {
+        Some(interpreter) => interpreter.display().to_string(),
+        None => "the interpreter or loader that it asks for".to_owned(),
+    };
+    let name = name.to_string_lossy();
+    let reason = format!(
+        "cannot execute {name}, as {named} is not on this node: {errno}; install it there, or have \
+         the program name one that all nodes have"
+    );
+    LaunchRefused { reason, exit_code: exit_code(true, errno) }
+}
+
+fn exit_code(of_program: bool, errno: Errno) -> u8 {
+    if of_program && errno == Errno(ENOENT) {
         LaunchRefused::NOT_FOUND
     } else {
         LaunchRefused::NOT_EXECUTABLE
-    };
-    LaunchRefused { reason: format!("{step}{space}{about}: {errno}"), exit_code }
+    }
 }

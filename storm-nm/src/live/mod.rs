@@ -11,6 +11,7 @@ mod cache_sink;
 mod config;
 mod cores;
 mod flexible;
+mod interpreter;
 mod job_directory;
 mod launch_plan;
 mod live_host;

@@ -321,8 +321,8 @@ impl<R: Runtime> Host for ModelledHost<R> {
 
     fn launch(&self, task: &Rc<JobTask>, stopped: bool) {
         let Inner { runtime, model, events, jobs, tasks, .. } = &*self.inner;
-        let key = task.key();
-        self.observe(HostAct::Launch { job: key, ranks: task.count, stopped });
+        let (key, ranks, rows) = (task.key(), task.count, task.launch.rows);
+        self.observe(HostAct::Launch { job: key, ranks, rows, stopped });
         let freezer = Rc::new(Freezer::new(stopped, self.inner.percent.get()));
         let mut processes = BTreeMap::new();
         for rank in task.ranks() {

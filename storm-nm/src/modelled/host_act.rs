@@ -16,6 +16,8 @@ pub enum HostAct {
         job: JobKey,
         /// Ranks here.
         ranks: u32,
+        /// The rows that the launch said.
+        rows: RowSet,
         /// They execute nothing before the job is resumed.
         stopped: bool,
     },
@@ -80,7 +82,9 @@ impl fmt::Display for HostAct {
             HostAct::Strobe(Strobe { partition, row, number, .. }) => {
                 write!(f, "strobe {number} of partition {} to row {}", partition.0, row.0)
             }
-            HostAct::Launch { job, stopped, .. } => write!(f, "launch {job} stopped={stopped}"),
+            HostAct::Launch { job, rows, stopped, .. } => {
+                write!(f, "launch {job} stopped={stopped} in rows {:#b}", rows.0)
+            }
             HostAct::Refuse(job) => write!(f, "refuse {job}"),
             HostAct::Exit { job, rank } => write!(f, "exit {job} {rank}"),
             HostAct::Rows { job, rows } => write!(f, "rows of {job}: {:#b}", rows.0),

@@ -2,7 +2,9 @@
 //! strobe stops every run of another row and resumes those of the new one (paper,
 //! Algorithm 5, SCHEDULE-PROCESS), before the node does anything else.
 //!
-//! A run has the row that it was placed in, unless its node was told of others.
+//! A run has the rows that its node was told with its launch or since. A job that is moved while its
+//! launch is on its way is launched in the row that it had, and told of the new one after that: the row
+//! of a launch is one that the job was placed in or moved to.
 //!
 //! A node's row is that of the last strobe it obeyed. Strobes pass over nodes without
 //! runs: what is launched on such a node says which row is active. A run that is being
@@ -20,7 +22,8 @@ use storm_rm::{JobId, JobIncarnation, Row, RowSet};
 /// See the module.
 #[derive(Debug, Default)]
 pub struct OwnRow {
-    rows: BTreeMap<JobIncarnation, RowSet>,
+    /// The home rows that each run has had.
+    homes: BTreeMap<JobIncarnation, RowSet>,
     /// The latest run of each job.
     runs: BTreeMap<JobId, JobIncarnation>,
     nodes: BTreeMap<NodeId, Node>,
@@ -100,10 +103,14 @@ impl OwnRow {
                 }
                 self.switching = Some(id);
             }
-            HostAct::Launch { job, ranks, stopped } => {
+            HostAct::Launch { job, ranks, rows, stopped } => {
                 // A run that was never placed is another invariant's.
-                let Some(placed) = self.rows.get(&job.incarnation) else { return Ok(()) };
-                let rows = node.told.remove(job).unwrap_or(*placed);
+                let Some(homes) = self.homes.get(&job.incarnation) else { return Ok(()) };
+                if rows.0 & homes.0 == 0 {
+                    let (rows, homes) = (rows_of(*rows), rows_of(*homes));
+                    return broken(format!("{job} of {homes} is launched on {id} in {rows}"));
+                }
+                let rows = node.told.remove(job).unwrap_or(*rows);
                 node.launched(*job, rows, *stopped, *ranks);
                 return node.check(id);
             }
@@ -171,11 +178,12 @@ impl Invariant for OwnRow {
         match fact {
             Fact::Journal(job, JobEventKind::Placed { incarnation, row, .. }) => {
                 self.runs.insert(*job, *incarnation);
-                self.rows.insert(*incarnation, RowSet::single(*row));
+                self.homes.insert(*incarnation, RowSet::single(*row));
             }
             Fact::Journal(job, JobEventKind::Moved { row }) => {
-                if let Some(run) = self.runs.get(job) {
-                    self.rows.insert(*run, RowSet::single(*row));
+                let homes = self.runs.get(job).and_then(|run| self.homes.get_mut(run));
+                if let Some(homes) = homes {
+                    *homes = homes.with(*row);
                 }
             }
             Fact::Host(node, act) => return self.act(*node, act),
@@ -210,14 +218,18 @@ mod tests {
 
     const NODE: NodeId = NodeId(1);
 
+    fn launch(job: u32, row: u32) -> HostAct {
+        let (key, rows) = (key(job.into(), job), RowSet::single(Row(row)));
+        HostAct::Launch { job: key, ranks: 1, rows, stopped: row != 0 }
+    }
+
     /// Two runs of two rows, the first of which runs.
     fn sharing() -> OwnRow {
         let mut invariant = OwnRow::default();
         for (job, row) in [(1, 0), (2, 1)] {
             let placed = placed(job as u32, row, &[1]);
             invariant.note(&Fact::Journal(JobId(job), &placed)).unwrap();
-            let launch = HostAct::Launch { job: key(job, job as u32), ranks: 1, stopped: row != 0 };
-            invariant.note(&Fact::Host(NODE, &launch)).unwrap();
+            invariant.note(&Fact::Host(NODE, &launch(job as u32, row))).unwrap();
         }
         invariant
     }
@@ -255,6 +267,21 @@ mod tests {
         after(&[rows.clone(), strobe(1, 1), resume()]).unwrap();
         let found = after(&[rows, strobe(1, 1), resume(), HostAct::Stop(key(1, 1))]).unwrap_err();
         assert_eq!(found.0, "1.1 of row 0 and 1 is stopped on n1 in row 1");
+    }
+
+    #[test]
+    fn a_job_that_is_moved_is_launched_in_the_row_that_it_had_or_has() {
+        let on_its_way = |row| {
+            let mut invariant = sharing();
+            invariant.note(&Fact::Journal(JobId(3), &placed(3, 0, &[1]))).unwrap();
+            let moved = JobEventKind::Moved { row: Row(1) };
+            invariant.note(&Fact::Journal(JobId(3), &moved)).unwrap();
+            invariant.note(&Fact::Host(NODE, &launch(3, row)))
+        };
+        on_its_way(0).unwrap();
+        on_its_way(1).unwrap();
+        let found = on_its_way(2).unwrap_err();
+        assert_eq!(found.0, "3.3 of row 0 and 1 is launched on n1 in row 2");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use storm_nm::JobKey;
 use storm_nm::modelled::HostAct;
 use storm_primitives::NodeId;
 use storm_rm::message::{NodeRanks, Strobe};
-use storm_rm::{JobId, JobIncarnation, PartitionId, Rank, Row};
+use storm_rm::{JobId, JobIncarnation, PartitionId, Rank, Row, RowSet};
 
 /// A run with two ranks on each of these nodes.
 pub(super) fn placed(incarnation: u32, row: u32, nodes: &[u32]) -> JobEventKind {
@@ -33,7 +33,12 @@ pub(super) fn key(job: u64, incarnation: u32) -> JobKey {
 }
 
 pub(super) fn launch(job: u64, incarnation: u32) -> HostAct {
-    HostAct::Launch { job: key(job, incarnation), ranks: 2, stopped: false }
+    HostAct::Launch {
+        job: key(job, incarnation),
+        ranks: 2,
+        rows: RowSet::single(Row(0)),
+        stopped: false,
+    }
 }
 
 pub(super) fn ending(cause: EndCause) -> JobEventKind {

@@ -76,7 +76,7 @@ fn what_cannot_be_executed_is_told_with_its_reason() {
     executable(path("plain"), b"echo a script that names no interpreter\n");
     ends(&run(&scratch, &[], &["./plain"]), 0, &[]);
     executable(path("script"), b"#!/no/such/interpreter\n");
-    ends(&run(&scratch, &[], &["./script"]), 127, &["interpreter", "No such file"]);
+    ends(&run(&scratch, &[], &["./script"]), 127, &["script, as /no/such/interpreter is not on"]);
     executable(path("empty"), b"");
     ends(&run(&scratch, &[], &["./empty"]), 126, &["empty"]);
     fs::create_dir(path("directory")).expect("made");
