@@ -19,6 +19,7 @@
 //! What this crate does not do: open a socket, read the wall clock, start a
 //! thread, or know what a job is. Nothing here names a backend or a daemon.
 
+mod answer_slot;
 pub mod conformance;
 mod error;
 mod events;

@@ -1,7 +1,8 @@
 //! The way of one node's operations to the network, with a time before which
 //! each may not leave. None overtakes another, so the node's order is kept.
 
-use crate::{CompareAndWrite, Instant, PrimitiveError, Primitives, Runtime, Xfer};
+use crate::answer_slot::{Answer, AnswerSlot};
+use crate::{CompareAndWrite, Instant, Primitives, Runtime, Xfer};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -14,7 +15,6 @@ use std::time::Duration;
 /// XFER-AND-SIGNAL may not block.
 const MAX_WAITING: usize = 4096;
 
-type Answer = Result<bool, PrimitiveError>;
 type Question = Pin<Box<dyn Future<Output = Answer>>>;
 
 /// Operations of one node that have not left yet. Clones share the lane.
@@ -128,38 +128,5 @@ impl<P: Primitives> Lane<P> {
 impl<P: Clone> Clone for Lane<P> {
     fn clone(&self) -> Lane<P> {
         Lane { inner: self.inner.clone(), state: self.state.clone() }
-    }
-}
-
-/// Where an answer is left for who awaits it.
-#[derive(Clone, Default)]
-struct AnswerSlot {
-    shared: Rc<RefCell<(Option<Answer>, Option<Waker>)>>,
-}
-
-impl AnswerSlot {
-    fn put(&self, answer: Answer) {
-        let waker = {
-            let mut shared = self.shared.borrow_mut();
-            shared.0 = Some(answer);
-            shared.1.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    async fn take(self) -> Answer {
-        std::future::poll_fn(move |cx| {
-            let mut shared = self.shared.borrow_mut();
-            match shared.0.take() {
-                Some(answer) => Poll::Ready(answer),
-                None => {
-                    shared.1 = Some(cx.waker().clone());
-                    Poll::Pending
-                }
-            }
-        })
-        .await
     }
 }

@@ -1,7 +1,8 @@
 //! One simulated node's handle on the primitives.
 
+use crate::answer_slot::AnswerSlot;
 use crate::sim::network::Network;
-use crate::sim::operation::{AnswerSlot, Request};
+use crate::sim::operation::Request;
 use crate::sim::runtime::SimRuntime;
 use crate::{
     CompareAndWrite, EventTable, GlobalMemory, Membership, NodeId, PrimitiveError, Primitives, Xfer,

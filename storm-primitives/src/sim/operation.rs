@@ -1,15 +1,12 @@
 //! One primitive on its way through the simulated network: what it asks of the
 //! nodes, whom it still waits for, and which other operations it must not pass.
 
+use crate::answer_slot::{Answer, AnswerSlot};
 use crate::sim::fabric::{Operation, OperationKind};
 use crate::{
-    CompareAndWrite, EventId, EventTable, GlobalAddr, Instant, NodeId, NodeSet, PrimitiveError,
-    Relation, Xfer,
+    CompareAndWrite, EventId, EventTable, GlobalAddr, Instant, NodeId, NodeSet, Relation, Xfer,
 };
 use bytes::Bytes;
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::task::{Poll, Waker};
 
 /// The place of an operation in the total order, and its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,37 +145,5 @@ impl Waiting {
 
     pub(super) fn retain(&mut self, keep: impl Fn(NodeId) -> bool) {
         *self = Waiting::new(self.nodes.iter().filter(|node| keep(*node)).collect());
-    }
-}
-
-/// Where the answer of a COMPARE-AND-WRITE is left for who awaits it.
-#[derive(Clone, Default)]
-pub(super) struct AnswerSlot {
-    shared: Rc<RefCell<(Option<Answer>, Option<Waker>)>>,
-}
-
-pub(super) type Answer = Result<bool, PrimitiveError>;
-
-impl AnswerSlot {
-    pub(super) fn put(&self, answer: Answer) {
-        let mut shared = self.shared.borrow_mut();
-        shared.0 = Some(answer);
-        if let Some(waker) = shared.1.take() {
-            waker.wake();
-        }
-    }
-
-    pub(super) async fn take(self) -> Answer {
-        std::future::poll_fn(move |cx| {
-            let mut shared = self.shared.borrow_mut();
-            match shared.0.take() {
-                Some(answer) => Poll::Ready(answer),
-                None => {
-                    shared.1 = Some(cx.waker().clone());
-                    Poll::Pending
-                }
-            }
-        })
-        .await
     }
 }

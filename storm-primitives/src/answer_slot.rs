@@ -1,0 +1,43 @@
+//! Where the answer of a COMPARE-AND-WRITE is left for who awaits it.
+
+use crate::PrimitiveError;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// What a COMPARE-AND-WRITE comes to.
+pub(crate) type Answer = Result<bool, PrimitiveError>;
+
+/// Both ends of it: who asks takes what whoever finds out has put.
+#[derive(Clone, Default)]
+pub(crate) struct AnswerSlot {
+    shared: Rc<RefCell<(Option<Answer>, Option<Waker>)>>,
+}
+
+impl AnswerSlot {
+    pub(crate) fn put(&self, answer: Answer) {
+        let waker = {
+            let mut shared = self.shared.borrow_mut();
+            shared.0 = Some(answer);
+            shared.1.take()
+        };
+        // Who is woken may look at once.
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(crate) async fn take(self) -> Answer {
+        std::future::poll_fn(move |cx| {
+            let mut shared = self.shared.borrow_mut();
+            match shared.0.take() {
+                Some(answer) => Poll::Ready(answer),
+                None => {
+                    shared.1 = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
