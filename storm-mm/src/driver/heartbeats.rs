@@ -274,15 +274,17 @@ async fn await_space<P: Primitives, C: Contents + 'static>(
 /// Asks at every interval whether all nodes handled a heartbeat since the last
 /// question; those that did not are named by bisection (paper, section 2.4.3).
 pub(super) async fn watch_liveness<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
-    let runtime = shared.primitives.runtime().clone();
+    let (runtime, membership) =
+        (shared.primitives.runtime().clone(), shared.primitives.membership());
     let mut late_before = NodeSet::new();
     loop {
-        let nodes = shared.primitives.membership().alive().difference(&NodeSet::single(NodeId::MM));
+        let lives = membership.incarnations();
+        let nodes = membership.alive().difference(&NodeSet::single(NodeId::MM));
         shared.outbox.probe(&nodes);
         runtime.sleep(shared.config.heartbeat_interval).await;
         let number = shared.outbox.last_probe();
         // Whoever died meanwhile is known without asking.
-        let nodes = nodes.intersection(&shared.primitives.membership().alive());
+        let nodes = nodes.intersection(&membership.alive());
         let isolated = match isolate_failed(&shared.primitives, &shared.plan, &nodes, number).await
         {
             Ok(isolated) => isolated,
@@ -291,7 +293,10 @@ pub(super) async fn watch_liveness<P: Primitives, C: Contents + 'static>(shared:
                 return;
             }
         };
-        for node in isolated.dead.iter() {
+        // Who has another life by now died in the one that was asked, which is known without this.
+        let is_same_life =
+            |node: &NodeId| membership.incarnation(*node) == lives.get(node).copied();
+        for node in isolated.dead.iter().filter(is_same_life) {
             shared.drive(|core, now| core.node_lost(now, node));
         }
         // It answers, so it may only be slow: that is for an operator to judge.

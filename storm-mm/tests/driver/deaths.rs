@@ -6,6 +6,7 @@ use crate::seeds::for_seeds;
 use std::time::Duration;
 use storm_mm::api::{JobState, NodeState};
 use storm_primitives::NodeId;
+use storm_primitives::sim::NodeFault;
 use storm_rm::JobSpec;
 
 #[test]
@@ -204,6 +205,28 @@ fn a_node_that_stands_still_when_it_is_probed_does_not_hold_up_the_others() {
             let waits = cluster.client.show(second.job).await.view.reason.expect("a reason");
             assert!(waits.contains("files are being sent"), "{waits}");
             assert_eq!(second.end().await.state, JobState::NodeFail);
+        });
+    });
+}
+
+/// The manager asked all nodes and waited for one that was slow; another died meanwhile and came
+/// back. The answer, that it was dead, was then taken for one about its new life, which does not
+/// join again: the node stayed down for ever.
+#[test]
+fn a_node_that_is_back_before_its_death_is_told_is_not_lost_again() {
+    const SLOW: Duration = Duration::from_secs(1);
+    for_seeds(20, |seed| {
+        let cluster = Cluster::start(seed, Shape { detection: SLOW * 10, ..Shape::fcfs(2, 1) });
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            cluster.network.inflict(NodeId(2), NodeFault::Delay(SLOW));
+            cluster.pause(SLOW + cluster.random(SLOW)).await;
+            cluster.network.end_process(NodeId(1));
+            cluster.until_node(NodeId(1), NodeState::Down).await;
+            cluster.rejoin(NodeId(1));
+            cluster.until_node(NodeId(1), NodeState::Idle).await;
+            cluster.pause(SLOW * 10).await;
+            assert_eq!(cluster.client.nodes().await[0].state, NodeState::Idle);
         });
     });
 }
