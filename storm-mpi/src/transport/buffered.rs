@@ -56,6 +56,7 @@ impl Transport {
             since_socket_poll: 0,
             begun: None,
             happenings: Vec::new(),
+            socket_events: 0,
             closing: false,
         })
     }
