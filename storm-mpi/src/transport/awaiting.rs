@@ -76,7 +76,7 @@ impl Transport {
             return self.others_turn(news);
         }
         if !block {
-            return if self.tcp.is_some() {
+            return if self.tcp.is_some() || self.has_slept {
                 self.socket_news(false, news).map(drop)
             } else {
                 Ok(())
@@ -273,7 +273,7 @@ impl Transport {
         block: bool,
         news: &mut Vec<News>,
     ) -> Result<bool, CommError> {
-        self.since_socket_poll = 0;
+        (self.since_socket_poll, self.has_slept) = (0, false);
         let mut happenings = std::mem::take(&mut self.happenings);
         let outcome = match self.look_at_sockets(block, &mut happenings) {
             Err(error) => Err(CommError::Wait(error)),

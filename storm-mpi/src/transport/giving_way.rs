@@ -71,6 +71,7 @@ impl Transport {
         if let Some(local) = &self.local {
             local.wake_up();
         }
+        self.has_slept = true;
         // By news, or by another thread, whose messages are as good a reason to be patient.
         self.waiting.woken(Instant::now());
     }

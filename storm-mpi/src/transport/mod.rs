@@ -87,6 +87,8 @@ pub(crate) struct Transport {
     happenings: Vec<Happening>,
     /// What has happened at sockets so far.
     socket_events: u64,
+    /// Something at the sockets has ended a sleep, and was not looked at.
+    has_slept: bool,
     closing: bool,
 }
 
@@ -145,6 +147,7 @@ impl Transport {
             begun: None,
             happenings: Vec::new(),
             socket_events: 0,
+            has_slept: false,
             closing: false,
         })
     }

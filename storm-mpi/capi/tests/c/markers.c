@@ -69,7 +69,7 @@ static void particles(void) {
     char kind;
     double place[3];
     int unsent[5];
-  } some[3], got[3];
+  } some[3] = {{0}}, got[3] = {{0}};
   int lengths[] = {1, 1, 3, 1};
   MPI_Aint at[4], start;
   MPI_Datatype of[] = {MPI_LB, MPI_CHAR, MPI_DOUBLE, MPI_UB}, type;
@@ -84,8 +84,6 @@ static void particles(void) {
   OK(MPI_Type_struct(4, lengths, at, of, &type));
   OK(MPI_Type_commit(&type));
   bounds(type, 0, sizeof(struct particle), 1 + 3 * sizeof(double));
-  memset(some, 0, sizeof some);
-  memset(got, 0, sizeof got);
   for (int i = 0; i < 3; i++) {
     some[i].kind = 'a' + i;
     some[i].place[2] = i + 0.5;
