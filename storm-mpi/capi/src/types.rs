@@ -157,9 +157,11 @@ const PREDEFINED: [(&str, Number); 58] = [
     ("MPI_2INTEGER", Number::Pair(PairValue::Int)),
 ];
 
-/// The predefined types without numbers, of MPI-1, which follow them.
-const MARKERS: [(&str, fn() -> Layout); 2] =
-    [("MPI_LB", Layout::lower_marker), ("MPI_UB", Layout::upper_marker)];
+/// A predefined type without numbers, and what makes its layout.
+type Marker = (&'static str, fn() -> Layout);
+
+/// Those of MPI-1, which follow the others.
+const MARKERS: [Marker; 2] = [("MPI_LB", Layout::lower_marker), ("MPI_UB", Layout::upper_marker)];
 
 /// A table of the predefined types.
 pub(crate) fn predefined() -> Table<Rc<Type>> {
