@@ -341,7 +341,10 @@ impl Communicator {
     fn made_by_all(&self, part: Option<(Group, usize)>) -> Result<Option<Communicator>, CommError> {
         let agreed = ContextPool::agree(&self.job.contexts, self.party())?;
         let context = agreed.ok_or(CommError::NoContext)?;
-        let Some((group, me)) = part else { return Ok(None) };
+        let Some((group, me)) = part else {
+            self.job.contexts.borrow_mut().give_back(context);
+            return Ok(None);
+        };
         self.job.contexts.borrow_mut().take(context);
         let (job, on_error) = (Rc::clone(&self.job), self.on_error.clone());
         Ok(Some(Communicator { job, context, group, me, on_error }))

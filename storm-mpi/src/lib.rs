@@ -33,6 +33,7 @@ pub mod segment;
 mod shared;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod threads;
 mod thresholds;
 mod transport;
 mod world;
@@ -49,5 +50,6 @@ pub use process::{Process, processor_name};
 pub use rank::Rank;
 pub use scope::{RecvRequest, Scope, SendRequest, Tested};
 pub use shared::SharedMemory;
+pub use threads::{Inside, Threads};
 pub use thresholds::Thresholds;
 pub use world::World;

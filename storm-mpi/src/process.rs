@@ -3,24 +3,38 @@
 //! What [`crate::Communicator`] and the C ABI stand on: a thin handle on the engine that may be used from
 //! several places of one thread. Knows no datatypes and no communicators; ranks here are the job's.
 
+mod probing;
+
 use crate::background::{Background, Outstanding};
-use crate::engine::{Engine, Lent, LentMut, MessageId, Received, RequestId};
-use crate::envelope::{Address, Context, Pattern, SendMode, Status};
+use crate::engine::{Engine, Lent, LentMut, Received, RequestId};
+use crate::envelope::{Address, Context, Pattern, SendMode};
 use crate::error::{CommError, InitError};
 use crate::rank::Rank;
 use crate::segment::Call;
-use std::cell::{Cell, RefCell};
+use crate::threads::Threads;
+use std::cell::{Cell, RefCell, RefMut};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 /// This process in its job.
 ///
-/// Not shared between threads: one thread at a time communicates.
+/// One thread at a time uses it: the one that has [joined](Process::join), or of [several](Process::join_with) the one that
+/// is inside.
 pub struct Process {
     engine: RefCell<Engine>,
+    others: Option<Others>,
     background: Background,
     rank: Rank,
     size: usize,
     in_slices: bool,
     begun: Cell<u64>,
+}
+
+/// Other threads that come in while one waits.
+struct Others {
+    threads: Arc<Threads>,
+    /// What a sleep is at.
+    sockets: OwnedFd,
 }
 
 impl Process {
@@ -32,8 +46,26 @@ impl Process {
     /// # Errors
     /// [`InitError`].
     pub fn join() -> Result<Self, InitError> {
-        let engine = Engine::open()?;
+        Self::opened(None)
+    }
+
+    /// The same for several threads, each of which comes [inside](Threads::enter) before it uses the process in any
+    /// way. Where it waits others come in.
+    ///
+    /// # Errors
+    /// [`InitError`].
+    pub fn join_with(threads: &Arc<Threads>) -> Result<Self, InitError> {
+        Self::opened(Some(threads))
+    }
+
+    fn opened(threads: Option<&Arc<Threads>>) -> Result<Self, InitError> {
+        let engine = Engine::open(threads.is_some())?;
+        let others = |threads: &Arc<Threads>| -> Result<_, InitError> {
+            let sockets = engine.sockets().map_err(InitError::os("epoll"))?;
+            Ok(Others { threads: Arc::clone(threads), sockets })
+        };
         Ok(Process {
+            others: threads.map(others).transpose()?,
             rank: engine.me(),
             size: engine.size(),
             begun: Cell::new(0),
@@ -41,6 +73,44 @@ impl Process {
             background: Background::default(),
             engine: RefCell::new(engine),
         })
+    }
+
+    /// Whether several threads call in at any rank of the job: then members have to agree on contexts otherwise, as several
+    /// may be agreed on at once. All ranks say the same.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub(crate) fn job_has_threads(&self) -> Result<bool, CommError> {
+        self.engine.borrow_mut().job_has_threads()
+    }
+
+    /// The engine, for what may be what another thread waits for.
+    #[inline]
+    fn engine(&self) -> RefMut<'_, Engine> {
+        self.has_changed();
+        self.engine.borrow_mut()
+    }
+
+    #[inline]
+    fn has_changed(&self) {
+        if let Some(others) = &self.others {
+            others.threads.has_changed();
+        }
+    }
+
+    /// Moves bytes, and waits for the first news when `block`: whoever else calls in meanwhile has the engine.
+    fn move_bytes(&self, block: bool) -> Result<(), CommError> {
+        match &self.others {
+            None => self.engine.borrow_mut().progress(block),
+            Some(others) if block => others.threads.wait(&self.engine, others.sockets.as_fd()),
+            Some(others) => others.threads.look(&self.engine),
+        }
+    }
+
+    /// Whether a wait may keep the engine.
+    #[inline]
+    fn is_alone(&self) -> bool {
+        self.background.is_empty() && self.others.is_none()
     }
 
     /// This process's rank in the job.
@@ -67,6 +137,10 @@ impl Process {
     /// Does what waits for all members of a communicator: how long it looks before it sleeps
     /// depends on how differently they come.
     pub(crate) fn for_all<T>(&self, wait: impl FnOnce() -> T) -> T {
+        if self.others.is_some() {
+            // Other waits are between its beginning and its end.
+            return wait();
+        }
         self.engine.borrow_mut().wait_for_all(true);
         let done = wait();
         self.engine.borrow_mut().wait_for_all(false);
@@ -101,7 +175,7 @@ impl Process {
     ) -> Result<RequestId, CommError> {
         self.begun.set(self.begun.get() + 1);
         // SAFETY: the caller vouches for the memory, with the same words.
-        unsafe { self.engine.borrow_mut().start_send(address, mode, Lent { start, bytes }) }
+        unsafe { self.engine().start_send(address, mode, Lent { start, bytes }) }
     }
 
     /// Starts to receive one message into the `bytes` bytes at `start`.
@@ -120,7 +194,7 @@ impl Process {
     ) -> Result<RequestId, CommError> {
         self.begun.set(self.begun.get() + 1);
         // SAFETY: the caller vouches for the memory, with the same words.
-        unsafe { self.engine.borrow_mut().start_recv(pattern, LentMut { start, bytes }) }
+        unsafe { self.engine().start_recv(pattern, LentMut { start, bytes }) }
     }
 
     /// Sends `data` and returns once it may be reused.
@@ -135,7 +209,7 @@ impl Process {
         // is done or the engine has ended.
         let send = unsafe {
             let data = Lent { start: data.as_ptr(), bytes: data.len() };
-            self.engine.borrow_mut().begin_send(address, mode, data)?
+            self.engine().begin_send(address, mode, data)?
         };
         match send {
             Some(send) => self.wait(send).map(|_| ()),
@@ -213,14 +287,19 @@ impl Process {
 
     /// The same for who has tried the straight way.
     fn wait_by_news(&self, id: RequestId) -> Result<Option<Received>, CommError> {
-        if self.background.is_empty() {
+        if self.is_alone() {
             return self.engine.borrow_mut().wait(id);
         }
+        let mut waited = false;
         loop {
-            if let Some(done) = self.engine.borrow_mut().collect(id)? {
+            let mut engine = self.engine.borrow_mut();
+            if let Some(done) = engine.collect(id)? {
+                engine.has_waited(waited && done.is_none());
                 return Ok(done);
             }
+            drop(engine);
             self.progress(true)?;
+            waited = true;
         }
     }
 
@@ -229,7 +308,7 @@ impl Process {
     /// # Errors
     /// As [`Process::wait`].
     pub fn test(&self, id: RequestId) -> Result<Option<Option<Received>>, CommError> {
-        if self.background.is_empty() {
+        if self.is_alone() {
             return self.engine.borrow_mut().test(id);
         }
         if let Some(done) = self.engine.borrow_mut().collect(id)? {
@@ -250,7 +329,7 @@ impl Process {
     /// Takes back a receive that no message has matched, and tells whether it was one: then the
     /// request is gone, and its memory is the caller's again.
     pub fn cancel_recv(&self, id: RequestId) -> bool {
-        self.engine.borrow_mut().cancel_recv(id)
+        self.engine().cancel_recv(id)
     }
 
     /// Asks for a send that no receive has taken yet: it is done then in any case, and
@@ -260,7 +339,7 @@ impl Process {
     /// # Errors
     /// [`CommError`].
     pub fn cancel_send(&self, id: RequestId) -> Result<(), CommError> {
-        self.engine.borrow_mut().cancel_send(id)
+        self.engine().cancel_send(id)
     }
 
     /// Waits for a send that was asked back and collects it: whether it came back. Its receiver has not seen it then.
@@ -276,76 +355,6 @@ impl Process {
         Ok(is_back)
     }
 
-    /// What the next matching message is that no receive has taken. Moves bytes, does not wait.
-    ///
-    /// # Errors
-    /// [`CommError`].
-    pub fn probe(&self, pattern: &Pattern) -> Result<Option<Status>, CommError> {
-        let found = self.engine.borrow().look_for(pattern)?;
-        if found.is_some() {
-            return Ok(found);
-        }
-        self.progress(false)?;
-        self.engine.borrow().look_for(pattern)
-    }
-
-    /// Waits for a matching message and leaves it where it is.
-    ///
-    /// # Errors
-    /// [`CommError`].
-    pub fn await_message(&self, pattern: &Pattern) -> Result<Status, CommError> {
-        loop {
-            if let Some(status) = self.engine.borrow().look_for(pattern)? {
-                return Ok(status);
-            }
-            self.progress(true)?;
-        }
-    }
-
-    /// As [`Process::probe`], and takes the message (`MPI_Improbe`).
-    ///
-    /// # Errors
-    /// [`CommError`].
-    pub fn hold(&self, pattern: &Pattern) -> Result<Option<(MessageId, Status)>, CommError> {
-        let held = self.engine.borrow_mut().hold(pattern)?;
-        if held.is_some() {
-            return Ok(held);
-        }
-        self.progress(false)?;
-        self.engine.borrow_mut().hold(pattern)
-    }
-
-    /// Waits for a matching message and takes it (`MPI_Mprobe`): only
-    /// [a receive of it](Process::start_recv_of) gets it.
-    ///
-    /// # Errors
-    /// [`CommError`].
-    pub fn await_and_hold(&self, pattern: &Pattern) -> Result<(MessageId, Status), CommError> {
-        loop {
-            if let Some(held) = self.engine.borrow_mut().hold(pattern)? {
-                return Ok(held);
-            }
-            self.progress(true)?;
-        }
-    }
-
-    /// Starts to receive a message that was taken.
-    ///
-    /// # Safety
-    /// As [`Process::start_recv`].
-    ///
-    /// # Errors
-    /// [`CommError`], which ends all communication but when the message was received before.
-    pub unsafe fn start_recv_of(
-        &self,
-        message: MessageId,
-        start: *mut u8,
-        bytes: usize,
-    ) -> Result<RequestId, CommError> {
-        // SAFETY: the caller vouches for the memory, with the same words.
-        unsafe { self.engine.borrow_mut().start_recv_of(message, LentMut { start, bytes }) }
-    }
-
     /// Moves bytes, and brings on what is in the background; waits for the first news when `block`.
     ///
     /// # Errors
@@ -355,7 +364,7 @@ impl Process {
         if self.background.poll() && block {
             return Ok(());
         }
-        let moved = self.engine.borrow_mut().progress(block);
+        let moved = self.move_bytes(block);
         // After a failure too, which its futures learn of.
         self.background.poll();
         moved
@@ -368,6 +377,7 @@ impl Process {
         &self,
         future: impl Future<Output = T> + 'static,
     ) -> Outstanding<T> {
+        self.has_changed();
         self.background.begin(future)
     }
 
@@ -387,17 +397,6 @@ impl Process {
         }
     }
 
-    /// As [`Process::hold`], for the background: of what has arrived, as bytes are moved by who runs it.
-    ///
-    /// # Errors
-    /// [`CommError`].
-    pub fn hold_arrived(
-        &self,
-        pattern: &Pattern,
-    ) -> Result<Option<(MessageId, Status)>, CommError> {
-        self.engine.borrow_mut().hold(pattern)
-    }
-
     /// Collects a request of the background, if it is done. Moves no bytes.
     ///
     /// # Errors
@@ -406,6 +405,7 @@ impl Process {
         let done = self.engine.borrow_mut().collect(id);
         if !matches!(done, Ok(None)) {
             self.background.stepped();
+            self.has_changed();
         }
         done
     }
@@ -418,6 +418,10 @@ impl Process {
         members: &[Rank],
         call: Call<'_>,
     ) -> Result<Option<Vec<u8>>, CommError> {
+        // A rank has one at a time with its node, and of several threads each may have its own.
+        if !self.in_slices || self.job_has_threads()? {
+            return Ok(None);
+        }
         let frame = self.engine.borrow_mut().call_frame(context, members, call)?;
         let Some(frame) = frame else { return Ok(None) };
         while !self.engine.borrow_mut().post_call(context, &frame)? {

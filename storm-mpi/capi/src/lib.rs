@@ -3,8 +3,8 @@
 //! A thin layer: handles and their tables, checks of arguments, packing of derived datatypes, and
 //! error handlers. What communicates is the crate `storm-mpi`. Rank numbers are checked against the
 //! communicator, counts and datatypes before anything is sent; what a C caller must itself guarantee
-//! is said in `abi.rs`. Only the thread that called `MPI_Init` may call in
-//! (`MPI_THREAD_FUNNELED`). What is absent, `docs/mpi.md` names.
+//! is said in `abi.rs`. Which threads may call in, and what they do to each other, is in `level.rs`. What is
+//! absent, `docs/mpi.md` names.
 // The names and the arguments are the standard's.
 #![allow(non_snake_case, clippy::too_many_arguments)]
 
@@ -17,6 +17,7 @@ mod comm;
 mod fault;
 mod file;
 mod kept;
+mod level;
 mod memory;
 mod operation;
 mod profiling;

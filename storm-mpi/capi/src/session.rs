@@ -6,6 +6,7 @@ use crate::codes;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
 use crate::file::OpenFile;
+use crate::level::{self, Level, enter, entered};
 use crate::operation::Operation;
 use crate::request::{BufferSpace, Detached, Request};
 use crate::sequence::Sequence;
@@ -35,11 +36,6 @@ const REQUESTS: Range<u32> = 0..1 << 30;
 /// Of messages: up to the null request, whose handle would be the next. That of `MPI_MESSAGE_NO_PROC` is never given.
 const MESSAGES: Range<u32> = 1..(1 << 27) - 1;
 const _: () = assert!(MESSAGE.null() + (MESSAGES.end as Handle) < REQUEST.null());
-
-thread_local! {
-    // Never dropped: functions that run at the process's exit may still call in.
-    static SESSION: Cell<Option<&'static Session>> = const { Cell::new(None) };
-}
 
 /// Where the process stands, for all threads.
 static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
@@ -141,16 +137,16 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Joins the job. On failure there is no error handler yet to ask.
-    pub(crate) fn begin(name: &str) -> c_int {
+    /// Joins the job, for threads that do so much. On failure there is no error handler yet to ask.
+    pub(crate) fn begin(name: &str, level: Level) -> c_int {
         if Phase::now() != Phase::Before {
             die(name, "called a second time");
         }
-        let process = match Process::join() {
-            Ok(process) => process,
+        let (process, threads) = match level.join() {
+            Ok(joined) => joined,
             Err(error) => die(name, &Fault::from(error).text),
         };
-        SESSION.set(Some(Box::leak(Box::new(Session::new(process)))));
+        level::share(Box::leak(Box::new(Session::new(process))), level, threads);
         PHASE.store(Phase::Inside as u8, Ordering::Release);
         SUCCESS
     }
@@ -164,7 +160,7 @@ impl Session {
         self.process.progress(false)?;
         self.process.finish()?;
         PHASE.store(Phase::After as u8, Ordering::Release);
-        SESSION.set(None);
+        level::end();
         Ok(())
     }
 
@@ -177,11 +173,6 @@ impl Session {
         left.iter().try_for_each(|window| window.barrier())?;
         left.iter().for_each(|window| window.leave());
         Ok(())
-    }
-
-    /// Whether this thread is the one that may communicate.
-    pub(crate) fn is_of_this_thread() -> bool {
-        SESSION.get().is_some()
     }
 
     fn new(process: Process) -> Self {
@@ -305,21 +296,10 @@ impl Session {
     }
 }
 
-/// The session of a call, which must come between `MPI_Init` and `MPI_Finalize`.
-fn session(name: &str) -> &'static Session {
-    match (SESSION.get(), Phase::now()) {
-        (Some(session), _) => session,
-        (None, Phase::Before) => die(name, "called before MPI_Init"),
-        (None, Phase::After) => die(name, "called after MPI_Finalize"),
-        (None, Phase::Inside) => {
-            die(name, "called from another thread than MPI_Init (MPI_THREAD_FUNNELED)")
-        }
-    }
-}
-
 /// A call on no communicator: errors go to that of `MPI_COMM_WORLD`.
 pub(crate) fn call(name: &str, body: impl FnOnce(&'static Session) -> Outcome) -> c_int {
-    let session = session(name);
+    let entered = enter(name);
+    let session = entered.session;
     match body(session) {
         Ok(()) => SUCCESS,
         Err(fault) => session.answer(name, &fault, None),
@@ -334,7 +314,8 @@ pub(crate) fn straight_on(
     name: &str,
     body: impl FnOnce(&'static Session, &Comm) -> Outcome<bool>,
 ) -> Option<c_int> {
-    let session = SESSION.get()?;
+    let entered = entered()?;
+    let session = entered.session;
     let comms = session.comms.borrow();
     let comm = comms.get(comm).ok()?;
     match body(session, comm) {
@@ -354,7 +335,8 @@ pub(crate) fn on(
     name: &str,
     body: impl FnOnce(&'static Session, &Rc<Comm>) -> Outcome,
 ) -> c_int {
-    let session = session(name);
+    let entered = enter(name);
+    let session = entered.session;
     let comm = match session.comm(comm) {
         Ok(comm) => comm,
         Err(fault) => return session.answer(name, &fault, None),
@@ -371,7 +353,8 @@ pub(crate) fn on_window(
     name: &str,
     body: impl FnOnce(&'static Session, &Rc<Window>) -> Outcome,
 ) -> c_int {
-    let session = session(name);
+    let entered = enter(name);
+    let session = entered.session;
     let found = session.windows.borrow().get(window).cloned();
     let window = match found {
         Ok(window) => window,
@@ -389,7 +372,8 @@ pub(crate) fn on_file(
     name: &str,
     body: impl FnOnce(&'static Session, &Rc<OpenFile>) -> Outcome,
 ) -> c_int {
-    let session = session(name);
+    let entered = enter(name);
+    let session = entered.session;
     let found = session.files.borrow().get(file).cloned();
     let file = match found {
         Ok(file) => file,
@@ -403,7 +387,8 @@ pub(crate) fn on_file(
 
 /// A call on no file yet.
 pub(crate) fn on_no_file(name: &str, body: impl FnOnce(&'static Session) -> Outcome) -> c_int {
-    let session = session(name);
+    let entered = enter(name);
+    let session = entered.session;
     match body(session) {
         Ok(()) => SUCCESS,
         Err(fault) => session.answer(name, &fault, Some(&session.no_file)),
@@ -420,14 +405,15 @@ pub(crate) fn raise(session: &Session, comm: &Rc<Comm>, name: &str, code: c_int)
 
 /// Ends the job at the program's wish.
 pub(crate) fn abort(code: c_int) -> ! {
-    let Some(session) = SESSION.get() else { die("MPI_Abort", "called outside of the job") };
+    let Some(entered) = entered() else { die("MPI_Abort", "called outside of the job") };
+    let session = entered.session;
     let rank = session.process.rank();
     say(&format!("rank {rank}: MPI_Abort with error code {code}"));
     session.process.abort(code)
 }
 
 /// Ends a process that is in no job, or may not communicate.
-fn die(name: &str, text: &str) -> ! {
+pub(crate) fn die(name: &str, text: &str) -> ! {
     say(&format!("{name}: {text}"));
     std::process::exit(FAILED_EXIT_CODE)
 }

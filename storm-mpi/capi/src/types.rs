@@ -44,7 +44,7 @@ pub(crate) struct Type {
     pub(crate) layout: Layout,
     pub(crate) committed: Cell<bool>,
     pub(crate) name: RefCell<String>,
-    /// `None` for those that programs make.
+    /// `None` for those that programs make, and for markers.
     pub(crate) number: Option<Number>,
     /// Its own handle, for functions of attributes.
     pub(crate) handle: Cell<Handle>,
@@ -157,25 +157,37 @@ const PREDEFINED: [(&str, Number); 58] = [
     ("MPI_2INTEGER", Number::Pair(PairValue::Int)),
 ];
 
+/// A predefined type without numbers, and what makes its layout.
+type Marker = (&'static str, fn() -> Layout);
+
+/// Those of MPI-1, which follow the others.
+const MARKERS: [Marker; 2] = [("MPI_LB", Layout::lower_marker), ("MPI_UB", Layout::upper_marker)];
+
 /// A table of the predefined types.
 pub(crate) fn predefined() -> Table<Rc<Type>> {
-    let make = |(kind, (name, number)): (usize, (&str, Number))| {
+    let make = |(place, (name, layout, number)): (usize, (&str, Layout, Option<Number>))| {
         Rc::new(Type {
-            layout: number.layout().of_kind(kind as u8),
+            layout,
             committed: Cell::new(true),
             name: RefCell::new(name.to_owned()),
-            number: Some(number),
-            handle: Cell::new(TYPE.handle(kind + 1)),
+            number,
+            handle: Cell::new(TYPE.handle(place + 1)),
             attributes: RefCell::default(),
             recipe: None,
         })
     };
-    Table::new(TYPE, PREDEFINED.into_iter().enumerate().map(make))
+    let numbers = PREDEFINED
+        .into_iter()
+        .enumerate()
+        .map(|(kind, (name, number))| (name, number.layout().of_kind(kind as u8), Some(number)));
+    let markers = MARKERS.into_iter().map(|(name, layout)| (name, layout(), None));
+    Table::new(TYPE, numbers.chain(markers).enumerate().map(make))
 }
 
 /// Whether a handle is of a predefined type.
 pub(crate) fn is_predefined(handle: Handle) -> bool {
-    (TYPE.handle(1)..=TYPE.handle(PREDEFINED.len())).contains(&handle)
+    let last = PREDEFINED.len() + MARKERS.len();
+    (TYPE.handle(1)..=TYPE.handle(last)).contains(&handle)
 }
 
 /// The predefined type of this name.
@@ -246,7 +258,8 @@ mod tests {
     #[test]
     fn the_header_names_types_by_their_places() {
         let header = include_str!("../include/mpi.h");
-        for (index, (name, _)) in PREDEFINED.iter().enumerate() {
+        let names = PREDEFINED.iter().map(|(name, _)| name);
+        for (index, name) in names.chain(MARKERS.iter().map(|(name, _)| name)).enumerate() {
             let line = format!("#define {name} ((MPI_Datatype){:#010x})", TYPE.handle(index + 1));
             assert!(header.contains(&line), "{line}");
         }

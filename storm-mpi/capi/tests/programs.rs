@@ -171,6 +171,12 @@ fn derived_datatypes() {
 }
 
 #[test]
+fn markers_of_where_types_begin_and_end() {
+    let program = Program::compiled("markers");
+    program.run_everywhere();
+}
+
+#[test]
 fn what_types_are_made_of_and_what_programs_add() {
     let program = Program::compiled("additions");
     program.run_everywhere();
@@ -246,6 +252,31 @@ fn in_a_directory(name: &str) {
             assert!(outcome.success(), "{shape:?}, {in_slices}: {}", outcome.report());
         }
     }
+}
+
+#[test]
+fn threads_that_communicate_all_at_once() {
+    let program = Program::with(mpicc().arg("-pthread").arg(source("threads.c")));
+    program.run_everywhere();
+    for way in ["spin", "block", "spin-block"] {
+        let launcher = Launcher::new(&program.path).env("STORM_MPI_WAIT", way);
+        let outcome = launcher.nodes(1, 2).run().expect("it starts");
+        assert!(outcome.success(), "{way}: {}", outcome.report());
+    }
+}
+
+#[test]
+fn threads_that_take_turns_and_those_that_may_not_call() {
+    let program = Program::with(mpicc().arg("-pthread").arg(source("levels.c")));
+    program.run_everywhere();
+    let of_level = |level: &str| Launcher::new(&program.path).arg(level).nodes(1, 2);
+    for level in ["0", "1", "2", "3"] {
+        let outcome = of_level(level).run().expect("it starts");
+        assert!(outcome.success(), "{level}: {}", outcome.report());
+    }
+    let refused = of_level("1").arg("call").run().expect("it starts");
+    let said = &refused.ranks[0].stderr;
+    assert!(!refused.success() && said.contains("from another thread"), "{said}");
 }
 
 #[test]

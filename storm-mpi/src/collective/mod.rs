@@ -101,6 +101,8 @@ pub struct Party<'a> {
     at_once: bool,
     /// Nodes may carry out its collectives.
     by_nodes: bool,
+    /// Its messages are apart from those of parties with another number.
+    apart: Option<u32>,
 }
 
 /// Carries out a collective of a party that waits.
@@ -120,13 +122,28 @@ impl<'a> Party<'a> {
     /// `me`-th of them.
     pub fn new(process: &'a Process, members: &'a [Rank], me: usize, context: Context) -> Self {
         let at_once = process.is_in_slices();
-        Party { process, members, me, context, turn: Turn::default(), at_once, by_nodes: true }
+        Party {
+            process,
+            members,
+            me,
+            context,
+            turn: Turn::default(),
+            at_once,
+            by_nodes: true,
+            apart: None,
+        }
     }
 
     /// The same party, whose collectives nodes do not carry out: that of some processes in a context in which
     /// others are a party too, of which nodes would take it for one.
     pub fn by_messages(self) -> Self {
         Party { by_nodes: false, ..self }
+    }
+
+    /// The same party, whose messages are apart from those of the same members in the same context with another number, or
+    /// none. Not in the background.
+    pub fn apart(self, number: u32) -> Self {
+        Party { apart: Some(number), ..self }
     }
 
     /// The same party, with the collectives for jobs whose nodes move messages in slices, or with those for
@@ -146,6 +163,14 @@ impl<'a> Party<'a> {
         Party { turn, ..self }
     }
 
+    /// Whether several threads communicate at any rank of the job.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn has_threads(&self) -> Result<bool, CommError> {
+        self.process.job_has_threads()
+    }
+
     /// Members.
     pub fn size(&self) -> usize {
         self.members.len()
@@ -158,7 +183,8 @@ impl<'a> Party<'a> {
 
     /// What tells its collective from others at this process, alike at all members: where it is, and which one there.
     pub(crate) fn place_and_turn(&self) -> (usize, usize) {
-        (usize::from(self.context.0), self.turn.0 as usize)
+        let number = self.turn.0.wrapping_add(self.apart.unwrap_or(0));
+        (usize::from(self.context.0), number as usize)
     }
 
     /// Lets the nodes carry out a collective of so many bytes, if they do: what came of it for this
@@ -193,7 +219,11 @@ impl<'a> Party<'a> {
 
     /// Collectives of different turns are under way at once, and would take each other's messages.
     fn tag(&self, step: Step) -> Tag {
-        Tag(self.turn.0 as i32 * STEPS + step as i32)
+        let row = match self.apart {
+            None => self.turn.0,
+            Some(number) => TURNS + 1 + number % (TURNS - 1),
+        };
+        Tag(row as i32 * STEPS + step as i32)
     }
 
     async fn give(&self, data: &[u8], to: usize, step: Step) -> Result<(), CommError> {

@@ -7,13 +7,13 @@
 
 use super::context::InBoth;
 use super::{ContextId, ContextPool};
-use crate::collective::{Party, Span};
+use crate::collective::{Party, Span, now};
 use crate::error::CommError;
 use std::cell::RefCell;
 
 /// How often members look for an id. Two that want one of the few ids left may both lose it, time after time;
 /// with more than a few left it does not come to a third.
-const ATTEMPTS: usize = 64;
+pub const ATTEMPTS: usize = 64;
 /// Between the places from which agreements look, of neighbouring parents and of one parent one after the other: prime.
 const STRIDES: [usize; 2] = [61, 7];
 
@@ -43,4 +43,28 @@ pub async fn claim(
         }
     }
     Ok(None)
+}
+
+/// Keeps an id that two groups mean to use from all others, if it still is free at all of them; whether it is. All call it,
+/// each with its group, and the leaders with what they are for each other: where it was free only at some, it is again.
+///
+/// # Errors
+/// [`CommError`].
+pub fn keep_between(
+    pool: &RefCell<ContextPool>,
+    id: ContextId,
+    (group, leader): (Party<'_>, usize),
+    leaders: Option<Party<'_>>,
+) -> Result<bool, CommError> {
+    let have = pool.borrow_mut().take_if_free(id);
+    let mut all_have = [u8::from(have)];
+    for party in [Some(group), leaders].into_iter().flatten() {
+        let told = now(party.allreduce(Span::of(&all_have), &mut InBoth))?;
+        all_have.copy_from_slice(told.as_ref());
+    }
+    now(group.bcast(&mut all_have, leader))?;
+    if have && all_have == [0] {
+        pool.borrow_mut().give_back(id);
+    }
+    Ok(all_have == [1])
 }

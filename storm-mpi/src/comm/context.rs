@@ -5,6 +5,7 @@
 //! reduction of 512 bytes, as MPICH does it. Who agrees in the background ([`claim`](super::claim))
 //! has ids of another range: of two agreements at once both could come to the same.
 
+use super::claim::claim;
 use crate::collective::{Combine, Party, Span, now};
 use crate::envelope::Context;
 use crate::error::CommError;
@@ -72,11 +73,16 @@ impl ContextPool {
     /// Agrees with all members of `parent` on an id for a new communicator of some of them; all
     /// call it. `None`: no id is free at all of them.
     ///
-    /// What is in the background meanwhile has the pool as well.
+    /// What is in the background meanwhile has the pool as well. The id is this process's to [take](ContextPool::take), or to
+    /// [give back](ContextPool::give_back) where it is not in the new one.
     ///
     /// # Errors
     /// [`CommError`].
     pub fn agree(pool: &RefCell<Self>, parent: Party<'_>) -> Result<Option<ContextId>, CommError> {
+        if parent.has_threads()? {
+            // Others may agree at the same time, in another order elsewhere.
+            return now(claim(pool, parent));
+        }
         Ok(Self::free_at_all(pool, parent)?.lowest())
     }
 
@@ -121,9 +127,7 @@ impl ContextPool {
 impl ContextId {
     /// The first of the ids that may be claimed from the `start`-th on, and then from the beginning.
     pub(super) fn claimable(free: &[u8], start: usize) -> Option<Self> {
-        let count = 8 * free.len();
-        let is_free = |place: &usize| free[place / 8] & 1 << (place % 8) != 0;
-        let place = (0..count).map(|skip| (start % count + skip) % count).find(is_free)?;
+        let place = place_of_free(free, start)?;
         // At most twice `MAX_COMMUNICATORS`, which fits.
         Some(ContextId((8 * AT_ONCE_BYTES + place) as u16))
     }
@@ -151,6 +155,18 @@ impl FreeContexts {
     pub(super) fn lowest(&self) -> Option<ContextId> {
         lowest(&self.0)
     }
+
+    /// The first of them from the `start`-th id on, and then from the beginning.
+    pub(super) fn first_from(&self, start: usize) -> Option<ContextId> {
+        // Fewer than `MAX_COMMUNICATORS`, which fits.
+        place_of_free(&self.0, start).map(|place| ContextId(place as u16))
+    }
+}
+
+fn place_of_free(free: &[u8], start: usize) -> Option<usize> {
+    let count = 8 * free.len();
+    let is_free = |place: &usize| free[place / 8] & 1 << (place % 8) != 0;
+    (0..count).map(|skip| (start % count + skip) % count).find(is_free)
 }
 
 fn lowest(free: &[u8]) -> Option<ContextId> {

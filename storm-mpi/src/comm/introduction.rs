@@ -62,14 +62,14 @@ impl Refusal {
 
 impl Introduction {
     /// What comes of it when the two leaders exchange what they know: both call it, with their group and the contexts
-    /// that are free there, or with why one of them has failed.
+    /// that are free there, and from which on both look for one, or with why one of them has failed.
     ///
     /// # Errors
     /// [`CommError`].
     pub fn of_leaders(
         leaders: Party<'_>,
         group: &Group,
-        mut free: FreeContexts,
+        (mut free, start): (FreeContexts, usize),
         failed: Option<u16>,
     ) -> Result<Result<Introduction, Refusal>, CommError> {
         let code = failed.map_or(ACCEPTED, |why| Refusal::OtherLeader(why).to_word());
@@ -88,7 +88,7 @@ impl Introduction {
         free.keep_those_of(their_free);
         let theirs = exchanged(leaders, &bytes(group), their_size.saturating_mul(WORD_BYTES))?;
         let others = Group::new(ranks(&theirs));
-        Ok(match free.lowest() {
+        Ok(match free.first_from(start) {
             _ if group.intersection(&others).size() > 0 => Err(Refusal::CommonMember),
             None => Err(Refusal::NoContext),
             Some(context) => Ok(Introduction { context, others }),

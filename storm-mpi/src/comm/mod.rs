@@ -11,7 +11,7 @@ mod introduction;
 mod split;
 
 pub use cartesian::{Cartesian, GridError, balanced_dims};
-pub use claim::claim;
+pub use claim::{ATTEMPTS, claim, keep_between};
 pub use context::{ContextId, ContextPool, FreeContexts};
 pub use graph::{Edge, Graph, Link};
 pub use group::{Comparison, Group};

@@ -10,6 +10,7 @@ mod cancel;
 mod frame;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
+mod giving_way;
 mod matching;
 mod peer;
 mod requests;
@@ -40,13 +41,15 @@ pub(crate) struct Engine {
     news: Vec<News>,
     /// Bytes that peers may read in this rank's memory.
     lent: usize,
+    /// How often there were news.
+    heard: u64,
     ended: bool,
 }
 
 impl Engine {
-    /// Joins the job.
-    pub(crate) fn open() -> Result<Self, InitError> {
-        let transport = Transport::open()?;
+    /// Joins the job. `has_threads`: several of them call in.
+    pub(crate) fn open(has_threads: bool) -> Result<Self, InitError> {
+        let transport = Transport::open(has_threads)?;
         Ok(Engine {
             me: transport.me(),
             peers: (0..transport.size()).map(|_| Peer::new()).collect(),
@@ -54,6 +57,7 @@ impl Engine {
             requests: Requests::default(),
             news: Vec::new(),
             lent: 0,
+            heard: 0,
             ended: false,
             transport,
         })
@@ -350,6 +354,7 @@ impl Engine {
                 self.flush(peer)
             })
         });
+        self.heard += u64::from(!news.is_empty());
         self.news = news;
         self.end_if_failed(outcome)
     }

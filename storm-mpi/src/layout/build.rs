@@ -1,7 +1,7 @@
 //! Making layouts of layouts: the type constructors of MPI. `None` from any of them means that the
 //! result would be larger than memory can be.
 
-use super::{Description, Layout, Shape};
+use super::{BoundBy, Description, Layout, Shape};
 use std::rc::Rc;
 
 /// Some elements in a row, somewhere in a larger element.
@@ -33,6 +33,8 @@ impl Layout {
             size,
             lower: 0,
             upper,
+            lower_by: BoundBy::Data,
+            upper_by: BoundBy::Data,
             true_lower: 0,
             true_upper: upper,
             align,
@@ -40,6 +42,16 @@ impl Layout {
             one_run: true,
             kind: None,
         }))
+    }
+
+    /// No data, but the beginning of what it is a part of (`MPI_LB`).
+    pub fn lower_marker() -> Layout {
+        Layout(Rc::new(Description { lower_by: BoundBy::Marker, ..NOTHING }))
+    }
+
+    /// No data, but the end of what it is a part of (`MPI_UB`).
+    pub fn upper_marker() -> Layout {
+        Layout(Rc::new(Description { upper_by: BoundBy::Marker, ..NOTHING }))
     }
 
     /// The same, as yet unshared, whose numbers the caller has a name for: what is made of it tells it.
@@ -81,22 +93,37 @@ impl Layout {
     }
 
     /// Different elements, each at its place, as in a structure of C (`MPI_Type_create_struct`):
-    /// its end is where C would let the next begin.
+    /// its end is where C would let the next begin, unless a marker says where it is.
     pub fn structure(parts: Vec<Part>) -> Option<Layout> {
         let plain = Layout::of_parts(parts)?;
-        let align = isize::try_from(plain.0.align).ok()?.max(1);
-        let extent = plain.extent();
-        let padded = extent.checked_add((align - extent.rem_euclid(align)) % align)?;
-        plain.resized(plain.lower(), padded)
+        let d = &plain.0;
+        if d.upper_by == BoundBy::Marker {
+            return Some(plain);
+        }
+        let align = isize::try_from(d.align).ok()?.max(1);
+        let padding = (align - plain.extent().rem_euclid(align)) % align;
+        let (lower, upper) = (d.lower, d.upper.checked_add(padding)?);
+        plain.bounded((lower, d.lower_by), (upper, d.upper_by))
     }
 
     /// The same data with another beginning and distance to the next (`MPI_Type_create_resized`).
     pub fn resized(&self, lower: isize, extent: isize) -> Option<Layout> {
+        let upper = lower.checked_add(extent)?;
+        self.bounded((lower, BoundBy::Marker), (upper, BoundBy::Marker))
+    }
+
+    fn bounded(
+        &self,
+        (lower, lower_by): (isize, BoundBy),
+        (upper, upper_by): (isize, BoundBy),
+    ) -> Option<Layout> {
         let d = &self.0;
         Layout::measured(Description {
             shape: Shape::Parts(vec![Part { offset: 0, count: 1, layout: self.clone() }]),
             lower,
-            upper: lower.checked_add(extent)?,
+            upper,
+            lower_by,
+            upper_by,
             ..Description { shape: Shape::Number, ..**d }
         })
     }
@@ -127,17 +154,22 @@ impl Layout {
     fn strided(&self, count: usize, stride: isize) -> Option<Layout> {
         let d = &self.0;
         let (first, last) = reach(count, stride)?;
-        let empty = count == 0;
-        let bound = |bound: isize, far: isize| {
-            if empty { Some(0) } else { bound.checked_add(far) }
+        let by = |by| if count == 0 { BoundBy::Nothing } else { by };
+        let (lower_by, upper_by) = (by(d.lower_by), by(d.upper_by));
+        let bound = |by, bound: isize, far: isize| match by {
+            BoundBy::Nothing => Some(0),
+            BoundBy::Data | BoundBy::Marker => bound.checked_add(far),
         };
+        let data = if d.size == 0 { BoundBy::Nothing } else { by(BoundBy::Data) };
         Layout::measured(Description {
             shape: Shape::Repeat { count, stride, inner: self.clone() },
             size: d.size.checked_mul(count)?,
-            lower: bound(d.lower, first)?,
-            upper: bound(d.upper, last)?,
-            true_lower: bound(d.true_lower, first)?,
-            true_upper: bound(d.true_upper, last)?,
+            lower: bound(lower_by, d.lower, first)?,
+            upper: bound(upper_by, d.upper, last)?,
+            lower_by,
+            upper_by,
+            true_lower: bound(data, d.true_lower, first)?,
+            true_upper: bound(data, d.true_upper, last)?,
             align: d.align,
             numbers: d.numbers.checked_mul(count)?,
             one_run: d.one_run && (count <= 1 || stride == d.size as isize),
@@ -155,52 +187,75 @@ impl Layout {
     }
 
     fn of_parts(mut parts: Vec<Part>) -> Option<Layout> {
-        let mut all: Option<Description> = None;
+        let mut all = NOTHING;
         // Those of no elements may be anywhere.
         parts.retain(|part| part.count > 0);
         for part in &parts {
             let row = part.layout.contiguous(part.count)?;
             let d = &row.0;
             let at = |bound: isize| bound.checked_add(part.offset);
-            let (lower, upper) = (at(d.lower)?, at(d.upper)?);
-            let (true_lower, true_upper) = (at(d.true_lower)?, at(d.true_upper)?);
-            all = Some(match all {
-                None => Description {
-                    shape: Shape::Number,
-                    lower,
-                    upper,
-                    true_lower,
-                    true_upper,
-                    ..**d
-                },
-                Some(before) => Description {
-                    shape: Shape::Number,
-                    size: before.size.checked_add(d.size)?,
-                    lower: before.lower.min(lower),
-                    upper: before.upper.max(upper),
-                    true_lower: before.true_lower.min(true_lower),
-                    true_upper: before.true_upper.max(true_upper),
-                    align: before.align.max(d.align),
-                    numbers: before.numbers.checked_add(d.numbers)?,
-                    one_run: before.one_run && d.one_run && before.true_upper == true_lower,
-                    kind: before.kind.filter(|_| before.kind == d.kind),
-                },
+            if d.lower_by != BoundBy::Nothing {
+                let lower = at(d.lower)?;
+                let both = (all.lower_by == d.lower_by).then_some(all.lower.min(lower));
+                let its = if d.lower_by > all.lower_by { lower } else { all.lower };
+                (all.lower, all.lower_by) = (both.unwrap_or(its), all.lower_by.max(d.lower_by));
+            }
+            if d.upper_by != BoundBy::Nothing {
+                let upper = at(d.upper)?;
+                let both = (all.upper_by == d.upper_by).then_some(all.upper.max(upper));
+                let its = if d.upper_by > all.upper_by { upper } else { all.upper };
+                (all.upper, all.upper_by) = (both.unwrap_or(its), all.upper_by.max(d.upper_by));
+            }
+            all.align = all.align.max(d.align);
+            if d.size > 0 {
+                all = all.followed_by(d, (at(d.true_lower)?, at(d.true_upper)?))?;
+            }
+        }
+        Layout::measured(Description { shape: Shape::Parts(parts), ..all })
+    }
+}
+
+/// An element without data or bounds.
+const NOTHING: Description = Description {
+    shape: Shape::Number,
+    size: 0,
+    lower: 0,
+    upper: 0,
+    lower_by: BoundBy::Nothing,
+    upper_by: BoundBy::Nothing,
+    true_lower: 0,
+    true_upper: 0,
+    align: 1,
+    numbers: 0,
+    one_run: true,
+    kind: None,
+};
+
+impl Description {
+    /// The same with more data behind its own, which lies there.
+    fn followed_by(self, more: &Description, (from, to): (isize, isize)) -> Option<Description> {
+        let Description { size, numbers, one_run, kind, .. } = *more;
+        if self.size == 0 {
+            let (true_lower, true_upper) = (from, to);
+            return Some(Description {
+                size,
+                numbers,
+                one_run,
+                kind,
+                true_lower,
+                true_upper,
+                ..self
             });
         }
-        let nothing = Description {
-            shape: Shape::Number,
-            size: 0,
-            lower: 0,
-            upper: 0,
-            true_lower: 0,
-            true_upper: 0,
-            align: 1,
-            numbers: 0,
-            one_run: true,
-            kind: None,
-        };
-        let all = all.unwrap_or(nothing);
-        Layout::measured(Description { shape: Shape::Parts(parts), ..all })
+        Some(Description {
+            size: self.size.checked_add(size)?,
+            numbers: self.numbers.checked_add(numbers)?,
+            one_run: self.one_run && one_run && self.true_upper == from,
+            kind: self.kind.filter(|_| self.kind == kind),
+            true_lower: self.true_lower.min(from),
+            true_upper: self.true_upper.max(to),
+            ..self
+        })
     }
 }
 

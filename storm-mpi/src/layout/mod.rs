@@ -21,6 +21,9 @@ struct Description {
     size: usize,
     lower: isize,
     upper: isize,
+    /// What the two bounds come from.
+    lower_by: BoundBy,
+    upper_by: BoundBy,
     /// The first byte of data, and the one after the last.
     true_lower: isize,
     true_upper: isize,
@@ -34,9 +37,21 @@ struct Description {
     kind: Option<u8>,
 }
 
+/// What says where an element begins or ends. In an element of several the last of these that there is counts
+/// (MPI-4.1, section 5.1.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum BoundBy {
+    /// There is nothing: the bound is 0.
+    Nothing,
+    /// Its data.
+    Data,
+    /// Somebody has said so, here or in what it is made of.
+    Marker,
+}
+
 #[derive(Debug)]
 enum Shape {
-    /// One number of a predefined type.
+    /// One number of a predefined type, or none.
     Number,
     Repeat {
         count: usize,

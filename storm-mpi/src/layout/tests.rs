@@ -163,3 +163,44 @@ fn blocks_of_no_elements_may_be_anywhere() {
     let bytes = [8..12, 16..24, 24..28, 32..40];
     assert_eq!(runs(&layout, 2), bytes.into_iter().flatten().collect::<Vec<isize>>());
 }
+
+#[test]
+fn markers_say_where_an_element_begins_and_ends_however_deep_they_are() {
+    let (int, double) = (Layout::number(4, 4), Layout::number(8, 8));
+    let part = |offset, layout: &Layout| Part { offset, count: 1, layout: layout.clone() };
+    let (lower, upper) = (Layout::lower_marker(), Layout::upper_marker());
+    let made = |parts: Vec<Part>| Layout::structure(parts).unwrap();
+    // The example of MPI-1.1, section 3.12.3.
+    let first = made(vec![part(-3, &lower), part(0, &int), part(6, &upper)]);
+    assert_eq!((first.lower(), first.extent(), first.size()), (-3, 9, 4));
+    let second = first.contiguous(2).unwrap();
+    assert_eq!((second.lower(), second.extent()), (-3, 18));
+    assert_eq!((second.true_lower(), second.true_extent()), (0, 13));
+    // Data does not count where a marker is, on whichever side of it.
+    let around = made(vec![part(100, &double), part(0, &first), part(-50, &int)]);
+    assert_eq!((around.lower(), around.extent()), (-3, 9));
+    assert_eq!((around.true_lower(), around.true_extent()), (-50, 158));
+    // One marker alone; the end is padded as ever without one.
+    let begun = made(vec![part(-8, &lower), part(0, &double), part(8, &int)]);
+    assert_eq!((begun.lower(), begun.extent()), (-8, 24));
+    let ended = made(vec![part(0, &int), part(13, &upper)]);
+    assert_eq!((ended.lower(), ended.extent(), ended.numbers_in(4)), (0, 13, Some(1)));
+    // So do the bounds of a resized one, and those are erased by others.
+    let wide = int.resized(-4, 100).unwrap();
+    let structure = made(vec![part(0, &wide), part(200, &double)]);
+    assert_eq!((structure.lower(), structure.extent()), (-4, 100));
+    assert_eq!(structure.resized(0, 8).unwrap().extent(), 8);
+}
+
+#[test]
+fn markers_without_gaps_leave_an_element_one_stretch() {
+    let (int, lower, upper) =
+        (Layout::number(4, 4).of_kind(7), Layout::lower_marker(), Layout::upper_marker());
+    let part = |offset, layout: &Layout| Part { offset, count: 1, layout: layout.clone() };
+    let parts = vec![part(0, &lower), part(0, &int), part(4, &int), part(8, &upper)];
+    let pair = Layout::structure(parts).unwrap();
+    assert!(pair.is_dense());
+    assert_eq!((pair.kind(), pair.size(), pair.extent()), (Some(7), 8, 8));
+    assert_eq!(lower.bounds(5), Some((0, 0)));
+    assert_eq!((upper.size(), upper.extent()), (0, 0));
+}

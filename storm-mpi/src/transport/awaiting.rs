@@ -32,12 +32,12 @@ pub(super) const NEWS_BETWEEN_SOCKET_POLLS: u32 = 64;
 
 /// How long a sleep lasts at most while there was no descriptor for somebody who connects: others in this process or on
 /// this host give one back, of which nobody tells. A look costs a system call, so that this is nothing for a processor.
-const BETWEEN_ACCEPTS: Duration = Duration::from_millis(20);
+pub(super) const BETWEEN_ACCEPTS: Duration = Duration::from_millis(20);
 
 /// A wait that has begun.
-pub(super) struct Begun {
+pub(crate) struct Begun {
     /// How its node told it to wait then.
-    told: Way,
+    pub(super) told: Way,
     pub(super) patience: Patience,
     /// Since when; of no matter to who looks until there is something.
     at: Option<Instant>,
@@ -76,7 +76,7 @@ impl Transport {
             return self.others_turn(news);
         }
         if !block {
-            return if self.tcp.is_some() {
+            return if self.tcp.is_some() || self.has_slept {
                 self.socket_news(false, news).map(drop)
             } else {
                 Ok(())
@@ -140,7 +140,7 @@ impl Transport {
     }
 
     /// How its node tells it to wait.
-    fn told(&self) -> Way {
+    pub(super) fn told(&self) -> Way {
         self.place.as_ref().map_or(Way::Own, OwnPlace::way)
     }
 
@@ -273,7 +273,7 @@ impl Transport {
         block: bool,
         news: &mut Vec<News>,
     ) -> Result<bool, CommError> {
-        self.since_socket_poll = 0;
+        (self.since_socket_poll, self.has_slept) = (0, false);
         let mut happenings = std::mem::take(&mut self.happenings);
         let outcome = match self.look_at_sockets(block, &mut happenings) {
             Err(error) => Err(CommError::Wait(error)),
@@ -283,6 +283,7 @@ impl Transport {
             }),
         };
         let any = !happenings.is_empty();
+        self.socket_events += happenings.len() as u64;
         self.happenings = happenings;
         outcome.map(|()| any)
     }

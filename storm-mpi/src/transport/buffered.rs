@@ -56,6 +56,8 @@ impl Transport {
             since_socket_poll: 0,
             begun: None,
             happenings: Vec::new(),
+            socket_events: 0,
+            has_slept: false,
             closing: false,
         })
     }
@@ -71,7 +73,7 @@ impl Transport {
         }
         self.buffered_news(news)?;
         if !news.is_empty() || !block {
-            if self.closing && !block {
+            if (self.closing || self.has_slept) && !block {
                 self.socket_news(false, news)?;
             }
             return Ok(());

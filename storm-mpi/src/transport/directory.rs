@@ -8,6 +8,7 @@ use super::inbox::LocalIndex;
 use crate::error::{CommError, InitError};
 use crate::pmi::PmiClient;
 use crate::pmi::ProcessMapping;
+use crate::pmi::client::PmiError;
 use crate::pmi::wire::PROCESS_MAPPING_KEY;
 use crate::rank::Rank;
 use std::fmt;
@@ -18,6 +19,8 @@ use std::os::fd::RawFd;
 use std::str::FromStr;
 
 const TOKEN_KEY: &str = "storm-mpi-token";
+/// There when several threads call in at any rank.
+const THREADS_KEY: &str = "storm-mpi-threads";
 
 /// The job's secret: who knows it may connect.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,14 +54,27 @@ pub(super) struct Directory {
     me: Rank,
     places: Vec<Place>,
     local_ranks: Vec<Rank>,
+    /// Several threads call in here.
+    has_threads: bool,
+    /// What is known of all ranks.
+    job_has_threads: Option<bool>,
 }
 
 impl Directory {
     /// Joins the job that the environment names; without one, this is rank 0 of 1.
-    pub(super) fn join() -> Result<Self, InitError> {
+    pub(super) fn join(has_threads: bool) -> Result<Self, InitError> {
         let Some(mut pmi) = PmiClient::from_env()? else {
             let places = vec![Place::Here(LocalIndex(0))];
-            return Ok(Directory { pmi: None, me: Rank(0), places, local_ranks: vec![Rank(0)] });
+            let (me, local_ranks) = (Rank(0), vec![Rank(0)]);
+            let job_has_threads = Some(has_threads);
+            return Ok(Directory {
+                pmi: None,
+                me,
+                places,
+                local_ranks,
+                has_threads,
+                job_has_threads,
+            });
         };
         let (me, size) = (pmi.rank(), pmi.size());
         if me.0 >= size {
@@ -73,7 +89,8 @@ impl Directory {
         for (index, rank) in local_ranks.iter().enumerate() {
             places[rank.index()] = Place::Here(LocalIndex(index));
         }
-        Ok(Directory { pmi: Some(pmi), me, places, local_ranks })
+        let job_has_threads = has_threads.then_some(true);
+        Ok(Directory { pmi: Some(pmi), me, places, local_ranks, has_threads, job_has_threads })
     }
 
     /// Publishes this rank's card, waits for everybody's, and returns the job's token.
@@ -85,9 +102,25 @@ impl Directory {
             let token = random_u128().map_err(InitError::os("reading random bytes"))?;
             pmi.put(TOKEN_KEY, &format!("{token:032x}"))?;
         }
+        if self.has_threads {
+            match pmi.put(THREADS_KEY, "1") {
+                // Where a key is for one rank, another has put it.
+                Err(PmiError::Refused { .. }) => {}
+                put => put?,
+            }
+        }
         pmi.barrier()?;
         let text = pmi.get(TOKEN_KEY)?.ok_or(InitError::Token)?;
         u128::from_str_radix(&text, 16).map(Token).map_err(|_| InitError::Token)
+    }
+
+    /// Whether several threads call in at any rank of the job; all ranks say the same. The process manager must
+    /// not be inside a barrier.
+    pub(super) fn has_threads(&mut self) -> Result<bool, CommError> {
+        if let (None, Some(pmi)) = (self.job_has_threads, &mut self.pmi) {
+            self.job_has_threads = Some(pmi.get(THREADS_KEY)?.is_some());
+        }
+        Ok(self.job_has_threads.unwrap_or(self.has_threads))
     }
 
     /// The card of a rank.

@@ -16,6 +16,7 @@ mod doorbell;
 mod ends;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
+mod giving_way;
 mod greeting;
 mod in_place;
 mod inbox;
@@ -35,7 +36,7 @@ use crate::page::OwnPlace;
 use crate::pmi::client::PmiError;
 use crate::rank::Rank;
 use crate::segment::RankEnd;
-use awaiting::Begun;
+pub(crate) use awaiting::Begun;
 use directory::{Card, Directory, Place, random_u128};
 use doorbell::BellName;
 use inbox::LocalIndex;
@@ -84,17 +85,21 @@ pub(crate) struct Transport {
     begun: Option<Begun>,
     /// Kept for its memory.
     happenings: Vec<Happening>,
+    /// What has happened at sockets so far.
+    socket_events: u64,
+    /// Something at the sockets has ended a sleep, and was not looked at.
+    has_slept: bool,
     closing: bool,
 }
 
 impl Transport {
-    /// Joins the job and makes this rank reachable.
-    pub(crate) fn open() -> Result<Self, InitError> {
+    /// Joins the job and makes this rank reachable. `has_threads`: several of them call in.
+    pub(crate) fn open(has_threads: bool) -> Result<Self, InitError> {
         // Before the process manager is spoken to: who breaks that off is ended at once, unheard.
         let wish = Wish::from_environment()?;
         let buffered = buffered::is_wanted()?;
         let one_copy = in_place::is_wanted()?;
-        let mut directory = Directory::join()?;
+        let mut directory = Directory::join(has_threads)?;
         let poller = Poller::new().map_err(InitError::os("epoll"))?;
         if buffered && directory.pmi().is_some() {
             return Transport::open_buffered(directory, poller, &wish);
@@ -141,6 +146,8 @@ impl Transport {
             since_socket_poll: 0,
             begun: None,
             happenings: Vec::new(),
+            socket_events: 0,
+            has_slept: false,
             closing: false,
         })
     }

@@ -4,7 +4,7 @@ use super::tcp::SlotIndex;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// Most events taken from the kernel at once; the rest come with the next call.
@@ -40,6 +40,11 @@ impl Poller {
     /// The descriptor that is readable when something has happened.
     pub(super) fn as_raw_fd(&self) -> RawFd {
         self.epoll.0.as_raw_fd()
+    }
+
+    /// The same for who may outlive this.
+    pub(super) fn try_clone(&self) -> io::Result<OwnedFd> {
+        self.epoll.0.as_fd().try_clone_to_owned()
     }
 
     pub(super) fn watch(&self, fd: impl AsFd, watched: Watched, writable: bool) -> io::Result<()> {

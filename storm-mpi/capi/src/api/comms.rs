@@ -25,7 +25,10 @@ pub(super) fn make(
     topology: Option<Topology>,
 ) -> Outcome<Handle> {
     let context = agreed(session, parent.party(&session.process))?;
-    let Some((group, me)) = part else { return Ok(COMM.null()) };
+    let Some((group, me)) = part else {
+        session.contexts.borrow_mut().give_back(context);
+        return Ok(COMM.null());
+    };
     add(session, parent, context, (group, me), topology)
 }
 
@@ -169,7 +172,7 @@ extern "C" fn MPI_Comm_create(comm: Handle, group: Handle, newcomm: Out<Handle>)
 /// Only the members of the group call it, and only they agree on the context, by messages in that
 /// of the communicator's collectives: two members call both of them in the same order, and no
 /// message of a collective is for a process outside of it. So the tag, which tells apart
-/// communicators that are made by several threads at once, is only checked.
+/// communicators that are made by several threads at once, counts only where there are several.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_create_group(
     comm: Handle,
@@ -188,6 +191,7 @@ extern "C" fn MPI_Comm_create_group(
         };
         let collective = comm.context().collective();
         let party = Party::new(&session.process, group.members(), me, collective);
+        let party = if party.has_threads()? { party.apart(tag.unsigned_abs()) } else { party };
         let context = agreed(session, party)?;
         newcomm.set(add(session, comm, context, (group, me), None)?)
     })

@@ -3,14 +3,13 @@
 use crate::abi::{MAX_LIBRARY_VERSION, MAX_NAME, Out, SUCCESS, Text, TextOut};
 use crate::codes;
 use crate::fault::{Class, Fault, Outcome, describe};
+use crate::level::{self, Level};
 use crate::session::{Phase, Session, abort, call};
 use crate::table::Handle;
 use std::ffi::{c_char, c_int};
 use std::sync::LazyLock;
 use std::time::Instant;
 
-const THREAD_FUNNELED: c_int = 1;
-const THREAD_MULTIPLE: c_int = 3;
 /// The version of the standard whose names these are.
 const VERSION: (c_int, c_int) = (3, 1);
 
@@ -25,7 +24,7 @@ fn anytime(outcome: Outcome) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Init(_argc: Out<c_int>, _argv: Out<*mut *mut c_char>) -> c_int {
     LazyLock::force(&BEGINNING);
-    Session::begin("MPI_Init")
+    Session::begin("MPI_Init", Level::Funneled)
 }
 
 #[unsafe(no_mangle)]
@@ -36,11 +35,9 @@ extern "C" fn MPI_Init_thread(
     provided: Out<c_int>,
 ) -> c_int {
     LazyLock::force(&BEGINNING);
-    Session::begin("MPI_Init_thread");
-    call("MPI_Init_thread", |_| match required {
-        0..=THREAD_MULTIPLE => provided.set(required.min(THREAD_FUNNELED)),
-        _ => provided.set(THREAD_FUNNELED),
-    })
+    let level = Level::for_required(required);
+    Session::begin("MPI_Init_thread", level);
+    call("MPI_Init_thread", |_| provided.set(level as c_int))
 }
 
 #[unsafe(no_mangle)]
@@ -60,12 +57,16 @@ extern "C" fn MPI_Finalized(flag: Out<c_int>) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Query_thread(provided: Out<c_int>) -> c_int {
-    call("MPI_Query_thread", |_| provided.set(THREAD_FUNNELED))
+    match Phase::now() {
+        // Of any thread, whatever the level.
+        Phase::Inside => anytime(provided.set(Level::now() as c_int)),
+        Phase::Before | Phase::After => call("MPI_Query_thread", |_| Ok(())),
+    }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Is_thread_main(flag: Out<c_int>) -> c_int {
-    anytime(flag.set(c_int::from(Session::is_of_this_thread())))
+    anytime(flag.set(c_int::from(level::is_main())))
 }
 
 #[unsafe(no_mangle)]

@@ -7,11 +7,12 @@ use crate::fault::{Class, Fault, Outcome};
 use crate::session::{Session, on};
 use crate::table::{COMM, Handle};
 use std::ffi::c_int;
-use storm_mpi::CommError;
 use storm_mpi::collective::{Between, Party, now};
 use storm_mpi::comm::{
-    Choice, ContextPool, FreeContexts, Group, Introduction, Refusal, chosen_together, of_color,
+    ATTEMPTS, Choice, ContextId, ContextPool, FreeContexts, Group, Introduction, Refusal,
+    chosen_together, keep_between, of_color,
 };
+use storm_mpi::{CommError, Rank};
 
 /// Bytes of a place that a member tells.
 const PLACE_BYTES: usize = size_of::<u32>();
@@ -96,8 +97,6 @@ extern "C" fn MPI_Comm_remote_group(comm: Handle, group: Out<Handle>) -> c_int {
     })
 }
 
-/// The leaders exchange what they know in the context of the peer communicator's collectives, in which no message is
-/// for others than are named: so the tag, which tells apart what several threads do at once, is only checked.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Intercomm_create(
     local_comm: Handle,
@@ -116,11 +115,42 @@ extern "C" fn MPI_Intercomm_create(
             _ => Err(Fault::new(Class::Tag, format!("tag {tag}"))),
         });
         let failed = mine.as_ref().err().map(why);
-        let members = || comm.party(&session.process);
-        let free = ContextPool::free_at_all(&session.contexts, members())?;
-        let (mut came, mut own) = (None, mine);
-        if comm.me == leader {
-            came = Some(match met(session, comm, (peer_comm, remote_leader), free, failed) {
+        let has_threads = comm.party(&session.process).has_threads()?;
+        let meeting = Meeting { session, comm, leader, peer_comm, remote_leader, tag, has_threads };
+        let mut own = Some(mine);
+        for attempt in 0..ATTEMPTS {
+            let told = meeting.hold(own.take().unwrap_or(Ok(())), failed, attempt)?;
+            let Introduction { context, others } = told;
+            if !has_threads || meeting.keeps(context)? {
+                let made = of(session, comm, context, (comm.group.clone(), comm.me), None);
+                return newintercomm.set(session.add_comm(made.with(others))?);
+            }
+        }
+        Err(CommError::NoContext.into())
+    })
+}
+
+/// How two groups come to an inter-communicator. The leaders exchange what they know in the context of the peer
+/// communicator's collectives, in which no message is for others than are named: so the tag, which tells apart what
+/// several threads do at once, counts only where there are several.
+struct Meeting<'a> {
+    session: &'static Session,
+    comm: &'a Comm,
+    leader: usize,
+    peer_comm: Handle,
+    remote_leader: c_int,
+    tag: c_int,
+    has_threads: bool,
+}
+
+impl Meeting<'_> {
+    /// What the groups learn of each other; this process's own mistake is told to all.
+    fn hold(&self, mut own: Outcome, failed: Option<u16>, attempt: usize) -> Outcome<Introduction> {
+        let members = || self.comm.party(&self.session.process);
+        let free = ContextPool::free_at_all(&self.session.contexts, members())?;
+        let mut came = None;
+        if self.comm.me == self.leader {
+            came = Some(match self.met((free, self.start(attempt)), failed) {
                 Ok(outcome) => outcome,
                 Err(fault) => {
                     let refusal = Err(Refusal::Leader(why(&fault)));
@@ -129,37 +159,58 @@ extern "C" fn MPI_Intercomm_create(
                 }
             });
         }
-        let told = Introduction::told(members(), leader, came)?;
+        let told = Introduction::told(members(), self.leader, came)?;
         own?;
-        let Introduction { context, others } = told.map_err(refused)?;
-        let made = of(session, comm, context, (comm.group.clone(), comm.me), None).with(others);
-        newintercomm.set(session.add_comm(made)?)
-    })
+        told.map_err(refused)
+    }
+
+    /// From where on both leaders look for a context: two meetings at once of the same processes from different places,
+    /// if they have to look again.
+    fn start(&self, attempt: usize) -> usize {
+        attempt * (self.tag.unsigned_abs() as usize % ATTEMPTS + 1)
+    }
+
+    fn met(
+        &self,
+        free: (FreeContexts, usize),
+        failed: Option<u16>,
+    ) -> Outcome<Result<Introduction, Refusal>> {
+        let leaders = self.leaders()?;
+        if leaders.iter().all(|&leader| self.comm.group.position(leader).is_some()) {
+            return Ok(Err(Refusal::CommonMember));
+        }
+        let group = &self.comm.group;
+        Ok(Introduction::of_leaders(self.party_of(&leaders)?, group, free, failed)?)
+    }
+
+    /// Whether the context still is free at all members of both groups: then nobody else gets it.
+    fn keeps(&self, context: ContextId) -> Outcome<bool> {
+        let leaders = if self.comm.me == self.leader { Some(self.leaders()?) } else { None };
+        let leaders = leaders.as_ref().map(|leaders| self.party_of(leaders)).transpose()?;
+        let group = (self.comm.party(&self.session.process), self.leader);
+        Ok(keep_between(&self.session.contexts, context, group, leaders)?)
+    }
+
+    /// Of a leader: both, in order.
+    fn leaders(&self) -> Outcome<[Rank; 2]> {
+        let peer = self.session.comm(self.peer_comm)?;
+        let mut leaders = [self.session.process.rank(), peer.rank_in_job(self.remote_leader)?];
+        leaders.sort_unstable();
+        Ok(leaders)
+    }
+
+    fn party_of<'p>(&'p self, leaders: &'p [Rank; 2]) -> Outcome<Party<'p>> {
+        let peer = self.session.comm(self.peer_comm)?;
+        let me = usize::from(leaders[0] != self.session.process.rank());
+        let context = peer.context().collective();
+        let party = Party::new(&self.session.process, leaders, me, context).by_messages();
+        Ok(if self.has_threads { party.apart(self.tag.unsigned_abs()) } else { party })
+    }
 }
 
 /// What a leader tells of its fault.
 fn why(fault: &Fault) -> u16 {
     fault.class.code() as u16
-}
-
-/// What a group's leader learns of the other one's, or tells it, if it has failed.
-fn met(
-    session: &Session,
-    comm: &Comm,
-    (peer, remote_leader): (Handle, c_int),
-    free: FreeContexts,
-    failed: Option<u16>,
-) -> Outcome<Result<Introduction, Refusal>> {
-    let peer = session.comm(peer)?;
-    let (mine, theirs) = (session.process.rank(), peer.rank_in_job(remote_leader)?);
-    if comm.group.position(theirs).is_some() {
-        return Ok(Err(Refusal::CommonMember));
-    }
-    let mut leaders = [mine, theirs];
-    leaders.sort_unstable();
-    let me = usize::from(leaders[0] != mine);
-    let party = Party::new(&session.process, &leaders, me, peer.context().collective());
-    Ok(Introduction::of_leaders(party.by_messages(), &comm.group, free, failed)?)
 }
 
 fn refused(refusal: Refusal) -> Fault {

@@ -1,0 +1,138 @@
+//! Which threads of the program may call in.
+//!
+//! Up to `MPI_THREAD_FUNNELED` the session is a variable of the thread that called `MPI_Init`: others find none, and nothing
+//! is locked. From `MPI_THREAD_SERIALIZED` on it is the process's, and each call comes in through a lock. With
+//! `MPI_THREAD_MULTIPLE` that is given up where a call waits; below nobody else may call meanwhile.
+
+use crate::session::{Phase, Session, die};
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
+use storm_mpi::{InitError, Inside, Process, Threads};
+
+/// What threads may do: the levels of `mpi.h`, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Level {
+    Single,
+    Funneled,
+    Serialized,
+    Multiple,
+}
+
+thread_local! {
+    // Never dropped: functions that run at the process's exit may still call in.
+    static SESSION: Cell<Option<&'static Session>> = const { Cell::new(None) };
+    static IS_MAIN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// That of the process, once it has joined.
+static LEVEL: AtomicU8 = AtomicU8::new(Level::Funneled as u8);
+
+/// What threads share when several may call.
+static SHARED: OnceLock<Shared> = OnceLock::new();
+
+struct Shared {
+    session: &'static Session,
+    threads: Arc<Threads>,
+}
+
+// SAFETY: the session is given out by `entered` only, to a thread that is inside of `threads`, as long as it is: one at a
+// time, and each sees what those before it did. It is outside for a while when it waits in `storm_mpi`, where it uses
+// nothing of the session; a borrow that it held there would be found by the next who borrows, who panics.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+/// A thread in a call.
+pub(crate) struct Entered {
+    pub(crate) session: &'static Session,
+    _inside: Option<Inside<'static>>,
+}
+
+impl Level {
+    /// That of the process.
+    pub(crate) fn now() -> Level {
+        let level = LEVEL.load(Ordering::Acquire);
+        Level::ALL.into_iter().find(|&known| known as u8 == level).unwrap_or(Level::Single)
+    }
+
+    const ALL: [Level; 4] = [Level::Single, Level::Funneled, Level::Serialized, Level::Multiple];
+
+    /// What a program gets that asks for this: all of it. Of what is no level, what it gets that does not ask.
+    pub(crate) fn for_required(required: c_int) -> Level {
+        let asked = |level: &Level| c_int::from(*level as u8) == required;
+        Level::ALL.into_iter().find(asked).unwrap_or(Level::Funneled)
+    }
+
+    /// Joins the job for threads that do so much; the session is to be made of the process, and then [shared](share).
+    pub(crate) fn join(self) -> Result<(Process, Option<Arc<Threads>>), InitError> {
+        if self < Level::Serialized {
+            return Ok((Process::join()?, None));
+        }
+        let what = "making what threads wake each other by";
+        let threads = Threads::new().map_err(|source| InitError::Os { what, source })?;
+        let threads = Arc::new(threads);
+        let process = match self {
+            Level::Multiple => Process::join_with(&threads)?,
+            Level::Single | Level::Funneled | Level::Serialized => Process::join()?,
+        };
+        Ok((process, Some(threads)))
+    }
+}
+
+/// Lets threads at the session, of which this is the main one.
+pub(crate) fn share(session: &'static Session, level: Level, threads: Option<Arc<Threads>>) {
+    LEVEL.store(level as u8, Ordering::Release);
+    IS_MAIN.set(true);
+    match threads {
+        None => SESSION.set(Some(session)),
+        // A process joins once.
+        Some(threads) => drop(SHARED.set(Shared { session, threads })),
+    }
+}
+
+/// The session is over.
+pub(crate) fn end() {
+    SESSION.set(None);
+}
+
+/// Whether this is the thread that called `MPI_Init`.
+pub(crate) fn is_main() -> bool {
+    IS_MAIN.get()
+}
+
+/// The session for a call of this thread; `None` if it may not call, or not any more.
+#[inline]
+pub(crate) fn entered() -> Option<Entered> {
+    match SESSION.get() {
+        Some(session) => Some(Entered { session, _inside: None }),
+        None => entered_shared(),
+    }
+}
+
+#[inline(never)]
+fn entered_shared() -> Option<Entered> {
+    let Shared { session, threads } = SHARED.get()?;
+    let inside = threads.enter();
+    // It may have ended while this thread waited.
+    (Phase::now() == Phase::Inside).then_some(Entered { session, _inside: Some(inside) })
+}
+
+/// The session of a call, which must come between `MPI_Init` and `MPI_Finalize`.
+#[inline]
+pub(crate) fn enter(name: &str) -> Entered {
+    entered().unwrap_or_else(|| refuse(name))
+}
+
+#[cold]
+fn refuse(name: &str) -> ! {
+    match Phase::now() {
+        Phase::Before => die(name, "called before MPI_Init"),
+        Phase::After => die(name, "called after MPI_Finalize"),
+        Phase::Inside => {
+            die(name, "called from another thread than MPI_Init (MPI_THREAD_FUNNELED)")
+        }
+    }
+}

@@ -1,0 +1,279 @@
+/* Threads that communicate all at once (MPI_THREAD_MULTIPLE). */
+#include "check.h"
+#include <pthread.h>
+#include <sched.h>
+
+#define THREADS 4
+#define ROUNDS 60
+#define LONG_WORDS 40000
+
+typedef void (*Part)(int thread);
+
+static Part part_;
+static MPI_Comm comms_[THREADS];
+
+static void *run(void *thread) {
+  part_((int)(long)thread);
+  return NULL;
+}
+
+/* Does the same in all threads, of which this is one. */
+static void in_threads(Part part) {
+  pthread_t others[THREADS];
+  part_ = part;
+  for (long t = 1; t < THREADS; t++) CHECK(pthread_create(&others[t], NULL, run, (void *)t) == 0);
+  part(0);
+  for (int t = 1; t < THREADS; t++) CHECK(pthread_join(others[t], NULL) == 0);
+  OK(MPI_Barrier(MPI_COMM_WORLD));
+}
+
+static void levels(int thread) {
+  int provided, is_main;
+  OK(MPI_Query_thread(&provided));
+  CHECK(provided == MPI_THREAD_MULTIPLE);
+  OK(MPI_Is_thread_main(&is_main));
+  CHECK(is_main == (thread == 0));
+}
+
+/* One waits for what another thread of its own process sends. */
+static void to_oneself(int thread) {
+  int with = thread ^ 1, got = -1, flag;
+  for (int i = 0; i < ROUNDS; i++) {
+    if (thread % 2 == 0) {
+      OK(MPI_Recv(&got, 1, MPI_INT, rank_, thread, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+      CHECK(got == i);
+      OK(MPI_Ssend(&got, 1, MPI_INT, rank_, with, MPI_COMM_WORLD));
+    } else {
+      MPI_Request request;
+      OK(MPI_Isend(&i, 1, MPI_INT, rank_, with, MPI_COMM_WORLD, &request));
+      OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+      OK(MPI_Irecv(&got, 1, MPI_INT, rank_, thread, MPI_COMM_WORLD, &request));
+      for (flag = 0; !flag; sched_yield()) OK(MPI_Test(&request, &flag, MPI_STATUS_IGNORE));
+      CHECK(got == i);
+    }
+  }
+}
+
+/* Each thread passes on what its like on the rank before sends: short messages and long ones. */
+static void around(int thread) {
+  int to = (rank_ + 1) % size_, from = (rank_ + size_ - 1) % size_;
+  int *words = malloc(LONG_WORDS * sizeof *words);
+  for (int i = 0; i < ROUNDS; i++) {
+    int count = i % 20 == 7 ? LONG_WORDS : 1 + i % 3;
+    for (int w = 0; w < count; w++) words[w] = rank_ + i + w + thread;
+    if (rank_ % 2 == 0) {
+      MPI_Request request;
+      int *got = malloc(count * sizeof *got);
+      OK(MPI_Irecv(got, count, MPI_INT, from, thread, MPI_COMM_WORLD, &request));
+      OK(MPI_Send(words, count, MPI_INT, to, thread, MPI_COMM_WORLD));
+      OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+      for (int w = 0; w < count; w++) CHECK(got[w] == from + i + w + thread);
+      free(got);
+    } else {
+      MPI_Status status;
+      int *mine = malloc(count * sizeof *mine);
+      memcpy(mine, words, count * sizeof *mine);
+      OK(MPI_Sendrecv(mine, count, MPI_INT, to, thread, words, count, MPI_INT, MPI_ANY_SOURCE,
+                      thread, MPI_COMM_WORLD, &status));
+      CHECK(status.MPI_SOURCE == from && status.MPI_TAG == thread);
+      for (int w = 0; w < count; w++) CHECK(words[w] == from + i + w + thread);
+      free(mine);
+    }
+  }
+  free(words);
+}
+
+/* Requests of one message each, waited for by different threads, in another order than they are served. */
+static MPI_Request requests_[THREADS];
+static int places_[THREADS];
+
+static void waits(int thread) {
+  int from = (rank_ + size_ - 1) % size_, to = (rank_ + 1) % size_, index;
+  if (thread == 0) {
+    for (int t = THREADS - 1; t > 0; t--) {
+      OK(MPI_Send(&t, 1, MPI_INT, to, 100 + t, MPI_COMM_WORLD));
+    }
+    OK(MPI_Recv(&index, 1, MPI_INT, from, 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+  } else if (thread == 1) {
+    OK(MPI_Waitany(1, &requests_[1], &index, MPI_STATUS_IGNORE));
+    CHECK(index == 0 && places_[1] == 1);
+    OK(MPI_Send(&thread, 1, MPI_INT, to, 99, MPI_COMM_WORLD));
+  } else {
+    OK(MPI_Waitall(1, &requests_[thread], MPI_STATUSES_IGNORE));
+    CHECK(places_[thread] == thread);
+  }
+}
+
+static void several_waits(void) {
+  int from = (rank_ + size_ - 1) % size_;
+  for (int i = 0; i < ROUNDS / 20; i++) {
+    for (int t = 1; t < THREADS; t++) {
+      OK(MPI_Irecv(&places_[t], 1, MPI_INT, from, 100 + t, MPI_COMM_WORLD, &requests_[t]));
+    }
+    in_threads(waits);
+  }
+}
+
+/* Each thread has a communicator of its own, and makes others of it, when it likes. */
+static void collectives(int thread) {
+  MPI_Comm comm = comms_[thread], again, half;
+  for (int i = 0; i < ROUNDS / 10; i++) {
+    int sum = 0, one = 1 + thread, told = rank_ == i % size_ ? i + thread : -1;
+    OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm));
+    CHECK(sum == size_ * (1 + thread));
+    OK(MPI_Bcast(&told, 1, MPI_INT, i % size_, comm));
+    CHECK(told == i + thread);
+    OK(MPI_Barrier(comm));
+    if (i % 5 == 0) {
+      MPI_Request request;
+      OK(MPI_Comm_dup(comm, &again));
+      OK(MPI_Comm_split(again, (rank_ + i) % 2 ? 1 : MPI_UNDEFINED, rank_, &half));
+      OK(MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, again, &request));
+      OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+      CHECK(sum == size_ * (1 + thread));
+      if (half != MPI_COMM_NULL) {
+        int there;
+        OK(MPI_Comm_size(half, &there));
+        OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, half));
+        CHECK(sum == there * (1 + thread));
+        OK(MPI_Comm_free(&half));
+      }
+      OK(MPI_Comm_free(&again));
+      OK(MPI_Comm_idup(comm, &again, &request));
+      OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+      OK(MPI_Barrier(again));
+      OK(MPI_Comm_free(&again));
+    }
+  }
+}
+
+/* Any thread takes any message that was probed: each comes to one of them. */
+static pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
+static long taken_;
+
+static void probes(int thread) {
+  int to = (rank_ + 1) % size_;
+  for (int i = 0; i < ROUNDS; i++) {
+    int value = 1 + i + thread * ROUNDS, got;
+    MPI_Message message;
+    MPI_Status status;
+    OK(MPI_Send(&value, 1, MPI_INT, to, 7, MPI_COMM_WORLD));
+    OK(MPI_Mprobe(MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, &message, &status));
+    OK(MPI_Mrecv(&got, 1, MPI_INT, &message, MPI_STATUS_IGNORE));
+    pthread_mutex_lock(&lock_);
+    taken_ += got;
+    pthread_mutex_unlock(&lock_);
+  }
+}
+
+/* Communicators of groups and between groups, told apart by their tags. */
+static void groups(int thread) {
+  MPI_Group all, odd;
+  MPI_Comm made, side, between;
+  int ranks[64], count = 0;
+  OK(MPI_Comm_group(MPI_COMM_WORLD, &all));
+  for (int r = size_ - 1; r >= 0; r--) ranks[count++] = r;
+  OK(MPI_Group_incl(all, count, ranks, &odd));
+  for (int i = 0; i < 5; i++) {
+    int sum = 0, here, there;
+    OK(MPI_Comm_create_group(MPI_COMM_WORLD, odd, thread, &made));
+    OK(MPI_Comm_rank(made, &here));
+    CHECK(here == size_ - 1 - rank_);
+    OK(MPI_Allreduce(&thread, &sum, 1, MPI_INT, MPI_SUM, made));
+    CHECK(sum == size_ * thread);
+    OK(MPI_Comm_free(&made));
+    if (size_ > 1) {
+      OK(MPI_Comm_split(comms_[thread], rank_ % 2, rank_, &side));
+      OK(MPI_Intercomm_create(side, 0, MPI_COMM_WORLD, 1 - rank_ % 2, thread, &between));
+      OK(MPI_Comm_remote_size(between, &there));
+      OK(MPI_Allreduce(&thread, &sum, 1, MPI_INT, MPI_SUM, between));
+      CHECK(sum == there * thread);
+      OK(MPI_Intercomm_merge(between, rank_ % 2, &made));
+      OK(MPI_Barrier(made));
+      OK(MPI_Comm_free(&made));
+      OK(MPI_Comm_free(&between));
+      OK(MPI_Comm_free(&side));
+    }
+  }
+  OK(MPI_Group_free(&odd));
+  OK(MPI_Group_free(&all));
+}
+
+/* Windows, each of one thread. */
+static void windows(int thread) {
+  MPI_Win window;
+  int *memory, one = 1, there = -1, next = (rank_ + 1) % size_;
+  OK(MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, comms_[thread], &memory, &window));
+  *memory = 0;
+  OK(MPI_Win_fence(0, window));
+  for (int i = 0; i < ROUNDS / 20; i++) {
+    OK(MPI_Accumulate(&one, 1, MPI_INT, next, 0, 1, MPI_INT, MPI_SUM, window));
+  }
+  OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, window));
+  CHECK(*memory == ROUNDS / 20);
+  OK(MPI_Barrier(comms_[thread]));
+  for (int i = 0; i < ROUNDS / 20; i++) {
+    OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window));
+    OK(MPI_Accumulate(&one, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_SUM, window));
+    OK(MPI_Win_unlock(0, window));
+  }
+  OK(MPI_Barrier(comms_[thread]));
+  OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window));
+  OK(MPI_Get(&there, 1, MPI_INT, 0, 0, 1, MPI_INT, window));
+  OK(MPI_Win_unlock(0, window));
+  CHECK(there == ROUNDS / 20 * (1 + size_));
+  OK(MPI_Win_free(&window));
+}
+
+/* One thread only answers; it waits while others of its process, which have no message for it, are at work. */
+static void served(int thread) {
+  int next = (rank_ + 1) % size_, value;
+  if (thread == 0) {
+    for (int i = 0; i < ROUNDS * (THREADS - 1); i++) {
+      MPI_Status status;
+      OK(MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 11, MPI_COMM_WORLD, &status));
+      OK(MPI_Send(&value, 1, MPI_INT, status.MPI_SOURCE, 20 + value, MPI_COMM_WORLD));
+    }
+    return;
+  }
+  for (int i = 0; i < ROUNDS; i++) {
+    OK(MPI_Send(&thread, 1, MPI_INT, next, 11, MPI_COMM_WORLD));
+    OK(MPI_Recv(&value, 1, MPI_INT, next, 20 + thread, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    CHECK(value == thread);
+  }
+}
+
+/* What goes wrong is the caller's alone. */
+static void mistakes(int thread) {
+  MPI_Comm comm = comms_[thread];
+  char text[2];
+  OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+  for (int i = 0; i < ROUNDS / 10; i++) {
+    OK(MPI_Send("abc", 4, MPI_CHAR, rank_, thread, comm));
+    CHECK(MPI_Recv(text, 2, MPI_CHAR, rank_, thread, comm, MPI_STATUS_IGNORE) == MPI_ERR_TRUNCATE);
+    CHECK(MPI_Send(text, 1, MPI_CHAR, size_, thread, comm) == MPI_ERR_RANK);
+  }
+}
+
+int main(int argc, char **argv) {
+  int provided;
+  OK(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
+  CHECK(provided == MPI_THREAD_MULTIPLE);
+  OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank_));
+  OK(MPI_Comm_size(MPI_COMM_WORLD, &size_));
+  in_threads(levels);
+  in_threads(to_oneself);
+  in_threads(around);
+  several_waits();
+  for (int t = 0; t < THREADS; t++) OK(MPI_Comm_dup(MPI_COMM_WORLD, &comms_[t]));
+  in_threads(collectives);
+  in_threads(probes);
+  CHECK(taken_ == (long)ROUNDS * THREADS * (ROUNDS * THREADS + 1) / 2);
+  in_threads(groups);
+  in_threads(windows);
+  in_threads(served);
+  in_threads(mistakes);
+  for (int t = 0; t < THREADS; t++) OK(MPI_Comm_free(&comms_[t]));
+  OK(MPI_Finalize());
+  return 0;
+}

@@ -1,0 +1,167 @@
+//! The lock around the library: whoever calls in is alone in there.
+//!
+//! Threads come in in the order in which they asked (a ticket lock), so that one that tests again and again keeps nobody
+//! out; who waits for its turn looks for a short while, and then sleeps in the kernel. A thread that is inside comes in a
+//! second time at once: functions of the program's that the library calls may call it.
+
+use rustix::thread::futex;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+
+/// Looks before a sleep: about as long as a short call takes.
+const LOOKS: u32 = 200;
+/// No thread: none has a variable at address 0.
+const NOBODY: usize = 0;
+
+/// The lock.
+#[derive(Debug, Default)]
+pub(super) struct CriticalSection {
+    /// The number that the next to come gets.
+    next: AtomicU32,
+    /// Whose turn it is.
+    turn: AtomicU32,
+    owner: AtomicUsize,
+    /// How often the owner has come in. Only the owner touches it.
+    depth: AtomicU32,
+}
+
+impl CriticalSection {
+    /// Waits until nobody else is inside.
+    pub(super) fn enter(&self) {
+        let me = this_thread();
+        // Only this thread stores this value, so what it finds here is true.
+        if self.owner.load(Ordering::Relaxed) == me {
+            self.depth.store(self.depth.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            return;
+        }
+        self.acquire(me, 1);
+    }
+
+    /// Takes back one [`enter`](Self::enter); calls `last` before others can come in.
+    pub(super) fn leave(&self, last: impl FnOnce()) {
+        let depth = self.depth.load(Ordering::Relaxed);
+        if depth > 1 {
+            self.depth.store(depth - 1, Ordering::Relaxed);
+            return;
+        }
+        last();
+        self.release();
+    }
+
+    /// Does something outside, how often this thread may have come in, and comes in again.
+    pub(super) fn give_way<T>(&self, outside: impl FnOnce() -> T) -> T {
+        let depth = self.depth.load(Ordering::Relaxed);
+        self.release();
+        let done = outside();
+        self.acquire(this_thread(), depth);
+        done
+    }
+
+    /// Whether another thread wants to come in. For who is inside.
+    pub(super) fn is_wanted(&self) -> bool {
+        let next = self.turn.load(Ordering::Relaxed).wrapping_add(1);
+        self.next.load(Ordering::Relaxed) != next
+    }
+
+    fn acquire(&self, me: usize, depth: u32) {
+        let ticket = self.next.fetch_add(1, Ordering::SeqCst);
+        let mut looks = 0;
+        loop {
+            // Acquire, with the release of who was inside before: what it did is seen.
+            let turn = self.turn.load(Ordering::Acquire);
+            if turn == ticket {
+                break;
+            }
+            looks += 1;
+            if looks < LOOKS {
+                std::hint::spin_loop();
+            } else {
+                // It gives up at once when the turn is another by now; an interruption is a look more.
+                let flags = futex::Flags::PRIVATE;
+                let _ = futex::wait_bitset(&self.turn, flags, turn, None, sleepers(ticket));
+            }
+        }
+        self.owner.store(me, Ordering::Relaxed);
+        self.depth.store(depth, Ordering::Relaxed);
+    }
+
+    fn release(&self) {
+        self.owner.store(NOBODY, Ordering::Relaxed);
+        let turn = self.turn.load(Ordering::Relaxed).wrapping_add(1);
+        self.turn.store(turn, Ordering::Release);
+        // Either this sees who has asked, or that one sees its turn before it sleeps.
+        fence(Ordering::SeqCst);
+        if self.next.load(Ordering::SeqCst) != turn {
+            let _ = futex::wake_bitset(
+                &self.turn,
+                futex::Flags::PRIVATE,
+                u32::MAX >> 1,
+                sleepers(turn),
+            );
+        }
+    }
+}
+
+/// Who sleeps until this number's turn has come: one in 32 of all who wait.
+fn sleepers(ticket: u32) -> NonZeroU32 {
+    // One bit is set.
+    NonZeroU32::new(1_u32.rotate_left(ticket)).unwrap_or(NonZeroU32::MIN)
+}
+
+/// What no other thread that lives has.
+fn this_thread() -> usize {
+    thread_local!(static OWN: u8 = const { 0 });
+    OWN.with(|own| std::ptr::from_ref(own).addr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    struct Counter(Cell<u64>);
+    // SAFETY: touched by who is inside only.
+    unsafe impl Sync for Counter {}
+
+    #[test]
+    fn one_is_inside_at_a_time_however_often_it_came_in() {
+        let shared = Arc::new((CriticalSection::default(), Counter(Cell::new(0))));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let shared = Arc::clone(&shared);
+                scope.spawn(move || {
+                    let (section, Counter(counter)) = &*shared;
+                    for _ in 0..20_000 {
+                        section.enter();
+                        section.enter();
+                        counter.set(counter.get() + 1);
+                        section.leave(|| unreachable!("it is inside still"));
+                        counter.set(counter.get() + 1);
+                        section.leave(|| {});
+                    }
+                });
+            }
+        });
+        assert_eq!(shared.1.0.get(), 160_000);
+    }
+
+    #[test]
+    fn who_gives_way_lets_others_in_and_is_as_deep_inside_as_before() {
+        let section = CriticalSection::default();
+        section.enter();
+        section.enter();
+        assert!(!section.is_wanted());
+        section.give_way(|| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    section.enter();
+                    section.leave(|| {});
+                });
+            });
+        });
+        assert_eq!(section.depth.load(Ordering::Relaxed), 2);
+        section.leave(|| unreachable!("it is inside still"));
+        section.leave(|| {});
+    }
+}

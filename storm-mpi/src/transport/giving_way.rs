@@ -1,0 +1,83 @@
+//! Waiting, in steps between which other threads of the process may use the transport ([`Threads`]).
+//!
+//! Such a process does not tell its node that it waits: others of its threads may be at work.
+//!
+//! [`Threads`]: crate::Threads
+
+use super::Transport;
+use super::awaiting::{BETWEEN_ACCEPTS, Begun};
+use super::waiting::Patience;
+use crate::error::CommError;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+impl Transport {
+    /// What is readable when something has happened at the sockets.
+    pub(crate) fn sockets(&self) -> io::Result<OwnedFd> {
+        self.poller.try_clone()
+    }
+
+    /// What has happened at the sockets so far.
+    pub(crate) fn socket_events(&self) -> u64 {
+        self.socket_events
+    }
+
+    /// A wait begins; `None`: it is not worth looking before the sleep.
+    pub(crate) fn begin_looking(&mut self) -> Option<Begun> {
+        if self.buffered.is_some() {
+            return None;
+        }
+        let begun = self.begin();
+        (begun.patience != Patience::None).then_some(begun)
+    }
+
+    /// Whether looking, which was in vain so far, still is worth it.
+    pub(crate) fn goes_on_looking(&mut self, begun: &Begun) -> bool {
+        if self.told() != begun.told {
+            return false;
+        }
+        let is_over = matches!(begun.patience, Patience::Until(end) if Instant::now() >= end);
+        if is_over {
+            self.waiting.gave_up();
+        }
+        !is_over
+    }
+
+    /// Looking has brought news.
+    pub(crate) fn has_found(&mut self, begun: Begun) {
+        self.waited(begun);
+    }
+
+    /// Announces that all who could look for news sleep. False when there is some: then they must not.
+    pub(crate) fn fall_asleep(&mut self) -> Result<bool, CommError> {
+        if let Some(end) = &self.buffered {
+            return end.fall_asleep();
+        }
+        Ok(self.local.as_ref().is_none_or(|local| local.fall_asleep()))
+    }
+
+    /// How long the sleep may last at most.
+    pub(crate) fn longest_sleep(&self) -> Option<Duration> {
+        let is_deaf = self.tcp.as_ref().is_some_and(|tcp| tcp.is_deaf());
+        is_deaf.then_some(BETWEEN_ACCEPTS)
+    }
+
+    /// Somebody is awake again.
+    pub(crate) fn wake_up(&mut self) {
+        if let Some(end) = &self.buffered {
+            end.wake_up();
+        }
+        if let Some(local) = &self.local {
+            local.wake_up();
+        }
+        self.has_slept = true;
+        // By news, or by another thread, whose messages are as good a reason to be patient.
+        self.waiting.woken(Instant::now());
+    }
+
+    /// Whether several threads call in at any rank of the job. Asked of the process manager the first time.
+    pub(crate) fn job_has_threads(&mut self) -> Result<bool, CommError> {
+        self.directory.has_threads()
+    }
+}
