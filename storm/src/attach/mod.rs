@@ -7,6 +7,7 @@ mod queue_notes;
 mod returning;
 mod signals;
 mod terminal;
+mod without_pmix;
 
 use crate::failure::{EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, Failure};
 use crate::manager::Manager;
@@ -21,6 +22,7 @@ use storm_mm::api::{
 };
 use storm_rm::{InputSpec, JobId};
 use terminal::Terminal;
+use without_pmix::WithoutPmix;
 
 /// How a job ended that was followed.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +39,8 @@ pub(crate) struct Outcome {
     pub(crate) breakdown: Option<LaunchBreakdown>,
     /// Where it ran.
     pub(crate) node_list: Option<String>,
+    /// A rank said that it is of Open MPI and found no PMIx server.
+    pub(crate) without_pmix: bool,
 }
 
 /// What to follow.
@@ -80,6 +84,7 @@ pub(crate) async fn follow(
         suspended: false,
         queue_notes: QueueNotes::new(what.tell_waiting),
         terminal: Terminal::new(what.label),
+        without_pmix: WithoutPmix::default(),
         node_list: None,
         interrupted: None,
         lost: false,
@@ -110,6 +115,7 @@ struct Follower {
     suspended: bool,
     queue_notes: QueueNotes,
     terminal: Terminal,
+    without_pmix: WithoutPmix,
     node_list: Option<String>,
     interrupted: Option<Interruption>,
     /// The connection to the manager is gone.
@@ -187,6 +193,7 @@ impl Follower {
                 Err(error.into())
             }
             Reply::Output { rank, stream, data, .. } => {
+                self.without_pmix.look(stream, &data);
                 self.terminal.write(rank, stream, &data).await?;
                 self.look_at_reader().await?;
                 Ok(None)
@@ -223,7 +230,10 @@ impl Follower {
                 let exit_code =
                     self.interrupted.map_or(exit_code, |interruption| interruption.status);
                 let node_list = self.node_list.take();
-                Ok(Some(Outcome { job, state, exit_code, reason, breakdown, node_list }))
+                let without_pmix = self.without_pmix.was_said();
+                let outcome =
+                    Outcome { job, state, exit_code, reason, breakdown, node_list, without_pmix };
+                Ok(Some(outcome))
             }
             // Answers to our own cancellation, and that nothing explains the job any more.
             _ => Ok(None),

@@ -6,7 +6,7 @@ use super::progress::{Upload, waiting};
 use super::wait::wait_for_own;
 use super::{choices, note, print};
 use crate::attach::{Follow, Outcome, follow};
-use crate::cli::JobOptions;
+use crate::cli::{JobOptions, MpiArgument};
 use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, EXIT_USAGE, Failure};
 use crate::job_request::{absent_directory, foreign_directives, job_request};
 use crate::local_cluster::{LocalClusterShape, start_embedded};
@@ -237,6 +237,12 @@ fn report(
     output: &dyn Output,
 ) -> u8 {
     note(&output.outcome(outcome, launch_of));
+    if outcome.without_pmix && options.mpi != Some(MpiArgument::Pmix) {
+        note(&output.note(
+            "a program of Open MPI found no PMIx server: say --mpi pmix, as storm cannot see what a script or \
+             an interpreter loads",
+        ));
+    }
     if outcome.exit_code != 0
         && let Some(option) = misplaced_option(options)
     {

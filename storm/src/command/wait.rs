@@ -90,6 +90,7 @@ pub(super) async fn wait_for_own(
                 reason: one.reason.clone(),
                 breakdown: None,
                 node_list: Some(one.node_list.clone()).filter(|list| !list.is_empty()),
+                without_pmix: false,
             };
             note(&output.outcome(&outcome, None));
         }

@@ -42,7 +42,12 @@ const DEFAULT_ARRAY_OUTPUT: &str = "storm-%A_%a.out";
 pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submission, Failure> {
     let mut files = ShippedFiles::default();
     let Payload { program, path, argv, name, linkage } = payload(options, &mut files)?;
-    let mpi = mpi_type::chosen(options.mpi.unwrap_or_default(), linkage, &path);
+    let mpi = mpi_type::chosen(
+        options.mpi.unwrap_or_default(),
+        linkage,
+        &path,
+        options.program.get(1..).unwrap_or_default(),
+    );
     let further =
         options.bcast.iter().map(|bcast| files.further(bcast)).collect::<Result<_, _>>()?;
     let per_node = options.ntasks_per_node.unwrap_or(1);

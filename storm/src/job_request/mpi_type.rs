@@ -1,32 +1,58 @@
-//! How the ranks of a program join their job: as the user says, or as the program is linked.
+//! How the ranks of a program join their job: as the user says, or as the program is linked, or the
+//! one is that it executes in its place.
 
+use super::program::find_program;
 use crate::cli::MpiArgument;
+use std::ffi::OsString;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use storm_nm::MPI_TYPE_PMIX;
 use storm_pmix::Linkage;
 
+/// Programs that execute another one, which their arguments name, with something about it changed or
+/// watched: of coreutils, util-linux, numactl and time, and debuggers and tracers.
+const WRAPPERS: [&str; 21] = [
+    "chrt", "env", "gdb", "ionice", "linux64", "ltrace", "nice", "nohup", "numactl", "perf",
+    "prlimit", "setarch", "setpriv", "setsid", "stdbuf", "strace", "taskset", "time", "timeout",
+    "unshare", "valgrind",
+];
+
 /// The value of [`storm_nm::MPI_TYPE_VARIABLE`] for the nodes; `None` where PMI-1 will do. A
 /// program that cannot be read here, being on the nodes only, is taken for one of PMI-1. What one
-/// that was read is linked with, `linkage` says.
+/// that was read is linked with, `linkage` says. `arguments` are those of the program.
 pub(super) fn chosen(
     asked: MpiArgument,
     linkage: Option<Linkage>,
     program: &Path,
+    arguments: &[OsString],
 ) -> Option<&'static str> {
     let pmix = match asked {
         MpiArgument::Pmi1 => false,
         MpiArgument::Pmix => true,
-        MpiArgument::Auto => match linkage {
-            Some(linkage) => linkage.open_mpi,
-            // To open what is no file may wait for ever.
-            None => {
-                program.is_file()
-                    && File::open(program).is_ok_and(|program| Linkage::of(&program).open_mpi)
-            }
-        },
+        MpiArgument::Auto if is_wrapper(program) => {
+            let executed = wrapped(arguments, |argument| find_program(argument).ok());
+            executed.is_some_and(|program| is_of_open_mpi(&program))
+        }
+        MpiArgument::Auto => {
+            linkage.map_or_else(|| is_of_open_mpi(program), |linkage| linkage.open_mpi)
+        }
     };
     pmix.then_some(MPI_TYPE_PMIX)
+}
+
+fn is_wrapper(program: &Path) -> bool {
+    program.file_name().is_some_and(|name| WRAPPERS.iter().any(|wrapper| name == *wrapper))
+}
+
+/// The first argument that is a program, and no wrapper again, is what a wrapper executes: options, their
+/// values and settings are the names of none.
+fn wrapped(arguments: &[OsString], find: impl Fn(&OsString) -> Option<PathBuf>) -> Option<PathBuf> {
+    arguments.iter().filter_map(find).find(|program| !is_wrapper(program))
+}
+
+fn is_of_open_mpi(program: &Path) -> bool {
+    // To open what is no file may wait for ever.
+    program.is_file() && File::open(program).is_ok_and(|program| Linkage::of(&program).open_mpi)
 }
 
 #[cfg(test)]
@@ -36,16 +62,35 @@ mod tests {
     #[test]
     fn what_is_asked_for_counts_before_what_the_program_is_linked_with() {
         let plain = Path::new("/bin/true");
-        assert_eq!(chosen(MpiArgument::Auto, None, plain), None);
-        assert_eq!(chosen(MpiArgument::Pmix, None, plain), Some("pmix"));
-        assert_eq!(chosen(MpiArgument::Pmi1, None, plain), None);
+        assert_eq!(chosen(MpiArgument::Auto, None, plain, &[]), None);
+        assert_eq!(chosen(MpiArgument::Pmix, None, plain, &[]), Some("pmix"));
+        assert_eq!(chosen(MpiArgument::Pmi1, None, plain, &[]), None);
         let mut linkage = Linkage::default();
-        assert_eq!(chosen(MpiArgument::Auto, Some(linkage), Path::new("/nowhere")), None);
+        assert_eq!(chosen(MpiArgument::Auto, Some(linkage), Path::new("/nowhere"), &[]), None);
         linkage.open_mpi = true;
-        assert_eq!(chosen(MpiArgument::Auto, Some(linkage), plain), Some("pmix"));
+        assert_eq!(chosen(MpiArgument::Auto, Some(linkage), plain, &[]), Some("pmix"));
         for no_program in ["/", "/nowhere", "/dev/null"] {
-            let chosen = chosen(MpiArgument::Auto, None, Path::new(no_program));
+            let chosen = chosen(MpiArgument::Auto, None, Path::new(no_program), &[]);
             assert_eq!(chosen, None, "{no_program}");
         }
+    }
+
+    #[test]
+    fn a_program_behind_wrappers_is_found_and_what_is_given_to_it_is_not() {
+        let there = ["nice", "gdb", "solve", "mpirun", "input"];
+        let find = |argument: &OsString| {
+            let is_there = there.iter().any(|name| argument == name);
+            is_there.then(|| Path::new("/bin").join(argument))
+        };
+        let wrapped_in = |line: &str| {
+            let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            wrapped(&arguments, find).map(|path| path.display().to_string()).unwrap_or_default()
+        };
+        assert_eq!(wrapped_in("-i A=solver solve input"), "/bin/solve");
+        assert_eq!(wrapped_in("-n 3 gdb -batch -ex run --args solve -v"), "/bin/solve");
+        assert_eq!(wrapped_in("mpirun -n 2 solve"), "/bin/mpirun", "it has servers of its own");
+        assert_eq!(wrapped_in("-n 3 nice"), "");
+        assert_eq!(wrapped_in(""), "");
+        assert!(is_wrapper(Path::new("/usr/bin/env")) && !is_wrapper(Path::new("./environment")));
     }
 }

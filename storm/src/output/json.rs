@@ -99,7 +99,8 @@ impl Output for JsonOutput {
     }
 
     fn outcome(&self, outcome: &Outcome, _launch_of: Option<u32>) -> String {
-        let Outcome { job, state, exit_code, reason, breakdown, node_list } = outcome;
+        let Outcome { job, state, exit_code, reason, breakdown, node_list, without_pmix: _ } =
+            outcome;
         line(&json!({
             "id": job,
             "job": job,

@@ -250,6 +250,7 @@ fn outcomes() {
         reason: None,
         breakdown: Some(breakdown()),
         node_list: Some("n[1-64]".to_owned()),
+        without_pmix: false,
     };
     let bad = Outcome {
         state: JobState::NodeFail,

@@ -81,10 +81,20 @@ fn what_open_mpi_may_not_do_is_refused_and_does_not_hang() {
         let alone = bench.run("-n 2 -N 2 --mpi pmi1", program, "hello");
         assert!(!alone.status.success(), "ranks without PMIx are two jobs: {}", told(&alone));
         assert!(stderr(&alone).contains("An error occurred in MPI_Init"), "{}", told(&alone));
+        assert!(stderr(&alone).contains("say --mpi pmix"), "{}", told(&alone));
         assert_eq!(bench.lines("-n 1", program, "spawn"), ["rank 0: spawn refused"]);
         let spawned = bench.run("-n 2 -N 2", program, "spawn");
         assert_eq!(spawned.status.code(), Some(1), "{}", told(&spawned));
         assert!(stderr(&spawned).contains("MPI_Comm_spawn is refused"), "{}", told(&spawned));
+    });
+}
+
+#[test]
+fn a_program_of_open_mpi_behind_others_joins_its_job() {
+    on_two_hosts(|bench, program| {
+        let line = format!("A=B nice -n 1 {} hello", program.display());
+        let ranks = bench.lines("-n 2 -N 2", Path::new("/usr/bin/env"), &line);
+        assert_eq!(ranks, ["rank 0 of 2", "rank 1 of 2"]);
     });
 }
 
