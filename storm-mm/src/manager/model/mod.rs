@@ -3,6 +3,7 @@
 
 mod early_edges;
 mod invariants;
+mod listing;
 mod needs;
 mod ordered_slices;
 mod preempting;
