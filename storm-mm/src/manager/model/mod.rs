@@ -3,7 +3,6 @@
 
 mod early_edges;
 mod invariants;
-mod listing;
 mod needs;
 mod ordered_slices;
 mod preempting;
