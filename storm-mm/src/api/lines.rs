@@ -2,10 +2,10 @@
 
 use std::io;
 use thiserror::Error;
-use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
-/// Read at a time: as much as a Unix socket usually holds.
-const BUFFER_BYTES: usize = 256 << 10;
+/// Read at a time of lines: most are shorter. Thousands of connections have a buffer each.
+const BUFFER_BYTES: usize = 8 << 10;
 
 /// Why no line could be had.
 #[derive(Debug, Error)]
@@ -63,22 +63,15 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The next raw bytes, at least one and at most `most`, for `take`.
+    /// The next raw bytes, at least one and as many as `into` takes at most; returns how many.
     ///
     /// # Errors
     /// The stream ended or failed.
-    pub(super) async fn raw<T>(
-        &mut self,
-        most: usize,
-        take: impl FnOnce(&[u8]) -> T,
-    ) -> Result<(usize, T), LineError> {
-        let available = self.inner.fill_buf().await?;
-        if available.is_empty() {
-            return Err(LineError::Truncated);
+    pub(super) async fn raw(&mut self, into: &mut [u8]) -> Result<usize, LineError> {
+        // Past the buffer of lines, where `into` is larger than that.
+        match self.inner.read(into).await? {
+            0 => Err(LineError::Truncated),
+            length => Ok(length),
         }
-        let length = available.len().min(most);
-        let taken = take(&available[..length]);
-        self.inner.consume(length);
-        Ok((length, taken))
     }
 }

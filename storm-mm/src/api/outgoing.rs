@@ -4,13 +4,16 @@
 //! the manager's core can hold its ends in real and in virtual time.
 
 use super::ReplyLine;
+use super::unread::{Account, Unread};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// Replies other than output may exceed the buffer this many times before the
 /// client counts as too slow: they cannot be held back.
 const OVERFLOW_FACTOR: usize = 4;
+/// A client that has not taken so much asks nothing more meanwhile: some small answers.
+const READ_ON_BYTES: usize = 16 << 10;
 
 /// Why a reply was not taken. Output can be offered again.
 #[derive(Debug, PartialEq)]
@@ -38,6 +41,8 @@ pub(super) enum Life {
 #[derive(Debug)]
 pub(super) struct Outgoing {
     limit_bytes: usize,
+    /// Where what it holds is added up with what others hold.
+    account: Option<Account>,
     state: Mutex<State>,
 }
 
@@ -45,23 +50,28 @@ pub(super) struct Outgoing {
 struct State {
     lines: VecDeque<ReplyLine>,
     queued_bytes: usize,
+    /// Of what was given out to be written, and has not been yet.
+    writing_bytes: usize,
     life: Life,
-    /// Answers that are still owed.
+    /// Answers that are still owed, and jobs that are followed.
     sinks: usize,
+    /// How many of these are of jobs that are followed or waited for.
+    streaming: usize,
     /// Whoever waits for a change of any kind; at most one per waiting task.
     waiting: Vec<Waker>,
 }
 
 impl Outgoing {
     pub(super) fn new(limit_bytes: usize) -> Outgoing {
-        let state = State {
-            lines: VecDeque::new(),
-            queued_bytes: 0,
-            life: Life::Open,
-            sinks: 0,
-            waiting: Vec::new(),
-        };
-        Outgoing { limit_bytes, state: Mutex::new(state) }
+        Outgoing { limit_bytes, account: None, state: Mutex::default() }
+    }
+
+    /// One that must not hold more, together with those of other clients, than `unread` allows.
+    pub(super) fn of_user(limit_bytes: usize, unread: &Arc<Unread>, uid: u32) -> Arc<Outgoing> {
+        Arc::new_cyclic(|this| {
+            let account = Some(Account::new(unread.clone(), uid, this.clone()));
+            Outgoing { limit_bytes, account, state: Mutex::default() }
+        })
     }
 
     /// Takes the line whatever the client has read, within the overflow.
@@ -76,6 +86,7 @@ impl Outgoing {
             return Err(line);
         }
         state.append(line);
+        self.settle(state, false);
         Ok(())
     }
 
@@ -93,6 +104,7 @@ impl Outgoing {
             return Err(TrySendError::Full(line));
         }
         state.append(line);
+        self.settle(state, false);
         Ok(())
     }
 
@@ -102,11 +114,7 @@ impl Outgoing {
         if state.life == Life::Gone {
             return Poll::Ready(None);
         }
-        if let Some(line) = state.lines.pop_front() {
-            state.queued_bytes -= line.reply.weight_bytes();
-            if state.queued_bytes < self.limit_bytes {
-                state.wake();
-            }
+        if let Some(line) = state.pop(self.limit_bytes) {
             return Poll::Ready(Some(line));
         }
         match state.life {
@@ -121,23 +129,51 @@ impl Outgoing {
 
     /// The next line if there is one already: for writing several at once.
     pub(super) fn pop_ready(&self) -> Option<ReplyLine> {
-        let mut state = self.lock();
-        let line = state.lines.pop_front()?;
-        state.queued_bytes -= line.reply.weight_bytes();
-        if state.queued_bytes < self.limit_bytes {
-            state.wake();
-        }
-        Some(line)
+        self.lock().pop(self.limit_bytes)
     }
 
-    /// Ready when fewer than `most` answers are owed, or none will be taken.
-    pub(super) fn poll_owing_less(&self, context: &mut Context<'_>, most: usize) -> Poll<()> {
+    /// The client has taken a part of what was given out to be written, or all of it.
+    pub(super) fn written(&self, all: bool) {
         let mut state = self.lock();
-        if state.sinks < most || !state.accepts(false) {
-            return Poll::Ready(());
+        if all {
+            state.writing_bytes = 0;
+            state.wake();
         }
-        state.watch(context);
-        Poll::Pending
+        self.settle(state, true);
+    }
+
+    /// Ready when another request may be read: fewer than `most` answers are owed, and the
+    /// client has taken nearly all that it was given. One that follows a job may always ask: to
+    /// end it, for one. Ready also when no answer will be taken.
+    pub(super) fn poll_may_ask(&self, context: &mut Context<'_>, most: usize) -> Poll<()> {
+        let mut state = self.lock();
+        let held = state.queued_bytes + state.writing_bytes;
+        let ready = state.sinks < most && (state.streaming > 0 || held <= READ_ON_BYTES);
+        state.ready_or_watch(context, |state| ready || !state.accepts(false))
+    }
+
+    /// Ready when a long answer may be asked for: no other is owed, and the client has taken
+    /// all that it was given; or no answer will be taken.
+    pub(super) fn poll_quiet(&self, context: &mut Context<'_>) -> Poll<()> {
+        let limit_bytes = self.limit_bytes;
+        self.lock().ready_or_watch(context, |state| {
+            !state.accepts(false) || (state.sinks == state.streaming && state.is_taken(limit_bytes))
+        })
+    }
+
+    /// Ready when the client has taken all that it was given, or never will (`false`).
+    pub(super) fn poll_taken(&self, context: &mut Context<'_>) -> Poll<bool> {
+        let mut state = self.lock();
+        let limit_bytes = self.limit_bytes;
+        let ready = state
+            .ready_or_watch(context, |state| !state.accepts(false) || state.is_taken(limit_bytes));
+        ready.map(|()| state.accepts(false))
+    }
+
+    /// Whether it follows a job, or waits for one.
+    pub(super) fn is_following(&self) -> bool {
+        let state = self.lock();
+        state.streaming > 0 && state.life == Life::Open
     }
 
     /// Ready when output would be taken, or never will be (`false`).
@@ -187,21 +223,46 @@ impl Outgoing {
         if further {
             state.life = life;
             if life == Life::Gone {
-                state.lines.clear();
-                state.queued_bytes = 0;
+                state.clear();
             }
             state.wake();
+            self.settle(state, false);
         }
     }
 
-    pub(super) fn sink_made(&self) {
-        self.lock().sinks += 1;
+    /// Drops the client and what waits for it: others need the room.
+    pub(super) fn evict(&self) {
+        self.end(Life::TooSlow);
+        self.lock().clear();
     }
 
-    pub(super) fn sink_dropped(&self) {
+    pub(super) fn sink_made(&self, streaming: bool) {
+        let mut state = self.lock();
+        state.sinks += 1;
+        state.streaming += usize::from(streaming);
+    }
+
+    pub(super) fn sink_dropped(&self, streaming: bool) {
         let mut state = self.lock();
         state.sinks = state.sinks.saturating_sub(1);
+        state.streaming = state.streaming.saturating_sub(usize::from(streaming));
         state.wake();
+    }
+
+    /// Adds up what is held now; where that is too much, those that have stood still the longest
+    /// are dropped. `has_read`: the client has just taken something.
+    fn settle(&self, state: MutexGuard<'_, State>, has_read: bool) {
+        let Some(account) = &self.account else { return };
+        let held_bytes = match state.life {
+            Life::Open | Life::Finishing => state.queued_bytes + state.writing_bytes,
+            Life::TooSlow | Life::Gone => 0,
+        };
+        // Under the lock: what is noted last is what is so. The victim may be us.
+        let victims = account.note(held_bytes, has_read);
+        drop(state);
+        for victim in victims {
+            victim.evict();
+        }
     }
 
     /// A panic while the lock is held leaves the state whole: no method of this
@@ -211,7 +272,58 @@ impl Outgoing {
     }
 }
 
+impl Default for State {
+    fn default() -> State {
+        State {
+            lines: VecDeque::new(),
+            queued_bytes: 0,
+            writing_bytes: 0,
+            life: Life::Open,
+            sinks: 0,
+            streaming: 0,
+            waiting: Vec::new(),
+        }
+    }
+}
+
 impl State {
+    fn pop(&mut self, limit_bytes: usize) -> Option<ReplyLine> {
+        let line = self.lines.pop_front()?;
+        let bytes = line.reply.weight_bytes();
+        self.queued_bytes -= bytes;
+        self.writing_bytes += bytes;
+        if self.queued_bytes < limit_bytes {
+            self.wake();
+        }
+        Some(line)
+    }
+
+    fn clear(&mut self) {
+        self.lines = VecDeque::new();
+        self.queued_bytes = 0;
+    }
+
+    /// Whether the client has taken all; of one that follows a job, whose events come as they
+    /// like, whether it is not behind.
+    fn is_taken(&self, limit_bytes: usize) -> bool {
+        match self.streaming {
+            0 => self.queued_bytes + self.writing_bytes == 0,
+            _ => self.queued_bytes < limit_bytes,
+        }
+    }
+
+    fn ready_or_watch(
+        &mut self,
+        context: &Context<'_>,
+        is_ready: impl FnOnce(&State) -> bool,
+    ) -> Poll<()> {
+        if is_ready(self) {
+            return Poll::Ready(());
+        }
+        self.watch(context);
+        Poll::Pending
+    }
+
     fn accepts(&self, streaming: bool) -> bool {
         match self.life {
             Life::Open => true,

@@ -1,6 +1,7 @@
 //! Where the manager's core puts its replies to one request.
 
 use super::outgoing::{Life, Outgoing};
+use super::unread::Unread;
 use super::{ApiError, ErrorCode, Reply, ReplyLine, TrySendError};
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -126,7 +127,7 @@ impl Drop for Sink {
             // A client that is gone needs no answer.
             let _ = self.outgoing.push(line, self.streaming);
         }
-        self.outgoing.sink_dropped();
+        self.outgoing.sink_dropped(self.streaming);
     }
 }
 
@@ -137,9 +138,15 @@ pub struct ReplyStream {
 }
 
 impl ReplyStream {
+    /// The replies to a client of user `uid`: about `limit_bytes`, and together with those of
+    /// other clients no more than `unread` allows.
+    pub(super) fn of_user(limit_bytes: usize, unread: &Arc<Unread>, uid: u32) -> ReplyStream {
+        ReplyStream { outgoing: Outgoing::of_user(limit_bytes, unread, uid) }
+    }
+
     /// The replies to request `id`; `streaming` when events follow its answer.
     pub fn sink(&self, id: u64, streaming: bool) -> ReplySink {
-        self.outgoing.sink_made();
+        self.outgoing.sink_made(streaming);
         let finished = AtomicBool::new(false);
         let outgoing = Arc::clone(&self.outgoing);
         ReplySink { shared: Arc::new(Sink { outgoing, id, streaming, finished }) }

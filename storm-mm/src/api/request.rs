@@ -1,6 +1,6 @@
 //! What a client may ask.
 
-use super::{ApiError, ErrorCode, JobState, ReservationRequest, Service, base64_bytes};
+use super::{ApiError, ErrorCode, JobState, Part, ReservationRequest, Service, base64_bytes};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -231,6 +231,9 @@ pub struct JobFilter {
     pub jobs: Vec<JobId>,
     /// Also the jobs that have ended.
     pub history: bool,
+    /// Only this part; all when it is absent. The server's: no client can say it.
+    #[serde(skip)]
+    pub part: Option<Part>,
 }
 
 /// Which ended jobs to list, the latest first.
@@ -247,6 +250,9 @@ pub struct HistoryQuery {
     pub jobs: Vec<JobId>,
     /// At most this many.
     pub limit: u32,
+    /// Only this part; all when it is absent. The server's: no client can say it.
+    #[serde(skip)]
+    pub part: Option<Part>,
 }
 
 impl HistoryQuery {
@@ -261,6 +267,7 @@ impl Default for HistoryQuery {
             users: Vec::new(),
             jobs: Vec::new(),
             limit: Self::DEFAULT_LIMIT,
+            part: None,
         }
     }
 }

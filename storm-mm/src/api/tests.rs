@@ -18,6 +18,7 @@ fn requests() -> Vec<ManagerRequest> {
             users: vec!["alice".to_owned()],
             jobs: vec![job],
             history: true,
+            part: None,
         }),
         ManagerRequest::Show { job },
         ManagerRequest::Explain { job },

@@ -59,10 +59,20 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         }
         ManagerRequest::Shutdown => shut_down(shared, peer),
         ManagerRequest::Jobs(filter) => {
-            Ok(Reply::Jobs { jobs: core.borrow().list_jobs(now, &filter), more: false })
+            let mut core = core.borrow_mut();
+            let (jobs, more) = match filter.part {
+                Some(part) => core.list_part(now, &filter, part),
+                None => (core.list_jobs(now, &filter), false),
+            };
+            Ok(Reply::Jobs { jobs, more })
         }
         ManagerRequest::History(query) => {
-            Ok(Reply::Jobs { jobs: core.borrow().history(now, &query), more: false })
+            let core = core.borrow();
+            let (jobs, more) = match query.part {
+                Some(part) => core.history_part(now, &query, part),
+                None => (core.history(now, &query), false),
+            };
+            Ok(Reply::Jobs { jobs, more })
         }
         ManagerRequest::Show { job } => {
             core.borrow().show(now, job).map(|job| Reply::Job { job: Box::new(job) })

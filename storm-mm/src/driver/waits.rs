@@ -8,7 +8,7 @@ use super::{Contents, Shared};
 use crate::api::{ApiError, ErrorCode, JobView, Peer, Reply, ReplySink};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use storm_primitives::{Primitives, Runtime};
 use storm_rm::JobId;
 
@@ -24,7 +24,8 @@ const TOLD_TOGETHER: usize = 256;
 pub(super) struct Waits {
     /// By job, and by the wait's number: thousands may wait for one job, and each may leave.
     by_job: RefCell<BTreeMap<(JobId, u64), Rc<Wait>>>,
-    all: RefCell<Vec<Weak<Wait>>>,
+    /// Jobs that something is kept of for the clients of a user.
+    kept: RefCell<BTreeMap<u32, Rc<Cell<usize>>>>,
     /// Of the next one.
     number: Cell<u64>,
 }
@@ -32,7 +33,10 @@ pub(super) struct Waits {
 /// One request to wait.
 struct Wait {
     number: u64,
-    uid: u32,
+    /// What is kept for all clients of its user.
+    of_user: Rc<Cell<usize>>,
+    /// What of that is its own.
+    kept: Cell<usize>,
     sink: ReplySink,
     left: RefCell<BTreeSet<JobId>>,
     untold: RefCell<Vec<JobView>>,
@@ -50,9 +54,10 @@ impl Wait {
         }
     }
 
-    /// Jobs that it keeps something of.
-    fn kept(&self) -> usize {
-        self.left.borrow().len() + self.untold.borrow().len()
+    /// Counts the jobs that it keeps something of, after a change.
+    fn count(&self) {
+        let kept = self.left.borrow().len() + self.untold.borrow().len();
+        self.of_user.set(self.of_user.get() - self.kept.replace(kept) + kept);
     }
 
     /// A job has ended.
@@ -69,9 +74,17 @@ impl Wait {
             // A client that is gone waits for nothing.
             let _ = self.sink.send(Reply::Jobs { jobs: std::mem::take(&mut untold), more });
         }
+        drop(untold);
+        self.count();
         if !more {
             self.done.ring();
         }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.of_user.set(self.of_user.get() - self.kept.get());
     }
 }
 
@@ -113,11 +126,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
 impl Waits {
     /// Whether a user may wait for so many more jobs.
     fn check(&self, uid: u32, more: usize) -> Result<(), ApiError> {
-        let mut all = self.all.borrow_mut();
-        all.retain(|wait| wait.strong_count() > 0);
-        let is_own = |wait: &Rc<Wait>| wait.uid == uid && !wait.sink.is_closed();
-        let own = all.iter().filter_map(Weak::upgrade).filter(is_own);
-        let waited: usize = own.map(|wait| wait.kept()).sum();
+        let waited = self.kept.borrow().get(&uid).map_or(0, |kept| kept.get());
         if waited.saturating_add(more) > WAITED_PER_USER {
             let message = format!("you wait for {waited} jobs already, and now for {more} more");
             return Err(ApiError::new(ErrorCode::TooLarge, message)
@@ -145,8 +154,10 @@ impl Waits {
         let (left, untold, done) = (RefCell::new(left), RefCell::default(), Bell::default());
         let number = self.number.get();
         self.number.set(number + 1);
-        let wait = Rc::new(Wait { number, uid, sink, left, untold, done });
-        self.all.borrow_mut().push(Rc::downgrade(&wait));
+        let of_user = self.kept.borrow_mut().entry(uid).or_default().clone();
+        let wait = Wait { number, of_user, kept: Cell::new(0), sink, left, untold, done };
+        wait.count();
+        let wait = Rc::new(wait);
         let mut by_job = self.by_job.borrow_mut();
         for job in jobs {
             by_job.insert((job, number), wait.clone());

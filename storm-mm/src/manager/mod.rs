@@ -20,6 +20,7 @@ mod fences;
 mod holders;
 mod holding;
 mod launching;
+mod listing;
 mod live_job;
 #[cfg(test)]
 mod model;
@@ -50,6 +51,7 @@ pub use partition::PartitionError;
 use crate::CoreConfig;
 use crate::job::{JobEvent, JobEventKind, JobRecord, PartitionSetting};
 use jiff::{SignedDuration, Timestamp};
+use listing::LastWalk;
 use live_job::{LiveJob, Parked, SlotPool};
 use needs_table::NeedsTable;
 use node_table::NodeTable;
@@ -99,6 +101,7 @@ pub struct Core {
     next_incarnation: u32,
     shutting_down: bool,
     counters: Counters,
+    last_walk: LastWalk,
     effects: Vec<Effect>,
 }
 
@@ -146,6 +149,7 @@ impl Core {
             next_incarnation: 1,
             shutting_down: false,
             counters: Counters::default(),
+            last_walk: LastWalk::default(),
             effects: Vec::new(),
             config,
         };
@@ -157,6 +161,8 @@ impl Core {
 
     /// What is to be done now, in order.
     pub fn take_effects(&mut self) -> Vec<Effect> {
+        // Whoever takes them has let us act.
+        self.last_walk.outdated = true;
         std::mem::take(&mut self.effects)
     }
 

@@ -1,29 +1,20 @@
 //! What users see of the state: jobs, nodes, partitions, reasons.
 
 use super::ending::no_such_job;
+use super::listing::Waiting;
 use super::live_job::Launch;
 use super::scheduling::{files_of, sched_time};
 use super::{Core, Partition};
 use crate::api::{
-    ApiError, ClusterStatus, ErrorCode, Explanation, HistoryQuery, JobDetail, JobFilter, JobState,
-    JobView, LogEntry, NodeState, NodeView, PartitionView, RankView, SpecSummary, UserView,
-    asked_for,
+    ApiError, ClusterStatus, ErrorCode, Explanation, JobDetail, JobState, JobView, LogEntry,
+    NodeState, NodeView, PartitionView, RankView, SpecSummary, UserView, asked_for,
 };
 use crate::job::{JobRecord, Phase};
 use jiff::Timestamp;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::RankExit;
 use storm_rm::{ContentHash, JobId, Memory, Rank, Resources};
-use storm_sched::{PendingReason, SchedTime};
-
-/// What the policies say of the jobs that wait for elements, where all were asked about.
-#[derive(Default)]
-struct Waiting {
-    reasons: HashMap<JobId, PendingReason>,
-    /// `None`: each job is asked about.
-    starts: Option<HashMap<JobId, SchedTime>>,
-}
 
 impl Core {
     /// What the jobs that are not over may still have to be sent, by user and
@@ -35,73 +26,6 @@ impl Core {
             .map(|job| &job.spec)
             .flat_map(|spec| files_of(spec).into_iter().map(|file| (spec.owner.uid, file.hash)))
             .collect()
-    }
-
-    /// The jobs that pass `filter`, in order of their number.
-    pub fn list_jobs(&self, now: Instant, filter: &JobFilter) -> Vec<JobView> {
-        let owners = self.owners(&filter.uids, &filter.users);
-        let jobs: HashSet<JobId> = filter.jobs.iter().copied().collect();
-        let named = |record: &JobRecord| jobs.contains(&record.id) || jobs.contains(&record.unit());
-        let wanted = |record: &&JobRecord| {
-            let ended = matches!(record.phase, Phase::Ended(_));
-            (filter.history || !ended || !filter.jobs.is_empty() || !filter.states.is_empty())
-                && (filter.states.is_empty() || filter.states.contains(&record.state()))
-                && owners.as_ref().is_none_or(|uids| uids.contains(&record.spec.owner.uid))
-                && (jobs.is_empty() || named(record))
-        };
-        // One walk of the queues for all; of a few jobs each is asked about.
-        let waiting = if filter.jobs.is_empty() { self.waiting(now) } else { Waiting::default() };
-        let view = |record| self.view_with(now, record, &waiting);
-        self.jobs.values().filter(wanted).map(view).collect()
-    }
-
-    /// Why each job that waits for elements does, and when it is to start.
-    fn waiting(&self, now: Instant) -> Waiting {
-        let time = sched_time(now);
-        let policies = || self.partitions.iter().map(|partition| &partition.policy);
-        let reasons = policies().flat_map(|policy| policy.explain_all(time));
-        let starts = policies().flat_map(|policy| policy.estimate_all(time));
-        Waiting {
-            reasons: reasons.map(|(job, reason)| (JobId(job.0), reason)).collect(),
-            starts: Some(starts.map(|(job, start)| (JobId(job.0), start)).collect()),
-        }
-    }
-
-    /// Ended jobs, the latest first.
-    pub fn history(&self, now: Instant, query: &HistoryQuery) -> Vec<JobView> {
-        let owners = self.owners(&query.uids, &query.users);
-        let jobs: HashSet<JobId> = query.jobs.iter().copied().collect();
-        self.history
-            .iter()
-            .rev()
-            .filter_map(|job| self.jobs.get(job))
-            .filter(|record| {
-                owners.as_ref().is_none_or(|uids| uids.contains(&record.spec.owner.uid))
-                    && (jobs.is_empty()
-                        || jobs.contains(&record.id)
-                        || jobs.contains(&record.unit()))
-            })
-            .take(query.limit as usize)
-            .map(|record| self.view(now, record))
-            .collect()
-    }
-
-    /// The users who are meant, of those who have jobs; `None` means all.
-    fn owners(&self, uids: &[u32], names: &[String]) -> Option<HashSet<u32>> {
-        if uids.is_empty() && names.is_empty() {
-            return None;
-        }
-        // Sets: a client names as many as fit a line.
-        let (uids, names) =
-            (HashSet::<&u32>::from_iter(uids), HashSet::<&String>::from_iter(names));
-        let is_named = |uid| {
-            !names.is_empty()
-                && (self.config.user_name)(uid).is_some_and(|own| names.contains(&own))
-        };
-        let mut owners: HashSet<u32> =
-            self.jobs.values().map(|record| record.spec.owner.uid).collect();
-        owners.retain(|uid| uids.contains(uid) || is_named(*uid));
-        Some(owners)
     }
 
     /// Everything about one job.
@@ -277,7 +201,7 @@ impl Core {
         self.view_with(now, record, &Waiting::default())
     }
 
-    fn view_with(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> JobView {
+    pub(super) fn view_with(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> JobView {
         let until = record.ended.unwrap_or_else(|| self.wall(now));
         let elapsed = record.started.map_or(0, |started| until.duration_since(started).as_secs());
         let ran = self.live.get(&record.id).map_or(record.ran, |live| live.run_time(now));

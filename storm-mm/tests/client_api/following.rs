@@ -15,12 +15,12 @@ fn small_buffer() -> ServerLimits {
     ServerLimits { outgoing_bytes: 64 << 10, ..ServerLimits::default() }
 }
 
-fn output(number: u8) -> Reply {
+pub(crate) fn output(number: u8) -> Reply {
     let data = Bytes::from(vec![number; BLOCK_BYTES]);
     Reply::Output { job: JOB, rank: Rank(0), stream: Stream::Stdout, data }
 }
 
-fn ended() -> Reply {
+pub(crate) fn ended() -> Reply {
     let state = JobState::Completed;
     Reply::Ended { job: JOB, state, exit_code: 0, reason: None, breakdown: None }
 }

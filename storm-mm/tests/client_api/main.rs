@@ -6,4 +6,5 @@ mod hostile;
 mod remote;
 mod requests;
 mod served;
+mod unread;
 mod uploads;

@@ -9,7 +9,7 @@ use storm_mm::api::{
 use storm_rm::JobId;
 use tokio::io::AsyncWriteExt;
 
-fn view(id: u64) -> JobView {
+pub(crate) fn view(id: u64) -> JobView {
     JobView {
         id: JobId(id),
         name: "sweep3d".to_owned(),

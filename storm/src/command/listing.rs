@@ -27,7 +27,7 @@ pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<
     // What was asked for by number alone is there, or was never, or is forgotten.
     let sought = jobs.clone();
     let any = states.is_empty() && uids.is_empty() && users.is_empty();
-    let filter = JobFilter { states, uids, users, jobs, history: options.all };
+    let filter = JobFilter { states, uids, users, jobs, history: options.all, part: None };
     let mut jobs = list(&mut client, filter).await?;
     if let Some(job) = sought.into_iter().find(|job| any && !is_listed(*job, &jobs)) {
         return Err(no_such_job(job));
@@ -97,7 +97,7 @@ pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8
     let jobs = resolve(&mut client, &options.jobs).await?;
     let sought = jobs.clone();
     let any = uids.is_empty() && users.is_empty();
-    let query = HistoryQuery { uids, users, jobs, limit: options.limit };
+    let query = HistoryQuery { uids, users, jobs, limit: options.limit, part: None };
     match client.call(ManagerRequest::History(query)).await? {
         Reply::Jobs { jobs, .. } => {
             // One that has not ended is there, and one beyond the limit, and neither is listed.
@@ -205,7 +205,7 @@ pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Resul
     }
     // Of jobs that are not named those are meant that can have a signal.
     let waiting_too = signal.is_none() || !named.is_empty() || !state.is_empty();
-    let filter = JobFilter { states: state, uids, users, jobs: named, history: false };
+    let filter = JobFilter { states: state, uids, users, jobs: named, history: false, part: None };
     let mut jobs = list(&mut client, filter).await?;
     // Those that are named are listed though they have ended, and states may be such.
     jobs.retain(|job| !job.state.is_final() && (waiting_too || job.state != JobState::Pending));

@@ -5,15 +5,21 @@ use super::upload::UploadError;
 use super::writer::write_replies;
 use crate::api::halves::{ReadHalf, WriteHalf};
 use crate::api::outgoing::Life;
+use crate::api::unread::Unread;
 use crate::api::{
     API_VERSION, ApiError, Call, ErrorCode, Hello, LineError, LineReader, MAX_REQUEST_LINE_BYTES,
-    ManagerRequest, Peer, ReplySink, ReplyStream, RequestLine, Spool, reply_channel,
+    ManagerRequest, Peer, ReplySink, ReplyStream, RequestLine, Spool,
 };
 use async_channel::Sender;
 use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Instant;
 use storm_rm::{JobSpec, Owner};
 use thiserror::Error;
 use tokio::time::timeout;
+
+/// Jobs in a request whose answer, a line for each, is still a small one.
+const FEW: usize = 16;
 
 /// What a connection needs.
 pub(super) struct Connection {
@@ -21,6 +27,7 @@ pub(super) struct Connection {
     pub(super) spool: Spool,
     pub(super) limits: ServerLimits,
     pub(super) calls: Sender<Call>,
+    pub(super) unread: Arc<Unread>,
 }
 
 /// Why no more requests are read.
@@ -43,7 +50,8 @@ enum EndOfRequests {
 impl Connection {
     /// Serves the client until it leaves.
     pub(super) async fn run(self, read: ReadHalf, write: WriteHalf) {
-        let replies = reply_channel(self.limits.outgoing_bytes);
+        let (most, uid) = (self.limits.outgoing_bytes, self.peer.uid);
+        let replies = ReplyStream::of_user(most, &self.unread, uid);
         let reader = LineReader::new(read, MAX_REQUEST_LINE_BYTES);
         let requests = async {
             if let Err(why) = self.requests(reader, &replies).await {
@@ -54,14 +62,16 @@ impl Connection {
         };
         tokio::select! {
             () = requests => {}
-            result = write_replies(&replies, write) => {
+            result = write_replies(&replies, write, self.limits.read_timeout) => {
                 if let Err(error) = result {
                     tracing::debug!(%error, "a client is gone");
                 }
             }
         }
-        if replies.outgoing.life() == Life::TooSlow {
-            tracing::warn!("a client was dropped: it does not read its replies");
+        if replies.outgoing.life() == Life::TooSlow
+            && let Some(unlogged) = self.unread.say_dropped(uid, Instant::now())
+        {
+            tracing::warn!(unlogged, "a client was dropped: it does not read its replies");
         }
     }
 
@@ -73,7 +83,7 @@ impl Connection {
         self.hello(&mut reader, replies).await?;
         loop {
             let most = self.limits.pending_requests;
-            poll_fn(|context| replies.outgoing.poll_owing_less(context, most)).await;
+            poll_fn(|context| replies.outgoing.poll_may_ask(context, most)).await;
             let line = tokio::select! {
                 () = self.calls.closed() => return Ok(()),
                 line = reader.line() => line,
@@ -138,6 +148,13 @@ impl Connection {
         id: u64,
         mut request: ManagerRequest,
     ) -> Result<(), EndOfRequests> {
+        if may_be_long(&request) {
+            poll_fn(|context| replies.outgoing.poll_quiet(context)).await;
+        }
+        if let ManagerRequest::Jobs(_) | ManagerRequest::History(_) = request {
+            self.list(replies, id, request).await;
+            return Ok(());
+        }
         let sink = replies.sink(id, is_streaming(&request));
         if let ManagerRequest::Submit { spec, .. } = &mut request
             && !self.prepare(spec, reader, &sink).await?
@@ -195,6 +212,35 @@ fn is_streaming(request: &ManagerRequest) -> bool {
         | ManagerRequest::Drain { .. }
         | ManagerRequest::Resume { .. }
         | ManagerRequest::Shutdown => false,
+    }
+}
+
+/// Whether the answer may be long: then it is the only one that a client is owed.
+fn may_be_long(request: &ManagerRequest) -> bool {
+    match request {
+        ManagerRequest::Submit { .. }
+        | ManagerRequest::Attach { .. }
+        | ManagerRequest::Input { .. }
+        | ManagerRequest::SetPartition { .. }
+        | ManagerRequest::Unreserve { .. }
+        | ManagerRequest::Drain { .. }
+        | ManagerRequest::Resume { .. }
+        | ManagerRequest::Shutdown => false,
+        ManagerRequest::Cancel { jobs, .. }
+        | ManagerRequest::Hold { jobs }
+        | ManagerRequest::Release { jobs } => jobs.len() > FEW,
+        ManagerRequest::Wait { .. }
+        | ManagerRequest::Jobs(_)
+        | ManagerRequest::History(_)
+        | ManagerRequest::Reservations
+        | ManagerRequest::Reserve(_)
+        | ManagerRequest::Show { .. }
+        | ManagerRequest::Explain { .. }
+        | ManagerRequest::Nodes
+        | ManagerRequest::Partitions
+        | ManagerRequest::Priority { .. }
+        | ManagerRequest::Shares
+        | ManagerRequest::Status => true,
     }
 }
 

@@ -6,19 +6,23 @@
 
 mod connection;
 mod connections;
+mod listing;
 mod remote_door;
 mod upload;
 mod writer;
 
 use super::halves::{ReadHalf, WriteHalf, local_halves};
+use super::unread::Unread;
 use super::{ApiError, Call, ErrorCode, Hello, Peer, Reply, ReplyLine, Spool};
 use async_channel::Sender;
 use connection::Connection;
 use connections::Connections;
 pub use remote_door::{AdmitUser, RemoteClients};
 use remote_door::{Arrival, RemoteDoor};
+use socket2::SockRef;
 use std::future::pending;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
@@ -26,6 +30,10 @@ use tracing::Instrument;
 
 /// Between two tries to accept when the process is out of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// What the kernel is to keep of replies for a client of this host; it doubles it, and is at
+/// 208 KiB by itself. Enough that a listing is written while its last part is read.
+const SEND_BUFFER_BYTES: usize = 32 << 10;
 
 /// What a client may cost.
 #[derive(Clone, Debug)]
@@ -40,6 +48,14 @@ pub struct ServerLimits {
     /// Bytes of replies kept for a client that does not read; four times as
     /// much drops it.
     pub outgoing_bytes: usize,
+    /// Bytes of replies kept for all clients of one user that do not read: above it the one is
+    /// dropped that has read nothing for the longest, as long as there is another.
+    pub unread_user_bytes: usize,
+    /// The same for all users: then it is one of the user's whose clients leave most unread.
+    pub unread_bytes: usize,
+    /// A client that takes nothing for so long of what it asked for is dropped, unless it
+    /// follows a job or waits for one.
+    pub read_timeout: Duration,
     /// Requests of one client that wait for their answer; further ones are not
     /// read meanwhile.
     pub pending_requests: usize,
@@ -60,6 +76,12 @@ impl Default for ServerLimits {
             clients_per_user: 512,
             trusted: vec![0],
             outgoing_bytes: 1 << 20,
+            // What every client of a command line asks for, with room for hundreds of thousands
+            // of ranks in one answer.
+            unread_user_bytes: 16 << 20,
+            unread_bytes: 32 << 20,
+            // Longer than any terminal needs.
+            read_timeout: Duration::from_secs(30),
             pending_requests: 256,
             hello_timeout: Duration::from_secs(10),
             upload_timeout: Duration::from_secs(60),
@@ -74,6 +96,7 @@ pub struct Server {
     spool: Spool,
     limits: ServerLimits,
     calls: Sender<Call>,
+    unread: Arc<Unread>,
     remote: Option<(TcpListener, RemoteClients)>,
 }
 
@@ -81,7 +104,8 @@ impl Server {
     /// Stores files in `spool` and sends requests to `calls`, whose bound is how
     /// many may wait for the core.
     pub fn new(spool: Spool, limits: ServerLimits, calls: Sender<Call>) -> Server {
-        Server { spool, limits, calls, remote: None }
+        let unread = Unread::new(limits.unread_user_bytes, limits.unread_bytes);
+        Server { spool, limits, calls, unread, remote: None }
     }
 
     /// Serves users on other hosts as well, as far as they prove who they are.
@@ -139,6 +163,10 @@ impl Server {
             let _ = stream.try_write(&refusal_line(too_many_clients()));
             return;
         }
+        // What the kernel keeps for a client that does not read is the manager's as well.
+        if let Err(error) = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER_BYTES) {
+            tracing::debug!(%error, "a client has a send buffer of the usual size");
+        }
         let client = tracing::info_span!("client", uid = peer.uid, pid = peer.pid);
         let (read, write) = local_halves(stream);
         self.serve_client(peer, (read, write), client, connections);
@@ -176,6 +204,7 @@ impl Server {
             spool: self.spool.clone(),
             limits: self.limits.clone(),
             calls: self.calls.clone(),
+            unread: self.unread.clone(),
         };
         connections.spawn(peer.uid, connection.run(read, write).instrument(client));
     }

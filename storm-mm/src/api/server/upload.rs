@@ -11,6 +11,9 @@ use storm_rm::{ContentHash, JobSpec, Program};
 use thiserror::Error;
 use tokio::time::timeout;
 
+/// Read at a time of a file: as much as a Unix socket usually holds.
+const BLOCK_BYTES: usize = 256 << 10;
+
 /// Why the files of a job did not come.
 #[derive(Debug, Error)]
 pub(super) enum UploadError {
@@ -137,13 +140,15 @@ impl Connection {
             .receive(self.peer.uid, header.hash, header.size_bytes)
             .map_err(UploadError::NotStored)?;
         let mut left = header.size_bytes;
+        let at_most =
+            |bytes: u64| usize::try_from(bytes).map_or(BLOCK_BYTES, |b| b.min(BLOCK_BYTES));
+        let mut block = vec![0; at_most(left)];
         while left > 0 {
-            let most = usize::try_from(left).unwrap_or(usize::MAX);
-            let next = reader.raw(most, |bytes| incoming.write(bytes));
-            let (length, written) = timeout(self.limits.upload_timeout, next)
+            let next = reader.raw(&mut block[..at_most(left)]);
+            let length = timeout(self.limits.upload_timeout, next)
                 .await
                 .map_err(|_| UploadError::Idle)??;
-            written.map_err(UploadError::NotStored)?;
+            incoming.write(&block[..length]).map_err(UploadError::NotStored)?;
             left -= length as u64;
         }
         incoming.finish().map_err(UploadError::NotTaken)

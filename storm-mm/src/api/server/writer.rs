@@ -1,36 +1,42 @@
 //! Writes a client's replies in order, several at a time where they wait.
 
 use crate::api::halves::WriteHalf;
+use crate::api::outgoing::{Life, Outgoing};
 use crate::api::{
     Hello, JOBS_PER_LINE, MAX_OUTPUT_EVENT_BYTES, MAX_REPLY_LINE_BYTES, Reply, ReplyLine,
     ReplyStream,
 };
 use std::future::poll_fn;
 use std::io;
+use std::time::Duration;
 use tokio::io::AsyncWriteExt;
+use tokio::time::sleep;
 
 /// Lines that wait are written together up to about this many bytes.
 const BATCH_BYTES: usize = 64 << 10;
+/// Of which a client must take so much within its time.
+const PIECE_BYTES: usize = 16 << 10;
 
 /// Writes until no reply will come.
 ///
 /// # Errors
-/// The client is gone, or was dropped because it does not read.
-pub(super) async fn write_replies(replies: &ReplyStream, mut to: WriteHalf) -> io::Result<()> {
+/// The client is gone, or was dropped because it does not read: it has taken nothing for
+/// `patience`, or others need the room.
+pub(super) async fn write_replies(
+    replies: &ReplyStream,
+    mut to: WriteHalf,
+    patience: Duration,
+) -> io::Result<()> {
     let mut batch = serde_json::to_vec(&Hello::ours())?;
     batch.push(b'\n');
     loop {
-        let write = async {
-            to.write_all(&batch).await?;
-            to.flush().await
-        };
-        tokio::select! {
-            written = write => written?,
-            () = poll_fn(|context| replies.outgoing.poll_closed(context, false)) => {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
+        for piece in batch.chunks(PIECE_BYTES) {
+            write_piece(piece, &mut to, &replies.outgoing, patience).await?;
+            replies.outgoing.written(false);
         }
-        batch.clear();
+        // Most clients say nothing most of the time.
+        batch = Vec::new();
+        replies.outgoing.written(true);
         let Some(line) = replies.next().await else {
             return to.shutdown().await;
         };
@@ -39,6 +45,35 @@ pub(super) async fn write_replies(replies: &ReplyStream, mut to: WriteHalf) -> i
             && let Some(line) = replies.outgoing.pop_ready()
         {
             encode(line, &mut batch)?;
+        }
+    }
+}
+
+async fn write_piece(
+    piece: &[u8],
+    to: &mut WriteHalf,
+    outgoing: &Outgoing,
+    patience: Duration,
+) -> io::Result<()> {
+    let mut write = std::pin::pin!(async {
+        to.write_all(piece).await?;
+        to.flush().await
+    });
+    loop {
+        tokio::select! {
+            // A client that takes what it is given is not asked how long it took.
+            biased;
+            written = &mut write => return written,
+            () = poll_fn(|context| outgoing.poll_closed(context, false)) => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            () = sleep(patience) => {
+                // Of who follows a job the output is held back, for as long as it likes.
+                if !outgoing.is_following() {
+                    outgoing.end(Life::TooSlow);
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            }
         }
     }
 }

@@ -1,0 +1,168 @@
+//! Listings of jobs, whole or a part at a time.
+//!
+//! What this does not do: keep a copy of a listing between its parts. A job is listed once, as
+//! it is when its part is asked for.
+
+use super::Core;
+use super::scheduling::sched_time;
+use crate::api::{HistoryQuery, JobFilter, JobView, Part};
+use crate::job::{JobRecord, Phase};
+use std::collections::{HashMap, HashSet};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+use storm_primitives::Instant;
+use storm_rm::JobId;
+use storm_sched::{PendingReason, SchedTime};
+
+/// How long parts of listings share one walk of the queues. The reasons and estimates in a long
+/// listing are at most so old when its last part is made.
+const WALK_LASTS: Duration = Duration::from_secs(1);
+
+/// What the policies say of the jobs that wait for elements, where all were asked about.
+#[derive(Default)]
+pub(super) struct Waiting {
+    pub(super) reasons: HashMap<JobId, PendingReason>,
+    /// `None`: each job is asked about.
+    pub(super) starts: Option<HashMap<JobId, SchedTime>>,
+}
+
+/// The last walk of all queues for a listing.
+#[derive(Default)]
+pub(super) struct LastWalk {
+    found: Option<(Instant, Arc<Waiting>)>,
+    /// Something may have changed since: a listing that begins needs a walk of its own.
+    pub(super) outdated: bool,
+}
+
+impl Core {
+    /// The jobs that pass `filter`, in order of their number; its `part` is not looked at.
+    pub fn list_jobs(&self, now: Instant, filter: &JobFilter) -> Vec<JobView> {
+        // One walk of the queues for all; of a few jobs each is asked about.
+        let waiting = if filter.jobs.is_empty() { self.waiting(now) } else { Waiting::default() };
+        self.passing(filter, None).map(|record| self.view_with(now, record, &waiting)).collect()
+    }
+
+    /// A part of what [`list_jobs`](Self::list_jobs) gives, and whether another follows.
+    pub fn list_part(
+        &mut self,
+        now: Instant,
+        filter: &JobFilter,
+        part: Part,
+    ) -> (Vec<JobView>, bool) {
+        let waiting =
+            if filter.jobs.is_empty() { self.last_walk(now, part) } else { Arc::default() };
+        let mut passing = self.passing(filter, part.after);
+        let records = passing.by_ref().take(part.most);
+        let views = records.map(|record| self.view_with(now, record, &waiting)).collect();
+        (views, passing.next().is_some())
+    }
+
+    /// Ended jobs, the latest first; the query's `part` is not looked at.
+    pub fn history(&self, now: Instant, query: &HistoryQuery) -> Vec<JobView> {
+        let records = self.ended(query, None).take(query.limit as usize);
+        records.map(|record| self.view(now, record)).collect()
+    }
+
+    /// A part of what [`history`](Self::history) gives, within the query's limit, and whether
+    /// there are more. What is forgotten meanwhile is left out.
+    pub fn history_part(
+        &self,
+        now: Instant,
+        query: &HistoryQuery,
+        part: Part,
+    ) -> (Vec<JobView>, bool) {
+        let mut ended = self.ended(query, part.after).take(query.limit as usize);
+        let records = ended.by_ref().take(part.most);
+        let views = records.map(|record| self.view(now, record)).collect();
+        (views, ended.next().is_some())
+    }
+
+    /// What a client may list, behind `after`.
+    fn passing<'a>(
+        &'a self,
+        filter: &'a JobFilter,
+        after: Option<JobId>,
+    ) -> impl Iterator<Item = &'a JobRecord> {
+        let owners = self.owners(&filter.uids, &filter.users);
+        let jobs: HashSet<JobId> = filter.jobs.iter().copied().collect();
+        let wanted = move |record: &&JobRecord| {
+            let ended = matches!(record.phase, Phase::Ended(_));
+            (filter.history || !ended || !filter.jobs.is_empty() || !filter.states.is_empty())
+                && (filter.states.is_empty() || filter.states.contains(&record.state()))
+                && owners.as_ref().is_none_or(|uids| uids.contains(&record.spec.owner.uid))
+                && is_named(&jobs, record)
+        };
+        let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.jobs.range((behind, Bound::Unbounded)).map(|(_, record)| record).filter(wanted)
+    }
+
+    /// Jobs that have ended before `before`, the latest first.
+    fn ended<'a>(
+        &'a self,
+        query: &HistoryQuery,
+        before: Option<JobId>,
+    ) -> impl Iterator<Item = &'a JobRecord> + use<'a> {
+        let owners = self.owners(&query.uids, &query.users);
+        let jobs: HashSet<JobId> = query.jobs.iter().copied().collect();
+        let known = match before {
+            None => self.history.len(),
+            // Where it is forgotten, so is all before it.
+            Some(job) => self.history.iter().rposition(|ended| *ended == job).unwrap_or(0),
+        };
+        let records = self.history.range(..known).rev().filter_map(|job| self.jobs.get(job));
+        records.filter(move |record| {
+            owners.as_ref().is_none_or(|uids| uids.contains(&record.spec.owner.uid))
+                && is_named(&jobs, record)
+        })
+    }
+
+    /// What was found by a walk for another part, if that is good enough for this one.
+    fn last_walk(&mut self, now: Instant, part: Part) -> Arc<Waiting> {
+        let is_first = part.after.is_none();
+        if let Some((at, waiting)) = &self.last_walk.found
+            && now.saturating_since(*at) <= WALK_LASTS
+            && !(is_first && self.last_walk.outdated)
+        {
+            return waiting.clone();
+        }
+        let waiting = Arc::new(self.waiting(now));
+        self.last_walk = LastWalk { found: Some((now, waiting.clone())), outdated: false };
+        waiting
+    }
+
+    /// Why each job that waits for elements does, and when it is to start.
+    fn waiting(&self, now: Instant) -> Waiting {
+        let time = sched_time(now);
+        let policies = || self.partitions.iter().map(|partition| &partition.policy);
+        let reasons = policies().flat_map(|policy| policy.explain_all(time));
+        let starts = policies().flat_map(|policy| policy.estimate_all(time));
+        Waiting {
+            reasons: reasons.map(|(job, reason)| (JobId(job.0), reason)).collect(),
+            starts: Some(starts.map(|(job, start)| (JobId(job.0), start)).collect()),
+        }
+    }
+
+    /// The users who are meant, of those who have jobs; `None` means all.
+    fn owners(&self, uids: &[u32], names: &[String]) -> Option<HashSet<u32>> {
+        if uids.is_empty() && names.is_empty() {
+            return None;
+        }
+        // Sets: a client names as many as fit a line.
+        let (uids, names) =
+            (HashSet::<&u32>::from_iter(uids), HashSet::<&String>::from_iter(names));
+        let is_named = |uid| {
+            !names.is_empty()
+                && (self.config.user_name)(uid).is_some_and(|own| names.contains(&own))
+        };
+        let mut owners: HashSet<u32> =
+            self.jobs.values().map(|record| record.spec.owner.uid).collect();
+        owners.retain(|uid| uids.contains(uid) || is_named(*uid));
+        Some(owners)
+    }
+}
+
+/// Whether a job is among these, by its own number or its array's; of none, each is.
+fn is_named(jobs: &HashSet<JobId>, record: &JobRecord) -> bool {
+    jobs.is_empty() || jobs.contains(&record.id) || jobs.contains(&record.unit())
+}

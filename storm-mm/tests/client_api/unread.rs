@@ -1,0 +1,140 @@
+//! Clients that do not read: what they cost, and that others are served meanwhile.
+
+use crate::following::{ended, output};
+use crate::requests::view;
+use crate::served::{Raw, Served, on_runtime};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use storm_mm::api::{
+    ApiError, ErrorCode, JobFilter, JobView, ManagerRequest, Part, Reply, ServerLimits,
+    TrySendError,
+};
+
+/// Jobs of the core of these tests.
+const JOBS: u64 = 4_000;
+/// More than a socket holds.
+const LONG_BYTES: usize = 4 << 20;
+
+/// A part of a listing of [`JOBS`] jobs.
+fn listed(part: Part) -> Reply {
+    let first = part.after.map_or(1, |job| job.0 + 1);
+    let last = JOBS.min(first + part.most as u64 - 1);
+    let jobs: Vec<JobView> = (first..=last).map(view).collect();
+    Reply::Jobs { jobs, more: last < JOBS }
+}
+
+/// Answers all requests, and counts the jobs that are listed.
+fn listing(served: &Served) -> Arc<AtomicU64> {
+    let jobs = Arc::new(AtomicU64::new(0));
+    let counted = jobs.clone();
+    served.answer_with(move |request| match request {
+        ManagerRequest::Jobs(JobFilter { part: Some(part), .. }) => {
+            counted.fetch_add(part.most as u64, Ordering::Relaxed);
+            listed(*part)
+        }
+        _ => Reply::Ok,
+    });
+    jobs
+}
+
+fn long() -> Reply {
+    Reply::Error { error: ApiError::new(ErrorCode::Internal, "x".repeat(LONG_BYTES)) }
+}
+
+async fn asks(served: &Served, requests: &str) -> Raw {
+    let mut raw = served.raw().await;
+    raw.hello().await;
+    raw.send(requests).await;
+    raw
+}
+
+#[test]
+fn who_never_reads_gets_a_few_parts_of_a_listing_and_others_all_of_theirs() {
+    on_runtime(async {
+        let served = Served::start();
+        let made = listing(&served);
+        let mut deaf = Vec::new();
+        for _ in 0..20 {
+            deaf.push(asks(&served, "{\"id\":1,\"request\":\"jobs\"}\n").await);
+        }
+        let mut honest = served.client().await;
+        let request = ManagerRequest::Jobs(JobFilter::default());
+        let reply = honest.call(request).await.expect("answered");
+        let Reply::Jobs { jobs, more: false } = reply else { panic!("{reply:?}") };
+        assert!(jobs.iter().map(|job| job.id.0).eq(1..=JOBS));
+        let made = made.load(Ordering::Relaxed);
+        // What a socket holds, 64 KiB, and two parts: some hundreds of jobs for each.
+        assert!(made < JOBS + 20 * 600, "{made} jobs were listed, of which {JOBS} were read");
+        drop(deaf);
+    });
+}
+
+#[test]
+fn who_has_not_read_one_answer_is_not_asked_for_another() {
+    on_runtime(async {
+        let served = Served::start();
+        let request = "{\"id\":1,\"request\":\"nodes\"}\n";
+        let mut deaf = asks(&served, &request.repeat(8)).await;
+        let first = served.call().await;
+        first.replies.send(long()).expect("it is there");
+        let _other = asks(&served, request).await;
+        let call = served.call().await;
+        assert!(served.calls.is_empty(), "nothing more of the first");
+        call.replies.send(Reply::Ok).expect("it is there");
+        drop((first, call));
+        assert!(matches!(deaf.reply().await.expect("all of it").reply, Reply::Error { .. }));
+        served.call().await.replies.send(Reply::Ok).expect("it has read");
+    });
+}
+
+#[test]
+fn who_takes_nothing_of_its_answer_is_dropped_and_who_follows_a_job_is_not() {
+    on_runtime(async {
+        let read_timeout = Duration::from_millis(20);
+        let served = Served::with(ServerLimits { read_timeout, ..ServerLimits::default() }, 0);
+        let mut follower = asks(&served, "{\"id\":1,\"request\":\"attach\",\"job\":7}\n").await;
+        let following = served.call().await;
+        let mut sent = 0_u8;
+        while let Ok(()) = following.replies.try_send(output(sent)) {
+            sent += 1;
+            // The writer has its turn.
+            tokio::task::yield_now().await;
+        }
+        // Both take nothing; the follower has begun with it earlier.
+        let _deaf = asks(&served, "{\"id\":1,\"request\":\"nodes\"}\n").await;
+        let call = served.call().await;
+        call.replies.send(long()).expect("it is there");
+        call.replies.closed().await;
+        assert!(matches!(following.replies.try_send(output(sent)), Err(TrySendError::Full(_))));
+        following.replies.send(ended()).expect("it is there");
+        for number in 0..sent {
+            let line = follower.reply().await.expect("nothing is lost");
+            assert_eq!(line.reply, output(number));
+        }
+        assert_eq!(follower.reply().await.map(|line| line.reply), Some(ended()));
+    });
+}
+
+#[test]
+fn where_a_users_clients_leave_too_much_the_first_of_them_gives_way() {
+    on_runtime(async {
+        // An error weighs 256 bytes.
+        let limits = ServerLimits { unread_user_bytes: 2 * 256, ..ServerLimits::default() };
+        let served = Served::with(limits, 0);
+        let mut calls = Vec::new();
+        let mut deaf = Vec::new();
+        for _ in 0..4 {
+            deaf.push(asks(&served, "{\"id\":1,\"request\":\"nodes\"}\n").await);
+            let call = served.call().await;
+            call.replies.send(long()).expect("the latest is served");
+            calls.push(call);
+        }
+        calls[0].replies.closed().await;
+        calls[1].replies.closed().await;
+        let left = calls[2..].iter().all(|call| !call.replies.is_closed());
+        assert!(left, "the others have room");
+        assert_eq!(deaf[0].reply().await, None, "it is cut off in the middle");
+        assert!(deaf[3].reply().await.is_some(), "who reads has all of it");
+    });
+}
