@@ -24,6 +24,12 @@ impl ApiError {
         ApiError { code, message: message.into(), why: None, hint: None }
     }
 
+    /// What its texts take together.
+    pub(super) fn text_bytes(&self) -> usize {
+        let texts = [Some(&self.message), self.why.as_ref(), self.hint.as_ref()];
+        texts.into_iter().flatten().map(String::len).sum()
+    }
+
     /// Adds the reason.
     #[must_use]
     pub fn why(mut self, why: impl Into<String>) -> ApiError {

@@ -24,6 +24,17 @@ pub enum LineError {
     Io(#[from] io::Error),
 }
 
+/// What there is of a line.
+#[derive(Debug)]
+pub(super) enum LineStart {
+    /// All of it, without its line feed.
+    Whole(Vec<u8>),
+    /// More than was asked for: [`LineReader::line`] reads the rest.
+    Long,
+    /// The stream is at its end.
+    End,
+}
+
 /// Reads lines and raw bytes.
 #[derive(Debug)]
 pub struct LineReader<R> {
@@ -45,10 +56,23 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     /// # Errors
     /// As [`LineError`] says; after the first one the stream is of no use.
     pub async fn line(&mut self) -> Result<Option<Vec<u8>>, LineError> {
-        loop {
+        match self.line_start(usize::MAX).await? {
+            LineStart::Whole(line) => Ok(Some(line)),
+            LineStart::End => Ok(None),
+            LineStart::Long => Err(LineError::TooLong { limit_bytes: self.limit_bytes }),
+        }
+    }
+
+    /// The next line if it is one of at most about `short_bytes`; of a longer one no more is read.
+    ///
+    /// # Errors
+    /// As of [`line`](Self::line).
+    pub(super) async fn line_start(&mut self, short_bytes: usize) -> Result<LineStart, LineError> {
+        while self.line.len() <= short_bytes {
             let available = self.inner.fill_buf().await?;
             if available.is_empty() {
-                return if self.line.is_empty() { Ok(None) } else { Err(LineError::Truncated) };
+                let is_end = self.line.is_empty();
+                return if is_end { Ok(LineStart::End) } else { Err(LineError::Truncated) };
             }
             let end = available.iter().position(|&byte| byte == b'\n');
             let taken = end.unwrap_or(available.len());
@@ -58,9 +82,10 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             self.line.extend_from_slice(&available[..taken]);
             self.inner.consume(taken + usize::from(end.is_some()));
             if end.is_some() {
-                return Ok(Some(std::mem::take(&mut self.line)));
+                return Ok(LineStart::Whole(std::mem::take(&mut self.line)));
             }
         }
+        Ok(LineStart::Long)
     }
 
     /// The next raw bytes, at least one and as many as `into` takes at most; returns how many.

@@ -164,12 +164,14 @@ impl Reply {
                 LINE * (1 + reservations.iter().map(lines).sum::<usize>())
             }
             Reply::Job { job } => LINE * (4 + job.ranks.len() + job.log.len()),
+            Reply::Error { error } => LINE + error.text_bytes(),
+            Reply::Explanation { explanation } => {
+                LINE * (1 + explanation.details.len() + explanation.held_by.len())
+            }
             Reply::Ok
-            | Reply::Error { .. }
             | Reply::NeedFiles { .. }
             | Reply::Submitted { .. }
             | Reply::Attached { .. }
-            | Reply::Explanation { .. }
             | Reply::Partitions { .. }
             | Reply::Status { .. }
             | Reply::State { .. }

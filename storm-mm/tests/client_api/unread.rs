@@ -10,6 +10,7 @@ use storm_mm::api::{
     ApiError, ErrorCode, JobFilter, JobView, ManagerRequest, Part, Reply, ServerLimits,
     TrySendError,
 };
+use tokio::io::AsyncWriteExt;
 
 /// Jobs of the core of these tests.
 const JOBS: u64 = 4_000;
@@ -119,8 +120,8 @@ fn who_takes_nothing_of_its_answer_is_dropped_and_who_follows_a_job_is_not() {
 #[test]
 fn where_a_users_clients_leave_too_much_the_first_of_them_gives_way() {
     on_runtime(async {
-        // An error weighs 256 bytes.
-        let limits = ServerLimits { unread_user_bytes: 2 * 256, ..ServerLimits::default() };
+        let limits =
+            ServerLimits { unread_user_bytes: 2 * LONG_BYTES + 1024, ..ServerLimits::default() };
         let served = Served::with(limits, 0);
         let mut calls = Vec::new();
         let mut deaf = Vec::new();
@@ -136,5 +137,54 @@ fn where_a_users_clients_leave_too_much_the_first_of_them_gives_way() {
         assert!(left, "the others have room");
         assert_eq!(deaf[0].reply().await, None, "it is cut off in the middle");
         assert!(deaf[3].reply().await.is_some(), "who reads has all of it");
+    });
+}
+
+#[test]
+fn a_few_long_requests_of_a_user_are_read_at_a_time_and_short_ones_beside_them() {
+    on_runtime(async {
+        let served = Served::start();
+        served.answer_with(|_| Reply::Ok);
+        // More than a socket holds, so that it is being read when it is sent.
+        let blanks = " ".repeat(1 << 20);
+        let mut halves = Vec::new();
+        for _ in 0..4 {
+            let mut raw = served.raw().await;
+            raw.hello().await;
+            raw.send(&blanks).await;
+            halves.push(raw);
+        }
+        // Whoever waits for a turn is not read from.
+        let mut waiting = served.raw().await;
+        waiting.hello().await;
+        let sending = waiting.write.write_all(blanks.as_bytes());
+        let mut short = served.client().await;
+        let sending = {
+            let mut sending = Box::pin(sending);
+            for _ in 0..100 {
+                assert!(futures_util::poll!(sending.as_mut()).is_pending(), "it is read");
+                let reply = short.call(ManagerRequest::Nodes).await.expect("answered");
+                assert_eq!(reply, Reply::Ok);
+            }
+            sending
+        };
+        let mut first = halves.remove(0);
+        first.send("{\"id\":1,\"request\":\"nodes\"}\n").await;
+        assert_eq!(first.reply().await.map(|line| line.reply), Some(Reply::Ok));
+        sending.await.expect("it has a turn");
+        waiting.send("{\"id\":1,\"request\":\"nodes\"}\n").await;
+        assert_eq!(waiting.reply().await.map(|line| line.reply), Some(Reply::Ok));
+    });
+}
+
+#[test]
+fn who_stops_in_the_middle_of_a_long_request_is_dropped() {
+    on_runtime(async {
+        let upload_timeout = Duration::from_millis(20);
+        let served = Served::with(ServerLimits { upload_timeout, ..ServerLimits::default() }, 0);
+        let mut raw = served.raw().await;
+        raw.hello().await;
+        raw.send(&" ".repeat(100_000)).await;
+        assert_eq!(raw.reply().await, None);
     });
 }

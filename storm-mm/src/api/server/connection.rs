@@ -1,9 +1,11 @@
 //! One client: reads its requests, passes them on, writes the replies.
 
 use super::ServerLimits;
+use super::long_lines::{LongLines, SHORT_BYTES};
 use super::upload::UploadError;
 use super::writer::write_replies;
 use crate::api::halves::{ReadHalf, WriteHalf};
+use crate::api::lines::LineStart;
 use crate::api::outgoing::Life;
 use crate::api::unread::Unread;
 use crate::api::{
@@ -28,6 +30,7 @@ pub(super) struct Connection {
     pub(super) limits: ServerLimits,
     pub(super) calls: Sender<Call>,
     pub(super) unread: Arc<Unread>,
+    pub(super) long_lines: LongLines,
 }
 
 /// Why no more requests are read.
@@ -41,6 +44,8 @@ enum EndOfRequests {
     NotTheProtocol,
     #[error(transparent)]
     Line(#[from] LineError),
+    #[error("a request did not come to its end in time")]
+    TooSlow,
     #[error("bytes follow that nothing is known about")]
     OutOfStep,
     #[error(transparent)]
@@ -86,13 +91,9 @@ impl Connection {
             poll_fn(|context| replies.outgoing.poll_may_ask(context, most)).await;
             let line = tokio::select! {
                 () = self.calls.closed() => return Ok(()),
-                line = reader.line() => line,
+                line = self.line(&mut reader, replies) => line?,
             };
-            let line = match line {
-                Ok(Some(line)) => line,
-                Ok(None) => return Ok(()),
-                Err(error) => return Err(refuse_line(replies, error).into()),
-            };
+            let Some(line) = line else { return Ok(()) };
             match RequestLine::parse(&line) {
                 Err((id, error)) => {
                     let _ = replies.sink(id, false).refuse(error);
@@ -109,6 +110,24 @@ impl Connection {
         }
     }
 
+    /// The next request; `None` at the end.
+    async fn line(
+        &self,
+        reader: &mut LineReader<ReadHalf>,
+        replies: &ReplyStream,
+    ) -> Result<Option<Vec<u8>>, EndOfRequests> {
+        let refuse = |error| refuse_line(replies, error);
+        match reader.line_start(SHORT_BYTES).await.map_err(refuse)? {
+            LineStart::Whole(line) => Ok(Some(line)),
+            LineStart::End => Ok(None),
+            LineStart::Long => {
+                let _turn = self.long_lines.turn(self.peer.uid).await;
+                let rest = timeout(self.limits.upload_timeout, reader.line()).await;
+                Ok(rest.map_err(|_| EndOfRequests::TooSlow)?.map_err(refuse)?)
+            }
+        }
+    }
+
     async fn hello(
         &self,
         reader: &mut LineReader<ReadHalf>,
@@ -117,10 +136,14 @@ impl Connection {
         let refuse = |error| {
             let _ = replies.sink(0, false).refuse(error);
         };
-        let line = match timeout(self.limits.hello_timeout, reader.line()).await {
+        let line = match timeout(self.limits.hello_timeout, reader.line_start(SHORT_BYTES)).await {
             Err(_) => return Err(EndOfRequests::NoHello),
-            Ok(Ok(Some(line))) => line,
-            Ok(Ok(None)) => return Err(LineError::Truncated.into()),
+            Ok(Ok(LineStart::Whole(line))) => line,
+            Ok(Ok(LineStart::End)) => return Err(LineError::Truncated.into()),
+            Ok(Ok(LineStart::Long)) => {
+                let error = LineError::TooLong { limit_bytes: SHORT_BYTES };
+                return Err(refuse_line(replies, error).into());
+            }
             Ok(Err(error)) => return Err(refuse_line(replies, error).into()),
         };
         let Ok(hello) = serde_json::from_slice::<Hello>(&line) else {

@@ -7,8 +7,8 @@ use crate::api::{
 };
 use std::future::poll_fn;
 
-/// Jobs in a part: some kilobytes, kept for every client that has stopped reading.
-const LISTED_TOGETHER: usize = 16;
+/// Jobs in a part: some tens of kilobytes, kept for every client that has stopped reading.
+const LISTED_TOGETHER: usize = 32;
 
 impl Connection {
     /// Answers a request for a listing.

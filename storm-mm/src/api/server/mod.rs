@@ -7,6 +7,7 @@
 mod connection;
 mod connections;
 mod listing;
+mod long_lines;
 mod remote_door;
 mod upload;
 mod writer;
@@ -17,6 +18,7 @@ use super::{ApiError, Call, ErrorCode, Hello, Peer, Reply, ReplyLine, Spool};
 use async_channel::Sender;
 use connection::Connection;
 use connections::Connections;
+use long_lines::LongLines;
 pub use remote_door::{AdmitUser, RemoteClients};
 use remote_door::{Arrival, RemoteDoor};
 use socket2::SockRef;
@@ -61,7 +63,7 @@ pub struct ServerLimits {
     pub pending_requests: usize,
     /// A client that has not said its hello for so long is dropped.
     pub hello_timeout: Duration,
-    /// So is one that stops in the middle of a file.
+    /// So is one that stops in the middle of a file, or of a long request.
     pub upload_timeout: Duration,
     /// How long the last replies may take when the server ends.
     pub drain_timeout: Duration,
@@ -97,6 +99,7 @@ pub struct Server {
     limits: ServerLimits,
     calls: Sender<Call>,
     unread: Arc<Unread>,
+    long_lines: LongLines,
     remote: Option<(TcpListener, RemoteClients)>,
 }
 
@@ -105,7 +108,7 @@ impl Server {
     /// many may wait for the core.
     pub fn new(spool: Spool, limits: ServerLimits, calls: Sender<Call>) -> Server {
         let unread = Unread::new(limits.unread_user_bytes, limits.unread_bytes);
-        Server { spool, limits, calls, unread, remote: None }
+        Server { spool, limits, calls, unread, long_lines: LongLines::default(), remote: None }
     }
 
     /// Serves users on other hosts as well, as far as they prove who they are.
@@ -205,6 +208,7 @@ impl Server {
             limits: self.limits.clone(),
             calls: self.calls.clone(),
             unread: self.unread.clone(),
+            long_lines: self.long_lines.clone(),
         };
         connections.spawn(peer.uid, connection.run(read, write).instrument(client));
     }
