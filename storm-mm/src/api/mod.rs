@@ -46,7 +46,6 @@ mod request;
 mod server;
 mod service;
 mod spool;
-mod unread;
 mod view;
 
 pub use call::{Call, Peer};

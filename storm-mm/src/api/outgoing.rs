@@ -4,9 +4,8 @@
 //! the manager's core can hold its ends in real and in virtual time.
 
 use super::ReplyLine;
-use super::unread::{Account, Unread};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// Replies other than output may exceed the buffer this many times before the
@@ -22,6 +21,17 @@ pub enum TrySendError<T> {
     Full(T),
     /// The client is gone.
     Gone(T),
+}
+
+/// What a client is owed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// A line or a few.
+    Short,
+    /// As many as there are nodes, ranks or users.
+    Long,
+    /// What becomes of a job, as it comes.
+    Events,
 }
 
 /// How far the connection is.
@@ -41,8 +51,6 @@ pub(super) enum Life {
 #[derive(Debug)]
 pub(super) struct Outgoing {
     limit_bytes: usize,
-    /// Where what it holds is added up with what others hold.
-    account: Option<Account>,
     state: Mutex<State>,
 }
 
@@ -57,21 +65,17 @@ struct State {
     sinks: usize,
     /// How many of these are of jobs that are followed or waited for.
     streaming: usize,
+    /// How many are of answers that may be long.
+    long: usize,
+    /// What is left of a job that was followed to its end is still to be taken.
+    trailing: bool,
     /// Whoever waits for a change of any kind; at most one per waiting task.
     waiting: Vec<Waker>,
 }
 
 impl Outgoing {
     pub(super) fn new(limit_bytes: usize) -> Outgoing {
-        Outgoing { limit_bytes, account: None, state: Mutex::default() }
-    }
-
-    /// One that must not hold more, together with those of other clients, than `unread` allows.
-    pub(super) fn of_user(limit_bytes: usize, unread: &Arc<Unread>, uid: u32) -> Arc<Outgoing> {
-        Arc::new_cyclic(|this| {
-            let account = Some(Account::new(unread.clone(), uid, this.clone()));
-            Outgoing { limit_bytes, account, state: Mutex::default() }
-        })
+        Outgoing { limit_bytes, state: Mutex::default() }
     }
 
     /// Takes the line whatever the client has read, within the overflow.
@@ -86,7 +90,6 @@ impl Outgoing {
             return Err(line);
         }
         state.append(line);
-        self.settle(state, false);
         Ok(())
     }
 
@@ -104,7 +107,6 @@ impl Outgoing {
             return Err(TrySendError::Full(line));
         }
         state.append(line);
-        self.settle(state, false);
         Ok(())
     }
 
@@ -132,14 +134,12 @@ impl Outgoing {
         self.lock().pop(self.limit_bytes)
     }
 
-    /// The client has taken a part of what was given out to be written, or all of it.
-    pub(super) fn written(&self, all: bool) {
+    /// The client has taken all that was given out to be written.
+    pub(super) fn written(&self) {
         let mut state = self.lock();
-        if all {
-            state.writing_bytes = 0;
-            state.wake();
-        }
-        self.settle(state, true);
+        state.writing_bytes = 0;
+        state.trailing &= !state.lines.is_empty();
+        state.wake();
     }
 
     /// Ready when another request may be read: fewer than `most` answers are owed, and the
@@ -157,7 +157,7 @@ impl Outgoing {
     pub(super) fn poll_quiet(&self, context: &mut Context<'_>) -> Poll<()> {
         let limit_bytes = self.limit_bytes;
         self.lock().ready_or_watch(context, |state| {
-            !state.accepts(false) || (state.sinks == state.streaming && state.is_taken(limit_bytes))
+            !state.accepts(false) || (state.long == 0 && state.is_taken(limit_bytes))
         })
     }
 
@@ -170,10 +170,10 @@ impl Outgoing {
         ready.map(|()| state.accepts(false))
     }
 
-    /// Whether it follows a job, or waits for one.
+    /// Whether it follows a job or waits for one, or has not taken the last of that.
     pub(super) fn is_following(&self) -> bool {
         let state = self.lock();
-        state.streaming > 0 && state.life == Life::Open
+        (state.streaming > 0 || state.trailing) && state.life == Life::Open
     }
 
     /// Ready when output would be taken, or never will be (`false`).
@@ -226,43 +226,24 @@ impl Outgoing {
                 state.clear();
             }
             state.wake();
-            self.settle(state, false);
         }
     }
 
-    /// Drops the client and what waits for it: others need the room.
-    pub(super) fn evict(&self) {
-        self.end(Life::TooSlow);
-        self.lock().clear();
-    }
-
-    pub(super) fn sink_made(&self, streaming: bool) {
+    pub(super) fn sink_made(&self, answer: Answer) {
         let mut state = self.lock();
         state.sinks += 1;
-        state.streaming += usize::from(streaming);
+        state.streaming += usize::from(answer == Answer::Events);
+        state.long += usize::from(answer == Answer::Long);
     }
 
-    pub(super) fn sink_dropped(&self, streaming: bool) {
+    pub(super) fn sink_dropped(&self, answer: Answer) {
         let mut state = self.lock();
         state.sinks = state.sinks.saturating_sub(1);
-        state.streaming = state.streaming.saturating_sub(usize::from(streaming));
+        state.streaming = state.streaming.saturating_sub(usize::from(answer == Answer::Events));
+        state.long = state.long.saturating_sub(usize::from(answer == Answer::Long));
+        let is_taken = state.queued_bytes + state.writing_bytes == 0;
+        state.trailing |= answer == Answer::Events && !is_taken;
         state.wake();
-    }
-
-    /// Adds up what is held now; where that is too much, those that have stood still the longest
-    /// are dropped. `has_read`: the client has just taken something.
-    fn settle(&self, state: MutexGuard<'_, State>, has_read: bool) {
-        let Some(account) = &self.account else { return };
-        let held_bytes = match state.life {
-            Life::Open | Life::Finishing => state.queued_bytes + state.writing_bytes,
-            Life::TooSlow | Life::Gone => 0,
-        };
-        // Under the lock: what is noted last is what is so. The victim may be us.
-        let victims = account.note(held_bytes, has_read);
-        drop(state);
-        for victim in victims {
-            victim.evict();
-        }
     }
 
     /// A panic while the lock is held leaves the state whole: no method of this
@@ -281,6 +262,8 @@ impl Default for State {
             life: Life::Open,
             sinks: 0,
             streaming: 0,
+            long: 0,
+            trailing: false,
             waiting: Vec::new(),
         }
     }

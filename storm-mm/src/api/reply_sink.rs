@@ -1,7 +1,6 @@
 //! Where the manager's core puts its replies to one request.
 
-use super::outgoing::{Life, Outgoing};
-use super::unread::Unread;
+use super::outgoing::{Answer, Life, Outgoing};
 use super::{ApiError, ErrorCode, Reply, ReplyLine, TrySendError};
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ struct Sink {
     outgoing: Arc<Outgoing>,
     id: u64,
     /// Events of a job follow the first answer.
-    streaming: bool,
+    answer: Answer,
     finished: AtomicBool,
 }
 
@@ -39,7 +38,7 @@ impl ReplySink {
     pub fn send(&self, reply: Reply) -> Result<(), Gone> {
         self.note(&reply);
         let line = ReplyLine { id: self.shared.id, reply };
-        self.shared.outgoing.push(line, self.shared.streaming).map_err(|_| Gone)
+        self.shared.outgoing.push(line, self.shared.is_streaming()).map_err(|_| Gone)
     }
 
     /// Refuses the request.
@@ -57,7 +56,8 @@ impl ReplySink {
     pub fn try_send(&self, reply: Reply) -> Result<(), TrySendError<Reply>> {
         self.note(&reply);
         let line = ReplyLine { id: self.shared.id, reply };
-        self.shared.outgoing.try_push(line, self.shared.streaming).map_err(|error| match error {
+        self.shared.outgoing.try_push(line, self.shared.is_streaming()).map_err(|error| match error
+        {
             TrySendError::Full(line) => TrySendError::Full(line.reply),
             TrySendError::Gone(line) => TrySendError::Gone(line.reply),
         })
@@ -65,7 +65,7 @@ impl ReplySink {
 
     /// Whether [`try_send`](Self::try_send) would take a reply now.
     pub fn has_room(&self) -> bool {
-        self.shared.outgoing.has_room(self.shared.streaming)
+        self.shared.outgoing.has_room(self.shared.is_streaming())
     }
 
     /// Waits until [`try_send`](Self::try_send) would take a reply.
@@ -74,24 +74,24 @@ impl ReplySink {
     /// The client is gone.
     pub async fn room(&self) -> Result<(), Gone> {
         let sink = &self.shared;
-        let room = poll_fn(|context| sink.outgoing.poll_room(context, sink.streaming)).await;
+        let room = poll_fn(|context| sink.outgoing.poll_room(context, sink.is_streaming())).await;
         if room { Ok(()) } else { Err(Gone) }
     }
 
     /// Whether the client is gone.
     pub fn is_closed(&self) -> bool {
-        self.shared.outgoing.is_closed(self.shared.streaming)
+        self.shared.outgoing.is_closed(self.shared.is_streaming())
     }
 
     /// Waits until the client is gone.
     pub async fn closed(&self) {
         let sink = &self.shared;
-        poll_fn(|context| sink.outgoing.poll_closed(context, sink.streaming)).await;
+        poll_fn(|context| sink.outgoing.poll_closed(context, sink.is_streaming())).await;
     }
 
     fn note(&self, reply: &Reply) {
         let last = match reply {
-            Reply::Submitted { .. } | Reply::Attached { .. } => !self.shared.streaming,
+            Reply::Submitted { .. } | Reply::Attached { .. } => !self.shared.is_streaming(),
             Reply::NeedFiles { .. }
             | Reply::Forgotten { .. }
             | Reply::State { .. }
@@ -118,6 +118,12 @@ impl ReplySink {
     }
 }
 
+impl Sink {
+    fn is_streaming(&self) -> bool {
+        self.answer == Answer::Events
+    }
+}
+
 impl Drop for Sink {
     fn drop(&mut self) {
         if !self.finished.load(Ordering::Relaxed) {
@@ -125,9 +131,9 @@ impl Drop for Sink {
                 .hint("its log says more");
             let line = ReplyLine { id: self.id, reply: Reply::Error { error } };
             // A client that is gone needs no answer.
-            let _ = self.outgoing.push(line, self.streaming);
+            let _ = self.outgoing.push(line, self.is_streaming());
         }
-        self.outgoing.sink_dropped(self.streaming);
+        self.outgoing.sink_dropped(self.answer);
     }
 }
 
@@ -138,18 +144,16 @@ pub struct ReplyStream {
 }
 
 impl ReplyStream {
-    /// The replies to a client of user `uid`: about `limit_bytes`, and together with those of
-    /// other clients no more than `unread` allows.
-    pub(super) fn of_user(limit_bytes: usize, unread: &Arc<Unread>, uid: u32) -> ReplyStream {
-        ReplyStream { outgoing: Outgoing::of_user(limit_bytes, unread, uid) }
-    }
-
     /// The replies to request `id`; `streaming` when events follow its answer.
     pub fn sink(&self, id: u64, streaming: bool) -> ReplySink {
-        self.outgoing.sink_made(streaming);
-        let finished = AtomicBool::new(false);
-        let outgoing = Arc::clone(&self.outgoing);
-        ReplySink { shared: Arc::new(Sink { outgoing, id, streaming, finished }) }
+        self.sink_of(id, if streaming { Answer::Events } else { Answer::Short })
+    }
+
+    /// The same for an answer of this kind.
+    pub(super) fn sink_of(&self, id: u64, answer: Answer) -> ReplySink {
+        self.outgoing.sink_made(answer);
+        let (finished, outgoing) = (AtomicBool::new(false), Arc::clone(&self.outgoing));
+        ReplySink { shared: Arc::new(Sink { outgoing, id, answer, finished }) }
     }
 
     /// The next reply; `None` when none will come.

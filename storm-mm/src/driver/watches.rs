@@ -90,7 +90,8 @@ pub(super) async fn run_terminations<P: Primitives, C: Contents + 'static>(
         match detect_termination(&shared.primitives, &shared.plan, &mut asked, round).await {
             Ok(terminated) => {
                 for (job, incarnation) in terminated {
-                    shared.terminating.borrow_mut().remove(job);
+                    // Another run of it may be watched by now.
+                    shared.terminating.borrow_mut().forget(job, incarnation);
                     shared.drive(|core, now| core.terminated(now, job, incarnation));
                 }
             }

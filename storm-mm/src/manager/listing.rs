@@ -7,6 +7,7 @@ use super::Core;
 use super::scheduling::sched_time;
 use crate::api::{HistoryQuery, JobFilter, JobView, Part};
 use crate::job::{JobRecord, Phase};
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -84,13 +85,13 @@ impl Core {
         filter: &'a JobFilter,
         after: Option<JobId>,
     ) -> impl Iterator<Item = &'a JobRecord> {
-        let owners = self.owners(&filter.uids, &filter.users);
+        let is_meant = self.is_meant(&filter.uids, &filter.users);
         let jobs: HashSet<JobId> = filter.jobs.iter().copied().collect();
         let wanted = move |record: &&JobRecord| {
             let ended = matches!(record.phase, Phase::Ended(_));
             (filter.history || !ended || !filter.jobs.is_empty() || !filter.states.is_empty())
                 && (filter.states.is_empty() || filter.states.contains(&record.state()))
-                && owners.as_ref().is_none_or(|uids| uids.contains(&record.spec.owner.uid))
+                && is_meant(record.spec.owner.uid)
                 && is_named(&jobs, record)
         };
         let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -100,10 +101,10 @@ impl Core {
     /// Jobs that have ended before `before`, the latest first.
     fn ended<'a>(
         &'a self,
-        query: &HistoryQuery,
+        query: &'a HistoryQuery,
         before: Option<JobId>,
-    ) -> impl Iterator<Item = &'a JobRecord> + use<'a> {
-        let owners = self.owners(&query.uids, &query.users);
+    ) -> impl Iterator<Item = &'a JobRecord> {
+        let is_meant = self.is_meant(&query.uids, &query.users);
         let jobs: HashSet<JobId> = query.jobs.iter().copied().collect();
         let known = match before {
             None => self.history.len(),
@@ -111,10 +112,7 @@ impl Core {
             Some(job) => self.history.iter().rposition(|ended| *ended == job).unwrap_or(0),
         };
         let records = self.history.range(..known).rev().filter_map(|job| self.jobs.get(job));
-        records.filter(move |record| {
-            owners.as_ref().is_none_or(|uids| uids.contains(&record.spec.owner.uid))
-                && is_named(&jobs, record)
-        })
+        records.filter(move |record| is_meant(record.spec.owner.uid) && is_named(&jobs, record))
     }
 
     /// What was found by a walk for another part, if that is good enough for this one.
@@ -143,22 +141,19 @@ impl Core {
         }
     }
 
-    /// The users who are meant, of those who have jobs; `None` means all.
-    fn owners(&self, uids: &[u32], names: &[String]) -> Option<HashSet<u32>> {
-        if uids.is_empty() && names.is_empty() {
-            return None;
-        }
+    /// Whether a user is one of those who are meant; all are where none is named.
+    fn is_meant<'a>(&'a self, uids: &'a [u32], names: &'a [String]) -> impl Fn(u32) -> bool + 'a {
         // Sets: a client names as many as fit a line.
         let (uids, names) =
             (HashSet::<&u32>::from_iter(uids), HashSet::<&String>::from_iter(names));
-        let is_named = |uid| {
-            !names.is_empty()
-                && (self.config.user_name)(uid).is_some_and(|own| names.contains(&own))
+        let all = uids.is_empty() && names.is_empty();
+        // Each is looked up once, and only if a job of his is met.
+        let known = RefCell::new(HashMap::new());
+        let is_named = move |uid| {
+            let is_so = || (self.config.user_name)(uid).is_some_and(|own| names.contains(&own));
+            !names.is_empty() && *known.borrow_mut().entry(uid).or_insert_with(is_so)
         };
-        let mut owners: HashSet<u32> =
-            self.jobs.values().map(|record| record.spec.owner.uid).collect();
-        owners.retain(|uid| uids.contains(uid) || is_named(*uid));
-        Some(owners)
+        move |uid| all || uids.contains(&uid) || is_named(uid)
     }
 }
 

@@ -13,6 +13,11 @@ use std::path::{Path, PathBuf};
 /// As much of the first line as the kernel reads (`BINPRM_BUF_SIZE`).
 const FIRST_LINE_MAX_BYTES: u64 = 256;
 
+/// As many program headers as the kernel takes at most: 64 KiB of them (`load_elf_phdrs`).
+const SEGMENTS_MAX: u16 = 1024;
+/// As long a path as it takes.
+const PATH_MAX_BYTES: u64 = 4096;
+
 /// The interpreter of a program; `None` if it names none or cannot be read. Follows no link: whoever
 /// may write where the program lies decides where links lead, and this process may read more than he.
 pub(super) fn interpreter(program: &Path) -> Option<PathBuf> {
@@ -40,8 +45,14 @@ fn interpreter_in(file: &File) -> Option<PathBuf> {
 fn loader<'a, E: FileHeader<Endian = Endianness>, R: ReadRef<'a>>(data: R) -> Option<&'a [u8]> {
     let header = E::parse(data).ok()?;
     let endian = header.endian().ok()?;
+    // Whoever wrote the file says how much there is to read, and the kernel executes no such one.
+    if header.e_phnum(endian) > SEGMENTS_MAX {
+        return None;
+    }
     let segments = header.program_headers(endian, data).ok()?;
-    segments.iter().find_map(|segment| segment.interpreter(endian, data).ok().flatten())
+    let segment = segments.iter().find(|segment| segment.p_type(endian) == elf::PT_INTERP)?;
+    let is_path = segment.p_filesz(endian).into() <= PATH_MAX_BYTES;
+    is_path.then(|| segment.interpreter(endian, data).ok().flatten())?
 }
 
 #[cfg(test)]

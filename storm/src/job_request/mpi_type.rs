@@ -11,10 +11,10 @@ use storm_pmix::Linkage;
 
 /// Programs that execute another one, which their arguments name, with something about it changed or
 /// watched: of coreutils, util-linux, numactl and time, and debuggers and tracers.
-const WRAPPERS: [&str; 21] = [
-    "chrt", "env", "gdb", "ionice", "linux64", "ltrace", "nice", "nohup", "numactl", "perf",
-    "prlimit", "setarch", "setpriv", "setsid", "stdbuf", "strace", "taskset", "time", "timeout",
-    "unshare", "valgrind",
+const WRAPPERS: [&str; 24] = [
+    "chrt", "env", "gdb", "i386", "ionice", "linux32", "linux64", "ltrace", "nice", "nohup",
+    "numactl", "perf", "prlimit", "setarch", "setpriv", "setsid", "stdbuf", "strace", "taskset",
+    "time", "timeout", "unshare", "valgrind", "x86_64",
 ];
 
 /// The value of [`storm_nm::MPI_TYPE_VARIABLE`] for the nodes; `None` where PMI-1 will do. A
@@ -29,12 +29,11 @@ pub(super) fn chosen(
     let pmix = match asked {
         MpiArgument::Pmi1 => false,
         MpiArgument::Pmix => true,
-        MpiArgument::Auto if is_wrapper(program) => {
-            let executed = wrapped(arguments, |argument| find_program(argument).ok());
-            executed.is_some_and(|program| is_of_open_mpi(&program))
-        }
         MpiArgument::Auto => {
-            linkage.map_or_else(|| is_of_open_mpi(program), |linkage| linkage.open_mpi)
+            let own = linkage.map_or_else(|| is_of_open_mpi(program), |linkage| linkage.open_mpi);
+            own || is_wrapper(program)
+                && wrapped(program, arguments, |argument| find_program(argument).ok())
+                    .is_some_and(|program| is_of_open_mpi(&program))
         }
     };
     pmix.then_some(MPI_TYPE_PMIX)
@@ -45,9 +44,25 @@ fn is_wrapper(program: &Path) -> bool {
 }
 
 /// The first argument that is a program, and no wrapper again, is what a wrapper executes: options, their
-/// values and settings are the names of none.
-fn wrapped(arguments: &[OsString], find: impl Fn(&OsString) -> Option<PathBuf>) -> Option<PathBuf> {
-    arguments.iter().filter_map(find).find(|program| !is_wrapper(program))
+/// values and settings are the names of none. The first of perf(1) is a command of its own, as `stat`.
+fn wrapped(
+    wrapper: &Path,
+    arguments: &[OsString],
+    find: impl Fn(&OsString) -> Option<PathBuf>,
+) -> Option<PathBuf> {
+    let is_perf = |program: &Path| program.file_name().is_some_and(|name| name == "perf");
+    let mut is_command = is_perf(wrapper);
+    for argument in arguments {
+        if std::mem::take(&mut is_command) {
+            continue;
+        }
+        let Some(program) = find(argument) else { continue };
+        if !is_wrapper(&program) {
+            return Some(program);
+        }
+        is_command = is_perf(&program);
+    }
+    None
 }
 
 fn is_of_open_mpi(program: &Path) -> bool {
@@ -69,6 +84,8 @@ mod tests {
         assert_eq!(chosen(MpiArgument::Auto, Some(linkage), Path::new("/nowhere"), &[]), None);
         linkage.open_mpi = true;
         assert_eq!(chosen(MpiArgument::Auto, Some(linkage), plain, &[]), Some("pmix"));
+        let called_as_one = Path::new("/home/u/perf");
+        assert_eq!(chosen(MpiArgument::Auto, Some(linkage), called_as_one, &[]), Some("pmix"));
         for no_program in ["/", "/nowhere", "/dev/null"] {
             let chosen = chosen(MpiArgument::Auto, None, Path::new(no_program), &[]);
             assert_eq!(chosen, None, "{no_program}");
@@ -77,20 +94,25 @@ mod tests {
 
     #[test]
     fn a_program_behind_wrappers_is_found_and_what_is_given_to_it_is_not() {
-        let there = ["nice", "gdb", "solve", "mpirun", "input"];
+        let there = ["nice", "gdb", "solve", "mpirun", "input", "perf", "stat"];
         let find = |argument: &OsString| {
             let is_there = there.iter().any(|name| argument == name);
             is_there.then(|| Path::new("/bin").join(argument))
         };
         let wrapped_in = |line: &str| {
             let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-            wrapped(&arguments, find).map(|path| path.display().to_string()).unwrap_or_default()
+            let wrapper = Path::new("/usr/bin").join(&arguments[0]);
+            wrapped(&wrapper, &arguments[1..], find)
+                .map(|path| path.display().to_string())
+                .unwrap_or_default()
         };
-        assert_eq!(wrapped_in("-i A=solver solve input"), "/bin/solve");
-        assert_eq!(wrapped_in("-n 3 gdb -batch -ex run --args solve -v"), "/bin/solve");
-        assert_eq!(wrapped_in("mpirun -n 2 solve"), "/bin/mpirun", "it has servers of its own");
-        assert_eq!(wrapped_in("-n 3 nice"), "");
-        assert_eq!(wrapped_in(""), "");
+        assert_eq!(wrapped_in("env -i A=solver solve input"), "/bin/solve");
+        assert_eq!(wrapped_in("nice -n 3 gdb -batch -ex run --args solve -v"), "/bin/solve");
+        assert_eq!(wrapped_in("env mpirun -n 2 solve"), "/bin/mpirun", "it has servers of its own");
+        assert_eq!(wrapped_in("nice -n 3 nice"), "");
+        assert_eq!(wrapped_in("perf stat solve"), "/bin/solve", "stat is no program there");
+        assert_eq!(wrapped_in("nice perf stat -d solve"), "/bin/solve");
+        assert_eq!(wrapped_in("env"), "");
         assert!(is_wrapper(Path::new("/usr/bin/env")) && !is_wrapper(Path::new("./environment")));
     }
 }

@@ -1,21 +1,18 @@
 //! One client: reads its requests, passes them on, writes the replies.
 
 use super::ServerLimits;
-use super::long_lines::{LongLines, SHORT_BYTES};
+use super::long_lines::{LongLines, SHORT_BYTES, Turn};
 use super::upload::UploadError;
 use super::writer::write_replies;
 use crate::api::halves::{ReadHalf, WriteHalf};
 use crate::api::lines::LineStart;
-use crate::api::outgoing::Life;
-use crate::api::unread::Unread;
+use crate::api::outgoing::{Answer, Life};
 use crate::api::{
     API_VERSION, ApiError, Call, ErrorCode, Hello, LineError, LineReader, MAX_REQUEST_LINE_BYTES,
-    ManagerRequest, Peer, ReplySink, ReplyStream, RequestLine, Spool,
+    ManagerRequest, Peer, ReplySink, ReplyStream, RequestLine, Spool, reply_channel,
 };
 use async_channel::Sender;
 use std::future::poll_fn;
-use std::sync::Arc;
-use std::time::Instant;
 use storm_rm::{JobSpec, Owner};
 use thiserror::Error;
 use tokio::time::timeout;
@@ -29,7 +26,6 @@ pub(super) struct Connection {
     pub(super) spool: Spool,
     pub(super) limits: ServerLimits,
     pub(super) calls: Sender<Call>,
-    pub(super) unread: Arc<Unread>,
     pub(super) long_lines: LongLines,
 }
 
@@ -55,8 +51,7 @@ enum EndOfRequests {
 impl Connection {
     /// Serves the client until it leaves.
     pub(super) async fn run(self, read: ReadHalf, write: WriteHalf) {
-        let (most, uid) = (self.limits.outgoing_bytes, self.peer.uid);
-        let replies = ReplyStream::of_user(most, &self.unread, uid);
+        let replies = reply_channel(self.limits.outgoing_bytes);
         let reader = LineReader::new(read, MAX_REQUEST_LINE_BYTES);
         let requests = async {
             if let Err(why) = self.requests(reader, &replies).await {
@@ -73,10 +68,8 @@ impl Connection {
                 }
             }
         }
-        if replies.outgoing.life() == Life::TooSlow
-            && let Some(unlogged) = self.unread.say_dropped(uid, Instant::now())
-        {
-            tracing::warn!(unlogged, "a client was dropped: it does not read its replies");
+        if replies.outgoing.life() == Life::TooSlow {
+            tracing::warn!("a client was dropped: it does not read its replies");
         }
     }
 
@@ -93,8 +86,10 @@ impl Connection {
                 () = self.calls.closed() => return Ok(()),
                 line = self.line(&mut reader, replies) => line?,
             };
-            let Some(line) = line else { return Ok(()) };
-            match RequestLine::parse(&line) {
+            let Some((line, _turn)) = line else { return Ok(()) };
+            let parsed = RequestLine::parse(&line);
+            drop(line);
+            match parsed {
                 Err((id, error)) => {
                     let _ = replies.sink(id, false).refuse(error);
                 }
@@ -110,20 +105,21 @@ impl Connection {
         }
     }
 
-    /// The next request; `None` at the end.
+    /// The next request, with its turn if it is a long one; `None` at the end.
     async fn line(
         &self,
         reader: &mut LineReader<ReadHalf>,
         replies: &ReplyStream,
-    ) -> Result<Option<Vec<u8>>, EndOfRequests> {
+    ) -> Result<Option<(Vec<u8>, Option<Turn>)>, EndOfRequests> {
         let refuse = |error| refuse_line(replies, error);
         match reader.line_start(SHORT_BYTES).await.map_err(refuse)? {
-            LineStart::Whole(line) => Ok(Some(line)),
+            LineStart::Whole(line) => Ok(Some((line, None))),
             LineStart::End => Ok(None),
             LineStart::Long => {
-                let _turn = self.long_lines.turn(self.peer.uid).await;
+                let turn = self.long_lines.turn(self.peer.uid).await;
                 let rest = timeout(self.limits.upload_timeout, reader.line()).await;
-                Ok(rest.map_err(|_| EndOfRequests::TooSlow)?.map_err(refuse)?)
+                let line = rest.map_err(|_| EndOfRequests::TooSlow)?.map_err(refuse)?;
+                Ok(line.map(|line| (line, turn)))
             }
         }
     }
@@ -178,7 +174,7 @@ impl Connection {
             self.list(replies, id, request).await;
             return Ok(());
         }
-        let sink = replies.sink(id, is_streaming(&request));
+        let sink = replies.sink_of(id, answer_to(&request));
         if let ManagerRequest::Submit { spec, .. } = &mut request
             && !self.prepare(spec, reader, &sink).await?
         {
@@ -208,6 +204,14 @@ impl Connection {
                 if error.is_in_step() { Ok(false) } else { Err(error.into()) }
             }
         }
+    }
+}
+
+fn answer_to(request: &ManagerRequest) -> Answer {
+    match (is_streaming(request), may_be_long(request)) {
+        (true, _) => Answer::Events,
+        (false, true) => Answer::Long,
+        (false, false) => Answer::Short,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::api::{
 use std::future::poll_fn;
 
 /// Jobs in a part: some tens of kilobytes, kept for every client that has stopped reading.
-const LISTED_TOGETHER: usize = 32;
+const LISTED_TOGETHER: usize = 64;
 
 impl Connection {
     /// Answers a request for a listing.

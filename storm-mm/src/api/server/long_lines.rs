@@ -1,14 +1,17 @@
-//! Long requests take memory until they are whole: of each user a few are read at a time, and who
-//! leaves one half sent keeps nobody but itself waiting.
+//! Long requests take memory from when they are read until they are carried out: of each user there
+//! are a few at a time, and who leaves one half sent keeps nobody but itself waiting.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A request of so many bytes is a usual one: a job with its environment.
-pub(super) const SHORT_BYTES: usize = 16 << 10;
+/// A request of so many bytes is a usual one: a job with its environment, a block of input.
+pub(super) const SHORT_BYTES: usize = 48 << 10;
 /// Longer ones of a user that are read at the same time.
 const AT_A_TIME: usize = 4;
+
+/// Ends when the request is carried out, and takes no memory any more.
+pub(super) type Turn = OwnedSemaphorePermit;
 
 /// Who may read on, by user.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +21,7 @@ pub(super) struct LongLines {
 
 impl LongLines {
     /// Waits for the turn of one of this user's requests, which ends with what is returned.
-    pub(super) async fn turn(&self, uid: u32) -> Option<OwnedSemaphorePermit> {
+    pub(super) async fn turn(&self, uid: u32) -> Option<Turn> {
         let turns = self.turns(uid);
         // None of them is ever closed.
         turns.acquire_owned().await.ok()

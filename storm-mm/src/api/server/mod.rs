@@ -13,7 +13,6 @@ mod upload;
 mod writer;
 
 use super::halves::{ReadHalf, WriteHalf, local_halves};
-use super::unread::Unread;
 use super::{ApiError, Call, ErrorCode, Hello, Peer, Reply, ReplyLine, Spool};
 use async_channel::Sender;
 use connection::Connection;
@@ -24,7 +23,6 @@ use remote_door::{Arrival, RemoteDoor};
 use socket2::SockRef;
 use std::future::pending;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
@@ -50,11 +48,6 @@ pub struct ServerLimits {
     /// Bytes of replies kept for a client that does not read; four times as
     /// much drops it.
     pub outgoing_bytes: usize,
-    /// Bytes of replies kept for all clients of one user that do not read: above it the one is
-    /// dropped that has read nothing for the longest, as long as there is another.
-    pub unread_user_bytes: usize,
-    /// The same for all users: then it is one of the user's whose clients leave most unread.
-    pub unread_bytes: usize,
     /// A client that takes nothing for so long of what it asked for is dropped, unless it
     /// follows a job or waits for one.
     pub read_timeout: Duration,
@@ -78,10 +71,6 @@ impl Default for ServerLimits {
             clients_per_user: 512,
             trusted: vec![0],
             outgoing_bytes: 1 << 20,
-            // What every client of a command line asks for, with room for hundreds of thousands
-            // of ranks in one answer.
-            unread_user_bytes: 16 << 20,
-            unread_bytes: 32 << 20,
             // Longer than any terminal needs.
             read_timeout: Duration::from_secs(30),
             pending_requests: 256,
@@ -98,7 +87,6 @@ pub struct Server {
     spool: Spool,
     limits: ServerLimits,
     calls: Sender<Call>,
-    unread: Arc<Unread>,
     long_lines: LongLines,
     remote: Option<(TcpListener, RemoteClients)>,
 }
@@ -107,8 +95,7 @@ impl Server {
     /// Stores files in `spool` and sends requests to `calls`, whose bound is how
     /// many may wait for the core.
     pub fn new(spool: Spool, limits: ServerLimits, calls: Sender<Call>) -> Server {
-        let unread = Unread::new(limits.unread_user_bytes, limits.unread_bytes);
-        Server { spool, limits, calls, unread, long_lines: LongLines::default(), remote: None }
+        Server { spool, limits, calls, long_lines: LongLines::default(), remote: None }
     }
 
     /// Serves users on other hosts as well, as far as they prove who they are.
@@ -207,7 +194,6 @@ impl Server {
             spool: self.spool.clone(),
             limits: self.limits.clone(),
             calls: self.calls.clone(),
-            unread: self.unread.clone(),
             long_lines: self.long_lines.clone(),
         };
         connections.spawn(peer.uid, connection.run(read, write).instrument(client));

@@ -1,7 +1,9 @@
 //! Receiving the files of a job before the core hears of the job.
 
 use super::connection::Connection;
+use super::long_lines::SHORT_BYTES;
 use crate::api::halves::ReadHalf;
+use crate::api::lines::LineStart;
 use crate::api::{
     ApiError, ContentHeader, ErrorCode, LineError, LineReader, Reply, ReplySink, RequestLine,
     SpoolError,
@@ -93,10 +95,12 @@ impl Connection {
             return Err(LineError::Truncated.into());
         }
         while !missing.is_empty() {
-            let line = timeout(self.limits.upload_timeout, reader.line())
-                .await
-                .map_err(|_| UploadError::Idle)??
-                .ok_or(LineError::Truncated)?;
+            let start = timeout(self.limits.upload_timeout, reader.line_start(SHORT_BYTES));
+            let line = match start.await.map_err(|_| UploadError::Idle)?? {
+                LineStart::Whole(line) => line,
+                LineStart::Long => return Err(UploadError::NotAFile),
+                LineStart::End => return Err(LineError::Truncated.into()),
+            };
             let Ok(RequestLine::Content(header)) = RequestLine::parse(&line) else {
                 return Err(UploadError::NotAFile);
             };

@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = 16 << 10;
 ///
 /// # Errors
 /// The client is gone, or was dropped because it does not read: it has taken nothing for
-/// `patience`, or others need the room.
+/// `patience`, or is owed far too much.
 pub(super) async fn write_replies(
     replies: &ReplyStream,
     mut to: WriteHalf,
@@ -32,11 +32,10 @@ pub(super) async fn write_replies(
     loop {
         for piece in batch.chunks(PIECE_BYTES) {
             write_piece(piece, &mut to, &replies.outgoing, patience).await?;
-            replies.outgoing.written(false);
         }
         // Most clients say nothing most of the time.
         batch = Vec::new();
-        replies.outgoing.written(true);
+        replies.outgoing.written();
         let Some(line) = replies.next().await else {
             return to.shutdown().await;
         };
