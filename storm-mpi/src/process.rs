@@ -326,6 +326,21 @@ impl Process {
         self.engine.borrow().is_done(id)
     }
 
+    /// Waits until a request is done or gone, and leaves it to be collected: meanwhile other threads find it where it is.
+    ///
+    /// # Errors
+    /// [`CommError`], when it will never be done.
+    pub fn wait_until_done(&self, id: RequestId) -> Result<(), CommError> {
+        let mut waited = false;
+        while matches!(self.is_done(id), Ok(false)) {
+            self.progress(true)?;
+            waited = true;
+        }
+        let engine = self.engine.borrow();
+        engine.has_waited(waited && engine.is_sent(id));
+        Ok(())
+    }
+
     /// Takes back a receive that no message has matched, and tells whether it was one: then the
     /// request is gone, and its memory is the caller's again.
     pub fn cancel_recv(&self, id: RequestId) -> bool {

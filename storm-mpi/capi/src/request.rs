@@ -71,6 +71,16 @@ impl Active {
         Active::Over(Ok(Status::EMPTY))
     }
 
+    /// The message, unless it is over.
+    pub(crate) fn id(&self) -> Option<RequestId> {
+        match self {
+            Active::Sending { id, .. }
+            | Active::AskedBack { id, .. }
+            | Active::Receiving { id, .. } => Some(*id),
+            Active::Background(_) | Active::Over(_) => None,
+        }
+    }
+
     /// What is received, if anything is.
     pub(crate) fn receiving(&self) -> Option<RequestId> {
         match self {

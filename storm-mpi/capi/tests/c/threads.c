@@ -225,6 +225,69 @@ static void windows(int thread) {
   OK(MPI_Win_free(&window));
 }
 
+/* One window, which all threads use at once: what one has flushed is done, whatever others have under way. */
+static MPI_Win window_;
+static int *memory_;
+
+enum { AREA = 2 * LONG_WORDS };
+
+static int value(int rank, int round, int word, int thread) {
+  return 1 + rank + 3 * round + word + 1000000 * thread;
+}
+
+/* To this thread's like on one rank, and from that on another. */
+static void tell(int thread, int to, int from, int tag, int what) {
+  int told = -1;
+  OK(MPI_Sendrecv(&what, 1, MPI_INT, to, tag + thread, &told, 1, MPI_INT, from, tag + thread,
+                  MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+  CHECK(told == what);
+}
+
+static void one_window(int thread) {
+  int next = (rank_ + 1) % size_, before = (rank_ + size_ - 1) % size_;
+  int *mine = malloc(AREA * sizeof *mine), *here = memory_ + thread * LONG_WORDS;
+  MPI_Aint there = thread * LONG_WORDS;
+  for (int i = 0; i < ROUNDS / 4; i++) {
+    int count = i % THREADS == thread ? LONG_WORDS : 1 + i % 7;
+    MPI_Datatype every_second;
+    OK(MPI_Type_vector(count, 1, 2, MPI_INT, &every_second));
+    OK(MPI_Type_commit(&every_second));
+    for (int w = 0; w < count; w++) mine[2 * w] = value(rank_, i, w, thread);
+    OK(MPI_Put(mine, 1, every_second, next, there, count, MPI_INT, window_));
+    if (i % 2 == 0) OK(MPI_Win_flush(next, window_));
+    if (i % 2 == 1) OK(MPI_Win_flush_all(window_));
+    tell(thread, next, before, 200, i);
+    OK(MPI_Win_sync(window_));
+    for (int w = 0; w < count; w++) CHECK(here[w] == value(before, i, w, thread));
+    memset(mine, 0, 2 * count * sizeof *mine);
+    if (i % 3 < 2) {
+      OK(MPI_Get(mine, 1, every_second, next, there, count, MPI_INT, window_));
+      OK(i % 3 == 0 ? MPI_Win_flush(next, window_) : MPI_Win_flush_local_all(window_));
+    } else {
+      MPI_Request request;
+      OK(MPI_Rget(mine, 1, every_second, next, there, count, MPI_INT, window_, &request));
+      if (i % 2 == 0) OK(MPI_Win_flush(next, window_));
+      OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    }
+    for (int w = 0; w < count; w++) CHECK(mine[2 * w] == value(rank_, i, w, thread));
+    OK(MPI_Type_free(&every_second));
+    /* Its part may be written again. */
+    tell(thread, before, next, 300, i);
+  }
+  free(mine);
+}
+
+static void together_at_one_window(void) {
+  MPI_Aint bytes = THREADS * LONG_WORDS * sizeof *memory_;
+  memory_ = calloc(1, bytes);
+  OK(MPI_Win_create(memory_, bytes, sizeof *memory_, MPI_INFO_NULL, MPI_COMM_WORLD, &window_));
+  OK(MPI_Win_lock_all(0, window_));
+  in_threads(one_window);
+  OK(MPI_Win_unlock_all(window_));
+  OK(MPI_Win_free(&window_));
+  free(memory_);
+}
+
 /* One thread only answers; it waits while others of its process, which have no message for it, are at work. */
 static void served(int thread) {
   int next = (rank_ + 1) % size_, value;
@@ -271,6 +334,7 @@ int main(int argc, char **argv) {
   CHECK(taken_ == (long)ROUNDS * THREADS * (ROUNDS * THREADS + 1) / 2);
   in_threads(groups);
   in_threads(windows);
+  together_at_one_window();
   in_threads(served);
   in_threads(mistakes);
   for (int t = 0; t < THREADS; t++) OK(MPI_Comm_free(&comms_[t]));
