@@ -106,6 +106,11 @@ impl Threads {
         let before = self.changes.load(Ordering::Relaxed);
         self.look(engine)?;
         if self.changes.load(Ordering::Relaxed) != before {
+            self.tell();
+            if self.section.is_wanted() {
+                // News may keep coming that are not what this one waits for.
+                self.section.give_way(|| ());
+            }
             return Ok(());
         }
         if self.is_led.swap(true, Ordering::Relaxed) {
