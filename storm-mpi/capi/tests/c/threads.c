@@ -114,6 +114,43 @@ static void several_waits(void) {
   }
 }
 
+/* One waits for what never comes, until another thread takes it back: a receive, a persistent one, and a send. */
+static MPI_Request never_[THREADS];
+
+static void taken_back(int thread) {
+  int with = thread ^ 1, got = -1, flag;
+  MPI_Status status;
+  for (int i = 0; i < ROUNDS / 4; i++) {
+    if (thread % 2 == 1) {
+      MPI_Request request;
+      OK(MPI_Recv(&got, 1, MPI_INT, rank_, 400 + thread, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+      request = never_[with];
+      for (int look = 0; look < ROUNDS; look++, sched_yield()) {
+        OK(MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE));
+        CHECK(!flag);
+      }
+      OK(MPI_Cancel(&request));
+      OK(MPI_Recv(&got, 1, MPI_INT, rank_, 400 + thread, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+      continue;
+    }
+    if (thread == 2) {
+      OK(MPI_Recv_init(&got, 1, MPI_INT, rank_, 410, MPI_COMM_WORLD, &never_[thread]));
+      OK(MPI_Start(&never_[thread]));
+    } else if (i % 2 == 0) {
+      OK(MPI_Irecv(&got, 1, MPI_INT, MPI_ANY_SOURCE, 411, MPI_COMM_WORLD, &never_[thread]));
+    } else {
+      OK(MPI_Issend(&i, 1, MPI_INT, (rank_ + 1) % size_, 412, MPI_COMM_WORLD, &never_[thread]));
+    }
+    OK(MPI_Send(&i, 1, MPI_INT, rank_, 400 + with, MPI_COMM_WORLD));
+    OK(MPI_Wait(&never_[thread], &status));
+    OK(MPI_Test_cancelled(&status, &flag));
+    CHECK(flag && got == -1);
+    if (thread == 2) OK(MPI_Request_free(&never_[thread]));
+    CHECK(never_[thread] == MPI_REQUEST_NULL);
+    OK(MPI_Send(&i, 1, MPI_INT, rank_, 400 + with, MPI_COMM_WORLD));
+  }
+}
+
 /* Each thread has a communicator of its own, and makes others of it, when it likes. */
 static void collectives(int thread) {
   MPI_Comm comm = comms_[thread], again, half;
@@ -328,6 +365,7 @@ int main(int argc, char **argv) {
   in_threads(to_oneself);
   in_threads(around);
   several_waits();
+  in_threads(taken_back);
   for (int t = 0; t < THREADS; t++) OK(MPI_Comm_dup(MPI_COMM_WORLD, &comms_[t]));
   in_threads(collectives);
   in_threads(probes);
