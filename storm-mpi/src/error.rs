@@ -48,6 +48,10 @@ pub enum InitError {
     /// The job's first rank published no usable token.
     #[error("the job's rank 0 published no connection token")]
     Token,
+    /// The process manager does not tell the other ranks that several threads call in at this one: contexts that they
+    /// agree on would differ.
+    #[error("the process manager did not keep that this rank has threads")]
+    Threads,
     /// The operating system refused something.
     #[error("{what} failed")]
     Os {

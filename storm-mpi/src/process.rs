@@ -81,7 +81,8 @@ impl Process {
     /// # Errors
     /// [`CommError`].
     pub(crate) fn job_has_threads(&self) -> Result<bool, CommError> {
-        self.engine.borrow_mut().job_has_threads()
+        // A failure ends what others wait for.
+        self.engine.borrow_mut().job_has_threads().inspect_err(|_| self.has_changed())
     }
 
     /// The engine, for what may be what another thread waits for.
@@ -223,7 +224,8 @@ impl Process {
     /// # Errors
     /// [`CommError`].
     pub fn send_short(&self, address: Address, data: &[u8]) -> Result<bool, CommError> {
-        self.engine.borrow_mut().send_short(address, data)
+        // A failure ends what others wait for.
+        self.engine.borrow_mut().send_short(address, data).inspect_err(|_| self.has_changed())
     }
 
     /// Receives a short message of a neighbour that is there, or comes within a microsecond, or after longer ones
@@ -240,7 +242,8 @@ impl Process {
         if !self.background.is_empty() {
             return Ok(None);
         }
-        self.engine.borrow_mut().recv_short(pattern, into)
+        // As above.
+        self.engine.borrow_mut().recv_short(pattern, into).inspect_err(|_| self.has_changed())
     }
 
     /// Receives one message into `into`, which is cut when it is longer.
@@ -277,10 +280,12 @@ impl Process {
     /// # Errors
     /// [`CommError`]; also when the request has been collected before.
     pub fn wait(&self, id: RequestId) -> Result<Option<Received>, CommError> {
-        if self.background.is_empty()
-            && let Some(received) = self.engine.borrow_mut().wait_short(id)?
-        {
-            return Ok(Some(received));
+        if self.background.is_empty() {
+            let received = self.engine.borrow_mut().wait_short(id);
+            // A failure ends what others wait for.
+            if let Some(received) = received.inspect_err(|_| self.has_changed())? {
+                return Ok(Some(received));
+            }
         }
         self.wait_by_news(id)
     }
@@ -324,6 +329,21 @@ impl Process {
     /// As [`Process::wait`].
     pub fn is_done(&self, id: RequestId) -> Result<bool, CommError> {
         self.engine.borrow().is_done(id)
+    }
+
+    /// Waits until a request is done or gone, and leaves it to be collected: meanwhile other threads find it where it is.
+    ///
+    /// # Errors
+    /// [`CommError`], when it will never be done.
+    pub fn wait_until_done(&self, id: RequestId) -> Result<(), CommError> {
+        let mut waited = false;
+        while matches!(self.is_done(id), Ok(false)) {
+            self.progress(true)?;
+            waited = true;
+        }
+        let engine = self.engine.borrow();
+        engine.has_waited(waited && engine.is_sent(id));
+        Ok(())
     }
 
     /// Takes back a receive that no message has matched, and tells whether it was one: then the

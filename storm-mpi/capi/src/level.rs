@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use storm_mpi::{InitError, Inside, Process, Threads};
 
 /// What threads may do: the levels of `mpi.h`, in their order.
@@ -44,6 +45,9 @@ struct Shared {
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
+
+/// Another thread is inside, and does not leave.
+pub(crate) struct TakesTooLong;
 
 /// A thread in a call.
 pub(crate) struct Entered {
@@ -118,6 +122,18 @@ fn entered_shared() -> Option<Entered> {
     let inside = threads.enter();
     // It may have ended while this thread waited.
     (Phase::now() == Phase::Inside).then_some(Entered { session, _inside: Some(inside) })
+}
+
+/// The session for the end of the process. `Err`: another thread does not leave it within so long, and it is out of reach for
+/// good. `Ok(None)`: this thread may not call, or not any more.
+pub(crate) fn entered_to_end(longest: Duration) -> Result<Option<Entered>, TakesTooLong> {
+    if let Some(session) = SESSION.get() {
+        return Ok(Some(Entered { session, _inside: None }));
+    }
+    let Some(Shared { session, threads }) = SHARED.get() else { return Ok(None) };
+    let inside = threads.enter_within(longest).ok_or(TakesTooLong)?;
+    let entered = Entered { session, _inside: Some(inside) };
+    Ok((Phase::now() == Phase::Inside).then_some(entered))
 }
 
 /// The session of a call, which must come between `MPI_Init` and `MPI_Finalize`.

@@ -4,6 +4,7 @@ use crate::abi::{BSEND_OVERHEAD, Status};
 use crate::collective;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
+use crate::level::Level;
 use crate::memory::{Elements, Landing};
 use crate::session::Session;
 use crate::table::{Handle, REQUEST};
@@ -69,6 +70,16 @@ impl Active {
     /// Of what is done, and has nothing to tell.
     pub(crate) fn nothing() -> Active {
         Active::Over(Ok(Status::EMPTY))
+    }
+
+    /// The message, unless it is over.
+    pub(crate) fn id(&self) -> Option<RequestId> {
+        match self {
+            Active::Sending { id, .. }
+            | Active::AskedBack { id, .. }
+            | Active::Receiving { id, .. } => Some(*id),
+            Active::Background(_) | Active::Over(_) => None,
+        }
     }
 
     /// What is received, if anything is.
@@ -209,6 +220,9 @@ impl Session {
         if *handle == REQUEST.null() {
             return Ok(Status::EMPTY);
         }
+        if Level::now() == Level::Multiple {
+            self.wait_in_place(*handle)?;
+        }
         let (comm, active) = {
             let mut requests = self.requests.borrow_mut();
             let request = requests.get_mut(*handle)?;
@@ -220,6 +234,17 @@ impl Session {
             (comm, active)
         };
         active.map_or(Ok(Status::EMPTY), |active| self.finish(&comm, active))
+    }
+
+    /// Waits until a request is done where other threads find it, which may cancel it or ask how it stands.
+    fn wait_in_place(&self, handle: Handle) -> Outcome {
+        let id = self.requests.borrow().get(handle)?.active.as_ref().and_then(Active::id);
+        // Of a failure the request itself tells, to its communicator's error handler.
+        if let Some(id) = id {
+            let _ = self.process.wait_until_done(id);
+        }
+        while matches!(self.is_done(handle), Ok(false)) && self.process.progress(true).is_ok() {}
+        Ok(())
     }
 
     /// What a request that is done will say, without collecting it.

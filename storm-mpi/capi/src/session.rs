@@ -6,7 +6,7 @@ use crate::codes;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
 use crate::file::OpenFile;
-use crate::level::{self, Level, enter, entered};
+use crate::level::{self, Level, TakesTooLong, enter, entered};
 use crate::operation::Operation;
 use crate::request::{BufferSpace, Detached, Request};
 use crate::sequence::Sequence;
@@ -20,11 +20,15 @@ use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 use storm_mpi::Process;
 use storm_mpi::comm::{ContextId, ContextPool, Group};
 
 /// Exit code of a rank that ends its job because a communication failed.
 const FAILED_EXIT_CODE: c_int = 1;
+
+/// How long `MPI_Abort` waits for a thread that is in a call: longer than calls take that wait for nobody.
+const ABORT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// `MPI_ERRORS_ARE_FATAL`.
 pub(crate) const ERRORS_ARE_FATAL: Handle = ERRHANDLER.handle(1);
@@ -405,7 +409,15 @@ pub(crate) fn raise(session: &Session, comm: &Rc<Comm>, name: &str, code: c_int)
 
 /// Ends the job at the program's wish.
 pub(crate) fn abort(code: c_int) -> ! {
-    let Some(entered) = entered() else { die("MPI_Abort", "called outside of the job") };
+    let entered = match level::entered_to_end(ABORT_PATIENCE) {
+        Ok(Some(entered)) => entered,
+        Ok(None) => die("MPI_Abort", "called outside of the job"),
+        // As where the engine is in use: the process's exit code has to do.
+        Err(TakesTooLong) => {
+            say(&format!("MPI_Abort with error code {code} while another thread is in a call"));
+            std::process::exit(code)
+        }
+    };
     let session = entered.session;
     let rank = session.process.rank();
     say(&format!("rank {rank}: MPI_Abort with error code {code}"));

@@ -3,6 +3,7 @@
 //! [`Threads`]: crate::Threads
 
 use super::Engine;
+use super::requests::{RequestId, State};
 use crate::error::CommError;
 use crate::transport::Begun;
 use std::io;
@@ -57,6 +58,11 @@ impl Engine {
         if is_send {
             self.transport.has_communicated();
         }
+    }
+
+    /// Whether a request is a send that is done and was not collected.
+    pub(crate) fn is_sent(&self, id: RequestId) -> bool {
+        matches!(self.requests.get(id), Some(State::Done { received: None }))
     }
 
     /// Whether several threads call in at any rank of the job; all ranks say the same.

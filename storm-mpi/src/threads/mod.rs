@@ -80,6 +80,14 @@ impl Threads {
         Inside { threads: self, of_this_thread: PhantomData }
     }
 
+    /// The same, if others leave within so long. `None`: they do not, and no thread comes in any more. It is for who ends
+    /// the process in any case.
+    pub fn enter_within(&self, longest: Duration) -> Option<Inside<'_>> {
+        let entered = self.section.enter_within(longest);
+        // Not made where it did not come in: it would leave.
+        entered.then(|| Inside { threads: self, of_this_thread: PhantomData })
+    }
+
     /// Something may have been brought on that another thread waits for.
     pub(crate) fn has_changed(&self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
@@ -106,6 +114,11 @@ impl Threads {
         let before = self.changes.load(Ordering::Relaxed);
         self.look(engine)?;
         if self.changes.load(Ordering::Relaxed) != before {
+            self.tell();
+            if self.section.is_wanted() {
+                // News may keep coming that are not what this one waits for.
+                self.section.give_way(|| ());
+            }
             return Ok(());
         }
         if self.is_led.swap(true, Ordering::Relaxed) {

@@ -7,9 +7,12 @@
 use rustix::thread::futex;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use std::time::{Duration, Instant};
 
 /// Looks before a sleep: about as long as a short call takes.
 const LOOKS: u32 = 200;
+/// What who waits for so long at most sleeps between two looks.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// No thread: none has a variable at address 0.
 const NOBODY: usize = 0;
 
@@ -35,6 +38,25 @@ impl CriticalSection {
             return;
         }
         self.acquire(me, 1);
+    }
+
+    /// The same, if others leave it within so long. Where they do not, nobody comes in any more.
+    pub(super) fn enter_within(&self, longest: Duration) -> bool {
+        let me = this_thread();
+        if self.owner.load(Ordering::Relaxed) == me {
+            self.enter();
+            return true;
+        }
+        let (ticket, begun) = (self.next.fetch_add(1, Ordering::SeqCst), Instant::now());
+        while self.turn.load(Ordering::Acquire) != ticket {
+            if begun.elapsed() >= longest {
+                return false;
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        self.owner.store(me, Ordering::Relaxed);
+        self.depth.store(1, Ordering::Relaxed);
+        true
     }
 
     /// Takes back one [`enter`](Self::enter); calls `last` before others can come in.
@@ -144,6 +166,29 @@ mod tests {
             }
         });
         assert_eq!(shared.1.0.get(), 160_000);
+    }
+
+    #[test]
+    fn who_waits_for_so_long_comes_in_where_others_leave_and_not_where_they_stay() {
+        let section = CriticalSection::default();
+        section.enter();
+        assert!(section.enter_within(Duration::ZERO), "it is inside");
+        section.leave(|| unreachable!("it is inside still"));
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                let entered = section.enter_within(Duration::from_secs(600));
+                section.leave(|| {});
+                entered
+            });
+            while !section.is_wanted() {
+                std::thread::yield_now();
+            }
+            section.leave(|| {});
+            assert_eq!(waits.join().ok(), Some(true));
+            section.enter();
+            let waits = scope.spawn(|| section.enter_within(Duration::from_millis(5)));
+            assert_eq!(waits.join().ok(), Some(false));
+        });
     }
 
     #[test]

@@ -104,12 +104,15 @@ impl Directory {
         }
         if self.has_threads {
             match pmi.put(THREADS_KEY, "1") {
-                // Where a key is for one rank, another has put it.
+                // Where a key is for one rank, another may have put it; if none has, that is seen below.
                 Err(PmiError::Refused { .. }) => {}
                 put => put?,
             }
         }
         pmi.barrier()?;
+        if self.has_threads && pmi.get(THREADS_KEY)?.is_none() {
+            return Err(InitError::Threads);
+        }
         let text = pmi.get(TOKEN_KEY)?.ok_or(InitError::Token)?;
         u128::from_str_radix(&text, 16).map(Token).map_err(|_| InitError::Token)
     }

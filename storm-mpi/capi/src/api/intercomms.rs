@@ -32,6 +32,7 @@ pub(super) fn make(
     let context = agreed(session, groups.party(&both, me))?;
     // Of one whose other group would have no members there is none.
     let Some((members, others)) = sides.filter(|(_, others)| others.size() > 0) else {
+        session.contexts.borrow_mut().give_back(context);
         return Ok(COMM.null());
     };
     session.add_comm(of(session, parent, context, members, None).with(others))
@@ -246,6 +247,7 @@ extern "C" fn MPI_Intercomm_merge(
         let (both, me) = groups.both();
         let context = agreed(session, groups.party(&both, me))?;
         if [&ours, &theirs].iter().any(|told| told.windows(2).any(|two| two[0] != two[1])) {
+            session.contexts.borrow_mut().give_back(context);
             return Err(Fault::new(Class::Arg, "members of one group that differ in what is high"));
         }
         let is_first = match (ours[comm.me], theirs.first()) {

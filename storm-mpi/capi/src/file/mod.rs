@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::table::{Handle, TYPE};
 use crate::types::Type;
 use shared::SharedPointer;
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, c_int};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -88,7 +88,7 @@ pub(crate) struct OpenFile {
     /// Who has opened it, in a context of its own, with its error handler.
     pub(crate) comm: Rc<Comm>,
     /// `None` once it is closed.
-    file: RefCell<Option<File>>,
+    file: RefCell<Option<Rc<File>>>,
     path: PathBuf,
     pub(crate) mode: c_int,
     pub(crate) seen: RefCell<Seen>,
@@ -145,7 +145,7 @@ impl OpenFile {
         Ok(OpenFile {
             session,
             comm,
-            file: RefCell::new(Some(file)),
+            file: RefCell::new(Some(Rc::new(file))),
             path,
             mode,
             seen: RefCell::new(seen),
@@ -167,7 +167,11 @@ impl OpenFile {
     /// Ends it at all members, and the file itself, if it was opened for that.
     pub(crate) fn close(&self) -> Outcome {
         let file = self.file.borrow_mut().take();
-        let closed = file.map_or(Ok(()), closed).map_err(|error| self.failed(&error));
+        // Whoever uses it in another thread still has it closed when that is over.
+        let closed = file
+            .and_then(Rc::into_inner)
+            .map_or(Ok(()), closed)
+            .map_err(|error| self.failed(&error));
         // Also by a member that failed: the others wait in it.
         self.barrier()?;
         self.end_shared();
@@ -178,26 +182,28 @@ impl OpenFile {
         closed
     }
 
-    fn file(&self) -> Outcome<Ref<'_, File>> {
-        let gone = |_| Fault::new(Class::File, "a file that was closed");
-        Ref::filter_map(self.file.borrow(), Option::as_ref).map_err(gone)
+    /// Not borrowed: it is used across waits, in which other threads come in.
+    fn file(&self) -> Outcome<Rc<File>> {
+        let gone = || Fault::new(Class::File, "a file that was closed");
+        self.file.borrow().clone().ok_or_else(gone)
     }
 
     /// Bytes in the file.
     pub(crate) fn size(&self) -> Outcome<u64> {
-        length(&*self.file()?, &self.path)
+        let file = self.file()?;
+        length(&file, &self.path)
     }
 
     /// Makes it so long; with `at_least`, if it is not longer.
     pub(crate) fn set_size(&self, bytes: u64, at_least: bool) -> Outcome {
         self.is_writable()?;
-        let file = &*self.file()?;
+        let file = self.file()?;
         let resized = |_: &Path| match at_least {
             false => file.set_len(bytes),
             // With room on the disk, where the file system can promise it.
             true if bytes == 0 => Ok(()),
             true => {
-                match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+                match rustix::fs::fallocate(&*file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
                     Err(rustix::io::Errno::OPNOTSUPP) if file.metadata()?.len() < bytes => {
                         file.set_len(bytes)
                     }

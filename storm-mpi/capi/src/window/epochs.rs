@@ -92,9 +92,9 @@ impl Window {
         let none = || wrong("no epoch was started");
         let members = self.epochs.borrow_mut().started.take().ok_or_else(none)?;
         for &member in &members {
-            self.ask(member, &Request::bare(Verb::Complete, 0), &[])?;
+            let number = self.ask(member, &Request::bare(Verb::Complete, 0), &[])?;
             // Who has heard of it has done all that came before.
-            self.unsettled.borrow_mut().remove(&member);
+            self.settle(member, number);
         }
         self.flush_local(|member| members.contains(&member))
     }
@@ -200,12 +200,12 @@ impl Window {
         let mut answers = Vec::with_capacity(members.len());
         for &member in members {
             let answer = self.next_answer();
-            self.ask(member, &Request::bare(verb, answer), data)?;
-            answers.push(answer);
+            let number = self.ask(member, &Request::bare(verb, answer), data)?;
+            answers.push((answer, number));
         }
-        for (&member, answer) in members.iter().zip(answers) {
+        for (&member, (answer, number)) in members.iter().zip(answers) {
             self.hear(member, Tag(answer))?;
-            self.unsettled.borrow_mut().remove(&member);
+            self.settle(member, number);
         }
         Ok(())
     }

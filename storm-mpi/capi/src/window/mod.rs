@@ -26,7 +26,7 @@ use exposed::{Attached, Exposed};
 use neighbourhood::Neighbourhood;
 use owner::Owner;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 use storm_mpi::RequestId;
@@ -101,8 +101,10 @@ pub(crate) struct Window {
     requested: RefCell<Vec<(usize, RequestId, Handle)>>,
     /// When there are so many, those that the program has collected are forgotten.
     forget_at: Cell<usize>,
-    /// Members that have been asked for something and have not said since that it is done.
-    unsettled: RefCell<BTreeSet<usize>>,
+    /// Members that have been asked for something and have not said since that it is done, with the number of the last.
+    unsettled: RefCell<BTreeMap<usize, u64>>,
+    /// How often members were asked for something.
+    asked: Cell<u64>,
     answers: Cell<i32>,
 }
 
@@ -219,6 +221,7 @@ impl Window {
             requested: RefCell::default(),
             forget_at: Cell::new(origin::COLLECT_AT),
             unsettled: RefCell::default(),
+            asked: Cell::new(0),
             answers: Cell::new(origin::FIRST_ANSWER),
         };
         // Nobody asks a member that does not serve yet.

@@ -70,7 +70,7 @@ impl Window {
             return Ok(());
         }
         let request = Request { runs, ..Request::bare(Verb::Put, 0) };
-        self.ask(place.member, &request, &from.packed())
+        self.ask(place.member, &request, &from.packed()).map(drop)
     }
 
     /// Reads elements (`MPI_Get`). What is under way is the window's to wait for, or the caller's.
@@ -99,7 +99,7 @@ impl Window {
             return Ok(());
         }
         let request = self.changing(Verb::Accumulate, 0, runs, how);
-        self.ask(place.member, &request, &from.packed())
+        self.ask(place.member, &request, &from.packed()).map(drop)
     }
 
     /// Reads elements and combines as many others with them (`MPI_Get_accumulate`). `from` is not looked at with
@@ -221,12 +221,23 @@ impl Window {
         }
     }
 
-    /// Asks a member for something.
-    pub(super) fn ask(&self, member: usize, request: &Request, data: &[u8]) -> Outcome {
+    /// Asks a member for something. The number of what was asked, to [settle](Self::settle) it with all that came before.
+    pub(super) fn ask(&self, member: usize, request: &Request, data: &[u8]) -> Outcome<u64> {
+        let number = self.asked.get() + 1;
+        self.asked.set(number);
         let message = request.encode(data);
+        // In the order in which they go: sending may wait, and another thread may ask meanwhile.
+        self.unsettled.borrow_mut().insert(member, number);
         self.send(member, REQUEST, message)?;
-        self.unsettled.borrow_mut().insert(member);
-        Ok(())
+        Ok(number)
+    }
+
+    /// A member has done all up to what has this number. What another thread has asked since is not settled by it.
+    pub(super) fn settle(&self, member: usize, number: u64) {
+        let mut unsettled = self.unsettled.borrow_mut();
+        if unsettled.get(&member) == Some(&number) {
+            unsettled.remove(&member);
+        }
     }
 
     fn send(&self, member: usize, tag: Tag, message: Vec<u8>) -> Outcome {
@@ -243,18 +254,29 @@ impl Window {
         Ok(())
     }
 
-    /// Waits for some of what is under way.
+    /// Waits for some of what is under way now. It stays in the table meanwhile: another thread that flushes has to find it.
     fn wait_for(&self, of: impl Fn(usize, &Active) -> bool) -> Outcome {
+        let awaited: Vec<RequestId> = {
+            let under_way = self.under_way.borrow();
+            let these = under_way.iter().filter(|(at, active)| of(*at, active));
+            these.filter_map(|(_, active)| active.id()).collect()
+        };
+        self.wait_until_over(&awaited)?;
         let all = std::mem::take(&mut *self.under_way.borrow_mut());
-        let (these, others): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|(at, active)| of(*at, active));
+        let (over, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(at, active)| of(*at, active) && self.is_over(active));
         self.under_way.borrow_mut().extend(others);
-        // One that fails leaves the others their memory until they are done, too.
+        // One that fails leaves the others what they have brought.
         let mut outcome = Ok(());
-        for (_, active) in these {
+        for (_, active) in over {
             outcome = outcome.and(self.collect(active));
         }
         outcome
+    }
+
+    /// Waits until all of these are over, or collected by another thread.
+    fn wait_until_over(&self, these: &[RequestId]) -> Outcome {
+        Ok(these.iter().try_for_each(|&id| self.session.process.wait_until_done(id))?)
     }
 
     /// Waits for what is under way only when somebody needs it.
@@ -307,20 +329,17 @@ impl Window {
     /// program has not collected the request.
     fn wait_for_requested(&self, of: impl Fn(usize) -> bool) -> Outcome {
         let process = &self.session.process;
-        let all = std::mem::take(&mut *self.requested.borrow_mut());
-        let (these, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|&(at, ..)| of(at));
-        self.requested.borrow_mut().extend(others);
-        for &(_, id, _) in &these {
-            while matches!(process.is_done(id), Ok(false)) {
-                process.progress(true)?;
-            }
-        }
+        let mut these = self.requested.borrow().clone();
+        these.retain(|&(at, ..)| of(at));
+        let awaited: Vec<RequestId> = these.iter().map(|&(_, id, _)| id).collect();
+        self.wait_until_over(&awaited)?;
         for (_, id, request) in these {
-            // Nothing is known of those that the program has collected.
+            // Nothing is known of those that the program or another thread has collected.
             if process.is_done(id).is_ok() {
                 self.session.land(request, id)?;
             }
         }
+        self.requested.borrow_mut().retain(|&(_, id, _)| process.is_done(id).is_ok());
         Ok(())
     }
 
@@ -381,22 +400,22 @@ impl Window {
     pub(crate) fn flush(&self, members: &[usize]) -> Outcome {
         let mut answers = Vec::new();
         for &member in members {
-            if self.unsettled.borrow().contains(&member) {
+            if self.unsettled.borrow().contains_key(&member) {
                 let answer = self.next_answer();
-                self.ask(member, &Request::bare(Verb::Flush, answer), &[])?;
-                answers.push((member, answer));
+                let number = self.ask(member, &Request::bare(Verb::Flush, answer), &[])?;
+                answers.push((member, answer, number));
             }
         }
-        for (member, answer) in answers {
+        for (member, answer, number) in answers {
             self.hear(member, Tag(answer))?;
-            self.unsettled.borrow_mut().remove(&member);
+            self.settle(member, number);
         }
         self.flush_local(|member| members.contains(&member))
     }
 
     /// The same of all members.
     pub(crate) fn flush_all(&self) -> Outcome {
-        let unsettled: Vec<usize> = self.unsettled.borrow().iter().copied().collect();
+        let unsettled: Vec<usize> = self.unsettled.borrow().keys().copied().collect();
         self.flush(&unsettled)?;
         self.flush_local(|_| true)
     }

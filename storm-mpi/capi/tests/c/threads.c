@@ -114,6 +114,43 @@ static void several_waits(void) {
   }
 }
 
+/* One waits for what never comes, until another thread takes it back: a receive, a persistent one, and a send. */
+static MPI_Request never_[THREADS];
+
+static void taken_back(int thread) {
+  int with = thread ^ 1, got = -1, flag;
+  MPI_Status status;
+  for (int i = 0; i < ROUNDS / 4; i++) {
+    if (thread % 2 == 1) {
+      MPI_Request request;
+      OK(MPI_Recv(&got, 1, MPI_INT, rank_, 400 + thread, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+      request = never_[with];
+      for (int look = 0; look < ROUNDS; look++, sched_yield()) {
+        OK(MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE));
+        CHECK(!flag);
+      }
+      OK(MPI_Cancel(&request));
+      OK(MPI_Recv(&got, 1, MPI_INT, rank_, 400 + thread, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+      continue;
+    }
+    if (thread == 2) {
+      OK(MPI_Recv_init(&got, 1, MPI_INT, rank_, 410, MPI_COMM_WORLD, &never_[thread]));
+      OK(MPI_Start(&never_[thread]));
+    } else if (i % 2 == 0) {
+      OK(MPI_Irecv(&got, 1, MPI_INT, MPI_ANY_SOURCE, 411, MPI_COMM_WORLD, &never_[thread]));
+    } else {
+      OK(MPI_Issend(&i, 1, MPI_INT, (rank_ + 1) % size_, 412, MPI_COMM_WORLD, &never_[thread]));
+    }
+    OK(MPI_Send(&i, 1, MPI_INT, rank_, 400 + with, MPI_COMM_WORLD));
+    OK(MPI_Wait(&never_[thread], &status));
+    OK(MPI_Test_cancelled(&status, &flag));
+    CHECK(flag && got == -1);
+    if (thread == 2) OK(MPI_Request_free(&never_[thread]));
+    CHECK(never_[thread] == MPI_REQUEST_NULL);
+    OK(MPI_Send(&i, 1, MPI_INT, rank_, 400 + with, MPI_COMM_WORLD));
+  }
+}
+
 /* Each thread has a communicator of its own, and makes others of it, when it likes. */
 static void collectives(int thread) {
   MPI_Comm comm = comms_[thread], again, half;
@@ -225,6 +262,69 @@ static void windows(int thread) {
   OK(MPI_Win_free(&window));
 }
 
+/* One window, which all threads use at once: what one has flushed is done, whatever others have under way. */
+static MPI_Win window_;
+static int *memory_;
+
+enum { AREA = 2 * LONG_WORDS };
+
+static int value(int rank, int round, int word, int thread) {
+  return 1 + rank + 3 * round + word + 1000000 * thread;
+}
+
+/* To this thread's like on one rank, and from that on another. */
+static void tell(int thread, int to, int from, int tag, int what) {
+  int told = -1;
+  OK(MPI_Sendrecv(&what, 1, MPI_INT, to, tag + thread, &told, 1, MPI_INT, from, tag + thread,
+                  MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+  CHECK(told == what);
+}
+
+static void one_window(int thread) {
+  int next = (rank_ + 1) % size_, before = (rank_ + size_ - 1) % size_;
+  int *mine = malloc(AREA * sizeof *mine), *here = memory_ + thread * LONG_WORDS;
+  MPI_Aint there = thread * LONG_WORDS;
+  for (int i = 0; i < ROUNDS / 4; i++) {
+    int count = i % THREADS == thread ? LONG_WORDS : 1 + i % 7;
+    MPI_Datatype every_second;
+    OK(MPI_Type_vector(count, 1, 2, MPI_INT, &every_second));
+    OK(MPI_Type_commit(&every_second));
+    for (int w = 0; w < count; w++) mine[2 * w] = value(rank_, i, w, thread);
+    OK(MPI_Put(mine, 1, every_second, next, there, count, MPI_INT, window_));
+    if (i % 2 == 0) OK(MPI_Win_flush(next, window_));
+    if (i % 2 == 1) OK(MPI_Win_flush_all(window_));
+    tell(thread, next, before, 200, i);
+    OK(MPI_Win_sync(window_));
+    for (int w = 0; w < count; w++) CHECK(here[w] == value(before, i, w, thread));
+    memset(mine, 0, 2 * count * sizeof *mine);
+    if (i % 3 < 2) {
+      OK(MPI_Get(mine, 1, every_second, next, there, count, MPI_INT, window_));
+      OK(i % 3 == 0 ? MPI_Win_flush(next, window_) : MPI_Win_flush_local_all(window_));
+    } else {
+      MPI_Request request;
+      OK(MPI_Rget(mine, 1, every_second, next, there, count, MPI_INT, window_, &request));
+      if (i % 2 == 0) OK(MPI_Win_flush(next, window_));
+      OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    }
+    for (int w = 0; w < count; w++) CHECK(mine[2 * w] == value(rank_, i, w, thread));
+    OK(MPI_Type_free(&every_second));
+    /* Its part may be written again. */
+    tell(thread, before, next, 300, i);
+  }
+  free(mine);
+}
+
+static void together_at_one_window(void) {
+  MPI_Aint bytes = THREADS * LONG_WORDS * sizeof *memory_;
+  memory_ = calloc(1, bytes);
+  OK(MPI_Win_create(memory_, bytes, sizeof *memory_, MPI_INFO_NULL, MPI_COMM_WORLD, &window_));
+  OK(MPI_Win_lock_all(0, window_));
+  in_threads(one_window);
+  OK(MPI_Win_unlock_all(window_));
+  OK(MPI_Win_free(&window_));
+  free(memory_);
+}
+
 /* One thread only answers; it waits while others of its process, which have no message for it, are at work. */
 static void served(int thread) {
   int next = (rank_ + 1) % size_, value;
@@ -265,12 +365,14 @@ int main(int argc, char **argv) {
   in_threads(to_oneself);
   in_threads(around);
   several_waits();
+  in_threads(taken_back);
   for (int t = 0; t < THREADS; t++) OK(MPI_Comm_dup(MPI_COMM_WORLD, &comms_[t]));
   in_threads(collectives);
   in_threads(probes);
   CHECK(taken_ == (long)ROUNDS * THREADS * (ROUNDS * THREADS + 1) / 2);
   in_threads(groups);
   in_threads(windows);
+  together_at_one_window();
   in_threads(served);
   in_threads(mistakes);
   for (int t = 0; t < THREADS; t++) OK(MPI_Comm_free(&comms_[t]));
