@@ -6,8 +6,8 @@ use super::subscriber::Subscriber;
 use super::{Contents, Shared};
 use crate::Notice;
 use crate::api::{
-    ApiError, Call, CancelOutcome, ErrorCode, JobState, ManagerRequest, Peer, Reply, ReplySink,
-    Service,
+    ApiError, Call, CancelOutcome, ErrorCode, HistoryQuery, JobFilter, JobState, ManagerRequest,
+    Peer, Reply, ReplySink, Service,
 };
 use std::rc::Rc;
 use std::time::Duration;
@@ -58,22 +58,8 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             set_partition(shared, peer, &partition, sched.as_deref(), quantum_us)
         }
         ManagerRequest::Shutdown => shut_down(shared, peer),
-        ManagerRequest::Jobs(filter) => {
-            let mut core = core.borrow_mut();
-            let (jobs, more) = match filter.part {
-                Some(part) => core.list_part(now, &filter, part),
-                None => (core.list_jobs(now, &filter), false),
-            };
-            Ok(Reply::Jobs { jobs, more })
-        }
-        ManagerRequest::History(query) => {
-            let core = core.borrow();
-            let (jobs, more) = match query.part {
-                Some(part) => core.history_part(now, &query, part),
-                None => (core.history(now, &query), false),
-            };
-            Ok(Reply::Jobs { jobs, more })
-        }
+        ManagerRequest::Jobs(filter) => Ok(jobs(shared, &filter)),
+        ManagerRequest::History(query) => Ok(history(shared, &query)),
         ManagerRequest::Show { job } => {
             core.borrow().show(now, job).map(|job| Reply::Job { job: Box::new(job) })
         }
@@ -107,6 +93,27 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         }
     };
     send_behind(shared, reply, replies);
+}
+
+fn jobs<P: Primitives, C: Contents + 'static>(shared: &Shared<P, C>, filter: &JobFilter) -> Reply {
+    let (now, mut core) = (shared.now(), shared.core.borrow_mut());
+    let (jobs, more) = match filter.part {
+        Some(part) => core.list_part(now, filter, part),
+        None => (core.list_jobs(now, filter), false),
+    };
+    Reply::Jobs { jobs, more }
+}
+
+fn history<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    query: &HistoryQuery,
+) -> Reply {
+    let (now, core) = (shared.now(), shared.core.borrow());
+    let (jobs, more) = match query.part {
+        Some(part) => core.history_part(now, query, part),
+        None => (core.history(now, query), false),
+    };
+    Reply::Jobs { jobs, more }
 }
 
 fn explain<P: Primitives, C: Contents + 'static>(
