@@ -4,6 +4,7 @@
 //! out; who waits for its turn looks for a short while, and then sleeps in the kernel. A thread that is inside comes in a
 //! second time at once: functions of the program's that the library calls may call it.
 
+use rustix::event::Timespec;
 use rustix::thread::futex;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
@@ -11,8 +12,6 @@ use std::time::{Duration, Instant};
 
 /// Looks before a sleep: about as long as a short call takes.
 const LOOKS: u32 = 200;
-/// What who waits for so long at most sleeps between two looks.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// No thread: none has a variable at address 0.
 const NOBODY: usize = 0;
 
@@ -48,11 +47,17 @@ impl CriticalSection {
             return true;
         }
         let (ticket, begun) = (self.next.fetch_add(1, Ordering::SeqCst), Instant::now());
-        while self.turn.load(Ordering::Acquire) != ticket {
-            if begun.elapsed() >= longest {
+        loop {
+            let turn = self.turn.load(Ordering::Acquire);
+            if turn == ticket {
+                break;
+            }
+            let left = longest.saturating_sub(begun.elapsed());
+            if left.is_zero() {
                 return false;
             }
-            std::thread::sleep(BETWEEN_LOOKS);
+            let left = Timespec::try_from(left).ok();
+            let _ = futex::wait(&self.turn, futex::Flags::PRIVATE, turn, left.as_ref());
         }
         self.owner.store(me, Ordering::Relaxed);
         self.depth.store(1, Ordering::Relaxed);
