@@ -275,8 +275,9 @@ fn threads_that_take_turns_and_those_that_may_not_call() {
         assert!(outcome.success(), "{level}: {}", outcome.report());
     }
     let refused = of_level("1").arg("call").run().expect("it starts");
-    let said = &refused.ranks[0].stderr;
-    assert!(!refused.success() && said.contains("from another thread"), "{said}");
+    // Whoever is the first to say it ends the others.
+    let is_said = refused.ranks.iter().any(|rank| rank.stderr.contains("from another thread"));
+    assert!(!refused.success() && is_said, "{}", refused.report());
 }
 
 #[test]
