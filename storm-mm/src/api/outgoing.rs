@@ -41,7 +41,7 @@ pub(super) enum Life {
     Open,
     /// The client asks nothing more; it reads the answers, follows no job.
     Finishing,
-    /// Nothing is taken any more, and what was taken is to be written.
+    /// Nothing more is taken, and what is there is written as far as the client takes it at once.
     TooSlow,
     /// The client is gone.
     Gone,

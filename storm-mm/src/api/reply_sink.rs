@@ -24,7 +24,7 @@ pub struct ReplySink {
 struct Sink {
     outgoing: Arc<Outgoing>,
     id: u64,
-    /// Events of a job follow the first answer.
+    /// What the client is owed for it.
     answer: Answer,
     finished: AtomicBool,
 }
