@@ -2,7 +2,7 @@
 
 use crate::VerbsError;
 use crate::guard::{Device, OpenDevice, Port};
-use crate::port_address;
+use storm_verbs::port_address;
 use serde::Serialize;
 use std::net::IpAddr;
 
