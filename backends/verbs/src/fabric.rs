@@ -1,5 +1,6 @@
 //! One member's access to its device: what all its lanes share.
 
+use crate::VerbsError;
 use crate::abi::{EVENT_COMM_EST, EVENT_DEVICE_FATAL, EVENT_PORT_ERR, Gid};
 use crate::config::VerbsConfig;
 use crate::error::LaneError;
@@ -9,7 +10,6 @@ use crate::multicast::address::GroupAddress;
 use crate::multicast::group::{Group, MulticastReport, Upward};
 use crate::poller::Poller;
 use crate::pool::{Mark, Pool};
-use crate::VerbsError;
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::io;

@@ -14,11 +14,11 @@ use std::collections::VecDeque;
 use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::time::Instant;
+use storm_backend_verbs::VerbsConfig;
 use storm_backend_verbs::guard::{
     Access, CompletionChannel, CompletionQueue, Device, Endpoint, MemoryRegion, Notice, OpenDevice,
     Outcome, Port, ProtectionDomain, QueuePair, RemoteAddr, Route, Source, Sources,
 };
-use storm_backend_verbs::VerbsConfig;
 use storm_verbs::port_address::{self, Wish};
 
 /// Set for the process that is the other end.

@@ -22,11 +22,7 @@ pub struct Wish {
 ///
 /// # Errors
 /// [`VerbsError::NoGid`] when the one that is wished for by its place is not there, or none is.
-pub fn choose(
-    wish: &Wish,
-    device: &OpenDevice,
-    port: &Port,
-) -> Result<(u8, Gid), VerbsError> {
+pub fn choose(wish: &Wish, device: &OpenDevice, port: &Port) -> Result<(u8, Gid), VerbsError> {
     let none = |wanted: String| {
         let (device, port) = (device.name().to_owned(), port.number);
         VerbsError::NoGid { device, port, wanted }

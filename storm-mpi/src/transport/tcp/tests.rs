@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::SplitMix64;
+use crate::transport::greeting::hello;
 use std::io::{Read, Write};
 
 const LOW: Rank = Rank(1);
@@ -69,7 +70,7 @@ impl End {
             let start = self.got.len();
             self.got.resize(start + bytes, 0);
             self.tcp.copy(peer, 0, &mut self.got[start..]);
-            self.tcp.advance(peer, bytes);
+            self.tcp.advance(peer, bytes).map_err(|error| Lost { peer, error })?;
         }
     }
 
@@ -435,7 +436,7 @@ fn only_the_jobs_ranks_are_admitted() {
     let mut bytes = [0; 3];
     tcp.copy(Rank(1), 2, &mut bytes);
     assert_eq!(&bytes, b"ame");
-    tcp.advance(Rank(1), 5);
+    tcp.advance(Rank(1), 5).unwrap();
     assert!(!tcp.look_at(Rank(1)), "nothing more");
     assert_eq!(tcp.unread(Rank(1)).unwrap(), 0);
     drop(friend);

@@ -47,7 +47,8 @@ impl CompletionChannel {
     /// # Errors
     /// [`VerbsError::Call`].
     pub fn unblock(&self) -> Result<(), VerbsError> {
-        let failed = |errno: nix::errno::Errno| self.device.io("waiting for completions", errno.into());
+        let failed =
+            |errno: nix::errno::Errno| self.device.io("waiting for completions", errno.into());
         set_nonblocking(self.as_fd()).map_err(failed)
     }
 
