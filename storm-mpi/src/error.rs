@@ -60,6 +60,11 @@ pub enum InitError {
         /// Its answer.
         source: io::Error,
     },
+    /// Bytes are to go by RDMA, and cannot.
+    #[error(
+        "STORM_MPI_NETWORK=verbs: there is no way by RDMA; =auto takes TCP where there is none"
+    )]
+    Verbs(#[source] Box<storm_verbs::VerbsError>),
 }
 
 impl InitError {

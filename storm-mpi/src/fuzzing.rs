@@ -28,6 +28,14 @@ pub fn hello(bytes: &[u8], token: u128) -> Option<u32> {
     transport::fuzzing::hello(bytes, token)
 }
 
+/// What a rank offers behind its hello: what is one is written as it reads.
+///
+/// # Panics
+/// It is not.
+pub fn offer(bytes: &[u8]) {
+    transport::fuzzing::offer(bytes);
+}
+
 /// What a rank wrote into its segment: how many bytes of payload come out of it until the first that is
 /// no frame, when they come in pieces of this length.
 ///

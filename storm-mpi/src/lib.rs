@@ -1,7 +1,7 @@
 //! Message passing for applications: a subset of MPI, in direct mode.
 //!
 //! [`World`] is a rank's handle, a [`Communicator`] of all ranks: blocking messages, collectives, and
-//! a [`Scope`] for non-blocking ones; others are split off it. Inside a node bytes go through shared memory, between nodes through TCP; ranks that wait
+//! a [`Scope`] for non-blocking ones; others are split off it. Inside a node bytes go through shared memory, between nodes through TCP or by RDMA; ranks that wait
 //! sleep in the kernel, so that a node may have many more ranks than processors. [`pmi`] is the
 //! wire-up with the resource manager; its server half is used by the Node Manager.
 //!
@@ -52,4 +52,5 @@ pub use scope::{RecvRequest, Scope, SendRequest, Tested};
 pub use shared::SharedMemory;
 pub use threads::{Inside, Threads};
 pub use thresholds::Thresholds;
+pub use transport::RDMA_DEVICE_VARIABLE;
 pub use world::World;

@@ -42,11 +42,12 @@ const TRANSPORT_DIRECT: &str = "direct";
 /// What Node Managers alone tell ranks: in a job's environment it comes from another job, from
 /// inside of which this one was submitted, and says nothing of this one.
 /// `STORM_MPI_REMOTE_US` is not one: users may set it.
-const NODES_OWN: [&str; 5] = [
+const NODES_OWN: [&str; 6] = [
     TRANSPORT_VARIABLE,
     storm_mpi::page::VARIABLE,
     "STORM_MPI_LOCAL_US",
     "STORM_MPI_WAKE_US",
+    storm_mpi::RDMA_DEVICE_VARIABLE,
     MPI_TYPE_VARIABLE,
 ];
 
@@ -60,7 +61,7 @@ pub(crate) fn submitted_environment(
 
 /// What ranks are told of themselves, whatever the submitter said: of the job alone from inside of which
 /// another is submitted.
-const RANKS_OWN: [&str; 26] = [
+const RANKS_OWN: [&str; 27] = [
     "STORM_JOB_ID",
     "STORM_RANK",
     "STORM_SIZE",
@@ -86,6 +87,7 @@ const RANKS_OWN: [&str; 26] = [
     "MPI_LOCALNRANKS",
     TRANSPORT_VARIABLE,
     storm_mpi::page::VARIABLE,
+    storm_mpi::RDMA_DEVICE_VARIABLE,
     defaults::VARIABLE,
 ];
 

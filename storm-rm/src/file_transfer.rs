@@ -123,6 +123,9 @@ pub async fn transfer_file<P: Primitives>(
     let part_of_wait = plan.config.part_of_wait;
     let ask = Inquiry { primitives, state, generation: info.generation, part_of_wait };
 
+    if ask.all_have(set).await? {
+        return Ok(TransferTimes::default());
+    }
     ask.all_reach(set, FileState::Ready).await?;
     let sent_to = ask.nodes_not_in(set, FileState::Written).await?;
     if sent_to.is_empty() {
@@ -223,6 +226,15 @@ impl<P: Primitives> Inquiry<'_, P> {
     async fn all_reach(&self, set: &NodeSet, state: FileState) -> Result<(), PrimitiveError> {
         let question = self.question(set, Relation::GreaterOrEqual, state);
         await_condition(self.primitives, &question, Backoff::patient(self.part_of_wait)).await
+    }
+
+    /// Whether all nodes have the file already. Most often all have it or none has: so one of them is
+    /// asked, the one that most likely answers last, and all only when that one has it.
+    async fn all_have(&self, set: &NodeSet) -> Result<bool, PrimitiveError> {
+        let Some(last) = set.iter().last().map(NodeSet::single) else { return Ok(true) };
+        self.all_reach(&last, FileState::Ready).await?;
+        let it_has = self.holds(&last, Relation::Equal, FileState::Written).await?;
+        Ok(it_has && (last == *set || self.holds(set, Relation::Equal, FileState::Written).await?))
     }
 
     async fn none_failed(&self, set: &NodeSet) -> Result<(), TransferError> {

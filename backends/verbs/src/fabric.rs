@@ -1,5 +1,6 @@
 //! One member's access to its device: what all its lanes share.
 
+use crate::VerbsError;
 use crate::abi::{EVENT_COMM_EST, EVENT_DEVICE_FATAL, EVENT_PORT_ERR, Gid};
 use crate::config::VerbsConfig;
 use crate::error::LaneError;
@@ -9,7 +10,6 @@ use crate::multicast::address::GroupAddress;
 use crate::multicast::group::{Group, MulticastReport, Upward};
 use crate::poller::Poller;
 use crate::pool::{Mark, Pool};
-use crate::{VerbsError, port_address};
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use storm_backend_tcp::fabric::{End, Fabric, Opening};
 use storm_backend_tcp::wire::Lane;
 use storm_primitives::NodeId;
+use storm_verbs::port_address::{self, Wish};
 use tokio::task::AbortHandle;
 
 /// Room for the head of a chunk in a block; where the payload begins of one that comes in
@@ -116,7 +117,8 @@ impl Session {
     fn open(config: &VerbsConfig) -> Result<Session, VerbsError> {
         let config = config.clone();
         let (device, port) = choose(&config)?;
-        let (gid_index, gid) = port_address::choose(&config, &device, &port)?;
+        let wish = Wish { gid_index: config.gid_index, address: config.address };
+        let (gid_index, gid) = port_address::choose(&wish, &device, &port)?;
         let domain = ProtectionDomain::new(&device)?;
         let block_bytes = config.chunk_bytes as usize + PAYLOAD_AT;
         let pool = Pool::new(&domain, block_bytes, config.max_blocks as usize)?;
@@ -274,7 +276,7 @@ fn choose(config: &VerbsConfig) -> Result<(Arc<OpenDevice>, Port), VerbsError> {
 /// Says what happens to the device; when it is gone, so are the lanes.
 async fn watch(common: Rc<Common>) {
     let device = common.device.clone();
-    let readable = match device.clone().watch() {
+    let readable = match crate::watch::device(&device) {
         Ok(readable) => readable,
         Err(error) => {
             tracing::warn!(device = device.name(), %error, "its events are not seen");

@@ -2,9 +2,9 @@
 
 use crate::VerbsError;
 use crate::guard::{Device, OpenDevice, Port};
-use crate::port_address;
 use serde::Serialize;
 use std::net::IpAddr;
+use storm_verbs::port_address;
 
 /// One device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

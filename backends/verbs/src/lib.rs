@@ -17,15 +17,11 @@
 //! - A member sleeps on its completion channels, or [spins](VerbsConfig::spin) for a while
 //!   first.
 //!
-//! `libibverbs.so.1` is loaded when it is first needed: nothing of it is needed to build
-//! or to run anything else. What the calls of the library need is in [`guard`], every one
-//! with its argument; the layouts are in [`abi`].
+//! What the library makes is in `storm-verbs`, and so is all that is unsafe about it.
 //!
 //! What it does not do: encrypt. What travels on a lane is as safe as the fabric is
 //! (`docs/decisions/0070`); who may open one is proved over TCP.
 
-pub mod abi;
-pub mod guard;
 pub mod multicast;
 pub mod pool;
 
@@ -34,17 +30,16 @@ mod error;
 mod fabric;
 mod inventory;
 mod lane;
-mod library;
 mod message;
 mod offer;
 mod poller;
-mod port_address;
 mod ring;
 mod slot;
+mod watch;
 
 pub use config::{Multicast, VerbsConfig};
-pub use error::{LaneError, VerbsError};
+pub use error::LaneError;
 pub use fabric::VerbsFabric;
 pub use inventory::{DeviceReport, PortReport, inventory};
 pub use multicast::group::MulticastReport;
-pub use port_address::choose as choose_address;
+pub use storm_verbs::{VerbsError, abi, guard};

@@ -159,7 +159,7 @@ impl Poller {
             sockets_at: Cell::new(Instant::now()),
             given_back: Notify::new(),
         });
-        let readable = channel.clone().watch()?;
+        let readable = crate::watch::channel(&channel)?;
         let driver = tokio::task::spawn_local(drive(shared.clone(), readable)).abort_handle();
         Ok(Poller { shared, channel, driver })
     }

@@ -2,7 +2,7 @@
 # In the test machine: a Machine Manager and eight Node Managers on RDMA, each with an address
 # of its own. Launches a job on all nodes, shares them between two jobs, and lets a node die;
 # then, with --backend auto, one of each with the device and without.
-# Needs the `storm` program beside it.
+# Needs the `storm` program beside it; with `kernels`, too, its ranks communicate by RDMA.
 set -u
 cd /t || exit 1
 chmod +x storm
@@ -69,6 +69,26 @@ lines="$(./storm run -n $((nodes * pes)) /tmp/hello | sort -u | wc -l)"
 echo "-- a program of some datagrams, to all of them at once"
 ./storm run -n $((nodes * pes)) /bin/busybox true || fail "it does not run"
 grep -q 'sent to all at once' /tmp/mm.log || [ "$STORM_BACKEND" = tcp ] || fail "not by multicast"
+
+# Each of the kernels tells a check sum, the same however its bytes travel.
+if [ -e ./kernels ] && [ "$STORM_BACKEND" = verbs ]; then
+    echo "-- ranks of storm-mpi, by RDMA"
+    chmod +x kernels
+    cp kernels /tmp/
+    for kernel in "ring 3 1000" "ring 2 60000" stencil "fft 64"; do
+        for network in verbs tcp; do
+            # shellcheck disable=SC2086
+            STORM_MPI_NETWORK=$network ./storm run -n $nodes --ntasks-per-node 1 /tmp/kernels $kernel \
+                >"/tmp/by-$network" || fail "kernels $kernel does not run on $network"
+        done
+        cmp /tmp/by-verbs /tmp/by-tcp || fail "kernels $kernel has two answers"
+    done
+    # It is no device of this host, so they must have looked for it.
+    if STORM_MPI_NETWORK=infiniband ./storm run -n 2 --ntasks-per-node 1 /tmp/kernels ring 2>/tmp/said; then
+        fail "a network that there is not was taken"
+    fi
+    grep -q STORM_MPI_NETWORK /tmp/said || fail "nobody says what is wrong: $(cat /tmp/said)"
+fi
 
 echo "-- two jobs share all nodes"
 first="$(./storm submit --quiet -n $((nodes * pes)) /tmp/spin)" || fail "not submitted"

@@ -14,11 +14,12 @@ use std::collections::VecDeque;
 use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::time::Instant;
+use storm_backend_verbs::VerbsConfig;
 use storm_backend_verbs::guard::{
     Access, CompletionChannel, CompletionQueue, Device, Endpoint, MemoryRegion, Notice, OpenDevice,
     Outcome, Port, ProtectionDomain, QueuePair, RemoteAddr, Route, Source, Sources,
 };
-use storm_backend_verbs::{VerbsConfig, choose_address};
+use storm_verbs::port_address::{self, Wish};
 
 /// Set for the process that is the other end.
 const VARIABLE: &str = "STORM_BENCH_FLOOR";
@@ -137,7 +138,7 @@ impl End {
     fn connect(place_bytes: usize, from: &mut impl BufRead, to: &mut impl Write) -> Result<End> {
         let device = Device::open(None)?;
         let port = device.active_port(1)?;
-        let (gid_index, gid) = choose_address(&VerbsConfig::default(), &device, &port)?;
+        let (gid_index, gid) = port_address::choose(&Wish::default(), &device, &port)?;
         let mut end = End::new(&device, &port, place_bytes)?;
         let own = Endpoint { number: end.pair.number(), first_packet: 0, gid, lid: port.attr.lid };
         let gid: String = gid.raw.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -277,9 +277,12 @@ impl Transport {
         let mut happenings = std::mem::take(&mut self.happenings);
         let outcome = match self.look_at_sockets(block, &mut happenings) {
             Err(error) => Err(CommError::Wait(error)),
-            Ok(()) => happenings.iter().try_for_each(|&happening| {
-                news.extend(self.handle(happening)?.map(|peer| News { peer }));
-                Ok(())
+            Ok(()) => happenings.iter().try_for_each(|&happening| match happening.watched {
+                Watched::Adapter => self.hear_adapter(news),
+                _ => {
+                    news.extend(self.handle(happening)?.map(|peer| News { peer }));
+                    Ok(())
+                }
             }),
         };
         let any = !happenings.is_empty();
@@ -300,6 +303,18 @@ impl Transport {
         self.poller.wait(block, happenings)
     }
 
+    /// The adapter tells of whom there is news.
+    fn hear_adapter(&mut self, news: &mut Vec<News>) -> Result<(), CommError> {
+        let Some(tcp) = &mut self.tcp else { return Ok(()) };
+        match tcp.hear_adapter(|peer| news.push(News { peer })) {
+            Err(Lost { peer, .. }) if self.closing => {
+                tcp.forget(peer);
+                Ok(())
+            }
+            heard => heard.map_err(|Lost { peer, error }| lost(peer, error)),
+        }
+    }
+
     /// Handles one event of the kernel; tells which peer it is news of.
     fn handle(&mut self, happening: Happening) -> Result<Option<Rank>, CommError> {
         match happening.watched {
@@ -312,7 +327,7 @@ impl Transport {
                 }
                 Ok(None)
             }
-            Watched::ProcessManager => Ok(None),
+            Watched::ProcessManager | Watched::Adapter => Ok(None),
             Watched::Listener => match &mut self.tcp {
                 None => Ok(None),
                 Some(tcp) => tcp.accept(&self.poller).map(|()| None).map_err(CommError::Wait),

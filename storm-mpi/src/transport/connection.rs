@@ -1,8 +1,11 @@
-//! One TCP connection: what goes out by it, and what comes, read ahead into a buffer unless much of it has one
-//! place to go.
+//! One connection: what goes out by its socket, and what comes, read ahead into a buffer unless much of it has one
+//! place to go; or, where both ends have an adapter, by RDMA.
 
-use super::greeting::{HELLO_BYTES, WELCOME};
+use super::greeting::{
+    HELLO_BYTES, READY, WELCOME, greeting_bytes, parse_welcome, welcome_by_rdma,
+};
 use super::poller::{Poller, Watched};
+use super::rdma::{Adapter, OFFER_BYTES, Offer, Pair};
 use super::tcp::SlotIndex;
 use crate::rank::Rank;
 use nix::sys::socket::MsgFlags;
@@ -29,9 +32,27 @@ pub(super) enum Standing {
     Yielding(Rank),
 }
 
+/// What carries its bytes.
+enum Way {
+    Socket,
+    /// Which of the two is not known: this half was offered.
+    Offered(Box<Pair>),
+    Rdma(Box<Rdma>),
+}
+
+/// A connection whose bytes go by RDMA; its socket only says by its end that the other is gone.
+struct Rdma {
+    pair: Pair,
+    /// The other end can be sent to.
+    ready: bool,
+    /// The other is gone.
+    ended: bool,
+}
+
 /// A connection with another rank, or a stranger.
 pub(super) struct Connection {
     stream: TcpStream,
+    way: Way,
     pub(super) standing: Standing,
     /// The kernels have shaken hands.
     connected: bool,
@@ -55,15 +76,22 @@ impl Connection {
         Self::new(stream, Standing::Stranger, Vec::new())
     }
 
-    /// To a rank, begun and not yet there. Writing is watched.
-    pub(super) fn dialed(stream: TcpStream, peer: Rank, hello: &[u8; HELLO_BYTES]) -> Self {
-        let dialed = Self::new(stream, Standing::Dialed(peer), hello.to_vec());
-        Connection { connected: false, watches_writing: true, ..dialed }
+    /// To a rank, begun and not yet there, with what was offered in its hello. Writing is watched.
+    pub(super) fn dialed(
+        stream: TcpStream,
+        peer: Rank,
+        hello: Vec<u8>,
+        offered: Option<Pair>,
+    ) -> Self {
+        let way = offered.map_or(Way::Socket, |pair| Way::Offered(Box::new(pair)));
+        let dialed = Self::new(stream, Standing::Dialed(peer), hello);
+        Connection { connected: false, watches_writing: true, way, ..dialed }
     }
 
     fn new(stream: TcpStream, standing: Standing, greeting: Vec<u8>) -> Self {
         Connection {
             stream,
+            way: Way::Socket,
             standing,
             connected: true,
             greeting,
@@ -79,21 +107,40 @@ impl Connection {
     pub(super) fn welcome(
         &mut self,
         peer: Rank,
+        offer: Option<(Offer, &Adapter)>,
         slot: SlotIndex,
         poller: &Poller,
     ) -> io::Result<()> {
         self.standing = Standing::Open(peer);
         self.stream.set_nodelay(true)?;
         self.greeting = WELCOME.to_vec();
+        if let Some((theirs, adapter)) = offer
+            // Without memory for it, it goes by the socket.
+            && let Ok(mut pair) = adapter.pair(slot.0 as usize)
+        {
+            adapter.join(&mut pair, theirs)?;
+            self.greeting = welcome_by_rdma(&adapter.offer(&pair));
+            self.way = Way::Rdma(Box::new(Rdma { pair, ready: false, ended: false }));
+        }
         self.go_on_greeting(slot, poller)
+    }
+
+    /// Whether its bytes go by RDMA.
+    pub(super) fn is_by_rdma(&self) -> bool {
+        matches!(self.way, Way::Rdma(_))
     }
 
     /// Whether a rank of this number may send by it. Of two that dial at once the lower one's connection stays, so
     /// what that one sends needs no answer before.
     fn carries(&self, me: Rank) -> bool {
         match self.standing {
-            Standing::Open(_) => true,
-            Standing::Dialed(peer) => self.connected && me < peer,
+            Standing::Open(_) => match &self.way {
+                Way::Rdma(rdma) => rdma.ready,
+                Way::Socket | Way::Offered(_) => true,
+            },
+            Standing::Dialed(peer) => {
+                self.connected && me < peer && matches!(self.way, Way::Socket)
+            }
             Standing::Stranger | Standing::Yielding(_) => false,
         }
     }
@@ -109,6 +156,9 @@ impl Connection {
         if !self.carries(me) {
             return Ok(0);
         }
+        if let Way::Rdma(rdma) = &mut self.way {
+            return rdma.pair.send(buffers);
+        }
         let sent = self.write(buffers)?;
         self.watch_writing(sent < buffers[0].len() + buffers[1].len(), slot, poller)?;
         Ok(sent)
@@ -119,8 +169,8 @@ impl Connection {
         &mut self,
         me: Rank,
         (readable, writable): (bool, bool),
-        slot: SlotIndex,
-        poller: &Poller,
+        adapter: Option<&Adapter>,
+        (slot, poller): (SlotIndex, &Poller),
     ) -> io::Result<bool> {
         let Standing::Dialed(peer) = self.standing else { return Ok(false) };
         if let Some(error) = self.stream.take_error()? {
@@ -131,10 +181,20 @@ impl Connection {
             self.go_on_greeting(slot, poller)?;
         }
         if readable && let Some(answer) = self.hear(WELCOME.len())? {
-            if answer != WELCOME {
-                return Err(io::Error::other("who listens at its address is not of this job"));
-            }
+            let strange = || io::Error::other("who listens at its address is not of this job");
+            let theirs = parse_welcome(&answer).ok_or_else(strange)?;
             self.standing = Standing::Open(peer);
+            match (std::mem::replace(&mut self.way, Way::Socket), theirs, adapter) {
+                (Way::Offered(mut pair), Some(theirs), Some(adapter)) => {
+                    adapter.join(&mut pair, theirs)?;
+                    self.way = Way::Rdma(Box::new(Rdma { pair: *pair, ready: true, ended: false }));
+                    self.greeting = vec![READY];
+                    self.go_on_greeting(slot, poller)?;
+                }
+                (_, None, _) => {}
+                // It answers what was not offered.
+                _ => return Err(strange()),
+            }
             return Ok(true);
         }
         Ok(writable && self.carries(me))
@@ -160,18 +220,30 @@ impl Connection {
         Ok(())
     }
 
-    /// The other's greeting of so many bytes, once it has come as a whole.
+    /// The other's greeting of so many bytes, and what is offered behind it, once it has come as a whole.
     pub(super) fn hear(&mut self, bytes: usize) -> io::Result<Option<Vec<u8>>> {
-        let mut chunk = [0; HELLO_BYTES];
-        let missing = bytes - self.heard.len();
-        let got = read_some(&mut self.stream, &mut chunk[..missing])?;
-        self.heard.extend_from_slice(&chunk[..got]);
-        Ok((got == missing).then(|| std::mem::take(&mut self.heard)))
+        let mut chunk = [0; HELLO_BYTES + OFFER_BYTES];
+        loop {
+            let all =
+                if self.heard.len() < bytes { bytes } else { greeting_bytes(bytes, &self.heard) };
+            let missing = all - self.heard.len();
+            if missing == 0 {
+                return Ok(Some(std::mem::take(&mut self.heard)));
+            }
+            let got = read_some(&mut self.stream, &mut chunk[..missing])?;
+            self.heard.extend_from_slice(&chunk[..got]);
+            if got < missing {
+                return Ok(None);
+            }
+        }
     }
 
-    /// The same, and leaves it where it is: its event still comes.
+    /// The same but for an offer, and leaves it where it is: its event still comes.
     pub(super) fn overhear(&self, bytes: usize) -> Option<Vec<u8>> {
         let mut chunk = [0; HELLO_BYTES];
+        if self.heard.len() >= bytes {
+            return Some(self.heard[..bytes].to_vec());
+        }
         let missing = bytes - self.heard.len();
         let got = self.stream.peek(&mut chunk[..missing]).ok()?;
         (got == missing).then(|| [&self.heard, &chunk[..missing]].concat())
@@ -182,30 +254,53 @@ impl Connection {
         read_some(&mut self.stream, &mut [0; 1]).map_or(true, |bytes| bytes > 0)
     }
 
-    /// There is news: another read may bring something.
-    pub(super) fn has_news(&mut self) {
+    /// There is news of the socket: another read may bring something.
+    pub(super) fn has_news(&mut self) -> io::Result<()> {
         self.dry = false;
+        match &mut self.way {
+            Way::Rdma(rdma) => rdma.hear(&mut self.stream),
+            Way::Socket | Way::Offered(_) => Ok(()),
+        }
+    }
+
+    /// There is news of the adapter.
+    pub(super) fn has_news_by_rdma(&mut self) -> io::Result<()> {
+        match &mut self.way {
+            Way::Rdma(rdma) => rdma.pair.hear(),
+            Way::Socket | Way::Offered(_) => Ok(()),
+        }
     }
 
     /// Copies bytes that were read ahead, from the `skip`-th on.
     pub(super) fn copy(&self, skip: usize, into: &mut [u8]) {
+        if let Way::Rdma(rdma) = &self.way {
+            return rdma.pair.copy(skip, into);
+        }
         let ahead = &self.buffer[self.ahead.clone()];
         into.copy_from_slice(&ahead[skip..skip + into.len()]);
     }
 
     /// Lets go of bytes that were read ahead.
-    pub(super) fn advance(&mut self, bytes: usize) {
+    pub(super) fn advance(&mut self, bytes: usize) -> io::Result<()> {
+        if let Way::Rdma(rdma) = &mut self.way {
+            return rdma.pair.advance(bytes);
+        }
         self.ahead.start = (self.ahead.start + bytes).min(self.ahead.end);
+        Ok(())
     }
 
     /// Reads much to where it belongs; `None` when it is little, or something was read ahead.
     pub(super) fn read_directly(&mut self, into: &mut [u8]) -> Option<io::Result<usize>> {
-        let direct = into.len() >= READ_BUFFER_BYTES && self.ahead.is_empty();
+        let by_socket = matches!(self.way, Way::Socket);
+        let direct = by_socket && into.len() >= READ_BUFFER_BYTES && self.ahead.is_empty();
         direct.then(|| self.read(into))
     }
 
     /// Bytes that were read ahead; reads ahead when there are none.
     pub(super) fn unread(&mut self) -> io::Result<usize> {
+        if let Way::Rdma(rdma) = &mut self.way {
+            return rdma.unread();
+        }
         if self.ahead.is_empty() && !self.dry {
             if self.buffer.is_empty() {
                 self.buffer = vec![0; READ_BUFFER_BYTES].into_boxed_slice();
@@ -261,6 +356,33 @@ impl Connection {
         }
         let slices = [IoSlice::new(head), IoSlice::new(payload)];
         SockRef::from(&self.stream).send_vectored_with_flags(&slices, MsgFlags::MSG_NOSIGNAL.bits())
+    }
+}
+
+impl Rdma {
+    /// What the socket says: that the other end can be sent to, or that it is gone.
+    fn hear(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        let mut byte = [0];
+        loop {
+            match read_some(stream, &mut byte) {
+                Ok(0) => return Ok(()),
+                Ok(_) if byte == [READY] && !self.ready => self.ready = true,
+                Ok(_) => return Err(io::Error::other("it says what it should not")),
+                // What has come before is still taken.
+                Err(_) => {
+                    self.ended = true;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn unread(&mut self) -> io::Result<usize> {
+        let bytes = self.pair.unread()?;
+        if bytes == 0 && self.ended {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        Ok(bytes)
     }
 }
 

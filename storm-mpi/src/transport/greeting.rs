@@ -4,17 +4,60 @@
 //! What it does not do: prove that who is dialed belongs to the job. Its address is known from the process manager.
 
 use super::directory::Token;
+use super::rdma::{OFFER_BYTES, Offer};
 use crate::rank::Rank;
 
 pub(super) const HELLO_BYTES: usize = 32;
 const HELLO_MAGIC: [u8; 8] = *b"STORMPI2";
+/// Of a hello behind which there is an [`Offer`].
+const OFFERING_MAGIC: [u8; 8] = *b"STORMPV2";
 /// The answer to a hello.
 pub(super) const WELCOME: [u8; 8] = *b"STORMOK2";
+/// The same, and the answer to an offer is behind it: bytes go by RDMA.
+const WELCOME_BY_RDMA: [u8; 8] = *b"STORMOV2";
+/// What who dials says when it can be sent to by RDMA.
+pub(super) const READY: u8 = b'R';
 
 /// Who dials: this rank, which knows the job's token.
 pub(super) fn hello(token: Token, me: Rank) -> [u8; HELLO_BYTES] {
+    hello_of(HELLO_MAGIC, token, me)
+}
+
+/// The same, with what it offers.
+pub(super) fn hello_offering(token: Token, me: Rank, offer: &Offer) -> Vec<u8> {
+    [&hello_of(OFFERING_MAGIC, token, me)[..], &offer.encode()].concat()
+}
+
+/// The answer to who offers.
+pub(super) fn welcome_by_rdma(offer: &Offer) -> Vec<u8> {
+    [&WELCOME_BY_RDMA[..], &offer.encode()].concat()
+}
+
+/// Length of the hello or welcome that begins so.
+pub(super) fn greeting_bytes(plain: usize, beginning: &[u8]) -> usize {
+    let offers = [OFFERING_MAGIC, WELCOME_BY_RDMA].iter().any(|magic| beginning.starts_with(magic));
+    if offers { plain + OFFER_BYTES } else { plain }
+}
+
+/// What is offered behind a hello of so many bytes. `Err`: it makes no sense.
+pub(super) fn offer_behind(plain: usize, greeting: &[u8]) -> Result<Option<Offer>, ()> {
+    match greeting.get(plain..) {
+        None | Some([]) => Ok(None),
+        Some(offer) => Offer::decode(offer).map(Some).ok_or(()),
+    }
+}
+
+/// What who was dialed has answered: the way of the bytes. `None`: it is not of this job.
+pub(super) fn parse_welcome(answer: &[u8]) -> Option<Option<Offer>> {
+    if answer.starts_with(&WELCOME_BY_RDMA) {
+        return offer_behind(WELCOME.len(), answer).ok();
+    }
+    (answer == WELCOME).then_some(None)
+}
+
+fn hello_of(magic: [u8; 8], token: Token, me: Rank) -> [u8; HELLO_BYTES] {
     let mut bytes = [0; HELLO_BYTES];
-    bytes[..8].copy_from_slice(&HELLO_MAGIC);
+    bytes[..8].copy_from_slice(&magic);
     bytes[8..24].copy_from_slice(&token.0.to_le_bytes());
     bytes[24..].copy_from_slice(&u64::from(me.0).to_le_bytes());
     bytes
@@ -22,7 +65,8 @@ pub(super) fn hello(token: Token, me: Rank) -> [u8; HELLO_BYTES] {
 
 /// The rank that says hello, if it knows the token.
 pub(super) fn parse_hello(bytes: &[u8], token: Token) -> Option<Rank> {
-    let expected = hello(token, Rank(0));
+    let magic = if bytes.starts_with(&OFFERING_MAGIC) { OFFERING_MAGIC } else { HELLO_MAGIC };
+    let expected = hello_of(magic, token, Rank(0));
     let (fixed, rank) = bytes.split_at_checked(HELLO_BYTES - 8)?;
     // Compared without an early end, so that its time tells nothing of the token.
     let differ = fixed.iter().zip(&expected).fold(0, |acc, (a, b)| acc | (a ^ b));

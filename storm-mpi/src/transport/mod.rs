@@ -1,4 +1,4 @@
-//! Ordered byte streams between the ranks of a job: shared memory inside a node, TCP between nodes;
+//! Ordered byte streams between the ranks of a job: shared memory inside a node, TCP or RDMA between nodes;
 //! under buffered coscheduling, all of them through a segment that the node serves (`buffered`).
 //!
 //! One thread, no helper: bytes move when the rank calls in. Waiting spins for a while and then sleeps
@@ -24,6 +24,7 @@ mod local;
 mod mark;
 mod measure;
 mod poller;
+mod rdma;
 mod records;
 pub(crate) mod ring;
 mod short;
@@ -42,6 +43,7 @@ use doorbell::BellName;
 use inbox::LocalIndex;
 use local::Local;
 use poller::{Happening, Poller, Watched};
+pub use rdma::DEVICE_VARIABLE as RDMA_DEVICE_VARIABLE;
 pub(crate) use short::NeighbourRing;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -99,6 +101,7 @@ impl Transport {
         let wish = Wish::from_environment()?;
         let buffered = buffered::is_wanted()?;
         let one_copy = in_place::is_wanted()?;
+        let network = rdma::Wish::from_environment()?;
         let mut directory = Directory::join(has_threads)?;
         let poller = Poller::new().map_err(InitError::os("epoll"))?;
         if buffered && directory.pmi().is_some() {
@@ -115,7 +118,13 @@ impl Transport {
         let elsewhere = directory.size() - here;
         let mut tcp = if elsewhere > 0 {
             let tcp = Tcp::listen(me, node_address()?, elsewhere, &poller);
-            Some(tcp.map_err(InitError::os("listening for peers"))?)
+            let mut tcp = tcp.map_err(InitError::os("listening for peers"))?;
+            let only = matches!(network, rdma::Wish::Verbs(_));
+            if let Some(adapter) = network.adapter(node_address()?)? {
+                let used = tcp.use_adapter(adapter, only, &poller);
+                used.map_err(InitError::os("waiting for completions"))?;
+            }
+            Some(tcp)
         } else {
             None
         };
@@ -289,12 +298,14 @@ impl Transport {
         match (self.place(peer)?, &mut self.local, &mut self.tcp) {
             (Place::Here(index), Some(local), _) => {
                 let wanted = local.advance(index, bytes);
-                return if wanted { self.poke(peer, index) } else { Ok(()) };
+                if wanted { self.poke(peer, index) } else { Ok(()) }
             }
-            (Place::Elsewhere, _, Some(tcp)) => tcp.advance(peer, bytes),
-            _ => {}
+            (Place::Elsewhere, _, Some(tcp)) => match tcp.advance(peer, bytes) {
+                Err(error) if !self.closing => Err(lost(peer, error)),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether the node moves this rank's bytes, in slices.

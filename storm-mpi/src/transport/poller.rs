@@ -17,6 +17,7 @@ pub(super) enum Watched {
     ProcessManager,
     Listener,
     Connection(SlotIndex),
+    Adapter,
 }
 
 /// What happened to it.
@@ -99,6 +100,7 @@ impl Watched {
             Watched::ProcessManager => (1, 0),
             Watched::Listener => (2, 0),
             Watched::Connection(slot) => (3, slot.0),
+            Watched::Adapter => (4, 0),
         };
         kind << 32 | u64::from(index)
     }
@@ -109,6 +111,7 @@ impl Watched {
             0 => Watched::Bell,
             1 => Watched::ProcessManager,
             2 => Watched::Listener,
+            4 => Watched::Adapter,
             _ => Watched::Connection(SlotIndex(index)),
         }
     }

@@ -14,10 +14,13 @@
 //! not yet known which one stays is the end of the other rank.
 //! No time limits anywhere: a stopped peer is not a dead one.
 
+mod by_rdma;
+
 use super::connection::{Connection, Standing};
 use super::directory::Token;
-use super::greeting::{HELLO_BYTES, hello, parse_hello};
+use super::greeting::{HELLO_BYTES, offer_behind, parse_hello};
 use super::poller::{Happening, Poller, Watched};
+use super::rdma::{Adapter, Offer};
 use crate::rank::Rank;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -53,6 +56,10 @@ pub(super) struct Tcp {
     slot_of: Vec<Option<SlotIndex>>,
     strangers: VecDeque<SlotIndex>,
     max_strangers: usize,
+    /// By which bytes go where the other rank has one, too.
+    adapter: Option<Adapter>,
+    /// They are not to go in another way.
+    only_rdma: bool,
 }
 
 /// The connection with a rank is dead.
@@ -101,6 +108,8 @@ impl Tcp {
             slot_of: Vec::new(),
             strangers: VecDeque::new(),
             max_strangers: strangers,
+            adapter: None,
+            only_rdma: false,
         })
     }
 
@@ -137,7 +146,8 @@ impl Tcp {
         let stream = TcpStream::from(socket);
         let slot = self.free_slot();
         poller.watch(&stream, Watched::Connection(slot), true)?;
-        let dialed = Connection::dialed(stream, peer, &hello(self.token, self.me));
+        let (hello, offered) = self.hello(slot);
+        let dialed = Connection::dialed(stream, peer, hello, offered);
         self.connections[slot.0 as usize] = Some(dialed);
         self.set_slot_of(peer, slot);
         Ok(())
@@ -207,16 +217,16 @@ impl Tcp {
         match connection.standing {
             Standing::Stranger => self.hear_stranger(slot, is_remote, poller),
             Standing::Dialed(peer) => connection
-                .go_on_dialing(self.me, (readable, writable), slot, poller)
-                .map(|news| news.then_some(peer))
+                .go_on_dialing(self.me, (readable, writable), self.adapter.as_ref(), (slot, poller))
+                .and_then(|news| self.check_way(slot).map(|()| news.then_some(peer)))
                 .map_err(|error| Lost { peer, error }),
             Standing::Open(peer) => {
-                if readable {
-                    connection.has_news();
-                }
-                let written =
-                    if writable { connection.go_on_greeting(slot, poller) } else { Ok(()) };
-                written.map(|()| Some(peer)).map_err(|error| Lost { peer, error })
+                let heard = if readable { connection.has_news() } else { Ok(()) };
+                let greeted = heard.and_then(|()| match writable {
+                    true => connection.go_on_greeting(slot, poller),
+                    false => Ok(()),
+                });
+                greeted.map(|()| Some(peer)).map_err(|error| Lost { peer, error })
             }
             Standing::Yielding(_) => {
                 if connection.is_over() {
@@ -235,7 +245,9 @@ impl Tcp {
     /// Reads ahead from `peer`; whether there is anything, also its end.
     pub(super) fn look_at(&mut self, peer: Rank) -> bool {
         let Some(connection) = self.open_mut(peer) else { return false };
-        connection.has_news();
+        if !connection.is_by_rdma() && connection.has_news().is_err() {
+            return true;
+        }
         // At an end or error reading it again says so again.
         connection.unread().map_or(true, |bytes| bytes > 0)
     }
@@ -253,10 +265,8 @@ impl Tcp {
     }
 
     /// Lets go of bytes that were read ahead.
-    pub(super) fn advance(&mut self, peer: Rank, bytes: usize) {
-        if let Some(connection) = self.open_mut(peer) {
-            connection.advance(bytes);
-        }
+    pub(super) fn advance(&mut self, peer: Rank, bytes: usize) -> io::Result<()> {
+        self.open_mut(peer).map_or(Ok(()), |connection| connection.advance(bytes))
     }
 
     /// Reads much to where it belongs; `None` when it is little, or something was read ahead.
@@ -322,23 +332,28 @@ impl Tcp {
         let Some(connection) = &mut self.connections[slot.0 as usize] else { return Ok(None) };
         let heard = match connection.hear(HELLO_BYTES) {
             Ok(None) => return Ok(None),
-            Ok(Some(hello)) => parse_hello(&hello, self.token).filter(|&from| is_remote(from)),
+            Ok(Some(hello)) => {
+                let from =
+                    parse_hello(&hello[..HELLO_BYTES], self.token).filter(|&from| is_remote(from));
+                from.zip(offer_behind(HELLO_BYTES, &hello).ok())
+            }
             Err(_) => None,
         };
         self.strangers.retain(|&s| s != slot);
-        match heard.map(|from| (from, self.judge(from))) {
-            None | Some((_, Verdict::Refused)) => {
+        match heard.map(|(from, offer)| (from, offer, self.judge(from))) {
+            None | Some((_, _, Verdict::Refused)) => {
                 self.close(slot);
                 Ok(None)
             }
-            Some((from, Verdict::Yields)) => {
+            Some((from, _, Verdict::Yields)) => {
                 if let Some(connection) = &mut self.connections[slot.0 as usize] {
                     connection.standing = Standing::Yielding(from);
                 }
                 Ok(None)
             }
-            Some((from, Verdict::Welcome)) => {
-                let welcome = self.welcome(from, slot, poller);
+            Some((from, offer, Verdict::Welcome)) => {
+                let welcome = self.welcome(from, offer, slot, poller);
+                let welcome = welcome.and_then(|()| self.check_way(slot));
                 welcome.map(|()| Some(from)).map_err(|error| Lost { peer: from, error })
             }
         }
@@ -359,11 +374,19 @@ impl Tcp {
     }
 
     /// From now on this is the connection with `from`; one that this rank has dialed has carried nothing.
-    fn welcome(&mut self, from: Rank, slot: SlotIndex, poller: &Poller) -> io::Result<()> {
+    fn welcome(
+        &mut self,
+        from: Rank,
+        offer: Option<Offer>,
+        slot: SlotIndex,
+        poller: &Poller,
+    ) -> io::Result<()> {
         self.forget(from);
         self.set_slot_of(from, slot);
         match &mut self.connections[slot.0 as usize] {
-            Some(connection) => connection.welcome(from, slot, poller),
+            Some(connection) => {
+                connection.welcome(from, offer.zip(self.adapter.as_ref()), slot, poller)
+            }
             None => Ok(()),
         }
     }

@@ -4,8 +4,8 @@ use super::shared_memory::SharedMemory;
 use crate::NmConfig;
 use crate::classes::ClassRules;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use storm_pl::{KeeperConfig, StartMethod};
 
@@ -68,6 +68,8 @@ pub struct LiveConfig {
     pub switch_log: Option<PathBuf>,
     /// Starts the ranks of jobs that join through PMIx; `None` leaves them to PMI-1.
     pub pmix: Option<PmixStarter>,
+    /// What ranks are told of the network that the node is on, by name: it is known when the node has joined.
+    pub network_variables: Arc<Mutex<Vec<(&'static str, String)>>>,
     /// What holds on any host.
     pub nm: NmConfig,
 }
@@ -96,6 +98,7 @@ impl LiveConfig {
             asked_to_end: Arc::default(),
             switch_log: None,
             pmix: None,
+            network_variables: Arc::default(),
             nm: NmConfig::default(),
         }
     }

@@ -26,7 +26,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use storm_mpi::Thresholds;
 use storm_mpi::page::{self, RankPage};
@@ -205,6 +205,9 @@ impl LiveHost {
         job_contents(task.spec()).for_each(|file| self.cache.linked(owner, file.hash));
         let credentials = laid_out?;
         let mut waiting = self.waiting(task).await;
+        // Each change of them is one assignment.
+        let of_network = self.config.network_variables.lock();
+        waiting.extend(of_network.unwrap_or_else(PoisonError::into_inner).iter().cloned());
         let page = self.watch(task, &directory);
         let told = directory.join(PAGE_FILE).to_str().map(str::to_owned);
         waiting.extend(page.as_ref().and(told).map(|path| (page::VARIABLE, path)));

@@ -160,6 +160,7 @@ fn what_nodes_told_an_outer_job_does_not_count_for_one_submitted_from_inside_of_
         ("STORM_MPI_TRANSPORT", "bcs"),
         ("STORM_MPI_PAGE", "/outer"),
         ("STORM_MPI_REMOTE_US", "70"),
+        ("STORM_MPI_RDMA_DEVICE", "mlx5_7"),
     ];
     let env: Vec<_> = inherited.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect();
     for (buffered, transport) in [(false, "direct"), (true, "bcs")] {
@@ -174,7 +175,11 @@ fn what_nodes_told_an_outer_job_does_not_count_for_one_submitted_from_inside_of_
             name: "n1".to_owned(),
             address: "10.0.0.1".to_owned(),
         };
-        let waiting = [("STORM_MPI_PAGE", "/own"), ("STORM_MPI_REMOTE_US", "60")];
+        let waiting = [
+            ("STORM_MPI_PAGE", "/own"),
+            ("STORM_MPI_REMOTE_US", "60"),
+            ("STORM_MPI_RDMA_DEVICE", "mlx5_0"),
+        ];
         let waiting = waiting.map(|(name, value)| (name, value.to_owned()));
         let told = storm_nm::rank_environment(task, Rank(0), &names, "/j".as_ref(), 8, &waiting);
         let value = |name: &str| {
@@ -183,6 +188,7 @@ fn what_nodes_told_an_outer_job_does_not_count_for_one_submitted_from_inside_of_
         };
         assert_eq!(value("STORM_MPI_TRANSPORT"), Some(transport));
         assert_eq!(value("STORM_MPI_PAGE"), Some("/own"));
+        assert_eq!(value("STORM_MPI_RDMA_DEVICE"), Some("mlx5_0"));
         assert_eq!(value("STORM_MPI_REMOTE_US"), None, "the submitter's word counts");
     }
 }

@@ -47,7 +47,8 @@ impl<'a> Request<'a> {
         strings.end()?;
         let own = env.len();
         for variable in shared_env {
-            if !env[..own].iter().any(|mine| name(mine) == name(variable)) {
+            let name = name(variable);
+            if !env[..own].iter().any(|mine| is_named(mine, name)) {
                 env.push(variable);
             }
         }
@@ -58,7 +59,7 @@ impl<'a> Request<'a> {
     pub(crate) fn variable(&self, wanted: &[u8]) -> Option<&'a [u8]> {
         self.env
             .iter()
-            .find(|variable| name(variable) == wanted)
+            .find(|variable| is_named(variable, wanted))
             .and_then(|variable| variable.to_bytes().get(wanted.len() + 1..))
     }
 }
@@ -67,6 +68,12 @@ impl<'a> Request<'a> {
 fn name(variable: &CStr) -> &[u8] {
     let bytes = variable.to_bytes();
     bytes.split(|&byte| byte == b'=').next().unwrap_or(bytes)
+}
+
+/// Whether that is its name; looks no further than at the first byte that is another.
+fn is_named(variable: &CStr, name: &[u8]) -> bool {
+    let rest = variable.to_bytes().strip_prefix(name);
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'=')))
 }
 
 /// The strings after a head.

@@ -11,19 +11,26 @@ use storm_backend_tcp::fabric::{Fabric, TCP};
 use storm_backend_tcp::wire::Refusal;
 use storm_backend_verbs::{Multicast, VerbsConfig, VerbsError, VerbsFabric};
 
+/// What carries the lanes of a member that is not on TCP.
+pub(super) struct Opened {
+    pub(super) fabric: Rc<dyn Fabric>,
+    /// The device that it is.
+    pub(super) device: String,
+}
+
 /// What is to carry the lanes of a member that is known by `address`; none is TCP. The root
 /// says how `multicast` is used. Within a `LocalSet`.
 pub(super) fn open(
     options: &BackendOptions,
     address: IpAddr,
     multicast: Option<RdmaMulticast>,
-) -> Result<Option<Rc<dyn Fabric>>, DaemonError> {
+) -> Result<Option<Opened>, DaemonError> {
     let verbs = || verbs(options, address, multicast);
     match options.backend {
         Backend::Tcp => Ok(None),
         Backend::Verbs => Ok(Some(verbs()?)),
         Backend::Auto => match verbs() {
-            Ok(fabric) => Ok(Some(fabric)),
+            Ok(opened) => Ok(Some(opened)),
             Err(error) => {
                 let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
                 tracing::info!("on TCP, as {error}{source}");
@@ -37,7 +44,7 @@ fn verbs(
     options: &BackendOptions,
     address: IpAddr,
     multicast: Option<RdmaMulticast>,
-) -> Result<Rc<dyn Fabric>, VerbsError> {
+) -> Result<Opened, VerbsError> {
     let multicast = multicast.map(|multicast| match multicast {
         RdmaMulticast::Auto => Multicast::Auto,
         RdmaMulticast::Off => Multicast::Off,
@@ -50,7 +57,8 @@ fn verbs(
         multicast,
         ..VerbsConfig::default()
     })?;
-    Ok(Rc::new(fabric))
+    let device = fabric.device();
+    Ok(Opened { fabric: Rc::new(fabric), device })
 }
 
 /// Whether the node, which may choose, has chosen otherwise than its manager, and can follow

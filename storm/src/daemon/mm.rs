@@ -212,8 +212,9 @@ impl Manager {
         config.cluster.clone_from(&settings.cluster);
         config.trust.clone_from(&settings.trust);
         config.fanout = settings.network.fan_out;
-        config.fabric =
+        let opened =
             backend::open(&settings.backend, settings.listen.ip(), Some(settings.multicast))?;
+        config.fabric = opened.map(|opened| opened.fabric);
         config.patience.stall_timeout = settings.node_dead / 2;
         config.patience.ping_timeout = settings.node_dead / 2;
         config.patience.hang_timeout = settings.node_hung;

@@ -11,8 +11,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storm_backend_tcp::{JoinError, Node, NodeConfig, TcpPrimitives};
 use storm_nm::ExitReason;
@@ -66,6 +66,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     keep_jobs(&mut config, &timeouts, once);
     let keeper = start_keeper(&config)?;
     let asked_to_end = config.asked_to_end.clone();
+    let network_variables = config.network_variables.clone();
     watch_for_end(&asked_to_end)?;
     let plan = GlobalPlan::new(plan_config(&network, nodes));
     let layout = plan.layout.clone();
@@ -82,14 +83,16 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         let tried = if joins_again { REJOIN_TIMEOUT } else { options.join_timeout };
         node.join_timeout = tried;
         joins_again = true;
-        node.fabric =
+        let opened =
             backend::open(&options.network, listen.ip(), None).map_err(io::Error::other)?;
+        tell_ranks(&network_variables, opened.as_ref().map(|opened| opened.device.clone()));
+        node.fabric = opened.map(|opened| opened.fabric);
         // What comes from now on these hear; what came before, between two lives of this
         // node, the flag has.
         let ends = Ends::hear()?;
         let joined = match asked_to_end.load(Ordering::Relaxed) {
             true => Err(asked_before()),
-            false => join_cluster(&options.network, node, ends).await,
+            false => join_cluster(&options.network, node, &network_variables, ends).await,
         };
         joined.map_err(|error| JoinFailed::of(error, &options.mm, tried))
     };
@@ -167,13 +170,23 @@ impl Ends {
 }
 
 /// Joins, and leaves when a signal asks for it.
+/// Variables for ranks, by name.
+type Variables = Mutex<Vec<(&'static str, String)>>;
+
+/// Tells ranks of which device the network of this node is; of none, it is TCP.
+fn tell_ranks(variables: &Variables, device: Option<String>) {
+    let told = device.map(|device| (storm_nm::RDMA_DEVICE_VARIABLE, device));
+    *variables.lock().unwrap_or_else(PoisonError::into_inner) = told.into_iter().collect();
+}
+
 async fn join_cluster(
     network: &BackendOptions,
     config: NodeConfig,
+    variables: &Variables,
     mut ends: Ends,
 ) -> Result<TcpPrimitives, JoinError> {
     let joined = tokio::select! {
-        joined = join_or_follow(network, config) => joined?,
+        joined = join_or_follow(network, config, variables) => joined?,
         () = ends.come() => return Err(interrupted()),
     };
     tracing::info!(node = %joined.node(), "joined the cluster");
@@ -189,11 +202,13 @@ async fn join_cluster(
 async fn join_or_follow(
     network: &BackendOptions,
     config: NodeConfig,
+    variables: &Variables,
 ) -> Result<TcpPrimitives, JoinError> {
     let on_tcp = NodeConfig { fabric: None, ..config.clone() };
     match Node::join(config).await {
         Err(refused) if backend::can_follow(network, &refused) => {
             tracing::info!("on TCP, as the manager is");
+            tell_ranks(variables, None);
             Node::join(on_tcp).await
         }
         joined => joined,

@@ -4,7 +4,7 @@ use rdma_sys as theirs;
 use std::mem::{align_of, offset_of, size_of};
 
 /// The module itself: the rest of its crate, and all that this depends on, is not compiled for it.
-#[path = "../../src/abi/mod.rs"]
+#[path = "../../device/src/abi/mod.rs"]
 #[allow(dead_code, reason = "only the layouts are compared")]
 mod ours;
 

@@ -151,7 +151,8 @@ impl Pipe {
                 && let Some(front) = out.front_mut()
             {
                 let len = front.len().min(room.end - end);
-                self.region.write(OUT_AT + end, &front[..len]);
+                // SAFETY: nothing takes slices of the memory of a lane.
+                unsafe { self.region.write(OUT_AT + end, &front[..len]) };
                 front.advance(len);
                 end += len;
                 if front.is_empty() {
@@ -181,7 +182,8 @@ impl Pipe {
     /// Copies a head to its place among those that wait for being sent; on a lane that
     /// sends no runs this is what the ring is used for.
     pub(super) fn lay_down(&self, at: usize, head: &[u8]) -> Source {
-        self.region.write(OUT_AT + at, head);
+        // SAFETY: nothing takes slices of the memory of a lane.
+        unsafe { self.region.write(OUT_AT + at, head) };
         Source::Part(self.region.clone(), OUT_AT + at..OUT_AT + at + head.len())
     }
 

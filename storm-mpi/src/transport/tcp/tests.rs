@@ -2,6 +2,11 @@
 
 use super::*;
 use crate::testing::SplitMix64;
+use crate::transport::greeting::{
+    WELCOME, greeting_bytes, hello, hello_offering, offer_behind, parse_hello, parse_welcome,
+    welcome_by_rdma,
+};
+use crate::transport::rdma::{OFFER_BYTES, Offer};
 use std::io::{Read, Write};
 
 const LOW: Rank = Rank(1);
@@ -69,7 +74,7 @@ impl End {
             let start = self.got.len();
             self.got.resize(start + bytes, 0);
             self.tcp.copy(peer, 0, &mut self.got[start..]);
-            self.tcp.advance(peer, bytes);
+            self.tcp.advance(peer, bytes).map_err(|error| Lost { peer, error })?;
         }
     }
 
@@ -435,7 +440,7 @@ fn only_the_jobs_ranks_are_admitted() {
     let mut bytes = [0; 3];
     tcp.copy(Rank(1), 2, &mut bytes);
     assert_eq!(&bytes, b"ame");
-    tcp.advance(Rank(1), 5);
+    tcp.advance(Rank(1), 5).unwrap();
     assert!(!tcp.look_at(Rank(1)), "nothing more");
     assert_eq!(tcp.unread(Rank(1)).unwrap(), 0);
     drop(friend);
@@ -444,4 +449,54 @@ fn only_the_jobs_ranks_are_admitted() {
     }
     let end = tcp.unread(Rank(1)).unwrap_err();
     assert_eq!(end.kind(), io::ErrorKind::ConnectionReset);
+}
+
+/// An offer of somebody: only the MTU has to be one.
+fn some_offer() -> Offer {
+    let mut bytes = [0; OFFER_BYTES];
+    bytes[28] = 3;
+    Offer::decode(&bytes).expect("an offer")
+}
+
+#[test]
+fn who_offers_to_one_without_an_adapter_is_answered_plainly() {
+    let poller = Poller::new().unwrap();
+    let host = std::net::Ipv4Addr::LOCALHOST.into();
+    let mut tcp = Tcp::listen(Rank(0), host, 2, &poller).unwrap();
+    tcp.set_token(Token(7));
+    let offering = |rank| hello_offering(Token(7), Rank(rank), &some_offer());
+    let connect = |bytes: &[u8]| {
+        let mut stream = TcpStream::connect(tcp.address()).unwrap();
+        stream.write_all(bytes).unwrap();
+        stream
+    };
+    let mut nonsense = offering(2);
+    nonsense[HELLO_BYTES + 28] = 9;
+    let mut stranger = connect(&nonsense);
+    let mut friend = connect(&[&offering(1)[..], b"frame"].concat());
+    assert_eq!(judge(&mut tcp, &poller, 2), [Rank(1)]);
+    assert!(matches!(stranger.read(&mut [0; 8]), Ok(0) | Err(_)), "its offer makes no sense");
+    let mut answer = [0; WELCOME.len()];
+    friend.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, WELCOME);
+    assert_eq!(tcp.unread(Rank(1)).unwrap(), 5, "its bytes come by the socket");
+}
+
+#[test]
+fn a_greeting_with_an_offer_is_as_long_as_it_says() {
+    let offer = some_offer();
+    let offering = hello_offering(Token(7), Rank(3), &offer);
+    assert_eq!(greeting_bytes(HELLO_BYTES, &offering[..8]), offering.len());
+    assert_eq!(parse_hello(&offering[..HELLO_BYTES], Token(7)), Some(Rank(3)));
+    assert_eq!(parse_hello(&offering[..HELLO_BYTES], Token(8)), None);
+    assert_eq!(offer_behind(HELLO_BYTES, &offering), Ok(Some(offer)));
+    let plain = hello(Token(7), Rank(3));
+    assert_eq!(greeting_bytes(HELLO_BYTES, &plain), HELLO_BYTES);
+    assert_eq!(offer_behind(HELLO_BYTES, &plain), Ok(None));
+    assert_eq!(parse_welcome(&WELCOME), Some(None));
+    let by_rdma = welcome_by_rdma(&offer);
+    assert_eq!(greeting_bytes(WELCOME.len(), &by_rdma), by_rdma.len());
+    assert_eq!(parse_welcome(&by_rdma), Some(Some(offer)));
+    assert_eq!(parse_welcome(&by_rdma[..by_rdma.len() - 1]), None);
+    assert_eq!(parse_welcome(b"STORMOK3"), None);
 }

@@ -8,7 +8,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use tokio::io::unix::AsyncFd;
 
 /// The name of a device that is here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,21 +164,17 @@ impl OpenDevice {
         VerbsError::Call { call, device: self.name.clone(), source }
     }
 
-    pub(crate) fn io(&self, call: &'static str, source: io::Error) -> VerbsError {
+    /// What it is that a call failed with.
+    pub fn io(&self, call: &'static str, source: io::Error) -> VerbsError {
         VerbsError::Call { call, device: self.name.clone(), source }
     }
 
-    /// Its descriptor as something to wait for.
+    /// From now on its descriptor does not block: events are taken when there are some.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
-    pub fn watch(self: Arc<Self>) -> Result<AsyncFd<Arc<OpenDevice>>, VerbsError> {
-        let device = self.clone();
-        let failed = |source| device.io("waiting for events", source);
-        set_nonblocking(self.as_fd()).map_err(|errno| failed(errno.into()))?;
-        // SAFETY: the descriptor is always the same, and open as long as the device, which
-        // the result holds.
-        unsafe { AsyncFd::register(self) }.map_err(|error| failed(error.into()))
+    pub fn unblock(&self) -> Result<(), VerbsError> {
+        set_nonblocking(self.as_fd()).map_err(|errno| self.io("waiting for events", errno.into()))
     }
 
     /// A port as it is now.
@@ -308,12 +303,12 @@ impl Port {
 }
 
 /// A coded MTU in bytes; 0 of what is no code.
-pub(crate) fn mtu_bytes(code: u32) -> u32 {
+pub fn mtu_bytes(code: u32) -> u32 {
     if (1..=5).contains(&code) { 128 << code } else { 0 }
 }
 
 /// A link layer in words.
-pub(crate) fn link_layer_name(layer: u8) -> &'static str {
+pub fn link_layer_name(layer: u8) -> &'static str {
     match layer {
         0 | 1 => "InfiniBand",
         LINK_LAYER_ETHERNET => "Ethernet",

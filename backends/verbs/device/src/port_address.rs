@@ -2,29 +2,33 @@
 
 use crate::VerbsError;
 use crate::abi::Gid;
-use crate::config::VerbsConfig;
 use crate::guard::{OpenDevice, Port};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The kernel's name for RoCE version 2 in the table of types.
 const ROCE_V2: &str = "RoCE v2";
 
+/// Which of its addresses a port is to be known by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// Its place in the port's table of GIDs. None: that of `address` where the port has it, or else
+    /// the first of RoCE version 2 over IPv4, or else 0, which is the only one on InfiniBand.
+    pub gid_index: Option<u8>,
+    /// The address by which others know this host; of use with RoCE only.
+    pub address: Option<IpAddr>,
+}
+
 /// The address by which a port is known: its place in the port's table, and what it is.
 ///
 /// # Errors
-/// [`VerbsError::NoGid`] when the one that the configuration names is not there, or none
-/// is.
-pub fn choose(
-    config: &VerbsConfig,
-    device: &OpenDevice,
-    port: &Port,
-) -> Result<(u8, Gid), VerbsError> {
+/// [`VerbsError::NoGid`] when the one that is wished for by its place is not there, or none is.
+pub fn choose(wish: &Wish, device: &OpenDevice, port: &Port) -> Result<(u8, Gid), VerbsError> {
     let none = |wanted: String| {
         let (device, port) = (device.name().to_owned(), port.number);
         VerbsError::NoGid { device, port, wanted }
     };
     let table = table(device, port);
-    if let Some(index) = config.gid_index {
+    if let Some(index) = wish.gid_index {
         let found = table.into_iter().find(|entry| entry.index == index);
         return found.map(Entry::chosen).ok_or_else(|| none(format!("number {index}")));
     }
@@ -32,7 +36,7 @@ pub fn choose(
         return table.into_iter().next().map(Entry::chosen).ok_or_else(|| none("at all".into()));
     }
     let of_address = |entry: &&Entry| {
-        config.address.is_some_and(|address| entry.address() == address.to_canonical())
+        wish.address.is_some_and(|address| entry.address() == address.to_canonical())
     };
     let second = || table.iter().filter(|entry| entry.is_second_version);
     let best = second()
@@ -43,7 +47,7 @@ pub fn choose(
 }
 
 /// The addresses among which [`choose`] does.
-pub(crate) fn usable(device: &OpenDevice, port: &Port) -> Vec<IpAddr> {
+pub fn usable(device: &OpenDevice, port: &Port) -> Vec<IpAddr> {
     let is_usable = |entry: &Entry| !port.is_ethernet() || entry.is_second_version;
     table(device, port).into_iter().filter(is_usable).map(|entry| entry.address()).collect()
 }

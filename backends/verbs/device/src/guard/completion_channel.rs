@@ -7,7 +7,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use tokio::io::unix::AsyncFd;
 
 /// A channel that tells which queues have completions.
 pub struct CompletionChannel {
@@ -43,17 +42,14 @@ impl CompletionChannel {
         self.channel.as_ptr()
     }
 
-    /// Its descriptor as something to wait for.
+    /// From now on its descriptor does not block, as [`take_notification`](Self::take_notification) needs.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
-    pub fn watch(self: Arc<Self>) -> Result<AsyncFd<Arc<CompletionChannel>>, VerbsError> {
-        let device = self.device.clone();
-        let failed = |source| device.io("waiting for completions", source);
-        set_nonblocking(self.as_fd()).map_err(|errno| failed(errno.into()))?;
-        // SAFETY: the descriptor is always the same, and open as long as the channel, which
-        // the result holds.
-        unsafe { AsyncFd::register(self) }.map_err(|error| failed(error.into()))
+    pub fn unblock(&self) -> Result<(), VerbsError> {
+        let failed =
+            |errno: nix::errno::Errno| self.device.io("waiting for completions", errno.into());
+        set_nonblocking(self.as_fd()).map_err(failed)
     }
 
     /// Takes one notification: the name of the queue that it is of, which may be gone

@@ -139,20 +139,23 @@ impl MemoryRegion {
     /// # Panics
     /// When it does not fit.
     pub fn fill(&mut self, at: usize, data: &[u8]) {
-        self.write(at, data);
+        // SAFETY: a slice would borrow this region, which is borrowed here for writing.
+        unsafe { self.write(at, data) };
     }
 
     /// Copies `data` to `at`. Whoever reads there at the same time, an adapter, gets a
     /// mixture: that nobody does is for the caller to see to, and not needed for memory
-    /// safety. That no [`slice`](Self::slice) of the bytes lives is, which is why this is not for
-    /// other crates: they may hold bytes of a pool's region.
+    /// safety.
+    ///
+    /// # Safety
+    /// No [`slice`](Self::slice) of these bytes lives.
     ///
     /// # Panics
     /// When it does not fit.
-    pub(crate) fn write(&self, at: usize, data: &[u8]) {
+    pub unsafe fn write(&self, at: usize, data: &[u8]) {
         self.check(at..at + data.len());
-        // SAFETY: the range lies in the mapping. No reference into it exists: `slice` is
-        // for ranges that nobody writes, and this crate writes to no frozen block.
+        // SAFETY: the range lies in the mapping, and the caller promises that there is no reference
+        // into it.
         unsafe {
             let to = self.start.as_ptr().cast::<u8>().add(at);
             std::ptr::copy_nonoverlapping(data.as_ptr(), to, data.len());

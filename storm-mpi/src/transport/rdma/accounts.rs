@@ -1,0 +1,252 @@
+//! Where the bytes of a connection are, at both ends, without memory or adapter.
+//!
+//! Bytes are counted from 0 and lie in a ring. A *run* is one write, told of by its immediate value. The sender
+//! may write where the receiver has taken what was there and said so (credit), and where its own
+//! adapter has read what was there (completion). Of runs without credit there are at most
+//! [`MAX_RUNS`]: each uses up a receive request of the other side.
+
+use std::ops::Range;
+
+/// Length of a ring in bytes: of a long message one half is copied while the other is on its way.
+pub(super) const RING_BYTES: u64 = 256 << 10;
+/// Runs that were sent and for which there is no credit.
+pub(super) const MAX_RUNS: u64 = 64;
+/// A run is no longer, so that the other side takes the beginning while the rest is on its way.
+const MAX_RUN_BYTES: usize = 64 << 10;
+
+/// What an immediate value says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Note {
+    /// So many bytes are new.
+    Run(u32),
+    /// So much may be sent again.
+    Credit(Credit),
+}
+
+/// What was taken and may be sent again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Credit {
+    bytes: u32,
+    runs: u32,
+}
+
+/// Of a note: whether it is credit, and where its runs are.
+const IS_CREDIT: u32 = 1 << 31;
+const RUNS_AT: u32 = 24;
+
+impl Note {
+    pub(super) fn encode(self) -> u32 {
+        match self {
+            Note::Run(bytes) => bytes,
+            Note::Credit(Credit { bytes, runs }) => IS_CREDIT | runs << RUNS_AT | bytes,
+        }
+    }
+
+    pub(super) fn decode(immediate: u32) -> Note {
+        if immediate & IS_CREDIT == 0 {
+            return Note::Run(immediate);
+        }
+        let bytes = immediate & ((1 << RUNS_AT) - 1);
+        Note::Credit(Credit { bytes, runs: (immediate & !IS_CREDIT) >> RUNS_AT })
+    }
+}
+
+/// The other side says what cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Overrun;
+
+/// The sender's end.
+#[derive(Debug, Default)]
+pub(super) struct Outward {
+    written: u64,
+    credited: u64,
+    completed: u64,
+    runs: u64,
+    credited_runs: u64,
+}
+
+impl Outward {
+    /// Where the next run goes, as long as it may be; empty when it has to wait. It never goes around the end of the
+    /// ring.
+    pub(super) fn room(&self) -> Range<usize> {
+        let at = (self.written % RING_BYTES) as usize;
+        if self.runs - self.credited_runs >= MAX_RUNS {
+            return at..at;
+        }
+        let free = RING_BYTES - (self.written - self.credited.min(self.completed));
+        let free = free.min(RING_BYTES - at as u64) as usize;
+        at..at + free.min(MAX_RUN_BYTES)
+    }
+
+    /// The next run, of so many bytes, is under way.
+    pub(super) fn sent(&mut self, bytes: usize) {
+        self.written += bytes as u64;
+        self.runs += 1;
+    }
+
+    /// Where the last run ends: what to tell [`completed`](Self::completed).
+    pub(super) fn end(&self) -> u64 {
+        self.written
+    }
+
+    /// The own adapter has read all up to `end`.
+    pub(super) fn completed(&mut self, end: u64) {
+        self.completed = self.completed.max(end);
+    }
+
+    /// The other side has taken so much more.
+    pub(super) fn credit(&mut self, credit: Credit) -> Result<(), Overrun> {
+        let credited = self.credited + u64::from(credit.bytes);
+        let runs = self.credited_runs + u64::from(credit.runs);
+        if credited > self.written || runs > self.runs {
+            return Err(Overrun);
+        }
+        (self.credited, self.credited_runs) = (credited, runs);
+        Ok(())
+    }
+}
+
+/// The receiver's end.
+#[derive(Debug, Default)]
+pub(super) struct Inward {
+    arrived: u64,
+    taken: u64,
+    told: u64,
+    runs: u64,
+    told_runs: u64,
+}
+
+impl Inward {
+    /// A run of so many bytes is here.
+    pub(super) fn arrived(&mut self, bytes: u32) -> Result<(), Overrun> {
+        let arrived = self.arrived + u64::from(bytes);
+        let goes_around = self.arrived % RING_BYTES + u64::from(bytes) > RING_BYTES;
+        if goes_around || arrived - self.told > RING_BYTES || self.runs - self.told_runs >= MAX_RUNS
+        {
+            return Err(Overrun);
+        }
+        self.arrived = arrived;
+        self.runs += 1;
+        Ok(())
+    }
+
+    /// Bytes that are here and were not taken.
+    pub(super) fn unread(&self) -> usize {
+        (self.arrived - self.taken) as usize
+    }
+
+    /// Where `bytes` of them are, from the `skip`-th on: no more than are there. Two parts where they go around the
+    /// end.
+    pub(super) fn places(&self, skip: usize, bytes: usize) -> [Range<usize>; 2] {
+        let at = ((self.taken + skip as u64) % RING_BYTES) as usize;
+        let first = bytes.min(RING_BYTES as usize - at);
+        [at..at + first, 0..bytes - first]
+    }
+
+    /// So many were taken.
+    pub(super) fn take(&mut self, bytes: usize) {
+        self.taken = (self.taken + bytes as u64).min(self.arrived);
+    }
+
+    /// What the other side is to be told now: when a half of the ring is taken, or of the runs has come, so that
+    /// credits are few and it never stands still.
+    pub(super) fn credit_due(&self) -> Option<Credit> {
+        let (bytes, runs) = (self.taken - self.told, self.runs - self.told_runs);
+        if bytes < RING_BYTES / 2 && runs < MAX_RUNS / 2 {
+            return None;
+        }
+        // Neither is ever more than a ring has.
+        Some(Credit { bytes: bytes as u32, runs: runs as u32 })
+    }
+
+    /// The other side was told of this.
+    pub(super) fn credited(&mut self, credit: Credit) {
+        self.told += u64::from(credit.bytes);
+        self.told_runs += u64::from(credit.runs);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    proptest! {
+        /// Runs of any length, taken in pieces of any length, with credits and completions on their way for any time:
+        /// every byte comes out where it went in, none is written over, and nothing stands still.
+        #[test]
+        fn bytes_come_out_as_they_went_in(
+            steps in prop::collection::vec((0u8..6, 1usize..100_000), 1..600),
+        ) {
+            let (mut out, mut inward) = (Outward::default(), Inward::default());
+            let mut ring = vec![0_u8; RING_BYTES as usize];
+            let (mut credits, mut completions) = (VecDeque::new(), VecDeque::new());
+            let value = |at: u64| (at % 251) as u8;
+            let (mut sent, mut taken) = (0_u64, 0_u64);
+            for (step, bytes) in steps {
+                match step {
+                    0..=2 => {
+                        let room = out.room();
+                        let bytes = bytes.min(room.len());
+                        if bytes > 0 {
+                            let to = room.start..room.start + bytes;
+                            ring[to].iter_mut().zip(sent..).for_each(|(byte, at)| *byte = value(at));
+                            out.sent(bytes);
+                            completions.push_back(out.end());
+                            sent += bytes as u64;
+                            prop_assert_eq!(inward.arrived(bytes as u32), Ok(()));
+                        }
+                    }
+                    3 => {
+                        let bytes = bytes.min(inward.unread());
+                        let places = inward.places(0, bytes);
+                        let got = places.into_iter().flat_map(|place| ring[place].to_vec());
+                        prop_assert!(got.zip(taken..).all(|(byte, at)| byte == value(at)));
+                        inward.take(bytes);
+                        taken += bytes as u64;
+                    }
+                    4 => {
+                        if let Some(credit) = inward.credit_due() {
+                            inward.credited(credit);
+                            let note = Note::decode(Note::Credit(credit).encode());
+                            prop_assert_eq!(note, Note::Credit(credit));
+                            credits.push_back(credit);
+                        } else if let Some(credit) = credits.pop_front() {
+                            prop_assert_eq!(out.credit(credit), Ok(()));
+                        }
+                    }
+                    _ => {
+                        if let Some(end) = completions.pop_front() {
+                            out.completed(end);
+                        }
+                    }
+                }
+            }
+            inward.take(inward.unread());
+            credits.extend(inward.credit_due());
+            credits.into_iter().for_each(|credit| out.credit(credit).expect("what was sent"));
+            completions.into_iter().for_each(|end| out.completed(end));
+            prop_assert!(!out.room().is_empty());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let mut out = Outward::default();
+        out.sent(10);
+        assert_eq!(out.credit(Credit { bytes: 11, runs: 1 }), Err(Overrun));
+        assert_eq!(out.credit(Credit { bytes: 10, runs: 2 }), Err(Overrun));
+        let mut inward = Inward::default();
+        assert_eq!(inward.arrived(RING_BYTES as u32 + 1), Err(Overrun));
+        assert_eq!(inward.arrived(RING_BYTES as u32 - 1), Ok(()));
+        inward.take(usize::MAX);
+        inward.credited(inward.credit_due().expect("it is full"));
+        assert_eq!(inward.arrived(2), Err(Overrun), "it goes around");
+        let mut inward = Inward::default();
+        for _ in 0..MAX_RUNS {
+            assert_eq!(inward.arrived(1), Ok(()));
+        }
+        assert_eq!(inward.arrived(1), Err(Overrun));
+    }
+}

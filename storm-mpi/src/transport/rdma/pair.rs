@@ -1,0 +1,256 @@
+//! A queue pair with a ring of bytes each way.
+
+use super::accounts::{Inward, MAX_RUNS, Note, Outward, Overrun, RING_BYTES};
+use super::offer::{MAX_PACKET_NUMBER, Offer};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::Arc;
+use storm_verbs::VerbsError;
+use storm_verbs::guard::{
+    Access, Completion, CompletionChannel, CompletionQueue, Completions, Endpoint, MemoryRegion,
+    Notice, Outcome, Port, ProtectionDomain, QueuePair, RemoteAddr, Route, Source, Wanted,
+};
+
+/// Where the ring begins into which this side puts what it sends; the other side writes below.
+const OUT_AT: usize = RING_BYTES as usize;
+/// Credits that are under way at most, as each is for half of a ring or of the runs, and some.
+const SPARE: u32 = 16;
+/// Send requests that a pair has room for, and receive requests that it always has: as many as the other side may
+/// send runs without credit, and its credits.
+const REQUESTS: u32 = MAX_RUNS as u32 + SPARE;
+/// So many receive requests may be used up and not replaced, as credits that come use up some of their own.
+const OWED_MAX: u32 = SPARE / 2;
+/// What is no longer travels inside its request. Adapters have room for some hundred bytes.
+const MAX_INLINE_BYTES: u32 = 220;
+
+/// One end of a connection; the other is known once it is [joined](super::Adapter::join).
+pub(in crate::transport) struct Pair {
+    /// Before the memory: when it is gone nobody writes any more.
+    pair: QueuePair,
+    queue: Arc<CompletionQueue>,
+    region: Arc<MemoryRegion>,
+    first_packet: u32,
+    theirs: Option<Offer>,
+    outward: Outward,
+    inward: Inward,
+    /// Requests whose completion will be told, and where the bytes end that they and those before them read.
+    under_way: VecDeque<(u64, u64)>,
+    /// Receive requests that were used up and not replaced yet.
+    owed: u32,
+    taken: Completions,
+}
+
+impl Pair {
+    pub(super) fn new(
+        domain: &Arc<ProtectionDomain>,
+        channel: &Arc<CompletionChannel>,
+        port: &Port,
+        name: usize,
+    ) -> Result<Pair, VerbsError> {
+        let region = MemoryRegion::new(domain, 2 * OUT_AT, Access::RemoteWrite)?;
+        let queue = Arc::new(CompletionQueue::new(channel, name, 2 * REQUESTS)?);
+        let pair = QueuePair::new(domain, &queue, REQUESTS, REQUESTS, MAX_INLINE_BYTES)?;
+        pair.initialise(port)?;
+        pair.post_receives(REQUESTS)?;
+        queue.arm(Wanted::Arrivals)?;
+        Ok(Pair {
+            pair,
+            queue,
+            region: Arc::new(region),
+            first_packet: first_packet(),
+            theirs: None,
+            outward: Outward::default(),
+            inward: Inward::default(),
+            under_way: VecDeque::new(),
+            owed: 0,
+            taken: Completions::new(),
+        })
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.pair.number()
+    }
+
+    pub(super) fn first_packet(&self) -> u32 {
+        self.first_packet
+    }
+
+    pub(super) fn ring_addr(&self) -> u64 {
+        self.region.addr()
+    }
+
+    pub(super) fn ring_rkey(&self) -> u32 {
+        self.region.rkey()
+    }
+
+    pub(super) fn join(
+        &mut self,
+        port: &Port,
+        route: &Route,
+        [own, peer]: [&Endpoint; 2],
+        theirs: Offer,
+    ) -> Result<(), VerbsError> {
+        self.pair.connect(port, route, own, peer)?;
+        self.theirs = Some(theirs);
+        Ok(())
+    }
+
+    /// Sends as much of the two buffers as there is room for. When that is not all, news tell when to try again.
+    pub(in crate::transport) fn send(&mut self, buffers: [&[u8]; 2]) -> io::Result<usize> {
+        let total = buffers[0].len() + buffers[1].len();
+        let mut sent = self.put(buffers)?;
+        if sent < total {
+            // From here on own requests that are complete are news, too; those that are already are looked at.
+            self.queue.arm(Wanted::All).map_err(io::Error::other)?;
+            self.work_off()?;
+            let first = sent.min(buffers[0].len());
+            sent += self.put([&buffers[0][first..], &buffers[1][sent - first..]])?;
+        }
+        Ok(sent)
+    }
+
+    fn put(&mut self, [mut head, mut payload]: [&[u8]; 2]) -> io::Result<usize> {
+        let Some(theirs) = self.theirs else { return Ok(0) };
+        let mut sent = 0;
+        while !(head.is_empty() && payload.is_empty()) {
+            let room = self.outward.room();
+            if room.is_empty() || !self.pair.has_room() {
+                break;
+            }
+            let first = head.len().min(room.len());
+            let second = payload.len().min(room.len() - first);
+            self.write(room.start, [&head[..first], &payload[..second]], theirs)?;
+            (head, payload) = (&head[first..], &payload[second..]);
+            sent += first + second;
+        }
+        Ok(sent)
+    }
+
+    /// Writes a run to this place of the other's ring.
+    fn write(&mut self, at: usize, parts: [&[u8]; 2], theirs: Offer) -> io::Result<()> {
+        let bytes = parts[0].len() + parts[1].len();
+        let to = RemoteAddr { addr: theirs.ring_addr + at as u64, rkey: theirs.ring_rkey };
+        // A run is no longer than a ring.
+        let note = Note::Run(bytes as u32).encode();
+        let told = if bytes <= self.pair.max_inline_bytes() {
+            self.pair.post_inline(parts, to, Notice::Wakes(note)).map_err(io::Error::other)?
+        } else {
+            let (start, middle) = (OUT_AT + at, OUT_AT + at + parts[0].len());
+            // SAFETY: nothing takes slices of this region.
+            unsafe { self.region.write(start, parts[0]) };
+            // SAFETY: as above.
+            unsafe { self.region.write(middle, parts[1]) };
+            let source = Source::Part(self.region.clone(), start..start + bytes);
+            Some(self.pair.post_write([Some(source), None], to, note).map_err(io::Error::other)?)
+        };
+        self.outward.sent(bytes);
+        self.under_way.extend(told.map(|id| (id, self.outward.end())));
+        Ok(())
+    }
+
+    /// Bytes that have come; looks for more when there are none.
+    pub(in crate::transport) fn unread(&mut self) -> io::Result<usize> {
+        if self.inward.unread() == 0 {
+            self.work_off()?;
+        }
+        Ok(self.inward.unread())
+    }
+
+    /// Copies bytes that have come, from the `skip`-th on: no more than are [unread](Self::unread).
+    pub(in crate::transport) fn copy(&self, skip: usize, into: &mut [u8]) {
+        let [first, second] = self.inward.places(skip, into.len());
+        let (mut start, mut rest) = into.split_at_mut(first.len());
+        self.region.read_into(first, &mut start);
+        self.region.read_into(second, &mut rest);
+    }
+
+    /// Lets go of bytes that have come.
+    pub(in crate::transport) fn advance(&mut self, bytes: usize) -> io::Result<()> {
+        self.inward.take(bytes);
+        self.give_credit()
+    }
+
+    /// Its channel has told of it: from now on it tells of the next news, and what has come is looked at.
+    pub(in crate::transport) fn hear(&mut self) -> io::Result<()> {
+        self.queue.arm(Wanted::Arrivals).map_err(io::Error::other)?;
+        self.work_off()
+    }
+
+    /// Takes what is complete.
+    fn work_off(&mut self) -> io::Result<()> {
+        while self.queue.take(&mut self.taken).map_err(io::Error::other)? {
+            let taken = std::mem::take(&mut self.taken);
+            for Completion { id, outcome } in taken.iter() {
+                self.on_completion(id, outcome)?;
+            }
+        }
+        if self.owed >= OWED_MAX {
+            self.replace_receives()?;
+        }
+        self.give_credit()
+    }
+
+    /// Makes as many receive requests ready as were used up.
+    fn replace_receives(&mut self) -> io::Result<()> {
+        let owed = std::mem::take(&mut self.owed);
+        self.pair.post_receives(owed).map_err(io::Error::other)
+    }
+
+    fn on_completion(&mut self, id: u64, outcome: Outcome) -> io::Result<()> {
+        let overrun = |Overrun| {
+            io::Error::other(
+                "what its adapter says of itself cannot be: more than there is room for",
+            )
+        };
+        match outcome {
+            Outcome::Sent => {
+                self.pair.completed(id);
+                while self.under_way.front().is_some_and(|(first, _)| *first <= id) {
+                    if let Some((_, end)) = self.under_way.pop_front() {
+                        self.outward.completed(end);
+                    }
+                }
+                Ok(())
+            }
+            Outcome::Written { immediate, len } => {
+                self.owed += 1;
+                match Note::decode(immediate) {
+                    Note::Run(bytes) if bytes == len => self.inward.arrived(bytes).map_err(overrun),
+                    Note::Credit(credit) => self.outward.credit(credit).map_err(overrun),
+                    Note::Run(_) => Err(overrun(Overrun)),
+                }
+            }
+            Outcome::Received { .. } => Err(overrun(Overrun)),
+            Outcome::Flushed => Err(io::ErrorKind::ConnectionReset.into()),
+            Outcome::Failed { status } => {
+                let status = self.queue.status_name(status);
+                Err(io::Error::new(io::ErrorKind::ConnectionReset, format!("RDMA: {status}")))
+            }
+        }
+    }
+
+    /// Tells the other side what was taken, when it is time and there is a request for it.
+    fn give_credit(&mut self) -> io::Result<()> {
+        let Some(theirs) = self.theirs else { return Ok(()) };
+        let Some(due) = self.inward.credit_due().filter(|_| self.pair.has_room()) else {
+            return Ok(());
+        };
+        // Before the other side is told that it may send more.
+        self.replace_receives()?;
+        self.inward.credited(due);
+        let to = RemoteAddr { addr: theirs.ring_addr, rkey: theirs.ring_rkey };
+        let notice = Notice::Wakes(Note::Credit(due).encode());
+        let told = self.pair.post_inline([&[], &[]], to, notice).map_err(io::Error::other)?;
+        self.under_way.extend(told.map(|id| (id, self.outward.end())));
+        Ok(())
+    }
+}
+
+/// So that packets of an earlier pair of the same number are not taken for this one's.
+fn first_packet() -> u32 {
+    let mut bytes = [0; 4];
+    // Without randomness 0 will do: the number of the pair is another each time.
+    let _ = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
+    u32::from_le_bytes(bytes) & MAX_PACKET_NUMBER
+}
