@@ -59,6 +59,10 @@ pub(crate) fn run_keeper(control: OwnedFd) {
     };
     let refused = matches!(report, Report::Refused { .. });
     if protocol::send(&control, &report, &[], Wait::Block).is_err() || refused {
+        // An NM that died before it could be told: nobody else knows of it.
+        if let Some(node) = &node {
+            let _ = kill_and_remove(node.path());
+        }
         return;
     }
     match KeeperProcess::new(control, setup.capacity, node, Kind::Node) {
