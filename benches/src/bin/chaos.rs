@@ -104,7 +104,7 @@ fn run(options: &Options, seed: u64) -> Result<Outcome> {
         } else {
             workload.submit(&cluster, options.nodes * options.pes, &mut random)?;
         }
-        thread::sleep(Duration::from_millis(random.random_range(0..MOST_PAUSE_MS)));
+        thread::park_timeout(Duration::from_millis(random.random_range(0..MOST_PAUSE_MS)));
         faults.undo(&mut cluster, false)?;
     }
     faults.undo(&mut cluster, true)?;

@@ -154,7 +154,7 @@ impl Cluster {
             if left.is_empty() || since.elapsed() > patience {
                 return Ok(left);
             }
-            thread::sleep(PAUSE);
+            thread::park_timeout(PAUSE);
         }
     }
 

@@ -93,7 +93,7 @@ impl Workload {
                     states.insert(*job, shown);
                     break;
                 }
-                thread::sleep(PAUSE);
+                thread::park_timeout(PAUSE);
             }
         }
         let records = records::read(&cluster.records())?;
