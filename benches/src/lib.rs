@@ -6,6 +6,7 @@
 //! written to a log that anyone can ask for is not measured.
 
 pub mod buffered;
+pub mod chaos;
 pub mod cluster;
 pub mod configured_cluster;
 pub mod daemons;

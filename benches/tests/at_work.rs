@@ -93,3 +93,16 @@ fn buffered_coscheduling_is_simulated_beside_direct_messages() {
     assert!(number(&quick["slowdown_percent"]) < 2.0, "{report}");
     assert!(number(&report["two_jobs"][0]["ratio"]) < 1.0, "{report}");
 }
+
+/// What is killed and stopped at random is made whole, and nothing is lost or done twice.
+#[test]
+fn daemons_that_die_at_random_keep_what_was_promised() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_chaos"));
+    command.args(["--seed", "1", "--seconds", "4", "--nodes", "3", "--json"]);
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    let outcomes: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(outcomes[0]["jobs"].as_u64().is_some_and(|jobs| jobs > 0), "{outcomes}");
+    assert!(outcomes[0]["faults"].as_object().is_some_and(|all| !all.is_empty()), "{outcomes}");
+}

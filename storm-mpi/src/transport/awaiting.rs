@@ -306,13 +306,14 @@ impl Transport {
     /// The adapter tells of whom there is news.
     fn hear_adapter(&mut self, news: &mut Vec<News>) -> Result<(), CommError> {
         let Some(tcp) = &mut self.tcp else { return Ok(()) };
-        match tcp.hear_adapter(|peer| news.push(News { peer })) {
-            Err(Lost { peer, .. }) if self.closing => {
-                tcp.forget(peer);
-                Ok(())
+        while let Some(name) = tcp.next_of_adapter().map_err(CommError::Wait)? {
+            match tcp.hear_adapter(name) {
+                Ok(peer) => news.extend(peer.map(|peer| News { peer })),
+                Err(Lost { peer, .. }) if self.closing => tcp.forget(peer),
+                Err(Lost { peer, error }) => return Err(lost(peer, error)),
             }
-            heard => heard.map_err(|Lost { peer, error }| lost(peer, error)),
         }
+        Ok(())
     }
 
     /// Handles one event of the kernel; tells which peer it is news of.

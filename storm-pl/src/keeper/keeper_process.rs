@@ -6,7 +6,7 @@
 mod leases;
 mod reports;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -59,6 +59,10 @@ pub(crate) fn run_keeper(control: OwnedFd) {
     };
     let refused = matches!(report, Report::Refused { .. });
     if protocol::send(&control, &report, &[], Wait::Block).is_err() || refused {
+        // An NM that died before it could be told: nobody else knows of it.
+        if let Some(node) = &node {
+            let _ = kill_and_remove(node.path());
+        }
         return;
     }
     match KeeperProcess::new(control, setup.capacity, node, Kind::Node) {
@@ -106,6 +110,8 @@ struct KeeperProcess {
     leases_over: Vec<PadId>,
     children: HashMap<i32, Child>,
     buffer: Vec<u8>,
+    /// Commands that were read before their turn.
+    early: VecDeque<Command>,
     /// A pad's keeper died: orphans of its pad have to be found and killed.
     orphans: bool,
     /// The NM is gone.
@@ -132,6 +138,7 @@ impl KeeperProcess {
             leases_over: Vec::new(),
             children: HashMap::new(),
             buffer: vec![0; MESSAGE_MAX_BYTES],
+            early: VecDeque::new(),
             orphans: false,
             ended: false,
         })
@@ -140,7 +147,11 @@ impl KeeperProcess {
     fn run(&mut self) {
         while !self.ended {
             let waiting = self.orphans || self.pads.values().any(|pad| pad.draining.is_some());
-            let timeout = if waiting { LOOK_AGAIN_MS.into() } else { self.lease_timeout() };
+            let timeout = match waiting {
+                _ if !self.early.is_empty() => PollTimeout::ZERO,
+                true => LOOK_AGAIN_MS.into(),
+                false => self.lease_timeout(),
+            };
             let mut sources = [
                 PollFd::new(self.control.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
@@ -151,7 +162,7 @@ impl KeeperProcess {
             if signalled {
                 self.take_signals();
             }
-            if commanded {
+            if commanded || !self.early.is_empty() {
                 self.take_command();
             }
             self.look_at_leases();
@@ -172,33 +183,37 @@ impl KeeperProcess {
 
     /// Whether there was one.
     fn take_command(&mut self) -> bool {
-        let received = match self.control.receive(&mut self.buffer, Wait::No) {
-            Ok(received) if received.len > 0 => received,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
-            Ok(_) | Err(_) => {
-                self.ended = true;
-                return false;
-            }
-        };
-        match protocol::decode(&self.buffer[..received.len]) {
-            Ok(Command::MakePad { pad, fill }) => self.make_pad(pad, fill),
-            Ok(Command::Release { pad, ticket, running, failed, fill }) => {
+        let Some(command) = self.early.pop_front().or_else(|| self.receive()) else { return false };
+        match command {
+            Command::MakePad { pad, fill } => self.make_pad(pad, fill),
+            Command::Release { pad, ticket, running, failed, fill } => {
                 let draining = Draining { ticket, awaited: failed, fill, ..Draining::default() };
                 self.release(pad, &running, draining);
             }
-            Ok(Command::Destroy { pad, ticket, fill }) => {
+            Command::Destroy { pad, ticket, fill } => {
                 let everything = true;
                 self.drain(pad, Draining { ticket, everything, fill, ..Draining::default() });
             }
-            Ok(Command::Kill { pad, pls, signal }) => self.kill(pad, &pls, signal),
-            Ok(Command::Place { id, spec }) => self.place(id, &spec),
-            Ok(Command::Lease { pads, until }) => self.hold_leases(&pads, until),
-            Ok(Command::Ping) => self.report(&Report::Pong, &[]),
-            // The NM is this same program; what does not decode, or a second set-up, is a bug
-            // there, and a keeper that guesses would make it worse.
-            Ok(Command::Setup(_)) | Err(_) => self.ended = true,
+            Command::Kill { pad, pls, signal } => self.kill(pad, &pls, signal),
+            Command::Place { id, spec } => self.place(id, &spec),
+            Command::Lease { pads, until } => self.hold_leases(&pads, until),
+            Command::Ping => self.report(&Report::Pong, &[]),
+            // The NM is this same program: a second set-up is a bug there, and a keeper that guesses would
+            // make it worse.
+            Command::Setup(_) => self.ended = true,
         }
         true
+    }
+
+    /// The next command, if there is one; none will come when the NM is gone, or says what does not decode.
+    fn receive(&mut self) -> Option<Command> {
+        let received = match self.control.receive(&mut self.buffer, Wait::No) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+            received => received.ok().filter(|received| received.len > 0),
+        };
+        let command = received.and_then(|it| protocol::decode(&self.buffer[..it.len]).ok());
+        self.ended |= command.is_none();
+        command
     }
 
     fn make_pad(&mut self, id: PadId, pls: u16) {

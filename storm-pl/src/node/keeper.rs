@@ -247,3 +247,48 @@ fn raise_descriptor_limit() {
         Err(errno) => tracing::warn!(%errno, "cannot read the limit on open descriptors"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::env;
+
+    /// There where this test is run once more, as the keeper.
+    const AS_KEEPER: &str = "STORM_TEST_AS_KEEPER";
+
+    /// Its directory stayed for ever.
+    #[test]
+    fn a_keeper_whose_manager_died_before_it_was_up_leaves_no_cgroup() {
+        if env::var_os(AS_KEEPER).is_some() {
+            let _ = keeper_main();
+            return;
+        }
+        let Ok(parent) = Capabilities::probe(None).cgroup else {
+            eprintln!("no cgroup v2 on this host: NOT tested");
+            return;
+        };
+        let path = parent.join(format!("storm-test-{}", std::process::id()));
+        let setup = Setup {
+            name: format!("storm-test-{}", std::process::id()),
+            capacity: 1,
+            cgroup_parent: None,
+            signals_only: false,
+            leftovers: None,
+        };
+        let (control, theirs) = Seqpacket::pair().expect("a pair");
+        protocol::send(&control, &Command::Setup(setup), &[], Wait::Block).expect("sent");
+        // It says what to do, and dies.
+        drop(control);
+        let name =
+            "node::keeper::tests::a_keeper_whose_manager_died_before_it_was_up_leaves_no_cgroup";
+        let ended = Program::new(env::current_exe().expect("this program"))
+            .args(["--exact", name, "--test-threads=1"])
+            .env(AS_KEEPER, "1")
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        ended.expect("it runs");
+        assert!(!path.exists(), "{} is left", path.display());
+    }
+}

@@ -97,6 +97,17 @@ fn is_stopped(process: i32) -> bool {
 /// It takes no report, as one that is stopped does not.
 #[tokio::test]
 async fn a_lease_runs_out_also_when_the_keeper_cannot_tell_of_anything() {
+    nobody_takes_reports(true).await;
+}
+
+/// What was said before it stopped waited behind reports that it did not take.
+#[tokio::test]
+async fn a_lease_counts_also_where_it_is_said_when_the_keeper_cannot_tell_of_anything() {
+    nobody_takes_reports(false).await;
+}
+
+/// The lease comes before the reports, or when there is no room for more of them.
+async fn nobody_takes_reports(before: bool) {
     let mut node = Node::start(Mechanism::Cgroup, MANY).await;
     node.handle.make_pad(1).unwrap();
     node.until_ready(PadId(1)).await;
@@ -105,11 +116,19 @@ async fn a_lease_runs_out_also_when_the_keeper_cannot_tell_of_anything() {
     let rank = RankSpec::default();
     let _job = node.handle.launch(PadId(1), PlIndex(0), &spec, &rank).unwrap();
     assert!(matches!(node.next().await, Event::Launched { pad: PadId(1), .. }));
-    node.handle.lease(&[PadId(1)], after(Duration::from_millis(300))).unwrap();
-    let spec = shell("exit 0").encode().unwrap();
+    let lease = |node: &Node| node.handle.lease(&[PadId(1)], after(Duration::from_millis(300)));
+    if before {
+        lease(&node).unwrap();
+    }
+    let others = unique_cluster();
+    let spec = marked(shell("exit 0"), &others).encode().unwrap();
     for pl in (0..MANY).map(PlIndex) {
         // Its streams are closed at once.
         drop(node.handle.launch(PAD, pl, &spec, &rank).unwrap());
+    }
+    if !before {
+        until("the others have ended", || alive(&others).is_empty());
+        lease(&node).unwrap();
     }
     until("the job is ended", || alive(&token).is_empty());
     let mut exits = 0;

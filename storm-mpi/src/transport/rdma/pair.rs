@@ -168,7 +168,10 @@ impl Pair {
     /// Lets go of bytes that have come.
     pub(in crate::transport) fn advance(&mut self, bytes: usize) -> io::Result<()> {
         self.inward.take(bytes);
-        self.give_credit()
+        match self.inward.credit_due() {
+            Some(_) if !self.pair.has_room() => self.work_off(),
+            _ => self.give_credit(),
+        }
     }
 
     /// Its channel has told of it: from now on it tells of the next news, and what has come is looked at.
@@ -177,18 +180,28 @@ impl Pair {
         self.work_off()
     }
 
-    /// Takes what is complete.
+    /// Takes what is complete, and gives credit for what was taken.
     fn work_off(&mut self) -> io::Result<()> {
+        self.take_completions()?;
+        if self.owed >= OWED_MAX {
+            self.replace_receives()?;
+        }
+        if self.inward.credit_due().is_some() && !self.pair.has_room() {
+            // Until a request of its own is complete, which is news from here on.
+            self.queue.arm(Wanted::All).map_err(io::Error::other)?;
+            self.take_completions()?;
+        }
+        self.give_credit()
+    }
+
+    fn take_completions(&mut self) -> io::Result<()> {
         while self.queue.take(&mut self.taken).map_err(io::Error::other)? {
             let taken = std::mem::take(&mut self.taken);
             for Completion { id, outcome } in taken.iter() {
                 self.on_completion(id, outcome)?;
             }
         }
-        if self.owed >= OWED_MAX {
-            self.replace_receives()?;
-        }
-        self.give_credit()
+        Ok(())
     }
 
     /// Makes as many receive requests ready as were used up.

@@ -21,20 +21,17 @@ impl Tcp {
         Ok(())
     }
 
-    /// The adapter has news: tells of whom.
-    pub(in crate::transport) fn hear_adapter(
-        &mut self,
-        mut each: impl FnMut(Rank),
-    ) -> Result<(), Lost> {
-        let Some(adapter) = &self.adapter else { return Ok(()) };
-        while let Ok(Some(name)) = adapter.next_news() {
-            // It may be gone, and another in its place: then there is nothing new.
-            let Some(Some(connection)) = self.connections.get_mut(name) else { continue };
-            let Standing::Open(peer) = connection.standing else { continue };
-            connection.has_news_by_rdma().map_err(|error| Lost { peer, error })?;
-            each(peer);
-        }
-        Ok(())
+    /// What the adapter calls a connection that it has news of, if there is another.
+    pub(in crate::transport) fn next_of_adapter(&self) -> io::Result<Option<usize>> {
+        self.adapter.as_ref().map_or(Ok(None), Adapter::next_news)
+    }
+
+    /// Looks at the connection that the adapter has named: tells whose it is. It may be gone, and another in its
+    /// place, of which there is nothing new.
+    pub(in crate::transport) fn hear_adapter(&mut self, name: usize) -> Result<Option<Rank>, Lost> {
+        let Some(Some(connection)) = self.connections.get_mut(name) else { return Ok(None) };
+        let Standing::Open(peer) = connection.standing else { return Ok(None) };
+        connection.has_news_by_rdma().map(|()| Some(peer)).map_err(|error| Lost { peer, error })
     }
 
     /// What this rank says first on a connection that it dials, and what it offers in it.

@@ -3,6 +3,7 @@
 use super::{KeeperProcess, LOOK_AGAIN_MS};
 use crate::host_time::HostTime;
 use crate::ids::PadId;
+use crate::protocol::Command;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -10,6 +11,9 @@ use std::time::Duration;
 /// The longest sleep while there is a lease: the clock of a sleep stands still while the host is
 /// suspended, that of leases does not.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
+
+/// So many commands are read before their turn: more than an NM has on their way.
+const EARLY_MAX: usize = 1024;
 
 impl KeeperProcess {
     /// The pads' processes may go on until then. Of a lease that has run out nothing is left to be held.
@@ -61,12 +65,19 @@ impl KeeperProcess {
         self.pads.values_mut().filter(|pad| pad.condemned).for_each(super::Pad::look_at_condemned);
     }
 
-    /// Waits until the NM takes reports again, or there is something to do about a lease.
+    /// Waits until the NM takes reports again, or there is something to do about a lease. What the NM has said of
+    /// leases before it stopped taking any counts at once; all else has its turn later.
     pub(super) fn await_room(&mut self) {
-        let mut room = [PollFd::new(self.control.as_fd(), PollFlags::POLLOUT)];
-        // Where there is room the NM is at work, and may have said something.
+        let mut wanted = PollFlags::POLLOUT;
+        wanted.set(PollFlags::POLLIN, self.early.len() < EARLY_MAX);
+        let mut room = [PollFd::new(self.control.as_fd(), wanted)];
         if poll(&mut room, self.lease_timeout()) == Ok(0) {
-            self.end_leases();
+            return self.end_leases();
+        }
+        let has_said = room[0].revents().is_some_and(|events| events.contains(PollFlags::POLLIN));
+        match has_said.then(|| self.receive()).flatten() {
+            Some(Command::Lease { pads, until }) => self.hold_leases(&pads, until),
+            other => self.early.extend(other),
         }
     }
 }

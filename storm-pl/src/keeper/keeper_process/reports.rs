@@ -39,10 +39,9 @@ impl KeeperProcess {
     fn send(&mut self, report: &Report, descriptors: &[&OwnedFd]) {
         let borrowed: Vec<_> = descriptors.iter().map(|fd| fd.as_fd()).collect();
         let mut tries = 0;
-        while tries < HANDOVER_TRIES_MAX {
+        while tries < HANDOVER_TRIES_MAX && !self.ended {
             // An NM that is stopped takes nothing, and the leases go on.
-            let wait = if self.must_look() { Wait::No } else { Wait::Block };
-            match protocol::send(&self.control, report, &borrowed, wait) {
+            match protocol::send(&self.control, report, &borrowed, Wait::No) {
                 Ok(()) => return,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.await_room(),
                 // Too many descriptors of this user are on their way: an NM has to take some.

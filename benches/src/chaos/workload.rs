@@ -1,0 +1,139 @@
+//! Jobs that are submitted while all that goes on, and what became of them.
+
+use super::cluster::Cluster;
+use super::records::{self, SCRIPT};
+use anyhow::{Context, Result};
+use rand::{Rng, RngExt};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Between two questions about what is not over.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Longest work of a rank, in tenths of a second.
+const MOST_TENTHS: u32 = 30;
+
+/// The jobs that the manager has acknowledged.
+#[derive(Debug)]
+pub struct Workload {
+    script: PathBuf,
+    /// Whether each may run again.
+    jobs: BTreeMap<u64, bool>,
+    refused: u32,
+}
+
+#[derive(Deserialize)]
+struct Submitted {
+    job: u64,
+}
+
+#[derive(Deserialize)]
+struct Shown {
+    state: String,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+impl Workload {
+    /// Lays the program of the jobs down.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn new(cluster: &Cluster) -> Result<Workload> {
+        let script = cluster.dir().join("work.sh");
+        fs::write(&script, SCRIPT)?;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+        Ok(Workload { script, jobs: BTreeMap::new(), refused: 0 })
+    }
+
+    /// How many were acknowledged, and how often nobody answered.
+    pub fn counts(&self) -> (usize, u32) {
+        (self.jobs.len(), self.refused)
+    }
+
+    /// Submits one of up to so many processes.
+    ///
+    /// # Errors
+    /// The command cannot be started, or says what makes no sense.
+    pub fn submit(&mut self, cluster: &Cluster, most: u32, random: &mut impl Rng) -> Result<()> {
+        let requeue = random.random::<bool>();
+        let procs = random.random_range(1..=most).to_string();
+        let tenths = random.random_range(1..=MOST_TENTHS).to_string();
+        let mut command = cluster.command()?;
+        command.args(["submit", "--json", "-n", &procs, "--output", "/dev/null"]);
+        command.args(requeue.then_some("--requeue")).arg(&self.script).arg(cluster.records());
+        command.args([if requeue { "requeue" } else { "once" }, &tenths]);
+        let output = command.output().context("cannot start storm")?;
+        if !output.status.success() {
+            self.refused += 1;
+            return Ok(());
+        }
+        let submitted: Submitted = serde_json::from_slice(&output.stdout)
+            .with_context(|| String::from_utf8_lossy(&output.stdout).into_owned())?;
+        self.jobs.insert(submitted.job, requeue);
+        Ok(())
+    }
+
+    /// Waits until all jobs are over, and tells what they should not have done.
+    ///
+    /// # Errors
+    /// A command cannot be started, or a record cannot be read.
+    pub fn judge(&self, cluster: &Cluster, patience: Duration) -> Result<Vec<String>> {
+        let (since, mut found) = (Instant::now(), Vec::new());
+        let mut states = BTreeMap::new();
+        for job in self.jobs.keys() {
+            loop {
+                let shown = shown(cluster, *job)?;
+                let is_over = shown.as_ref().is_some_and(|shown| is_over(&shown.state));
+                if is_over || since.elapsed() > patience {
+                    states.insert(*job, shown);
+                    break;
+                }
+                thread::park_timeout(PAUSE);
+            }
+        }
+        let records = records::read(&cluster.records())?;
+        for (job, record) in &records {
+            found.extend(record.violations(*job));
+        }
+        for (job, shown) in states {
+            let Some(Shown { state, reason }) = shown else {
+                found.push(format!("job {job} was acknowledged and is not known"));
+                continue;
+            };
+            let reason = reason.unwrap_or_default();
+            let requeue = self.jobs[&job];
+            let ended = records.get(&job).is_some_and(records::Job::has_ended);
+            match state.as_str() {
+                "COMPLETED" if !ended => {
+                    found.push(format!("job {job} is COMPLETED, and not all its ranks have ended"));
+                }
+                "COMPLETED" => {}
+                "NODE_FAIL" if !requeue => {}
+                state if !is_over(state) => found.push(format!("job {job} is {state}: {reason}")),
+                state => found.push(format!(
+                    "job {job}{} ended {state}: {reason}",
+                    if requeue { " (--requeue)" } else { "" }
+                )),
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn is_over(state: &str) -> bool {
+    matches!(
+        state,
+        "COMPLETED" | "FAILED" | "CANCELLED" | "TIMEOUT" | "NODE_FAIL" | "OUT_OF_MEMORY"
+    )
+}
+
+/// `None`: the manager does not know it, or does not answer.
+fn shown(cluster: &Cluster, job: u64) -> Result<Option<Shown>> {
+    let output = cluster.output(&["show", "--json", &job.to_string()])?;
+    Ok(serde_json::from_slice(&output.stdout).ok().filter(|_| output.status.success()))
+}
