@@ -1,4 +1,4 @@
-//! Byte streams between nodes: TCP connections made on first use, one for each pair of ranks, which carries
+//! Byte streams between nodes: connections made on first use, of which the bytes may go by RDMA (`rdma`), one for each pair of ranks, which carries
 //! the bytes of both ways, so that what goes back acknowledges what came.
 //!
 //! A rank that has something for another dials it, unless that one has dialed before, and opens with a hello: who
@@ -6,7 +6,7 @@
 //! dialed answers with a welcome. Where both dial at once both know that the connection of the lower rank stays,
 //! though neither knows yet that the other dials:
 //!
-//! - the lower one sends behind its hello at once, and keeps what the other dials, unanswered;
+//! - the lower one sends behind its hello at once, unless it offers a queue pair there, and keeps what the other dials, unanswered;
 //! - the higher one sends nothing before it is answered. If it is dialed meanwhile, it welcomes that and closes its own, by
 //!   which nothing has gone but its hello.
 //!
