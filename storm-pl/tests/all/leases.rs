@@ -45,7 +45,8 @@ async fn a_lease_that_runs_out_ends_the_job_stopped_or_not_and_no_other() {
         let Event::Exited { pad, status, .. } = node.next().await else { panic!("no exit") };
         assert_eq!((pad, status), (PAD, KILLED));
         until("nothing of it is left", || alive(&tokens[0]).is_empty());
-        assert_eq!(alive(&tokens[1]).len(), 2);
+        // One that just executes shows no environment for a moment.
+        until("the other job is whole", || alive(&tokens[1]).len() == 2);
         node.handle.destroy(PAD).unwrap();
         node.until_ready(PAD).await;
         // It is not stopped any more, and has no lease.
