@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     let world = match World::init() {
         Ok(world) => world,
         Err(error) => {
-            eprintln!("kernels: {error}: {:?}", error.source());
+            eprintln!("kernels: {}", told(&error));
             return ExitCode::from(EXIT_WRONG);
         }
     };
@@ -25,6 +25,12 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::from(code),
         Err(_) => ExitCode::from(EXIT_WRONG),
     }
+}
+
+/// An error with its causes.
+fn told(error: &dyn Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Runs what the arguments name; gives the exit status.
@@ -55,7 +61,7 @@ fn run(world: &World) -> u8 {
             EXIT_USAGE
         }
         Err(failure) => {
-            eprintln!("kernels: rank {}: {failure}: {:?}", world.rank(), failure.source());
+            eprintln!("kernels: rank {}: {}", world.rank(), told(&failure));
             world.abort(EXIT_WRONG.into())
         }
     }
