@@ -29,8 +29,12 @@ fn main() -> ExitCode {
 
 /// An error with its causes.
 fn told(error: &dyn Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(source) = cause {
+        text = format!("{text}: {source}");
+        cause = source.source();
+    }
+    text
 }
 
 /// Runs what the arguments name; gives the exit status.
