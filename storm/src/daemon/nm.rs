@@ -11,9 +11,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use storm_backend_tcp::fabric::Fabric;
 use storm_backend_tcp::{JoinError, Node, NodeConfig, TcpPrimitives};
 use storm_nm::ExitReason;
 use storm_nm::classes::ClassRules;
@@ -83,10 +85,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         let tried = if joins_again { REJOIN_TIMEOUT } else { options.join_timeout };
         node.join_timeout = tried;
         joins_again = true;
-        let opened =
-            backend::open(&options.network, listen.ip(), None).map_err(io::Error::other)?;
-        tell_ranks(&network_variables, opened.as_ref().map(|opened| opened.device.clone()));
-        node.fabric = opened.map(|opened| opened.fabric);
+        node.fabric = open_network(&options.network, listen.ip(), &network_variables)?;
         // What comes from now on these hear; what came before, between two lives of this
         // node, the flag has.
         let ends = Ends::hear()?;
@@ -177,6 +176,17 @@ type Variables = Mutex<Vec<(&'static str, String)>>;
 fn tell_ranks(variables: &Variables, device: Option<String>) {
     let told = device.map(|device| (storm_nm::RDMA_DEVICE_VARIABLE, device));
     *variables.lock().unwrap_or_else(PoisonError::into_inner) = told.into_iter().collect();
+}
+
+/// Opens what the network is on, and tells ranks of it.
+fn open_network(
+    network: &BackendOptions,
+    address: IpAddr,
+    variables: &Variables,
+) -> io::Result<Option<Rc<dyn Fabric>>> {
+    let opened = backend::open(network, address, None).map_err(io::Error::other)?;
+    tell_ranks(variables, opened.as_ref().map(|opened| opened.device.clone()));
+    Ok(opened.map(|opened| opened.fabric))
 }
 
 async fn join_cluster(

@@ -121,8 +121,7 @@ impl Pipe {
         self.pair.has_room() && !self.outward.borrow().ring.room().is_empty()
     }
 
-    /// The first request that is not known to be over, and whether a completion will tell of
-    /// any.
+    /// The first request that is not known to be over, and whether a completion will tell of any.
     pub(super) fn first_request(&self) -> Option<(u64, bool)> {
         Some((self.pair.first_under_way()?, self.outward.borrow().is_any_told_of()))
     }
@@ -367,8 +366,7 @@ impl Pipe {
         self.say(Note::Credit(due), true)
     }
 
-    /// Says that this member does not look any more, where the other side was told that it
-    /// does, and there is a request for it.
+    /// Says that this member does not look any more, if the other side thinks so and there is a request.
     pub(super) fn say_farewell(&self) -> Result<(), LaneError> {
         match self.attention.get().farewell() {
             Some(wakes) if !self.looking.get() && self.pair.has_room() => {
