@@ -152,8 +152,8 @@ impl Default for NetworkConfig {
     fn default() -> NetworkConfig {
         NetworkConfig {
             fan_out: 4,
-            chunk_bytes: 512 << 10,
-            chunk_slots: 32,
+            chunk_bytes: 1 << 20,
+            chunk_slots: 16,
             channels: 2,
             job_slots: 4096,
             heartbeat_bytes: 256 << 10,

@@ -29,8 +29,8 @@ const READ_BLOCK_BYTES: usize = 16 << 10;
 const MIN_PARKED_BYTES: usize = 64 << 10;
 /// Read along with a long frame: what tells how long the next is.
 const NEXT_HEADER_BYTES: usize = 64;
-/// Blocks kept to be used again: what four chunks of 512 KiB on their way need.
-const MAX_PARKED: usize = 20;
+/// Blocks kept to be used again: some 10 MiB where chunks of 1 MiB come.
+const MAX_PARKED: usize = 10;
 
 /// Why bytes are not a frame.
 #[derive(Debug, Error)]
