@@ -75,7 +75,7 @@ pub use credentials::{Credentials, CredentialsError};
 pub use exit::{ExitStatus, Usage};
 pub use host_time::HostTime;
 pub use ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
-pub use keeper::{Leftovers, PlaceFailure, PlaceSpec, PlaceStep};
+pub use keeper::{Leftovers, PlaceFailure, PlaceSpec, PlaceStep, give_back_heap};
 pub use launch_failure::{LaunchFailure, LaunchStep};
 pub use launch_spec::{EncodedSpec, Input, LaunchSpec, Output, RankSpec, ResourceLimit, SpecError};
 pub use node::{

@@ -89,7 +89,7 @@ pub struct LiveHost {
     pads: Rc<PadPool>,
     cache: Cache,
     cores: Cores,
-    jobs: RefCell<BTreeMap<JobKey, Rc<LiveJob>>>,
+    jobs: Rc<RefCell<BTreeMap<JobKey, Rc<LiveJob>>>>,
     leases: RefCell<Leases>,
     by_pad: RefCell<BTreeMap<PadId, JobKey>>,
     places: RefCell<BTreeMap<PlaceId, oneshot::Sender<Result<(), PlaceFailure>>>>,
@@ -169,7 +169,7 @@ impl LiveHost {
             // No more ranks of a job run here at once than there are elements.
             booster: Booster::new(config.boost_period, cores.count().min(config.pes.into())),
             cores,
-            jobs: RefCell::default(),
+            jobs: Rc::default(),
             leases: RefCell::default(),
             by_pad: RefCell::default(),
             places: RefCell::default(),
@@ -185,6 +185,12 @@ impl LiveHost {
     /// The network has numbered this node: for what it tells its ranks.
     pub fn joined_as(&self, node: NodeId) {
         self.node.set(node);
+    }
+
+    /// Tells whether there are jobs on this node, for as long as anybody wants to know.
+    pub(super) fn has_jobs(&self) -> impl Fn() -> bool + use<> {
+        let jobs = self.jobs.clone();
+        move || !jobs.borrow().is_empty()
     }
 
     fn job(&self, key: JobKey) -> Option<Rc<LiveJob>> {

@@ -5,6 +5,7 @@
 //! ordinary ones. [`serve`] is the whole daemon but for its command line and its
 //! network, which its caller chooses.
 
+mod at_rest;
 mod booster;
 mod cache;
 mod cache_sink;

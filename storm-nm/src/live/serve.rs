@@ -1,15 +1,13 @@
 //! The daemon: a keeper, a thread, a runtime, a network of the caller's choice.
 
-use super::{AttachError, LiveConfig, LiveHost, program_text};
+use super::{AttachError, LiveConfig, LiveHost, at_rest};
 use crate::reason::explain;
 use crate::{Host, NmExit, SwitchLog, run_and_return};
-use nix::time::ClockId;
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use storm_pl::{Keeper, StartError};
 use storm_primitives::Primitives;
 use storm_rm::GlobalPlan;
@@ -18,14 +16,6 @@ use tokio::task::LocalSet;
 
 /// Threads for files: one that writes what comes and one for what a launch needs.
 const BLOCKING_THREADS: usize = 2;
-
-/// When a node manager has joined for so long, its start is over.
-const SETTLED: Duration = Duration::from_secs(1);
-/// One that took more of a processor within that time is at work: what it lets go of comes back at
-/// once, and to look for it costs more than a launch has to spare.
-const AT_WORK: Duration = Duration::from_millis(5);
-/// So often it may be found at work before that does not count any more.
-const LOOKS: u32 = 60;
 
 /// Why a node manager did not come to run, or not to its proper end.
 #[derive(Debug, Error)]
@@ -96,7 +86,7 @@ where
         match join().await {
             Ok(primitives) => {
                 host.joined_as(primitives.node());
-                tokio::task::spawn_local(let_go_of_the_start());
+                tokio::task::spawn_local(at_rest::let_go(host.has_jobs()));
                 let way_back = async || match join().await {
                     Ok(primitives) => Some(primitives),
                     // Nothing stood in the way.
@@ -120,25 +110,6 @@ where
             .map_err(|source| ServeError::SwitchLog { path, source })?;
     }
     Ok(exit)
-}
-
-/// Once a node manager is a member, what it does is little, and always the same.
-async fn let_go_of_the_start() {
-    for _ in 0..LOOKS {
-        let before = processor_time();
-        tokio::time::sleep(SETTLED).await;
-        if processor_time().saturating_sub(before) < AT_WORK {
-            break;
-        }
-    }
-    let bytes = program_text::let_go();
-    tracing::debug!(bytes, "the text of the start is let go of");
-}
-
-/// What this process has had of the processors; nothing where the system does not say.
-fn processor_time() -> Duration {
-    let clock = ClockId::CLOCK_PROCESS_CPUTIME_ID;
-    nix::time::clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
 }
 
 fn write_log(path: &Path, switches: &SwitchLog) -> io::Result<()> {

@@ -17,15 +17,15 @@ pub(super) fn give_back() {
     give_back_heap();
 }
 
-#[cfg(target_env = "gnu")]
-fn give_back_heap() {
+/// Gives back to the system what is free of this process's heap (malloc_trim(3)); where the C library
+/// does so by itself, nothing.
+pub fn give_back_heap() {
+    #[cfg(target_env = "gnu")]
     // SAFETY: touches only memory that nobody has allocated.
-    unsafe { libc::malloc_trim(0) };
+    unsafe {
+        libc::malloc_trim(0)
+    };
 }
-
-/// Other libraries do so by themselves.
-#[cfg(not(target_env = "gnu"))]
-fn give_back_heap() {}
 
 /// That it fails changes nothing: the pages stay.
 fn give_back_stack() {

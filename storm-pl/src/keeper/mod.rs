@@ -11,5 +11,6 @@ mod process_state;
 
 pub(crate) use keeper_process::run_keeper;
 pub use leftovers::Leftovers;
+pub use memory::give_back_heap;
 pub use place::{PlaceFailure, PlaceSpec, PlaceStep};
 pub(crate) use process_state::IGNORED;

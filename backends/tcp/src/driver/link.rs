@@ -18,6 +18,10 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// Long frames of one transfer are not so long apart.
+const QUIET: Duration = Duration::from_secs(2);
 
 /// A connection whose frames are written by [`Link::flush`].
 #[derive(Debug)]
@@ -37,6 +41,8 @@ pub(crate) struct Link {
     /// What the other side has to read before the end of the stream.
     last_word: RefCell<Option<Bytes>>,
     wake: Notify,
+    /// Memory for long frames goes when none has followed for so long.
+    quiet: Duration,
 }
 
 impl Drop for Link {
@@ -72,6 +78,7 @@ impl Link {
             ended: Cell::new(false),
             last_word: RefCell::default(),
             wake: Notify::new(),
+            quiet: QUIET,
         })
     }
 
@@ -194,7 +201,7 @@ impl Link {
                 return Ok(None);
             }
             let Some(carrier) = &self.carrier else {
-                if self.stream.read(buffer.spare()).await? == 0 {
+                if self.fill(buffer).await? == 0 {
                     // After our own end, or a write that failed, it says nothing.
                     self.ended.set(!self.closed.get());
                     return Ok(None);
@@ -211,6 +218,18 @@ impl Link {
                 Either::Right(_) => return Ok(None),
             }
         }
+    }
+
+    /// Reads what comes next. While nothing does, the memory that is ready for more of the same
+    /// goes back: a transfer may have been the last for hours.
+    async fn fill(&self, buffer: &mut FrameBuffer) -> io::Result<usize> {
+        if buffer.has_blocks_ready() {
+            match timeout(self.quiet, self.stream.read(buffer.spare())).await {
+                Ok(read) => return read,
+                Err(_) => buffer.let_go(),
+            }
+        }
+        self.stream.read(buffer.spare()).await
     }
 
     /// Ends the link in both directions.
@@ -262,4 +281,37 @@ pub(crate) enum ReadError {
     /// The peer sent what no correct peer sends.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::encode;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::{TcpListener, TcpStream};
+
+    #[tokio::test]
+    async fn memory_for_long_frames_goes_when_none_follow_and_comes_back() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let mut sender = TcpStream::connect(address).await.expect("listening");
+        let (accepted, _) = listener.accept().await.expect("connected");
+        let stream = Stream::new(accepted).expect("a socket");
+        let mut link = Link::new(stream, LinkKind::Down, Observer::default());
+        Rc::get_mut(&mut link).expect("nobody else has it").quiet = Duration::from_millis(1);
+        let mut buffer = FrameBuffer::new();
+        buffer.admit();
+        let frame = encode(&7_u64, &[1; 200 << 10]);
+        for _ in 0..2 {
+            sender.write_all(&frame).await.expect("it is read");
+            let read = link.read(&mut buffer, LinkKind::Down).await.expect("own frames");
+            assert_eq!(read.map(|frames| frames[0].raw.len()), Some(frame.len()));
+            assert!(buffer.has_blocks_ready());
+            // Of two timers that are over the inner one is looked at first.
+            let next =
+                timeout(Duration::from_millis(10), link.read(&mut buffer, LinkKind::Down)).await;
+            assert!(next.is_err(), "nothing was sent");
+            assert!(!buffer.has_blocks_ready());
+        }
+    }
 }

@@ -217,6 +217,21 @@ impl FrameBuffer {
         }
     }
 
+    /// Whether it has blocks for long frames that are likely to follow.
+    pub(crate) fn has_blocks_ready(&self) -> bool {
+        !self.parked.is_empty() || self.last_long_bytes > 0
+    }
+
+    /// No long frame has followed for a while: lets go of the blocks. What has come of the next
+    /// frame stays.
+    pub(crate) fn let_go(&mut self) {
+        self.parked.clear();
+        self.last_long_bytes = 0;
+        if self.buffer.is_empty() {
+            self.buffer = BytesMut::new();
+        }
+    }
+
     /// The next whole frame, if it is there.
     ///
     /// # Errors
@@ -300,6 +315,29 @@ mod tests {
             let _ = decode::<Up>(&bytes);
             let _ = decode::<Chunk>(&bytes);
         }
+    }
+
+    #[test]
+    fn what_is_ready_for_long_frames_can_go_at_any_time() {
+        let frames: Vec<Bytes> =
+            (0..6_u64).map(|index| encode(&index, &vec![index as u8; 100 << 10]).into()).collect();
+        let stream = frames.concat();
+        let mut buffer = FrameBuffer::new();
+        buffer.admit();
+        let (mut seen, mut were_ready) = (0, false);
+        for piece in stream.chunks(40 << 10) {
+            buffer.spare().extend_from_slice(piece);
+            while let Some(frame) = buffer.next_frame().expect("own frames") {
+                assert_eq!(frame.raw, frames[seen]);
+                seen += 1;
+            }
+            were_ready |= buffer.has_blocks_ready();
+            buffer.let_go();
+            assert!(!buffer.has_blocks_ready());
+        }
+        assert!(were_ready);
+        assert_eq!(seen, frames.len());
+        assert_eq!(buffer.buffer.capacity(), 0);
     }
 
     #[test]

@@ -1,0 +1,65 @@
+//! What a node manager lets go of while there is nothing to do: text that the start or a job needed,
+//! and what is free of the heap.
+
+use super::program_text;
+use nix::time::ClockId;
+use procfs::process::Process;
+use std::time::Duration;
+
+/// When a node manager has joined for so long, its start is over.
+const SETTLED: Duration = Duration::from_secs(1);
+/// One that took more of a processor within a second is at work: what it lets go of comes back at
+/// once, and to look for it costs more than a launch has to spare.
+const AT_WORK: Duration = Duration::from_millis(5);
+/// So often it may be found at work before that does not count any more.
+const LOOKS: u32 = 60;
+/// Between two looks at one that has settled.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Less than this is not worth the faults by which some of it comes back.
+const WORTH_BYTES: u64 = 512 << 10;
+
+/// Lets go of what the start needed when that is over, and from then on of what jobs needed, when
+/// there are none (`has_jobs`) and little else is done. Runs for as long as it is polled.
+pub(super) async fn let_go(has_jobs: impl Fn() -> bool) {
+    for _ in 0..LOOKS {
+        if rests_for(SETTLED, 1).await {
+            break;
+        }
+    }
+    let_go_now();
+    let mut least = resident_bytes();
+    loop {
+        let rests = rests_for(LOOK_EVERY, LOOK_EVERY.as_secs() as u32).await;
+        let resident = resident_bytes();
+        if rests && !has_jobs() && resident >= least + WORTH_BYTES {
+            let_go_now();
+            least = resident_bytes();
+        }
+        least = least.min(resident);
+    }
+}
+
+/// Whether this process does little for so long, of so many seconds.
+async fn rests_for(period: Duration, seconds: u32) -> bool {
+    let before = processor_time();
+    tokio::time::sleep(period).await;
+    processor_time().saturating_sub(before) < AT_WORK * seconds
+}
+
+fn let_go_now() {
+    storm_pl::give_back_heap();
+    let bytes = program_text::let_go();
+    tracing::debug!(bytes, "text that is not in use is let go of");
+}
+
+/// What this process has had of the processors; nothing where the system does not say.
+fn processor_time() -> Duration {
+    let clock = ClockId::CLOCK_PROCESS_CPUTIME_ID;
+    nix::time::clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
+}
+
+/// What it has in memory; nothing where the system does not say.
+fn resident_bytes() -> u64 {
+    let statm = Process::myself().and_then(|process| process.statm());
+    statm.map_or(0, |statm| statm.resident * procfs::page_size())
+}
