@@ -33,10 +33,14 @@ fn all_ways_to_submit_run_all_their_jobs() {
 
 #[test]
 fn the_memory_of_all_daemons_is_found() {
-    let report = measured(env!("CARGO_BIN_EXE_memory"), &["--pes", "2", "--jobs", "20"]);
-    for (daemon, count) in
-        [("node_manager_idle", 2), ("machine_manager_idle", 1), ("machine_manager_queued", 1)]
-    {
+    let options = ["--pes", "2", "--jobs", "20", "--rest", "0"];
+    let report = measured(env!("CARGO_BIN_EXE_memory"), &options);
+    for (daemon, count) in [
+        ("node_manager_idle", 2),
+        ("node_manager_after_jobs", 2),
+        ("machine_manager_idle", 1),
+        ("machine_manager_queued", 1),
+    ] {
         let resident = &report[daemon]["rss_mib"];
         assert_eq!(resident["runs"], count, "{daemon}: {report}");
         assert!(resident["median"].as_f64().expect("a number") > 0.0, "{daemon}: {report}");

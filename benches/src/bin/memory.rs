@@ -1,5 +1,5 @@
-//! Resident memory of the daemons: of every Node Manager while nothing runs, and of
-//! the Machine Manager with thousands of jobs in its queue.
+//! Resident memory of the daemons: of every Node Manager while nothing runs, before the first job and
+//! after some, and of the Machine Manager with thousands of jobs in its queue.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use storm_benches::cluster::Cluster;
 use storm_benches::daemons::{Daemon, Resident, Role, of_cluster};
 use storm_benches::measuring::Measuring;
+use storm_benches::payload::Payloads;
 use storm_benches::peers::{Absent, Slurm, available};
 use storm_benches::spread::Spread;
 use storm_benches::throughput::StormJobs;
@@ -21,6 +22,11 @@ const SLICE_S: u32 = 30;
 const LOOK_PAUSE: Duration = Duration::from_secs(2);
 /// Looks after which they have what they have.
 const LOOKS_MAX: u32 = 10;
+
+/// Launches of a program on all elements, the first of which brings it to the nodes.
+const LAUNCHES: u32 = 3;
+/// Its bytes.
+const PROGRAM_BYTES: usize = 12_000_000;
 
 /// Resident memory of the daemons.
 #[derive(Debug, Parser)]
@@ -34,6 +40,10 @@ struct Options {
     /// Jobs that wait
     #[arg(long, default_value_t = 10_000)]
     jobs: u32,
+    /// Seconds between jobs and the look at what Node Managers have then: twice what passes between two
+    /// looks of theirs at what they could let go of
+    #[arg(long, default_value_t = 20)]
+    rest: u64,
     #[command(flatten)]
     measuring: Measuring,
 }
@@ -45,6 +55,8 @@ struct Report {
     jobs: u32,
     /// Of all Node Managers of all runs, before the first job.
     node_manager_idle: Memory,
+    /// Of the same, a while after jobs on all elements, the first of which brought a program.
+    node_manager_after_jobs: Memory,
     /// Of the Machine Manager before the first job.
     machine_manager_idle: Memory,
     /// Of the Machine Manager while the jobs wait.
@@ -76,11 +88,19 @@ struct Memory {
 fn main() -> Result<()> {
     let options = Options::parse();
     let Options { nodes, jobs, .. } = options;
-    let (mut idle, mut queued) = (Vec::new(), Vec::new());
+    let (mut idle, mut after, mut queued) = (Vec::new(), Vec::new(), Vec::new());
+    let dir = tempfile::tempdir()?;
+    let mut payloads = Payloads::new(dir.path())?;
     for run in 1..=options.measuring.runs {
         eprintln!("run {run} ...");
         let storm = StormJobs::up(nodes, options.pes, &["--sched", "fcfs"])?;
         idle.extend(settled(storm.cluster())?);
+        let program = payloads.make(PROGRAM_BYTES)?;
+        for _ in 0..LAUNCHES {
+            storm.cluster().run(nodes * options.pes, &[], &[&program])?;
+        }
+        thread::park_timeout(Duration::from_secs(options.rest));
+        after.extend(settled(storm.cluster())?);
         storm.queue_behind_a_job(nodes * options.pes, jobs)?;
         queued.extend(daemons(storm.cluster())?);
     }
@@ -98,6 +118,7 @@ fn main() -> Result<()> {
         nodes,
         jobs,
         node_manager_idle: Memory::of(&idle, Role::NodeManager),
+        node_manager_after_jobs: Memory::of(&after, Role::NodeManager),
         machine_manager_idle: Memory::of(&idle, Role::MachineManager),
         machine_manager_queued: Memory::of(&queued, Role::MachineManager),
     };
@@ -174,6 +195,7 @@ fn table(report: &Report) -> Table {
     let queued = format!("Machine Manager, {} jobs queued", report.jobs);
     for (name, memory) in [
         ("Node Manager, idle", &report.node_manager_idle),
+        ("Node Manager, idle after jobs", &report.node_manager_after_jobs),
         ("Machine Manager, idle", &report.machine_manager_idle),
         (queued.as_str(), &report.machine_manager_queued),
     ] {

@@ -146,6 +146,8 @@ pub struct NodeServer {
     spoken: bool,
     /// Those whose `init` was answered with success.
     joined: BTreeSet<Rank>,
+    /// How ranks broke the protocol, each for the first time.
+    violations: BTreeMap<Rank, RequestError>,
 }
 
 impl NodeServer {
@@ -164,6 +166,7 @@ impl NodeServer {
             kept_bytes: 0,
             spoken: false,
             joined: BTreeSet::new(),
+            violations: BTreeMap::new(),
         }
     }
 
@@ -173,6 +176,7 @@ impl NodeServer {
             Ok(outputs) => outputs,
             Err(error) => {
                 self.rank_ended(rank);
+                self.violations.entry(rank).or_insert_with(|| error.clone());
                 vec![Output::Violation { rank, error }]
             }
         }
@@ -223,6 +227,11 @@ impl NodeServer {
     pub fn gone(&self) -> Option<Rank> {
         let gone = self.ranks.iter().find(|(_, state)| **state == RankState::Gone);
         gone.filter(|_| self.spoken).map(|(&rank, _)| rank)
+    }
+
+    /// How a rank broke the protocol, if it did.
+    pub fn violation(&self, rank: Rank) -> Option<&RequestError> {
+        self.violations.get(&rank)
     }
 
     /// A rank that ended after `finalize`, as all do in the end: who waits in a barrier now waits

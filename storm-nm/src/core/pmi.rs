@@ -49,8 +49,9 @@ pub(super) fn news_of_gone(job: &mut LocalJob, actions: &mut Vec<Action>) -> Opt
     if let Some(waiting) = job.pmi.waiting()
         && let Some(gone) = gone.or_else(|| job.pmi.ended())
     {
+        let why = job.pmi.violation(gone).map(|error| format!(" ({error})")).unwrap_or_default();
         return Some(format!(
-            "rank {gone} is gone and rank {waiting} waits for it in a PMI barrier"
+            "rank {gone} is gone{why} and rank {waiting} waits for it in a PMI barrier"
         ));
     }
     let gone = gone?;
