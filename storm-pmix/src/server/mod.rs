@@ -8,7 +8,7 @@ mod ranks;
 mod upcalls;
 mod watch;
 
-use crate::abi::{ERROR, SUCCESS};
+use crate::abi::SUCCESS;
 use crate::exchange::Portion;
 use crate::handover::{Environment, answer, asked};
 use crate::placement::Placement;
@@ -16,6 +16,7 @@ use crate::rank::number;
 use fences::{Fence, Fences};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::epoll::Epoll;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::unistd::Pid;
@@ -25,14 +26,15 @@ use std::env;
 use std::error::Error;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use storm_mpi::pmi::client::PmiError;
 use storm_mpi::pmi::mapping::MappingError;
 use thiserror::Error;
-use upcalls::{Upcall, Upcalls};
+use upcalls::{Upcall, Upcalls, lock};
 use watch::{Part, Watcher};
 
 /// The server's own files, in the job's directory.
@@ -125,13 +127,14 @@ pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
     let directory = env::var_os("STORM_JOB_DIR").ok_or(ServeError::Stray)?;
     let files = PathBuf::from(directory).join(FILES);
     fs::create_dir_all(&files)?;
-    let upcalls = Upcalls::listen()?.ok_or(ServeError::Stray)?;
     let placement = Placement::new(&options.mapping, size, rank)?;
+    let ranks = Ranks::new(placement.local().len(), size)?;
+    let (news, ranks) = (ranks.news(), Arc::new(Mutex::new(ranks)));
+    let upcalls = Upcalls::listen(ranks.clone())?.ok_or(ServeError::Stray)?;
     let pmix = Pmix::start(&options.nspace, &placement, &files).map_err(|error| explain(&error));
     let portion = Portion::of(placement.nodes(), options.heartbeat_bytes);
     let fences = Fences::new(portion, (placement.own(), placement.nodes()));
-    let ranks = Ranks::new(placement.local().len(), size);
-    Server { pmix, placement, listener, upcalls, watcher, ranks, fences }.run()
+    Server { pmix, placement, listener, upcalls, watcher, ranks, news, fences }.run()
 }
 
 /// The rank that starts the server may be bound to processors that are its own.
@@ -182,21 +185,24 @@ struct Server {
     listener: UnixListener,
     upcalls: Upcalls,
     watcher: Watcher,
-    ranks: Ranks,
+    ranks: Arc<Mutex<Ranks>>,
+    /// Of the ranks: readable when something has happened to one.
+    news: Arc<Epoll>,
     fences: Fences,
 }
 
 impl Server {
     fn run(mut self) -> Result<(), ServeError> {
-        while !self.ranks.are_over() {
+        while !lock(&self.ranks).are_over() {
             self.wait()?;
             while let Some(upcall) = self.upcalls.next() {
                 self.answer(upcall)?;
             }
             // Behind the questions: who has just joined waits in vain for who had ended before.
-            self.ranks.note_ends()?;
-            if self.ranks.leave_barriers()? {
-                self.fences.all_are_out(&mut self.ranks)?;
+            let mut ranks = lock(&self.ranks);
+            ranks.note_ends()?;
+            if ranks.leave_barriers()? {
+                self.fences.all_are_out(&mut ranks)?;
             }
         }
         Ok(())
@@ -204,11 +210,9 @@ impl Server {
 
     /// Until something has happened; who asks for an environment gets it.
     fn wait(&mut self) -> Result<(), ServeError> {
-        let own = [Some(self.listener.as_fd()), self.upcalls.bell()];
-        let all: Vec<BorrowedFd<'_>> =
-            own.into_iter().flatten().chain(self.ranks.awaited()).collect();
-        let mut polled: Vec<PollFd<'_>> =
-            all.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let all = [Some(self.listener.as_fd()), self.upcalls.bell(), Some(self.news.0.as_fd())];
+        let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut polled: Vec<PollFd<'_>> = all.into_iter().flatten().map(readable).collect();
         match poll(&mut polled, PollTimeout::NONE) {
             Ok(_) | Err(nix::Error::EINTR) => {}
             Err(error) => return Err(error.into()),
@@ -225,7 +229,7 @@ impl Server {
     /// A rank wants to become its program.
     fn admit(&mut self, mut asking: UnixStream) {
         let admitted = asked(&asking).map_err(|error| error.to_string()).and_then(|(rank, pmi)| {
-            self.ranks
+            lock(&self.ranks)
                 .admit(rank, &asking, pmi, &self.watcher)
                 .map_err(|error| error.to_string())?;
             self.environment(rank)
@@ -246,22 +250,15 @@ impl Server {
 
     fn answer(&mut self, upcall: Upcall) -> Result<(), ServeError> {
         match upcall {
-            Upcall::Connected { rank, done } => {
-                let joined = self.ranks.join(rank)?;
-                done.give(if joined { SUCCESS } else { ERROR });
-            }
-            Upcall::Finalized { rank, done } => {
-                self.ranks.finalize(rank)?;
-                done.give(SUCCESS);
-            }
+            Upcall::Moved(moved) => moved?,
             Upcall::Abort { rank, exit_code, done } => {
-                self.ranks.abort(rank, exit_code)?;
+                lock(&self.ranks).abort(rank, exit_code)?;
                 done.give(SUCCESS);
             }
             // Open MPI 4.1 tells only the rank that asked: the others would wait for ever.
             Upcall::Spawn { rank } if self.placement.size() > 1 => {
                 eprintln!("storm: rank {rank}: MPI_Comm_spawn is refused, and the job ended");
-                self.ranks.abort(rank, 1)?;
+                lock(&self.ranks).abort(rank, 1)?;
             }
             Upcall::Spawn { .. } => {}
             Upcall::Fence { ranks, blob, done } => {
@@ -271,7 +268,9 @@ impl Server {
                     ranks.iter().all(|rank| self.placement.local().contains(rank))
                 };
                 match ranks {
-                    _ if whole => self.fences.begin(Fence { blob, done }, &mut self.ranks)?,
+                    _ if whole => {
+                        self.fences.begin(Fence { blob, done }, &mut lock(&self.ranks))?
+                    }
                     // Who is in it was asked for by libpmix already.
                     Some(ranks) if here(&ranks) => done.give(Ok(blob)),
                     Some(_) | None => done.give(Err(upcalls::REFUSED)),

@@ -2,12 +2,14 @@
 
 use super::ServeError;
 use super::watch::Watcher;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use storm_mpi::pmi::PmiClient;
 use storm_mpi::pmi::client::PmiError;
 
@@ -16,6 +18,7 @@ pub(super) struct Ranks {
     ranks: BTreeMap<u32, LocalRank>,
     expected: usize,
     size: u32,
+    news: Arc<Epoll>,
 }
 
 struct LocalRank {
@@ -40,8 +43,17 @@ enum Standing {
 
 impl Ranks {
     /// Of `expected` ranks here, in a job of `size`, none yet.
-    pub(super) fn new(expected: usize, size: u32) -> Ranks {
-        Ranks { ranks: BTreeMap::new(), expected, size }
+    ///
+    /// # Errors
+    /// The system has nothing to wait with.
+    pub(super) fn new(expected: usize, size: u32) -> nix::Result<Ranks> {
+        let news = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
+        Ok(Ranks { ranks: BTreeMap::new(), expected, size, news })
+    }
+
+    /// Readable when something has happened to one: it has ended, or may leave its barrier.
+    pub(super) fn news(&self) -> Arc<Epoll> {
+        self.news.clone()
     }
 
     /// The process at the other end of `asking` is this rank, with this connection.
@@ -56,6 +68,7 @@ impl Ranks {
         let pid = Pid::from_raw(peer.pid()).ok_or(io::ErrorKind::NotFound)?;
         let process = pidfd_open(pid, PidfdFlags::empty())?;
         watcher.see(rank, &process, &pmi);
+        self.news.add(&process, readable(rank))?;
         let (process, standing) = (Some(process), Standing::Started(pmi));
         let local = LocalRank { process, standing, in_barrier: false, programs: 0 };
         self.ranks.insert(rank, local);
@@ -68,19 +81,6 @@ impl Ranks {
         self.ranks.len() >= self.expected && self.ranks.values().all(over)
     }
 
-    /// What becomes readable when something happens to one.
-    pub(super) fn awaited(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.ranks.values().flat_map(|rank| {
-            let barrier = match &rank.standing {
-                Standing::Joined(pmi) if rank.in_barrier => Some(pmi.as_fd()),
-                Standing::Joined(_) | Standing::Started(_) | Standing::Left(_) | Standing::Lost => {
-                    None
-                }
-            };
-            rank.process.as_ref().map(OwnedFd::as_fd).into_iter().chain(barrier)
-        })
-    }
-
     /// Sees which ranks have ended. One that never joined leaves the others waiting in their
     /// first fence, and one that was a single program those that are in their second: they wait in
     /// a barrier of PMI instead, of which the Node Manager knows that it will not open.
@@ -89,8 +89,8 @@ impl Ranks {
         let furthest = self.ranks.values().filter(joined).map(|rank| rank.programs).max();
         let mut absent = false;
         for rank in self.ranks.values_mut() {
-            if rank.process.as_ref().is_some_and(has_ended) {
-                rank.process = None;
+            if let Some(ended) = rank.process.take_if(|process| has_ended(process)) {
+                self.news.delete(ended)?;
             }
             let is_behind = match rank.standing {
                 Standing::Started(_) => true,
@@ -161,6 +161,7 @@ impl Ranks {
         }
         for (rank, pmi, in_barrier) in outside {
             pmi.barrier_in().map_err(of(rank))?;
+            self.news.add(pmi.as_fd(), readable(rank))?;
             *in_barrier = true;
         }
         Ok(())
@@ -173,6 +174,7 @@ impl Ranks {
             if let Standing::Joined(pmi) = &mut local.standing
                 && pmi.try_barrier_out().map_err(of(*rank))?
             {
+                self.news.delete(pmi.as_fd())?;
                 (left, local.in_barrier) = (true, false);
             }
             waits |= local.in_barrier;
@@ -189,6 +191,10 @@ impl Ranks {
         }
         Ok(None)
     }
+}
+
+fn readable(rank: u32) -> EpollEvent {
+    EpollEvent::new(EpollFlags::EPOLLIN, rank.into())
 }
 
 fn of(rank: u32) -> impl Fn(PmiError) -> ServeError {

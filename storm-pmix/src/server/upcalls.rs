@@ -1,27 +1,29 @@
-//! What libpmix asks of its host. Its thread hands each question to the server's and goes on; the
+//! What libpmix asks of its host. Its thread hands most questions to the server's and goes on; the
 //! answer is given later, from there.
+//!
+//! That a rank's program has connected or takes its leave is dealt with at once, in libpmix's own thread. Were the
+//! leave answered from another, that thread could see the program's connection end before it hears that it was to
+//! (`op_cbfunc2` of its 4.2 sends the answer first and notes the leave after), and would from then on wait for one
+//! rank less in every fence of the node: in those of the programs that follow.
 
+use super::ServeError;
+use super::ranks::Ranks;
 use crate::abi::{
     AbortFn, ClientFn, DirectModexFn, ERR_NOT_FOUND, ERR_NOT_SUPPORTED, ERROR, FenceFn, Info,
-    ModexDone, OpDone, Proc, RANK_WILDCARD, SUCCESS, ServerModule, SpawnFn, Status,
+    ModexDone, OPERATION_SUCCEEDED, OpDone, Proc, RANK_WILDCARD, SUCCESS, ServerModule, SpawnFn,
+    Status,
 };
 use nix::sys::eventfd::EventFd;
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A question.
 #[derive(Debug)]
 pub(super) enum Upcall {
-    Connected {
-        rank: u32,
-        done: Answer,
-    },
-    Finalized {
-        rank: u32,
-        done: Answer,
-    },
+    /// A rank has joined, or has left; or the Node Manager does not serve it any more.
+    Moved(Result<(), ServeError>),
     Abort {
         rank: u32,
         exit_code: i32,
@@ -110,6 +112,13 @@ pub(super) struct Upcalls {
 struct Ringer {
     questions: Sender<Upcall>,
     bell: EventFd,
+    ranks: Arc<Mutex<Ranks>>,
+}
+
+/// Nobody keeps them for longer than a question to the Node Manager takes: libpmix's thread waits for
+/// them. Who panics with them leaves nothing half done that matters: the server ends.
+pub(super) fn lock(ranks: &Mutex<Ranks>) -> MutexGuard<'_, Ranks> {
+    ranks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// libpmix gives its host no pointer of its own to find itself by.
@@ -117,12 +126,12 @@ static RINGER: OnceLock<Ringer> = OnceLock::new();
 
 impl Upcalls {
     /// Once per process: `None` the second time.
-    pub(super) fn listen() -> nix::Result<Option<Upcalls>> {
+    pub(super) fn listen(ranks: Arc<Mutex<Ranks>>) -> nix::Result<Option<Upcalls>> {
         use nix::sys::eventfd::EfdFlags;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let bell = EventFd::from_value_and_flags(0, flags)?;
         let (sender, questions) = channel();
-        let set = RINGER.set(Ringer { questions: sender, bell });
+        let set = RINGER.set(Ringer { questions: sender, bell, ranks });
         Ok(set.is_ok().then_some(Upcalls { questions }))
     }
 
@@ -147,6 +156,17 @@ fn hand_over(question: Upcall) -> Status {
         return ERROR;
     }
     SUCCESS
+}
+
+/// Has a rank join or leave, and tells the server.
+fn move_rank(move_it: impl FnOnce(&mut Ranks) -> Result<bool, ServeError>) -> Status {
+    let Some(ringer) = RINGER.get() else { return ERROR };
+    let moved = move_it(&mut lock(&ringer.ranks));
+    let status = if matches!(moved, Ok(true)) { OPERATION_SUCCEEDED } else { ERROR };
+    match hand_over(Upcall::Moved(moved.map(drop))) {
+        SUCCESS => status,
+        failed => failed,
+    }
 }
 
 /// What libpmix is given: everything else is refused by it.
@@ -182,12 +202,12 @@ unsafe fn rank_of(proc: *const Proc) -> u32 {
 unsafe extern "C" fn client_connected(
     proc: *const Proc,
     _: *mut c_void,
-    done: Option<OpDone>,
-    cbdata: *mut c_void,
+    _: Option<OpDone>,
+    _: *mut c_void,
 ) -> Status {
     // SAFETY: libpmix's promise.
     let rank = unsafe { rank_of(proc) };
-    hand_over(Upcall::Connected { rank, done: Answer { done, cbdata } })
+    move_rank(|ranks| ranks.join(rank))
 }
 
 /// # Safety
@@ -195,12 +215,12 @@ unsafe extern "C" fn client_connected(
 unsafe extern "C" fn client_finalized(
     proc: *const Proc,
     _: *mut c_void,
-    done: Option<OpDone>,
-    cbdata: *mut c_void,
+    _: Option<OpDone>,
+    _: *mut c_void,
 ) -> Status {
     // SAFETY: libpmix's promise.
     let rank = unsafe { rank_of(proc) };
-    hand_over(Upcall::Finalized { rank, done: Answer { done, cbdata } })
+    move_rank(|ranks| ranks.finalize(rank).map(|()| true))
 }
 
 /// # Safety
