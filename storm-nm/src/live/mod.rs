@@ -25,6 +25,7 @@ mod serve;
 mod shared_memory;
 mod switcher;
 
+pub use at_rest::{let_go_at_rest, let_go_of_text};
 pub use cache_sink::CacheSink;
 pub use config::{LiveConfig, PmixStarter};
 pub use live_host::{AttachError, LiveHost};

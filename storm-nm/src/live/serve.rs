@@ -1,6 +1,7 @@
 //! The daemon: a keeper, a thread, a runtime, a network of the caller's choice.
 
-use super::{AttachError, LiveConfig, LiveHost, at_rest};
+use super::at_rest::{let_go_at_rest, let_go_of_all};
+use super::{AttachError, LiveConfig, LiveHost};
 use crate::reason::explain;
 use crate::{Host, NmExit, SwitchLog, run_and_return};
 use std::error::Error;
@@ -86,7 +87,8 @@ where
         match join().await {
             Ok(primitives) => {
                 host.joined_as(primitives.node());
-                tokio::task::spawn_local(at_rest::let_go(host.has_jobs()));
+                let at_rest = let_go_at_rest(host.has_jobs(), let_go_of_all);
+                tokio::task::spawn_local(at_rest);
                 let way_back = async || match join().await {
                     Ok(primitives) => Some(primitives),
                     // Nothing stood in the way.

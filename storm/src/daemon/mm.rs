@@ -23,6 +23,7 @@ use storm_mm::api::{
 use storm_mm::driver::{self, DriverConfig, DriverError};
 use storm_mm::journal::RedbJournal;
 use storm_mm::{Core, SpoolContents};
+use storm_nm::live::{let_go_at_rest, let_go_of_text};
 use storm_primitives::{Primitives, Runtime};
 use storm_rm::GlobalPlan;
 use storm_sched::PolicyParams;
@@ -117,6 +118,8 @@ async fn serve(
     }
     let config = DriverConfig { heartbeat_interval: settings.heartbeat, ..DriverConfig::default() };
     let driver = driver::run(primitives.clone(), plan, core, journal, contents, waiting, config);
+    // Jobs or not: most of what a manager has to do for them is little, and always the same.
+    spawn_local(let_go_at_rest(|| false, let_go_of_text));
     let Some(local) = &settings.local else {
         announce_idle_settings(settings);
         announce(settings, &root, ready);
