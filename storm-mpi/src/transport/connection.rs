@@ -115,10 +115,10 @@ impl Connection {
         self.stream.set_nodelay(true)?;
         self.greeting = WELCOME.to_vec();
         if let Some((theirs, adapter)) = offer
-            // Without memory for it, it goes by the socket.
+            // Without memory for it, or a way from one device to the other, it goes by the socket.
             && let Ok(mut pair) = adapter.pair(slot.0 as usize)
+            && adapter.join(&mut pair, theirs).is_ok()
         {
-            adapter.join(&mut pair, theirs)?;
             self.greeting = welcome_by_rdma(&adapter.offer(&pair));
             self.way = Way::Rdma(Box::new(Rdma { pair, ready: false, ended: false }));
         }

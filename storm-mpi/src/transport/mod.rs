@@ -102,6 +102,8 @@ impl Transport {
         let buffered = buffered::is_wanted()?;
         let one_copy = in_place::is_wanted()?;
         let network = rdma::Wish::from_environment()?;
+        let only = matches!(network, rdma::Wish::Verbs(_));
+        let demanded = if buffered { None } else { network.demanded(node_address()?)? };
         let mut directory = Directory::join(has_threads)?;
         let poller = Poller::new().map_err(InitError::os("epoll"))?;
         if buffered && directory.pmi().is_some() {
@@ -119,8 +121,11 @@ impl Transport {
         let mut tcp = if elsewhere > 0 {
             let tcp = Tcp::listen(me, node_address()?, elsewhere, &poller);
             let mut tcp = tcp.map_err(InitError::os("listening for peers"))?;
-            let only = matches!(network, rdma::Wish::Verbs(_));
-            if let Some(adapter) = network.adapter(node_address()?)? {
+            let adapter = match demanded {
+                Some(adapter) => Some(adapter),
+                None => network.adapter(node_address()?)?,
+            };
+            if let Some(adapter) = adapter {
                 let used = tcp.use_adapter(adapter, only, &poller);
                 used.map_err(InitError::os("waiting for completions"))?;
             }

@@ -168,7 +168,6 @@ impl Ends {
     }
 }
 
-/// Joins, and leaves when a signal asks for it.
 /// Variables for ranks, by name.
 type Variables = Mutex<Vec<(&'static str, String)>>;
 
@@ -189,6 +188,7 @@ fn open_network(
     Ok(opened.map(|opened| opened.fabric))
 }
 
+/// Joins, and leaves when a signal asks for it.
 async fn join_cluster(
     network: &BackendOptions,
     config: NodeConfig,

@@ -98,7 +98,8 @@ impl Outward {
     pub(super) fn credit(&mut self, credit: Credit) -> Result<(), Overrun> {
         let credited = self.credited + u64::from(credit.bytes);
         let runs = self.credited_runs + u64::from(credit.runs);
-        if credited > self.written || runs > self.runs {
+        // Of nothing there is no credit: who is sent such ones without end would do nothing else.
+        if credit == Credit::default() || credited > self.written || runs > self.runs {
             return Err(Overrun);
         }
         (self.credited, self.credited_runs) = (credited, runs);
@@ -121,8 +122,8 @@ impl Inward {
     pub(super) fn arrived(&mut self, bytes: u32) -> Result<(), Overrun> {
         let arrived = self.arrived + u64::from(bytes);
         let goes_around = self.arrived % RING_BYTES + u64::from(bytes) > RING_BYTES;
-        if goes_around || arrived - self.told > RING_BYTES || self.runs - self.told_runs >= MAX_RUNS
-        {
+        let too_many = self.runs - self.told_runs >= MAX_RUNS;
+        if bytes == 0 || goes_around || arrived - self.told > RING_BYTES || too_many {
             return Err(Overrun);
         }
         self.arrived = arrived;
@@ -237,8 +238,10 @@ mod tests {
         out.sent(10);
         assert_eq!(out.credit(Credit { bytes: 11, runs: 1 }), Err(Overrun));
         assert_eq!(out.credit(Credit { bytes: 10, runs: 2 }), Err(Overrun));
+        assert_eq!(out.credit(Credit::default()), Err(Overrun), "credit of nothing");
         let mut inward = Inward::default();
         assert_eq!(inward.arrived(RING_BYTES as u32 + 1), Err(Overrun));
+        assert_eq!(inward.arrived(0), Err(Overrun));
         assert_eq!(inward.arrived(RING_BYTES as u32 - 1), Ok(()));
         inward.take(usize::MAX);
         inward.credited(inward.credit_due().expect("it is full"));

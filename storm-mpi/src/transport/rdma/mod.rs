@@ -21,6 +21,9 @@ use std::net::IpAddr;
 const NETWORK_VARIABLE: &str = "STORM_MPI_NETWORK";
 /// Names the device that the node is on the network by.
 pub const DEVICE_VARIABLE: &str = "STORM_MPI_RDMA_DEVICE";
+/// How many ranks the job has, and how many of them are on this node.
+const SIZE_VARIABLE: &str = "PMI_SIZE";
+const HERE_VARIABLE: &str = "STORM_LOCAL_SIZE";
 
 /// Whether bytes are to go by RDMA.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +52,19 @@ impl Wish {
                 let opened = Adapter::open(device.as_deref(), address);
                 opened.map(Some).map_err(|error| InitError::Verbs(Box::new(error)))
             }
+        }
+    }
+
+    /// The device, where there are ranks of other nodes and nothing else will do: to be asked for before the process
+    /// manager is spoken to.
+    pub(super) fn demanded(&self, address: IpAddr) -> Result<Option<Adapter>, InitError> {
+        let number =
+            |name| std::env::var(name).ok().and_then(|text| text.trim().parse::<u32>().ok());
+        let (size, here) = (number(SIZE_VARIABLE), number(HERE_VARIABLE));
+        let elsewhere = size.unwrap_or(1) > here.unwrap_or(1);
+        match self {
+            Wish::Verbs(_) if elsewhere => self.adapter(address),
+            Wish::Verbs(_) | Wish::Auto(_) | Wish::Tcp => Ok(None),
         }
     }
 

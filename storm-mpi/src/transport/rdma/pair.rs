@@ -21,8 +21,10 @@ const SPARE: u32 = 16;
 const REQUESTS: u32 = MAX_RUNS as u32 + SPARE;
 /// So many receive requests may be used up and not replaced, as credits that come use up some of their own.
 const OWED_MAX: u32 = SPARE / 2;
-/// What is no longer travels inside its request. Adapters have room for some hundred bytes.
+/// What is no longer travels inside its request. Most adapters have room for some hundred bytes.
 const MAX_INLINE_BYTES: u32 = 220;
+/// Others have not, and refuse a pair that asks for it.
+const FEW_INLINE_BYTES: u32 = 64;
 
 /// One end of a connection; the other is known once it is [joined](super::Adapter::join).
 pub(in crate::transport) struct Pair {
@@ -39,6 +41,8 @@ pub(in crate::transport) struct Pair {
     /// Receive requests that were used up and not replaced yet.
     owed: u32,
     taken: Completions,
+    /// What it failed with first, if it has: what tells of that is taken once, and what comes after it tells less.
+    failed: Option<(io::ErrorKind, String)>,
 }
 
 impl Pair {
@@ -50,7 +54,7 @@ impl Pair {
     ) -> Result<Pair, VerbsError> {
         let region = MemoryRegion::new(domain, 2 * OUT_AT, Access::RemoteWrite)?;
         let queue = Arc::new(CompletionQueue::new(channel, name, 2 * REQUESTS)?);
-        let pair = QueuePair::new(domain, &queue, REQUESTS, REQUESTS, MAX_INLINE_BYTES)?;
+        let pair = queue_pair(domain, &queue)?;
         pair.initialise(port)?;
         pair.post_receives(REQUESTS)?;
         queue.arm(Wanted::Arrivals)?;
@@ -65,6 +69,7 @@ impl Pair {
             under_way: VecDeque::new(),
             owed: 0,
             taken: Completions::new(),
+            failed: None,
         })
     }
 
@@ -98,6 +103,7 @@ impl Pair {
 
     /// Sends as much of the two buffers as there is room for. When that is not all, news tell when to try again.
     pub(in crate::transport) fn send(&mut self, buffers: [&[u8]; 2]) -> io::Result<usize> {
+        self.sound()?;
         let total = buffers[0].len() + buffers[1].len();
         let mut sent = self.put(buffers)?;
         if sent < total {
@@ -149,12 +155,26 @@ impl Pair {
         Ok(())
     }
 
-    /// Bytes that have come; looks for more when there are none.
+    /// Bytes that have come; looks for more when there are none. That the pair has failed is told behind the last.
     pub(in crate::transport) fn unread(&mut self) -> io::Result<usize> {
         if self.inward.unread() == 0 {
-            self.work_off()?;
+            let looked = self.work_off();
+            self.unless_unread(looked)?;
         }
         Ok(self.inward.unread())
+    }
+
+    /// Who has not read all yet does not hear of a failure before.
+    fn unless_unread(&self, result: io::Result<()>) -> io::Result<()> {
+        if self.inward.unread() > 0 { Ok(()) } else { result }
+    }
+
+    /// Whether it has not failed; from then on the same each time.
+    fn sound(&self) -> io::Result<()> {
+        match &self.failed {
+            Some((kind, why)) => Err(io::Error::new(*kind, why.clone())),
+            None => Ok(()),
+        }
     }
 
     /// Copies bytes that have come, from the `skip`-th on: no more than are [unread](Self::unread).
@@ -168,16 +188,19 @@ impl Pair {
     /// Lets go of bytes that have come.
     pub(in crate::transport) fn advance(&mut self, bytes: usize) -> io::Result<()> {
         self.inward.take(bytes);
-        match self.inward.credit_due() {
+        let credited = match self.inward.credit_due() {
             Some(_) if !self.pair.has_room() => self.work_off(),
             _ => self.give_credit(),
-        }
+        };
+        // Of a failure who looks for more hears.
+        if self.failed.is_some() { Ok(()) } else { credited }
     }
 
     /// Its channel has told of it: from now on it tells of the next news, and what has come is looked at.
     pub(in crate::transport) fn hear(&mut self) -> io::Result<()> {
         self.queue.arm(Wanted::Arrivals).map_err(io::Error::other)?;
-        self.work_off()
+        let worked = self.work_off();
+        self.unless_unread(worked)
     }
 
     /// Takes what is complete, and gives credit for what was taken.
@@ -198,10 +221,14 @@ impl Pair {
         while self.queue.take(&mut self.taken).map_err(io::Error::other)? {
             let taken = std::mem::take(&mut self.taken);
             for Completion { id, outcome } in taken.iter() {
-                self.on_completion(id, outcome)?;
+                if self.failed.is_none()
+                    && let Err(error) = self.on_completion(id, outcome)
+                {
+                    self.failed = Some((error.kind(), error.to_string()));
+                }
             }
         }
-        Ok(())
+        self.sound()
     }
 
     /// Makes as many receive requests ready as were used up.
@@ -258,6 +285,16 @@ impl Pair {
         self.under_way.extend(told.map(|id| (id, self.outward.end())));
         Ok(())
     }
+}
+
+/// One with as much room inside its requests as the adapter gives.
+fn queue_pair(
+    domain: &Arc<ProtectionDomain>,
+    queue: &Arc<CompletionQueue>,
+) -> Result<QueuePair, VerbsError> {
+    let with = |inline| QueuePair::new(domain, queue, REQUESTS, REQUESTS, inline);
+    let less = || with(FEW_INLINE_BYTES).or_else(|_| with(0));
+    with(MAX_INLINE_BYTES).or_else(|refused| less().map_err(|_| refused))
 }
 
 /// So that packets of an earlier pair of the same number are not taken for this one's.
