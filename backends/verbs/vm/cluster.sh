@@ -83,9 +83,9 @@ if [ -e ./kernels ] && [ "$STORM_BACKEND" = verbs ]; then
         done
         cmp /tmp/by-verbs /tmp/by-tcp || fail "kernels $kernel has two answers"
     done
-    # It is no device of this host, so they must have looked for it.
+    # A word that means nothing is not taken for another.
     if STORM_MPI_NETWORK=infiniband ./storm run -n 2 --ntasks-per-node 1 /tmp/kernels ring 2>/tmp/said; then
-        fail "a network that there is not was taken"
+        fail "a word that means nothing was taken"
     fi
     grep -q STORM_MPI_NETWORK /tmp/said || fail "nobody says what is wrong: $(cat /tmp/said)"
 fi

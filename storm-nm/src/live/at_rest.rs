@@ -23,14 +23,14 @@ const WORTH_BYTES: u64 = 512 << 10;
 /// tokio runtime with time enabled.
 pub async fn let_go_at_rest(has_jobs: impl Fn() -> bool, let_go: impl Fn()) {
     for _ in 0..LOOKS {
-        if rests_for(SETTLED, 1).await {
+        if rests_for(SETTLED).await {
             break;
         }
     }
     let_go();
     let mut least = resident_bytes();
     loop {
-        let rests = rests_for(LOOK_EVERY, LOOK_EVERY.as_secs() as u32).await;
+        let rests = rests_for(LOOK_EVERY).await;
         let resident = resident_bytes();
         if rests && !has_jobs() && resident >= least + WORTH_BYTES {
             let_go();
@@ -52,11 +52,11 @@ pub fn let_go_of_text() {
     tracing::debug!(bytes, "text that is not in use is let go of");
 }
 
-/// Whether this process does little for so long, of so many seconds.
-async fn rests_for(period: Duration, seconds: u32) -> bool {
+/// Whether this process does little for so long.
+async fn rests_for(period: Duration) -> bool {
     let before = processor_time();
     tokio::time::sleep(period).await;
-    processor_time().saturating_sub(before) < AT_WORK * seconds
+    processor_time().saturating_sub(before) < AT_WORK.mul_f64(period.as_secs_f64())
 }
 
 /// What this process has had of the processors; nothing where the system does not say.

@@ -71,8 +71,12 @@ impl Ranks {
         self.news.add(&process, readable(rank))?;
         let (process, standing) = (Some(process), Standing::Started(pmi));
         let local = LocalRank { process, standing, in_barrier: false, programs: 0 };
-        self.ranks.insert(rank, local);
-        Ok(())
+        let former = self.ranks.insert(rank, local);
+        // Who watches has the same process open: closed here alone, it would be waited for on and on.
+        match former.and_then(|former| former.process) {
+            Some(process) => Ok(self.news.delete(process)?),
+            None => Ok(()),
+        }
     }
 
     /// All have come, and all have ended.

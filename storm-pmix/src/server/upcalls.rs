@@ -109,7 +109,8 @@ pub(super) struct Upcalls {
     questions: Receiver<Upcall>,
 }
 
-struct Ringer {
+/// What libpmix's thread finds of the server.
+struct Reached {
     questions: Sender<Upcall>,
     bell: EventFd,
     ranks: Arc<Mutex<Ranks>>,
@@ -122,7 +123,7 @@ pub(super) fn lock(ranks: &Mutex<Ranks>) -> MutexGuard<'_, Ranks> {
 }
 
 /// libpmix gives its host no pointer of its own to find itself by.
-static RINGER: OnceLock<Ringer> = OnceLock::new();
+static REACHED: OnceLock<Reached> = OnceLock::new();
 
 impl Upcalls {
     /// Once per process: `None` the second time.
@@ -131,28 +132,28 @@ impl Upcalls {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let bell = EventFd::from_value_and_flags(0, flags)?;
         let (sender, questions) = channel();
-        let set = RINGER.set(Ringer { questions: sender, bell, ranks });
+        let set = REACHED.set(Reached { questions: sender, bell, ranks });
         Ok(set.is_ok().then_some(Upcalls { questions }))
     }
 
     /// Readable when there are questions.
     pub(super) fn bell(&self) -> Option<BorrowedFd<'static>> {
-        RINGER.get().map(|ringer| ringer.bell.as_fd())
+        REACHED.get().map(|server| server.bell.as_fd())
     }
 
     /// The next question, if there is one. Silences the bell first: who rings later is heard.
     pub(super) fn next(&self) -> Option<Upcall> {
-        if let Some(ringer) = RINGER.get() {
+        if let Some(server) = REACHED.get() {
             // It was not rung: nothing to silence.
-            let _ = ringer.bell.read();
+            let _ = server.bell.read();
         }
         self.questions.try_recv().ok()
     }
 }
 
 fn hand_over(question: Upcall) -> Status {
-    let Some(ringer) = RINGER.get() else { return ERROR };
-    if ringer.questions.send(question).is_err() || ringer.bell.write(1).is_err() {
+    let Some(server) = REACHED.get() else { return ERROR };
+    if server.questions.send(question).is_err() || server.bell.write(1).is_err() {
         return ERROR;
     }
     SUCCESS
@@ -160,8 +161,8 @@ fn hand_over(question: Upcall) -> Status {
 
 /// Has a rank join or leave, and tells the server.
 fn move_rank(move_it: impl FnOnce(&mut Ranks) -> Result<bool, ServeError>) -> Status {
-    let Some(ringer) = RINGER.get() else { return ERROR };
-    let moved = move_it(&mut lock(&ringer.ranks));
+    let Some(server) = REACHED.get() else { return ERROR };
+    let moved = move_it(&mut lock(&server.ranks));
     let status = if matches!(moved, Ok(true)) { OPERATION_SUCCEEDED } else { ERROR };
     match hand_over(Upcall::Moved(moved.map(drop))) {
         SUCCESS => status,

@@ -2,7 +2,7 @@
 //! answers from the programs in Rust and in C. Several jobs are there at once, so that under gang
 //! scheduling ranks are stopped in the midst of what they do.
 
-use crate::scratch::{STORM, Scratch, mpi_program, stdout, sweep3d, told};
+use crate::scratch::{STORM, Scratch, mpi_program, stderr, stdout, sweep3d, told};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -114,4 +114,21 @@ fn the_same_answers_on_sixty_four_ranks_under_every_policy() {
     for policy in POLICIES {
         kernels.agree(policy, "", 64, &CASES);
     }
+}
+
+#[test]
+fn who_may_speak_by_rdma_only_hears_that_there_is_no_device() {
+    let scratch = Scratch::make();
+    scratch.prints("up --nodes 2 --pes 1");
+    let kernels = Path::new(STORM).with_file_name("kernels");
+    let run = |network: &str| {
+        let mut command = scratch.storm(["run", "-N", "2", "-n", "2"]);
+        command.env("STORM_MPI_NETWORK", network).env("STORM_MPI_RDMA_DEVICE", "none-of-this-name");
+        command.arg(&kernels).arg("ring").output().expect("storm starts")
+    };
+    let refused = run("verbs");
+    assert!(!refused.status.success(), "{}", told(&refused));
+    assert!(stderr(&refused).contains("there is no way by RDMA"), "{}", told(&refused));
+    let by_tcp = run("auto");
+    assert!(by_tcp.status.success(), "{}", told(&by_tcp));
 }
