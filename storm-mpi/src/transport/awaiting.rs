@@ -9,7 +9,7 @@
 use super::directory::Place;
 use super::inbox::LocalIndex;
 use super::poller::{Happening, Watched};
-use super::tcp::Lost;
+use super::tcp::{Lost, Tcp};
 use super::waiting::Patience;
 use super::{Awaits, News, Transport, lost};
 use crate::error::CommError;
@@ -275,6 +275,7 @@ impl Transport {
     ) -> Result<bool, CommError> {
         (self.since_socket_poll, self.has_slept) = (0, false);
         let mut happenings = std::mem::take(&mut self.happenings);
+        let before = news.len();
         let outcome = match self.look_at_sockets(block, &mut happenings) {
             Err(error) => Err(CommError::Wait(error)),
             Ok(()) => happenings.iter().try_for_each(|&happening| match happening.watched {
@@ -285,7 +286,8 @@ impl Transport {
                 }
             }),
         };
-        let any = !happenings.is_empty();
+        let outcome = outcome.and_then(|()| self.look_at_requests(news));
+        let any = !happenings.is_empty() || news.len() > before;
         self.socket_events += happenings.len() as u64;
         self.happenings = happenings;
         outcome.map(|()| any)
@@ -300,7 +302,21 @@ impl Transport {
                 return self.poller.wait_for(BETWEEN_ACCEPTS, happenings);
             }
         }
-        self.poller.wait(block, happenings)
+        match self.tcp.as_ref().and_then(Tcp::longest_sleep).filter(|_| block) {
+            Some(longest) => self.poller.wait_for(longest, happenings),
+            None => self.poller.wait(block, happenings),
+        }
+    }
+
+    /// What is under way by RDMA is looked at now and then, though nothing has told of it.
+    fn look_at_requests(&mut self, news: &mut Vec<News>) -> Result<(), CommError> {
+        let Some(tcp) = &mut self.tcp else { return Ok(()) };
+        match tcp.look_at_requests(|peer| news.push(News { peer })) {
+            Err(Lost { peer, .. }) if self.closing => tcp.forget(peer),
+            Err(Lost { peer, error }) => return Err(lost(peer, error)),
+            Ok(()) => {}
+        }
+        Ok(())
     }
 
     /// The adapter tells of whom there is news.

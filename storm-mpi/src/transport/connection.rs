@@ -2,7 +2,7 @@
 //! place to go; or, where both ends have an adapter, by RDMA.
 
 use super::greeting::{
-    HELLO_BYTES, READY, WELCOME, greeting_bytes, parse_welcome, welcome_by_rdma,
+    BY_SOCKET, HELLO_BYTES, READY, WELCOME, greeting_bytes, parse_welcome, welcome_by_rdma,
 };
 use super::poller::{Poller, Watched};
 use super::rdma::{Adapter, OFFER_BYTES, Offer, Pair};
@@ -47,6 +47,14 @@ struct Rdma {
     ready: bool,
     /// The other is gone.
     ended: bool,
+}
+
+/// What a socket has said beside a connection by RDMA.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    /// The other end cannot use it: bytes go by the socket.
+    BySocket,
 }
 
 /// A connection with another rank, or a stranger.
@@ -103,23 +111,20 @@ impl Connection {
         }
     }
 
-    /// Makes an accepted one that of a rank, and tells it so.
+    /// Makes an accepted one that of a rank, and tells it so: by RDMA, where there is a half that was joined with the
+    /// offered one, and what is to be told of it.
     pub(super) fn welcome(
         &mut self,
         peer: Rank,
-        offer: Option<(Offer, &Adapter)>,
+        joined: Option<(Pair, Offer)>,
         slot: SlotIndex,
         poller: &Poller,
     ) -> io::Result<()> {
         self.standing = Standing::Open(peer);
         self.stream.set_nodelay(true)?;
         self.greeting = WELCOME.to_vec();
-        if let Some((theirs, adapter)) = offer
-            // Without memory for it, or a way from one device to the other, it goes by the socket.
-            && let Ok(mut pair) = adapter.pair(slot.0 as usize)
-            && adapter.join(&mut pair, theirs).is_ok()
-        {
-            self.greeting = welcome_by_rdma(&adapter.offer(&pair));
+        if let Some((pair, own)) = joined {
+            self.greeting = welcome_by_rdma(&own);
             self.way = Way::Rdma(Box::new(Rdma { pair, ready: false, ended: false }));
         }
         self.go_on_greeting(slot, poller)
@@ -169,7 +174,7 @@ impl Connection {
         &mut self,
         me: Rank,
         (readable, writable): (bool, bool),
-        adapter: Option<&Adapter>,
+        (adapter, only_rdma): (Option<&Adapter>, bool),
         (slot, poller): (SlotIndex, &Poller),
     ) -> io::Result<bool> {
         let Standing::Dialed(peer) = self.standing else { return Ok(false) };
@@ -186,9 +191,14 @@ impl Connection {
             self.standing = Standing::Open(peer);
             match (std::mem::replace(&mut self.way, Way::Socket), theirs, adapter) {
                 (Way::Offered(mut pair), Some(theirs), Some(adapter)) => {
-                    adapter.join(&mut pair, theirs)?;
-                    self.way = Way::Rdma(Box::new(Rdma { pair: *pair, ready: true, ended: false }));
-                    self.greeting = vec![READY];
+                    let joined = adapter.join(&mut pair, theirs);
+                    self.greeting = vec![if joined.is_ok() { READY } else { BY_SOCKET }];
+                    if joined.is_ok() {
+                        let rdma = Rdma { pair: *pair, ready: true, ended: false };
+                        self.way = Way::Rdma(Box::new(rdma));
+                    } else if only_rdma {
+                        return joined.map(|()| false);
+                    }
                     self.go_on_greeting(slot, poller)?;
                 }
                 (_, None, _) => {}
@@ -257,17 +267,24 @@ impl Connection {
     /// There is news of the socket: another read may bring something.
     pub(super) fn has_news(&mut self) -> io::Result<()> {
         self.dry = false;
-        match &mut self.way {
-            Way::Rdma(rdma) => rdma.hear(&mut self.stream),
-            Way::Socket | Way::Offered(_) => Ok(()),
+        if let Way::Rdma(rdma) = &mut self.way
+            && rdma.hear(&mut self.stream)? == Said::BySocket
+        {
+            self.way = Way::Socket;
         }
+        Ok(())
     }
 
     /// There is news of the adapter.
     pub(super) fn has_news_by_rdma(&mut self) -> io::Result<()> {
+        self.pair_mut().map_or(Ok(()), Pair::hear)
+    }
+
+    /// Both halves, where its bytes go by RDMA.
+    pub(super) fn pair_mut(&mut self) -> Option<&mut Pair> {
         match &mut self.way {
-            Way::Rdma(rdma) => rdma.pair.hear(),
-            Way::Socket | Way::Offered(_) => Ok(()),
+            Way::Rdma(rdma) => Some(&mut rdma.pair),
+            Way::Socket | Way::Offered(_) => None,
         }
     }
 
@@ -360,18 +377,20 @@ impl Connection {
 }
 
 impl Rdma {
-    /// What the socket says: that the other end can be sent to, or that it is gone.
-    fn hear(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+    /// What the socket says: that the other end can be sent to, and how, or that it is gone.
+    fn hear(&mut self, stream: &mut TcpStream) -> io::Result<Said> {
         let mut byte = [0];
         loop {
             match read_some(stream, &mut byte) {
-                Ok(0) => return Ok(()),
+                Ok(0) => return Ok(Said::Nothing),
                 Ok(_) if byte == [READY] && !self.ready => self.ready = true,
+                // What is behind that is the first of the bytes.
+                Ok(_) if byte == [BY_SOCKET] && !self.ready => return Ok(Said::BySocket),
                 Ok(_) => return Err(io::Error::other("it says what it should not")),
                 // What has come before is still taken.
                 Err(_) => {
                     self.ended = true;
-                    return Ok(());
+                    return Ok(Said::Nothing);
                 }
             }
         }

@@ -17,6 +17,8 @@ pub(super) const WELCOME: [u8; 8] = *b"STORMOK2";
 const WELCOME_BY_RDMA: [u8; 8] = *b"STORMOV2";
 /// What who dials says when it can be sent to by RDMA.
 pub(super) const READY: u8 = b'R';
+/// The same of who cannot use what was answered: bytes go by the socket.
+pub(super) const BY_SOCKET: u8 = b'S';
 
 /// Who dials: this rank, which knows the job's token.
 pub(super) fn hello(token: Token, me: Rank) -> [u8; HELLO_BYTES] {

@@ -27,6 +27,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::time::Instant;
 
 /// Connections waiting to be accepted; every other rank makes at most one.
 const BACKLOG: i32 = 4096;
@@ -60,6 +61,8 @@ pub(super) struct Tcp {
     adapter: Option<Adapter>,
     /// They are not to go in another way.
     only_rdma: bool,
+    /// When what is under way there was last looked at.
+    looked: Option<Instant>,
 }
 
 /// The connection with a rank is dead.
@@ -110,6 +113,7 @@ impl Tcp {
             max_strangers: strangers,
             adapter: None,
             only_rdma: false,
+            looked: None,
         })
     }
 
@@ -146,7 +150,7 @@ impl Tcp {
         let stream = TcpStream::from(socket);
         let slot = self.free_slot();
         poller.watch(&stream, Watched::Connection(slot), true)?;
-        let (hello, offered) = self.hello(slot);
+        let (hello, offered) = self.hello(slot)?;
         let dialed = Connection::dialed(stream, peer, hello, offered);
         self.connections[slot.0 as usize] = Some(dialed);
         self.set_slot_of(peer, slot);
@@ -217,7 +221,12 @@ impl Tcp {
         match connection.standing {
             Standing::Stranger => self.hear_stranger(slot, is_remote, poller),
             Standing::Dialed(peer) => connection
-                .go_on_dialing(self.me, (readable, writable), self.adapter.as_ref(), (slot, poller))
+                .go_on_dialing(
+                    self.me,
+                    (readable, writable),
+                    (self.adapter.as_ref(), self.only_rdma),
+                    (slot, poller),
+                )
                 .and_then(|news| self.check_way(slot).map(|()| news.then_some(peer)))
                 .map_err(|error| Lost { peer, error }),
             Standing::Open(peer) => {
@@ -226,7 +235,8 @@ impl Tcp {
                     true => connection.go_on_greeting(slot, poller),
                     false => Ok(()),
                 });
-                greeted.map(|()| Some(peer)).map_err(|error| Lost { peer, error })
+                let goes_on = greeted.and_then(|()| self.check_way(slot));
+                goes_on.map(|()| Some(peer)).map_err(|error| Lost { peer, error })
             }
             Standing::Yielding(_) => {
                 if connection.is_over() {
@@ -383,10 +393,9 @@ impl Tcp {
     ) -> io::Result<()> {
         self.forget(from);
         self.set_slot_of(from, slot);
+        let joined = offer.map_or(Ok(None), |theirs| self.joined(theirs, slot))?;
         match &mut self.connections[slot.0 as usize] {
-            Some(connection) => {
-                connection.welcome(from, offer.zip(self.adapter.as_ref()), slot, poller)
-            }
+            Some(connection) => connection.welcome(from, joined, slot, poller),
             None => Ok(()),
         }
     }

@@ -60,6 +60,19 @@ pub enum VerbsError {
         /// What is allowed.
         limit: u64,
     },
+    /// The same of the memory that a queue of the adapter takes.
+    #[error(
+        "{call} on {device}: there is no memory; queues of an adapter lie in locked memory, of which this process \
+         may have {limit} bytes (RLIMIT_MEMLOCK); raise it with LimitMEMLOCK= or `ulimit -l`"
+    )]
+    QueueMemory {
+        /// The function.
+        call: &'static str,
+        /// On which device.
+        device: String,
+        /// What is allowed.
+        limit: u64,
+    },
     /// There can be no multicast.
     #[error("{device} cannot send to all members at once: {why}")]
     NoMulticast {

@@ -30,7 +30,8 @@ fn load() -> Result<Functions, VerbsError> {
     std::mem::forget(library);
     // Kernels before 5.12 take pages of queues away from a process that forks, unless they
     // are told (ibv_fork_init(3)); later ones need nothing, and do nothing here.
-    // SAFETY: it takes nothing, and no other function of the library was called before.
+    // SAFETY: it takes nothing. Where somebody else in this process has registered memory before, it refuses and
+    // changes nothing.
     let code = unsafe { (functions.fork_init)() };
     if code != 0 {
         tracing::warn!(code, "this process must not fork while it uses RDMA (ibv_fork_init)");

@@ -81,6 +81,12 @@ impl Adapter {
             .map_err(io::Error::other)
     }
 
+    /// Whether the device is there, whatever it is on.
+    pub(in crate::transport) fn is_there(&self) -> io::Result<()> {
+        let port = self.channel.device().port(self.port.number);
+        port.map(drop).map_err(|_| io::Error::other("the RDMA device is gone"))
+    }
+
     /// The name of a pair that has news, if any has.
     pub(in crate::transport) fn next_news(&self) -> io::Result<Option<usize>> {
         match self.channel.take_notification() {

@@ -43,6 +43,8 @@ pub(in crate::transport) struct Pair {
     taken: Completions,
     /// What it failed with first, if it has: what tells of that is taken once, and what comes after it tells less.
     failed: Option<(io::ErrorKind, String)>,
+    /// The first request under way when that was last looked at, and whether its device was asked for since.
+    seen: Option<(u64, bool)>,
 }
 
 impl Pair {
@@ -70,6 +72,7 @@ impl Pair {
             owed: 0,
             taken: Completions::new(),
             failed: None,
+            seen: None,
         })
     }
 
@@ -201,6 +204,32 @@ impl Pair {
         self.queue.arm(Wanted::Arrivals).map_err(io::Error::other)?;
         let worked = self.work_off();
         self.unless_unread(worked)
+    }
+
+    /// Looks at requests under way, of whose end nothing may have told, and whether there is news; where the first is
+    /// the same as when this was last asked, it asks whether the device `is_there`.
+    pub(in crate::transport) fn look_at_requests(
+        &mut self,
+        is_there: impl Fn() -> io::Result<()>,
+    ) -> io::Result<bool> {
+        let before = (self.pair.first_under_way(), self.inward.unread());
+        let worked = self.work_off();
+        self.unless_unread(worked)?;
+        let first = self.pair.first_under_way();
+        if let Some(stuck) = first.filter(|first| self.seen.is_some_and(|(seen, _)| seen == *first))
+        {
+            // Of requests that no completion tells of alone it is not known: once is enough.
+            let asked = self.seen.is_some_and(|(_, asked)| asked);
+            if (!asked || !self.under_way.is_empty())
+                && let Err(error) = is_there()
+            {
+                self.failed.get_or_insert((error.kind(), error.to_string()));
+            }
+            self.seen = Some((stuck, true));
+        } else {
+            self.seen = first.map(|first| (first, false));
+        }
+        Ok(self.failed.is_some() || before != (first, self.inward.unread()))
     }
 
     /// Takes what is complete, and gives credit for what was taken.

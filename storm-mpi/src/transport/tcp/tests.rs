@@ -3,8 +3,8 @@
 use super::*;
 use crate::testing::SplitMix64;
 use crate::transport::greeting::{
-    WELCOME, greeting_bytes, hello, hello_offering, offer_behind, parse_hello, parse_welcome,
-    welcome_by_rdma,
+    BY_SOCKET, READY, WELCOME, greeting_bytes, hello, hello_offering, offer_behind, parse_hello,
+    parse_welcome, welcome_by_rdma,
 };
 use crate::transport::rdma::{OFFER_BYTES, Offer};
 use std::io::{Read, Write};
@@ -499,4 +499,75 @@ fn a_greeting_with_an_offer_is_as_long_as_it_says() {
     assert_eq!(parse_welcome(&by_rdma), Some(Some(offer)));
     assert_eq!(parse_welcome(&by_rdma[..by_rdma.len() - 1]), None);
     assert_eq!(parse_welcome(b"STORMOK3"), None);
+}
+
+/// A rank on the device of this machine, by which bytes go or not at all where `only`; and an offer of a half that is
+/// gone, so that nobody acknowledges what is written to it. `None`, and why, where there is no device.
+fn on_a_device(only: bool) -> Option<(End, Offer)> {
+    let adapter = match Adapter::open(None, std::net::Ipv4Addr::LOCALHOST.into()) {
+        Ok(adapter) => adapter,
+        Err(why) => {
+            eprintln!("NOT TESTED: {why} (`.ci/verbs` has a machine with one)");
+            return None;
+        }
+    };
+    let offer = adapter.offer(&adapter.pair(0).unwrap());
+    let [_, mut end] = End::pair();
+    end.tcp.use_adapter(adapter, only, &end.poller).unwrap();
+    Some((end, offer))
+}
+
+/// Dials with that offer, and has an answer to it.
+fn dialed_offering(end: &mut End, offer: &Offer) -> TcpStream {
+    let mut dialer = TcpStream::connect(end.tcp.address()).unwrap();
+    dialer.write_all(&hello_offering(Token(7), end.other, offer)).unwrap();
+    while !end.is_settled() {
+        end.step().unwrap();
+    }
+    let mut answer = [0; WELCOME.len() + OFFER_BYTES];
+    dialer.read_exact(&mut answer).unwrap();
+    assert!(matches!(parse_welcome(&answer), Some(Some(_))), "{answer:?}");
+    dialer
+}
+
+#[test]
+fn a_request_that_fails_while_its_rank_sleeps_is_found() {
+    let Some((mut end, offer)) = on_a_device(true) else { return };
+    let mut dialer = dialed_offering(&mut end, &offer);
+    dialer.write_all(&[READY]).unwrap();
+    end.outbox = b"nobody acknowledges this".to_vec();
+    while !end.outbox.is_empty() {
+        end.step().unwrap();
+        end.flush();
+    }
+    let mut happenings = Vec::new();
+    let lost = loop {
+        end.poller.wait_for(end.tcp.longest_sleep().unwrap(), &mut happenings).unwrap();
+        while let Some(name) = end.tcp.next_of_adapter().unwrap() {
+            let _ = end.tcp.hear_adapter(name);
+        }
+        if let Err(lost) = end.tcp.look_at_requests(|_| ()) {
+            break lost;
+        }
+    };
+    assert_eq!(lost.peer, end.other);
+    assert!(lost.error.to_string().contains("RDMA"), "{}", lost.error);
+}
+
+#[test]
+fn who_cannot_use_the_answer_to_its_offer_goes_by_the_socket_or_not_at_all() {
+    for only in [false, true] {
+        let Some((mut end, offer)) = on_a_device(only) else { return };
+        let mut dialer = dialed_offering(&mut end, &offer);
+        dialer.write_all(&[BY_SOCKET]).unwrap();
+        dialer.write_all(b"by the socket").unwrap();
+        let outcome = loop {
+            match end.step() {
+                Ok(()) if end.got == b"by the socket" => break Ok(()),
+                Ok(()) => {}
+                Err(lost) => break Err(lost),
+            }
+        };
+        assert_eq!(outcome.is_err(), only, "{outcome:?}");
+    }
 }

@@ -104,7 +104,7 @@ impl CompletionQueue {
                 queue,
                 poll_cq: device.ops().poll_cq,
             }),
-            None => Err(device.failed("ibv_create_cq")),
+            None => Err(device.no_queue("ibv_create_cq")),
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::VerbsError;
 use crate::abi::{self, Functions, Gid, LINK_LAYER_ETHERNET, PORT_ACTIVE, PortAttr};
 use crate::library::functions;
+use nix::sys::resource::{Resource, getrlimit};
 use std::ffi::{CStr, c_int};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -156,6 +157,16 @@ impl OpenDevice {
     /// What failed just now, from `errno`.
     pub(super) fn failed(&self, call: &'static str) -> VerbsError {
         failed(call, &self.name)
+    }
+
+    /// The same of a queue, which takes locked memory.
+    pub(super) fn no_queue(&self, call: &'static str) -> VerbsError {
+        let error = self.failed(call);
+        let VerbsError::Call { source, .. } = &error else { return error };
+        match limit_that_stops(source) {
+            Some(limit) => VerbsError::QueueMemory { call, device: self.name.clone(), limit },
+            None => error,
+        }
     }
 
     /// The same where the call has returned the error.
@@ -319,6 +330,13 @@ pub fn link_layer_name(layer: u8) -> &'static str {
 fn failed(call: &'static str, device: &str) -> VerbsError {
     let source = io::Error::last_os_error();
     VerbsError::Call { call, device: device.to_owned(), source }
+}
+
+/// How much memory this process may lock, in bytes, where it may be for that that something cannot be had.
+pub(super) fn limit_that_stops(error: &io::Error) -> Option<u64> {
+    let limit = getrlimit(Resource::RLIMIT_MEMLOCK).map_or(u64::MAX, |(soft, _)| soft);
+    let is_memory = matches!(error.raw_os_error(), Some(nix::libc::ENOMEM | nix::libc::EAGAIN));
+    (is_memory && limit != u64::MAX).then_some(limit)
 }
 
 /// Reading an event waits no longer for one.

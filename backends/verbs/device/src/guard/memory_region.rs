@@ -4,13 +4,13 @@
 //! Others write to it behind the compiler's back, so there is no safe way to a slice of
 //! it but [`MemoryRegion::slice`], whose caller says why nobody does.
 
+use super::device::limit_that_stops;
 use super::protection_domain::ProtectionDomain;
 use crate::VerbsError;
 use crate::abi::{self, ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE};
 use bytes::{BufMut, BytesMut};
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
-use nix::sys::resource::{Resource, getrlimit};
 use std::ffi::c_void;
 use std::io;
 use std::num::NonZeroUsize;
@@ -263,12 +263,9 @@ impl MemoryRegion {
 fn why_not(domain: &ProtectionDomain, bytes: usize) -> VerbsError {
     let error = domain.device().failed("ibv_reg_mr");
     let VerbsError::Call { source, .. } = &error else { return error };
-    let limit = getrlimit(Resource::RLIMIT_MEMLOCK).map_or(u64::MAX, |(soft, _)| soft);
-    match source.raw_os_error() {
-        Some(nix::libc::ENOMEM | nix::libc::EAGAIN) if limit != u64::MAX => {
-            VerbsError::LockedMemory { bytes, limit }
-        }
-        _ => error,
+    match limit_that_stops(source) {
+        Some(limit) => VerbsError::LockedMemory { bytes, limit },
+        None => error,
     }
 }
 

@@ -40,7 +40,7 @@ impl RawPair {
         // SAFETY: domain and queue are alive and of one device, as was asserted; `attr` is
         // valid for the call.
         let pair = unsafe { (device.functions().create_qp)(domain.as_ptr(), &raw mut attr) };
-        let Some(pair) = NonNull::new(pair) else { return Err(device.failed("ibv_create_qp")) };
+        let Some(pair) = NonNull::new(pair) else { return Err(device.no_queue("ibv_create_qp")) };
         let max_inline_bytes = attr.cap.max_inline_data as usize;
         Ok(RawPair { pair, domain: domain.clone(), queue: queue.clone(), max_inline_bytes })
     }
