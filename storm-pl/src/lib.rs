@@ -7,7 +7,8 @@
 //! to run one job on this node: where cgroup v2 can be used a cgroup directory, and in it one
 //! pre-forked **PL** per PE, born inside by `clone3(CLONE_INTO_CGROUP)` so that nothing migrates
 //! later. Each PL waits on its command socket with its pipes and its PMI socket already made; the
-//! NM holds the other ends, handed over by SCM_RIGHTS.
+//! NM holds the other ends, handed over by SCM_RIGHTS, and until the rank has ended the PL's own ends of what it
+//! reads: so it is woken for the end of a rank, and not for those of its streams before.
 //!
 //! A launch is one message from the NM straight to the PL ([`KeeperHandle::launch`]); the keeper
 //! is not involved. The PL turns itself into the application (limits, CPUs, user, directory,
@@ -79,8 +80,8 @@ pub use keeper::{Leftovers, PlaceFailure, PlaceSpec, PlaceStep, give_back_heap};
 pub use launch_failure::{LaunchFailure, LaunchStep};
 pub use launch_spec::{EncodedSpec, Input, LaunchSpec, Output, RankSpec, ResourceLimit, SpecError};
 pub use node::{
-    Event, Keeper, KeeperConfig, KeeperEvents, KeeperHandle, LaunchError, Launching, PlEnds,
-    StartError, StartMethod, keeper_main,
+    Event, Keeper, KeeperConfig, KeeperEvents, KeeperHandle, LaunchError, Launching, OwnEnds,
+    PlEnds, StartError, StartMethod, keeper_main,
 };
 pub use original::stands_in_for;
 pub use protocol::{PadStep, Refusal};

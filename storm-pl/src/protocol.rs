@@ -68,7 +68,8 @@ pub(crate) enum Report {
     Refused { what: Refusal },
     /// Signals only: this pad has its own keeper; its control socket comes along.
     PadKeeper { pad: PadId, pid: ProcessId },
-    /// A PL waits. Its five NM-side ends come along: command, stdin, stdout, stderr, PMI.
+    /// A PL waits. Its five NM-side ends come along: command, stdin, stdout, stderr, PMI; and its own ends of the
+    /// last three.
     PlReady { pad: PadId, pl: PlIndex, pid: ProcessId },
     /// A pad or one of its PLs could not be made; ask again with `Release`.
     PadFailed { pad: PadId, step: PadStep, errno: Errno },

@@ -13,8 +13,11 @@ use nix::sys::socket::{
 use rustix::io::Errno as Interruption;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 
-/// The most descriptors one message carries: command, stdin, stdout, stderr, PMI.
-pub(crate) const DESCRIPTORS_MAX: usize = 5;
+/// The most descriptors one message carries: those of a PL.
+pub(crate) const DESCRIPTORS_MAX: usize = 8;
+
+/// The NM's ends of a PL's sockets and pipes, and some of the PL's.
+pub(crate) type PlDescriptors = [OwnedFd; DESCRIPTORS_MAX];
 
 /// Whether a call may sleep.
 #[derive(Clone, Copy, PartialEq, Eq)]

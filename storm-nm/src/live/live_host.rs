@@ -370,7 +370,8 @@ impl LiveHost {
             Err(error) => tracing::debug!(job = %key, %rank, %error, "a rank is never put first"),
         }
         let use_of = (job.task.reads_input(rank), job.task.output_to_client());
-        match RankStreams::open(launching.ends, use_of, (key, rank), &self.events) {
+        match RankStreams::open((launching.ends, launching.own), use_of, (key, rank), &self.events)
+        {
             Ok(streams) => {
                 job.streams.borrow_mut().insert(rank, Rc::new(streams));
             }
@@ -433,6 +434,7 @@ impl LiveHost {
         self.leases.borrow_mut().forget(key);
         self.booster.forget(key);
         self.flexible.forget(key);
+        job.ranks_ended();
         let told = if destroy { self.keeper.destroy(job.pad) } else { self.pads.vacate(job.pad) };
         if let Err(error) = told {
             tracing::error!(job = %key, %error, "the keeper does not end the job");

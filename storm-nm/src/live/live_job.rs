@@ -44,6 +44,11 @@ impl LiveJob {
         self.streams.borrow().get(&rank).cloned()
     }
 
+    /// None of its ranks will be heard of any more.
+    pub(super) fn ranks_ended(&self) {
+        self.streams.borrow().values().for_each(|streams| streams.rank_ended());
+    }
+
     /// What the rank is bound to.
     pub(super) fn cpus_of(&self, rank: Rank) -> Vec<u16> {
         let index = rank.0.saturating_sub(self.task.first.0) as usize;

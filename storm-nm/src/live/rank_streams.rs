@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use std::rc::Rc;
 use storm_mpi::pmi::wire::MAX_LINE_BYTES;
 use storm_mpi::segment::{NodeEnd, hand_over};
-use storm_pl::PlEnds;
+use storm_pl::{OwnEnds, PlEnds};
 use storm_rm::Rank;
 use storm_rm::message::Stream;
 use tokio::net::UnixStream;
@@ -26,6 +26,8 @@ pub(super) struct RankStreams {
     stdout: RefCell<Option<Rc<pipe::Receiver>>>,
     stderr: RefCell<Option<Rc<pipe::Receiver>>>,
     pmi: RefCell<Option<Pmi>>,
+    /// Until the rank has ended, so that its streams do not end one by one before.
+    own: RefCell<Option<OwnEnds>>,
 }
 
 #[derive(Debug)]
@@ -43,7 +45,7 @@ impl Drop for Pmi {
 impl RankStreams {
     /// Takes the ends over; those that nobody will use are closed.
     pub(super) fn open(
-        ends: PlEnds,
+        (ends, own): (PlEnds, OwnEnds),
         (reads, writes): (bool, bool),
         (job, rank): (JobKey, Rank),
         events: &mpsc::Sender<HostEvent>,
@@ -64,7 +66,13 @@ impl RankStreams {
         let reading = read_pmi(socket.clone(), (job, rank), events.clone());
         let reader = spawn_local(reading).abort_handle();
         *streams.pmi.borrow_mut() = Some(Pmi { socket, reader });
+        *streams.own.borrow_mut() = Some(own);
         Ok(streams)
+    }
+
+    /// The rank has ended, or will not be heard of: its streams end as soon as nobody else has them.
+    pub(super) fn rank_ended(&self) {
+        self.own.borrow_mut().take();
     }
 
     /// The next output, read into `buffer`; `None` at the end.

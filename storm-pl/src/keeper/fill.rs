@@ -9,14 +9,14 @@ use nix::unistd::pipe2;
 use crate::ids::{Errno, ProcessId};
 use crate::launcher::{LaunchSockets, wait_for_launch};
 use crate::protocol::PadStep;
-use crate::seqpacket::Seqpacket;
+use crate::seqpacket::{PlDescriptors, Seqpacket};
 use crate::sys::{self, Forked};
 
 /// A PL just forked, with the ends that go to the NM.
 pub(super) struct NewPl {
     pub(super) pid: ProcessId,
-    /// Command, stdin, stdout, stderr, PMI.
-    pub(super) ends: [OwnedFd; 5],
+    /// Command, stdin, stdout, stderr, PMI; and the PL's own ends of the last three.
+    pub(super) ends: PlDescriptors,
 }
 
 /// Forks one PL of this keeper, inside `cgroup` when there is one.
@@ -27,7 +27,13 @@ pub(super) fn make_pl(cgroup: Option<BorrowedFd<'_>>) -> Result<NewPl, (PadStep,
     // never returns and never raises a signal at itself.
     match unsafe { sys::fork_into(cgroup) } {
         Ok(Forked::Child) => wait_for_launch(&sockets, keeper),
-        Ok(Forked::Parent(pid)) => Ok(NewPl { pid, ends }),
+        Ok(Forked::Parent(pid)) => {
+            let [command, stdin, stdout, stderr, pmi] = ends;
+            let LaunchSockets { stdout: own_stdout, stderr: own_stderr, pmi: own_pmi, .. } =
+                sockets;
+            let ends = [command, stdin, stdout, stderr, pmi, own_stdout, own_stderr, own_pmi];
+            Ok(NewPl { pid, ends })
+        }
         Err(error) => Err((PadStep::Fork, Errno::of(&error))),
     }
 }

@@ -26,7 +26,7 @@ use crate::keeper::place::{PlaceFailure, PlaceSpec, PlaceStep, place};
 use crate::keeper::process_state::{CONTROL_DESCRIPTOR, PARENT_GONE, settle, watch_signals};
 use crate::process_tree;
 use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, PadStep, Refusal, Report, Setup};
-use crate::seqpacket::{Seqpacket, Wait};
+use crate::seqpacket::{PlDescriptors, Seqpacket, Wait};
 use crate::sys::{self, Forked};
 
 /// How soon a draining pad is looked at again. Deaths wake the keeper anyhow; the timer is for
@@ -36,7 +36,7 @@ const LOOK_AGAIN_MS: u16 = 2;
 const LOOKS_BEFORE_STUCK: u32 = 5_000;
 /// As many processes are named in that report.
 const STUCK_NAMED_MAX: usize = 16;
-/// So many reports may wait for those after them, each with five descriptors of a PL.
+/// So many reports may wait for those after them, each with the descriptors of a PL.
 const UNTOLD_MAX: usize = 5;
 /// Looks at the end of the keeper (some 4 s) before it leaves what cannot be killed.
 const LAST_LOOKS_MAX: u32 = 2_000;
@@ -96,7 +96,7 @@ enum Child {
 }
 
 /// A report, and the descriptors that come along.
-type News = (Report, Option<[OwnedFd; 5]>);
+type News = (Report, Option<PlDescriptors>);
 
 struct KeeperProcess {
     control: Seqpacket,

@@ -31,6 +31,14 @@ pub struct PlEnds {
     pub pmi: OwnedFd,
 }
 
+/// The rank's own ends of its standard output, standard error and PMI socket. While somebody holds them their other ends
+/// do not come to an end with the rank: who hears of its end anyhow ([`Event::Exited`](crate::Event::Exited)) drops them
+/// then, and is not woken for each stream before.
+#[derive(Debug)]
+pub struct OwnEnds {
+    pub(super) _held: [OwnedFd; 3],
+}
+
 /// A launch under way.
 #[derive(Debug)]
 pub struct Launching {
@@ -38,6 +46,8 @@ pub struct Launching {
     pub pid: ProcessId,
     /// The streams of the rank, now the caller's.
     pub ends: PlEnds,
+    /// What keeps them open.
+    pub own: OwnEnds,
 }
 
 /// Why a launch was not even started.
@@ -151,7 +161,7 @@ impl KeeperHandle {
             return Err(LaunchError::NotWaiting { pad, pl });
         };
         send_launch(command, spec, &rank).map_err(LaunchError::Send)?;
-        let Pl::Idle { pid, command, ends } = std::mem::take(state) else {
+        let Pl::Idle { pid, command, ends, own } = std::mem::take(state) else {
             // The same variable matched above and nothing has changed it since.
             return Err(LaunchError::NotWaiting { pad, pl });
         };
@@ -160,7 +170,7 @@ impl KeeperHandle {
             // It is launched all the same, and heard of when it ends.
             tracing::warn!(%pad, %error, "the launch of a process cannot be watched");
         }
-        Ok(Launching { pid, ends })
+        Ok(Launching { pid, ends, own })
     }
 
     /// Whether the pad was given back and is not clean yet. [`Event::Ready`] tells of the time

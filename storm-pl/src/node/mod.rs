@@ -6,5 +6,5 @@ mod keeper;
 mod pads;
 
 pub use event::{Event, KeeperEvents};
-pub use handle::{KeeperHandle, LaunchError, Launching, PlEnds};
+pub use handle::{KeeperHandle, LaunchError, Launching, OwnEnds, PlEnds};
 pub use keeper::{Keeper, KeeperConfig, StartError, StartMethod, keeper_main};

@@ -12,9 +12,9 @@ use crate::cgroup::MemoryControl;
 use crate::exit::{ExitStatus, Usage};
 use crate::ids::{PadId, PlIndex, ProcessId};
 use crate::launch_failure::LaunchFailure;
-use crate::node::{Event, PlEnds};
+use crate::node::{Event, OwnEnds, PlEnds};
 use crate::protocol::{self, Report};
-use crate::seqpacket::{Received, Seqpacket, Wait};
+use crate::seqpacket::{PlDescriptors, Received, Seqpacket, Wait};
 use crate::switch::{CgroupFreezer, Freezer, SignalFreezer};
 
 /// A launch failure is two small integers.
@@ -67,7 +67,7 @@ pub(super) enum Pl {
     #[default]
     Absent,
     /// Waiting for a launch.
-    Idle { pid: ProcessId, command: Seqpacket, ends: PlEnds },
+    Idle { pid: ProcessId, command: Seqpacket, ends: PlEnds, own: OwnEnds },
     /// Told to launch; has neither executed nor failed.
     Launching { command: Seqpacket },
     /// The application runs.
@@ -287,10 +287,11 @@ impl Pads {
         if let Some(freezer) = freezer {
             state.freezer = Some(Arc::new(freezer));
         }
-        let ends: Result<[_; 5], _> = received.descriptors.try_into();
-        let [command, stdin, stdout, stderr, pmi] = ends.map_err(|_| invalid())?;
-        let ends = PlEnds { stdin, stdout, stderr, pmi };
-        *state.pl_mut(pl).ok_or_else(invalid)? = Pl::Idle { pid, command: command.into(), ends };
+        let ends: Result<PlDescriptors, _> = received.descriptors.try_into();
+        let [command, stdin, stdout, stderr, pmi, own @ ..] = ends.map_err(|_| invalid())?;
+        let (ends, own) = (PlEnds { stdin, stdout, stderr, pmi }, OwnEnds { _held: own });
+        let command = command.into();
+        *state.pl_mut(pl).ok_or_else(invalid)? = Pl::Idle { pid, command, ends, own };
         state.announce(pad, events);
         Ok(())
     }

@@ -232,7 +232,35 @@ async fn the_pmi_socket_is_named_and_connected() {
     pmi.read_exact(&mut line).await.unwrap();
     assert_eq!(&line, b"cmd=init\n");
     pmi.write_all(b"cmd=response\n").await.unwrap();
+    drop(launching.own);
     assert_eq!(support::read_all(launching.ends.stdout).await, "cmd=response\n");
+    node.shut_down().await;
+}
+
+#[tokio::test]
+async fn streams_do_not_end_with_the_rank_while_its_own_ends_are_held() {
+    let mut node = Node::start(Mechanism::Cgroup, 1).await;
+    let mut spec = shell("echo out; echo cmd=init >&$PMI_FD");
+    spec.pmi = true;
+    spec.env.push(("PMI_FD".into(), "99".into()));
+    let (pad, pl) = (storm_pl::PadId(0), storm_pl::PlIndex(0));
+    let launching = node.handle.launch(pad, pl, &spec.encode().unwrap(), &plain()).unwrap();
+    while !matches!(node.next().await, storm_pl::Event::Exited { .. }) {}
+    let storm_pl::PlEnds { stdout, stderr, pmi, .. } = launching.ends;
+    let ends = [&stdout, &stderr, &pmi].map(|end| end.try_clone().unwrap());
+    let mut ends = ends.map(std::fs::File::from);
+    for (end, wrote) in ends.iter_mut().zip(["out\n", "", "cmd=init\n"]) {
+        let mut bytes = [0; 64];
+        let mut read = || std::io::Read::read(end, &mut bytes).map_err(|error| error.kind());
+        if !wrote.is_empty() {
+            assert_eq!(read(), Ok(wrote.len()));
+        }
+        assert_eq!(read(), Err(std::io::ErrorKind::WouldBlock), "after {wrote:?}");
+    }
+    drop(launching.own);
+    for end in &mut ends {
+        assert_eq!(std::io::Read::read(end, &mut [0; 64]).unwrap(), 0);
+    }
     node.shut_down().await;
 }
 

@@ -31,6 +31,7 @@ impl LiveHost {
             }
             Event::LaunchFailed { pad, pl, failure } => {
                 let (job, rank) = self.find(pad, pl)?;
+                job.streams_of(rank).inspect(|streams| streams.rank_ended());
                 let refused = refused(failure, &job.program, &job.task, (rank, &self.names()));
                 return Some(HostEvent::LaunchFailed { job: job.task.key(), rank, refused });
             }
@@ -40,6 +41,7 @@ impl LiveHost {
                 self.booster.ended(job.task.key(), place);
                 self.flexible.ended(job.task.key(), rank);
                 job.processes.borrow_mut().remove(&rank);
+                job.streams_of(rank).inspect(|streams| streams.rank_ended());
                 let exited =
                     HostEvent::Exited { job: job.task.key(), exit: rank_exit(rank, status, usage) };
                 return Some(match self.over_memory(&job) {
@@ -106,6 +108,7 @@ impl LiveHost {
         self.leases.borrow_mut().forget(key);
         self.booster.forget(key);
         self.flexible.forget(key);
+        job.ranks_ended();
         let killed = ExitStatus::Signal { signal: SIGKILL, core_dumped: false };
         for rank in job.task.ranks() {
             let exit = rank_exit(rank, killed, Usage::default());
