@@ -1,9 +1,11 @@
 //! What a program is linked with: that says whether it joins its job through PMIx, and whether its
 //! libraries lie beside it.
 
+use crate::libraries::Search;
 use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _};
 use object::{Endianness, FileKind, ReadCache, ReadRef, elf};
 use std::fs::File;
+use std::path::Path;
 
 /// The libraries of Open MPI's interfaces, by how their names begin: MPICH's have another number. Not those
 /// beneath them, as `mpirun` has these too and must be left alone.
@@ -17,6 +19,10 @@ const LIBRARIES: [&[u8]; 6] = [
 ];
 /// What distributions call libraries that were built for Open MPI and load it themselves.
 const BUILT_FOR: &[u8] = b"openmpi";
+/// Those of other MPIs, which join their job through PMI-1, in the same way: MPICH and what has its numbers,
+/// and STORM's own.
+const OTHERS: [&[u8]; 5] =
+    [b"libmpich.so", b"libmpi.so.12", b"libmpicxx.so.12", b"libmpifort.so.12", b"libstormmpi.so"];
 /// As much as is read of the name of a library, or of a list of directories.
 const STRING_MAX_BYTES: u64 = 4096;
 
@@ -26,30 +32,80 @@ const ORIGIN: [&[u8]; 2] = [b"$ORIGIN", b"${ORIGIN}"];
 /// What a program is linked with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Linkage {
-    /// Open MPI: it joins its job through PMIx.
+    /// Open MPI, itself or by a library that it needs: it joins its job through PMIx.
     pub open_mpi: bool,
     /// Libraries that are looked for in a place relative to the program's own.
     pub origin: bool,
 }
 
 impl Linkage {
-    /// That of a program. What is no ELF file, or is linked statically, is not known to be linked
-    /// with anything. Of the file only the tables are read that say so.
-    pub fn of(program: &File) -> Linkage {
-        linkage(&ReadCache::new(program))
+    /// That of a program, which is at `path`. What is no ELF file, or is linked statically, is not known
+    /// to be linked with anything. Of the files only the tables are read that say so; of libraries as long
+    /// as neither the program nor one before them is linked with an MPI.
+    pub fn of(program: &File, path: &Path) -> Linkage {
+        match Needs::of(program) {
+            Some(needs) => {
+                Linkage { open_mpi: Search::here().finds_open_mpi(&needs, path), ..needs.linkage() }
+            }
+            None => Linkage::default(),
+        }
     }
 }
 
-pub(crate) fn linkage<'a>(program: impl ReadRef<'a>) -> Linkage {
+/// What a program or a library says that it needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// How numbers are written in it, how large they are, and for which machine it is: libraries have the same.
+    pub(crate) kind: (u8, u8, u16),
+    /// Names of libraries.
+    pub(crate) libraries: Vec<Vec<u8>>,
+    /// Lists of directories to look for them in: one that counts for its libraries' libraries too, and
+    /// one that does not.
+    pub(crate) rpath: Vec<u8>,
+    pub(crate) runpath: Vec<u8>,
+}
+
+impl Needs {
+    pub(crate) fn of(file: &File) -> Option<Needs> {
+        needs(&ReadCache::new(file))
+    }
+
+    /// Without libraries of libraries.
+    pub(crate) fn linkage(&self) -> Linkage {
+        let origin = has_origin(&self.rpath)
+            || has_origin(&self.runpath)
+            || self.libraries.iter().any(|library| has_origin(library));
+        Linkage { open_mpi: self.mpi() == Some(Mpi::Open), origin }
+    }
+
+    /// The MPI that is among its libraries.
+    pub(crate) fn mpi(&self) -> Option<Mpi> {
+        let any = |is: fn(&[u8]) -> bool| self.libraries.iter().any(|library| is(library));
+        if any(is_of_open_mpi) {
+            Some(Mpi::Open)
+        } else {
+            any(is_of_another_mpi).then_some(Mpi::Other)
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mpi {
+    Open,
+    Other,
+}
+
+/// `None` where it is no ELF file or needs nothing.
+pub(crate) fn needs<'a>(program: impl ReadRef<'a>) -> Option<Needs> {
     let found = match FileKind::parse(program) {
         Ok(FileKind::Elf64) => told_by::<elf::FileHeader64<Endianness>, _>(program),
         Ok(FileKind::Elf32) => told_by::<elf::FileHeader32<Endianness>, _>(program),
-        Ok(_) | Err(_) => return Linkage::default(),
+        Ok(_) | Err(_) => return None,
     };
-    found.unwrap_or_default()
+    found.ok().flatten()
 }
 
-fn told_by<'a, E, R>(program: R) -> object::Result<Linkage>
+fn told_by<'a, E, R>(program: R) -> object::Result<Option<Needs>>
 where
     E: FileHeader<Endian = Endianness>,
     R: ReadRef<'a>,
@@ -61,27 +117,33 @@ where
     for segment in segments {
         entries = entries.or(segment.dynamic(endian, program)?);
     }
-    let Some(entries) = entries else { return Ok(Linkage::default()) };
+    let Some(entries) = entries else { return Ok(None) };
     let value = |entry: &E::Dyn| entry.d_val(endian).into();
     let of = |tag: elf::DynamicTag| entries.iter().filter(move |entry| entry.tag(endian) == tag);
-    let Some(strings) = of(elf::DT_STRTAB).next().map(value) else {
-        return Ok(Linkage::default());
-    };
+    let Some(strings) = of(elf::DT_STRTAB).next().map(value) else { return Ok(None) };
     let string_at = |at: u64| {
-        let longest = |segment: &E::ProgramHeader| {
+        // Not by the segment's own function, which reads all of it.
+        let place = |segment: &E::ProgramHeader| {
             let begin: u64 = segment.p_vaddr(endian).into();
             let end = begin.saturating_add(segment.p_filesz(endian).into());
-            (begin <= at && at < end).then(|| (end - at).min(STRING_MAX_BYTES))
+            let offset: u64 = segment.p_offset(endian).into();
+            let from = offset.checked_add(at.checked_sub(begin)?)?;
+            (at < end).then(|| (from, (end - at).min(STRING_MAX_BYTES)))
         };
         let bytes = segments.iter().find_map(|segment| {
-            segment.data_range(endian, program, at, longest(segment)?).ok().flatten()
+            let (from, longest) = place(segment)?;
+            program.read_bytes_at(from, longest).ok()
         });
         bytes.and_then(|bytes| bytes.split(|byte| *byte == 0).next()).unwrap_or_default()
     };
     let strings_of = |tag| of(tag).map(|entry| string_at(strings.saturating_add(value(entry))));
-    let mut paths = strings_of(elf::DT_RUNPATH).chain(strings_of(elf::DT_RPATH));
-    let origin = paths.any(has_origin) || strings_of(elf::DT_NEEDED).any(has_origin);
-    Ok(Linkage { open_mpi: strings_of(elf::DT_NEEDED).any(is_of_open_mpi), origin })
+    let ident = header.e_ident();
+    Ok(Some(Needs {
+        kind: (ident.class.0, ident.data.0, header.e_machine(endian).0),
+        libraries: strings_of(elf::DT_NEEDED).map(<[u8]>::to_vec).collect(),
+        rpath: strings_of(elf::DT_RPATH).next().unwrap_or_default().to_vec(),
+        runpath: strings_of(elf::DT_RUNPATH).next().unwrap_or_default().to_vec(),
+    }))
 }
 
 fn has_origin(path: &[u8]) -> bool {
@@ -93,6 +155,10 @@ fn is_of_open_mpi(library: &[u8]) -> bool {
         || library.windows(BUILT_FOR.len()).any(|part| part == BUILT_FOR)
 }
 
+fn is_of_another_mpi(library: &[u8]) -> bool {
+    OTHERS.iter().any(|name| library.starts_with(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,9 +166,10 @@ mod tests {
 
     #[test]
     fn neither_this_program_nor_text_is_linked_with_any() {
-        let own = File::open(std::env::current_exe().expect("it runs")).expect("readable");
-        assert_eq!(Linkage::of(&own), Linkage::default());
-        assert_eq!(linkage(&b"#!/bin/sh\nlibmpi.so.40\n"[..]), Linkage::default());
+        let path = std::env::current_exe().expect("it runs");
+        let own = File::open(&path).expect("readable");
+        assert_eq!(Linkage::of(&own, &path), Linkage::default());
+        assert_eq!(needs(&b"#!/bin/sh\nlibmpi.so.40\n"[..]), None);
     }
 
     proptest! {
@@ -116,8 +183,8 @@ mod tests {
             program.truncate(4096);
             let index = at.index(program.len());
             program[index] = byte;
-            let _ = linkage(&program[..]);
-            let _ = linkage(&program[..cut.index(program.len())]);
+            let _ = needs(&program[..]);
+            let _ = needs(&program[..cut.index(program.len())]);
         }
     }
 }

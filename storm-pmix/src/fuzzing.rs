@@ -2,7 +2,7 @@
 //! programs that they submit say. Compiled by cargo-fuzz only.
 
 use crate::client_environment::parameters;
-use crate::detect::linkage;
+use crate::detect::needs;
 use crate::exchange::{Exchange, ExchangeError, Portion};
 use crate::handover::understood;
 use crate::placement::Placement;
@@ -12,7 +12,7 @@ const ROUNDS_MAX: usize = 64;
 
 /// A program that somebody submits.
 pub fn program(bytes: &[u8]) -> crate::Linkage {
-    linkage(bytes)
+    needs(bytes).map(|needs| needs.linkage()).unwrap_or_default()
 }
 
 /// A server's answer to a rank. Returns how many variables it gives.

@@ -20,6 +20,7 @@ mod exchange;
 pub mod fuzzing;
 mod handover;
 mod info;
+mod libraries;
 mod library;
 mod placement;
 mod rank;

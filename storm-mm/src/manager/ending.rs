@@ -13,6 +13,9 @@ use storm_sched::Event;
 
 /// The polite request to end, before the kill.
 const SIGTERM: i32 = 15;
+/// Signals that nobody sends to end a process, but that its own mistakes bring it: SIGILL, SIGABRT, SIGBUS,
+/// SIGFPE and SIGSEGV.
+const CRASHES: [i32; 5] = [4, 6, 7, 8, 11];
 /// Largest signal number of Linux (signal(7)).
 const MAX_SIGNAL: i32 = 64;
 
@@ -236,6 +239,7 @@ impl Core {
         self.effects.push(Effect::Command(nodes, Command::ReleaseJob { job }));
         let may_requeue = self.jobs[&job].spec.requeue && !self.shutting_down;
         let cause = self.lost_meanwhile(&live, cause);
+        let cause = cause.map(|cause| self.crash_behind(job, &live, cause));
         let again = match cause {
             Some(EndCause::NodeLost { .. }) => true,
             Some(EndCause::Preempted { requeue, .. }) => requeue,
@@ -280,6 +284,25 @@ impl Core {
             }
             cause => cause,
         }
+    }
+
+    /// When a rank has crashed, others see that their connections with it are closed, and abort or leave: if
+    /// their nodes' reports come first, they are not the cause all the same.
+    fn crash_behind(&self, job: JobId, live: &LiveJob, cause: EndCause) -> EndCause {
+        let told = match &cause {
+            EndCause::Aborted { rank, .. } | EndCause::RankLeft { rank, .. } => *rank,
+            _ => return cause,
+        };
+        let crashed = live.exits.values().find_map(|exit| match exit.status {
+            ExitStatus::Signal(signal) if exit.rank != told && CRASHES.contains(&signal) => {
+                Some((exit.rank, signal))
+            }
+            ExitStatus::Signal(_) | ExitStatus::Code(_) => None,
+        });
+        let Some((rank, signal)) = crashed else { return cause };
+        let shares = self.jobs.get(&job).map_or(&[][..], |record| &record.ranks);
+        let Some(share) = shares.iter().find(|share| share.has(rank)) else { return cause };
+        EndCause::RankKilled { rank, node: self.node_name(share.node), signal }
     }
 
     /// The last event of a job that is not on the machine.

@@ -67,7 +67,7 @@ fn wrapped(
 
 fn is_of_open_mpi(program: &Path) -> bool {
     // To open what is no file may wait for ever.
-    program.is_file() && File::open(program).is_ok_and(|program| Linkage::of(&program).open_mpi)
+    program.is_file() && File::open(program).is_ok_and(|file| Linkage::of(&file, program).open_mpi)
 }
 
 #[cfg(test)]

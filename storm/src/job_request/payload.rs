@@ -76,7 +76,7 @@ pub(super) fn payload(options: &JobOptions, files: &mut ShippedFiles) -> Result<
     let shown = path.display().to_string();
     let typed = quoted(&shown);
     refuse_crlf(head, &shown, &format!("dos2unix {typed}, or: sed -i 's/\\r$//' {typed}"))?;
-    let linkage = files.first().map(Linkage::of).unwrap_or_default();
+    let linkage = files.first().map(|file| Linkage::of(file, &path)).unwrap_or_default();
     // What the user has copied into the job's directory lies beside the copy.
     let alone = options.bcast.iter().all(|bcast| bcast.destination.is_some());
     if alone

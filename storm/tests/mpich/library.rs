@@ -88,12 +88,33 @@ impl Library {
 
     /// Compiles the test's program.
     pub(crate) fn compile(&self, into: &Path) {
+        self.compile_with(into, &[]);
+    }
+
+    /// Compiles the test's program as a library of its own, and one that calls it and knows no MPI.
+    pub(crate) fn compile_apart(&self, into: &Path) {
+        let library = into.with_file_name("libprogram.so");
+        self.compile_with(&library, &["-shared", "-fPIC", "-Dmain=of_the_library"]);
+        let source = into.with_file_name("main.c");
+        let text = "int of_the_library(int, char **);\n\
+                    int main(int count, char **words) { return of_the_library(count, words); }\n";
+        fs::write(&source, text).expect("written");
+        let mut compiler = Command::new("cc");
+        compiler.arg("-o").arg(into).arg(source).arg(library).arg("-Wl,--allow-shlib-undefined");
+        done(&mut compiler);
+    }
+
+    fn compile_with(&self, into: &Path, options: &[&str]) {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpich/program.c");
         let mut compiler = Command::new(&self.compiler);
-        compiler.args(["-O1", "-o"]).arg(into).arg(source).args(&self.flags);
-        let done = compiler.output().expect("the compiler starts");
-        assert!(done.status.success(), "{}", told(&done));
+        compiler.args(options).args(["-O1", "-o"]).arg(into).arg(source).args(&self.flags);
+        done(&mut compiler);
     }
+}
+
+fn done(compiler: &mut Command) {
+    let done = compiler.output().expect("the compiler starts");
+    assert!(done.status.success(), "{}", told(&done));
 }
 
 /// Downloads the wheel and unpacks it, both in a directory that nobody else sees.

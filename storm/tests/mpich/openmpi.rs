@@ -99,6 +99,22 @@ fn a_program_of_open_mpi_behind_others_joins_its_job() {
 }
 
 #[test]
+fn a_program_of_which_only_a_library_needs_open_mpi_joins_its_job() {
+    on_two_hosts(|bench, program| {
+        let apart = program.with_file_name("apart");
+        Library::of_open_mpi().expect("it was there").compile_apart(&apart);
+        let ranks = bench.lines("-n 2 -N 2", &apart, "hello");
+        assert_eq!(ranks, ["rank 0 of 2", "rank 1 of 2"]);
+        let behind = bench.lines(
+            "-n 2 -N 2",
+            Path::new("/usr/bin/env"),
+            &format!("{} hello", apart.display()),
+        );
+        assert_eq!(behind, ranks);
+    });
+}
+
+#[test]
 fn however_a_rank_of_open_mpi_goes_the_job_ends_and_leaves_nothing() {
     on_two_hosts(|bench, program| {
         let ended_on = |ranks: &str, argument: &str, status: Option<i32>, reason: &str| {

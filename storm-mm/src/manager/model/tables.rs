@@ -272,6 +272,25 @@ fn a_rank_that_leaves_its_peers_ends_the_job_and_one_that_had_none_does_not() {
 }
 
 #[test]
+fn who_aborts_because_another_has_crashed_is_not_why_the_job_ends() {
+    for (signal, expected) in [(11, 139), (6, 134), (9, 14), (15, 14)] {
+        let (mut world, job) = in_phase("running", true);
+        let incarnation = world.record(job).incarnation;
+        let aborted = Report::Aborted { job, incarnation, rank: Rank(3), exit_code: 14 };
+        world.report(NodeId(2), aborted);
+        let part = *world.parts.keys().next().unwrap();
+        world.part_over(part, ExitStatus::Signal(signal));
+        world.finish();
+        let Phase::Ended(outcome) = &world.record(job).phase else { panic!("it goes on") };
+        assert_eq!((outcome.state, outcome.exit_code), (JobState::Failed, expected));
+        let reason = outcome.reason.as_deref().unwrap();
+        let crashed = format!("rank 0 on n1 was ended by signal {signal}");
+        let aborted = "rank 3 aborted the job with exit code 14";
+        assert_eq!(reason, if expected == 14 { aborted } else { &crashed });
+    }
+}
+
+#[test]
 fn a_specification_that_no_heartbeat_can_carry_is_refused() {
     let mut world = World::joined("fcfs", 2);
     let mut large = spec(1, false, false);
