@@ -29,6 +29,22 @@ pub const MPI_TYPE_VARIABLE: &str = "STORM_MPI_TYPE";
 /// Its value for ranks that join through PMIx.
 pub const MPI_TYPE_PMIX: &str = "pmix";
 
+/// In a job's environment: letters and digits that no other job's have, of whatever cluster. Ranks do not
+/// get it.
+pub const MPI_SPACE_VARIABLE: &str = "STORM_MPI_SPACE";
+/// As much as counts of its value.
+const SPACE_MAX_BYTES: usize = 32;
+
+/// What is to be part of the name of a job's key-value space, if its submitter said so: MPI libraries name
+/// what they put into shared memory by that space's, and other clusters have jobs of the same number.
+pub(crate) fn space_of(spec: &JobSpec) -> Option<&str> {
+    let said = spec.env.iter().find(|(name, _)| name.as_os_str() == MPI_SPACE_VARIABLE);
+    let space = said?.1.as_os_str().to_str()?;
+    let fits = (1..=SPACE_MAX_BYTES).contains(&space.len())
+        && space.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    fits.then_some(space)
+}
+
 /// Whether the ranks of a job join it through PMIx.
 pub(crate) fn joins_by_pmix(spec: &JobSpec) -> bool {
     spec.env.iter().any(|(name, value)| {
@@ -42,13 +58,14 @@ const TRANSPORT_DIRECT: &str = "direct";
 /// What Node Managers alone tell ranks: in a job's environment it comes from another job, from
 /// inside of which this one was submitted, and says nothing of this one.
 /// `STORM_MPI_REMOTE_US` is not one: users may set it.
-const NODES_OWN: [&str; 6] = [
+const NODES_OWN: [&str; 7] = [
     TRANSPORT_VARIABLE,
     storm_mpi::page::VARIABLE,
     "STORM_MPI_LOCAL_US",
     "STORM_MPI_WAKE_US",
     storm_mpi::RDMA_DEVICE_VARIABLE,
     MPI_TYPE_VARIABLE,
+    MPI_SPACE_VARIABLE,
 ];
 
 /// The job's environment, as far as it is the submitter's to say.

@@ -1,6 +1,7 @@
 //! This node's part of a job: the launch message and the ranks that are ours.
 
 use crate::JobKey;
+use crate::environment::space_of;
 use std::rc::Rc;
 use storm_mpi::pmi::ProcessMapping;
 use storm_mpi::pmi::mapping::{Block, NodeIndex};
@@ -60,7 +61,8 @@ impl JobTask {
     }
 
     /// What the PMI server of this node is told. The name of the key-value space
-    /// differs for every run, so that none can see the keys of an earlier one.
+    /// differs for every run, so that none can see the keys of an earlier one, nor takes for its own
+    /// what ranks of another have left in shared memory.
     pub(crate) fn pmi_config(&self) -> NodeServerConfig {
         let launch = &self.launch;
         let mut blocks: Vec<Block> = Vec::new();
@@ -76,8 +78,12 @@ impl JobTask {
             }
             index += run.nodes;
         }
+        let mut kvsname = format!("storm-{}-{}", launch.job, launch.incarnation.0);
+        if let Some(space) = space_of(&launch.spec) {
+            kvsname.extend(["-", space]);
+        }
         NodeServerConfig {
-            kvsname: format!("storm-{}-{}", launch.job, launch.incarnation.0),
+            kvsname,
             size: launch.spec.procs,
             universe_size: launch.spec.procs,
             appnum: 0,

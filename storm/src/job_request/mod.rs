@@ -22,9 +22,10 @@ use payload::{Payload, payload};
 use shipped_files::ShippedFiles;
 use std::ffi::OsString;
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use storm_mm::api::{Service, Submission};
-use storm_nm::{MPI_TYPE_VARIABLE, check_pattern, environment_to_submit};
+use storm_nm::{MPI_SPACE_VARIABLE, MPI_TYPE_VARIABLE, check_pattern, environment_to_submit};
 use storm_rm::{
     Binding, Environment, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, Resources,
 };
@@ -119,9 +120,17 @@ fn environment(options: &JobOptions, mpi: Option<&str>) -> Environment {
     let own = environment_to_submit(std::env::vars_os());
     let own = own.into_iter().filter(|(name, _)| !storm_pmix::is_of_a_server(name));
     let exported = options.export.clone().unwrap_or_default().of(own);
-    let exported = exported.into_iter().filter(|(name, _)| name != MPI_TYPE_VARIABLE);
+    let for_nodes = |name: &OsString| name == MPI_TYPE_VARIABLE || name == MPI_SPACE_VARIABLE;
+    let exported = exported.into_iter().filter(|(name, _)| !for_nodes(name));
     let mpi = mpi.map(|mpi| (MPI_TYPE_VARIABLE.into(), mpi.into()));
-    exported.chain(mpi).map(|(name, value)| (name.into(), value.into())).collect()
+    let space = (MPI_SPACE_VARIABLE.into(), format!("{:016x}", random()).into());
+    exported.chain(mpi).chain([space]).map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// As the standard library draws the keys of its hash tables: from the system, once per thread, and another
+/// for each table.
+fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
 }
 
 /// The working directory that the options name, if it is none on this host: the nodes may have it.

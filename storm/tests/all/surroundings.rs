@@ -100,6 +100,25 @@ fn ranks_are_numbered_on_their_node_as_mpi_libraries_expect() {
 }
 
 #[test]
+fn jobs_of_the_same_number_in_two_clusters_have_not_the_same_name_for_mpi_libraries() {
+    // As these name what they put into /dev/shm by it.
+    let ask = r#"
+        printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_my_kvsname\n' >&$PMI_FD
+        read init <&$PMI_FD && read name <&$PMI_FD && echo "$STORM_JOB_ID ${STORM_MPI_SPACE-} $name"
+        echo cmd=finalize >&$PMI_FD && read bye <&$PMI_FD
+    "#;
+    let named = || {
+        let ranks = lines(&cluster(1), &["-N", "2"], ask);
+        assert_eq!(ranks[0], ranks[1], "its ranks have one name");
+        ranks[0].clone()
+    };
+    let (first, second) = (named(), named());
+    assert!(first.starts_with("1  cmd=my_kvsname kvsname=storm-1-1-"), "{first}");
+    assert!(second.starts_with("1  cmd=my_kvsname kvsname=storm-1-1-"), "{second}");
+    assert_ne!(first, second);
+}
+
+#[test]
 fn libraries_are_told_to_yield_when_ranks_exceed_the_cores() {
     let many = processors() + 1;
     let scratch = cluster(many);
