@@ -261,6 +261,24 @@ static void what_is_read_twice(void) {
   OK(MPI_Type_free(&twice));
 }
 
+/* All begin where it ended when they opened it, also when one writes at once: as p4est saves. */
+static void appended(void) {
+  MPI_Offset at, first;
+  MPI_File file = opened(MPI_MODE_CREATE | MPI_MODE_WRONLY);
+  OK(MPI_File_set_size(file, 0));
+  OK(MPI_File_close(&file));
+  for (int lap = 0; lap < 100; lap++) {
+    file = opened(MPI_MODE_WRONLY | MPI_MODE_APPEND);
+    OK(MPI_File_get_position(file, &at));
+    OK(MPI_File_write_at(file, at + me * (MPI_Offset)sizeof(int), &me, 1, MPI_INT, MPI_STATUS_IGNORE));
+    first = at;
+    OK(MPI_Bcast(&first, 1, MPI_OFFSET, 0, MPI_COMM_WORLD));
+    CHECK(at == first && at == lap * n * (MPI_Offset)sizeof(int));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    OK(MPI_File_close(&file));
+  }
+}
+
 /* PnetCDF's views: a header, and a part of an array, whose bounds become those of both. The second element, which nobody
    writes, is among the first; the view was refused. */
 static void a_view_of_header_and_array(void) {
@@ -315,6 +333,7 @@ int main(int argc, char **argv) {
   what_closing_says();
   what_is_read_twice();
   a_view_of_header_and_array();
+  appended();
   a_name_of_any_bytes(argv[1]);
   return MPI_Finalize();
 }
