@@ -52,6 +52,7 @@ STORM_MPI_PROFILED(MPI_Comm_create_errhandler);
 STORM_MPI_PROFILED(MPI_Comm_create_group);
 STORM_MPI_PROFILED(MPI_Comm_create_keyval);
 STORM_MPI_PROFILED(MPI_Comm_delete_attr);
+STORM_MPI_PROFILED(MPI_Comm_disconnect);
 STORM_MPI_PROFILED(MPI_Comm_dup);
 STORM_MPI_PROFILED(MPI_Comm_dup_with_info);
 STORM_MPI_PROFILED(MPI_Comm_f2c);

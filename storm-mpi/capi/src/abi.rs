@@ -145,6 +145,23 @@ impl<T: Copy> Array<T> {
     }
 }
 
+impl<T: Copy> Array<T> {
+    /// A copy of the first `count`, for calls to come: the program may free its own.
+    pub(crate) fn kept(&self, count: usize) -> KeptArray<T> {
+        KeptArray(self.get(count).map(Box::from).unwrap_or_default())
+    }
+}
+
+/// What an [`Array`] held; nothing if it was null.
+pub(crate) struct KeptArray<T>(Box<[T]>);
+
+impl<T: Copy> KeptArray<T> {
+    /// As the program passed it, as long as this is there; null if there is nothing.
+    pub(crate) fn array(&self) -> Array<T> {
+        Array(if self.0.is_empty() { std::ptr::null() } else { self.0.as_ptr() })
+    }
+}
+
 /// Several values that a function reads and changes.
 #[repr(transparent)]
 pub(crate) struct ArrayMut<T>(*mut T);

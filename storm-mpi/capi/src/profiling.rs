@@ -41,7 +41,8 @@ profiled! {
     MPI_Cart_create MPI_Cart_get MPI_Cart_map MPI_Cart_rank MPI_Cart_shift MPI_Cart_sub
     MPI_Cartdim_get MPI_Comm_c2f MPI_Comm_call_errhandler MPI_Comm_compare MPI_Comm_create
     MPI_Comm_create_errhandler MPI_Comm_create_group MPI_Comm_create_keyval MPI_Comm_delete_attr
-    MPI_Comm_dup MPI_Comm_dup_with_info MPI_Comm_f2c MPI_Comm_free MPI_Comm_free_keyval
+    MPI_Comm_disconnect MPI_Comm_dup MPI_Comm_dup_with_info MPI_Comm_f2c MPI_Comm_free
+    MPI_Comm_free_keyval
     MPI_Comm_get_attr MPI_Comm_get_errhandler MPI_Comm_get_info MPI_Comm_get_name
     MPI_Comm_get_parent MPI_Comm_group MPI_Comm_idup MPI_Comm_idup_with_info MPI_Comm_rank
     MPI_Comm_remote_group MPI_Comm_remote_size MPI_Comm_set_attr MPI_Comm_set_errhandler

@@ -5,6 +5,11 @@
 //! installed (`bin/`, `include/`, `lib/`); else where cargo built them. Arguments of the wrapper's
 //! own, which the compiler does not see: `-show` prints the command and runs nothing; `-static_mpi`
 //! links the library into the program. `--help` tells all that before the compiler's own help.
+//!
+//! Build systems ask without anything to compile, and take the library out of the answer: `-show`
+//! names it then, too. CMake asks in Open MPI's words first (`-showme:compile`, `-showme:link`), in
+//! MPICH's then (`-compile-info`, `-link-info`). Those of MPICH mean `-show`; those of Open MPI are
+//! left to the compiler, which does not know them, so who asks goes on to the next.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -17,7 +22,9 @@ use std::time::SystemTime;
 /// What a static library of Rust needs of the system (`rustc --print native-static-libs`).
 const NATIVE_LIBRARIES: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
 /// With one of these nothing is linked.
-const NO_LINKING: [&str; 6] = ["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"];
+const NO_LINKING: [&str; 7] = ["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "--version"];
+/// With one of these the command is printed.
+const SHOW: [&str; 4] = ["-show", "--show", "-compile-info", "-link-info"];
 /// Exit code when there is nothing to compile with.
 const FAILED_EXIT_CODE: u8 = 1;
 
@@ -34,9 +41,10 @@ pub(crate) struct Language {
 /// Becomes the compiler; comes back only when that fails, or with `-show`.
 pub(crate) fn run(language: &Language) -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
-    let show = arguments.iter().any(|a| a == "-show" || a == "--show");
+    let shows = |a: &OsString| SHOW.iter().any(|option| a == option);
+    let show = arguments.iter().any(shows);
     let is_static = arguments.iter().any(|a| a == "-static_mpi");
-    let own = |a: &OsString| a == "-show" || a == "--show" || a == "-static_mpi";
+    let own = |a: &OsString| shows(a) || a == "-static_mpi";
     // Elsewhere it may be an argument for what the compiler calls, as behind -Xlinker.
     if let [only] = arguments.as_slice()
         && (only == "--help" || only == "-help")
@@ -54,7 +62,7 @@ pub(crate) fn run(language: &Language) -> ExitCode {
     command.arg(with_prefix("-I", &place.include));
     let passed_on = || arguments.iter().filter(|a| !own(a));
     command.args(passed_on());
-    if links(passed_on()) {
+    if links(passed_on(), show) {
         command.args(place.link_arguments(is_static));
     }
     if show {
@@ -174,11 +182,11 @@ impl Place {
 }
 
 /// Whether the compiler is going to link: it has something to compile or to link, and is not told to
-/// stop before.
-fn links<'a>(arguments: impl Iterator<Item = &'a OsString> + Clone) -> bool {
+/// stop before. Who only asks may leave out what (`would`).
+fn links<'a>(arguments: impl Iterator<Item = &'a OsString> + Clone, would: bool) -> bool {
     let stops = arguments.clone().any(|a| NO_LINKING.iter().any(|option| a == option));
     let mut after_output = false;
-    let mut has_input = false;
+    let mut has_input = would;
     for argument in arguments {
         let bytes = argument.as_encoded_bytes();
         has_input |= !after_output && (!bytes.starts_with(b"-") || bytes == b"-");

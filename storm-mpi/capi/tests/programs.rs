@@ -365,10 +365,19 @@ fn the_wrapper_passes_arguments_on() {
     assert!(line.starts_with("cc -I") && line.contains(" -g 'a b.c' -o it -L"), "{line}");
     assert!(line.contains(" -Wl,-rpath,") && line.ends_with("-lstormmpi"), "{line}");
     // Nothing is linked, so nothing to link with is named.
-    for arguments in [&["-c", "a.c"][..], &["-E", "a.c"], &["--version"], &["-o", "it"]] {
+    for arguments in [&["-c", "a.c"][..], &["-c"], &["-E", "a.c"], &["--version"]] {
         let line = shown(wrapper("storm-mpicc").args(arguments));
         assert!(!line.contains("-lstormmpi"), "{line}");
     }
+    // Build systems ask so what they are to link with.
+    for arguments in [&[][..], &["-O2"], &["-o", "it"], &["-compile-info"], &["-link-info"]] {
+        let line = shown(wrapper("storm-mpicc").args(arguments));
+        assert!(line.contains(" -L") && line.ends_with("-lstormmpi"), "{arguments:?}: {line}");
+        assert!(!line.contains("-info"), "{line}");
+    }
+    let asked_alone = ran(wrapper("storm-mpicc").arg("-link-info"));
+    let asked_alone = String::from_utf8_lossy(&asked_alone.stdout).trim().to_owned();
+    assert_eq!(asked_alone, shown(&mut wrapper("storm-mpicc")));
     let with = |variables: &[(&str, &str)]| {
         let mut command = wrapper("storm-mpicc");
         shown(command.envs(variables.iter().copied()).args(["-c", "a.c"]))

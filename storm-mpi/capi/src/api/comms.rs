@@ -199,7 +199,18 @@ extern "C" fn MPI_Comm_create_group(
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_free(comm: Out<Handle>) -> c_int {
-    call("MPI_Comm_free", |session| {
+    gone(comm, "MPI_Comm_free")
+}
+
+/// Members are of one job and stay connected, so nothing waits for it: what is under way goes on, as
+/// after `MPI_Comm_free`.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_disconnect(comm: Out<Handle>) -> c_int {
+    gone(comm, "MPI_Comm_disconnect")
+}
+
+fn gone(comm: Out<Handle>, name: &str) -> c_int {
+    call(name, |session| {
         let handle = comm.get()?;
         let object = session.comm(handle)?;
         session.delete_attributes(&object)?;

@@ -1,8 +1,9 @@
-//! Collectives that a request starts again and again (MPI-4.1, section 6.13). Their arguments are looked at when they start.
+//! Collectives that a request starts again and again (MPI-4.1, section 6.13). Their arguments are looked at when they start;
+//! arrays are copied when they are made, since programs free theirs then.
 
 use super::collectives::{barrier, even, even_or_in_place};
-use super::vectors::{Mixed, Uneven};
-use crate::abi::{Array, Buffer, BufferMut, Out};
+use super::vectors::{Placed, Uneven};
+use crate::abi::{Array, Buffer, BufferMut, KeptArray, Out, ROOT};
 use crate::collective::{
     Members, Whole, all_from_all, all_to_root, from_one, from_root, gather_all, persistent,
 };
@@ -13,6 +14,7 @@ use crate::session::Session;
 use crate::table::Handle;
 use crate::types::Type;
 use std::ffi::c_int;
+use std::rc::Rc;
 
 /// The types of what is sent and of what is received, of which not every member has both.
 fn both(
@@ -27,6 +29,51 @@ fn both(
 fn each(session: &'static Session, comm: &Comm, types: Array<Handle>) -> Outcome<Vec<Kept<Type>>> {
     let types = types.get(comm.peers.size())?;
     types.iter().map(|&datatype| Kept::datatype(session, datatype)).collect()
+}
+
+/// The counts and displacements of blocks for each member, or for each of the other group.
+struct Places {
+    counts: KeptArray<c_int>,
+    displs: KeptArray<c_int>,
+}
+
+impl Places {
+    /// Those that only the root has: others' arrays are not looked at.
+    fn at_root(comm: &Comm, root: c_int, counts: Array<c_int>, displs: Array<c_int>) -> Rc<Places> {
+        let is_root = match comm.remote() {
+            Some(_) => root == ROOT,
+            None => usize::try_from(root) == Ok(comm.me),
+        };
+        Places::of(if is_root { comm.peers.size() } else { 0 }, counts, displs)
+    }
+
+    fn each(comm: &Comm, counts: Array<c_int>, displs: Array<c_int>) -> Rc<Places> {
+        Places::of(comm.peers.size(), counts, displs)
+    }
+
+    /// None with `MPI_IN_PLACE`.
+    fn unless_in_place(
+        buffer: Buffer,
+        comm: &Comm,
+        counts: Array<c_int>,
+        displs: Array<c_int>,
+    ) -> Rc<Places> {
+        Places::of(if buffer.is_in_place() { 0 } else { comm.peers.size() }, counts, displs)
+    }
+
+    fn of(count: usize, counts: Array<c_int>, displs: Array<c_int>) -> Rc<Places> {
+        Rc::new(Places { counts: counts.kept(count), displs: displs.kept(count) })
+    }
+
+    /// For one start, as long as these are there.
+    fn uneven(&self, buffer: Buffer, datatype: Handle) -> Uneven {
+        Uneven { buffer, counts: self.counts.array(), displs: self.displs.array(), datatype }
+    }
+
+    /// The same, with types that are told apart from it.
+    fn placed(&self, buffer: Buffer) -> Placed {
+        Placed { buffer, counts: self.counts.array(), displs: self.displs.array() }
+    }
 }
 
 /// Their handles now.
@@ -92,13 +139,14 @@ extern "C" fn MPI_Gatherv_init(
     info: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    persistent(comm, "MPI_Gatherv_init", (info, request), move |session, _| {
+    persistent(comm, "MPI_Gatherv_init", (info, request), move |session, comm| {
         let (sent, received) = both(session, sendtype, recvtype)?;
+        let places = Places::at_root(comm, root, recvcounts, displs);
         Ok(move |all| {
             let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sent.handle() };
-            let (buffer, counts, datatype) = (recvbuf.read(), recvcounts, received.handle());
-            let into = Uneven { buffer, counts, displs, datatype };
-            all_to_root(all, mine, move |all| into.spread(all), root)
+            let (places, datatype) = (Rc::clone(&places), received.handle());
+            let into = move |all: &Members| places.uneven(recvbuf.read(), datatype).spread(all);
+            all_to_root(all, mine, into, root)
         })
     })
 }
@@ -141,14 +189,15 @@ extern "C" fn MPI_Scatterv_init(
     info: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    persistent(comm, "MPI_Scatterv_init", (info, request), move |session, _| {
+    persistent(comm, "MPI_Scatterv_init", (info, request), move |session, comm| {
         let (sent, received) = both(session, sendtype, recvtype)?;
+        let places = Places::at_root(comm, root, sendcounts, displs);
         Ok(move |all| {
-            let (buffer, counts, datatype) = (sendbuf, sendcounts, sent.handle());
-            let from = Uneven { buffer, counts, displs, datatype };
+            let (places, datatype) = (Rc::clone(&places), sent.handle());
+            let from = move |all: &Members| places.uneven(sendbuf, datatype).spread(all);
             let mine =
                 Whole { buffer: recvbuf.read(), count: recvcount, datatype: received.handle() };
-            from_root(all, move |all| from.spread(all), mine, root)
+            from_root(all, from, mine, root)
         })
     })
 }
@@ -188,13 +237,13 @@ extern "C" fn MPI_Allgatherv_init(
     info: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    persistent(comm, "MPI_Allgatherv_init", (info, request), move |session, _| {
+    persistent(comm, "MPI_Allgatherv_init", (info, request), move |session, comm| {
         let (sent, received) = both(session, sendtype, recvtype)?;
+        let places = Places::each(comm, recvcounts, displs);
         Ok(move |all| {
             let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sent.handle() };
-            let (buffer, counts, datatype) = (recvbuf.read(), recvcounts, received.handle());
-            let into = Uneven { buffer, counts, displs, datatype };
-            gather_all(all, mine, move |all| into.spread(all))
+            let (places, datatype) = (Rc::clone(&places), received.handle());
+            gather_all(all, mine, move |all| places.uneven(recvbuf.read(), datatype).spread(all))
         })
     })
 }
@@ -235,14 +284,16 @@ extern "C" fn MPI_Alltoallv_init(
     info: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    persistent(comm, "MPI_Alltoallv_init", (info, request), move |session, _| {
+    persistent(comm, "MPI_Alltoallv_init", (info, request), move |session, comm| {
         let (sent, received) = both(session, sendtype, recvtype)?;
+        let sources = Places::unless_in_place(sendbuf, comm, sendcounts, sdispls);
+        let targets = Places::each(comm, recvcounts, rdispls);
         Ok(move |all| {
-            let (buffer, counts, datatype) = (sendbuf, sendcounts, sent.handle());
-            let from = Uneven { buffer, counts, displs: sdispls, datatype };
-            let (buffer, counts, datatype) = (recvbuf.read(), recvcounts, received.handle());
-            let into = Uneven { buffer, counts, displs: rdispls, datatype };
-            all_from_all(all, move |all| from.spread_or_in_place(all), move |all| into.spread(all))
+            let (places, datatype) = (Rc::clone(&sources), sent.handle());
+            let from =
+                move |all: &Members| places.uneven(sendbuf, datatype).spread_or_in_place(all);
+            let (places, datatype) = (Rc::clone(&targets), received.handle());
+            all_from_all(all, from, move |all| places.uneven(recvbuf.read(), datatype).spread(all))
         })
     })
 }
@@ -261,21 +312,24 @@ extern "C" fn MPI_Alltoallw_init(
     info: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    let from = Mixed { buffer: sendbuf, counts: sendcounts, displs: sdispls, types: sendtypes };
-    let buffer = recvbuf.read();
-    let into = Mixed { buffer, counts: recvcounts, displs: rdispls, types: recvtypes };
     persistent(comm, "MPI_Alltoallw_init", (info, request), move |session, comm| {
         let sent = match sendbuf.is_in_place() {
             true => None,
             false => Some(each(session, comm, sendtypes)?),
         };
         let received = each(session, comm, recvtypes)?;
+        let sources = Places::unless_in_place(sendbuf, comm, sendcounts, sdispls);
+        let targets = Places::each(comm, recvcounts, rdispls);
         Ok(move |all| {
-            let (sent, received) = (sent.as_deref().map(now), now(&received));
+            let (sent, places) = (sent.as_deref().map(now), Rc::clone(&sources));
             let from = move |all: &Members| {
-                sent.map(|sent| from.spread_of(all, sent.into_iter())).transpose()
+                sent.map(|sent| places.placed(sendbuf).spread_of(all, sent.into_iter())).transpose()
             };
-            all_from_all(all, from, move |all| into.spread_of(all, received.into_iter()))
+            let (received, places) = (now(&received), Rc::clone(&targets));
+            let into = move |all: &Members| {
+                places.placed(recvbuf.read()).spread_of(all, received.into_iter())
+            };
+            all_from_all(all, from, into)
         })
     })
 }

@@ -10,6 +10,7 @@ use crate::session::Session;
 use crate::table::Handle;
 use crate::types::Type;
 use std::ffi::c_int;
+use std::rc::Rc;
 
 /// What all reductions have, as it was passed.
 struct Arguments {
@@ -130,10 +131,12 @@ extern "C" fn MPI_Reduce_scatter_init(
     request: Out<Handle>,
 ) -> c_int {
     let of = Arguments { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
-    persistent(comm, "MPI_Reduce_scatter_init", (info, request), move |session, _| {
+    persistent(comm, "MPI_Reduce_scatter_init", (info, request), move |session, comm| {
         let kept = of.kept(session)?;
+        let recvcounts = Rc::new(recvcounts.kept(comm.size()));
         Ok(move |all| {
-            let counts = move |all: &Members| Ok(recvcounts.get(all.comm.size())?.to_vec());
+            let recvcounts = Rc::clone(&recvcounts);
+            let counts = move |all: &Members| Ok(recvcounts.array().get(all.comm.size())?.to_vec());
             scattered(all, kept.reduction(), counts)
         })
     })

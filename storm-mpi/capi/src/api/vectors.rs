@@ -32,19 +32,35 @@ impl Uneven {
 
 /// A buffer with blocks of different types: displacements are in bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Mixed {
-    pub(super) buffer: Buffer,
-    pub(super) counts: Array<c_int>,
-    pub(super) displs: Array<c_int>,
-    pub(super) types: Array<Handle>,
+struct Mixed {
+    buffer: Buffer,
+    counts: Array<c_int>,
+    displs: Array<c_int>,
+    types: Array<Handle>,
 }
 
 impl Mixed {
     fn spread(self, all: &Members) -> Outcome<Spread> {
-        self.spread_of(all, self.types.get(all.size())?.iter().copied())
+        let Mixed { buffer, counts, displs, types } = self;
+        let types = types.get(all.size())?.iter().copied();
+        Placed { buffer, counts, displs }.spread_of(all, types)
     }
 
-    /// The same with these types.
+    fn spread_or_in_place(self, all: &Members) -> Outcome<Option<Spread>> {
+        if self.buffer.is_in_place() { Ok(None) } else { self.spread(all).map(Some) }
+    }
+}
+
+/// The same without the types.
+#[derive(Clone, Copy)]
+pub(super) struct Placed {
+    pub(super) buffer: Buffer,
+    pub(super) counts: Array<c_int>,
+    pub(super) displs: Array<c_int>,
+}
+
+impl Placed {
+    /// With blocks of these types.
     pub(super) fn spread_of(
         self,
         all: &Members,
@@ -54,10 +70,6 @@ impl Mixed {
         let displs = displs.iter().map(|&displ| displ as isize);
         let types = types.map(|handle| all.session.datatype(handle));
         Spread::mixed(self.buffer, counts, displs, &types.collect::<Outcome<Vec<_>>>()?)
-    }
-
-    fn spread_or_in_place(self, all: &Members) -> Outcome<Option<Spread>> {
-        if self.buffer.is_in_place() { Ok(None) } else { self.spread(all).map(Some) }
     }
 }
 

@@ -128,10 +128,16 @@ impl OpenFile {
                 Err(Fault::new(class, format!("{}: not at rank 0", path.display())))
             }
         };
-        let all = gathered(comm.party(&session.process), &class(&opened).to_ne_bytes())?;
+        // Where it ends is the same for all: nobody writes before all have looked.
+        let opened = opened.and_then(|file| {
+            let end = if mode & APPEND == 0 { 0 } else { length(&file, path)? as i64 };
+            Ok((file, end))
+        });
+        let said = opened.as_ref().map_or_else(|fault| fault.class.code(), |_| 0);
+        let all = gathered(comm.party(&session.process), &said.to_ne_bytes())?;
         let failed =
             all.as_chunks().0.iter().find_map(|&code| Class::of(c_int::from_ne_bytes(code)));
-        let file = match (opened, failed) {
+        let (file, end) = match (opened, failed) {
             (Ok(_), Some(class)) => {
                 return Err(Fault::new(class, format!("{}: not at all members", path.display())));
             }
@@ -140,7 +146,6 @@ impl OpenFile {
         let bytes = session.datatype(BYTE)?;
         let seen = Seen::new(0, (BYTE, Rc::clone(&bytes)), (BYTE, bytes), mode)?;
         let path = path.to_owned();
-        let end = if mode & APPEND == 0 { 0 } else { length(&file, &path)? as i64 };
         let shared = SharedPointer::new(&path, number, end);
         Ok(OpenFile {
             session,

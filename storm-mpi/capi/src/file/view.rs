@@ -27,8 +27,8 @@ struct Stretch {
 }
 
 impl View {
-    /// The data of elements of this layout. `None`: they do not lie one after the other in a file; those of one that
-    /// is only `read` may overlap. Where they have no data nothing is seen.
+    /// The data of elements of this layout. `None`: that of one does not lie in order in a file, or the next is not
+    /// further on. Within an element it may overlap only where it is only `read`. Without data nothing is seen.
     pub(super) fn new(displacement: u64, layout: &Layout, read: bool) -> Option<View> {
         let (mut stretches, mut size, mut ordered): (Vec<Stretch>, _, _) = (Vec::new(), 0, true);
         let (mut from, mut end) = (0, 0);
@@ -43,10 +43,10 @@ impl View {
             size += bytes;
         });
         let extent = u64::try_from(layout.extent()).ok()?;
-        // The next element's data must not lie among this one's.
-        let first = stretches.first().map_or(0, |stretch| stretch.at);
-        let apart = end <= extent.checked_add(first)? || read && extent > 0;
-        (ordered && apart).then_some(View { displacement, stretches, size, extent })
+        // The next element's data may lie among this one's: programs that never come to it make such types of
+        // subarrays, whose bounds a structure takes for its own.
+        let further = extent > 0 || size == 0;
+        (ordered && further).then_some(View { displacement, stretches, size, extent })
     }
 
     /// Where in the file the byte at a position is. `None`: beyond what a file can have.
@@ -168,9 +168,18 @@ mod tests {
     fn what_has_no_order_in_a_file_is_no_view() {
         let byte = Layout::number(1, 1);
         let back = byte.hindexed([(1, 4), (1, 0)]).expect("small");
+        let over = byte.hindexed([(3, 0), (1, 1)]).expect("small");
+        let again = byte.contiguous(4).and_then(|four| four.resized(0, 0)).expect("small");
+        assert!([&back, &over, &again].iter().all(|view| View::new(0, view, false).is_none()));
+        assert!([&back, &again].iter().all(|view| View::new(0, view, true).is_none()));
+    }
+
+    #[test]
+    fn the_first_of_elements_that_overlap_was_refused_where_it_is_written() {
+        let byte = Layout::number(1, 1);
         let over = byte.contiguous(4).and_then(|four| four.resized(0, 2)).expect("small");
-        assert!([&back, &over].iter().all(|layout| View::new(0, layout, false).is_none()));
-        assert!(View::new(0, &back, true).is_none());
+        let view = View::new(3, &over, false).expect("a view");
+        assert_eq!(places(&view, 6), [3, 4, 5, 6, 5, 6]);
     }
 
     #[test]

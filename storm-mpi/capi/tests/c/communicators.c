@@ -32,6 +32,9 @@ static void duplicates(void) {
     OK(MPI_Comm_dup(MPI_COMM_SELF, &copy));
     OK(MPI_Comm_free(&copy));
   }
+  OK(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
+  OK(MPI_Comm_disconnect(&copy));
+  CHECK(copy == MPI_COMM_NULL);
 }
 
 static void splits(void) {

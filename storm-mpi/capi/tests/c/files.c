@@ -261,6 +261,51 @@ static void what_is_read_twice(void) {
   OK(MPI_Type_free(&twice));
 }
 
+/* All begin where it ended when they opened it, also when one writes at once: as p4est saves. */
+static void appended(void) {
+  MPI_Offset at, first;
+  MPI_File file = opened(MPI_MODE_CREATE | MPI_MODE_WRONLY);
+  OK(MPI_File_set_size(file, 0));
+  OK(MPI_File_close(&file));
+  for (int lap = 0; lap < 100; lap++) {
+    file = opened(MPI_MODE_WRONLY | MPI_MODE_APPEND);
+    OK(MPI_File_get_position(file, &at));
+    OK(MPI_File_write_at(file, at + me * (MPI_Offset)sizeof(int), &me, 1, MPI_INT, MPI_STATUS_IGNORE));
+    first = at;
+    OK(MPI_Bcast(&first, 1, MPI_OFFSET, 0, MPI_COMM_WORLD));
+    CHECK(at == first && at == lap * n * (MPI_Offset)sizeof(int));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    OK(MPI_File_close(&file));
+  }
+}
+
+/* PnetCDF's views: a header, and a part of an array, whose bounds become those of both. The second element, which nobody
+   writes, is among the first; the view was refused. */
+static void a_view_of_header_and_array(void) {
+  int sizes[2] = {3, 4 * n}, part[2] = {3, 4}, start[2] = {0, 4 * me}, lengths[2] = {100, 1}, data[12], got;
+  MPI_Aint at[2] = {0, 512};
+  MPI_Datatype both[2] = {MPI_BYTE, MPI_DATATYPE_NULL}, type;
+  MPI_File file = opened(MPI_MODE_CREATE | MPI_MODE_RDWR);
+  for (int i = 0; i < 12; i++) data[i] = 100 * me + i;
+  OK(MPI_Type_create_subarray(2, sizes, part, start, MPI_ORDER_C, MPI_INT, &both[1]));
+  OK(MPI_Type_create_struct(2, lengths, at, both, &type));
+  OK(MPI_Type_commit(&type));
+  OK(MPI_File_set_view(file, 0, MPI_BYTE, type, "native", MPI_INFO_NULL));
+  OK(MPI_File_write_at_all(file, 100, data, 12, MPI_INT, MPI_STATUS_IGNORE));
+  OK(MPI_File_sync(file));
+  OK(MPI_Barrier(MPI_COMM_WORLD));
+  OK(MPI_File_set_view(file, 512, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+  for (int i = 0; i < 12 * n; i++) {
+    int column = i % (4 * n), row = i / (4 * n);
+    OK(MPI_File_read_at(file, i, &got, 1, MPI_INT, MPI_STATUS_IGNORE));
+    CHECK(got == 100 * (column / 4) + 4 * row + column % 4);
+  }
+  OK(MPI_Barrier(MPI_COMM_WORLD));
+  OK(MPI_File_close(&file));
+  OK(MPI_Type_free(&both[1]));
+  OK(MPI_Type_free(&type));
+}
+
 /* A name that is not UTF-8 became another. */
 static void a_name_of_any_bytes(const char *directory) {
   char plain[4096];
@@ -287,6 +332,8 @@ int main(int argc, char **argv) {
   the_rest();
   what_closing_says();
   what_is_read_twice();
+  a_view_of_header_and_array();
+  appended();
   a_name_of_any_bytes(argv[1]);
   return MPI_Finalize();
 }

@@ -129,6 +129,11 @@ static void each(int count) {
   }
 }
 
+/* As if a program had freed its arrays, and what had them then wrote to them. */
+static void spoil(struct work *w) {
+  for (int i = 0; i < n; i++) w->counts[i] = w->displs[i] = w->bytes[i] = 1 << 30, w->types[i] = MPI_DATATYPE_NULL;
+}
+
 /* All at once, which members start in different orders; what they were made with is freed. */
 static void all_at_once(void) {
   MPI_Datatype type, other;
@@ -142,6 +147,7 @@ static void all_at_once(void) {
     make_room(&works[kind]);
     for (int i = 0; i < n; i++) works[kind].types[i] = type;
     init(kind, &works[kind], type, op, kind % n);
+    spoil(&works[kind]);
   }
   OK(MPI_Type_free(&type));
   OK(MPI_Op_free(&op));
