@@ -143,9 +143,7 @@ impl<T: Copy> Array<T> {
             _ => Ok(unsafe { std::slice::from_raw_parts(self.0, count) }),
         }
     }
-}
 
-impl<T: Copy> Array<T> {
     /// A copy of the first `count`, for calls to come: the program may free its own.
     pub(crate) fn kept(&self, count: usize) -> KeptArray<T> {
         KeptArray(self.get(count).map(Box::from).unwrap_or_default())

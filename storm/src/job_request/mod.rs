@@ -22,7 +22,6 @@ use payload::{Payload, payload};
 use shipped_files::ShippedFiles;
 use std::ffi::OsString;
 use std::fs;
-use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use storm_mm::api::{Service, Submission};
 use storm_nm::{MPI_SPACE_VARIABLE, MPI_TYPE_VARIABLE, check_pattern, environment_to_submit};
@@ -123,14 +122,10 @@ fn environment(options: &JobOptions, mpi: Option<&str>) -> Environment {
     let for_nodes = |name: &OsString| name == MPI_TYPE_VARIABLE || name == MPI_SPACE_VARIABLE;
     let exported = exported.into_iter().filter(|(name, _)| !for_nodes(name));
     let mpi = mpi.map(|mpi| (MPI_TYPE_VARIABLE.into(), mpi.into()));
-    let space = (MPI_SPACE_VARIABLE.into(), format!("{:016x}", random()).into());
-    exported.chain(mpi).chain([space]).map(|(name, value)| (name.into(), value.into())).collect()
-}
-
-/// As the standard library draws the keys of its hash tables: from the system, once per thread, and another
-/// for each table.
-fn random() -> u64 {
-    RandomState::new().hash_one(std::process::id())
+    // Without randomness the job's number has to do, which only jobs of other clusters have as well.
+    let space = getrandom::u64().ok();
+    let space = space.map(|space| (MPI_SPACE_VARIABLE.into(), format!("{space:016x}").into()));
+    exported.chain(mpi).chain(space).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 /// The working directory that the options name, if it is none on this host: the nodes may have it.
