@@ -151,7 +151,7 @@ fn a_cluster_that_died_is_not_taken_for_none() {
 /// cluster is ended.
 fn ended_by(signal: Signal, scratch: &Scratch) -> bool {
     // So many take longer to be up than it takes to see that one has begun, on a busy machine too.
-    let mut up = scratch.storm(["up", "--nodes", "48"]).spawn().expect("storm starts");
+    let mut up = scratch.storm(["up", "--nodes", "128"]).spawn().expect("storm starts");
     let up_pid = Pid::from_raw(up.id().cast_signed());
     while scratch.pids_of("mm").is_empty() && up.try_wait().expect("our child").is_none() {}
     // It may have ended by itself, and is ours until it is waited for.
