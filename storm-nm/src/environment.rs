@@ -7,7 +7,7 @@ use storm_mpi::Thresholds;
 use storm_mpi::defaults::{self, Defaults};
 use storm_mpi::segment::{TRANSPORT_BCS, TRANSPORT_VARIABLE};
 use storm_primitives::NodeId;
-use storm_rm::{ArrayExtent, Coscheduling, JobSpec, Memory, Rank, Resources};
+use storm_rm::{ArrayExtent, Coscheduling, JobSpec, MPI_SPACE_VARIABLE, Memory, Rank, Resources};
 
 /// What a node is called, by its id and by its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,13 +29,10 @@ pub const MPI_TYPE_VARIABLE: &str = "STORM_MPI_TYPE";
 /// Its value for ranks that join through PMIx.
 pub const MPI_TYPE_PMIX: &str = "pmix";
 
-/// In a job's environment: letters and digits that no other job's have, of whatever cluster. Ranks do not
-/// get it.
-pub const MPI_SPACE_VARIABLE: &str = "STORM_MPI_SPACE";
-/// As much as counts of its value.
+/// As much as counts of the value of [`MPI_SPACE_VARIABLE`].
 const SPACE_MAX_BYTES: usize = 32;
 
-/// What is to be part of the name of a job's key-value space, if its submitter said so: MPI libraries name
+/// What is to be part of the name of a job's key-value space, if its manager said so: MPI libraries name
 /// what they put into shared memory by that space's, and other clusters have jobs of the same number.
 pub(crate) fn space_of(spec: &JobSpec) -> Option<&str> {
     let said = spec.env.iter().find(|(name, _)| name.as_os_str() == MPI_SPACE_VARIABLE);

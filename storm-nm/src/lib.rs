@@ -46,8 +46,8 @@ pub use ahead::{SwitchAhead, SwitchDone, SwitchedJobs};
 pub use config::NmConfig;
 pub use core::{Action, CoreConfig, Event, JobPhase, NodeCore};
 pub use environment::{
-    MPI_SPACE_VARIABLE, MPI_TYPE_PMIX, MPI_TYPE_VARIABLE, NodeNames, boosted_waiting,
-    environment_to_submit, implicit_waiting, rank_environment,
+    MPI_TYPE_PMIX, MPI_TYPE_VARIABLE, NodeNames, boosted_waiting, environment_to_submit,
+    implicit_waiting, rank_environment,
 };
 pub use host::{Content, Host, HostEvent, LaunchRefused};
 pub use job_key::JobKey;

@@ -10,11 +10,25 @@ use std::sync::Arc;
 /// submit by the thousand at once.
 const REMEMBERED: usize = 64;
 
+/// In a job's environment, of the manager's life that took it: letters and digits that jobs of other
+/// clusters have not, but of the same number. Ranks do not get it.
+pub const MPI_SPACE_VARIABLE: &str = "STORM_MPI_SPACE";
+
 /// Names and values, in the order in which the user's system gave them. Clones share
 /// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Environment(Arc<[(OsBytes, OsBytes)]>);
+
+impl Environment {
+    /// This one with this value of a variable, whatever it had.
+    #[must_use]
+    pub fn with(&self, name: &str, value: &str) -> Environment {
+        let name = OsBytes::from(name);
+        let others = self.0.iter().filter(|(own, _)| *own != name).cloned();
+        others.chain([(name.clone(), OsBytes::from(value))]).collect()
+    }
+}
 
 impl Deref for Environment {
     type Target = [(OsBytes, OsBytes)];
@@ -76,6 +90,13 @@ mod tests {
         }
         assert!(!Arc::ptr_eq(&recent.shared(&of("/root")).0, &first.0));
         assert_eq!(recent.latest.len(), REMEMBERED);
+    }
+
+    #[test]
+    fn a_variable_is_there_once_with_its_last_value() {
+        let twice = of("/root").with("SHELL", "sh").with("HOME", "/home");
+        let values = [("SHELL", "sh"), ("HOME", "/home")];
+        assert_eq!(*twice, values.map(|(name, value)| (name.into(), value.into())));
     }
 
     #[test]

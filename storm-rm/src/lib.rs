@@ -40,7 +40,7 @@ pub mod termination;
 
 pub use content_sum::{ContentSum, Summing};
 pub use coscheduling::Coscheduling;
-pub use environment::{Environment, RecentEnvironments};
+pub use environment::{Environment, MPI_SPACE_VARIABLE, RecentEnvironments};
 pub use global_plan::{GlobalPlan, PlanConfig, SLICE_LINK_BYTES};
 pub use ids::{
     Channel, ContentHash, Generation, JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row,

@@ -6,7 +6,7 @@ use storm_mm::api::{
     ErrorCode, JOBS_PER_LINE, JobFilter, JobState, JobView, ManagerRequest, Reply, Submission,
     UserView,
 };
-use storm_rm::JobId;
+use storm_rm::{Environment, JobId, MPI_SPACE_VARIABLE};
 use tokio::io::AsyncWriteExt;
 
 pub(crate) fn view(id: u64) -> JobView {
@@ -77,6 +77,42 @@ fn the_peer_owns_its_job_whatever_it_says() {
         };
         let (result, ()) = tokio::join!(submitting, core);
         assert_eq!(result.expect("submitted").0, JobId(7));
+    });
+}
+
+/// The environment that the core gets of a job without one.
+async fn environment_that_arrives(served: &Served) -> Environment {
+    let mut client = served.client().await;
+    let submission = Submission {
+        spec: job(&[]),
+        attach: false,
+        service: Default::default(),
+        reservation: None,
+        files: Vec::new(),
+    };
+    let core = async {
+        let call = served.call().await;
+        let ManagerRequest::Submit { spec, .. } = &call.request else {
+            panic!("{:?}", call.request)
+        };
+        let env = spec.env.clone();
+        call.replies.send(submitted(&call.request)).expect("it waits");
+        env
+    };
+    let (result, env) = tokio::join!(client.submit(submission, |_| {}), core);
+    result.expect("submitted");
+    env
+}
+
+#[test]
+fn jobs_of_a_manager_have_one_space_and_those_of_another_a_different_one() {
+    on_runtime(async {
+        let (served, other) = (Served::start(), Served::start());
+        let env = environment_that_arrives(&served).await;
+        assert!(env.iter().any(|(name, _)| name.as_os_str() == MPI_SPACE_VARIABLE), "{env:?}");
+        // Equal, so that the core keeps it once.
+        assert_eq!(environment_that_arrives(&served).await, env);
+        assert_ne!(environment_that_arrives(&other).await, env);
     });
 }
 

@@ -24,7 +24,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use storm_mm::api::{Service, Submission};
-use storm_nm::{MPI_SPACE_VARIABLE, MPI_TYPE_VARIABLE, check_pattern, environment_to_submit};
+use storm_nm::{MPI_TYPE_VARIABLE, check_pattern, environment_to_submit};
 use storm_rm::{
     Binding, Environment, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, Resources,
 };
@@ -119,13 +119,9 @@ fn environment(options: &JobOptions, mpi: Option<&str>) -> Environment {
     let own = environment_to_submit(std::env::vars_os());
     let own = own.into_iter().filter(|(name, _)| !storm_pmix::is_of_a_server(name));
     let exported = options.export.clone().unwrap_or_default().of(own);
-    let for_nodes = |name: &OsString| name == MPI_TYPE_VARIABLE || name == MPI_SPACE_VARIABLE;
-    let exported = exported.into_iter().filter(|(name, _)| !for_nodes(name));
+    let exported = exported.into_iter().filter(|(name, _)| name != MPI_TYPE_VARIABLE);
     let mpi = mpi.map(|mpi| (MPI_TYPE_VARIABLE.into(), mpi.into()));
-    // Without randomness the job's number has to do, which only jobs of other clusters have as well.
-    let space = getrandom::u64().ok();
-    let space = space.map(|space| (MPI_SPACE_VARIABLE.into(), format!("{space:016x}").into()));
-    exported.chain(mpi).chain(space).map(|(name, value)| (name.into(), value.into())).collect()
+    exported.chain(mpi).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 /// The working directory that the options name, if it is none on this host: the nodes may have it.

@@ -13,7 +13,7 @@ use crate::api::{
 };
 use async_channel::Sender;
 use std::future::poll_fn;
-use storm_rm::{JobSpec, Owner};
+use storm_rm::{JobSpec, MPI_SPACE_VARIABLE, Owner};
 use thiserror::Error;
 use tokio::time::timeout;
 
@@ -27,6 +27,8 @@ pub(super) struct Connection {
     pub(super) limits: ServerLimits,
     pub(super) calls: Sender<Call>,
     pub(super) long_lines: LongLines,
+    /// See [`Server`](super::Server).
+    pub(super) mpi_space: Option<String>,
 }
 
 /// Why no more requests are read.
@@ -197,6 +199,9 @@ impl Connection {
         sink: &ReplySink,
     ) -> Result<bool, EndOfRequests> {
         spec.owner = Owner { uid: self.peer.uid, gid: self.peer.gid };
+        if let Some(space) = &self.mpi_space {
+            spec.env = spec.env.with(MPI_SPACE_VARIABLE, space);
+        }
         match self.receive_files(spec, reader, sink).await {
             Ok(()) => Ok(true),
             Err(error) => {

@@ -89,13 +89,18 @@ pub struct Server {
     calls: Sender<Call>,
     long_lines: LongLines,
     remote: Option<(TcpListener, RemoteClients)>,
+    /// What all jobs that it takes have in common, and those of no other cluster.
+    mpi_space: Option<String>,
 }
 
 impl Server {
     /// Stores files in `spool` and sends requests to `calls`, whose bound is how
     /// many may wait for the core.
     pub fn new(spool: Spool, limits: ServerLimits, calls: Sender<Call>) -> Server {
-        Server { spool, limits, calls, long_lines: LongLines::default(), remote: None }
+        // Without randomness a job's number has to do, which only jobs of other clusters have as well.
+        let mpi_space = getrandom::u64().ok().map(|space| format!("{space:016x}"));
+        let long_lines = LongLines::default();
+        Server { spool, limits, calls, long_lines, remote: None, mpi_space }
     }
 
     /// Serves users on other hosts as well, as far as they prove who they are.
@@ -195,6 +200,7 @@ impl Server {
             limits: self.limits.clone(),
             calls: self.calls.clone(),
             long_lines: self.long_lines.clone(),
+            mpi_space: self.mpi_space.clone(),
         };
         connections.spawn(peer.uid, connection.run(read, write).instrument(client));
     }
