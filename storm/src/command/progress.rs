@@ -106,13 +106,18 @@ pub(super) struct Spinner(ProgressBar);
 
 /// Shows that something is waited for, if that takes more than a moment.
 pub(super) fn waiting(silent: bool, what: &'static str) -> Spinner {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    let bar = spinner(what, ProgressDrawTarget::hidden());
     if !silent && stderr().is_terminal() {
-        bar.set_message(what);
         bar.set_draw_target(ProgressDrawTarget::stderr());
         bar.enable_steady_tick(TURN);
     }
     Spinner(bar)
+}
+
+/// What turns and says what is waited for: there is nothing to count.
+fn spinner(what: &'static str, target: ProgressDrawTarget) -> ProgressBar {
+    let style = ProgressStyle::default_spinner();
+    ProgressBar::with_draw_target(None, target).with_style(style).with_message(what)
 }
 
 impl Drop for Spinner {
@@ -159,5 +164,24 @@ impl Steps {
 impl Drop for Steps {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use indicatif::InMemoryTerm;
+
+    #[test]
+    fn a_spinner_says_what_is_waited_for_and_counts_nothing() {
+        let terminal = InMemoryTerm::new(4, 60);
+        let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        let bar = spinner("starting the nodes", target);
+        bar.tick();
+        let shown = terminal.contents();
+        assert_eq!(shown.get(shown.len().saturating_sub(18)..), Some("starting the nodes"));
+        assert!(!shown.contains('/'), "{shown}");
+        drop(Spinner(bar));
+        assert_eq!(terminal.contents(), "", "it goes when what it waits for is over");
     }
 }
