@@ -125,9 +125,11 @@ typedef MPI_Comm_delete_attr_function MPI_Delete_function;
 #define MPI_COMPLEX8 ((MPI_Datatype)0x03000038)
 #define MPI_COMPLEX16 ((MPI_Datatype)0x03000039)
 #define MPI_2INTEGER ((MPI_Datatype)0x0300003a)
+#define MPI_2REAL ((MPI_Datatype)0x0300003b)
+#define MPI_2DOUBLE_PRECISION ((MPI_Datatype)0x0300003c)
 /* Of MPI-1: no data, but where a structure begins and ends. */
-#define MPI_LB ((MPI_Datatype)0x0300003b)
-#define MPI_UB ((MPI_Datatype)0x0300003c)
+#define MPI_LB ((MPI_Datatype)0x0300003d)
+#define MPI_UB ((MPI_Datatype)0x0300003e)
 
 #define MPI_OP_NULL ((MPI_Op)0x04000000)
 #define MPI_MAX ((MPI_Op)0x04000001)

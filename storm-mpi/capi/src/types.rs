@@ -28,7 +28,7 @@ pub(crate) enum Number {
     Pair(PairValue),
 }
 
-/// The value of a pair, whose index is an `int`.
+/// The value of a pair, whose index is an `int`, but for those of Fortran, where both are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PairValue {
     Float,
@@ -37,6 +37,10 @@ pub(crate) enum PairValue {
     Int,
     Short,
     LongDouble,
+    /// Of Fortran: both are a `float`.
+    Real,
+    /// Of Fortran: both are a `double`.
+    DoublePrecision,
 }
 
 /// A datatype. Shared by its handle and by what communicates with it.
@@ -95,7 +99,7 @@ const LONG_BYTES: usize = size_of::<c_long>();
 pub(crate) const LONG_DOUBLE_BYTES: usize = 16;
 
 /// The predefined types, from place 1 on.
-const PREDEFINED: [(&str, Number); 58] = [
+const PREDEFINED: [(&str, Number); 60] = [
     ("MPI_CHAR", Number::Signed(1)),
     ("MPI_SIGNED_CHAR", Number::Signed(1)),
     ("MPI_UNSIGNED_CHAR", Number::Unsigned(1)),
@@ -155,6 +159,8 @@ const PREDEFINED: [(&str, Number); 58] = [
     ("MPI_COMPLEX8", Number::Complex32),
     ("MPI_COMPLEX16", Number::Complex64),
     ("MPI_2INTEGER", Number::Pair(PairValue::Int)),
+    ("MPI_2REAL", Number::Pair(PairValue::Real)),
+    ("MPI_2DOUBLE_PRECISION", Number::Pair(PairValue::DoublePrecision)),
 ];
 
 /// A predefined type without numbers, and what makes its layout.
@@ -227,25 +233,39 @@ impl PairValue {
     pub(crate) fn bytes(self) -> usize {
         match self {
             PairValue::Short => 2,
-            PairValue::Float => 4,
+            PairValue::Float | PairValue::Real => 4,
             PairValue::Int => INT_BYTES,
-            PairValue::Double => 8,
+            PairValue::Double | PairValue::DoublePrecision => 8,
             PairValue::Long => LONG_BYTES,
             PairValue::LongDouble => LONG_DOUBLE_BYTES,
         }
     }
 
+    /// Bytes of the index; C aligns it to them.
+    fn index_bytes(self) -> usize {
+        match self {
+            PairValue::Real => 4,
+            PairValue::DoublePrecision => 8,
+            PairValue::Float
+            | PairValue::Double
+            | PairValue::Long
+            | PairValue::Int
+            | PairValue::Short
+            | PairValue::LongDouble => INT_BYTES,
+        }
+    }
+
     /// Where the index is in the structure of C.
     pub(crate) fn index_offset(self) -> usize {
-        self.bytes().next_multiple_of(INT_BYTES)
+        self.bytes().next_multiple_of(self.index_bytes())
     }
 
     fn layout(self) -> Layout {
         let value = Layout::number(self.bytes(), self.bytes());
-        let index = Layout::number(INT_BYTES, INT_BYTES);
+        let index = Layout::number(self.index_bytes(), self.index_bytes());
         let part = |offset: usize, layout| Part { offset: offset as isize, count: 1, layout };
         Layout::structure(vec![part(0, value.clone()), part(self.index_offset(), index)])
-            // Six known structures of two numbers fit memory.
+            // Eight known structures of two numbers fit memory.
             .unwrap_or(value)
     }
 }
@@ -277,5 +297,8 @@ mod tests {
         assert_eq!(extent(PairValue::Short), size_of::<ShortInt>());
         assert_eq!(PairValue::Short.index_offset(), std::mem::offset_of!(ShortInt, 1));
         assert!(PairValue::Int.layout().is_dense() && !PairValue::Double.layout().is_dense());
+        assert_eq!(extent(PairValue::Real), size_of::<[f32; 2]>());
+        assert_eq!(extent(PairValue::DoublePrecision), size_of::<[f64; 2]>());
+        assert!(PairValue::DoublePrecision.layout().is_dense());
     }
 }

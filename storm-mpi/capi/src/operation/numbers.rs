@@ -33,11 +33,13 @@ pub(super) fn apply(op: Predefined, number: Number, left: &mut [u8], right: &mut
         Number::Pair(PairValue::LongDouble) => super::long_double::apply_pairs(op, left, right),
         #[cfg(not(target_arch = "x86_64"))]
         Number::LongDouble | Number::ComplexLong | Number::Pair(PairValue::LongDouble) => false,
-        Number::Pair(PairValue::Float) => pairs::<f32>(op, left, right),
-        Number::Pair(PairValue::Double) => pairs::<f64>(op, left, right),
-        Number::Pair(PairValue::Long) => pairs::<c_long>(op, left, right),
-        Number::Pair(PairValue::Int) => pairs::<c_int>(op, left, right),
-        Number::Pair(PairValue::Short) => pairs::<i16>(op, left, right),
+        Number::Pair(PairValue::Float) => pairs::<f32, c_int>(op, left, right),
+        Number::Pair(PairValue::Double) => pairs::<f64, c_int>(op, left, right),
+        Number::Pair(PairValue::Long) => pairs::<c_long, c_int>(op, left, right),
+        Number::Pair(PairValue::Int) => pairs::<c_int, c_int>(op, left, right),
+        Number::Pair(PairValue::Short) => pairs::<i16, c_int>(op, left, right),
+        Number::Pair(PairValue::Real) => pairs::<f32, f32>(op, left, right),
+        Number::Pair(PairValue::DoublePrecision) => pairs::<f64, f64>(op, left, right),
         Number::Signed(_) | Number::Unsigned(_) | Number::Packed => false,
     }
 }
@@ -135,10 +137,11 @@ fn bits(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
     bitwise && u8::combine(op, left, right)
 }
 
-/// The lesser or greater value with its index; of equal values the lower index.
-fn pairs<T: Plain>(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
+/// The lesser or greater value with its index; of equal values the lower index. Of two values of which
+/// one is no number, the standard says nothing: `right` stays, as with MPICH.
+fn pairs<T: Plain, I: Plain>(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
     let value_bytes = size_of::<T>();
-    let pair_bytes = value_bytes + size_of::<c_int>();
+    let pair_bytes = value_bytes + size_of::<I>();
     let least = match op {
         Predefined::MinLoc => true,
         Predefined::MaxLoc => false,
@@ -155,7 +158,7 @@ fn pairs<T: Plain>(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
     };
     for (l, r) in left.chunks_exact(pair_bytes).zip(right.chunks_exact_mut(pair_bytes)) {
         let (a, b) = (number::<T>(l), number::<T>(r));
-        let (i, j) = (number::<c_int>(&l[value_bytes..]), number::<c_int>(&r[value_bytes..]));
+        let (i, j) = (number::<I>(&l[value_bytes..]), number::<I>(&r[value_bytes..]));
         let takes_left = if a == b {
             i < j
         } else if least {
@@ -225,6 +228,40 @@ mod tests {
         assert_eq!(combined(Predefined::MinLoc, short, pair(5, 9), pair(5, 2)), pair(5, 2));
         assert_eq!(combined(Predefined::MaxLoc, short, pair(6, 9), pair(5, 2)), pair(6, 9));
         assert_eq!(combined(Predefined::MinLoc, short, pair(6, 9), pair(5, 2)), pair(5, 2));
+    }
+
+    /// The pairs of Fortran's: the index is a number with a point as well.
+    #[test]
+    fn pairs_of_floats_have_the_lower_index_of_equal_values() {
+        let pair = |value: f64, index: f64| {
+            let (v, i) = (value.to_le_bytes(), index.to_le_bytes());
+            std::array::from_fn::<u8, 16, _>(|at| if at < 8 { v[at] } else { i[at - 8] })
+        };
+        let number = Number::Pair(PairValue::DoublePrecision);
+        let of = |op, l, r| combined(op, number, l, r);
+        let (min, max) = (Predefined::MinLoc, Predefined::MaxLoc);
+        // Indices that an `int` has not.
+        let (low, high) = (pair(5.0, 0.25), pair(5.0, 3e9));
+        for op in [min, max] {
+            assert_eq!(of(op, low, high), low);
+            assert_eq!(of(op, high, low), low);
+        }
+        assert_eq!(of(min, pair(-1.5, 9.0), pair(-1.0, 2.0)), pair(-1.5, 9.0));
+        assert_eq!(of(max, pair(-1.5, 9.0), pair(-1.0, 2.0)), pair(-1.0, 2.0));
+        // Zeros are equal, whatever their signs.
+        assert_eq!(of(min, pair(-0.0, 7.0), pair(0.0, 3.0)), pair(0.0, 3.0));
+        let nan = pair(f64::NAN, 1.0);
+        for op in [min, max] {
+            assert_eq!(of(op, nan, high), high, "what is no number replaces none");
+            assert_eq!(of(op, low, nan), nan);
+        }
+        let real = |value: f32, index: f32| {
+            let (v, i) = (value.to_le_bytes(), index.to_le_bytes());
+            std::array::from_fn::<u8, 8, _>(|at| if at < 4 { v[at] } else { i[at - 4] })
+        };
+        let number = Number::Pair(PairValue::Real);
+        let most = combined(max, number, real(2.5, 1.0), real(2.5, 8.0));
+        assert_eq!(most, real(2.5, 1.0));
     }
 
     #[test]

@@ -193,6 +193,13 @@ static void operations(void) {
   CHECK(widest.value == (n < 3 ? n - 1 : 2) - 0.5L && widest.index == (n < 3 ? n - 1 : 2));
   OK(MPI_Allreduce(&wide, &widest, 1, MPI_LONG_DOUBLE_INT, MPI_MINLOC, comm));
   CHECK(widest.value == -0.5L && widest.index == 0);
+  /* Of Fortran: the index is what the value is. */
+  double two[2] = {me % 3 + 0.5, me + 0.25}, best[2];
+  OK(MPI_Allreduce(two, best, 1, MPI_2DOUBLE_PRECISION, MPI_MAXLOC, comm));
+  CHECK(best[0] == (n < 3 ? n - 1 : 2) + 0.5 && best[1] == (n < 3 ? n - 1 : 2) + 0.25);
+  float real[2] = {me % 3 - 2, me}, low[2];
+  OK(MPI_Allreduce(real, low, 1, MPI_2REAL, MPI_MINLOC, comm));
+  CHECK(low[0] == -2 && low[1] == 0);
   int left = 5, right = 7;
   OK(MPI_Reduce_local(&left, &right, 1, MPI_INT, MPI_SUM));
   CHECK(left == 5 && right == 12);

@@ -186,8 +186,9 @@ static void names(void) {
   OK(MPI_Type_free(&copy));
   static const struct { MPI_Datatype type; int size; } known[] = {
       {MPI_CHAR, 1}, {MPI_SHORT, 2}, {MPI_INT, 4}, {MPI_LONG, sizeof(long)},
-      {MPI_LONG_DOUBLE, sizeof(long double)}, {MPI_DOUBLE_INT, 12}, {MPI_C_BOOL, 1}};
-  for (int i = 0; i < 7; i++) {
+      {MPI_LONG_DOUBLE, sizeof(long double)}, {MPI_DOUBLE_INT, 12}, {MPI_C_BOOL, 1},
+      {MPI_2REAL, 8}, {MPI_2DOUBLE_PRECISION, 16}};
+  for (int i = 0; i < 9; i++) {
     OK(MPI_Type_size(known[i].type, &size));
     CHECK(size == known[i].size);
   }
