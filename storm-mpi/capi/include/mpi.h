@@ -157,6 +157,8 @@ typedef MPI_Comm_delete_attr_function MPI_Delete_function;
 #define MPI_STATUS_IGNORE ((MPI_Status *)1)
 #define MPI_STATUSES_IGNORE ((MPI_Status *)1)
 #define MPI_ERRCODES_IGNORE ((int *)0)
+#define MPI_ARGV_NULL ((char **)0)
+#define MPI_ARGVS_NULL ((char ***)0)
 #define MPI_UNWEIGHTED ((int *)1)
 #define MPI_WEIGHTS_EMPTY ((int *)2)
 
@@ -165,6 +167,7 @@ typedef MPI_Comm_delete_attr_function MPI_Delete_function;
 #define MPI_MAX_OBJECT_NAME 128
 #define MPI_MAX_LIBRARY_VERSION_STRING 256
 #define MPI_BSEND_OVERHEAD 64
+#define MPI_MAX_PORT_NAME 256
 #define MPI_MAX_INFO_KEY 255
 #define MPI_MAX_INFO_VAL 1024
 
@@ -447,6 +450,20 @@ int MPI_Graph_neighbors_count(MPI_Comm comm, int rank, int *nneighbors);
 int MPI_Graph_neighbors(MPI_Comm comm, int rank, int maxneighbors, int neighbors[]);
 int MPI_Graph_map(MPI_Comm comm, int nnodes, const int index[], const int edges[], int *newrank);
 int MPI_Cart_map(MPI_Comm comm, int ndims, const int dims[], const int periods[], int *newrank);
+
+/* Processes and connections, which cannot be had: each fails with its class. */
+int MPI_Comm_spawn(const char *command, char *argv[], int maxprocs, MPI_Info info, int root, MPI_Comm comm,
+                   MPI_Comm *intercomm, int *errcodes);
+int MPI_Comm_spawn_multiple(int count, char *commands[], char **argvs[], const int maxprocs[], const MPI_Info infos[],
+                            int root, MPI_Comm comm, MPI_Comm *intercomm, int *errcodes);
+int MPI_Open_port(MPI_Info info, char *port);
+int MPI_Close_port(const char *port);
+int MPI_Comm_accept(const char *port, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *newcomm);
+int MPI_Comm_connect(const char *port, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *newcomm);
+int MPI_Comm_join(int fd, MPI_Comm *intercomm);
+int MPI_Publish_name(const char *service, MPI_Info info, const char *port);
+int MPI_Unpublish_name(const char *service, MPI_Info info, const char *port);
+int MPI_Lookup_name(const char *service, MPI_Info info, char *port);
 
 /* Names of MPI-1 that MPI-3 took away and old programs use. */
 int MPI_Address(const void *location, MPI_Aint *address);

@@ -39,14 +39,20 @@ profiled! {
     MPI_Attr_delete MPI_Attr_get MPI_Attr_put MPI_Barrier MPI_Barrier_init MPI_Bcast MPI_Bcast_init
     MPI_Bsend MPI_Bsend_init MPI_Buffer_attach MPI_Buffer_detach MPI_Cancel MPI_Cart_coords
     MPI_Cart_create MPI_Cart_get MPI_Cart_map MPI_Cart_rank MPI_Cart_shift MPI_Cart_sub
-    MPI_Cartdim_get MPI_Comm_c2f MPI_Comm_call_errhandler MPI_Comm_compare MPI_Comm_create
+    MPI_Cartdim_get MPI_Close_port
+    MPI_Comm_accept
+    MPI_Comm_c2f MPI_Comm_call_errhandler MPI_Comm_compare MPI_Comm_connect
+    MPI_Comm_create
     MPI_Comm_create_errhandler MPI_Comm_create_group MPI_Comm_create_keyval MPI_Comm_delete_attr
     MPI_Comm_disconnect MPI_Comm_dup MPI_Comm_dup_with_info MPI_Comm_f2c MPI_Comm_free
     MPI_Comm_free_keyval
     MPI_Comm_get_attr MPI_Comm_get_errhandler MPI_Comm_get_info MPI_Comm_get_name
-    MPI_Comm_get_parent MPI_Comm_group MPI_Comm_idup MPI_Comm_idup_with_info MPI_Comm_rank
+    MPI_Comm_get_parent MPI_Comm_group MPI_Comm_idup MPI_Comm_idup_with_info MPI_Comm_join
+    MPI_Comm_rank
     MPI_Comm_remote_group MPI_Comm_remote_size MPI_Comm_set_attr MPI_Comm_set_errhandler
-    MPI_Comm_set_info MPI_Comm_set_name MPI_Comm_size MPI_Comm_split MPI_Comm_split_type
+    MPI_Comm_set_info MPI_Comm_set_name MPI_Comm_size MPI_Comm_spawn
+    MPI_Comm_spawn_multiple
+    MPI_Comm_split MPI_Comm_split_type
     MPI_Comm_test_inter MPI_Compare_and_swap MPI_Dims_create MPI_Dist_graph_create
     MPI_Dist_graph_create_adjacent MPI_Dist_graph_neighbors MPI_Dist_graph_neighbors_count
     MPI_Errhandler_c2f MPI_Errhandler_create MPI_Errhandler_f2c MPI_Errhandler_free
@@ -83,10 +89,13 @@ profiled! {
     MPI_Intercomm_create MPI_Intercomm_merge MPI_Iprobe MPI_Irecv MPI_Ireduce MPI_Ireduce_scatter
     MPI_Ireduce_scatter_block MPI_Irsend MPI_Is_thread_main MPI_Iscan MPI_Iscatter MPI_Iscatterv
     MPI_Isend MPI_Isendrecv MPI_Isendrecv_replace MPI_Issend MPI_Keyval_create MPI_Keyval_free
+    MPI_Lookup_name
     MPI_Message_c2f MPI_Message_f2c MPI_Mprobe MPI_Mrecv MPI_Neighbor_allgather
     MPI_Neighbor_allgatherv MPI_Neighbor_alltoall MPI_Neighbor_alltoallv MPI_Neighbor_alltoallw
-    MPI_Op_c2f MPI_Op_commutative MPI_Op_create MPI_Op_f2c MPI_Op_free MPI_Pack MPI_Pack_size
-    MPI_Pcontrol MPI_Probe MPI_Put MPI_Query_thread MPI_Raccumulate MPI_Recv MPI_Recv_init
+    MPI_Op_c2f MPI_Op_commutative MPI_Op_create MPI_Op_f2c MPI_Op_free MPI_Open_port
+    MPI_Pack MPI_Pack_size
+    MPI_Pcontrol MPI_Probe MPI_Publish_name
+    MPI_Put MPI_Query_thread MPI_Raccumulate MPI_Recv MPI_Recv_init
     MPI_Reduce MPI_Reduce_init MPI_Reduce_local MPI_Reduce_scatter MPI_Reduce_scatter_block
     MPI_Reduce_scatter_block_init MPI_Reduce_scatter_init MPI_Request_c2f MPI_Request_f2c
     MPI_Request_free MPI_Request_get_status MPI_Rget MPI_Rget_accumulate MPI_Rput MPI_Rsend
@@ -103,7 +112,8 @@ profiled! {
     MPI_Type_get_name MPI_Type_get_true_extent MPI_Type_get_true_extent_x MPI_Type_hindexed
     MPI_Type_hvector MPI_Type_indexed MPI_Type_lb MPI_Type_match_size MPI_Type_set_attr
     MPI_Type_set_name MPI_Type_size MPI_Type_size_x MPI_Type_struct MPI_Type_ub MPI_Type_vector
-    MPI_Unpack MPI_Wait MPI_Waitall MPI_Waitany MPI_Waitsome MPI_Win_allocate
+    MPI_Unpack MPI_Unpublish_name
+    MPI_Wait MPI_Waitall MPI_Waitany MPI_Waitsome MPI_Win_allocate
     MPI_Win_allocate_shared MPI_Win_attach MPI_Win_c2f MPI_Win_call_errhandler MPI_Win_complete
     MPI_Win_create MPI_Win_create_dynamic MPI_Win_create_errhandler MPI_Win_create_keyval
     MPI_Win_delete_attr MPI_Win_detach MPI_Win_f2c MPI_Win_fence MPI_Win_flush MPI_Win_flush_all

@@ -326,9 +326,14 @@ fn what_is_absent_does_not_become_a_program() {
     };
     for arguments in [&["-DDECLARED"][..], &["-DDECLARED", "-static_mpi"]] {
         let said = link(arguments);
-        assert!(said.contains("undefined reference to `MPI_Comm_spawn'"), "{said}");
+        assert!(said.contains("undefined reference to `MPI_Psend_init'"), "{said}");
     }
-    assert!(link(&["-Werror=implicit-function-declaration"]).contains("MPI_Comm_spawn"));
+    assert!(link(&["-Werror=implicit-function-declaration"]).contains("MPI_Psend_init"));
+}
+
+#[test]
+fn processes_that_cannot_be_had() {
+    Program::compiled("spawning").run_everywhere();
 }
 
 #[test]

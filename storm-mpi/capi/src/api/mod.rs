@@ -34,6 +34,7 @@ mod remote;
 mod requests;
 mod shared_transfers;
 mod short;
+mod spawning;
 mod statuses;
 mod transfers;
 mod vectors;
@@ -80,6 +81,7 @@ mod tests {
             include_str!("remote.rs"),
             include_str!("requests.rs"),
             include_str!("shared_transfers.rs"),
+            include_str!("spawning.rs"),
             include_str!("statuses.rs"),
             include_str!("transfers.rs"),
             include_str!("vectors.rs"),

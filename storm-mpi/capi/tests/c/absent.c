@@ -2,11 +2,11 @@
 #include "check.h"
 
 #ifdef DECLARED
-int MPI_Comm_spawn(int);
+int MPI_Psend_init(int);
 #endif
 
 int main(int argc, char **argv) {
   begin(&argc, &argv);
-  MPI_Comm_spawn(0);
+  MPI_Psend_init(0);
   return MPI_Finalize();
 }

@@ -1,0 +1,120 @@
+//! Processes that a job would start or meet while it runs (MPI-4.1, chapter 11). There are none: each function says so, with
+//! the class of error that the standard has for it, and what to do instead.
+
+use crate::abi::{Array, ArrayMut, Out, Text, TextOut, counted};
+use crate::fault::{Class, Fault, Outcome};
+use crate::session::{call, on};
+use crate::table::{COMM, Handle};
+use std::ffi::{c_char, c_int};
+
+const NO_SPAWNING: &str = "processes cannot be spawned: start as many as the program needs with the job (storm submit -n)";
+const NO_PORTS: &str =
+    "jobs cannot be connected: start all processes as one job, and split MPI_COMM_WORLD";
+
+/// No new process: an error code for each that was asked for, where the program wants them.
+fn refused(count: usize, intercomm: Out<Handle>, mut codes: ArrayMut<c_int>) -> Outcome {
+    intercomm.set(COMM.null())?;
+    // Null is `MPI_ERRCODES_IGNORE`.
+    if let Ok(codes) = codes.get(count) {
+        codes.fill(Class::Spawn.code());
+    }
+    Err(Fault::new(Class::Spawn, NO_SPAWNING))
+}
+
+fn not_connected(intercomm: Out<Handle>, class: Class) -> Outcome {
+    intercomm.set(COMM.null())?;
+    Err(Fault::new(class, NO_PORTS))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_spawn(
+    _command: Text,
+    _argv: Array<*mut c_char>,
+    maxprocs: c_int,
+    _info: Handle,
+    root: c_int,
+    comm: Handle,
+    intercomm: Out<Handle>,
+    codes: ArrayMut<c_int>,
+) -> c_int {
+    on(comm, "MPI_Comm_spawn", |_, comm| {
+        // How many they are only the root says.
+        let asked = if comm.root(root)? == comm.me { counted(maxprocs)? } else { 0 };
+        refused(asked, intercomm, codes)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_spawn_multiple(
+    count: c_int,
+    _commands: Array<*mut c_char>,
+    _argvs: Array<*mut *mut c_char>,
+    maxprocs: Array<c_int>,
+    _infos: Array<Handle>,
+    root: c_int,
+    comm: Handle,
+    intercomm: Out<Handle>,
+    codes: ArrayMut<c_int>,
+) -> c_int {
+    on(comm, "MPI_Comm_spawn_multiple", |_, comm| {
+        let mut asked = 0;
+        if comm.root(root)? == comm.me {
+            for &processes in maxprocs.get(counted(count)?)? {
+                asked += counted(processes)?;
+            }
+        }
+        refused(asked, intercomm, codes)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Open_port(_info: Handle, _port: TextOut) -> c_int {
+    call("MPI_Open_port", |_| Err(Fault::new(Class::Port, NO_PORTS)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Close_port(_port: Text) -> c_int {
+    call("MPI_Close_port", |_| Err(Fault::new(Class::Port, NO_PORTS)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_accept(
+    _port: Text,
+    _info: Handle,
+    _root: c_int,
+    comm: Handle,
+    newcomm: Out<Handle>,
+) -> c_int {
+    on(comm, "MPI_Comm_accept", |_, _| not_connected(newcomm, Class::Port))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_connect(
+    _port: Text,
+    _info: Handle,
+    _root: c_int,
+    comm: Handle,
+    newcomm: Out<Handle>,
+) -> c_int {
+    on(comm, "MPI_Comm_connect", |_, _| not_connected(newcomm, Class::Port))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_join(_fd: c_int, intercomm: Out<Handle>) -> c_int {
+    call("MPI_Comm_join", |_| not_connected(intercomm, Class::Other))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Publish_name(_service: Text, _info: Handle, _port: Text) -> c_int {
+    call("MPI_Publish_name", |_| Err(Fault::new(Class::Service, NO_PORTS)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Unpublish_name(_service: Text, _info: Handle, _port: Text) -> c_int {
+    call("MPI_Unpublish_name", |_| Err(Fault::new(Class::Service, NO_PORTS)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Lookup_name(_service: Text, _info: Handle, _port: TextOut) -> c_int {
+    call("MPI_Lookup_name", |_| Err(Fault::new(Class::Name, NO_PORTS)))
+}
