@@ -138,7 +138,7 @@ fn bits(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
 }
 
 /// The lesser or greater value with its index; of equal values the lower index. Of two values of which
-/// one is no number, the standard says nothing: `right` stays, as with MPICH.
+/// one is no number, the standard says nothing: `right` stays.
 fn pairs<T: Plain, I: Plain>(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
     let value_bytes = size_of::<T>();
     let pair_bytes = value_bytes + size_of::<I>();
