@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// submit by the thousand at once.
 const REMEMBERED: usize = 64;
 
-/// In a job's environment, of the manager's life that took it: letters and digits that jobs of other
-/// clusters have not, but of the same number. Ranks do not get it.
+/// In a job's environment: letters and digits that its manager has drawn when it started. With the job's
+/// number they tell it from all jobs of other clusters. Ranks do not get it.
 pub const MPI_SPACE_VARIABLE: &str = "STORM_MPI_SPACE";
 
 /// Names and values, in the order in which the user's system gave them. Clones share

@@ -52,19 +52,23 @@ fn a_long_listing_arrives_whole() {
     });
 }
 
+/// A job without files and without an environment.
+fn submission() -> Submission {
+    Submission {
+        spec: job(&[]),
+        attach: false,
+        service: Default::default(),
+        reservation: None,
+        files: Vec::new(),
+    }
+}
+
 #[test]
 fn the_peer_owns_its_job_whatever_it_says() {
     on_runtime(async {
         let served = Served::start();
         let mut client = served.client().await;
-        let submission = Submission {
-            spec: job(&[]),
-            attach: false,
-            service: Default::default(),
-            reservation: None,
-            files: Vec::new(),
-        };
-        let submitting = client.submit(submission, |_| {});
+        let submitting = client.submit(submission(), |_| {});
         let core = async {
             let call = served.call().await;
             let ManagerRequest::Submit { spec, attach: false, .. } = &call.request else {
@@ -83,13 +87,6 @@ fn the_peer_owns_its_job_whatever_it_says() {
 /// The environment that the core gets of a job without one.
 async fn environment_that_arrives(served: &Served) -> Environment {
     let mut client = served.client().await;
-    let submission = Submission {
-        spec: job(&[]),
-        attach: false,
-        service: Default::default(),
-        reservation: None,
-        files: Vec::new(),
-    };
     let core = async {
         let call = served.call().await;
         let ManagerRequest::Submit { spec, .. } = &call.request else {
@@ -99,7 +96,7 @@ async fn environment_that_arrives(served: &Served) -> Environment {
         call.replies.send(submitted(&call.request)).expect("it waits");
         env
     };
-    let (result, env) = tokio::join!(client.submit(submission, |_| {}), core);
+    let (result, env) = tokio::join!(client.submit(submission(), |_| {}), core);
     result.expect("submitted");
     env
 }
