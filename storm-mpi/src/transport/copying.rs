@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 
 /// What is copied by vectors: at least four of the longest, and as long as the longest record.
 #[cfg(target_arch = "x86_64")]
-const BY_VECTORS: RangeInclusive<usize> = 256..=4 << 10;
+const BY_VECTORS: RangeInclusive<usize> = 256..=8 << 10;
 
 /// As [`std::ptr::copy_nonoverlapping`].
 ///
@@ -88,7 +88,7 @@ mod tests {
 
     /// Every length from so many on, between all places in a line that differ.
     fn copies_every_length(copy: Copy, least: usize) {
-        const LONGEST: usize = 4500;
+        const LONGEST: usize = 8500;
         let from: Vec<u8> = (0..LONGEST + 64).map(|i| (i % 251) as u8).collect();
         let mut into = vec![0; LONGEST + 128];
         for bytes in least..=LONGEST {
