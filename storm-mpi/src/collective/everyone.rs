@@ -24,6 +24,9 @@ impl Party<'_> {
             return self.meet_at_once().await;
         }
         let nothing: &mut [u8] = &mut [];
+        if self.are_two() {
+            return self.swap(&[], nothing).await;
+        }
         let tree = self.tree(0);
         for child in tree.children() {
             self.take(nothing, child, Step::Up).await?;
@@ -51,7 +54,8 @@ impl Party<'_> {
         if self.all_at_once(into.largest()) {
             return self.allgather_at_once(into).await;
         }
-        if into.largest() > GATHERED_MAX_BYTES {
+        // Round a ring of two each gives the other its own.
+        if into.largest() > GATHERED_MAX_BYTES || self.are_two() {
             return self.around(into).await;
         }
         let places = in_a_row((0..self.size()).map(|member| into.bytes_of(member)));

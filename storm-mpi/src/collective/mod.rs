@@ -3,7 +3,8 @@
 //! One binomial tree over all members, rooted at member 0 (at the root for broadcast): the children
 //! of relative member `r` are `r + 1, r + 2, r + 4, ...`. With ranks placed in blocks its lower
 //! levels stay inside nodes, and it costs `2 (n - 1)` messages where a dissemination barrier costs
-//! `n log n`: on nodes with more ranks than processors the number of messages is the time.
+//! `n log n`: on nodes with more ranks than processors the number of messages is the time. Two members swap what they
+//! have (`pair`).
 //! Reductions combine children in a fixed order, whatever the order of arrival, so that results are
 //! the same bits in every run with the same number of members.
 //!
@@ -23,6 +24,7 @@ mod blocks;
 mod everyone;
 mod neighbours;
 mod number;
+mod pair;
 mod reduction;
 mod rooted;
 mod span;
@@ -65,6 +67,7 @@ enum Step {
     ToLower,
     ToUpper,
     AtOnce,
+    Swap,
 }
 
 /// Tags that a collective may use: more than there are steps.

@@ -64,6 +64,9 @@ impl Party<'_> {
         if self.one_at_once(mine.as_ref().len()) {
             return self.allreduce_at_once(mine, op).await;
         }
+        if self.are_two() {
+            return self.allreduce_of_two(mine, op).await;
+        }
         let mut all = self.up(mine, op).await?;
         self.down(&self.tree(0), all.as_mut(), Step::Broadcast).await?;
         Ok(all)

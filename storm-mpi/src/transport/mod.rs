@@ -24,6 +24,7 @@ mod local;
 mod mark;
 mod measure;
 mod poller;
+mod processors;
 mod rdma;
 mod records;
 pub(crate) mod ring;
@@ -143,8 +144,7 @@ impl Transport {
         if let Some(tcp) = &mut tcp {
             tcp.set_token(token);
         }
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let waiting = wish.waiting(here > processors, elsewhere > 0);
+        let waiting = wish.waiting(here > processors::of_this_node(), elsewhere > 0);
         let place = OwnPlace::from_environment();
         if let Some(place) = &place {
             place.introduce(std::process::id(), poller.as_raw_fd());

@@ -1,0 +1,40 @@
+//! Collectives of two members: both give what they have and take what the other has, one message each at the same time,
+//! where a tree has two, one after the other.
+
+use super::{Combine, Party, Span, Step};
+use crate::error::CommError;
+
+impl Party<'_> {
+    /// Whether there are two members. All of them come to the same.
+    pub(super) fn are_two(&self) -> bool {
+        self.size() == 2
+    }
+
+    /// Of two members: combines the elements of both, at both.
+    pub(super) async fn allreduce_of_two(
+        &self,
+        mut mine: Span,
+        op: &mut dyn Combine,
+    ) -> Result<Span, CommError> {
+        let mut other = Span::zeroed(mine.as_ref().len());
+        self.swap(mine.as_ref(), other.as_mut()).await?;
+        if self.me == 1 {
+            op.combine(other.as_mut(), mine.as_mut())?;
+            return Ok(mine);
+        }
+        op.combine(mine.as_mut(), other.as_mut())?;
+        Ok(other)
+    }
+
+    /// Of two members: gives the other one `data`, and takes from it exactly `into.len()` bytes.
+    pub(super) async fn swap(&self, data: &[u8], into: &mut [u8]) -> Result<(), CommError> {
+        let other = 1 - self.me;
+        let pattern = self.pattern(other, Step::Swap)?;
+        // SAFETY: `into` stays borrowed until `finish` has waited for it, or the engine ended.
+        let recv = unsafe { self.process.start_recv(pattern, into.as_mut_ptr(), into.len())? };
+        let given = self.give(data, other, Step::Swap).await;
+        // Waited for also when nothing could be given.
+        let taken = self.finish(&[recv]).await;
+        given.and(taken)
+    }
+}

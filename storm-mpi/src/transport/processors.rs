@@ -1,0 +1,46 @@
+//! How many processors the ranks of this node have.
+
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::{Pid, getppid};
+
+/// Processors that the ranks of this node have together, as far as this one can tell. One that may use fewer than
+/// the process that started it was bound (`--bind core`, `taskset`): then so were the others, to others of those
+/// that their parent has.
+pub(super) fn of_this_node() -> usize {
+    let own = allowed(Pid::from_raw(0));
+    // Init by now, if the parent has ended.
+    let parent = allowed(getppid());
+    match own.zip(parent) {
+        Some((own, parent)) if own < parent => parent,
+        // This heeds what a control group lets it have.
+        _ => std::thread::available_parallelism().map_or(1, usize::from),
+    }
+}
+
+/// How many a process may run on, or this thread (0); `None` if the kernel does not say.
+fn allowed(process: Pid) -> Option<usize> {
+    let set = sched_getaffinity(process).ok()?;
+    Some((0..CpuSet::count()).filter(|&cpu| set.is_set(cpu) == Ok(true)).count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sched::sched_setaffinity;
+
+    #[test]
+    fn a_bound_rank_counts_its_parents_processors() {
+        let unbound = of_this_node();
+        // A thread of its own, as it stays bound.
+        let bound = std::thread::spawn(|| {
+            let all = sched_getaffinity(Pid::from_raw(0)).expect("the kernel says");
+            let first = (0..CpuSet::count()).find(|&cpu| all.is_set(cpu) == Ok(true));
+            let mut one = CpuSet::new();
+            one.set(first.expect("it runs somewhere")).expect("a processor");
+            sched_setaffinity(Pid::from_raw(0), &one).expect("a processor that it had");
+            of_this_node()
+        });
+        let bound = bound.join().expect("it does not panic");
+        assert!(bound >= unbound.min(allowed(getppid()).unwrap_or(1)), "{bound} of {unbound}");
+    }
+}
