@@ -1,7 +1,7 @@
 //! One rank of the checks of collectives over bytes: `collective_check CASE ...` under any PMI-1 launcher.
 //!
 //! `compare SEED`: in communicators of 1 to all ranks, collectives in one round of messages have the bits
-//! that those along trees, chains and rings have, waited for and in the background.
+//! that those along trees, chains and rings have, waited for and in the background; so have reductions by blocks.
 //! `one KIND BYTES WAY`: one collective of all ranks, `at-once` or `along` trees, whose rounds the launcher
 //! counts.
 //! `time KIND BYTES TIMES`: what one takes, in microseconds, of each way in turn; rank 0 prints the medians.
@@ -98,11 +98,18 @@ fn compare(process: &'static Process, seed: u64) -> Result<(), CommError> {
             let expected = now(planned.run(party.at_once(false)))?;
             let found = now(planned.run(party.at_once(true)))?;
             assert!(found == expected, "{planned:?}, member {me} of {size}");
+            let found = now(planned.run_in_place(party.at_once(false)))?;
+            assert!(found == expected, "in place: {planned:?}, member {me} of {size}");
             turn = turn.next();
             // SAFETY: the process runs it to its end, which is waited for below.
             let party = unsafe { party.in_background(turn) }.at_once(case % 4 != 3);
             let what = planned.clone();
-            let outstanding = process.in_background(async move { what.run(party).await });
+            let outstanding = process.in_background(async move {
+                match case % 8 {
+                    3 => what.run_in_place(party).await,
+                    _ => what.run(party).await,
+                }
+            });
             under_way.push((planned, outstanding, expected));
         }
         for (planned, outstanding, expected) in under_way {
@@ -151,6 +158,35 @@ impl Planned {
         (0..self.bytes / 8).map(value).flat_map(f64::to_ne_bytes).collect()
     }
 
+    /// As [`Planned::run`], but reductions read and write the program's own memory: by blocks, where these are long.
+    async fn run_in_place(&self, party: Party<'_>) -> Result<Vec<u8>, CommError> {
+        let (me, mut mine) = (party.me(), self.data(party.me()));
+        let (places, op) = (&self.parts[..], &mut Uneven);
+        match self.kind {
+            "allreduce" => party.allreduce_into(&mut mine, op).await?,
+            "reduce" if me != self.root => {
+                party.reduce_into(Some(&mine), None, op, self.root).await?;
+                mine.clear();
+            }
+            "reduce" if self.seed % 2 == 0 => {
+                party.reduce_into(None, Some(&mut mine), op, me).await?
+            }
+            "reduce" => {
+                let mut into = vec![0; mine.len()];
+                party.reduce_into(Some(&mine), Some(&mut into), op, me).await?;
+                mine = into;
+            }
+            "reduce_scatter" => {
+                let mut all = vec![0; self.bytes];
+                let part = &mut all[places[me].clone()];
+                party.reduce_scatter_into(&mine, op, places, part).await?;
+                mine = all;
+            }
+            _ => return self.run(party).await,
+        }
+        Ok(mine)
+    }
+
     /// All that comes of it for this member.
     async fn run(&self, party: Party<'_>) -> Result<Vec<u8>, CommError> {
         let (me, mine) = (party.me(), self.data(party.me()));
@@ -168,8 +204,15 @@ impl Planned {
             }
             "reduce" => return Ok(bytes(party.reduce(span, op, self.root).await?)),
             "allreduce" => return Ok(bytes(Some(party.allreduce(span, op).await?))),
-            "scan" => return Ok(bytes(Some(party.scan(span, op).await?))),
-            "exscan" => return Ok(bytes(party.exscan(span, op).await?)),
+            "scan" => {
+                all.copy_from_slice(&mine);
+                party.scan(&mut all, op).await?;
+            }
+            "exscan" if self.seed % 2 == 0 => {
+                all.copy_from_slice(&mine);
+                party.exscan(None, &mut all, op).await?;
+            }
+            "exscan" => party.exscan(Some(&mine), &mut all, op).await?,
             "reduce_scatter" => {
                 party.reduce_scatter(span, op, places, &mut all[own]).await?;
             }
@@ -220,6 +263,10 @@ impl Combine for Longest {
         }
         Ok(())
     }
+
+    fn element_bytes(&self) -> usize {
+        size_of::<u64>()
+    }
 }
 
 /// An operation on numbers that is neither associative nor commutative: its bits say who was combined with whom.
@@ -232,5 +279,9 @@ impl Combine for Uneven {
             *r = (f64::from_ne_bytes(*l) * 0.75 - f64::from_ne_bytes(*r) * 1.25).to_ne_bytes();
         }
         Ok(())
+    }
+
+    fn element_bytes(&self) -> usize {
+        size_of::<f64>()
     }
 }

@@ -37,7 +37,7 @@ pub(crate) async fn from_one(
     }
     let elements = Elements::written(buffer, count, &*all.session.datatype(datatype)?)?;
     if root == Root::Here {
-        return Ok(groups.bcast(&mut elements.copied(), root).await?);
+        return Ok(groups.bcast_from(&elements.packed()).await?);
     }
     let mut landing = elements.landing();
     groups.bcast(landing.bytes_mut(), root).await?;

@@ -176,7 +176,7 @@ pub(crate) async fn from_one(
     let party = all.party();
     if all.comm.me == root {
         // It sends only: its memory is not written, and may be read-only.
-        return Ok(party.bcast(&mut elements.copied(), root).await?);
+        return Ok(party.bcast_from(&elements.packed()).await?);
     }
     let mut landing = elements.landing();
     party.bcast(landing.bytes_mut(), root).await?;

@@ -162,6 +162,13 @@ impl Landing {
         }
     }
 
+    /// Puts the bytes of such elements there, if they are not there yet.
+    pub(crate) fn fill(&mut self, elements: &Elements) {
+        if !matches!(self, Landing::Direct(own) if own.start == elements.start) {
+            self.bytes_mut().copy_from_slice(&elements.packed());
+        }
+    }
+
     /// Puts the first `received` bytes to their places.
     pub(crate) fn finish(&self, received: usize) {
         if let Landing::Staged { bytes, into } = self {

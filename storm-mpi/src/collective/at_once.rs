@@ -76,12 +76,13 @@ impl Party<'_> {
         self.round(once(nothing(0)), once((0, &[][..]))).await
     }
 
-    /// Gives every member the root's `data`.
-    pub(super) async fn tell_at_once(&self, data: &mut [u8], root: usize) -> Result<(), CommError> {
-        if self.me == root {
-            let data = &*data;
-            return self.round(empty(), self.others().map(|m| (m, data))).await;
-        }
+    /// Gives every other member `data`.
+    pub(super) async fn tell_at_once(&self, data: &[u8]) -> Result<(), CommError> {
+        self.round(empty(), self.others().map(|m| (m, data))).await
+    }
+
+    /// Takes what the root gives so.
+    pub(super) async fn told_at_once(&self, data: &mut [u8], root: usize) -> Result<(), CommError> {
         self.round(once((root, data)), empty()).await
     }
 
@@ -200,7 +201,8 @@ impl Party<'_> {
 
     /// As members do along the tree of [`Party::reduce`].
     fn combine_all(&self, mut all: Vec<Span>, op: &mut dyn Combine) -> Result<Span, CommError> {
-        subtree(&mut all, 0, op)
+        combined_at_first(&mut all, op)?;
+        Ok(all.swap_remove(0))
     }
 
     /// Room for the elements of all; there is none for one's own.
@@ -210,20 +212,23 @@ impl Party<'_> {
     }
 
     /// The places of the others among these.
-    fn places<'s>(&self, all: &'s mut [Span]) -> impl Iterator<Item = (usize, &'s mut [u8])> {
+    pub(super) fn places<'s>(
+        &self,
+        all: &'s mut [Span],
+    ) -> impl Iterator<Item = (usize, &'s mut [u8])> {
         let me = self.me;
         let all = all.iter_mut().enumerate().filter(move |(member, _)| *member != me);
         all.map(|(member, span)| (member, span.as_mut()))
     }
 
     /// The other members, beginning with the next, so that none is everybody's first.
-    fn others(&self) -> impl Iterator<Item = usize> + use<> {
+    pub(super) fn others(&self) -> impl Iterator<Item = usize> + use<> {
         let (me, size) = (self.me, self.size());
         (1..size).map(move |step| (me + step) % size)
     }
 
     /// Receives from some members and sends to some, all at once.
-    async fn round<'b>(
+    pub(super) async fn round<'b>(
         &self,
         takes: impl Iterator<Item = (usize, &'b mut [u8])>,
         gives: impl Iterator<Item = (usize, &'b [u8])>,
@@ -293,15 +298,21 @@ fn nothing(member: usize) -> (usize, &'static mut [u8]) {
     (member, &mut [])
 }
 
-/// Combines the elements of a member and of those below it in the tree from the first member.
-fn subtree(all: &mut [Span], member: usize, op: &mut dyn Combine) -> Result<Span, CommError> {
-    let mut sum = std::mem::take(&mut all[member]);
+/// Combines the elements of all members, along the tree from the first one. Its place has what comes of it, the others anything.
+pub(super) fn combined_at_first(all: &mut [Span], op: &mut dyn Combine) -> Result<(), CommError> {
+    subtree(all, 0, op)
+}
+
+/// The same, of a member and of those below it.
+fn subtree(all: &mut [Span], member: usize, op: &mut dyn Combine) -> Result<(), CommError> {
     for child in Tree::new(member, all.len(), 0).children() {
-        let mut part = subtree(all, child, op)?;
-        op.combine(sum.as_mut(), part.as_mut())?;
-        sum = part;
+        subtree(all, child, op)?;
+        // Children come after their parents.
+        let (before, from) = all.split_at_mut(child);
+        op.combine(before[member].as_mut(), from[0].as_mut())?;
+        all.swap(member, child);
     }
-    Ok(sum)
+    Ok(())
 }
 
 /// Makes each to what it and all before it come to, as along the chain of [`Party::scan`].
@@ -329,6 +340,10 @@ mod tests {
             }
             Ok(())
         }
+
+        fn element_bytes(&self) -> usize {
+            1
+        }
     }
 
     /// What members make of it who each know their children's results only.
@@ -351,8 +366,8 @@ mod tests {
         ) {
             let mut all: Vec<Span> = data.iter().map(|bytes| Span::of(bytes)).collect();
             let expected = by_messages(&all, 0);
-            let found = subtree(&mut all, 0, &mut Brackets).expect("it does");
-            prop_assert_eq!(found.as_ref(), expected.as_ref());
+            combined_at_first(&mut all, &mut Brackets).expect("it does");
+            prop_assert_eq!(all[0].as_ref(), expected.as_ref());
         }
 
         #[test]

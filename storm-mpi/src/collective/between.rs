@@ -111,13 +111,23 @@ impl<'a> Between<'a> {
     /// # Errors
     /// As [`Party::bcast`].
     pub async fn bcast(&self, data: &mut [u8], root: Root) -> Result<(), CommError> {
-        let (root, others, me) = match root {
+        let root = match root {
             Root::Beside => return Ok(()),
-            Root::Here => (self.local[self.me], self.remote, 0),
-            Root::Across(root) => (self.across().rank(root)?, self.local, self.me + 1),
+            Root::Here => return self.bcast_from(data).await,
+            Root::Across(root) => self.across().rank(root)?,
         };
-        let members: Vec<Rank> = once(root).chain(others.iter().copied()).collect();
-        self.party(&members, me).bcast(data, 0).await
+        let members: Vec<Rank> = once(root).chain(self.local.iter().copied()).collect();
+        self.party(&members, self.me + 1).bcast(data, 0).await
+    }
+
+    /// The root's part in [`Between::bcast`], for which its memory is only read.
+    ///
+    /// # Errors
+    /// As that.
+    pub async fn bcast_from(&self, data: &[u8]) -> Result<(), CommError> {
+        let own = self.local[self.me];
+        let members: Vec<Rank> = once(own).chain(self.remote.iter().copied()).collect();
+        self.party(&members, 0).bcast_from(data).await
     }
 
     /// Brings every member's block to the root in the other group, which passes `into`.

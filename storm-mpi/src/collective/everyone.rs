@@ -103,7 +103,7 @@ impl Party<'_> {
     }
 
     /// Passes blocks round the ring: with each step one's own and those received so far go on.
-    async fn around(&self, into: &mut BlocksMut<'_>) -> Result<(), CommError> {
+    pub(super) async fn around(&self, into: &mut BlocksMut<'_>) -> Result<(), CommError> {
         let size = self.size();
         let (next, previous) = ((self.me + 1) % size, (self.me + size - 1) % size);
         for step in 0..size - 1 {

@@ -21,6 +21,7 @@
 mod at_once;
 mod between;
 mod blocks;
+mod by_blocks;
 mod everyone;
 mod neighbours;
 mod number;

@@ -7,6 +7,10 @@ use crate::error::CommError;
 use crate::segment::Call;
 use std::ops::Range;
 
+/// Of long messages the members of a chain have so much at once: it stays in the processor's cache, and the next one goes on
+/// while the one before does.
+const PIECE_BYTES: usize = 32 << 10;
+
 /// What a reduction makes of two stretches of elements of the same length.
 pub trait Combine {
     /// Makes `right` to `left op right`, element by element. May change `left`.
@@ -16,6 +20,9 @@ pub trait Combine {
     /// # Errors
     /// Whatever the operation may find wrong with them.
     fn combine(&mut self, left: &mut [u8], right: &mut [u8]) -> Result<(), CommError>;
+
+    /// Bytes of an element, of which a reduction may be asked for some only.
+    fn element_bytes(&self) -> usize;
 
     /// What it is, if it has the bits of a known operation on numbers: then nodes can do it too.
     fn known(&self) -> Option<Reduction> {
@@ -91,47 +98,73 @@ impl Party<'_> {
         self.scatter(blocks, Some(part), 0).await
     }
 
-    /// Combines the elements of this member with those of all before it, in order.
+    /// Combines the elements of this member with those of all before it, in order. They are in `all`, and what comes of
+    /// it, too.
     ///
     /// # Errors
     /// As [`Party::reduce`].
-    pub async fn scan(&self, mine: Span, op: &mut dyn Combine) -> Result<Span, CommError> {
-        Ok(self.prefix(mine, op).await?.1)
+    pub async fn scan(&self, all: &mut [u8], op: &mut dyn Combine) -> Result<(), CommError> {
+        if self.one_at_once(all.len()) {
+            return copy(self.prefix_at_once(Span::of(all), op).await?.1.as_ref(), all);
+        }
+        let (mut before, mut own) = (Span::default(), Span::default());
+        for piece in all.chunks_mut(piece_bytes(op)) {
+            own.resize(piece.len());
+            copy(piece, own.as_mut())?;
+            if self.before(&mut before, piece.len()).await? {
+                op.combine(before.as_mut(), own.as_mut())?;
+            }
+            copy(own.as_ref(), piece)?;
+            self.hand_to_next(own.as_ref()).await?;
+        }
+        Ok(())
     }
 
-    /// Combines the elements of all members before this one, in order; the first gets none.
+    /// Combines the elements of all members before this one, in order, into `before`, which the first leaves alone.
+    /// This one's are `mine`, or in `before` when that is `None`.
     ///
     /// # Errors
     /// As [`Party::reduce`].
     pub async fn exscan(
         &self,
-        mine: Span,
+        mine: Option<&[u8]>,
+        into: &mut [u8],
         op: &mut dyn Combine,
-    ) -> Result<Option<Span>, CommError> {
-        Ok(self.prefix(mine, op).await?.0)
+    ) -> Result<(), CommError> {
+        super::same_length(mine.map_or(into.len(), <[u8]>::len), into.len())?;
+        if self.one_at_once(into.len()) {
+            let before = self.prefix_at_once(Span::of(mine.unwrap_or(into)), op).await?.0;
+            return before.map_or(Ok(()), |before| copy(before.as_ref(), into));
+        }
+        let (mut before, mut own, mut at) = (Span::default(), Span::default(), 0);
+        for piece in into.chunks_mut(piece_bytes(op)) {
+            let range = at..at + piece.len();
+            at = range.end;
+            own.resize(piece.len());
+            copy(mine.map_or(&*piece, |mine| &mine[range]), own.as_mut())?;
+            if self.before(&mut before, piece.len()).await? {
+                copy(before.as_ref(), piece)?;
+                op.combine(before.as_mut(), own.as_mut())?;
+            }
+            self.hand_to_next(own.as_ref()).await?;
+        }
+        Ok(())
     }
 
-    /// Along a chain, unless at once. It is the one order of `n - 1` messages: what came before this member, and
-    /// that with its own.
-    async fn prefix(
-        &self,
-        mut mine: Span,
-        op: &mut dyn Combine,
-    ) -> Result<(Option<Span>, Span), CommError> {
-        if self.one_at_once(mine.as_ref().len()) {
-            return self.prefix_at_once(mine, op).await;
+    /// Takes what the members before this one have come to; there are none before the first. Along a chain, piece by piece: it is
+    /// the one order of `n - 1` messages.
+    async fn before(&self, before: &mut Span, bytes: usize) -> Result<bool, CommError> {
+        let Some(previous) = self.me.checked_sub(1) else { return Ok(false) };
+        before.resize(bytes);
+        self.take(before.as_mut(), previous, Step::Scan).await?;
+        Ok(true)
+    }
+
+    async fn hand_to_next(&self, so_far: &[u8]) -> Result<(), CommError> {
+        match self.me + 1 < self.size() {
+            true => self.give(so_far, self.me + 1, Step::Scan).await,
+            false => Ok(()),
         }
-        let mut before = None;
-        if let Some(previous) = self.me.checked_sub(1) {
-            let mut received = Span::zeroed(mine.as_ref().len());
-            self.take(received.as_mut(), previous, Step::Scan).await?;
-            before = Some(received.clone());
-            op.combine(received.as_mut(), mine.as_mut())?;
-        }
-        if self.me + 1 < self.size() {
-            self.give(mine.as_ref(), self.me + 1, Step::Scan).await?;
-        }
-        Ok((before, mine))
     }
 
     /// Lets the nodes combine, if they can and it is quicker: along the same tree of members. The result where
@@ -173,7 +206,7 @@ impl Party<'_> {
     }
 }
 
-/// Copies the result of a reduction to where it is wanted.
-pub(super) fn deliver(result: &Span, into: &mut [u8]) -> Result<(), CommError> {
-    copy(result.as_ref(), into)
+/// What goes along a chain at once, of whole elements.
+fn piece_bytes(op: &dyn Combine) -> usize {
+    PIECE_BYTES.next_multiple_of(op.element_bytes().max(1))
 }

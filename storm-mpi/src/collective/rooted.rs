@@ -12,13 +12,27 @@ impl Party<'_> {
     /// [`CommError::LengthMismatch`] when members disagree on its length; others of communication.
     pub async fn bcast(&self, data: &mut [u8], root: usize) -> Result<(), CommError> {
         self.rank(root)?;
-        let mine = if self.me == root { &*data } else { &[] };
-        let call = Call::Broadcast { root: root as u32, data: mine };
+        if self.me == root {
+            return self.bcast_from(data).await;
+        }
+        let call = Call::Broadcast { root: root as u32, data: &[] };
         match self.in_slices(data.len(), call)? {
-            Some(_) if self.me == root => Ok(()),
             Some(came) => copy(&came, data),
-            None if self.one_at_once(data.len()) => self.tell_at_once(data, root).await,
+            None if self.one_at_once(data.len()) => self.told_at_once(data, root).await,
             None => self.down(&self.tree(root), data, Step::Broadcast).await,
+        }
+    }
+
+    /// The root's part in [`Party::bcast`], for which its memory is only read.
+    ///
+    /// # Errors
+    /// As that.
+    pub async fn bcast_from(&self, data: &[u8]) -> Result<(), CommError> {
+        let root = self.me;
+        match self.in_slices(data.len(), Call::Broadcast { root: root as u32, data })? {
+            Some(_) => Ok(()),
+            None if self.one_at_once(data.len()) => self.tell_at_once(data).await,
+            None => self.hand_on(&self.tree(root), data, Step::Broadcast).await,
         }
     }
 
@@ -88,6 +102,11 @@ impl Party<'_> {
         if let Some(parent) = tree.parent() {
             self.take(data, parent, step).await?;
         }
+        self.hand_on(tree, data, step).await
+    }
+
+    /// Gives `data` to all below this member.
+    async fn hand_on(&self, tree: &Tree, data: &[u8], step: Step) -> Result<(), CommError> {
         // Largest subtree first: it has the longest way.
         for child in tree.children().rev() {
             self.give(data, child, step).await?;

@@ -14,6 +14,12 @@ impl Span {
         Span { words: vec![0; bytes.div_ceil(size_of::<u128>())], bytes }
     }
 
+    /// Makes it so many bytes long; what they are is not said.
+    pub(super) fn resize(&mut self, bytes: usize) {
+        self.words.resize(bytes.div_ceil(size_of::<u128>()), 0);
+        self.bytes = bytes;
+    }
+
     /// A copy of `data`.
     pub fn of(data: &[u8]) -> Self {
         let mut span = Span::zeroed(data.len());

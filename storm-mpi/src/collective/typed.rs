@@ -1,7 +1,6 @@
 //! The collectives of the Rust API: slices of numbers over a communicator.
 
-use super::reduction::deliver;
-use super::{Blocks, BlocksMut, Combine, Reduction, Span, now};
+use super::{Blocks, BlocksMut, Combine, Reduction, now};
 use crate::communicator::Communicator;
 use crate::datatype::{Datatype, ReduceOp, Reducible};
 use crate::error::CommError;
@@ -110,12 +109,14 @@ impl Communicator {
         op: ReduceOp,
         root: Rank,
     ) -> Result<(), CommError> {
-        let mine = Span::of(bytes_of(data));
-        let all = now(self.party().reduce(mine, &mut Typed::<T>::new(op), root.index()));
-        self.checked(all.and_then(|all| match all {
-            Some(all) => deliver(&all, bytes_of_mut(result)),
-            None => Ok(()),
-        }))
+        let (mine, mut op) = (bytes_of(data), Typed::<T>::new(op));
+        let mut reduce = |into: Option<&mut [u8]>| {
+            now(self.party().reduce_into(Some(mine), into, &mut op, root.index()))
+        };
+        self.checked(match self.rank() == root {
+            true => placed(bytes_of_mut(result), mine.len(), |into| reduce(Some(into))),
+            false => reduce(None),
+        })
     }
 
     /// Combines `data` of all ranks, element by element, into `result` everywhere: the same bits on
@@ -129,9 +130,11 @@ impl Communicator {
         result: &mut [T],
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        let mine = Span::of(bytes_of(data));
-        let all = now(self.party().allreduce(mine, &mut Typed::<T>::new(op)));
-        self.checked(all.and_then(|all| deliver(&all, bytes_of_mut(result))))
+        let (mine, mut op) = (bytes_of(data), Typed::<T>::new(op));
+        self.checked(placed(bytes_of_mut(result), mine.len(), |all| {
+            all.copy_from_slice(mine);
+            now(self.party().allreduce_into(all, &mut op))
+        }))
     }
 
     /// Combines `data` of this rank and all before it, element by element (`MPI_Scan`).
@@ -144,8 +147,11 @@ impl Communicator {
         result: &mut [T],
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        let so_far = now(self.party().scan(Span::of(bytes_of(data)), &mut Typed::<T>::new(op)));
-        self.checked(so_far.and_then(|so_far| deliver(&so_far, bytes_of_mut(result))))
+        let (mine, mut op) = (bytes_of(data), Typed::<T>::new(op));
+        self.checked(placed(bytes_of_mut(result), mine.len(), |all| {
+            all.copy_from_slice(mine);
+            now(self.party().scan(all, &mut op))
+        }))
     }
 
     /// A place of so many bytes for each rank, one after the other.
@@ -157,6 +163,18 @@ impl Communicator {
     fn exactly<B: AsRef<[u8]>>(&self, bytes: B, places: &[Range<usize>]) -> Result<B, CommError> {
         let end = places.last().map_or(0, |place| place.end);
         super::same_length(bytes.as_ref().len(), end).map(|()| bytes)
+    }
+}
+
+/// Lets a collective put so many bytes to their place. If there are not so many, it takes part all the same: the others wait for it.
+fn placed(
+    into: &mut [u8],
+    bytes: usize,
+    collective: impl FnOnce(&mut [u8]) -> Result<(), CommError>,
+) -> Result<(), CommError> {
+    match super::same_length(into.len(), bytes) {
+        Ok(()) => collective(into),
+        mismatch => collective(&mut vec![0; bytes]).and(mismatch),
     }
 }
 
@@ -181,6 +199,10 @@ impl<T: Reducible> Combine for Typed<T> {
             *r = T::apply(self.op, *l, *r);
         }
         Ok(())
+    }
+
+    fn element_bytes(&self) -> usize {
+        size_of::<T>()
     }
 
     fn known(&self) -> Option<Reduction> {

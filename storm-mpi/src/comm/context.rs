@@ -183,6 +183,10 @@ impl Combine for InBoth {
         left.iter().zip(right).for_each(|(l, r)| *r &= l);
         Ok(())
     }
+
+    fn element_bytes(&self) -> usize {
+        1
+    }
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@ use crate::abi::{Array, Buffer, BufferMut, Out, counted};
 use crate::across;
 use crate::collective::{Members, started, waiting};
 use crate::fault::{Class, Fault, Outcome};
-use crate::memory::Elements;
+use crate::memory::{Elements, Landing};
 use crate::operation::Reducer;
 use crate::session::{Session, call};
 use crate::table::Handle;
+use std::borrow::Cow;
 use std::ffi::c_int;
 use std::ops::Range;
 use storm_mpi::collective::{Between, Combine, Root, Span};
@@ -23,19 +24,24 @@ pub(super) struct Reduction {
 
 impl Reduction {
     /// Checks them; gives the operation, and this member's elements.
-    fn begin(&self, session: &'static Session) -> Outcome<(Reducer, Span)> {
+    fn begin(&self, session: &'static Session) -> Outcome<(Reducer, Elements)> {
         let reducer = Reducer::new(session, self.op, self.datatype, self.count)?;
         let from = if self.send.is_in_place() { self.recv.read() } else { self.send };
         let mine = Elements::read(from, self.count, reducer.datatype())?;
-        let mine = Span::of(&mine.packed());
         Ok((reducer, mine))
+    }
+
+    /// The same, with a copy of the elements.
+    fn begin_with_copy(&self, session: &'static Session) -> Outcome<(Reducer, Span)> {
+        let (reducer, mine) = self.begin(session)?;
+        Ok((reducer, Span::of(&mine.packed())))
     }
 
     /// The same between groups, of which each has a result of its own.
     fn begin_across(&self, session: &'static Session) -> Outcome<(Reducer, Span)> {
         match self.send.is_in_place() {
             true => Err(Fault::new(Class::Buffer, "MPI_IN_PLACE on an inter-communicator")),
-            false => self.begin(session),
+            false => self.begin_with_copy(session),
         }
     }
 
@@ -56,10 +62,22 @@ pub(super) async fn to_root(all: Members, reduction: Reduction, root: c_int) -> 
         return Err(Fault::new(Class::Buffer, "MPI_IN_PLACE is for the root"));
     }
     let (mut reducer, mine) = reduction.begin(all.session)?;
-    match all.party().reduce(mine, &mut reducer, root).await? {
-        Some(result) => reduction.deliver(&reducer, &result),
-        None => Ok(()),
+    let into = match all.comm.me == root {
+        true => Some(Elements::written(reduction.recv, reduction.count, reducer.datatype())?),
+        false => None,
+    };
+    let mut landing = into.as_ref().map(Elements::landing);
+    let in_place = into.as_ref().is_some_and(|into| into.start == mine.start);
+    if let Some(landing) = landing.as_mut().filter(|_| in_place) {
+        landing.fill(&mine);
     }
+    let place = landing.as_mut().map(Landing::bytes_mut);
+    let packed = (!in_place).then(|| mine.packed());
+    all.party().reduce_into(packed.as_deref(), place, &mut reducer, root).await?;
+    if let (Some(into), Some(landing)) = (into, landing) {
+        landing.finish(into.bytes);
+    }
+    Ok(())
 }
 
 /// At the root the elements of this group say nothing, and elsewhere those that are received.
@@ -93,25 +111,41 @@ pub(super) async fn to_all(all: Members, reduction: Reduction) -> Outcome {
         return reduction.deliver(&reducer, &result);
     }
     let (mut reducer, mine) = reduction.begin(all.session)?;
-    let result = all.party().allreduce(mine, &mut reducer).await?;
-    reduction.deliver(&reducer, &result)
+    let into = Elements::written(reduction.recv, reduction.count, reducer.datatype())?;
+    let mut landing = into.landing();
+    landing.fill(&mine);
+    all.party().allreduce_into(landing.bytes_mut(), &mut reducer).await?;
+    landing.finish(into.bytes);
+    Ok(())
 }
 
 pub(super) async fn scan(all: Members, reduction: Reduction) -> Outcome {
     all.comm.must_be_intra()?;
     let (mut reducer, mine) = reduction.begin(all.session)?;
-    let result = all.party().scan(mine, &mut reducer).await?;
-    reduction.deliver(&reducer, &result)
+    let into = Elements::written(reduction.recv, reduction.count, reducer.datatype())?;
+    let mut landing = into.landing();
+    landing.fill(&mine);
+    all.party().scan(landing.bytes_mut(), &mut reducer).await?;
+    landing.finish(into.bytes);
+    Ok(())
 }
 
 /// The first member's result is left alone, as the standard lets it.
 pub(super) async fn exscan(all: Members, reduction: Reduction) -> Outcome {
     all.comm.must_be_intra()?;
     let (mut reducer, mine) = reduction.begin(all.session)?;
-    match all.party().exscan(mine, &mut reducer).await? {
-        Some(result) => reduction.deliver(&reducer, &result),
-        None => Ok(()),
+    let into = Elements::written(reduction.recv, reduction.count, reducer.datatype())?;
+    let mut landing = into.landing();
+    let in_place = into.start == mine.start;
+    if in_place {
+        landing.fill(&mine);
     }
+    let packed = (!in_place).then(|| mine.packed());
+    all.party().exscan(packed.as_deref(), landing.bytes_mut(), &mut reducer).await?;
+    if all.comm.me > 0 {
+        landing.finish(into.bytes);
+    }
+    Ok(())
 }
 
 /// `reduction` is of no elements: they are counted here.
@@ -133,18 +167,25 @@ pub(super) async fn scattered(
         end = next;
     }
     let whole = Reduction { count, ..reduction };
-    let groups = all.between();
-    let (mut reducer, mine) = match groups {
-        Some(_) => whole.begin_across(all.session)?,
-        None => whole.begin(all.session)?,
+    let own = counts[all.comm.me];
+    if let Some(groups) = all.between() {
+        let (mut reducer, mine) = whole.begin_across(all.session)?;
+        let into = Elements::written(whole.recv, own, reducer.datatype())?;
+        let mut landing = into.landing();
+        groups.reduce_scatter(mine, &mut reducer, &parts, landing.bytes_mut()).await?;
+        landing.finish(into.bytes);
+        return Ok(());
+    }
+    let (mut reducer, mine) = whole.begin(all.session)?;
+    let into = Elements::written(whole.recv, own, reducer.datatype())?;
+    // What is in place is written while there are elements to send.
+    let packed = match into.start == mine.start {
+        true => Cow::Owned(mine.copied()),
+        false => mine.packed(),
     };
-    let into = Elements::written(whole.recv, counts[all.comm.me], reducer.datatype())?;
     let mut landing = into.landing();
     let part = landing.bytes_mut();
-    match groups {
-        Some(groups) => groups.reduce_scatter(mine, &mut reducer, &parts, part).await?,
-        None => all.party().reduce_scatter(mine, &mut reducer, &parts, part).await?,
-    }
+    all.party().reduce_scatter_into(&packed, &mut reducer, &parts, part).await?;
     landing.finish(into.bytes);
     Ok(())
 }
@@ -336,7 +377,7 @@ extern "C" fn MPI_Reduce_local(
             return Err(Fault::new(Class::Buffer, "MPI_IN_PLACE where it means nothing"));
         }
         let reduction = Reduction { send: inbuf, recv: inoutbuf, count, datatype, op };
-        let (mut reducer, mut left) = reduction.begin(session)?;
+        let (mut reducer, mut left) = reduction.begin_with_copy(session)?;
         let right = Elements::written(inoutbuf, count, reducer.datatype())?;
         let mut right = Span::of(&right.packed());
         reducer.combine(left.as_mut(), right.as_mut())?;

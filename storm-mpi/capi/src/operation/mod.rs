@@ -253,6 +253,10 @@ impl Combine for Reducer {
         }
     }
 
+    fn element_bytes(&self) -> usize {
+        self.datatype.layout.size()
+    }
+
     fn known(&self) -> Option<Reduction> {
         let op = match *self.operation {
             Operation::Known(Predefined::Sum, _) => ReduceOp::Sum,

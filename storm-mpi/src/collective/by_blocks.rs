@@ -1,0 +1,182 @@
+//! Reductions of many elements: each member combines one block of them, which the others send it, and what comes of the
+//! blocks is brought to where it is wanted.
+//!
+//! No member sends or combines much more than it has itself, where along a tree ([`Party::reduce`]) all elements
+//! go through as many members one after the other as it has levels. It goes on in rounds, in each of which every
+//! member combines a piece of its block: the memory for that is little, so that it stays in the processor's cache, and
+//! the kernel is not asked for it again with each reduction, as it is for much.
+//!
+//! Whoever has all members' elements combines them along the tree from the first member, so the bits are the same.
+
+use super::at_once::combined_at_first;
+use super::rooted::copy;
+use super::{BlocksMut, Combine, Party, Span};
+use crate::error::CommError;
+use std::iter::{empty, once};
+use std::ops::Range;
+
+/// Shortest block, in the mean, that is worth it: with less, messages take longer than their bytes.
+const BLOCK_MIN_BYTES: usize = 8 << 10;
+/// What is kept of all members together in a round, if pieces are no shorter than the shortest block.
+const ROUND_BYTES: usize = 64 << 10;
+/// Members that all send to all: `n (n - 1)` messages in a round.
+const MAX_MEMBERS: usize = 64;
+
+/// Memory of a reduction, for what all members have for one.
+struct Rounds {
+    spans: Vec<Span>,
+    /// The longest piece.
+    bytes: usize,
+}
+
+impl Party<'_> {
+    /// Combines all members' elements, which are in `all`, for all: as [`Party::allreduce`].
+    ///
+    /// # Errors
+    /// As [`Party::reduce`].
+    pub async fn allreduce_into(
+        &self,
+        all: &mut [u8],
+        op: &mut dyn Combine,
+    ) -> Result<(), CommError> {
+        if !self.goes_by_blocks(all.len()) {
+            return copy(self.allreduce(Span::of(all), op).await?.as_ref(), all);
+        }
+        let blocks = self.equal_blocks(all.len(), op.element_bytes());
+        let mut rounds = self.rounds(op.element_bytes());
+        for pieces in rounds.of(&blocks) {
+            let combined = self.combined(&mut rounds.spans, all, &pieces, op).await?;
+            all[pieces[self.me].clone()].copy_from_slice(combined);
+        }
+        self.around(&mut BlocksMut::new(all, &blocks)?).await
+    }
+
+    /// Combines all members' elements at `root`, which passes `into`: as [`Party::reduce`]. The root's own are
+    /// `mine`, or there already when that is `None`.
+    ///
+    /// # Errors
+    /// As [`Party::reduce`].
+    pub async fn reduce_into(
+        &self,
+        mine: Option<&[u8]>,
+        mut into: Option<&mut [u8]>,
+        op: &mut dyn Combine,
+        root: usize,
+    ) -> Result<(), CommError> {
+        let own = mine.or(into.as_deref()).unwrap_or(&[]);
+        let bytes = own.len();
+        let place = into.as_deref().filter(|_| self.me == root);
+        super::same_length(place.map_or(bytes, <[u8]>::len), bytes)?;
+        if self.rank(root).is_err() || !self.goes_by_blocks(bytes) {
+            let all = self.reduce(Span::of(own), op, root).await?;
+            return all.zip(into).map_or(Ok(()), |(all, into)| copy(all.as_ref(), into));
+        }
+        let blocks = self.equal_blocks(bytes, op.element_bytes());
+        let mut rounds = self.rounds(op.element_bytes());
+        for pieces in rounds.of(&blocks) {
+            let own = mine.or(into.as_deref()).unwrap_or(&[]);
+            let combined = self.combined(&mut rounds.spans, own, &pieces, op).await?;
+            match into.as_deref_mut().filter(|_| self.me == root) {
+                None => {
+                    let piece = once((root, combined)).filter(|(_, piece)| !piece.is_empty());
+                    self.round(empty(), piece).await?;
+                }
+                Some(into) => {
+                    into[pieces[self.me].clone()].copy_from_slice(combined);
+                    let places = apart(into, &pieces).into_iter().enumerate();
+                    let others = places.filter(|(m, place)| *m != self.me && !place.is_empty());
+                    self.round(others, empty()).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Combines each member's part of all members' elements at that member: as [`Party::reduce_scatter`].
+    ///
+    /// # Errors
+    /// As [`Party::reduce`].
+    pub async fn reduce_scatter_into(
+        &self,
+        mine: &[u8],
+        op: &mut dyn Combine,
+        parts: &[Range<usize>],
+        part: &mut [u8],
+    ) -> Result<(), CommError> {
+        if !self.goes_by_blocks(mine.len()) {
+            return self.reduce_scatter(Span::of(mine), op, parts, part).await;
+        }
+        let own = super::Blocks::new(mine, parts)?.of(self.me);
+        super::same_length(own.len(), part.len())?;
+        let mut rounds = self.rounds(op.element_bytes());
+        let mut done = 0;
+        for pieces in rounds.of(parts) {
+            let combined = self.combined(&mut rounds.spans, mine, &pieces, op).await?;
+            part[done..done + combined.len()].copy_from_slice(combined);
+            done += combined.len();
+        }
+        Ok(())
+    }
+
+    /// Whether a reduction of so many bytes goes this way. All members come to the same.
+    fn goes_by_blocks(&self, bytes: usize) -> bool {
+        let size = self.size();
+        !self.at_once && (2..=MAX_MEMBERS).contains(&size) && bytes / size >= BLOCK_MIN_BYTES
+    }
+
+    /// As many elements for each, but for one.
+    fn equal_blocks(&self, bytes: usize, element_bytes: usize) -> Vec<Range<usize>> {
+        let (size, element) = (self.size(), element_bytes.max(1));
+        let edge = |member: usize| bytes / element * member / size * element;
+        (0..size).map(|member| edge(member)..edge(member + 1)).collect()
+    }
+
+    fn rounds(&self, element_bytes: usize) -> Rounds {
+        let element = element_bytes.max(1);
+        let least = (ROUND_BYTES / self.size()).max(BLOCK_MIN_BYTES);
+        Rounds { spans: vec![Span::default(); self.size()], bytes: least.next_multiple_of(element) }
+    }
+
+    /// Sends each other member its piece of `mine`, and combines what all have for this one.
+    async fn combined<'s>(
+        &self,
+        spans: &'s mut [Span],
+        mine: &[u8],
+        pieces: &[Range<usize>],
+        op: &mut dyn Combine,
+    ) -> Result<&'s [u8], CommError> {
+        let own = &mine[pieces[self.me].clone()];
+        spans.iter_mut().for_each(|span| span.resize(own.len()));
+        copy(own, spans[self.me].as_mut())?;
+        // Who has no more elements is sent nothing: all know the blocks.
+        let takes = self.places(spans).filter(|(_, place)| !place.is_empty());
+        let gives = self.others().map(|member| (member, &mine[pieces[member].clone()]));
+        self.round(takes, gives.filter(|(_, piece)| !piece.is_empty())).await?;
+        combined_at_first(spans, op)?;
+        Ok(spans[0].as_ref())
+    }
+}
+
+impl Rounds {
+    /// The pieces of the members' blocks, round by round; empty ones where a block has ended.
+    fn of(&self, blocks: &[Range<usize>]) -> impl Iterator<Item = Vec<Range<usize>>> + use<> {
+        let (bytes, blocks) = (self.bytes, blocks.to_vec());
+        let longest = blocks.iter().map(Range::len).max().unwrap_or(0);
+        (0..longest).step_by(bytes).map(move |start| {
+            let edge = |block: &Range<usize>, at| block.end.min(block.start + at);
+            blocks.iter().map(|block| edge(block, start)..edge(block, start + bytes)).collect()
+        })
+    }
+}
+
+/// The places in `all`, which come one after the other.
+fn apart<'a>(all: &'a mut [u8], places: &[Range<usize>]) -> Vec<&'a mut [u8]> {
+    let (mut rest, mut at) = (all, 0);
+    let mut cut = |place: &Range<usize>| {
+        let (_, behind) = std::mem::take(&mut rest).split_at_mut(place.start - at);
+        let (piece, behind) = behind.split_at_mut(place.len());
+        (rest, at) = (behind, place.end);
+        piece
+    };
+    places.iter().map(|place| cut(place)).collect()
+}
