@@ -76,6 +76,21 @@ fn messages_of_all_sizes_go_to_and_fro() {
 }
 
 #[test]
+fn collectives_of_two_ranks_are_measured() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pingpong"));
+    command.args(["--runs", "1", "--seconds", "0.001", "--sizes", "1,70000", "--json"]);
+    command.args(["--waits", "block", "--what", "barrier,bcast,reduce,allreduce,reduce-scatter"]);
+    command.args(["--what", "scan,gather,scatter,allgather,alltoall"]);
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let cases = report["cases"].as_array().expect("a list");
+    assert_eq!(cases.len(), 2 * 10 * 2, "ways, collectives, lengths: {report}");
+    assert!(cases.iter().all(|case| case["us"]["median"].as_f64().expect("a number") > 0.0));
+}
+
+#[test]
 fn buffered_coscheduling_is_simulated_beside_direct_messages() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bcs"));
     command.args(["--rounds", "20", "--grids", "2x2", "--granularity-us", "2000", "--json"]);

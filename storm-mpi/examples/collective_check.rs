@@ -168,7 +168,7 @@ impl Planned {
                 party.reduce_into(Some(&mine), None, op, self.root).await?;
                 mine.clear();
             }
-            "reduce" if self.seed % 2 == 0 => {
+            "reduce" if self.seed.is_multiple_of(2) => {
                 party.reduce_into(None, Some(&mut mine), op, me).await?
             }
             "reduce" => {
@@ -208,7 +208,7 @@ impl Planned {
                 all.copy_from_slice(&mine);
                 party.scan(&mut all, op).await?;
             }
-            "exscan" if self.seed % 2 == 0 => {
+            "exscan" if self.seed.is_multiple_of(2) => {
                 all.copy_from_slice(&mine);
                 party.exscan(None, &mut all, op).await?;
             }

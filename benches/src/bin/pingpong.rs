@@ -1,5 +1,5 @@
-//! Latency and bandwidth of message-passing libraries between two ranks: storm-mpi, MPICH and
-//! Open MPI, by turns in one run.
+//! Latency and bandwidth of message-passing libraries between two ranks, and what their collectives take: storm-mpi,
+//! MPICH and Open MPI, by turns in one run.
 
 use anyhow::Result;
 use clap::Parser;
@@ -7,14 +7,14 @@ use comfy_table::Table;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use storm_benches::peers::Absent;
-use storm_benches::pingpong::{Contestant, Way, contestants};
+use storm_benches::pingpong::{Contestant, Way, What, contestants};
 use storm_benches::spread::Spread;
 
 /// 1 B to 4 MiB, in steps of four.
 const SIZES: [u32; 12] =
     [1, 4, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
-/// Ping-pong between two ranks: on one node, and on two through TCP.
+/// Ping-pong between two ranks, or collectives of theirs: on one node, and on two through TCP.
 #[derive(Debug, Parser)]
 struct Options {
     /// Times to measure each library, by turns
@@ -26,6 +26,9 @@ struct Options {
     /// Lengths of the messages, in bytes
     #[arg(long, value_delimiter = ',', default_values_t = SIZES)]
     sizes: Vec<u32>,
+    /// What they do
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = [What::Message])]
+    what: Vec<What>,
     /// How storm-mpi waits
     #[arg(long, value_delimiter = ',', default_values_t = ["spin".to_owned(), "spin-block".to_owned()])]
     waits: Vec<String>,
@@ -47,10 +50,11 @@ struct Report {
 #[derive(Debug, Serialize)]
 struct Case {
     way: Way,
+    what: What,
     library: String,
     bytes: u32,
-    /// Half of the best time there and back, of each run.
-    one_way_us: Spread,
+    /// Half of the best time there and back, or the best of a collective, of each run.
+    us: Spread,
     /// At the median.
     mib_per_s: f64,
 }
@@ -62,16 +66,20 @@ fn main() -> Result<()> {
     let (all, absent) = contestants(&storm, &options.waits, options.peers, &directory)?;
     let mut cases = Vec::new();
     for way in [Way::Node, Way::Tcp] {
-        cases.extend(measured(&options, &storm, &all, way)?);
+        for &what in &options.what {
+            cases.extend(measured(&options, &storm, &all, (way, what))?);
+        }
     }
     let report = Report { cases, absent };
     if options.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
         return Ok(());
     }
-    println!("One way, in us: median [least..greatest] of {} runs; MiB/s.", options.runs);
+    println!("us, of messages one way: median [least..greatest] of {} runs; MiB/s.", options.runs);
     for (way, title) in [(Way::Node, "One node"), (Way::Tcp, "TCP on one host")] {
-        println!("\n{title}\n{}", table(&report, way, &options.sizes));
+        for &what in &options.what {
+            println!("\n{title}: {what}\n{}", table(&report, (way, what), &options.sizes));
+        }
     }
     Ok(())
 }
@@ -83,31 +91,36 @@ fn beside(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-fn measured(options: &Options, storm: &Path, all: &[Contestant], way: Way) -> Result<Vec<Case>> {
+fn measured(
+    options: &Options,
+    storm: &Path,
+    all: &[Contestant],
+    (way, what): (Way, What),
+) -> Result<Vec<Case>> {
     let mut times = vec![vec![Vec::new(); options.sizes.len()]; all.len()];
     for run in 1..=options.runs {
         for (contestant, times) in all.iter().zip(&mut times) {
-            eprintln!("run {run}, {way:?}: {} ...", contestant.name);
-            let points = contestant.measure(storm, way, options.seconds, &options.sizes)?;
+            eprintln!("run {run}, {way:?}, {what}: {} ...", contestant.name);
+            let points = contestant.measure(storm, (way, what), options.seconds, &options.sizes)?;
             for (point, times) in points.iter().zip(times) {
-                times.push(point.one_way_us);
+                times.push(point.us);
             }
         }
     }
     let mut cases = Vec::new();
     for (contestant, times) in all.iter().zip(times) {
         for (&bytes, times) in options.sizes.iter().zip(times) {
-            let one_way_us = Spread::of(times);
-            let mib_per_s = f64::from(bytes) / f64::from(1 << 20) / (one_way_us.median / 1e6);
+            let us = Spread::of(times);
+            let mib_per_s = f64::from(bytes) / f64::from(1 << 20) / (us.median / 1e6);
             let library = contestant.name.clone();
-            cases.push(Case { way, library, bytes, one_way_us, mib_per_s });
+            cases.push(Case { way, what, library, bytes, us, mib_per_s });
         }
     }
     Ok(cases)
 }
 
-fn table(report: &Report, way: Way, sizes: &[u32]) -> Table {
-    let cases = || report.cases.iter().filter(|case| case.way == way);
+fn table(report: &Report, (way, what): (Way, What), sizes: &[u32]) -> Table {
+    let cases = || report.cases.iter().filter(|case| (case.way, case.what) == (way, what));
     let mut libraries: Vec<&str> = cases().map(|case| case.library.as_str()).collect();
     libraries.dedup();
     let mut table = Table::new();
@@ -117,7 +130,7 @@ fn table(report: &Report, way: Way, sizes: &[u32]) -> Table {
     for &bytes in sizes {
         let of = |library: &&str| {
             let case = cases().find(|case| case.bytes == bytes && case.library == *library);
-            case.map(|case| [case.one_way_us.to_string(), format!("{:.0}", case.mib_per_s)])
+            case.map(|case| [case.us.to_string(), format!("{:.0}", case.mib_per_s)])
         };
         let cells = libraries.iter().filter_map(of).flatten();
         table.add_row(std::iter::once(bytes.to_string()).chain(cells));

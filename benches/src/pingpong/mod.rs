@@ -2,12 +2,14 @@
 
 use crate::peers::{Absent, available};
 use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
 use serde::Serialize;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// The program: a size's best one-way time.
+/// The program: a size's best time.
 const PROGRAM: &str = include_str!("pingpong.c");
 
 /// Where the two ranks are.
@@ -37,13 +39,48 @@ enum Kind {
     OpenMpi,
 }
 
+/// What the two ranks do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// A message there and back, of which half is told
+    Message,
+    /// `MPI_Barrier`; has no length
+    Barrier,
+    /// `MPI_Bcast`
+    Bcast,
+    /// `MPI_Reduce`, a sum of doubles
+    Reduce,
+    /// `MPI_Allreduce`
+    Allreduce,
+    /// `MPI_Reduce_scatter_block`; lengths are those of a block
+    ReduceScatter,
+    /// `MPI_Scan`
+    Scan,
+    /// `MPI_Gather`
+    Gather,
+    /// `MPI_Scatter`
+    Scatter,
+    /// `MPI_Allgather`
+    Allgather,
+    /// `MPI_Alltoall`
+    Alltoall,
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        f.write_str(value.as_ref().map_or("", |value| value.get_name()))
+    }
+}
+
 /// One measured size.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     /// Length of the messages.
     pub bytes: u32,
-    /// Time from one rank to the other, half of there and back.
-    pub one_way_us: f64,
+    /// Of a message from one rank to the other, or of a collective.
+    pub us: f64,
 }
 
 /// Our library in each way to wait; with `peers` the others that are there, and why others are not.
@@ -95,13 +132,13 @@ impl Contestant {
     pub fn measure(
         &self,
         storm: &Path,
-        way: Way,
+        (way, what): (Way, What),
         seconds: f64,
         sizes: &[u32],
     ) -> Result<Vec<Point>> {
         let mut command = self.launched(storm, way);
-        command.arg(&self.program).arg(seconds.to_string()).stdin(Stdio::null());
-        command.args(sizes.iter().map(u32::to_string));
+        command.arg(&self.program).args([what.to_string(), seconds.to_string()]);
+        command.stdin(Stdio::null()).args(sizes.iter().map(u32::to_string));
         let output = command.output().with_context(|| format!("{command:?}"))?;
         if !output.status.success() {
             bail!("{}: {}", self.name, String::from_utf8_lossy(&output.stderr));
@@ -148,5 +185,5 @@ impl Contestant {
 
 fn point(line: &str) -> Option<Point> {
     let (bytes, us) = line.split_once(' ')?;
-    Some(Point { bytes: bytes.parse().ok()?, one_way_us: us.trim().parse().ok()? })
+    Some(Point { bytes: bytes.parse().ok()?, us: us.trim().parse().ok()? })
 }

@@ -17,8 +17,11 @@ use std::ops::Range;
 
 /// Shortest block, in the mean, that is worth it: with less, messages take longer than their bytes.
 const BLOCK_MIN_BYTES: usize = 8 << 10;
-/// What is kept of all members together in a round, if pieces are no shorter than the shortest block.
+/// What is kept of all members together in a round, if pieces are no shorter than the shortest block: it stays in
+/// the cache.
 const ROUND_BYTES: usize = 64 << 10;
+/// The same of members on several nodes, whose messages take longer than their bytes take to copy.
+const ROUND_BYTES_APART: usize = 256 << 10;
 /// Members that all send to all: `n (n - 1)` messages in a round.
 const MAX_MEMBERS: usize = 64;
 
@@ -133,7 +136,11 @@ impl Party<'_> {
 
     fn rounds(&self, element_bytes: usize) -> Rounds {
         let element = element_bytes.max(1);
-        let least = (ROUND_BYTES / self.size()).max(BLOCK_MIN_BYTES);
+        let all = match self.process.are_on_this_node(self.members) {
+            true => ROUND_BYTES,
+            false => ROUND_BYTES_APART,
+        };
+        let least = (all / self.size()).max(BLOCK_MIN_BYTES);
         Rounds { spans: vec![Span::default(); self.size()], bytes: least.next_multiple_of(element) }
     }
 
@@ -172,11 +179,11 @@ impl Rounds {
 /// The places in `all`, which come one after the other.
 fn apart<'a>(all: &'a mut [u8], places: &[Range<usize>]) -> Vec<&'a mut [u8]> {
     let (mut rest, mut at) = (all, 0);
-    let mut cut = |place: &Range<usize>| {
+    let cut = |place: &Range<usize>| {
         let (_, behind) = std::mem::take(&mut rest).split_at_mut(place.start - at);
         let (piece, behind) = behind.split_at_mut(place.len());
         (rest, at) = (behind, place.end);
         piece
     };
-    places.iter().map(|place| cut(place)).collect()
+    places.iter().map(cut).collect()
 }
