@@ -1,5 +1,6 @@
 //! A Machine Manager that commands are given to: on this host or on another.
 
+use crate::local_cluster::{KeptCluster, StateDir};
 use std::path::{Path, PathBuf};
 use storm_mm::api::{Client, ClientError, Progress, Submission};
 use storm_rm::JobId;
@@ -23,6 +24,14 @@ impl Manager {
     /// The manager behind this socket.
     pub(crate) fn at(socket: &Path) -> Manager {
         Manager::Socket(socket.to_owned())
+    }
+
+    /// The cluster of `storm up` that it is the manager of, if it is.
+    pub(crate) fn kept(&self) -> Option<KeptCluster> {
+        match self {
+            Manager::Socket(path) => StateDir::of_user().keeps(path),
+            Manager::Remote { .. } => None,
+        }
     }
 
     /// Connects to it.

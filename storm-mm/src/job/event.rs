@@ -327,10 +327,11 @@ impl EndCause {
             EndCause::RankKilled { signal, .. } => {
                 Some(u8::try_from(128 + signal).unwrap_or(u8::MAX))
             }
-            EndCause::Aborted { exit_code, .. } | EndCause::LaunchFailed { exit_code, .. } => {
-                Some(*exit_code)
+            EndCause::LaunchFailed { exit_code, .. } => Some(*exit_code),
+            // Who looks at the status alone is not to take it for well: the job has failed.
+            EndCause::Aborted { exit_code, .. } | EndCause::RankLeft { exit_code, .. } => {
+                Some((*exit_code).max(1))
             }
-            EndCause::RankLeft { exit_code, .. } => Some((*exit_code).max(1)),
             EndCause::NodeLost { .. }
             | EndCause::StagingFailed { .. }
             | EndCause::ManagerRestarted

@@ -11,6 +11,8 @@ use storm_sched::{Constraint, JobRequest, NodeMemory};
 /// Share of a heartbeat that a job's specification may take; the rest is for
 /// the list of its nodes.
 const SPEC_SHARE_PERCENT: usize = 75;
+/// Longest name, or constraint, of a job: a file's name has 255 bytes.
+const MAX_TEXT_BYTES: usize = 1024;
 
 impl Core {
     /// Admits a job, or says why it can never run here.
@@ -39,6 +41,7 @@ impl Core {
         }
         spec.owner = Owner { uid: peer.uid, gid: peer.gid };
         self.check_size(&spec)?;
+        check_texts(&spec)?;
         check_constraint(&spec)?;
         check_amounts(&spec)?;
         let tasks = spec.needs.array.as_ref().map(|array| self.array_size(array)).transpose()?;
@@ -166,6 +169,19 @@ fn check_ranks(spec: &JobSpec) -> Result<(), ApiError> {
     }
     let why = format!("it asks for {} processes; {MAX_RANKS} are possible", spec.procs);
     Err(ApiError::new(ErrorCode::Infeasible, "the job has too many processes").why(why))
+}
+
+/// What listings repeat of every job is short: who asks for one and does not read it costs little.
+fn check_texts(spec: &JobSpec) -> Result<(), ApiError> {
+    let texts = [("name", Some(&spec.name)), ("constraint", spec.resources.constraint.as_ref())];
+    let long = |(_, text): &(&str, Option<&String>)| text.is_some_and(|t| t.len() > MAX_TEXT_BYTES);
+    match texts.into_iter().find(long) {
+        Some((what, _)) => Err(ApiError::new(
+            ErrorCode::TooLarge,
+            format!("the job's {what} has more than {MAX_TEXT_BYTES} bytes"),
+        )),
+        None => Ok(()),
+    }
 }
 
 fn check_constraint(spec: &JobSpec) -> Result<(), ApiError> {

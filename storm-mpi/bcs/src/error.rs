@@ -31,25 +31,23 @@ pub enum BcsError {
         why: &'static str,
     },
     /// A rank of the job died or left: its communication is over.
-    #[error("the job's communication is over: a rank of it has gone")]
+    #[error("a rank of the job has gone")]
     RankGone,
     /// A node of the job died: its communication is over.
-    #[error("the job's communication is over: a node of it has gone")]
+    #[error("a node of the job has gone")]
     NodeGone,
     /// Members of a communicator called different collectives, or with different lengths, or named
     /// different members.
     #[error("members of the communicator disagree on its members, the collective or its length")]
     CollectiveMismatch,
     /// A rank wrote what is no message into the memory that it shares with its node.
-    #[error(
-        "the job's communication is over: rank {rank} wrote what is no message into its shared memory"
-    )]
+    #[error("rank {rank} wrote what is no message into its shared memory")]
     BadRank {
         /// The rank.
         rank: Rank,
     },
     /// A node sent what no engine sends.
-    #[error("the job's communication is over: a block from another node cannot be read")]
+    #[error("a block from another node cannot be read")]
     Corrupt,
     /// The slice ended with bytes on the way: a defect of this program or its network.
     #[error("slice {slice} ended on {nodes} while bytes were on the way")]

@@ -3,6 +3,7 @@
 
 use super::{Follower, Interrupts};
 use crate::failure::{EXIT_FAILED, Failure};
+use crate::local_cluster::KeptCluster;
 use crate::manager::Manager;
 use std::time::{Duration, Instant};
 use storm_mm::api::{ClientError, ClientReplies, ManagerRequest};
@@ -21,11 +22,18 @@ impl Follower {
         interrupts: &mut Interrupts,
     ) -> Result<ClientReplies, Failure> {
         let job = self.what.job;
-        self.terminal
-            .note(&format!("the manager is gone; job {job} goes on, waiting for its return"))
-            .await?;
+        let kept = manager.kept();
+        let over = || kept.as_ref().filter(|kept| !kept.process.is_alive()).map(KeptCluster::died);
+        if over().is_none() {
+            self.terminal
+                .note(&format!("the manager is gone; job {job} goes on, waiting for its return"))
+                .await?;
+        }
         let began = Instant::now();
         loop {
+            if let Some(died) = over() {
+                return Err(Failure::from(died).exit(EXIT_FAILED));
+            }
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
                 status = interrupts.next() => return Err(self.not_found().exit(status)),

@@ -164,7 +164,9 @@ impl NodeAddress {
 
 /// Not a host and a port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("HOST:PORT is expected, as head:7117 or [::1]:7117")]
+#[error(
+    "HOST:PORT is expected, as head:7118 or [::1]:7118: a manager has one port for its users, 7118 unless it was told another, and one for its nodes, 7117"
+)]
 pub(crate) struct NotAnAddress;
 
 impl FromStr for NodeAddress {

@@ -82,10 +82,9 @@ async fn embedded(
         Why::NoCluster => ("no cluster configured; ", ""),
         Why::AskedFor { is_another_there: false } => ("", ""),
         // Slurm's --nodes is -N here.
-        Why::AskedFor { is_another_there: true } => (
-            "",
-            ", not on the cluster that is there: -N, without --nodes and --pes, has so many nodes of that",
-        ),
+        Why::AskedFor { is_another_there: true } => {
+            ("", ", as --nodes and --pes ask for one; for nodes of the cluster that is there: -N")
+        }
     };
     let LocalClusterShape { nodes, pes, .. } = shape;
     note(&output.note(&format!(
@@ -122,7 +121,7 @@ fn request(options: &JobOptions, attach: bool, output: &dyn Output) -> Result<Su
 fn refuse_array(options: &JobOptions) -> Result<(), Failure> {
     match options.needs.array {
         Some(_) => Err(Failure::new("usage", "an array of jobs cannot be followed")
-            .hint("`storm submit` submits it to a cluster; `storm up` keeps one")
+            .hint("`storm up` keeps a cluster, to which `storm submit` submits it if it is not told --nodes or --pes")
             .exit(EXIT_USAGE)),
         None => Ok(()),
     }

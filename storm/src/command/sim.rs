@@ -35,7 +35,7 @@ pub(super) async fn run(
         }
         ScenarioError::Profile(machine) => Failure::of("scenario", &error).hint(machine.hint()),
         _ => Failure::of("scenario", &error)
-            .hint("the scenarios in storm-sim/scenarios are examples"),
+            .hint("`storm sim --help` has an example; there are more in storm-sim/scenarios of its source"),
     })?;
     match &options.seeds {
         Some(seeds) => many(scenario, seeds, options, output, silent).await,

@@ -188,6 +188,10 @@ impl Waiting {
             };
             let is_new = self.gone.is_none();
             let since = *self.gone.get_or_insert_with(Instant::now);
+            let kept = manager.kept().filter(|kept| !kept.process.is_alive());
+            if let Some(kept) = kept.filter(|_| self.accepted) {
+                return Err(Failure::from(kept.died()).exit(EXIT_STORM_FAILED));
+            }
             // One that never was there is not waited for.
             if !self.accepted || !error.may_pass() || since.elapsed() > RETURN_LIMIT {
                 let failure = Failure::from(error);

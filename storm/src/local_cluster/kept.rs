@@ -46,7 +46,7 @@ impl KeptCluster {
     }
 
     /// That its Machine Manager is no more.
-    fn died(&self) -> LocalClusterError {
+    pub(crate) fn died(&self) -> LocalClusterError {
         let log = self.runtime_dir.join(LOG_NAME);
         LocalClusterError::KeptDied {
             pid: self.process.pid,
@@ -151,6 +151,11 @@ impl StateDir {
             Some(kept) => Err(kept.died()),
             None => Ok(None),
         }
+    }
+
+    /// The kept cluster, if that is its socket: once it has died it does not come back.
+    pub(crate) fn keeps(&self, socket: &Path) -> Option<KeptCluster> {
+        self.read().filter(|kept| kept.socket == socket)
     }
 
     /// Records a cluster.

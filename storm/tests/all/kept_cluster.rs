@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process::Stdio;
 
 /// Long enough that the second job comes while the first one runs.
 const STEPS: &str = "8";
@@ -135,7 +136,18 @@ fn a_cluster_that_died_is_not_taken_for_none() {
     let up = scratch.json("up --nodes 1 --pes 1");
     let pid = up["process"]["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
     let pid = Pid::from_raw(pid.expect("it tells which process"));
+    let job = submit(&scratch, "sleep 600");
+    let followers = [format!("attach {job}"), format!("wait {job}")].map(|words| {
+        let mut follower = scratch.storm(words.split(' '));
+        follower.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
+    });
+    scratch.wait_for(&format!("show {job}"), |job| (job["state"] == "RUNNING").then_some(()));
     kill(pid, Signal::SIGKILL).expect("it is ours");
+    for follower in followers {
+        let ended = follower.wait_with_output().expect("it ends");
+        let said = stderr(&ended);
+        assert!(ended.status.code() == Some(125) && said.contains("has died"), "{}", told(&ended));
+    }
     // Until it is gone it is only not there to answer.
     let said = std::iter::repeat_with(|| stderr(&scratch.does("queue"))).take(1000);
     let said = said.into_iter().find(|said| said.contains("has died")).expect("it is said");

@@ -61,6 +61,9 @@ impl UploadError {
     }
 }
 
+const WHERE_FILES_ARE: &str = "it keeps files below its `state-dir`, that of `storm up` in /dev/shm, and some room for its journal; what is on \
+     every node needs no copy: --no-bcast";
+
 fn spool_refusal(error: &SpoolError) -> ApiError {
     match error {
         SpoolError::WrongContent { .. } => {
@@ -69,11 +72,11 @@ fn spool_refusal(error: &SpoolError) -> ApiError {
         }
         SpoolError::TooLarge { .. } => ApiError::new(ErrorCode::TooLarge, error.to_string())
             .hint("put it on every node and use --no-bcast"),
-        SpoolError::Storage(cause) => {
-            ApiError::new(ErrorCode::Storage, error.to_string()).why(cause.to_string()).hint(
-                "it keeps files below its `state-dir`, that of `storm up` in /dev/shm; what is on \
-                 every node needs no copy: --no-bcast",
-            )
+        SpoolError::Storage(cause) => ApiError::new(ErrorCode::Storage, error.to_string())
+            .why(cause.to_string())
+            .hint(WHERE_FILES_ARE),
+        SpoolError::Full { .. } => {
+            ApiError::new(ErrorCode::Storage, error.to_string()).hint(WHERE_FILES_ARE)
         }
     }
 }

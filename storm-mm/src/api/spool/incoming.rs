@@ -1,6 +1,7 @@
 //! A content on its way into the spool.
 
 use super::{Sums, lock};
+use rustix::fs::fstatvfs;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,6 +12,14 @@ use thiserror::Error;
 
 /// Begins the name of a file that is not whole yet.
 const UNFINISHED: &str = "incoming-";
+
+/// What is left free of the file system, as the journal beside the contents has to be written: so much, or
+/// the [part](RESERVED_PART) of a small one.
+const RESERVED_BYTES: u64 = 64 << 20;
+/// One of so many parts.
+const RESERVED_PART: u64 = 16;
+/// Between two looks at what is left: other contents come at the same time.
+const BETWEEN_LOOKS_BYTES: usize = 1 << 20;
 
 /// Makes the names of unfinished files differ within this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -34,6 +43,16 @@ pub enum SpoolError {
         /// The limit.
         limit_bytes: u64,
     },
+    /// It would take what the journal needs.
+    #[error(
+        "the manager's file system has no room for a file of {size_bytes} bytes: {left_bytes} bytes are left"
+    )]
+    Full {
+        /// Its length.
+        size_bytes: u64,
+        /// What contents may still take.
+        left_bytes: u64,
+    },
     /// The file system failed.
     #[error("the manager could not store the file")]
     Storage(#[source] io::Error),
@@ -49,6 +68,10 @@ pub(crate) struct Incoming {
     hash: ContentHash,
     hasher: blake3::Hasher,
     summing: Summing,
+    /// What is still to come.
+    missing_bytes: u64,
+    /// What came since the file system was looked at.
+    unlooked_bytes: usize,
     /// Where what it adds up to is remembered.
     sums: Sums,
 }
@@ -71,11 +94,45 @@ impl Incoming {
         tracing::debug!(%hash, size_bytes, "receiving a file");
         let destination = directory.join(hash.to_string());
         let (hasher, summing) = Default::default();
-        Ok(Incoming { file, unfinished, destination, uid, hash, hasher, summing, sums })
+        let (missing_bytes, unlooked_bytes) = (size_bytes, 0);
+        let incoming = Incoming {
+            file,
+            unfinished,
+            destination,
+            uid,
+            hash,
+            hasher,
+            summing,
+            missing_bytes,
+            unlooked_bytes,
+            sums,
+        };
+        incoming.look_for_room()?;
+        Ok(incoming)
+    }
+
+    /// Whether there is room for what is still to come.
+    fn look_for_room(&self) -> Result<(), SpoolError> {
+        let found = fstatvfs(&self.file).map_err(|errno| SpoolError::Storage(errno.into()))?;
+        let bytes = |blocks| u64::saturating_mul(blocks, found.f_frsize);
+        let reserved = RESERVED_BYTES.min(bytes(found.f_blocks) / RESERVED_PART);
+        let left_bytes = bytes(found.f_bavail).saturating_sub(reserved);
+        let size_bytes = self.missing_bytes;
+        // Some file systems do not say how large they are.
+        if size_bytes <= left_bytes || found.f_blocks == 0 {
+            return Ok(());
+        }
+        Err(SpoolError::Full { size_bytes, left_bytes })
     }
 
     /// Appends what came.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), SpoolError> {
+        self.unlooked_bytes += bytes.len();
+        if self.unlooked_bytes >= BETWEEN_LOOKS_BYTES {
+            self.unlooked_bytes = 0;
+            self.look_for_room()?;
+        }
+        self.missing_bytes = self.missing_bytes.saturating_sub(bytes.len() as u64);
         self.hasher.update(bytes);
         self.summing.update(bytes);
         self.file.write_all(bytes).map_err(SpoolError::Storage)

@@ -291,6 +291,33 @@ fn who_aborts_because_another_has_crashed_is_not_why_the_job_ends() {
 }
 
 #[test]
+fn who_aborts_with_zero_has_failed_all_the_same() {
+    let (mut world, job) = in_phase("running", true);
+    let incarnation = world.record(job).incarnation;
+    world.report(NodeId(2), Report::Aborted { job, incarnation, rank: Rank(3), exit_code: 0 });
+    world.finish();
+    let Phase::Ended(outcome) = &world.record(job).phase else { panic!("it goes on") };
+    assert_eq!((outcome.state, outcome.exit_code), (JobState::Failed, 1));
+}
+
+#[test]
+fn what_listings_repeat_is_short() {
+    let mut world = World::joined("fcfs", 2);
+    let mut named = spec(1, false, false);
+    named.name = "n".repeat(1024);
+    let admitted = world.act(|core, now| core.submit(now, super::world::USER, named.clone()));
+    assert!(admitted.is_ok(), "{admitted:?}");
+    named.name.push('n');
+    let refused = world.act(|core, now| core.submit(now, super::world::USER, named));
+    assert_eq!(refused.unwrap_err().code, crate::api::ErrorCode::TooLarge);
+    let mut constrained = spec(1, false, false);
+    constrained.resources.constraint = Some(vec!["a"; 513].join("|"));
+    let refused = world.act(|core, now| core.submit(now, super::world::USER, constrained));
+    assert_eq!(refused.unwrap_err().code, crate::api::ErrorCode::TooLarge);
+    check_all(&world);
+}
+
+#[test]
 fn a_specification_that_no_heartbeat_can_carry_is_refused() {
     let mut world = World::joined("fcfs", 2);
     let mut large = spec(1, false, false);
