@@ -71,7 +71,7 @@ pub mod switch;
 mod sys;
 
 pub use capabilities::Capabilities;
-pub use cgroup::{CgroupUnusable, MemoryUnlimited};
+pub use cgroup::{CgroupUnusable, MemoryUnlimited, remove_abandoned};
 pub use credentials::{Credentials, CredentialsError};
 pub use exit::{ExitStatus, Usage};
 pub use host_time::HostTime;

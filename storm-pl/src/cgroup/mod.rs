@@ -12,8 +12,9 @@ mod unusable;
 pub(crate) use memory::MemoryControl;
 pub use memory::MemoryUnlimited;
 pub(crate) use mount::own_directory;
+pub use node_cgroup::remove_abandoned;
 pub(crate) use node_cgroup::{
-    NodeCgroup, NodeCgroupError, check_features, kill_and_remove, remove_remains,
+    NAME, NodeCgroup, NodeCgroupError, check_features, kill_and_remove, remove_remains,
 };
 pub(crate) use pad_cgroup::PadCgroup;
 pub use unusable::CgroupUnusable;

@@ -18,6 +18,9 @@ use crate::ids::{Errno, PadId};
 use crate::protocol::Refusal;
 use crate::sys::{self, Forked};
 
+/// Begins the names of the nodes' directories.
+pub(crate) const NAME: &str = "storm";
+
 /// How often a step that waits for other processes to end looks again.
 const LOOK_AGAIN_MS: u16 = 2;
 /// A former keeper that is still cleaning up gets this many looks (4 s): killed processes with
@@ -132,6 +135,32 @@ pub(crate) fn remove_remains(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Removes what dead keepers left of the nodes of clusters whose names begin with `cluster`, and kills what is
+/// inside. For clusters that nobody starts again: of one that is, a node takes its own over. What is another user's stays.
+pub fn remove_abandoned(cluster: &str) {
+    let Ok(parent) = super::own_directory() else { return };
+    remove_abandoned_in(&parent, &format!("{NAME}-{cluster}"));
+}
+
+fn remove_abandoned_in(parent: &Path, prefix: &str) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let directory = File::open(&path).ok().filter(|directory| {
+            let ours = entry.file_name().to_string_lossy().starts_with(prefix);
+            ours && directory.metadata().is_ok_and(|found| found.is_dir())
+        });
+        let Some(directory) = directory else { continue };
+        if let Ok(lock) = Flock::lock(directory, FlockArg::LockExclusiveNonblock)
+            && still_there(&lock, &path)
+        {
+            match kill_and_remove(&path) {
+                Ok(()) => tracing::info!(path = %path.display(), "removed what a dead node left"),
+                Err(error) => tracing::debug!(path = %path.display(), %error, "it stays"),
+            }
+        }
+    }
+}
+
 /// Kills everything inside `path`, waits until it is gone, removes `path` and all below it.
 pub(crate) fn kill_and_remove(path: &Path) -> io::Result<()> {
     kill_and_empty(path)?;
@@ -238,5 +267,29 @@ mod tests {
         let claimed = NodeCgroup::claim(parent.path(), "node", wants);
         assert!(matches!(claimed, Err(NodeCgroupError::Refused(Refusal::NodeInUse(_)))));
         assert_eq!(asked.get(), 3);
+    }
+
+    #[test]
+    fn what_dead_nodes_of_such_clusters_left_is_removed_and_nothing_else() {
+        let Ok(own) = crate::cgroup::own_directory() else {
+            eprintln!("no cgroup v2 on this host: NOT tested");
+            return;
+        };
+        let parent = own.join(format!("storm-test-{}", std::process::id()));
+        if let Err(error) = fs::create_dir(&parent) {
+            eprintln!("no cgroups can be made ({error}): NOT tested");
+            return;
+        }
+        let paths = ["storm-local-1-n1", "storm-local-1-n2", "storm-lab-n1"].map(|name| {
+            let path = parent.join(name);
+            fs::create_dir_all(path.join("pad-0")).expect("made");
+            path
+        });
+        let opened = File::open(&paths[1]).expect("opened");
+        let lives = Flock::lock(opened, FlockArg::LockExclusiveNonblock).expect("locked");
+        remove_abandoned_in(&parent, "storm-local-");
+        assert_eq!(paths.each_ref().map(|path| path.exists()), [false, true, true]);
+        drop(lives);
+        kill_and_remove(&parent).expect("ours");
     }
 }

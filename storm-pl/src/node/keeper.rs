@@ -233,7 +233,7 @@ fn cgroup_name(config: &KeeperConfig) -> Result<String, StartError> {
             return Err(StartError::Name(name.clone()));
         }
     }
-    Ok(format!("storm-{}-{}", config.cluster, config.node))
+    Ok(format!("{}-{}-{}", crate::cgroup::NAME, config.cluster, config.node))
 }
 
 fn raise_descriptor_limit() {

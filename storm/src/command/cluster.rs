@@ -1,12 +1,12 @@
 //! `up` and `down`: the cluster that is kept for a user.
 
 use super::progress::waiting;
-use super::{print, state_dir};
+use super::{note, print, state_dir};
 use crate::cli::{DownOptions, UpOptions};
 use crate::config::policies;
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::local_cluster::{
-    KeptCluster, LocalClusterError, LocalClusterShape, StateDir, start_kept,
+    CLUSTER_NAME, KeptCluster, LocalClusterError, LocalClusterShape, StateDir, start_kept,
 };
 use crate::output::Output;
 use crate::target::naming_variable;
@@ -114,6 +114,10 @@ pub(super) async fn down(
         end(&kept).await?;
     }
     clean(&kept, &state)?;
+    if !alive {
+        storm_pl::remove_abandoned(CLUSTER_NAME);
+        note(&output.note("the cluster that `up` kept had died: what it left is removed"));
+    }
     state.leave(lock);
     print(&output.down(alive))?;
     Ok(0)

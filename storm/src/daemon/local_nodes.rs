@@ -3,6 +3,7 @@
 use super::DaemonError;
 use super::settings::LocalCluster;
 use crate::key_file;
+use crate::local_cluster::CLUSTER_NAME;
 use std::io;
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -31,6 +32,7 @@ impl LocalNodes {
         root: SocketAddr,
         cluster: &str,
     ) -> Result<Self, DaemonError> {
+        storm_pl::remove_abandoned(CLUSTER_NAME);
         let failed = |source| DaemonError::System { what: "a Node Manager", source };
         let program = std::env::current_exe().map_err(failed)?;
         let key_file = local.runtime_dir.join(KEY_NAME);

@@ -6,7 +6,7 @@ use crate::cli::{BackendOptions, MmOptions, RdmaMulticast};
 use crate::config::{
     ClusterPlan, DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PlannedPartition, Revoked,
 };
-use crate::local_cluster::SOCKET_NAME;
+use crate::local_cluster::{CLUSTER_NAME, SOCKET_NAME};
 use nix::unistd::{Uid, User, geteuid};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -135,7 +135,7 @@ impl Settings {
         let key = ClusterKey::generate()
             .map_err(|source| DaemonError::System { what: "a key", source })?;
         Ok(Settings {
-            cluster: format!("local-{}", std::process::id()),
+            cluster: format!("{CLUSTER_NAME}{}", std::process::id()),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             backend: options.network.clone(),
             multicast: options.rdma_multicast,

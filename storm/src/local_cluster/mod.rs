@@ -23,5 +23,7 @@ pub(crate) use start::{LocalClusterShape, start_embedded, start_kept};
 
 /// Name of the client API's socket in a local cluster's directory.
 pub(crate) const SOCKET_NAME: &str = "mm.sock";
+/// Begins the name of a local cluster; its manager's process is the rest.
+pub(crate) const CLUSTER_NAME: &str = "local-";
 /// Name of the daemons' log in it.
 pub(crate) const LOG_NAME: &str = "mm.log";
