@@ -76,6 +76,9 @@ pub struct Setting {
 pub enum SizeLimit {
     /// The launch would take too long, most of it for this.
     Launch(Limit),
+    /// No tree meets both goals: with those whose time slice costs no more than it may the launch would
+    /// take too long, most of it for this, and those that launch in time cost more.
+    Both(Limit),
     /// The time slice would cost too much, most of it for this.
     Quantum(Limit),
     /// It could: the goal asks for no more nodes.
@@ -147,16 +150,22 @@ fn best(profile: &Profile, goal: &Goal, nodes: NodeCount) -> Result<Candidate, M
         limit: SizeLimit::Quantum(cheapest.map_or(Limit::Switch, |one| one.strobe.limit())),
         nearest: cheapest.map(|one| one.setting(goal, nodes)),
     };
+    let is_in_time = |one: &Candidate| one.launch.total_ms <= goal.launch_ms;
+    let some_are_in_time = all.iter().any(is_in_time);
     let affordable =
         all.into_iter().filter(|one| goal.cost_percent_of(&one.strobe) <= goal.cost_percent);
     let fastest = affordable.min_by(|a, b| a.launch.total_ms.total_cmp(&b.launch.total_ms));
     match fastest {
         None => Err(quantum),
-        Some(one) if one.launch.total_ms > goal.launch_ms => Err(Miss {
-            limit: SizeLimit::Launch(one.launch.limit()),
-            nearest: Some(one.setting(goal, nodes)),
-        }),
-        Some(one) => Ok(one),
+        Some(one) if is_in_time(&one) => Ok(one),
+        Some(one) => {
+            let limit = one.launch.limit();
+            let limit = match some_are_in_time {
+                true => SizeLimit::Both(limit),
+                false => SizeLimit::Launch(limit),
+            };
+            Err(Miss { limit, nearest: Some(one.setting(goal, nodes)) })
+        }
     }
 }
 
@@ -255,6 +264,7 @@ impl fmt::Display for SizeLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SizeLimit::Launch(limit) => write!(f, "launch: {limit}"),
+            SizeLimit::Both(_) => f.write_str("launch and time slice: no tree meets both"),
             SizeLimit::Quantum(limit) => write!(f, "time slice: {limit}"),
             SizeLimit::Goal => f.write_str("none up to the size asked for"),
         }

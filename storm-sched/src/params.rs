@@ -67,8 +67,8 @@ pub enum MatrixQueue {
 pub enum ParamError {
     /// The quantum.
     #[error(
-        "a quantum of {us} us is out of range: use {MIN_QUANTUM_US} to {MAX_QUANTUM_US} us \
-         (default {DEFAULT_QUANTUM_US})"
+        "a quantum of {us} us is out of range: use {MIN_QUANTUM_US} us to {hours} h \
+         (default {DEFAULT_QUANTUM_US} us)", hours = MAX_QUANTUM_US / 3_600_000_000
     )]
     Quantum {
         /// What was given.
@@ -302,7 +302,7 @@ mod tests {
         assert!(unknown.contains("unknown field `quantum`"), "{unknown}");
         assert!(unknown.contains("quantum-us"), "{unknown}");
         let short = parse("quantum-us = 99").unwrap_err();
-        assert!(short.contains("use 100 to 3600000000 us"), "{short}");
+        assert!(short.contains("use 100 us to 1 h"), "{short}");
         assert!(parse("quantum-us = 3600000001").is_err());
         assert!(parse("slice-us = 0").unwrap_err().contains("use 100 to 1000000 us (default 500)"));
         assert_eq!(parse("slice-us = 250").unwrap().slice_us.duration().as_micros(), 250);

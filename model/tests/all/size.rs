@@ -69,7 +69,7 @@ fn the_papers_machine_meets_the_example_up_to_the_size_that_equation_7_gives() {
 #[test]
 fn gigabit_ethernet_is_limited_by_its_bytes() {
     let sizing = size(&builtin("gigabit-ethernet").unwrap(), &example()).unwrap();
-    assert_eq!(sizing.limit, SizeLimit::Launch(Limit::Bandwidth), "{sizing:?}");
+    assert_eq!(sizing.limit, SizeLimit::Both(Limit::Bandwidth), "{sizing:?}");
     let sizing = size(&builtin("ethernet-100g").unwrap(), &example()).unwrap();
     assert!(sizing.largest.unwrap().nodes.get() > 64, "{sizing:?}");
 }
@@ -111,6 +111,15 @@ fn a_goal_beyond_reach_names_what_is_in_the_way() {
     assert_eq!(sizing.limit, SizeLimit::Launch(Limit::Service));
     let sizing = size(&profile, &Goal { cost_percent: 0.5, ..example() }).unwrap();
     assert_eq!((sizing.largest, sizing.limit), (None, SizeLimit::Quantum(Limit::Switch)));
+}
+
+#[test]
+fn a_launch_that_only_trees_with_dear_slices_have_in_time_is_no_want_of_bandwidth() {
+    let profile = builtin("gigabit-ethernet").unwrap();
+    let goal = Goal { launch_ms: 150.0, quantum_us: 2000.0, cost_percent: 2.0, ..example() };
+    let sizing = size(&profile, &goal).unwrap();
+    assert!(matches!(sizing.limit, SizeLimit::Both(_)), "{sizing:?}");
+    assert!(sizing.beyond.unwrap().launch_ms > goal.launch_ms);
 }
 
 proptest! {
@@ -158,7 +167,9 @@ proptest! {
                 prop_assert!(affordable.is_empty());
                 prop_assert!(matches!(limit, Limit::Skew | Limit::Switch));
             }
-            SizeLimit::Launch(limit) => {
+            SizeLimit::Launch(limit) | SizeLimit::Both(limit) => {
+                let others_do = all.iter().any(|one| one.1 <= goal.launch_ms);
+                prop_assert_eq!(others_do, matches!(sizing.limit, SizeLimit::Both(_)));
                 let fastest = affordable.iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
                 prop_assert!(fastest.1 > goal.launch_ms);
                 let longest = fastest.0.iter().map(|part| part.time_ms).fold(0.0, f64::max);

@@ -204,6 +204,7 @@ impl Core {
     pub(super) fn view_with(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> JobView {
         let until = record.ended.unwrap_or_else(|| self.wall(now));
         let elapsed = record.started.map_or(0, |started| until.duration_since(started).as_secs());
+        let elapsed_s = u64::try_from(elapsed).unwrap_or(0);
         let ran = self.live.get(&record.id).map_or(record.ran, |live| live.run_time(now));
         let uid = record.spec.owner.uid;
         let partition = self.partitions.iter().find(|p| p.name == record.partition);
@@ -238,8 +239,9 @@ impl Core {
             submitted: record.submitted,
             started: record.started,
             ended: record.ended,
-            elapsed_s: u64::try_from(elapsed).unwrap_or(0),
-            ran_s: ran.as_secs(),
+            elapsed_s,
+            // By another clock, which may be a moment ahead.
+            ran_s: ran.as_secs().min(elapsed_s),
             time_limit_s: record.spec.time_limit.map(|limit| limit.as_secs()),
             reason,
             estimate: self.estimate(now, record, waiting),

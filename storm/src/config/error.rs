@@ -61,7 +61,7 @@ pub(crate) enum ConfigProblem {
     PartitionTwice { key: String, name: String },
     #[error("{key}.sched: there is no policy {name:?}; there are {known}")]
     NoSuchPolicy { key: String, name: String, known: String },
-    #[error("{key}.quantum: {why}")]
+    #[error("{key}: {why}")]
     Quantum { key: String, why: ParamError },
     #[error("{key}.default: another partition is the default already")]
     TwoDefaults { key: String },

@@ -170,7 +170,7 @@ fn params(key: &str, entry: &PartitionEntry) -> Result<PolicyParams, ConfigProbl
     let mut params = entry.params;
     if let Some(quantum) = entry.quantum {
         params.quantum_us = Quantum::try_from(quantum.0)
-            .map_err(|why| ConfigProblem::Quantum { key: key.to_owned(), why })?;
+            .map_err(|why| ConfigProblem::Quantum { key: format!("{key}.quantum"), why })?;
     }
     Ok(params)
 }

@@ -1,11 +1,17 @@
 //! Where a local cluster keeps its sockets and its jobs' files: in memory where
 //! that is possible, so that a launch does not wait for a disk.
 
+use super::{SOCKET_NAME, StateDir};
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use nix::sys::statvfs::{FsFlags, statvfs};
-use std::fs::Permissions;
+use nix::unistd::geteuid;
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Tried first: a tmpfs on almost every Linux.
@@ -14,6 +20,11 @@ const MEMORY: &str = "/dev/shm";
 /// Longest path of the directory: a Unix socket's address holds 107 bytes, and
 /// the daemons' sockets need some of them.
 const MAX_PATH_BYTES: usize = 80;
+
+/// Begins their names.
+const PREFIX: &str = "storm-";
+/// A socket that is younger may be about to be listened at.
+const YOUNG: Duration = Duration::from_secs(60);
 
 /// A directory of mode 0700, removed with all that is in it when dropped.
 #[derive(Debug)]
@@ -27,12 +38,14 @@ impl RuntimeDir {
         let memory = PathBuf::from(MEMORY);
         let candidates = [memory, std::env::temp_dir(), PathBuf::from("/tmp")];
         let mut builder = tempfile::Builder::new();
-        builder.prefix("storm-").permissions(Permissions::from_mode(0o700));
+        builder.prefix(PREFIX).permissions(Permissions::from_mode(0o700));
         let mut why = io::Error::from(io::ErrorKind::StorageFull);
+        let recorded = StateDir::of_user().read().map(|kept| kept.runtime_dir);
         for base in candidates {
             if !is_suitable(&base, needed_bytes) {
                 continue;
             }
+            remove_abandoned(&base, recorded.as_deref());
             match builder.tempdir_in(&base) {
                 Ok(directory) => return Ok(RuntimeDir { directory }),
                 Err(error) => why = error,
@@ -50,6 +63,38 @@ impl RuntimeDir {
     pub(crate) fn keep(self) -> PathBuf {
         self.directory.keep()
     }
+}
+
+/// Removes what clusters of this user left that were killed together with whoever would have removed it: nobody
+/// listens at their sockets. The `recorded` one is `storm down`'s, which tells of it.
+fn remove_abandoned(base: &Path, recorded: Option<&Path>) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let ours = entry.file_name().to_string_lossy().starts_with(PREFIX)
+            && fs::symlink_metadata(&path).is_ok_and(|found| {
+                found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0
+            });
+        if ours && recorded != Some(&path) && is_abandoned(&path.join(SOCKET_NAME)) {
+            // What cannot be removed stays.
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}
+
+/// Whether there is a socket at which nobody listens, and has not for a while.
+fn is_abandoned(socket: &Path) -> bool {
+    let old = fs::symlink_metadata(socket)
+        .and_then(|found| found.modified())
+        .is_ok_and(|made| made.elapsed().is_ok_and(|age| age > YOUNG));
+    old && is_refused(socket).unwrap_or(false)
+}
+
+/// Does not wait: somebody who listens and does not answer is somebody.
+fn is_refused(path: &Path) -> nix::Result<bool> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    let refused = connect(socket.as_raw_fd(), &UnixAddr::new(path)?);
+    Ok(refused == Err(Errno::ECONNREFUSED))
 }
 
 /// A directory in memory where programs can be executed; else one for temporary
@@ -70,6 +115,11 @@ fn is_suitable(base: &Path, needed_bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::fcntl::AT_FDCWD;
+    use nix::sys::stat::{UtimensatFlags, utimensat};
+    use nix::sys::time::TimeSpec;
+    use std::os::unix::net::UnixListener;
+    use std::time::{SystemTime, UNIX_EPOCH};
 
     #[test]
     fn it_is_ours_alone_and_goes_with_its_owner() {
@@ -79,6 +129,36 @@ mod tests {
         assert_eq!(mode & 0o777, 0o700);
         drop(made);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_nobody_listens_in_any_more_is_removed_and_nothing_else() {
+        let base = tempfile::tempdir().expect("a directory");
+        let old = SystemTime::now() - 2 * YOUNG;
+        let make = |name: &str, made: SystemTime| {
+            let path = base.path().join(name);
+            fs::create_dir(&path).expect("made");
+            fs::set_permissions(&path, Permissions::from_mode(0o700)).expect("ours");
+            let listener = UnixListener::bind(path.join(SOCKET_NAME)).expect("bound");
+            let times =
+                [TimeSpec::from_duration(made.duration_since(UNIX_EPOCH).expect("later")); 2];
+            let socket = path.join(SOCKET_NAME);
+            utimensat(AT_FDCWD, &socket, &times[0], &times[1], UtimensatFlags::FollowSymlink)
+                .expect("ours");
+            (path, listener)
+        };
+        let (dead, listener) = make("storm-dead", old);
+        drop(listener);
+        let (recorded, listener) = make("storm-recorded", old);
+        drop(listener);
+        let (young, listener) = make("storm-young", SystemTime::now());
+        drop(listener);
+        let (others, listener) = make("other", old);
+        drop(listener);
+        let (alive, _listener) = make("storm-alive", old);
+        remove_abandoned(base.path(), Some(&recorded));
+        let left = [&dead, &recorded, &young, &others, &alive].map(|path| path.exists());
+        assert_eq!(left, [false, true, true, true, true]);
     }
 
     #[test]

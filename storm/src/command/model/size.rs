@@ -147,6 +147,13 @@ fn limit(sizing: &Sizing, goal: &Goal) -> String {
             let launch_ms = apart(launch_ms, goal.launch_ms);
             format!("{nodes} launch in {launch_ms} ms, most of it {limit}")
         }
+        SizeLimit::Both(_) => {
+            let (launch_ms, cost) = (apart(launch_ms, goal.launch_ms), number(goal.cost_percent));
+            format!(
+                "{nodes} launch in {launch_ms} ms with the trees whose slice costs {cost} % at most; \
+                 in time only with others"
+            )
+        }
         SizeLimit::Quantum(limit) => {
             let cost_percent = apart(cost_percent, goal.cost_percent);
             format!("a slice of {nodes} costs {cost_percent} %, most of it {limit}")
