@@ -26,7 +26,7 @@ use crate::space::{Order, estimate};
 use crate::{Ahead, JobId, JobRequest, Priority};
 
 /// The most jobs that may wait: a million, ten times what large sites let into
-/// their queues; it bounds the memory (about 250 MB).
+/// their queues; it bounds the memory of this queue (about 250 MB), not that of what the jobs are.
 pub const MAX_PENDING_JOBS: usize = 1_000_000;
 
 /// A place in the queue; later places are larger.

@@ -176,7 +176,11 @@ impl NodeServer {
             Ok(outputs) => outputs,
             Err(error) => {
                 self.rank_ended(rank);
-                self.violations.entry(rank).or_insert_with(|| error.clone());
+                // What it sent before its connection was closed is not a violation each.
+                if self.violations.contains_key(&rank) {
+                    return Vec::new();
+                }
+                self.violations.insert(rank, error.clone());
                 vec![Output::Violation { rank, error }]
             }
         }

@@ -15,13 +15,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 use storm_backend_tcp::{NameTable, Root, RootConfig, TcpPrimitives};
 use storm_mm::api::{
     ApiError, Call, ErrorCode, ManagerRequest, Peer, RemoteClients, ReplySink, Server, Spool,
     reply_channel,
 };
 use storm_mm::driver::{self, DriverConfig, DriverError};
-use storm_mm::journal::RedbJournal;
+use storm_mm::journal::{Entry, JournalError, RedbJournal};
 use storm_mm::{Core, SpoolContents};
 use storm_nm::live::{let_go_at_rest, let_go_of_text};
 use storm_primitives::{Primitives, Runtime};
@@ -33,6 +34,10 @@ use tokio::task::{LocalSet, spawn_local};
 
 /// Requests of clients that may wait for the core.
 const WAITING_CALLS: usize = 1024;
+/// So long a former manager may take to end: some hundred megabytes are gone in a fraction of it.
+const FORMER_MANAGER_ENDS: Duration = Duration::from_secs(5);
+/// Between two looks at whether it has.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Bytes of replies to our own requests.
 const OWN_REPLY_BYTES: usize = 64 << 10;
 
@@ -205,9 +210,7 @@ impl Manager {
             .mode(0o711)
             .create(&settings.state_dir)
             .map_err(at(&settings.state_dir))?;
-        let path = settings.state_dir.join("journal.redb");
-        let (journal, entries) = RedbJournal::open(&path, settings.history)
-            .map_err(|source| DaemonError::Journal { path, source })?;
+        let (journal, entries) = open_journal(settings)?;
         let plan = GlobalPlan::new(settings.global_plan());
         let names = settings.plan.nodes.iter().map(|node| node.name.clone());
         let mut config =
@@ -230,6 +233,20 @@ impl Manager {
         let remote = remote_clients(settings)?;
         let listener = listen_for_clients(settings).map_err(at(&settings.socket))?;
         Ok(Manager { root, plan, core, journal, spool, tells_sums, listener, remote })
+    }
+}
+
+/// One that was killed has the journal until the kernel has taken its memory back.
+fn open_journal(settings: &Settings) -> Result<(RedbJournal, Vec<Entry>), DaemonError> {
+    let path = settings.state_dir.join("journal.redb");
+    let began = Instant::now();
+    loop {
+        match RedbJournal::open(&path, settings.history) {
+            Err(JournalError::InUse(_)) if began.elapsed() < FORMER_MANAGER_ENDS => {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            opened => return opened.map_err(|source| DaemonError::Journal { path, source }),
+        }
     }
 }
 

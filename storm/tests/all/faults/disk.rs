@@ -72,6 +72,27 @@ fn a_full_disk_on_one_node_is_told_and_its_node_runs_what_fits() {
     assert!(!disk.0.join("n2").exists(), "files are left");
 }
 
+/// Else one user's programs would end the manager for all.
+#[test]
+fn programs_that_would_fill_the_disk_of_the_journal_are_refused() {
+    let mut cluster = RealCluster::without_manager(1, "");
+    let work = cluster.scratch.work().to_owned();
+    let Some(_disk) = SmallDisk::mount(&work.join("state")) else {
+        return skipped("a disk of the manager", "a file system cannot be mounted: be root");
+    };
+    cluster.start_manager();
+    cluster.start_node(1);
+    cluster.caller().until_idle(1);
+    fs::write(work.join("large"), vec![b'#'; FREE_BYTES]).expect("written");
+    fs::set_permissions(work.join("large"), Permissions::from_mode(0o755)).expect("ours");
+    let refused = cluster.caller().storm("submit -q ./large").output().expect("storm starts");
+    assert!(!refused.status.success(), "{}", told(&refused));
+    assert!(stderr(&refused).contains("no room for a file"), "{}", told(&refused));
+    let done = cluster.caller().storm("run --no-bcast true").output().expect("storm starts");
+    assert!(done.status.success(), "the manager lives: {}", told(&done));
+    cluster.end();
+}
+
 /// The nodes were told to leave, with all jobs, and were not there for the next manager.
 #[test]
 fn jobs_go_on_when_the_disk_of_the_journal_is_full_and_the_next_manager_finds_them() {
