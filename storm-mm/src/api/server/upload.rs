@@ -61,8 +61,9 @@ impl UploadError {
     }
 }
 
-const WHERE_FILES_ARE: &str = "it keeps files below its `state-dir`, that of `storm up` in /dev/shm, and some room for its journal; what is on \
-     every node needs no copy: --no-bcast";
+/// A hint.
+const WHERE_FILES_ARE: &str = "it keeps files below its `state-dir`, that of `storm up` in /dev/shm, \
+    and some room for its journal; what is on every node needs no copy: --no-bcast";
 
 fn spool_refusal(error: &SpoolError) -> ApiError {
     match error {
