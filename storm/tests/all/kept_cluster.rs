@@ -133,15 +133,18 @@ fn the_end_leaves_nothing() {
 #[test]
 fn a_cluster_that_died_is_not_taken_for_none() {
     let scratch = Scratch::make();
-    let up = scratch.json("up --nodes 1 --pes 1");
+    let up = scratch.json("up --nodes 1 --pes 2");
     let pid = up["process"]["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
     let pid = Pid::from_raw(pid.expect("it tells which process"));
     let job = submit(&scratch, "sleep 600");
-    let followers = [format!("attach {job}"), format!("wait {job}")].map(|words| {
+    let followers = ["run sleep 600", &format!("wait {job}")].map(|words| {
         let mut follower = scratch.storm(words.split(' '));
         follower.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
     });
-    scratch.wait_for(&format!("show {job}"), |job| (job["state"] == "RUNNING").then_some(()));
+    scratch.wait_for("queue", |queue| {
+        let running = queue.as_array()?.iter().filter(|job| job["state"] == "RUNNING").count();
+        (running == 2).then_some(())
+    });
     kill(pid, Signal::SIGKILL).expect("it is ours");
     for follower in followers {
         let ended = follower.wait_with_output().expect("it ends");
@@ -159,13 +162,20 @@ fn a_cluster_that_died_is_not_taken_for_none() {
     assert!(stderr(&scratch.does("queue")).contains("no cluster"), "it is forgotten");
 }
 
+/// Whether the process has started another. To look for it among all processes may take longer than `up` does.
+fn has_child(pid: Pid) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = threads.map(|thread| fs::read_to_string(thread.path().join("children")));
+    children.flatten().any(|children| !children.is_empty())
+}
+
 /// Ends an `up` whose manager has begun. Whether it was in time: where not there is a record, and the
 /// cluster is ended.
 fn ended_by(signal: Signal, scratch: &Scratch) -> bool {
     // So many take longer to be up than it takes to see that one has begun, on a busy machine too.
     let mut up = scratch.storm(["up", "--nodes", "128"]).spawn().expect("storm starts");
     let up_pid = Pid::from_raw(up.id().cast_signed());
-    while scratch.pids_of("mm").is_empty() && up.try_wait().expect("our child").is_none() {}
+    while !has_child(up_pid) && up.try_wait().expect("our child").is_none() {}
     // It may have ended by itself, and is ours until it is waited for.
     let _ = kill(up_pid, signal);
     up.wait().expect("our child");
