@@ -149,9 +149,11 @@ fn a_rank_that_broke_the_protocol_is_gone_and_not_served_again() {
     server.request(Rank(0), "cmd=barrier_in");
     server.request(Rank(1), "garbage");
     assert_eq!((server.gone(), server.waiting()), (Some(Rank(1)), Some(Rank(0))));
-    let again = server.request(Rank(1), "cmd=barrier_in");
-    let error = RequestError::Gone { rank: Rank(1) };
-    assert_eq!(again, [Output::Violation { rank: Rank(1), error }]);
+    assert_eq!(server.request(Rank(1), "cmd=barrier_in"), [], "its violation has been told");
+    server.rank_ended(Rank(0));
+    let error = RequestError::Gone { rank: Rank(0) };
+    let late = server.request(Rank(0), "cmd=barrier_in");
+    assert_eq!(late, [Output::Violation { rank: Rank(0), error }]);
 }
 
 #[test]
