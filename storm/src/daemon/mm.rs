@@ -237,6 +237,7 @@ impl Manager {
 }
 
 /// One that was killed has the journal until the kernel has taken its memory back.
+#[expect(clippy::disallowed_methods, reason = "no event tells that a lock is free")]
 fn open_journal(settings: &Settings) -> Result<(RedbJournal, Vec<Entry>), DaemonError> {
     let path = settings.state_dir.join("journal.redb");
     let began = Instant::now();
