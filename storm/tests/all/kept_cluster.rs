@@ -162,20 +162,13 @@ fn a_cluster_that_died_is_not_taken_for_none() {
     assert!(stderr(&scratch.does("queue")).contains("no cluster"), "it is forgotten");
 }
 
-/// Whether the process has started another. To look for it among all processes may take longer than `up` does.
-fn has_child(pid: Pid) -> bool {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let children = threads.map(|thread| fs::read_to_string(thread.path().join("children")));
-    children.flatten().any(|children| !children.is_empty())
-}
-
 /// Ends an `up` whose manager has begun. Whether it was in time: where not there is a record, and the
 /// cluster is ended.
 fn ended_by(signal: Signal, scratch: &Scratch) -> bool {
     // So many take longer to be up than it takes to see that one has begun, on a busy machine too.
     let mut up = scratch.storm(["up", "--nodes", "128"]).spawn().expect("storm starts");
     let up_pid = Pid::from_raw(up.id().cast_signed());
-    while !has_child(up_pid) && up.try_wait().expect("our child").is_none() {}
+    while !scratch.has_come("mm", up_pid.as_raw()) && up.try_wait().expect("our child").is_none() {}
     // It may have ended by itself, and is ours until it is waited for.
     let _ = kill(up_pid, signal);
     up.wait().expect("our child");
