@@ -56,37 +56,35 @@ fn a_launch_tells_what_the_daemons_worked_for_it() {
     }
 }
 
-#[test]
-fn messages_of_all_sizes_go_to_and_fro() {
+/// What the ping-pong of two ranks tells when it is told so.
+fn pingpong(words: &str) -> Vec<Value> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pingpong"));
-    command.args(["--runs", "1", "--seconds", "0.001", "--sizes", "1,100000", "--json"]);
-    command.args(["--waits", "block,spin-block"]);
+    command.args(["--runs", "1", "--seconds", "0.001", "--json"]).args(words.split(' '));
     let output = command.stdin(Stdio::null()).output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {said}", output.status);
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let cases = report["cases"].as_array().expect("a list");
+    report["cases"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn messages_of_all_sizes_go_to_and_fro() {
+    let cases = pingpong("--sizes 1,100000 --waits block,spin-block");
     for (way, wait) in [("node", "block"), ("node", "spin-block"), ("tcp", "spin-block")] {
         let of =
             |case: &&Value| case["way"] == way && case["library"] == format!("storm-mpi {wait}");
         let sizes: Vec<_> = cases.iter().filter(of).map(|case| &case["bytes"]).collect();
-        assert_eq!(sizes, [1, 100_000], "{report}");
+        assert_eq!(sizes, [1, 100_000], "{cases:?}");
     }
     assert!(cases.iter().all(|case| case["mib_per_s"].as_f64().expect("a number") > 0.0));
 }
 
 #[test]
 fn collectives_of_two_ranks_are_measured() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pingpong"));
-    command.args(["--runs", "1", "--seconds", "0.001", "--sizes", "1,70000", "--json"]);
-    command.args(["--waits", "block", "--what", "barrier,bcast,reduce,allreduce,reduce-scatter"]);
-    command.args(["--what", "scan,gather,scatter,allgather,alltoall"]);
-    let output = command.stdin(Stdio::null()).output().expect("it starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {said}", output.status);
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let cases = report["cases"].as_array().expect("a list");
-    assert_eq!(cases.len(), 2 * 10 * 2, "ways, collectives, lengths: {report}");
+    let what =
+        "barrier,bcast,reduce,allreduce,reduce-scatter,scan,gather,scatter,allgather,alltoall";
+    let cases = pingpong(&format!("--sizes 1,70000 --waits block --what {what}"));
+    assert_eq!(cases.len(), 2 * 10 * 2, "ways, collectives, lengths: {cases:?}");
     assert!(cases.iter().all(|case| case["us"]["median"].as_f64().expect("a number") > 0.0));
 }
 

@@ -179,7 +179,8 @@ fn check_texts(spec: &JobSpec) -> Result<(), ApiError> {
         Some((what, _)) => Err(ApiError::new(
             ErrorCode::TooLarge,
             format!("the job's {what} has more than {MAX_TEXT_BYTES} bytes"),
-        )),
+        )
+        .hint("a shorter one; what the job needs to know goes into its arguments")),
         None => Ok(()),
     }
 }

@@ -61,7 +61,7 @@ impl UploadError {
     }
 }
 
-/// A hint.
+/// What helps when no file can be stored.
 const WHERE_FILES_ARE: &str = "it keeps files below its `state-dir`, that of `storm up` in /dev/shm, \
     and some room for its journal; what is on every node needs no copy: --no-bcast";
 

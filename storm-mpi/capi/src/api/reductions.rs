@@ -31,7 +31,16 @@ impl Reduction {
         Ok((reducer, mine))
     }
 
-    /// The same, with a copy of the elements.
+    /// The same, with the elements where the result will be.
+    fn begin_in_result(&self, session: &'static Session) -> Outcome<(Reducer, Elements, Landing)> {
+        let (reducer, mine) = self.begin(session)?;
+        let into = Elements::written(self.recv, self.count, reducer.datatype())?;
+        let mut landing = into.landing();
+        landing.fill(&mine);
+        Ok((reducer, into, landing))
+    }
+
+    /// As [`Reduction::begin`], with a copy of the elements.
     fn begin_with_copy(&self, session: &'static Session) -> Outcome<(Reducer, Span)> {
         let (reducer, mine) = self.begin(session)?;
         Ok((reducer, Span::of(&mine.packed())))
@@ -110,10 +119,7 @@ pub(super) async fn to_all(all: Members, reduction: Reduction) -> Outcome {
         let result = groups.allreduce(mine, &mut reducer).await?;
         return reduction.deliver(&reducer, &result);
     }
-    let (mut reducer, mine) = reduction.begin(all.session)?;
-    let into = Elements::written(reduction.recv, reduction.count, reducer.datatype())?;
-    let mut landing = into.landing();
-    landing.fill(&mine);
+    let (mut reducer, into, mut landing) = reduction.begin_in_result(all.session)?;
     all.party().allreduce_into(landing.bytes_mut(), &mut reducer).await?;
     landing.finish(into.bytes);
     Ok(())
@@ -121,10 +127,7 @@ pub(super) async fn to_all(all: Members, reduction: Reduction) -> Outcome {
 
 pub(super) async fn scan(all: Members, reduction: Reduction) -> Outcome {
     all.comm.must_be_intra()?;
-    let (mut reducer, mine) = reduction.begin(all.session)?;
-    let into = Elements::written(reduction.recv, reduction.count, reducer.datatype())?;
-    let mut landing = into.landing();
-    landing.fill(&mine);
+    let (mut reducer, into, mut landing) = reduction.begin_in_result(all.session)?;
     all.party().scan(landing.bytes_mut(), &mut reducer).await?;
     landing.finish(into.bytes);
     Ok(())
