@@ -13,6 +13,7 @@ use crate::pmi::{ProcessMapping, wire};
 use crate::rank::Rank;
 use crate::segment::{SEGMENT_REQUEST, TRANSPORT_BCS, TRANSPORT_VARIABLE};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use slices::Slices;
 use std::ffi::OsString;
 use std::fs::File;
@@ -25,6 +26,9 @@ use std::time::{Duration, Instant};
 
 /// How long a job may take before it counts as hung: far over any test, under a CI's patience.
 pub const DEFAULT_LIMIT: Duration = Duration::from_secs(180);
+
+/// For how long a rank that has left may go on living before it is killed with the others.
+const LAST_WORDS_MS: u16 = 10_000;
 
 /// A job to start.
 #[derive(Clone, Debug)]
@@ -46,6 +50,8 @@ pub struct Outcome {
     pub ranks: Vec<RankOutcome>,
     /// The exit code of the first abort asked for.
     pub aborted: Option<i32>,
+    /// The rank that left first, if one did without saying that it would: the others were killed for it.
+    pub left: Option<Rank>,
     /// Whether the job was killed for taking too long.
     pub timed_out: bool,
     /// From the first start to the last exit.
@@ -73,7 +79,11 @@ impl Outcome {
 
     /// All that went wrong, for a test's message.
     pub fn report(&self) -> String {
-        let mut text = format!("aborted {:?}, timed out {}", self.aborted, self.timed_out);
+        let (aborted, timed_out) = (self.aborted, self.timed_out);
+        let mut text = format!("aborted {aborted:?}, timed out {timed_out}");
+        if let Some(first) = self.left {
+            text += &format!(", rank {first} left first");
+        }
         for (rank, outcome) in self.ranks.iter().enumerate() {
             if !outcome.status.success() || !outcome.stderr.is_empty() {
                 text += &format!("\nrank {rank}: {}: {}", outcome.status, outcome.stderr.trim());
@@ -225,6 +235,18 @@ struct RankProcess {
     stderr: File,
 }
 
+impl RankProcess {
+    /// Waits for the end of a rank that has closed its connection: a program that returns an error from
+    /// `main` prints it only after that.
+    fn let_it_say_why(&self) -> io::Result<()> {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).ok_or(io::ErrorKind::NotFound)?;
+        let process = pidfd_open(pid, PidfdFlags::empty())?;
+        let mut fds = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::from(LAST_WORDS_MS))?;
+        Ok(())
+    }
+}
+
 struct Job {
     servers: Vec<NodeServer>,
     node_of: Vec<NodeIndex>,
@@ -232,6 +254,7 @@ struct Job {
     /// Puts of the nodes whose ranks are all in the barrier.
     fence: Vec<Option<Vec<(String, String)>>>,
     aborted: Option<i32>,
+    left: Option<Rank>,
     timed_out: bool,
     spare_survivors: bool,
     slices: Option<Slices>,
@@ -247,6 +270,7 @@ impl Job {
             ranks: Vec::new(),
             fence,
             aborted: None,
+            left: None,
             timed_out: false,
             spare_survivors: false,
             slices: None,
@@ -296,7 +320,12 @@ impl Job {
                 self.servers[self.node_of[rank].0 as usize].finalized(Rank::from_index(rank));
             // A rank that joined and died takes the job with it, as under a resource manager.
             let died = process.spoke && !finalized && !self.spare_survivors;
-            return if died { self.kill_all() } else { Ok(()) };
+            if !died {
+                return Ok(());
+            }
+            process.let_it_say_why()?;
+            self.left = Some(Rank::from_index(rank));
+            return self.kill_all();
         }
         process.spoke = true;
         process.partial.extend_from_slice(&chunk[..got]);
@@ -371,9 +400,9 @@ impl Job {
                 stderr: contents(&mut rank.stderr)?,
             });
         }
-        let (aborted, timed_out, elapsed) = (self.aborted, self.timed_out, started.elapsed());
+        let (aborted, left, timed_out) = (self.aborted, self.left, self.timed_out);
         let slices = self.slices.map(|slices| slices.count);
-        Ok(Outcome { ranks, aborted, timed_out, elapsed, slices })
+        Ok(Outcome { ranks, aborted, left, timed_out, elapsed: started.elapsed(), slices })
     }
 }
 

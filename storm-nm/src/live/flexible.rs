@@ -113,6 +113,8 @@ struct Job {
     /// How often its ranks were looked at.
     looks: u32,
     frozen: bool,
+    /// When it was stopped or resumed last, as far as is known here.
+    frozen_at: Duration,
     /// Ranks that are behind all ordinary processes.
     behind: BTreeSet<Rank>,
     /// What each was told of how to wait.
@@ -197,6 +199,7 @@ impl Flexible {
             may_yield: self.permitted(),
             looks: 0,
             frozen: job.stopped.get(),
+            frozen_at: now(),
             behind: BTreeSet::new(),
             ways: BTreeMap::new(),
             touched: BTreeSet::new(),
@@ -360,7 +363,11 @@ impl Job {
             self.classes.slot_lost();
         }
         let frozen = self.is_to_be_frozen();
-        std::mem::replace(&mut self.frozen, frozen) != frozen
+        let changes = std::mem::replace(&mut self.frozen, frozen) != frozen;
+        if changes {
+            self.frozen_at = at;
+        }
+        changes
     }
 
     /// Stops or resumes it, if that is asked for in the midst of a slot. No switch is under way.
@@ -379,8 +386,26 @@ impl Job {
         self.suspended || !(self.in_slot || yields())
     }
 
+    /// Stops or resumes it if that is not what it is, whatever was done to it. No switch is under way.
+    ///
+    /// Seen once: a job of which a node had stopped its ranks in the last slot that there was, for good.
+    fn be_as_known(&mut self, job: JobKey) {
+        if let Ok(Some(stopped)) = self.freezer.is_stopped()
+            && stopped != self.frozen
+        {
+            let Job { frozen, in_slot, suspended, behind, ranks, .. } = &*self;
+            let (ranks, behind) = (ranks.len(), behind.len());
+            let for_ms = now().saturating_sub(self.frozen_at).as_millis();
+            tracing::warn!(
+                %job, stopped, frozen, for_ms, in_slot, suspended, ranks, behind,
+                "a job was stopped or resumed by somebody else, which is undone"
+            );
+            self.freeze(self.frozen);
+        }
+    }
+
     fn freeze(&mut self, frozen: bool) {
-        self.frozen = frozen;
+        (self.frozen, self.frozen_at) = (frozen, now());
         let done = if frozen { self.freezer.stop() } else { self.freezer.resume() };
         if let Err(error) = done {
             tracing::warn!(

@@ -4,7 +4,7 @@ use super::*;
 use crate::classes::LibrarySaid;
 use crate::job_classes::Counters;
 use std::process::{Child, Command};
-use storm_pl::{ProcessId, SignalFreezer};
+use storm_pl::{CgroupFreezer, ProcessId, SignalFreezer};
 use storm_rm::{JobId, JobIncarnation};
 
 const JOB: JobKey = JobKey { job: JobId(1), incarnation: JobIncarnation(1) };
@@ -70,6 +70,7 @@ fn does_not_care(sleeper: &Sleeper) -> Job {
         may_yield: true,
         looks: 0,
         frozen: false,
+        frozen_at: ms(0),
         behind: BTreeSet::new(),
         ways: BTreeMap::new(),
         touched: BTreeSet::new(),
@@ -137,4 +138,26 @@ fn a_job_of_which_a_rank_starts_a_session_is_stopped_out_of_its_slots() {
     job.cannot_yield(RANK, "it has started processes in sessions of their own");
     job.apply();
     assert!(job.frozen && !job.wanted(RANK).0, "it is an ordinary process in its slot");
+}
+
+/// A regression: three of eight ranks stayed stopped in the slot of their job, which was the last one.
+#[test]
+fn a_job_that_somebody_has_stopped_in_a_long_slot_goes_on() {
+    let pad = tempfile::tempdir().unwrap();
+    let file = pad.path().join("cgroup.freeze");
+    std::fs::write(&file, "1\n").unwrap();
+    let sleeper = Sleeper::new();
+    let mut job = does_not_care(&sleeper);
+    job.freezer = Arc::new(Freezer::Cgroup(CgroupFreezer::open(pad.path()).unwrap()));
+    job.edge = Some(Edge { at: now(), kind: EdgeKind::Part });
+    let flexible = Flexible::new(1, mpsc::channel(1).0);
+    flexible.shared.lock().jobs.insert(JOB, job);
+    std::thread::scope(|scope| {
+        scope.spawn(|| watcher::watch(&flexible.shared, None));
+        while std::fs::read(&file).unwrap() != b"0\n" {
+            std::thread::yield_now();
+        }
+        flexible.shared.lock().over = true;
+        flexible.shared.changed.notify_all();
+    });
 }
