@@ -1,5 +1,6 @@
 //! Submission: whether a job may come in, and into which partition.
 
+use super::held_bytes::MAX_BYTES_PER_USER;
 use super::{Core, Effect, Notice};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply, Service};
 use crate::job::JobEventKind;
@@ -67,9 +68,10 @@ impl Core {
         }
         self.check_dependency(&spec.needs)?;
         self.check_room(partition, tasks.unwrap_or(1) as usize)?;
+        spec.env = self.environments.shared(&spec.env);
+        self.check_held_bytes(&spec)?;
         // An array has a number of its own.
         self.next_job += 1 + tasks.unwrap_or(0);
-        spec.env = self.environments.shared(&spec.env);
         let spec = Rc::new(spec);
         self.append(
             now,
@@ -106,6 +108,20 @@ impl Core {
                 .hint("wait for some to start, or submit to another partition"));
         }
         Ok(())
+    }
+
+    /// Whether the manager keeps one more specification for this user.
+    fn check_held_bytes(&self, spec: &JobSpec) -> Result<(), ApiError> {
+        if self.held_bytes.with(spec) <= MAX_BYTES_PER_USER {
+            return Ok(());
+        }
+        let most = MAX_BYTES_PER_USER >> 20;
+        let message = "the arguments and environments of your jobs are too large together";
+        Err(ApiError::new(ErrorCode::QueueFull, message)
+            .why(format!("those that are not over would take more than {most} MiB"))
+            .hint(
+                "wait for some to end, submit an array (--array), or pass data in files (--bcast)",
+            ))
     }
 
     /// Has a job wait (again) for its partition's policy.

@@ -17,6 +17,7 @@ mod effect;
 mod eligibility;
 mod ending;
 mod fences;
+mod held_bytes;
 mod holders;
 mod holding;
 mod launching;
@@ -50,6 +51,7 @@ pub use partition::PartitionError;
 
 use crate::CoreConfig;
 use crate::job::{JobEvent, JobEventKind, JobRecord, PartitionSetting};
+use held_bytes::HeldBytes;
 use jiff::{SignedDuration, Timestamp};
 use listing::LastWalk;
 use live_job::{LiveJob, Parked, SlotPool};
@@ -60,6 +62,7 @@ use preempting::Preemption;
 use priorities::Priorities;
 use recovery::Memory;
 use reservations::ReservationTable;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{JobId, PartitionId, RecentEnvironments};
@@ -95,6 +98,8 @@ pub struct Core {
     /// Nodes that are for some jobs only, now or later.
     reservations: ReservationTable,
     environments: RecentEnvironments,
+    /// What of the memory is which user's.
+    held_bytes: HeldBytes,
     next_job: u64,
     /// Numbers the runs of all jobs: what an earlier job left in a slot's flags
     /// must not be taken for this one's (`docs/decisions/0003-termination.md`).
@@ -145,6 +150,7 @@ impl Core {
             preemption: Preemption::new(&config.service),
             reservations: ReservationTable::default(),
             environments: RecentEnvironments::default(),
+            held_bytes: HeldBytes::default(),
             next_job: 1,
             next_incarnation: 1,
             shutting_down: false,
@@ -216,7 +222,10 @@ impl Core {
             let records = JobRecord::from_first(job, event);
             self.needs.submitted(job, &records);
             for record in records {
-                self.jobs.entry(record.id).or_insert(record);
+                if let Entry::Vacant(place) = self.jobs.entry(record.id) {
+                    self.held_bytes.add(&record.spec);
+                    place.insert(record);
+                }
             }
             return;
         };
@@ -224,6 +233,8 @@ impl Core {
         self.preemption.note(record);
         if let JobEventKind::Ended { outcome, .. } = &event.kind {
             self.needs.job_ended(record, outcome);
+            self.held_bytes.remove(&record.spec);
+            record.forget_environment();
             self.history.push_back(job);
             if self.history.len() > self.config.history_limit
                 && let Some(oldest) = self.history.pop_front()

@@ -2,6 +2,7 @@
 //! invariants checked after each step, and tables of what may happen when.
 
 mod early_edges;
+mod held_bytes;
 mod invariants;
 mod needs;
 mod ordered_slices;

@@ -1,0 +1,140 @@
+//! What each user's jobs that are not over take of the manager's memory, and of its journal: their
+//! arguments, lists of files and environments. Jobs of an array share theirs, and so do those of one shell.
+
+use std::collections::HashMap;
+use std::ptr::from_ref;
+use storm_rm::JobSpec;
+
+/// The most for one user: ten thousand jobs of 6 KiB each beside an environment that they share, or three
+/// hundred of the largest there can be.
+pub(super) const MAX_BYTES_PER_USER: u64 = 64 << 20;
+
+/// Of each user, the bytes of all jobs that are not over, what several have in common once.
+#[derive(Debug, Default)]
+pub(super) struct HeldBytes {
+    users: HashMap<u32, u64>,
+    /// By user and place in memory, which stays the same while a job has it: how many have it.
+    parts: HashMap<(u32, usize), u32>,
+}
+
+impl HeldBytes {
+    /// There is one more job.
+    pub(super) fn add(&mut self, spec: &JobSpec) {
+        let user = spec.owner.uid;
+        for part in Part::ALL {
+            let count = self.parts.entry((user, part.place(spec))).or_default();
+            *count += 1;
+            if *count == 1 {
+                *self.users.entry(user).or_default() += part.bytes(spec);
+            }
+        }
+    }
+
+    /// A job is over, which has what it had.
+    pub(super) fn remove(&mut self, spec: &JobSpec) {
+        let user = spec.owner.uid;
+        for part in Part::ALL {
+            let place = (user, part.place(spec));
+            let Some(count) = self.parts.get_mut(&place) else { continue };
+            *count -= 1;
+            if *count == 0 {
+                self.parts.remove(&place);
+                let held = self.users.get(&user).copied().unwrap_or(0);
+                match held.saturating_sub(part.bytes(spec)) {
+                    0 => drop(self.users.remove(&user)),
+                    left => drop(self.users.insert(user, left)),
+                }
+            }
+        }
+    }
+
+    /// What the user's jobs would take with one more like this.
+    pub(super) fn with(&self, spec: &JobSpec) -> u64 {
+        let user = spec.owner.uid;
+        let is_new = |part: &Part| !self.parts.contains_key(&(user, part.place(spec)));
+        let new: u64 = Part::ALL.into_iter().filter(is_new).map(|part| part.bytes(spec)).sum();
+        self.users.get(&user).copied().unwrap_or(0) + new
+    }
+}
+
+/// What several jobs may have in common.
+#[derive(Clone, Copy)]
+enum Part {
+    /// All but the environment: the jobs of an array.
+    Specification,
+    /// The jobs of one shell.
+    Environment,
+}
+
+impl Part {
+    const ALL: [Part; 2] = [Part::Specification, Part::Environment];
+
+    /// Where it is in memory.
+    fn place(self, spec: &JobSpec) -> usize {
+        match self {
+            Part::Specification => from_ref(spec).addr(),
+            Part::Environment => spec.env.as_ptr().addr(),
+        }
+    }
+
+    /// How large it is.
+    fn bytes(self, spec: &JobSpec) -> u64 {
+        let variables =
+            spec.env.iter().map(|(name, value)| name.as_bytes().len() + value.as_bytes().len());
+        let env = variables.sum::<usize>() + size_of_val(&*spec.env);
+        let bytes = match self {
+            Part::Environment => env,
+            Part::Specification => {
+                // As it travels, where each text has its length beside it.
+                let all = postcard::to_stdvec(spec).map_or(usize::MAX, |encoded| encoded.len());
+                size_of::<JobSpec>() + all.saturating_sub(env - size_of_val(&*spec.env))
+            }
+        };
+        bytes as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manager::model::model_spec;
+    use std::rc::Rc;
+    use storm_rm::Environment;
+
+    const KIB: usize = 1024;
+
+    fn spec(env: &Environment, user: u32, argument_bytes: usize) -> Rc<JobSpec> {
+        let mut spec = model_spec();
+        spec.owner.uid = user;
+        spec.env = env.clone();
+        spec.argv.push("x".repeat(argument_bytes).into());
+        Rc::new(spec)
+    }
+
+    fn kib(held: &HeldBytes, user: u32) -> u64 {
+        held.users.get(&user).map_or(0, |bytes| bytes / KIB as u64)
+    }
+
+    #[test]
+    fn what_jobs_have_in_common_counts_once_for_each_user_until_the_last_is_over() {
+        let env = Environment::default().with("LARGE", &"y".repeat(100 * KIB));
+        let (one, other, strangers) = (spec(&env, 1, 0), spec(&env, 1, 10 * KIB), spec(&env, 2, 0));
+        let mut held = HeldBytes::default();
+        assert_eq!(held.with(&one) / KIB as u64, 100);
+        // Two jobs of an array.
+        held.add(&one);
+        held.add(&one);
+        held.add(&other);
+        held.add(&strangers);
+        assert_eq!([1, 2].map(|user| kib(&held, user)), [111, 100]);
+        assert_eq!(held.with(&other), held.users[&1], "another task of it takes nothing");
+        held.remove(&one);
+        assert_eq!(kib(&held, 1), 111);
+        held.remove(&other);
+        assert_eq!(kib(&held, 1), 100);
+        held.remove(&one);
+        held.remove(&strangers);
+        assert!(held.users.is_empty() && held.parts.is_empty());
+        held.remove(&one);
+    }
+}

@@ -1,0 +1,32 @@
+//! What of the manager's memory one user's jobs may take.
+
+use super::world::{USER, World, spec};
+use crate::api::ErrorCode;
+use storm_rm::Environment;
+
+#[test]
+fn one_user_does_not_fill_the_manager_with_what_waits() {
+    let mut world = World::joined("fcfs", 4);
+    let submit = |world: &mut World, number: usize| {
+        let mut spec = spec(1, false, false);
+        spec.needs.hold = true;
+        spec.env = Environment::default().with("N", &format!("{number:040960}"));
+        world.act(|core, now| core.submit(now, USER, spec))
+    };
+    let mut jobs = Vec::new();
+    let refused = loop {
+        match submit(&mut world, jobs.len()) {
+            Ok(job) => jobs.push(job),
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!(refused.code, ErrorCode::QueueFull);
+    // Of 40 KiB each, and of what else there is to a job.
+    assert!((1_500..1_638).contains(&jobs.len()), "{} jobs in 64 MiB", jobs.len());
+    world.restart(|_| false, |_| false);
+    submit(&mut world, jobs.len() - 1).expect("it has the environment of the last");
+    submit(&mut world, 10_000).expect_err("full as before");
+    assert!(world.cancel(jobs[1]));
+    assert_eq!(world.record(jobs[1]).spec.env, Environment::default());
+    submit(&mut world, 10_000).expect("one is over");
+}
