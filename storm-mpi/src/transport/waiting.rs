@@ -5,7 +5,9 @@
 //! while messages arrive, because then the others run, and a switch would be paid for by each of them
 //! (the conditional rule). For all members of a communicator it looks longer, by how much later
 //! than an answer the last of them has come of late. A rank whose looking was in vain several times looks seldom: it may stand in
-//! the way of the one it waits for, on the same processor. Pure: the clock is the caller's. Time decides only who has the processor,
+//! the way of the one it waits for, on the same processor. When it does look again, it is for as long as a sleep has
+//! taken at least of late: two that sleep wake each other, which may take several times what either looks for, and
+//! neither would ever find the other awake. Pure: the clock is the caller's. Time decides only who has the processor,
 //! never what comes of a wait: a job may be stopped at any instant.
 
 use crate::error::InitError;
@@ -29,6 +31,10 @@ const IMBALANCE_MAX_WAKES: u32 = 10;
 const READ_BYTES_PER_US: u64 = 4096;
 /// So long is looked at most for the end of that: in more time a wake-up does not count.
 const READING_MAX: Duration = Duration::from_millis(1);
+/// Waits asleep that take longer are not looked through.
+const LOOKING_MAX: Duration = Duration::from_micros(100);
+/// The least that waits asleep take is taken for so much more, one part in so many, with each that takes longer.
+const ASLEEP_WEIGHT: u32 = 16;
 /// Of a new measurement of how different they are, one part in so many counts.
 const IMBALANCE_WEIGHT: u32 = 8;
 
@@ -68,6 +74,14 @@ pub(super) struct Waiting {
     vain: u32,
     /// Waits to come without looking.
     skipped: u32,
+    /// The least that waits without looking took of late.
+    asleep: Option<Duration>,
+    /// The present wait is one.
+    is_asleep: bool,
+    /// Looking for so long has brought news of late, where looking for less had not.
+    longer: Duration,
+    /// For so long the present wait looks at least.
+    tried: Duration,
     /// The present wait is for all members of a communicator.
     for_all: bool,
     /// Since when it lasts.
@@ -80,6 +94,8 @@ pub(super) struct Waiting {
     wake: Duration,
     /// The user has said how it waits.
     wished: bool,
+    /// The user has not said for how long it looks.
+    learns: bool,
 }
 
 /// What the user wants.
@@ -142,12 +158,17 @@ impl Wish {
             last_news: None,
             vain: 0,
             skipped: 0,
+            asleep: None,
+            is_asleep: false,
+            longer: Duration::ZERO,
+            tried: Duration::ZERO,
             for_all: false,
             began: None,
             imbalance: Duration::ZERO,
             reading: Duration::ZERO,
             wake,
             wished: self.mode.is_some() || self.spin.is_some(),
+            learns: self.spin.is_none(),
         }
     }
 }
@@ -198,6 +219,7 @@ impl Waiting {
     /// has told counts where the user has not said anything.
     pub(super) fn patience(&mut self, now: Instant, told: Way) -> Patience {
         self.began = Some(now);
+        self.is_asleep = false;
         match (self.wished, told) {
             (true, _) | (false, Way::Own) => {}
             (false, Way::Spin) => return Patience::Endless,
@@ -209,28 +231,45 @@ impl Waiting {
             Mode::SpinBlock { base, .. } if base.is_zero() => Patience::None,
             Mode::SpinBlock { .. } if self.skipped > 0 => {
                 self.skipped -= 1;
+                self.is_asleep = true;
                 Patience::None
             }
             Mode::SpinBlock { base, pair } => {
-                let first = now + base + self.reading + self.allowance();
+                self.tried = if self.vain >= VAIN_MAX { self.sleep() } else { self.longer };
+                let first = now + base.max(self.tried) + self.reading + self.allowance();
                 Patience::Until(self.last_news.map_or(first, |news| first.max(news + pair)))
             }
         }
     }
 
+    /// In so much time there would be news for who sleeps; zero where that is too long to look for it.
+    fn sleep(&self) -> Duration {
+        let least = self.asleep.filter(|least| self.learns && *least <= LOOKING_MAX);
+        least.map_or(Duration::ZERO, |least| least + least / 4)
+    }
+
     /// Looking has brought news.
     pub(super) fn found(&mut self, now: Instant) {
         self.ended(now);
+        if self.vain >= VAIN_MAX {
+            self.longer = self.tried;
+        }
         self.vain = 0;
     }
 
     /// Sleep has.
     pub(super) fn woken(&mut self, now: Instant) {
+        if let Some(began) = self.began.filter(|_| self.is_asleep) {
+            let took = now.saturating_duration_since(began);
+            self.asleep =
+                Some(self.asleep.map_or(took, |least| took.min(least + least / ASLEEP_WEIGHT)));
+        }
         self.ended(now);
     }
 
     /// Looking has brought nothing until patience ended.
     pub(super) fn gave_up(&mut self) {
+        self.longer = Duration::ZERO;
         self.vain = self.vain.saturating_add(1);
         if self.vain >= VAIN_MAX {
             self.skipped = 1_u32.checked_shl(self.vain).map_or(SKIPPED_MAX, |n| n.min(SKIPPED_MAX));
@@ -349,5 +388,45 @@ mod tests {
             assert_ne!(waiting.patience(now, Way::Own), Patience::None);
             waiting.found(now);
         }
+    }
+    /// How long two ranks that wake each other wait for each other after that both looked in vain: a message takes
+    /// 1 us, and who sleeps 25 us more to be woken.
+    fn waits_of_two(spin_us: Option<&str>) -> Vec<Duration> {
+        let (us, mut at) = (Duration::from_micros, Instant::now());
+        let mut both = [(); 2].map(|()| waiting("spin-block", spin_us, false));
+        // Not equally often: else they look again in the same turn.
+        (0..8).for_each(|_| both[0].gave_up());
+        (0..9).for_each(|_| both[1].gave_up());
+        // One sends and waits for the other, which has waited for so long.
+        let (mut awaited, mut told) = (us(0), vec![]);
+        for turn in 0..10_000 {
+            let waiting = &mut both[turn % 2];
+            let began = at;
+            let patience = waiting.patience(began, Way::Own);
+            let answer = awaited + us(2);
+            let looks = matches!(patience, Patience::Until(end) if began + answer <= end);
+            let takes = if looks { answer } else { answer + us(25) };
+            at += takes;
+            match patience {
+                _ if looks => waiting.found(began + takes),
+                Patience::Until(_) => {
+                    waiting.gave_up();
+                    waiting.woken(began + takes);
+                }
+                _ => waiting.woken(began + takes),
+            }
+            awaited = if looks { us(0) } else { us(25) };
+            told.push(takes);
+        }
+        told
+    }
+
+    #[test]
+    fn two_that_wake_each_other_come_to_look_again() {
+        let last = |waits: Vec<Duration>| waits.into_iter().rev().take(100).max().unwrap();
+        let learnt = last(waits_of_two(None));
+        assert!(learnt < Duration::from_micros(10), "{learnt:?}");
+        let told = last(waits_of_two(Some("10")));
+        assert!(told > Duration::from_micros(25), "{told:?}: as the user has said");
     }
 }
