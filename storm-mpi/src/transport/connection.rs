@@ -18,6 +18,11 @@ use std::ops::Range;
 const READ_BUFFER_BYTES: usize = 32 << 10;
 /// A message of so many bytes is copied and sent as one piece: that is less work for the kernel.
 const TOGETHER_BYTES: usize = 256;
+/// More is not written at once: beyond 16 segments of 64 KiB, which a congestion window often has where nothing was lost,
+/// the kernel goes on when it hears that they have arrived, and in that time takes nothing new.
+const AT_ONCE_MAX_BYTES: usize = 960 << 10;
+/// But in parts of so many bytes: what there was to hear of one has been heard when the next is written.
+const PART_BYTES: usize = 768 << 10;
 
 /// Whose a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -371,7 +376,8 @@ impl Connection {
             together[head.len()..bytes].copy_from_slice(payload);
             return self.stream.write(&together[..bytes]);
         }
-        let slices = [IoSlice::new(head), IoSlice::new(payload)];
+        let part = if bytes <= AT_ONCE_MAX_BYTES { payload.len() } else { PART_BYTES };
+        let slices = [IoSlice::new(head), IoSlice::new(&payload[..part])];
         SockRef::from(&self.stream).send_vectored_with_flags(&slices, MsgFlags::MSG_NOSIGNAL.bits())
     }
 }
