@@ -66,13 +66,22 @@ impl Party<'_> {
         op: &mut dyn Combine,
         root: usize,
     ) -> Result<(), CommError> {
-        let own = mine.or(into.as_deref()).unwrap_or(&[]);
-        let bytes = own.len();
+        let bytes = mine.or(into.as_deref()).map_or(0, <[u8]>::len);
         let place = into.as_deref().filter(|_| self.me == root);
         super::same_length(place.map_or(bytes, <[u8]>::len), bytes)?;
         if self.rank(root).is_err() || !self.goes_by_blocks(bytes) {
-            let all = self.reduce(Span::of(own), op, root).await?;
+            let own = Span::of(mine.or(into.as_deref()).unwrap_or(&[]));
+            let all = self.reduce(own, op, root).await?;
             return all.zip(into).map_or(Ok(()), |(all, into)| copy(all.as_ref(), into));
+        }
+        if self.are_two() {
+            let piece_bytes = 2 * self.rounds(op.element_bytes()).bytes;
+            let Some(into) = into.as_deref_mut().filter(|_| self.me == root) else {
+                let own = mine.or(into.as_deref()).unwrap_or(&[]);
+                return self.give_to_be_reduced(own, root, piece_bytes).await;
+            };
+            mine.map_or(Ok(()), |mine| copy(mine, into))?;
+            return self.reduce_of_two(into, op, piece_bytes).await;
         }
         let blocks = self.equal_blocks(bytes, op.element_bytes());
         let mut rounds = self.rounds(op.element_bytes());

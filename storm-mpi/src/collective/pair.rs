@@ -26,6 +26,41 @@ impl Party<'_> {
         Ok(other)
     }
 
+    /// Of two members: gives the root what it has, in pieces of so many bytes at most.
+    pub(super) async fn give_to_be_reduced(
+        &self,
+        mine: &[u8],
+        root: usize,
+        piece_bytes: usize,
+    ) -> Result<(), CommError> {
+        for piece in mine.chunks(piece_bytes) {
+            self.give(piece, root, Step::ToRoot).await?;
+        }
+        Ok(())
+    }
+
+    /// Of two members, at the root: combines the elements of both in `all`, where its own are. A piece of the other's
+    /// stays in the cache until it is combined.
+    pub(super) async fn reduce_of_two(
+        &self,
+        all: &mut [u8],
+        op: &mut dyn Combine,
+        piece_bytes: usize,
+    ) -> Result<(), CommError> {
+        let mut others = Span::zeroed(piece_bytes.min(all.len()));
+        for own in all.chunks_mut(piece_bytes) {
+            let other = &mut others.as_mut()[..own.len()];
+            self.take(other, 1 - self.me, Step::ToRoot).await?;
+            if self.me == 1 {
+                op.combine(other, own)?;
+            } else {
+                op.combine(own, other)?;
+                own.copy_from_slice(other);
+            }
+        }
+        Ok(())
+    }
+
     /// Of two members: gives the other one `data`, and takes from it exactly `into.len()` bytes.
     pub(super) async fn swap(&self, data: &[u8], into: &mut [u8]) -> Result<(), CommError> {
         let other = 1 - self.me;
