@@ -66,6 +66,7 @@ mod original;
 mod process_tree;
 mod protocol;
 pub mod realtime;
+mod remove_tree;
 mod seqpacket;
 pub mod switch;
 mod sys;
@@ -85,4 +86,5 @@ pub use node::{
 };
 pub use original::stands_in_for;
 pub use protocol::{PadStep, Refusal};
+pub use remove_tree::remove_tree;
 pub use switch::{CgroupFreezer, FreezeError, Freezer, SignalFreezer, SwitchError, switch};

@@ -48,10 +48,11 @@ impl Failure {
     }
 
     /// Of an error, with its sources as the causes.
-    pub(crate) fn of(code: &str, error: &dyn Error) -> Failure {
+    pub(crate) fn of(code: &str, error: &(dyn Error + 'static)) -> Failure {
         let sources = std::iter::successors(error.source(), |source| (*source).source());
         let causes = sources.map(ToString::to_string).collect();
-        Failure { causes, ..Failure::new(code, error.to_string()) }
+        let hint = is_out_of_files(error).then(|| OUT_OF_FILES_HINT.to_owned());
+        Failure { causes, hint, ..Failure::new(code, error.to_string()) }
     }
 
     /// Adds what to try.
@@ -67,6 +68,18 @@ impl Failure {
         self.exit = status;
         self
     }
+}
+
+const OUT_OF_FILES_HINT: &str = "`ulimit -n` says how many files may be open at once: raise it";
+
+/// Whether this process may open no more files (EMFILE).
+fn is_out_of_files(error: &(dyn Error + 'static)) -> bool {
+    let all = std::iter::successors(Some(error), |error| error.source());
+    all.filter_map(|error| error.downcast_ref::<std::io::Error>()).any(|error| {
+        let out_of_files = error.raw_os_error() == Some(nix::libc::EMFILE);
+        // What is inside is no source of it.
+        out_of_files || error.get_ref().is_some_and(|inside| is_out_of_files(inside))
+    })
 }
 
 impl From<ApiError> for Failure {
@@ -159,4 +172,20 @@ fn of_session(plain: impl Fn(&str) -> Failure, error: &ClientSessionError) -> Fa
 fn code_name(code: ErrorCode) -> String {
     let json = serde_json::to_value(code).ok();
     json.as_ref().and_then(|name| name.as_str()).unwrap_or("unknown").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn who_may_open_no_more_files_is_told_what_to_raise() {
+        let full = |errno| io::Error::from_raw_os_error(errno);
+        let inside = |errno| io::Error::other(full(errno));
+        let hint = |error: io::Error| Failure::of("io", &error).hint;
+        assert_eq!(hint(full(nix::libc::EMFILE)).as_deref(), Some(OUT_OF_FILES_HINT));
+        assert_eq!(hint(inside(nix::libc::EMFILE)).as_deref(), Some(OUT_OF_FILES_HINT));
+        assert_eq!(hint(inside(nix::libc::ENOENT)), None);
+    }
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::NodeSet;
 use storm_rm::message::{NodeRanks, RankExit};
-use storm_rm::{ArraySpec, ArrayTask, Environment, JobId, JobIncarnation, JobSpec, Row};
+use storm_rm::{ArraySpec, ArrayTask, JobId, JobIncarnation, JobSpec, Row};
 use storm_sched::ReservationId;
 
 /// Where a job is in its life.
@@ -110,14 +110,6 @@ impl JobRecord {
             Some(made(task, Some(ArrayTask { array: id, index })))
         };
         (1..).zip(indices).filter_map(task).collect()
-    }
-
-    /// It is over, and has been told so: what nobody asks for any more goes. That of an array stays, as it
-    /// is there once.
-    pub(crate) fn forget_environment(&mut self) {
-        if self.task.is_none() {
-            Rc::make_mut(&mut self.spec).env = Environment::default();
-        }
     }
 
     fn submitted(

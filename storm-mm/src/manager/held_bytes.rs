@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 use std::ptr::from_ref;
-use storm_rm::JobSpec;
+use std::rc::Rc;
+use storm_rm::{Environment, JobSpec};
 
 /// The most for one user: ten thousand jobs of 6 KiB each beside an environment that they share, or three
 /// hundred of the largest there can be.
@@ -13,8 +14,16 @@ pub(super) const MAX_BYTES_PER_USER: u64 = 64 << 20;
 #[derive(Debug, Default)]
 pub(super) struct HeldBytes {
     users: HashMap<u32, u64>,
-    /// By user and place in memory, which stays the same while a job has it: how many have it.
-    parts: HashMap<(u32, usize), u32>,
+    /// By user and place in memory, which stays the same while a job has it.
+    parts: HashMap<(u32, usize), Held>,
+}
+
+/// What several jobs have in common.
+#[derive(Debug, Default)]
+struct Held {
+    jobs: u32,
+    /// What those of them that are over have instead.
+    over: Option<Rc<JobSpec>>,
 }
 
 impl HeldBytes {
@@ -22,29 +31,40 @@ impl HeldBytes {
     pub(super) fn add(&mut self, spec: &JobSpec) {
         let user = spec.owner.uid;
         for part in Part::ALL {
-            let count = self.parts.entry((user, part.place(spec))).or_default();
-            *count += 1;
-            if *count == 1 {
+            let held = self.parts.entry((user, part.place(spec))).or_default();
+            held.jobs += 1;
+            if held.jobs == 1 {
                 *self.users.entry(user).or_default() += part.bytes(spec);
             }
         }
     }
 
-    /// A job is over, which has what it had.
-    pub(super) fn remove(&mut self, spec: &JobSpec) {
+    /// A job is over: what it has from now on is what can still be asked for, all but the environment. The jobs
+    /// of an array share that as well.
+    pub(super) fn remove(&mut self, spec: &JobSpec) -> Rc<JobSpec> {
+        let place = (spec.owner.uid, Part::Specification.place(spec));
+        let without = || Rc::new(JobSpec { env: Environment::default(), ..spec.clone() });
+        let over = match self.parts.get_mut(&place) {
+            Some(held) => held.over.get_or_insert_with(without).clone(),
+            None => without(),
+        };
+        Part::ALL.into_iter().for_each(|part| self.remove_part(spec, part));
+        over
+    }
+
+    fn remove_part(&mut self, spec: &JobSpec, part: Part) {
         let user = spec.owner.uid;
-        for part in Part::ALL {
-            let place = (user, part.place(spec));
-            let Some(count) = self.parts.get_mut(&place) else { continue };
-            *count -= 1;
-            if *count == 0 {
-                self.parts.remove(&place);
-                let held = self.users.get(&user).copied().unwrap_or(0);
-                match held.saturating_sub(part.bytes(spec)) {
-                    0 => drop(self.users.remove(&user)),
-                    left => drop(self.users.insert(user, left)),
-                }
-            }
+        let place = (user, part.place(spec));
+        let Some(held) = self.parts.get_mut(&place) else { return };
+        held.jobs -= 1;
+        if held.jobs > 0 {
+            return;
+        }
+        self.parts.remove(&place);
+        let held = self.users.get(&user).copied().unwrap_or(0);
+        match held.saturating_sub(part.bytes(spec)) {
+            0 => drop(self.users.remove(&user)),
+            left => drop(self.users.insert(user, left)),
         }
     }
 
@@ -98,8 +118,6 @@ impl Part {
 mod tests {
     use super::*;
     use crate::manager::model::model_spec;
-    use std::rc::Rc;
-    use storm_rm::Environment;
 
     const KIB: usize = 1024;
 
@@ -128,11 +146,12 @@ mod tests {
         held.add(&strangers);
         assert_eq!([1, 2].map(|user| kib(&held, user)), [111, 100]);
         assert_eq!(held.with(&other), held.users[&1], "another task of it takes nothing");
-        held.remove(&one);
+        let over = held.remove(&one);
         assert_eq!(kib(&held, 1), 111);
+        assert_eq!((&over.env, &over.argv), (&Environment::default(), &one.argv));
         held.remove(&other);
         assert_eq!(kib(&held, 1), 100);
-        held.remove(&one);
+        assert!(Rc::ptr_eq(&over, &held.remove(&one)), "one for the array");
         held.remove(&strangers);
         assert!(held.users.is_empty() && held.parts.is_empty());
         held.remove(&one);

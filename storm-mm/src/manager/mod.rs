@@ -233,8 +233,7 @@ impl Core {
         self.preemption.note(record);
         if let JobEventKind::Ended { outcome, .. } = &event.kind {
             self.needs.job_ended(record, outcome);
-            self.held_bytes.remove(&record.spec);
-            record.forget_environment();
+            record.spec = self.held_bytes.remove(&record.spec);
             self.history.push_back(job);
             if self.history.len() > self.config.history_limit
                 && let Some(oldest) = self.history.pop_front()

@@ -393,7 +393,7 @@ pub(super) fn make_private(path: &Path) -> io::Result<()> {
 }
 
 fn remove_tree(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
+    match storm_pl::remove_tree(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }

@@ -11,6 +11,8 @@
 
 mod chores;
 #[cfg(test)]
+mod races;
+#[cfg(test)]
 mod tests;
 mod watcher;
 

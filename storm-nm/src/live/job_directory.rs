@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use storm_pl::remove_tree;
 use storm_rm::{OsBytes, Owner};
 use thiserror::Error;
 
@@ -44,7 +45,7 @@ pub(super) fn make(path: &Path, owner: Owner, files: &[JobFile]) -> Result<(), D
 
 /// Removes the directory and whatever the job has left there; blocking.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
+    match remove_tree(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }

@@ -1,6 +1,7 @@
 //! What jobs leave in a directory that others use too, like `/dev/shm`: whoever made it for them may be
 //! killed, and the keeper goes last.
 
+use crate::remove_tree;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -29,7 +30,7 @@ impl Leftovers {
             // A keeper has nobody left to tell of a failure.
             let _ = match entry.file_type() {
                 Ok(kind) if kind.is_dir() => match lock(&entry.path()) {
-                    Some(_lock) => fs::remove_dir_all(entry.path()),
+                    Some(_lock) => remove_tree(&entry.path()),
                     None => Ok(()),
                 },
                 Ok(_) | Err(_) => fs::remove_file(entry.path()),

@@ -425,7 +425,7 @@ async fn ask(
 /// Removes what a local cluster kept. Only inside of the directory that it was
 /// given for its own.
 fn remove_local(directory: &Path) {
-    if let Err(error) = fs::remove_dir_all(directory)
+    if let Err(error) = storm_pl::remove_tree(directory)
         && error.kind() != io::ErrorKind::NotFound
     {
         tracing::warn!(directory = %directory.display(), %error, "not removed");
@@ -439,7 +439,7 @@ fn remove_all_but_log(directory: &Path) {
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let removed = match entry.file_name() {
             name if name == LOG_NAME => Ok(()),
-            _ if is_directory => fs::remove_dir_all(entry.path()),
+            _ if is_directory => storm_pl::remove_tree(&entry.path()),
             _ => fs::remove_file(entry.path()),
         };
         if let Err(error) = removed {

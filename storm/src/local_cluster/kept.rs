@@ -42,7 +42,7 @@ impl KeptCluster {
         if !name.starts_with("storm-") || !found.is_dir() || found.uid() != geteuid().as_raw() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        fs::remove_dir_all(&self.runtime_dir)
+        storm_pl::remove_tree(&self.runtime_dir)
     }
 
     /// That its Machine Manager is no more.

@@ -76,7 +76,7 @@ fn remove_abandoned(base: &Path, recorded: Option<&Path>) {
             });
         if ours && recorded != Some(&path) && is_abandoned(&path.join(SOCKET_NAME)) {
             // What cannot be removed stays.
-            let _ = fs::remove_dir_all(&path);
+            let _ = storm_pl::remove_tree(&path);
         }
     }
 }

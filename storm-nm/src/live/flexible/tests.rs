@@ -14,10 +14,10 @@ const ORDINARY: &str = "0";
 const BEHIND: &str = "5";
 
 /// A process that leads a session, as ranks do.
-struct Sleeper(Child);
+pub(super) struct Sleeper(Child);
 
 impl Sleeper {
-    fn new() -> Sleeper {
+    pub(super) fn new() -> Sleeper {
         let sleeper = Sleeper(Command::new("setsid").args(["sleep", "60"]).spawn().unwrap());
         let pid = nix::unistd::Pid::from_raw(sleeper.pid().0);
         while nix::unistd::getsid(Some(pid)).unwrap() != pid {
@@ -26,7 +26,7 @@ impl Sleeper {
         sleeper
     }
 
-    fn pid(&self) -> ProcessId {
+    pub(super) fn pid(&self) -> ProcessId {
         ProcessId(self.0.id() as i32)
     }
 
@@ -46,6 +46,14 @@ impl Drop for Sleeper {
 
 /// A job of one rank, in its slot, of which it is known that it does not care.
 fn does_not_care(sleeper: &Sleeper) -> Job {
+    let mut job = job_of(&[sleeper]);
+    assert_eq!(job.classes.class(RANK), ProcessClass::DontCare);
+    job.freezer = Arc::new(Freezer::Signal(SignalFreezer::new(sleeper.pid())));
+    job
+}
+
+/// A job in its slot, with these ranks so far, of which the first is known not to care.
+pub(super) fn job_of(sleepers: &[&Sleeper]) -> Job {
     let ms = Duration::from_millis;
     let mut classes = JobClasses::new(ClassRules::default(), [RANK].into_iter(), ms(0));
     let counters = Counters { library: Some(LibrarySaid::default()), ..Counters::default() };
@@ -54,14 +62,13 @@ fn does_not_care(sleeper: &Sleeper) -> Job {
         classes.slot_begins(ms(100 * slot), &counters);
         classes.slot_ends(ms(100 * slot + 50), &counters);
     }
-    assert_eq!(classes.class(RANK), ProcessClass::DontCare);
-    let process = Arc::new(Process::of(sleeper.pid()).unwrap());
+    let process = |sleeper: &&Sleeper| Arc::new(Process::of(sleeper.pid()).unwrap());
     Job {
         number: 1,
         page: None,
-        freezer: Arc::new(Freezer::Signal(SignalFreezer::new(sleeper.pid()))),
+        freezer: Arc::new(Freezer::Signal(SignalFreezer::new(ProcessId(i32::MAX)))),
         first: RANK,
-        ranks: BTreeMap::from([(RANK, process)]),
+        ranks: (0..).map(Rank).zip(sleepers.iter().map(process)).collect(),
         classes,
         edge: None,
         in_slot: true,

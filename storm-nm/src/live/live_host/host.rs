@@ -360,7 +360,7 @@ impl Host for LiveHost {
         }
         let (dir, keep_cache, cache) =
             (self.config.dir.clone(), self.config.keep_cache, self.cache.clone());
-        if let Err(error) = fs::remove_dir_all(dir.join("jobs")) {
+        if let Err(error) = storm_pl::remove_tree(&dir.join("jobs")) {
             tracing::warn!(%error, "the directories of jobs are not all removed");
         }
         self.shared_memory.remove_all();
