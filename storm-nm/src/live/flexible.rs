@@ -115,8 +115,6 @@ struct Job {
     /// How often its ranks were looked at.
     looks: u32,
     frozen: bool,
-    /// When it was stopped or resumed last, as far as is known here.
-    frozen_at: Duration,
     /// Ranks that are behind all ordinary processes.
     behind: BTreeSet<Rank>,
     /// What each was told of how to wait.
@@ -201,7 +199,6 @@ impl Flexible {
             may_yield: self.permitted(),
             looks: 0,
             frozen: job.stopped.get(),
-            frozen_at: now(),
             behind: BTreeSet::new(),
             ways: BTreeMap::new(),
             touched: BTreeSet::new(),
@@ -308,17 +305,28 @@ impl Turns {
     /// before others or behind them is seen to after the switch.
     pub(super) fn turn<'a>(&self, stop: &'a [JobKey], resume: &'a [JobKey]) -> Turned<'a> {
         let mut state = self.0.lock();
-        let (mut stop, mut resume) = (Cow::Borrowed(stop), Cow::Borrowed(resume));
         if state.jobs.is_empty() {
+            let (stop, resume) = (Cow::Borrowed(stop), Cow::Borrowed(resume));
             return Turned { stop, resume, _switching: None };
         }
-        let at = now();
-        for (keys, begins) in [(&mut stop, false), (&mut resume, true)] {
-            let keys = keys.to_mut();
-            keys.retain(|key| state.jobs.get_mut(key).is_none_or(|job| job.turn(at, begins)));
+        let (at, all) = (now(), stop.len() + resume.len());
+        let (mut to_stop, mut to_resume) = (Vec::with_capacity(all), Vec::with_capacity(all));
+        for (keys, begins) in [(stop, false), (resume, true)] {
+            for key in keys {
+                let stops = match state.jobs.get_mut(key) {
+                    None => Some(!begins),
+                    Some(job) => job.turn(at, begins),
+                };
+                match stops {
+                    Some(true) => to_stop.push(*key),
+                    Some(false) => to_resume.push(*key),
+                    None => {}
+                }
+            }
         }
         state.switching += 1;
         drop(state);
+        let (stop, resume) = (Cow::Owned(to_stop), Cow::Owned(to_resume));
         Turned { stop, resume, _switching: Some(Switching(self.0.clone())) }
     }
 }
@@ -357,19 +365,16 @@ impl State {
 }
 
 impl Job {
-    /// Its slot begins or ends; whether it is to be stopped or resumed for that. Who is stopped is so
-    /// before anybody is resumed.
-    fn turn(&mut self, at: Duration, begins: bool) -> bool {
+    /// Its slot begins or ends; whether it is to be stopped (true) or resumed for that, if either. The end of a slot
+    /// may resume it: one that was stopped before, as slices that are late are one, and of which a rank has ended
+    /// that alone kept the others from running behind everybody. Who is stopped is so before anybody is resumed.
+    fn turn(&mut self, at: Duration, begins: bool) -> Option<bool> {
         self.in_slot = begins;
         if self.edge.replace(Edge::of(at, begins)).is_some() {
             self.classes.slot_lost();
         }
         let frozen = self.is_to_be_frozen();
-        let changes = std::mem::replace(&mut self.frozen, frozen) != frozen;
-        if changes {
-            self.frozen_at = at;
-        }
-        changes
+        (std::mem::replace(&mut self.frozen, frozen) != frozen).then_some(frozen)
     }
 
     /// Stops or resumes it, if that is asked for in the midst of a slot. No switch is under way.
@@ -388,26 +393,8 @@ impl Job {
         self.suspended || !(self.in_slot || yields())
     }
 
-    /// Stops or resumes it if that is not what it is, whatever was done to it. No switch is under way.
-    ///
-    /// Seen once: a job of which a node had stopped its ranks in the last slot that there was, for good.
-    fn be_as_known(&mut self, job: JobKey) {
-        if let Ok(Some(stopped)) = self.freezer.is_stopped()
-            && stopped != self.frozen
-        {
-            let Job { frozen, in_slot, suspended, behind, ranks, .. } = &*self;
-            let (ranks, behind) = (ranks.len(), behind.len());
-            let for_ms = now().saturating_sub(self.frozen_at).as_millis();
-            tracing::warn!(
-                %job, stopped, frozen, for_ms, in_slot, suspended, ranks, behind,
-                "a job was stopped or resumed by somebody else, which is undone"
-            );
-            self.freeze(self.frozen);
-        }
-    }
-
     fn freeze(&mut self, frozen: bool) {
-        (self.frozen, self.frozen_at) = (frozen, now());
+        self.frozen = frozen;
         let done = if frozen { self.freezer.stop() } else { self.freezer.resume() };
         if let Err(error) = done {
             tracing::warn!(

@@ -15,10 +15,9 @@ impl CgroupFreezer {
     /// Opens the freezer of the cgroup at `directory`.
     ///
     /// # Errors
-    /// When the file is not there or may not be read and written.
+    /// When the file is not there or may not be written.
     pub fn open(directory: &Path) -> io::Result<Self> {
-        let file = directory.join("cgroup.freeze");
-        File::options().read(true).write(true).open(file).map(Self)
+        File::options().write(true).open(directory.join("cgroup.freeze")).map(Self)
     }
 
     /// Stops everything inside, now and until resumed: processes born meanwhile are born stopped.
@@ -27,16 +26,6 @@ impl CgroupFreezer {
     /// When the kernel refuses.
     pub fn stop(&self) -> Result<(), FreezeError> {
         self.0.write_all_at(b"1", 0).map_err(FreezeError::Cgroup)
-    }
-
-    /// Whether it was stopped last, by whomever (`cgroup.freeze`, cgroup-v2.rst).
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn is_stopped(&self) -> Result<bool, FreezeError> {
-        let mut said = [0];
-        self.0.read_exact_at(&mut said, 0).map_err(FreezeError::Cgroup)?;
-        Ok(said == *b"1")
     }
 
     /// Resumes everything inside.

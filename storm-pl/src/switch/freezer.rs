@@ -51,14 +51,4 @@ impl Freezer {
             Self::Signal(freezer) => freezer.resume(),
         }
     }
-    /// Whether it was stopped last, by whomever; `None` where no one file says so.
-    ///
-    /// # Errors
-    /// When the kernel refuses; most often the pad is gone.
-    pub fn is_stopped(&self) -> Result<Option<bool>, FreezeError> {
-        match self {
-            Self::Cgroup(freezer) => freezer.is_stopped().map(Some),
-            Self::Signal(_) => Ok(None),
-        }
-    }
 }

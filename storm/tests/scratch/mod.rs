@@ -108,10 +108,11 @@ impl Scratch {
         panic!("storm {words} does not come to it: {last}")
     }
 
-    /// The command lines of the [`own`](Self::own) processes.
+    /// The command lines of the [`own`](Self::own) processes. Of one that is just ending, and has given back its memory,
+    /// there is none.
     pub(crate) fn processes(&self) -> Vec<String> {
-        let line = |process: &PathBuf| fs::read_to_string(process.join("cmdline"));
-        self.own().iter().map(|process| line(process).unwrap_or_default()).collect()
+        let line = |process: &PathBuf| fs::read_to_string(process.join("cmdline")).ok();
+        self.own().iter().filter_map(line).filter(|line| !line.is_empty()).collect()
     }
 
     /// The [`own`](Self::own) processes with an argument, and the parent of each.

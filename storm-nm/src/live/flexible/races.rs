@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 const ROWS: u32 = 3;
 const SLICE_NS: u64 = 60_000;
-const ROUNDS: usize = 2_000;
+const ROUNDS: usize = 500;
 
 /// A job as the core of the node manager knows it.
 struct Known {
@@ -238,9 +238,15 @@ fn whoever_begins_slots_jobs_are_as_these_say() {
         eprintln!("SKIPPED: nobody can be put behind others here");
         return;
     }
-    let seed =
-        std::env::var("STORM_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    let mut host = Host::new(seed);
+    let chosen = std::env::var("STORM_TEST_SEED").ok().map(|seed| seed.parse().expect("a number"));
+    for seed in chosen.map_or(1..=8, |seed| seed..=seed) {
+        // What the threads do in between is another matter.
+        println!("STORM_TEST_SEED={seed} cargo test -p storm-nm --lib races");
+        play(Host::new(seed));
+    }
+}
+
+fn play(mut host: Host) {
     let shared = host.flexible.shared.clone();
     std::thread::scope(|scope| {
         scope.spawn(|| watcher::watch(&shared, None));
@@ -248,9 +254,9 @@ fn whoever_begins_slots_jobs_are_as_these_say() {
         let _over = Over(&shared);
         for round in 0..ROUNDS {
             host.event();
-            if round % 16 == 0 {
+            if round.is_multiple_of(16) {
                 host.settle();
-            } else if round % 3 == 0 {
+            } else if round.is_multiple_of(3) {
                 let until = host.now() + SLICE_NS;
                 while host.now() < until {
                     std::thread::yield_now();

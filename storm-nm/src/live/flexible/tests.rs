@@ -4,7 +4,7 @@ use super::*;
 use crate::classes::LibrarySaid;
 use crate::job_classes::Counters;
 use std::process::{Child, Command};
-use storm_pl::{CgroupFreezer, ProcessId, SignalFreezer};
+use storm_pl::{ProcessId, SignalFreezer};
 use storm_rm::{JobId, JobIncarnation};
 
 const JOB: JobKey = JobKey { job: JobId(1), incarnation: JobIncarnation(1) };
@@ -77,7 +77,6 @@ pub(super) fn job_of(sleepers: &[&Sleeper]) -> Job {
         may_yield: true,
         looks: 0,
         frozen: false,
-        frozen_at: ms(0),
         behind: BTreeSet::new(),
         ways: BTreeMap::new(),
         touched: BTreeSet::new(),
@@ -147,24 +146,19 @@ fn a_job_of_which_a_rank_starts_a_session_is_stopped_out_of_its_slots() {
     assert!(job.frozen && !job.wanted(RANK).0, "it is an ordinary process in its slot");
 }
 
-/// A regression: three of eight ranks stayed stopped in the slot of their job, which was the last one.
+/// A regression: it was stopped, and taken to run. The only slot that was left found nothing to resume.
 #[test]
-fn a_job_that_somebody_has_stopped_in_a_long_slot_goes_on() {
-    let pad = tempfile::tempdir().unwrap();
-    let file = pad.path().join("cgroup.freeze");
-    std::fs::write(&file, "1\n").unwrap();
-    let sleeper = Sleeper::new();
-    let mut job = does_not_care(&sleeper);
-    job.freezer = Arc::new(Freezer::Cgroup(CgroupFreezer::open(pad.path()).unwrap()));
-    job.edge = Some(Edge { at: now(), kind: EdgeKind::Part });
+fn a_slot_that_ends_twice_resumes_whom_a_rank_that_has_ended_kept_from_running() {
+    let (one, other) = (Sleeper::new(), Sleeper::new());
     let flexible = Flexible::new(1, mpsc::channel(1).0);
-    flexible.shared.lock().jobs.insert(JOB, job);
-    std::thread::scope(|scope| {
-        scope.spawn(|| watcher::watch(&flexible.shared, None));
-        while std::fs::read(&file).unwrap() != b"0\n" {
-            std::thread::yield_now();
-        }
-        flexible.shared.lock().over = true;
-        flexible.shared.changed.notify_all();
-    });
+    flexible.shared.lock().jobs.insert(JOB, job_of(&[&one, &other]));
+    flexible.shared.lock().jobs.get_mut(&JOB).unwrap().was_put(RANK, true, Ok(()));
+    assert_eq!(
+        *flexible.turns().turn(&[JOB], &[]).stop,
+        [JOB],
+        "one of them is an ordinary process"
+    );
+    flexible.ended(JOB, Rank(1));
+    let turned = flexible.turns().turn(&[JOB], &[]);
+    assert_eq!((turned.stop.as_ref(), turned.resume.as_ref()), ([].as_slice(), [JOB].as_slice()));
 }

@@ -62,12 +62,7 @@ pub(super) fn watch(shared: &Shared, priority: Option<u8>) {
                 job.classes.slot_lost();
                 continue;
             }
-            let changed = job.seen(look.edge, &counters);
-            if look.edge.kind == EdgeKind::Part {
-                // Nothing else may happen to it for long.
-                job.be_as_known(look.job);
-            }
-            if changed {
+            if job.seen(look.edge, &counters) {
                 job.apply();
                 // When nobody takes events, the next status says it.
                 let _ = shared.events.try_send(HostEvent::Classified { job: look.job });
