@@ -34,6 +34,9 @@ const FORMER_EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("eve
 /// Bytes of an entry's checksum: it tells a damaged entry, not a forged one.
 const CHECKSUM_BYTES: usize = 8;
 
+/// Of the file, so much is kept in memory. What is read of it is read once, at the start; the default is 1 GiB.
+const CACHE_BYTES: usize = 8 << 20;
+
 /// Requests that may wait for the writer; the manager is throttled beyond.
 const WAITING_GROUPS: usize = 1024;
 
@@ -214,6 +217,7 @@ fn store(path: &Path) -> redb::Builder {
     const UNDOING: std::ops::Range<f64> = 0.2..0.5;
     let path = path.to_owned();
     let mut store = Database::builder();
+    store.set_cache_size(CACHE_BYTES);
     store.set_repair_callback(move |repair| {
         if UNDOING.contains(&repair.progress()) {
             tracing::warn!(

@@ -112,6 +112,8 @@ struct Job {
     may_spin: bool,
     /// Ranks may run behind others; otherwise all are treated as CS.
     may_yield: bool,
+    /// There is no other job that could run where they do not: nobody is put behind the rest of the host for nothing.
+    alone: bool,
     /// How often its ranks were looked at.
     looks: u32,
     frozen: bool,
@@ -197,16 +199,17 @@ impl Flexible {
             suspended: false,
             may_spin: ranks_on_host(task, names) as usize <= self.cores,
             may_yield: self.permitted(),
+            alone: false,
             looks: 0,
             frozen: job.stopped.get(),
             behind: BTreeSet::new(),
             ways: BTreeMap::new(),
             touched: BTreeSet::new(),
         };
-        let mut state = self.shared.lock();
+        let mut state = self.shared.settled();
         state.watched += 1;
         watched.number = state.watched;
-        state.jobs.insert(task.key(), watched);
+        state.insert(task.key(), watched);
         drop(state);
         if !self.started.replace(true) {
             let (shared, priority) = (self.shared.clone(), self.priority);
@@ -243,7 +246,7 @@ impl Flexible {
     /// take its time to end.
     pub(super) fn forget(&self, job: JobKey) {
         let mut state = self.shared.lock();
-        if let Some(former) = state.jobs.remove(&job) {
+        if let Some(former) = state.remove(job) {
             state.leave(former, false);
         }
         drop(state);
@@ -264,7 +267,7 @@ impl Flexible {
     /// or not at all.
     pub(super) fn unwatch(&self, job: JobKey) {
         let mut state = self.shared.settled();
-        let Some(mut former) = state.jobs.remove(&job) else { return };
+        let Some(mut former) = state.remove(job) else { return };
         if former.frozen == former.in_slot {
             former.freeze(!former.in_slot);
         }
@@ -357,6 +360,25 @@ impl Shared {
 }
 
 impl State {
+    /// Watches another job. One that was alone is stopped where it runs in nobody's slot: it may run there again once
+    /// it is behind others. No switch is under way.
+    fn insert(&mut self, key: JobKey, job: Job) {
+        self.jobs.insert(key, job);
+        self.see_who_is_alone();
+        self.jobs.values_mut().for_each(Job::apply);
+    }
+
+    fn remove(&mut self, job: JobKey) -> Option<Job> {
+        let removed = self.jobs.remove(&job);
+        self.see_who_is_alone();
+        removed
+    }
+
+    fn see_who_is_alone(&mut self) {
+        let alone = self.jobs.len() == 1;
+        self.jobs.values_mut().for_each(|job| job.alone = alone);
+    }
+
     fn leave(&mut self, job: Job, goes_on: bool) {
         if !job.touched.is_empty() {
             self.former.push(Former { job, goes_on });
@@ -389,7 +411,7 @@ impl Job {
     /// not runs with them, behind all ordinary processes, from when all are there.
     fn is_to_be_frozen(&self) -> bool {
         let are_behind = || self.ranks.keys().all(|rank| self.behind.contains(rank));
-        let yields = || self.may_yield && !self.classes.all_need() && are_behind();
+        let yields = || self.may_yield && !self.classes.all_need() && (self.alone || are_behind());
         self.suspended || !(self.in_slot || yields())
     }
 
@@ -416,6 +438,7 @@ impl Job {
             ProcessClass::Frustrated => !self.in_slot,
             ProcessClass::DontCare => true,
         };
+        let behind = behind && !self.alone;
         let way = match (needs && !behind, self.may_spin) {
             (true, true) => Way::Spin,
             (true, false) => Way::Own,

@@ -136,7 +136,7 @@ impl Host {
             JobClasses::new(ClassRules::default(), [Rank(0), Rank(1)].into_iter(), now());
         watched.number = self.next_job;
         watched.freezer = freezer.clone();
-        self.flexible.shared.lock().jobs.insert(key, watched);
+        self.flexible.shared.settled().insert(key, watched);
         let stopped = row != self.row;
         self.jobs.push(Known { key, row, stopped, pad, freezer, ranks: Vec::new() });
         if stopped {

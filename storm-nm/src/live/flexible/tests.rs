@@ -75,6 +75,7 @@ pub(super) fn job_of(sleepers: &[&Sleeper]) -> Job {
         suspended: false,
         may_spin: true,
         may_yield: true,
+        alone: false,
         looks: 0,
         frozen: false,
         behind: BTreeSet::new(),
@@ -161,4 +162,30 @@ fn a_slot_that_ends_twice_resumes_whom_a_rank_that_has_ended_kept_from_running()
     flexible.ended(JOB, Rank(1));
     let turned = flexible.turns().turn(&[JOB], &[]);
     assert_eq!((turned.stop.as_ref(), turned.resume.as_ref()), ([].as_slice(), [JOB].as_slice()));
+}
+
+#[test]
+fn a_job_alone_on_its_node_is_behind_nobody_and_runs_out_of_its_slots() {
+    if boost::background_permitted().is_err() {
+        eprintln!("SKIPPED: nobody can be put behind others here");
+        return;
+    }
+    let other = JobKey { job: JobId(2), incarnation: JobIncarnation(1) };
+    let (sleeper, comer) = (Sleeper::new(), Sleeper::new());
+    let flexible = Flexible::new(1, mpsc::channel(1).0);
+    let does = |key: JobKey, job: Job| flexible.shared.settled().insert(key, job);
+    let frozen = || flexible.shared.lock().jobs[&JOB].frozen;
+    does(JOB, does_not_care(&sleeper));
+    assert!(!flexible.shared.lock().has_chores(), "there is nobody that it could let by");
+    let turned = flexible.turns().turn(&[JOB], &[]);
+    assert!(turned.stop.is_empty() && !frozen());
+    drop(turned);
+    // Somebody comes: it is stopped before that one runs, and goes on behind it.
+    does(other, does_not_care(&comer));
+    assert!(frozen());
+    chores::put(&flexible.shared);
+    assert_eq!((frozen(), sleeper.policy().as_str()), (false, BEHIND));
+    flexible.forget(other);
+    chores::put(&flexible.shared);
+    assert_eq!((frozen(), sleeper.policy().as_str()), (false, ORDINARY));
 }
