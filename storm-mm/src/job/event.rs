@@ -156,6 +156,11 @@ pub enum JobEventKind {
         /// Columns of the matrix of its partition, ascending, each range without its end.
         columns: Vec<(u32, u32)>,
     },
+    /// It is about to end under another policy than its partition is configured with.
+    UnderPolicy {
+        /// Its name.
+        sched: String,
+    },
 }
 
 /// What a user has used under an account.

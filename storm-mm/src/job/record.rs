@@ -78,6 +78,8 @@ pub struct JobRecord {
     pub exits: Vec<RankExit>,
     /// On whose account it runs, and how urgent it is.
     pub service: Rc<Service>,
+    /// The policy under which it ended, unless that is the one that its partition is configured with.
+    pub sched: Option<String>,
     /// The reservation that it was submitted to, which may be over, by number and name.
     pub reservation: Option<(ReservationId, String)>,
     /// What happened, in order.
@@ -145,6 +147,7 @@ impl JobRecord {
             exits: Vec::new(),
             service: Rc::default(),
             reservation: None,
+            sched: None,
             log: Vec::new(),
         };
         let of = task.map(|task| format!("as {task}, ")).unwrap_or_default();
@@ -209,6 +212,7 @@ impl JobRecord {
                 self.note(event, "moved", format!("to row {}", row.0));
             }
             JobEventKind::OnColumns { columns } => self.columns = Some(columns.clone()),
+            JobEventKind::UnderPolicy { sched } => self.sched = Some(sched.clone()),
             JobEventKind::Suspended { .. } | JobEventKind::Resumed { .. } => {
                 self.apply_preemption(event);
             }

@@ -69,6 +69,7 @@ impl From<&Entry> for Mark {
             | JobEventKind::Classed { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::OnColumns { .. }
+            | JobEventKind::UnderPolicy { .. }
             | JobEventKind::Moved { .. } => mark,
             JobEventKind::Held { .. } | JobEventKind::Released { .. } => {
                 Mark { replaces: Some(OfJob::Hold), ..mark }

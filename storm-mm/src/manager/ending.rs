@@ -330,6 +330,9 @@ impl Core {
             reason: outcome.reason.clone(),
             breakdown,
         };
+        if let Some(sched) = self.jobs.get(&job).and_then(|record| self.other_policy(record)) {
+            self.append(now, job, JobEventKind::UnderPolicy { sched });
+        }
         self.append(now, job, JobEventKind::Ended { outcome, exits, ran });
         self.effects.push(Effect::Notify(job, Notice::Event(ended)));
         self.tell_awaited(now, job);

@@ -11,7 +11,7 @@ use super::live_job::Launch;
 use super::partition::{Partition, Switching};
 use super::{Core, Effect};
 use crate::api::{ApiError, ErrorCode, PartitionView, Peer};
-use crate::job::{JobEventKind, OF_NO_JOB, PartitionSetting, Phase};
+use crate::job::{JobEventKind, JobRecord, OF_NO_JOB, PartitionSetting, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use storm_primitives::Instant;
@@ -50,6 +50,34 @@ struct TakenOver {
 }
 
 impl Core {
+    /// The policy of a job: that of its partition, or that under which it ended.
+    pub(super) fn policy_of(&self, record: &JobRecord) -> String {
+        let now = || {
+            let partition = self.partitions.iter().find(|p| p.name == record.partition);
+            partition.map_or_else(String::new, |p| p.policy.name().to_owned())
+        };
+        match &record.phase {
+            Phase::Ended(_) => match &record.sched {
+                Some(sched) => sched.clone(),
+                None => self.configured_policy(&record.partition).unwrap_or_else(now),
+            },
+            _ => now(),
+        }
+    }
+
+    /// The policy that a job runs under, where that is another than its partition is configured with.
+    pub(super) fn other_policy(&self, record: &JobRecord) -> Option<String> {
+        let present = self.policy_of(record);
+        let configured = self.configured_policy(&record.partition)?;
+        (configured != present).then_some(present)
+    }
+
+    fn configured_policy(&self, partition: &str) -> Option<String> {
+        let configured = self.config.partitions.iter().find(|own| own.name == partition)?;
+        let sched = &configured.sched;
+        Some(self.config.policies.canonical(sched).unwrap_or(sched).to_owned())
+    }
+
     /// Gives a partition another policy, another quantum, or both.
     ///
     /// # Errors

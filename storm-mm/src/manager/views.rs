@@ -207,7 +207,6 @@ impl Core {
         let elapsed_s = u64::try_from(elapsed).unwrap_or(0);
         let ran = self.live.get(&record.id).map_or(record.ran, |live| live.run_time(now));
         let uid = record.spec.owner.uid;
-        let partition = self.partitions.iter().find(|p| p.name == record.partition);
         let exit_code = match &record.phase {
             Phase::Ended(outcome) => Some(outcome.exit_code),
             Phase::Pending | Phase::Starting | Phase::Running | Phase::Ending(_) => None,
@@ -229,7 +228,7 @@ impl Core {
                 name: (self.config.user_name)(uid).unwrap_or_else(|| uid.to_string()),
             },
             partition: record.partition.clone(),
-            sched: partition.map_or_else(String::new, |p| p.policy.name().to_owned()),
+            sched: self.policy_of(record),
             state: record.state(),
             procs: record.spec.procs,
             resources: record.spec.resources.clone(),

@@ -50,9 +50,9 @@ pub(crate) struct HistOptions {
     /// Only jobs of this user, by name or number
     #[arg(long, short, value_name = "USER")]
     pub(crate) user: Option<String>,
-    /// At most this many, the latest first
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
-    pub(crate) limit: u32,
+    /// At most this many, the latest first [default: 20; with --json all that the manager keeps]
+    #[arg(long, short = 'n', value_name = "N")]
+    pub(crate) limit: Option<u32>,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
 }

@@ -121,7 +121,7 @@ fn request(options: &JobOptions, attach: bool, output: &dyn Output) -> Result<Su
 fn refuse_array(options: &JobOptions) -> Result<(), Failure> {
     match options.needs.array {
         Some(_) => Err(Failure::new("usage", "an array of jobs cannot be followed")
-            .hint("`storm up` keeps a cluster, to which `storm submit` submits it if it is not told --nodes or --pes")
+            .hint("`storm submit --array` submits it, to the cluster that `storm up` keeps, and `storm wait` waits for it")
             .exit(EXIT_USAGE)),
         None => Ok(()),
     }

@@ -89,6 +89,9 @@ async fn first_unknown(client: &mut Client, jobs: Vec<JobId>) -> Result<Option<J
     Ok(jobs.into_iter().find(|job| !is_listed(*job, &known)))
 }
 
+/// So many ended jobs are listed for people who do not say how many.
+const HISTORY_LISTED: u32 = 20;
+
 /// `hist`.
 pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8, Failure> {
     let manager = choices(&options.cluster)?.required()?.open()?;
@@ -97,9 +100,22 @@ pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8
     let jobs = resolve(&mut client, &options.jobs).await?;
     let sought = jobs.clone();
     let any = uids.is_empty() && users.is_empty();
-    let query = HistoryQuery { uids, users, jobs, limit: options.limit, part: None };
+    let most = match options.limit {
+        Some(most) => most,
+        None if output.is_for_programs() => u32::MAX,
+        None => HISTORY_LISTED,
+    };
+    // One more tells that there are more.
+    let limit = most.saturating_add(1);
+    let query = HistoryQuery { uids, users, jobs, limit, part: None };
     match client.call(ManagerRequest::History(query)).await? {
-        Reply::Jobs { jobs, .. } => {
+        Reply::Jobs { mut jobs, .. } => {
+            if jobs.len() > most as usize {
+                jobs.truncate(most as usize);
+                let more = options.limit.is_none();
+                let text = format!("the latest {most} of more: `-n N` lists as many as N");
+                more.then(|| note(&output.note(&text)));
+            }
             // One that has not ended is there, and one beyond the limit, and neither is listed.
             let missing = sought.into_iter().filter(|job| any && !is_listed(*job, &jobs));
             match first_unknown(&mut client, missing.collect()).await? {

@@ -112,6 +112,10 @@ impl Output for JsonOutput {
         }))
     }
 
+    fn is_for_programs(&self) -> bool {
+        true
+    }
+
     fn note(&self, _text: &str) -> String {
         String::new()
     }

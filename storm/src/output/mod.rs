@@ -80,6 +80,10 @@ pub(crate) trait Output {
     fn outcome(&self, outcome: &Outcome, launch_of: Option<u32>) -> String;
     /// A line about what is being done: for standard error.
     fn note(&self, text: &str) -> String;
+    /// Whether programs read it, which want all that there is.
+    fn is_for_programs(&self) -> bool {
+        false
+    }
     /// A failure: for standard error.
     fn failure(&self, failure: &Failure) -> String;
 }

@@ -400,3 +400,30 @@ fn a_start_is_as_near_after_a_restart_as_it_was_before() {
     let later = after.duration_since(before);
     assert!(later < jiff::SignedDuration::from_secs(5), "{later}: the limit began anew");
 }
+
+/// It was listed under whatever policy its partition had at the time.
+#[test]
+fn an_ended_job_keeps_the_policy_under_which_it_ended() {
+    let mut world = World::joined("gang", 4);
+    let set = |world: &mut World, sched| {
+        let set = world.act(|core, now| core.set_partition(now, ADMIN, "all", Some(sched), None));
+        set.expect("there is such a policy");
+    };
+    let ended = |world: &mut World| {
+        let mut spec = spec(1, false, false);
+        spec.needs.hold = true;
+        let job = world.submit(spec);
+        assert!(world.cancel(job));
+        job
+    };
+    let first = ended(&mut world);
+    set(&mut world, "fcfs");
+    let jobs = [first, ended(&mut world)];
+    set(&mut world, "sjf");
+    for _ in 0..2 {
+        let shown = jobs.map(|job| world.act(|core, now| core.show(now, job)));
+        let shown = shown.map(|job| job.expect("it is known").view.sched);
+        assert_eq!(shown, ["gang", "fcfs"]);
+        world.restart(|_| false, |_| false);
+    }
+}

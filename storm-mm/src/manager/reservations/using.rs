@@ -101,8 +101,8 @@ impl Core {
                 let nodes = self.nodes.fold(&self.reserved_nodes(record));
                 let ReservationRecord { name, start, end, .. } = record;
                 Some(format!(
-                    "{nodes} is reserved for {name} from {start} to {end}, and by its time limit \
-                     the job would be running then (ReqNodeNotAvail)"
+                    "{nodes} is reserved for {name} from {start} to {end}, and the job could be \
+                     running in that time (ReqNodeNotAvail)"
                 ))
             }
             PendingReason::NotBegun { reservation, .. } => {
