@@ -119,6 +119,7 @@ impl ChromeTrace {
             | JobEventKind::PartitionsSet { .. }
             | JobEventKind::ReservationsSet { .. }
             | JobEventKind::OnColumns { .. }
+            | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::Classed { .. }
             | JobEventKind::UsageNoted { .. } => return,

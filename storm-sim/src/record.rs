@@ -256,6 +256,7 @@ impl State {
             | JobEventKind::PartitionsSet { .. }
             | JobEventKind::ReservationsSet { .. }
             | JobEventKind::OnColumns { .. }
+            | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::Classed { .. }
             | JobEventKind::UsageNoted { .. } => {}

@@ -133,6 +133,7 @@ impl GangStart {
             | JobEventKind::PartitionsSet { .. }
             | JobEventKind::ReservationsSet { .. }
             | JobEventKind::OnColumns { .. }
+            | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::Classed { .. }
             | JobEventKind::UsageNoted { .. } => Ok(()),

@@ -36,6 +36,7 @@ impl NoLostJob {
                 Some(stage @ (Stage::Holds | Stage::Runs | Stage::Ends)),
                 JobEventKind::Moved { .. }
                 | JobEventKind::OnColumns { .. }
+                | JobEventKind::UnderPolicy { .. }
                 | JobEventKind::Suspended { .. }
                 | JobEventKind::Resumed { .. },
             ) => stage,
