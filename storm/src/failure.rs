@@ -74,7 +74,7 @@ const OUT_OF_FILES_HINT: &str = "`ulimit -n` says how many files may be open at 
 
 /// Whether this process may open no more files (EMFILE).
 fn is_out_of_files(error: &(dyn Error + 'static)) -> bool {
-    let all = std::iter::successors(Some(error), |error| error.source());
+    let all = std::iter::successors(Some(error), |error| (*error).source());
     all.filter_map(|error| error.downcast_ref::<std::io::Error>()).any(|error| {
         let out_of_files = error.raw_os_error() == Some(nix::libc::EMFILE);
         // What is inside is no source of it.

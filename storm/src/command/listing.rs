@@ -2,7 +2,7 @@
 //! `nodes`, `drain`, `resume`; and `cancel`, `hold`, `release`.
 
 use super::naming::{resolve, resolve_each, resolve_one};
-use super::{choices, connect, print};
+use super::{choices, connect, note, print};
 use crate::cli::{
     CancelOptions, ClusterOptions, DrainOptions, HistOptions, HoldOptions, JobArgument, JobName,
     NodesOptions, QueueOptions, ResumeOptions, WhichJobs,
@@ -112,9 +112,11 @@ pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8
         Reply::Jobs { mut jobs, .. } => {
             if jobs.len() > most as usize {
                 jobs.truncate(most as usize);
-                let more = options.limit.is_none();
-                let text = format!("the latest {most} of more: `-n N` lists as many as N");
-                more.then(|| note(&output.note(&text)));
+                if options.limit.is_none() {
+                    note(
+                        &output.note(&format!("the latest {most}: `-n` says how many are listed")),
+                    );
+                }
             }
             // One that has not ended is there, and one beyond the limit, and neither is listed.
             let missing = sought.into_iter().filter(|job| any && !is_listed(*job, &jobs));
