@@ -100,23 +100,19 @@ pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8
     let jobs = resolve(&mut client, &options.jobs).await?;
     let sought = jobs.clone();
     let any = uids.is_empty() && users.is_empty();
-    let most = match options.limit {
+    let limit = match options.limit {
         Some(most) => most,
         None if output.is_for_programs() => u32::MAX,
-        None => HISTORY_LISTED,
+        // One more tells that there are more.
+        None => HISTORY_LISTED + 1,
     };
-    // One more tells that there are more.
-    let limit = most.saturating_add(1);
     let query = HistoryQuery { uids, users, jobs, limit, part: None };
     match client.call(ManagerRequest::History(query)).await? {
         Reply::Jobs { mut jobs, .. } => {
-            if jobs.len() > most as usize {
-                jobs.truncate(most as usize);
-                if options.limit.is_none() {
-                    note(
-                        &output.note(&format!("the latest {most}: `-n` says how many are listed")),
-                    );
-                }
+            if options.limit.is_none() && jobs.len() == limit as usize {
+                jobs.pop();
+                let latest = jobs.len();
+                note(&output.note(&format!("the latest {latest}: `-n` says how many are listed")));
             }
             // One that has not ended is there, and one beyond the limit, and neither is listed.
             let missing = sought.into_iter().filter(|job| any && !is_listed(*job, &jobs));
