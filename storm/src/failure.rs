@@ -62,6 +62,12 @@ impl Failure {
         self
     }
 
+    /// Adds what to try where nothing is known that is nearer to the cause.
+    #[must_use]
+    pub(crate) fn or_hint(self, hint: impl Into<String>) -> Failure {
+        if self.hint.is_some() { self } else { self.hint(hint) }
+    }
+
     /// Sets the exit status.
     #[must_use]
     pub(crate) fn exit(mut self, status: u8) -> Failure {

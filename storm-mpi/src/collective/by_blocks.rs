@@ -75,7 +75,7 @@ impl Party<'_> {
             return all.zip(into).map_or(Ok(()), |(all, into)| copy(all.as_ref(), into));
         }
         if self.are_two() {
-            let piece_bytes = 2 * self.rounds(op.element_bytes()).bytes;
+            let piece_bytes = self.piece_bytes(1, op.element_bytes());
             let Some(into) = into.as_deref_mut().filter(|_| self.me == root) else {
                 let own = mine.or(into.as_deref()).unwrap_or(&[]);
                 return self.give_to_be_reduced(own, root, piece_bytes).await;
@@ -144,13 +144,18 @@ impl Party<'_> {
     }
 
     fn rounds(&self, element_bytes: usize) -> Rounds {
-        let element = element_bytes.max(1);
+        let size = self.size();
+        let bytes = self.piece_bytes(size, element_bytes);
+        Rounds { spans: vec![Span::default(); size], bytes }
+    }
+
+    /// How long a piece is where so many are kept together, in whole elements.
+    fn piece_bytes(&self, pieces: usize, element_bytes: usize) -> usize {
         let all = match self.process.are_on_this_node(self.members) {
             true => ROUND_BYTES,
             false => ROUND_BYTES_APART,
         };
-        let least = (all / self.size()).max(BLOCK_MIN_BYTES);
-        Rounds { spans: vec![Span::default(); self.size()], bytes: least.next_multiple_of(element) }
+        (all / pieces).max(BLOCK_MIN_BYTES).next_multiple_of(element_bytes.max(1))
     }
 
     /// Sends each other member its piece of `mine`, and combines what all have for this one.

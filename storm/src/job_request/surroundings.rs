@@ -41,7 +41,7 @@ pub(super) fn umask() -> Result<u32, Failure> {
     let mut head = [0; STATUS_HEAD_BYTES];
     // One read: the kernel writes the whole anew for each.
     let read = File::open("/proc/self/status").and_then(|mut status| status.read(&mut head));
-    let length = read.map_err(|error| Failure::of("proc", &error).hint("is /proc mounted?"))?;
+    let length = read.map_err(|error| Failure::of("proc", &error).or_hint("is /proc mounted?"))?;
     let status = String::from_utf8_lossy(&head[..length]);
     let written = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     written
