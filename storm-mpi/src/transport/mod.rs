@@ -127,6 +127,7 @@ impl Transport {
                 None => network.adapter(node_address()?)?,
             };
             if let Some(adapter) = adapter {
+                let adapter = adapter.for_job_of(directory.size());
                 let used = tcp.use_adapter(adapter, only, &poller);
                 used.map_err(InitError::os("waiting for completions"))?;
             }

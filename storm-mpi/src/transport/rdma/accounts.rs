@@ -7,12 +7,47 @@
 
 use std::ops::Range;
 
-/// Length of a ring in bytes: of a long message one half is copied while the other is on its way.
-pub(super) const RING_BYTES: u64 = 256 << 10;
 /// Runs that were sent and for which there is no credit.
 pub(super) const MAX_RUNS: u64 = 64;
-/// A run is no longer, so that the other side takes the beginning while the rest is on its way.
-const MAX_RUN_BYTES: usize = 64 << 10;
+
+/// Length of the rings of a connection. Of a long message one half is copied while the other is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ring {
+    log2_bytes: u8,
+}
+
+impl Ring {
+    /// Of a job of so many ranks: where each speaks with every other, the two rings of its connections take about
+    /// 8 MiB of a rank, up to 256 ranks. 16 KiB still hold one eager message, in pieces.
+    pub(super) fn of_job(ranks: usize) -> Ring {
+        let log2_bytes = match ranks {
+            0..=16 => 18,
+            17..=32 => 17,
+            33..=64 => 16,
+            65..=128 => 15,
+            _ => 14,
+        };
+        Ring { log2_bytes }
+    }
+
+    pub(super) fn encode(self) -> u8 {
+        self.log2_bytes
+    }
+
+    /// `None` when no job has such.
+    pub(super) fn decode(log2_bytes: u8) -> Option<Ring> {
+        (14..=18).contains(&log2_bytes).then_some(Ring { log2_bytes })
+    }
+
+    pub(super) fn bytes(self) -> u64 {
+        1 << self.log2_bytes
+    }
+
+    /// A run is no longer, so that the other side takes the beginning while the rest is on its way.
+    fn max_run_bytes(self) -> u64 {
+        self.bytes() / 4
+    }
+}
 
 /// What an immediate value says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +91,9 @@ impl Note {
 pub(super) struct Overrun;
 
 /// The sender's end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Outward {
+    ring: Ring,
     written: u64,
     credited: u64,
     completed: u64,
@@ -66,16 +102,21 @@ pub(super) struct Outward {
 }
 
 impl Outward {
+    pub(super) fn new(ring: Ring) -> Outward {
+        Outward { ring, written: 0, credited: 0, completed: 0, runs: 0, credited_runs: 0 }
+    }
+
     /// Where the next run goes, as long as it may be; empty when it has to wait. It never goes around the end of the
     /// ring.
     pub(super) fn room(&self) -> Range<usize> {
-        let at = (self.written % RING_BYTES) as usize;
+        let ring_bytes = self.ring.bytes();
+        let at = self.written % ring_bytes;
         if self.runs - self.credited_runs >= MAX_RUNS {
-            return at..at;
+            return at as usize..at as usize;
         }
-        let free = RING_BYTES - (self.written - self.credited.min(self.completed));
-        let free = free.min(RING_BYTES - at as u64) as usize;
-        at..at + free.min(MAX_RUN_BYTES)
+        let free = ring_bytes - (self.written - self.credited.min(self.completed));
+        let free = free.min(ring_bytes - at).min(self.ring.max_run_bytes());
+        at as usize..(at + free) as usize
     }
 
     /// The next run, of so many bytes, is under way.
@@ -108,8 +149,9 @@ impl Outward {
 }
 
 /// The receiver's end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Inward {
+    ring: Ring,
     arrived: u64,
     taken: u64,
     told: u64,
@@ -118,12 +160,17 @@ pub(super) struct Inward {
 }
 
 impl Inward {
+    pub(super) fn new(ring: Ring) -> Inward {
+        Inward { ring, arrived: 0, taken: 0, told: 0, runs: 0, told_runs: 0 }
+    }
+
     /// A run of so many bytes is here.
     pub(super) fn arrived(&mut self, bytes: u32) -> Result<(), Overrun> {
         let arrived = self.arrived + u64::from(bytes);
-        let goes_around = self.arrived % RING_BYTES + u64::from(bytes) > RING_BYTES;
+        let ring_bytes = self.ring.bytes();
+        let goes_around = self.arrived % ring_bytes + u64::from(bytes) > ring_bytes;
         let too_many = self.runs - self.told_runs >= MAX_RUNS;
-        if bytes == 0 || goes_around || arrived - self.told > RING_BYTES || too_many {
+        if bytes == 0 || goes_around || arrived - self.told > ring_bytes || too_many {
             return Err(Overrun);
         }
         self.arrived = arrived;
@@ -139,8 +186,9 @@ impl Inward {
     /// Where `bytes` of them are, from the `skip`-th on: no more than are there. Two parts where they go around the
     /// end.
     pub(super) fn places(&self, skip: usize, bytes: usize) -> [Range<usize>; 2] {
-        let at = ((self.taken + skip as u64) % RING_BYTES) as usize;
-        let first = bytes.min(RING_BYTES as usize - at);
+        let ring_bytes = self.ring.bytes();
+        let at = ((self.taken + skip as u64) % ring_bytes) as usize;
+        let first = bytes.min(ring_bytes as usize - at);
         [at..at + first, 0..bytes - first]
     }
 
@@ -153,7 +201,7 @@ impl Inward {
     /// credits are few and it never stands still.
     pub(super) fn credit_due(&self) -> Option<Credit> {
         let (bytes, runs) = (self.taken - self.told, self.runs - self.told_runs);
-        if bytes < RING_BYTES / 2 && runs < MAX_RUNS / 2 {
+        if bytes < self.ring.bytes() / 2 && runs < MAX_RUNS / 2 {
             return None;
         }
         // Neither is ever more than a ring has.
@@ -178,10 +226,12 @@ mod tests {
         /// every byte comes out where it went in, none is written over, and nothing stands still.
         #[test]
         fn bytes_come_out_as_they_went_in(
+            ranks in 2usize..300,
             steps in prop::collection::vec((0u8..6, 1usize..100_000), 1..600),
         ) {
-            let (mut out, mut inward) = (Outward::default(), Inward::default());
-            let mut ring = vec![0_u8; RING_BYTES as usize];
+            let ring = Ring::of_job(ranks);
+            let (mut out, mut inward) = (Outward::new(ring), Inward::new(ring));
+            let mut ring = vec![0_u8; ring.bytes() as usize];
             let (mut credits, mut completions) = (VecDeque::new(), VecDeque::new());
             let value = |at: u64| (at % 251) as u8;
             let (mut sent, mut taken) = (0_u64, 0_u64);
@@ -233,20 +283,31 @@ mod tests {
     }
 
     #[test]
+    fn each_ring_is_one_that_its_offer_can_name() {
+        for ranks in [1, 16, 17, 32, 33, 64, 65, 128, 129, 100_000] {
+            let ring = Ring::of_job(ranks);
+            assert_eq!(Ring::decode(ring.encode()), Some(ring));
+            assert!(ring.bytes() >= 16 << 10, "an eager message");
+        }
+        assert_eq!((Ring::decode(13), Ring::decode(19), Ring::decode(64)), (None, None, None));
+    }
+
+    #[test]
     fn what_cannot_be_is_refused() {
-        let mut out = Outward::default();
+        let ring = Ring::of_job(2);
+        let mut out = Outward::new(ring);
         out.sent(10);
         assert_eq!(out.credit(Credit { bytes: 11, runs: 1 }), Err(Overrun));
         assert_eq!(out.credit(Credit { bytes: 10, runs: 2 }), Err(Overrun));
         assert_eq!(out.credit(Credit::default()), Err(Overrun), "credit of nothing");
-        let mut inward = Inward::default();
-        assert_eq!(inward.arrived(RING_BYTES as u32 + 1), Err(Overrun));
+        let mut inward = Inward::new(ring);
+        assert_eq!(inward.arrived(ring.bytes() as u32 + 1), Err(Overrun));
         assert_eq!(inward.arrived(0), Err(Overrun));
-        assert_eq!(inward.arrived(RING_BYTES as u32 - 1), Ok(()));
+        assert_eq!(inward.arrived(ring.bytes() as u32 - 1), Ok(()));
         inward.take(usize::MAX);
         inward.credited(inward.credit_due().expect("it is full"));
         assert_eq!(inward.arrived(2), Err(Overrun), "it goes around");
-        let mut inward = Inward::default();
+        let mut inward = Inward::new(ring);
         for _ in 0..MAX_RUNS {
             assert_eq!(inward.arrived(1), Ok(()));
         }

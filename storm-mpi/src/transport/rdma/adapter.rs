@@ -1,5 +1,6 @@
 //! The device of this rank.
 
+use super::accounts::Ring;
 use super::offer::Offer;
 use super::pair::Pair;
 use std::io;
@@ -23,11 +24,12 @@ pub(in crate::transport) struct Adapter {
     gid: Gid,
     domain: Arc<ProtectionDomain>,
     channel: Arc<CompletionChannel>,
+    ring: Ring,
 }
 
 impl Adapter {
-    /// Opens the device of this name, or the first with an active port; its port is known by `address` where it
-    /// has that.
+    /// Opens the device of this name, or the first with an active port, for a job of two; its port is known by
+    /// `address` where it has that.
     ///
     /// # Errors
     /// [`VerbsError`].
@@ -41,12 +43,18 @@ impl Adapter {
         let domain = ProtectionDomain::new(&device)?;
         let channel = CompletionChannel::new(&device)?;
         channel.unblock()?;
-        Ok(Adapter { port, gid_index, gid, domain, channel })
+        Ok(Adapter { port, gid_index, gid, domain, channel, ring: Ring::of_job(2) })
+    }
+
+    /// For a job of so many ranks, each of which may speak with all others.
+    #[must_use]
+    pub(in crate::transport) fn for_job_of(self, ranks: usize) -> Adapter {
+        Adapter { ring: Ring::of_job(ranks), ..self }
     }
 
     /// Half of a connection; what is heard of it is called `name`.
     pub(in crate::transport) fn pair(&self, name: usize) -> Result<Pair, VerbsError> {
-        Pair::new(&self.domain, &self.channel, &self.port, name)
+        Pair::new(&self.domain, &self.channel, &self.port, self.ring, name)
     }
 
     /// What the other end has to know of this half.
@@ -57,6 +65,7 @@ impl Adapter {
             gid: self.gid.raw,
             lid: self.port.attr.lid,
             link_layer: self.port.attr.link_layer,
+            ring: pair.ring(),
             mtu: self.port.attr.active_mtu,
             ring_addr: pair.ring_addr(),
             ring_rkey: pair.ring_rkey(),
@@ -68,6 +77,10 @@ impl Adapter {
         let own = self.offer(pair);
         if own.link_layer != theirs.link_layer {
             let why = "one of the two is on InfiniBand, and the other on Ethernet";
+            return Err(io::Error::other(why));
+        }
+        if own.ring != theirs.ring {
+            let why = "the two take the job for one of different size";
             return Err(io::Error::other(why));
         }
         let endpoint = |offer: &Offer| Endpoint {

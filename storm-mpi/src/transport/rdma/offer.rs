@@ -1,7 +1,7 @@
 //! What one end of a queue pair tells the other, behind the greeting in which both have proved that they are
 //! of the job: a fixed number of bytes.
 
-use super::accounts::RING_BYTES;
+use super::accounts::Ring;
 
 /// Length of an offer.
 pub(in crate::transport) const OFFER_BYTES: usize = 48;
@@ -21,6 +21,8 @@ pub(in crate::transport) struct Offer {
     pub(super) lid: u16,
     /// What the port is on, as the library codes it.
     pub(super) link_layer: u8,
+    /// Length of both rings: the same at both ends.
+    pub(super) ring: Ring,
     /// Its largest packet, coded (`enum ibv_mtu`).
     pub(super) mtu: u32,
     /// Where the ring is that the other end writes to.
@@ -37,7 +39,7 @@ impl Offer {
             &self.first_packet.to_le_bytes(),
             &self.gid,
             &self.lid.to_le_bytes(),
-            &[self.link_layer, 0],
+            &[self.link_layer, self.ring.encode()],
             &self.mtu.to_le_bytes(),
             &self.ring_addr.to_le_bytes(),
             &self.ring_rkey.to_le_bytes(),
@@ -56,16 +58,18 @@ impl Offer {
         let (first_packet, rest) = rest.split_first_chunk()?;
         let (gid, rest) = rest.split_first_chunk()?;
         let (lid, rest) = rest.split_first_chunk()?;
-        let ([link_layer, _], rest) = rest.split_first_chunk()?;
+        let ([link_layer, ring], rest) = rest.split_first_chunk()?;
         let (mtu, rest) = rest.split_first_chunk()?;
         let (ring_addr, rest) = rest.split_first_chunk()?;
         let (ring_rkey, _) = rest.split_first_chunk()?;
+        let ring = Ring::decode(*ring)?;
         let offer = Offer {
             number: u32::from_le_bytes(*number),
             first_packet: u32::from_le_bytes(*first_packet),
             gid: *gid,
             lid: u16::from_le_bytes(*lid),
             link_layer: *link_layer,
+            ring,
             mtu: u32::from_le_bytes(*mtu),
             ring_addr: u64::from_le_bytes(*ring_addr),
             ring_rkey: u32::from_le_bytes(*ring_rkey),
@@ -73,7 +77,7 @@ impl Offer {
         let sound = bytes.len() == OFFER_BYTES
             && offer.first_packet <= MAX_PACKET_NUMBER
             && (1..=5).contains(&offer.mtu)
-            && offer.ring_addr.checked_add(RING_BYTES).is_some();
+            && offer.ring_addr.checked_add(ring.bytes()).is_some();
         sound.then_some(offer)
     }
 }
@@ -83,6 +87,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Where an offer says how long its rings are.
+    const RING_AT: usize = 27;
+
     fn offer() -> Offer {
         Offer {
             number: 17,
@@ -90,6 +97,7 @@ mod tests {
             gid: [9; 16],
             lid: 3,
             link_layer: 2,
+            ring: Ring::of_job(2),
             mtu: 3,
             ring_addr: 1 << 40,
             ring_rkey: 77,
@@ -108,6 +116,9 @@ mod tests {
             assert_eq!(Offer::decode(&wrong.encode()), None);
         }
         assert_eq!(Offer::decode(&offer().encode()[1..]), None);
+        let mut unknown = offer().encode();
+        unknown[RING_AT] = 0;
+        assert_eq!(Offer::decode(&unknown), None, "a ring of one byte");
     }
 
     proptest! {

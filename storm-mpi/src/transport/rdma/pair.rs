@@ -1,6 +1,6 @@
 //! A queue pair with a ring of bytes each way.
 
-use super::accounts::{Inward, MAX_RUNS, Note, Outward, Overrun, RING_BYTES};
+use super::accounts::{Inward, MAX_RUNS, Note, Outward, Overrun, Ring};
 use super::offer::{MAX_PACKET_NUMBER, Offer};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -12,8 +12,6 @@ use storm_verbs::guard::{
     Notice, Outcome, Port, ProtectionDomain, QueuePair, RemoteAddr, Route, Source, Wanted,
 };
 
-/// Where the ring begins into which this side puts what it sends; the other side writes below.
-const OUT_AT: usize = RING_BYTES as usize;
 /// Credits that are under way at most, as each is for half of a ring or of the runs, and some.
 const SPARE: u32 = 16;
 /// Send requests that a pair has room for, and receive requests that it always has: as many as the other side may
@@ -31,7 +29,9 @@ pub(in crate::transport) struct Pair {
     /// Before the memory: when it is gone nobody writes any more.
     pair: QueuePair,
     queue: Arc<CompletionQueue>,
+    /// The other side writes to its beginning; behind that ring is the one into which this side puts what it sends.
     region: Arc<MemoryRegion>,
+    ring: Ring,
     first_packet: u32,
     theirs: Option<Offer>,
     outward: Outward,
@@ -52,9 +52,10 @@ impl Pair {
         domain: &Arc<ProtectionDomain>,
         channel: &Arc<CompletionChannel>,
         port: &Port,
+        ring: Ring,
         name: usize,
     ) -> Result<Pair, VerbsError> {
-        let region = MemoryRegion::new(domain, 2 * OUT_AT, Access::RemoteWrite)?;
+        let region = MemoryRegion::new(domain, 2 * ring.bytes() as usize, Access::RemoteWrite)?;
         let queue = Arc::new(CompletionQueue::new(channel, name, 2 * REQUESTS)?);
         let pair = queue_pair(domain, &queue)?;
         pair.initialise(port)?;
@@ -64,10 +65,11 @@ impl Pair {
             pair,
             queue,
             region: Arc::new(region),
+            ring,
             first_packet: first_packet(),
             theirs: None,
-            outward: Outward::default(),
-            inward: Inward::default(),
+            outward: Outward::new(ring),
+            inward: Inward::new(ring),
             under_way: VecDeque::new(),
             owed: 0,
             taken: Completions::new(),
@@ -82,6 +84,10 @@ impl Pair {
 
     pub(super) fn first_packet(&self) -> u32 {
         self.first_packet
+    }
+
+    pub(super) fn ring(&self) -> Ring {
+        self.ring
     }
 
     pub(super) fn ring_addr(&self) -> u64 {
@@ -145,7 +151,8 @@ impl Pair {
         let told = if bytes <= self.pair.max_inline_bytes() {
             self.pair.post_inline(parts, to, Notice::Wakes(note)).map_err(io::Error::other)?
         } else {
-            let (start, middle) = (OUT_AT + at, OUT_AT + at + parts[0].len());
+            let start = self.ring.bytes() as usize + at;
+            let middle = start + parts[0].len();
             // SAFETY: nothing takes slices of this region.
             unsafe { self.region.write(start, parts[0]) };
             // SAFETY: as above.
