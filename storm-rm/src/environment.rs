@@ -28,6 +28,11 @@ impl Environment {
         let others = self.0.iter().filter(|(own, _)| *own != name).cloned();
         others.chain([(name.clone(), OsBytes::from(value))]).collect()
     }
+
+    /// Bytes of all names and values together.
+    pub fn text_bytes(&self) -> usize {
+        self.0.iter().map(|(name, value)| name.as_bytes().len() + value.as_bytes().len()).sum()
+    }
 }
 
 impl Deref for Environment {

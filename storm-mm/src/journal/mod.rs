@@ -9,6 +9,8 @@ pub mod fuzzing;
 mod latest;
 mod memory;
 mod redb_journal;
+#[cfg(test)]
+mod renewal;
 mod retention;
 #[cfg(test)]
 mod warnings;

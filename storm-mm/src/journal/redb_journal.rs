@@ -10,17 +10,18 @@
 use super::latest::Latest;
 use super::retention::{Mark, Retention};
 use super::{Entry, Journal, former};
-use crate::job::JobEvent;
+use crate::job::{JobEvent, JobEventKind};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use storm_rm::JobId;
+use storm_rm::{Environment, JobId, JobSpec, RecentEnvironments};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
@@ -196,9 +197,10 @@ fn open_checked(
     let mut retention = Retention::new(retained);
     entries.iter().for_each(|(sequence, entry)| retention.note(*sequence, entry.into()));
     let unneeded = retention.take_unneeded();
-    if !unneeded.is_empty() {
+    if !unneeded.is_empty() || retention.is_renewal_due() {
         let removal = database.begin_write()?;
         remove(&removal, &unneeded)?;
+        leave_environments_out(&removal, &retention.take_idle_environments())?;
         removal.commit()?;
         // Gives the room back; a file that stays as it is serves as well.
         if let Err(error) = database.compact() {
@@ -266,12 +268,28 @@ fn read_all(database: &Database) -> Result<Vec<(u64, Entry)>, JournalError> {
     let read = database.begin_read()?;
     let table = read.open_table(EVENTS)?;
     let mut entries = Vec::new();
+    // At once: of ten thousand jobs of one shell each entry has all of it.
+    let mut environments = RecentEnvironments::default();
     for row in table.iter()? {
         let (sequence, bytes) = row?;
         let sequence = sequence.value();
-        entries.push((sequence, decode(sequence, bytes.value())?));
+        let mut entry = decode(sequence, bytes.value())?;
+        if let Some(spec) = specification(&mut entry) {
+            spec.env = environments.shared(&spec.env);
+        }
+        entries.push((sequence, entry));
     }
     Ok(entries)
+}
+
+/// What is to be run, in the entry that tells of it.
+fn specification((_, event): &mut Entry) -> Option<&mut JobSpec> {
+    match &mut event.kind {
+        JobEventKind::Submitted { spec, .. } | JobEventKind::ArraySubmitted { spec, .. } => {
+            Some(Rc::make_mut(spec))
+        }
+        _ => None,
+    }
 }
 
 /// The entry in stored bytes.
@@ -312,6 +330,27 @@ fn remove(transaction: &redb::WriteTransaction, unneeded: &[u64]) -> Result<(), 
     let mut table = transaction.open_table(EVENTS)?;
     for sequence in unneeded {
         table.remove(sequence)?;
+    }
+    Ok(())
+}
+
+/// Writes these entries anew, those that are still there, without the environment.
+fn leave_environments_out(
+    transaction: &redb::WriteTransaction,
+    ended: &[u64],
+) -> Result<(), JournalError> {
+    let mut table = transaction.open_table(EVENTS)?;
+    for &sequence in ended {
+        let Some(entry) = table.get(sequence)?.map(|sealed| decode(sequence, sealed.value()))
+        else {
+            continue;
+        };
+        let mut entry = entry?;
+        if let Some(spec) = specification(&mut entry) {
+            spec.env = Environment::default();
+            let encoded = postcard::to_stdvec(&entry).map_err(JournalError::Encoding)?;
+            table.insert(sequence, seal(sequence, &encoded).as_slice())?;
+        }
     }
     Ok(())
 }
@@ -373,6 +412,9 @@ impl Writer {
         if self.retention.is_due() {
             remove(&transaction, &self.retention.take_unneeded())?;
         }
+        if self.retention.is_renewal_due() {
+            leave_environments_out(&transaction, &self.retention.take_idle_environments())?;
+        }
         transaction.commit()?;
         self.latest.note(self.next);
         Ok(())
@@ -382,7 +424,6 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::JobEventKind;
 
     #[test]
     fn a_journal_of_an_earlier_version_is_taken_over_once() {

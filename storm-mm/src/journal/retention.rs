@@ -1,6 +1,7 @@
 //! Which entries of the journal nobody needs any more: those of jobs that have ended
 //! and are not among the latest that have, and those that a later one of the same job or
-//! kind has replaced.
+//! kind has replaced. Of jobs that have ended nobody needs the environment, which is most of
+//! what they take.
 //!
 //! The numbers of jobs and of runs go on where the journal ends: the job with the
 //! highest number and the one with the latest run stay, however long ago they ended.
@@ -13,6 +14,8 @@ use storm_rm::{ArraySpec, JobId, JobIncarnation};
 /// Ended jobs beyond those retained that are removed together: removal costs as much
 /// as writing, and one transaction for many costs little.
 const SLACK: usize = 256;
+/// Environments of ended jobs that are left out together, for the same reason.
+const ENVIRONMENT_SLACK_BYTES: usize = 1 << 20;
 
 /// What an entry is to the room it takes.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +31,8 @@ pub(super) struct Mark {
     of_no_job: Option<OfNoJob>,
     /// It says all of something about the job, and replaces the one before that did.
     replaces: Option<OfJob>,
+    /// Of the environment that is in it.
+    environment_bytes: usize,
 }
 
 /// What an entry says all of, of a job.
@@ -50,18 +55,28 @@ enum OfNoJob {
 
 impl From<&Entry> for Mark {
     fn from((job, event): &Entry) -> Mark {
-        let mark =
-            Mark { job: *job, run: None, ends: false, array: 0, of_no_job: None, replaces: None };
+        let mark = Mark {
+            job: *job,
+            run: None,
+            ends: false,
+            array: 0,
+            of_no_job: None,
+            replaces: None,
+            environment_bytes: 0,
+        };
         match &event.kind {
             JobEventKind::Placed { incarnation, .. } => Mark { run: Some(*incarnation), ..mark },
             JobEventKind::Ended { .. } => Mark { ends: true, ..mark },
             JobEventKind::ArraySubmitted { spec, .. } => {
                 let array = spec.needs.array.as_ref();
                 let indices = array.and_then(|array| array.indices(ArraySpec::MAX_TASKS).ok());
-                Mark { array: indices.map_or(0, |indices| indices.len() as u64), ..mark }
+                let array = indices.map_or(0, |indices| indices.len() as u64);
+                Mark { array, environment_bytes: spec.env.text_bytes(), ..mark }
             }
-            JobEventKind::Submitted { .. }
-            | JobEventKind::Started { .. }
+            JobEventKind::Submitted { spec, .. } => {
+                Mark { environment_bytes: spec.env.text_bytes(), ..mark }
+            }
+            JobEventKind::Started { .. }
             | JobEventKind::Ending { .. }
             | JobEventKind::Requeued { .. }
             | JobEventKind::Ran { .. }
@@ -114,6 +129,11 @@ pub(super) struct Retention {
     latest: BTreeMap<(JobId, OfJob), u64>,
     replaced: Vec<u64>,
     last_run: Option<(JobIncarnation, JobId)>,
+    /// The entries with the environments of jobs and arrays that go on, and their lengths in bytes.
+    environments: BTreeMap<JobId, (u64, usize)>,
+    /// Those of jobs that have ended, and the bytes of all together.
+    idle_environments: Vec<u64>,
+    idle_bytes: usize,
     next: u64,
 }
 
@@ -130,13 +150,16 @@ impl Retention {
             latest: BTreeMap::new(),
             replaced: Vec::new(),
             last_run: None,
+            environments: BTreeMap::new(),
+            idle_environments: Vec::new(),
+            idle_bytes: 0,
             next: 0,
         }
     }
 
     /// An entry is in the journal.
     pub(super) fn note(&mut self, sequence: u64, mark: Mark) {
-        let Mark { job, run, ends, array, of_no_job, replaces } = mark;
+        let Mark { job, run, ends, array, of_no_job, replaces, environment_bytes } = mark;
         self.next = sequence + 1;
         if let Some(kind) = of_no_job {
             self.replaced.extend(self.of_no_job.insert(kind, sequence));
@@ -148,6 +171,9 @@ impl Retention {
         let unit = self.unit_of(job);
         let entries = self.entries.entry(unit).or_default();
         entries.push(sequence);
+        if environment_bytes > 0 {
+            self.environments.insert(unit, (sequence, environment_bytes));
+        }
         let former = replaces.and_then(|what| self.latest.insert((job, what), sequence));
         if let Some(former) = former {
             // Entries are in order.
@@ -168,6 +194,10 @@ impl Retention {
             if left == 0 {
                 self.ended.push_back(unit);
                 self.ended_jobs += self.jobs_in(unit);
+                if let Some((sequence, bytes)) = self.environments.remove(&unit) {
+                    self.idle_environments.push(sequence);
+                    self.idle_bytes += bytes;
+                }
             }
         }
     }
@@ -191,6 +221,18 @@ impl Retention {
     /// Whether enough is unneeded to be removed.
     pub(super) fn is_due(&self) -> bool {
         self.ended_jobs >= self.retained.saturating_add(SLACK) || self.replaced.len() >= SLACK
+    }
+
+    /// Whether so much of entries is unneeded that they are to be written anew.
+    pub(super) fn is_renewal_due(&self) -> bool {
+        self.idle_bytes >= ENVIRONMENT_SLACK_BYTES
+    }
+
+    /// The entries that can do without their environment, which is forgotten here. Some may have been
+    /// [removed](Self::take_unneeded) since.
+    pub(super) fn take_idle_environments(&mut self) -> Vec<u64> {
+        self.idle_bytes = 0;
+        std::mem::take(&mut self.idle_environments)
     }
 
     /// The entries that can be removed, which are forgotten here.
@@ -318,6 +360,35 @@ mod tests {
             retention.note(sequence, (&entry).into());
         });
         assert_eq!(retention.take_unneeded(), [] as [u64; 0], "an end replaces nothing");
+    }
+
+    #[test]
+    fn environments_of_ended_jobs_are_unneeded_those_of_an_array_when_all_of_it_has_ended() {
+        let mut spec = crate::manager::model_spec();
+        spec.env =
+            storm_rm::Environment::default().with("LONG", &"x".repeat(ENVIRONMENT_SLACK_BYTES / 2));
+        let submitted = |job, indices: Option<&str>| {
+            let mut spec = spec.clone();
+            spec.needs.array = indices.map(|indices| indices.parse().expect("an array"));
+            let (spec, partition) = (std::rc::Rc::new(spec), "main".to_owned());
+            entry(
+                job,
+                match indices {
+                    None => JobEventKind::Submitted { spec, partition },
+                    Some(_) => JobEventKind::ArraySubmitted { spec, partition },
+                },
+            )
+        };
+        let entries = [submitted(1, Some("0-1")), submitted(4, None), ended(2), ended(4), ended(3)];
+        let mut retention = Retention::new(10);
+        let mut due = Vec::new();
+        for (sequence, entry) in (0..).zip(&entries) {
+            retention.note(sequence, entry.into());
+            due.push(retention.is_renewal_due());
+        }
+        assert_eq!(due, [false, false, false, false, true]);
+        assert_eq!(retention.take_idle_environments(), [1, 0]);
+        assert!(!retention.is_renewal_due() && retention.take_idle_environments().is_empty());
     }
 
     #[test]

@@ -99,9 +99,7 @@ impl Part {
 
     /// How large it is.
     fn bytes(self, spec: &JobSpec) -> u64 {
-        let variables =
-            spec.env.iter().map(|(name, value)| name.as_bytes().len() + value.as_bytes().len());
-        let env = variables.sum::<usize>() + size_of_val(&*spec.env);
+        let env = spec.env.text_bytes() + size_of_val(&*spec.env);
         let bytes = match self {
             Part::Environment => env,
             Part::Specification => {
