@@ -1,5 +1,6 @@
 //! Which cluster is meant, and the size of local ones.
 
+use super::count::within;
 use super::{Backend, NodeAddress};
 use crate::duration::parse_time;
 use clap::Args;
@@ -29,7 +30,7 @@ pub(crate) struct EmbeddedOptions {
         value_name = "N",
         help_heading = "Cluster",
         conflicts_with_all = ["socket", "manager", "key"],
-        value_parser = clap::value_parser!(u32).range(1..=4096)
+        value_parser = within::<1, 4096>
     )]
     pub(crate) nodes: Option<u32>,
     /// Use an embedded cluster with this many processing elements per node [default: 4]
@@ -38,7 +39,7 @@ pub(crate) struct EmbeddedOptions {
         value_name = "P",
         help_heading = "Cluster",
         conflicts_with_all = ["socket", "manager", "key"],
-        value_parser = clap::value_parser!(u32).range(1..=1024)
+        value_parser = within::<1, 1024>
     )]
     pub(crate) pes: Option<u32>,
     /// Time slice of the embedded cluster, as 50ms [default: 50ms]
@@ -69,7 +70,7 @@ pub(crate) struct UpOptions {
         long,
         value_name = "N",
         default_value_t = 8,
-        value_parser = clap::value_parser!(u32).range(1..=4096)
+        value_parser = within::<1, 4096>
     )]
     pub(crate) nodes: u32,
     /// Processing elements per node
@@ -77,7 +78,7 @@ pub(crate) struct UpOptions {
         long,
         value_name = "P",
         default_value_t = 4,
-        value_parser = clap::value_parser!(u32).range(1..=1024)
+        value_parser = within::<1, 1024>
     )]
     pub(crate) pes: u32,
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "gang",

@@ -1,6 +1,7 @@
 //! Options of the two daemons.
 
 use super::backend_options::{BackendOptions, RdmaMulticast};
+use super::count::within;
 use crate::duration::parse_time;
 use crate::size::parse_some_size;
 use clap::Args;
@@ -33,7 +34,7 @@ pub(crate) struct MmOptions {
         value_name = "N",
         requires = "runtime_dir",
         help_heading = "Local cluster",
-        value_parser = clap::value_parser!(u32).range(1..=4096)
+        value_parser = within::<1, 4096>
     )]
     pub(crate) local_nodes: Option<u32>,
     /// Processing elements of each local node
@@ -42,7 +43,7 @@ pub(crate) struct MmOptions {
         value_name = "P",
         default_value_t = 4,
         help_heading = "Local cluster",
-        value_parser = clap::value_parser!(u32).range(1..=1024)
+        value_parser = within::<1, 1024>
     )]
     pub(crate) pes: u32,
     /// Directory for the sockets, files and journal of the local cluster
@@ -101,7 +102,7 @@ pub(crate) struct NmOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: String,
     /// Processing elements to offer [default: the processors that it may use]
-    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(long, value_name = "P", value_parser = within::<1, 65536>)]
     pub(crate) pes: Option<u32>,
     /// Where this node makes a directory of its own, storm-nm-UID-NAME, for its jobs' files; should
     /// allow execution and lie in memory [default: /dev/shm]

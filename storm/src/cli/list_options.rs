@@ -1,5 +1,6 @@
 //! Options of the verbs that list jobs and nodes, and that end jobs.
 
+use super::count::parse_count;
 use super::{ClusterOptions, JobName};
 use clap::Args;
 use nix::sys::signal::Signal;
@@ -51,7 +52,7 @@ pub(crate) struct HistOptions {
     #[arg(long, short, value_name = "USER")]
     pub(crate) user: Option<String>,
     /// At most this many, the latest first [default: 20; with --json all that the manager keeps]
-    #[arg(long, short = 'n', value_name = "N")]
+    #[arg(long, short = 'n', value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) limit: Option<u32>,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,

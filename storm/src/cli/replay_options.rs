@@ -1,6 +1,7 @@
 //! The options of `storm replay`.
 
 use super::ClusterOptions;
+use super::count::{decimal, parse_count, within};
 use crate::duration::parse_time;
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
@@ -48,19 +49,20 @@ pub(crate) struct ReplayOptions {
     #[arg(long)]
     pub(crate) strict: bool,
     /// Scale the times between submissions to this load, 1 for a machine always busy
-    #[arg(long, value_name = "L")]
+    #[arg(long, value_name = "L", allow_negative_numbers = true, value_parser = decimal)]
     pub(crate) load: Option<f64>,
     /// What the policy does about the events of one second
     #[arg(long, value_name = "ORDER", default_value = "per-event")]
     pub(crate) event_order: EventOrderArgument,
     /// Most rows of gang scheduling [default: 8]
-    #[arg(long, value_name = "ROWS")]
+    #[arg(long, value_name = "ROWS", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) mpl_limit: Option<u32>,
     /// Time slice of gang scheduling, as 50ms; with --live of the cluster [default: 50ms]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) quantum: Option<Duration>,
     /// Percent of the jobs left out at either end for the averages of the steady state
-    #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_TRIM_PERCENT)]
+    #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_TRIM_PERCENT,
+          allow_negative_numbers = true, value_parser = decimal)]
     pub(crate) trim: f64,
     /// Show each user, too
     #[arg(long)]
@@ -81,7 +83,7 @@ pub(crate) struct ReplayOptions {
     pub(crate) speedup: f64,
     /// Nodes of the embedded cluster, among which --pes are divided [default: 1]
     #[arg(long, value_name = "N", requires = "live",
-          value_parser = clap::value_parser!(u32).range(1..=4096))]
+          value_parser = within::<1, 4096>)]
     pub(crate) nodes: Option<u32>,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,

@@ -1,5 +1,6 @@
 //! The options of `storm reproduce`.
 
+use super::count::{parse_count, whole};
 use clap::Args;
 use std::path::PathBuf;
 use storm_sim::reproduction::{Exhibit, UnknownExhibit};
@@ -40,10 +41,10 @@ pub(crate) struct ReproduceOptions {
     pub(crate) program: Option<PathBuf>,
     /// Simulate no larger machine; bounds on those are not tested
     #[arg(long, value_name = "N", default_value_t = MAX_NODES,
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = parse_count)]
     pub(crate) max_nodes: u32,
     /// Seed of the simulations
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>)]
     pub(crate) seed: u64,
 }
 

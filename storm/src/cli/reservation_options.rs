@@ -1,6 +1,7 @@
 //! Options of `reservation`.
 
 use super::ClusterOptions;
+use super::count::parse_count;
 use crate::begin_time::parse_begin;
 use crate::duration::parse_time_limit;
 use clap::{ArgGroup, Args, Subcommand};
@@ -72,10 +73,10 @@ pub(crate) struct ReserveOptions {
     #[arg(long, value_name = "LIST")]
     pub(crate) nodes: Option<String>,
     /// So many nodes
-    #[arg(short = 'N', long, value_name = "N")]
+    #[arg(short = 'N', long, value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) node_count: Option<u32>,
     /// Nodes with so many PEs together
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) pes: Option<u32>,
     /// Who may use it, by name or number [default: everybody]
     #[arg(long, value_name = "USERS", value_delimiter = ',')]

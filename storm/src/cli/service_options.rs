@@ -1,6 +1,7 @@
 //! Options of `submit` and `run` that say on whose account a job runs and how urgent it
 //! is, and those of the verbs that tell.
 
+use super::count::whole;
 use super::{ClusterOptions, JobName};
 use clap::Args;
 
@@ -20,8 +21,7 @@ pub(crate) struct ServiceOptions {
         allow_negative_numbers = true,
         default_value_t = 0,
         hide_default_value = true,
-        help_heading = "When"
-    )]
+        help_heading = "When", value_parser = whole::<i32>)]
     pub(crate) nice: i32,
 }
 

@@ -1,5 +1,6 @@
 //! The options of `storm sim`.
 
+use super::count::{parse_count, whole};
 use clap::Args;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -57,14 +58,14 @@ pub(crate) struct SimOptions {
           conflicts_with_all = ["scenario", "seed", "seeds", "nodes", "trace", "profile"])]
     pub(crate) show_profile: Option<String>,
     /// Use this seed instead of the scenario's
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) seed: Option<u64>,
     /// Run every seed from A to B-1 and name those that fail; Ctrl-C ends it with what
     /// there is so far
     #[arg(long, value_name = "A..B", value_parser = seeds, conflicts_with_all = ["seed", "trace"])]
     pub(crate) seeds: Option<Range<u64>>,
     /// Use so many nodes instead of the scenario's
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) nodes: Option<u32>,
     /// Write a trace for Perfetto or Chrome, also of a run that fails; `-` is standard
     /// output, and the report then goes to standard error

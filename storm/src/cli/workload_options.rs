@@ -1,5 +1,6 @@
 //! The options of `storm workload`.
 
+use super::count::{decimal, parse_count, whole};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use storm_replay::lublin::DEFAULT_JOBS;
@@ -31,16 +32,18 @@ Examples:
   storm workload lublin --pes 256 --typeless | storm replay - --sched easy")]
 pub(crate) struct LublinArguments {
     /// Processors of the machine
-    #[arg(long, value_name = "P", default_value_t = 256)]
+    #[arg(long, value_name = "P", default_value_t = 256,
+          allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) pes: u32,
     /// Number of jobs
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_JOBS)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_JOBS,
+          allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub(crate) jobs: u32,
     /// Scale the times between submissions to this load [default: as the model has it]
-    #[arg(long, value_name = "L")]
+    #[arg(long, value_name = "L", allow_negative_numbers = true, value_parser = decimal)]
     pub(crate) load: Option<f64>,
     /// Seed
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>)]
     pub(crate) seed: u64,
     /// Do not tell batch from interactive jobs
     #[arg(long)]
