@@ -162,13 +162,27 @@ fn a_cluster_that_died_is_not_taken_for_none() {
     assert!(stderr(&scratch.does("queue")).contains("no cluster"), "it is forgotten");
 }
 
+/// Whether a process has a child with such an argument. To look for it among all there are may take longer than it
+/// lasts.
+fn has_child(parent: u32, argument: &str) -> bool {
+    // Of each thread its own; one that ends meanwhile has none.
+    let threads = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    let children = threads.map(|thread| fs::read_to_string(thread.path().join("children")));
+    children.flatten().any(|children| {
+        children.split_whitespace().any(|child| {
+            let line = fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            line.split('\0').any(|word| word == argument)
+        })
+    })
+}
+
 /// Ends an `up` whose manager has begun. Whether it was in time: where not there is a record, and the
 /// cluster is ended.
 fn ended_by(signal: Signal, scratch: &Scratch) -> bool {
     // So many take longer to be up than it takes to see that one has begun, on a busy machine too.
     let mut up = scratch.storm(["up", "--nodes", "128"]).spawn().expect("storm starts");
     let up_pid = Pid::from_raw(up.id().cast_signed());
-    while !scratch.has_come("mm", up_pid.as_raw()) && up.try_wait().expect("our child").is_none() {}
+    while !has_child(up.id(), "mm") && up.try_wait().expect("our child").is_none() {}
     // It may have ended by itself, and is ours until it is waited for.
     let _ = kill(up_pid, signal);
     up.wait().expect("our child");

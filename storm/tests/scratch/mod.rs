@@ -143,20 +143,6 @@ impl Scratch {
     /// Processes with this test's runtime directory in their environment, as directories
     /// of /proc: daemons and ranks alike, as both inherit it.
     fn own(&self) -> Vec<PathBuf> {
-        self.own_since(0)
-    }
-
-    /// Whether one of the [`own`](Self::own) processes has such an argument and came after that one. To look for it among
-    /// all may take longer than it lasts.
-    pub(crate) fn has_come(&self, argument: &str, after: i32) -> bool {
-        self.own_since(after).iter().any(|process| {
-            let line = fs::read_to_string(process.join("cmdline")).unwrap_or_default();
-            line.split('\0').any(|word| word == argument)
-        })
-    }
-
-    /// Those whose numbers are larger.
-    fn own_since(&self, pid: i32) -> Vec<PathBuf> {
         let marker = format!("XDG_RUNTIME_DIR={}", self.runtime.path().display());
         let ours = |process: &Path| {
             let environment = fs::read(process.join("environ")).ok()?;
@@ -164,8 +150,7 @@ impl Scratch {
             variables.any(|variable| variable == marker.as_bytes()).then(|| process.to_owned())
         };
         let all = fs::read_dir("/proc").expect("/proc is there").flatten().filter(|entry| {
-            let number = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
-            number.is_some_and(|number| number > pid)
+            entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok())
         });
         all.filter_map(|entry| ours(&entry.path())).collect()
     }

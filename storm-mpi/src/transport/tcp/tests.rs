@@ -454,7 +454,8 @@ fn only_the_jobs_ranks_are_admitted() {
 /// An offer of somebody: only the MTU has to be one.
 fn some_offer() -> Offer {
     let mut bytes = [0; OFFER_BYTES];
-    bytes[28] = 3;
+    // Its rings are of 256 KiB, its packets of 1 KiB.
+    (bytes[27], bytes[28]) = (18, 3);
     Offer::decode(&bytes).expect("an offer")
 }
 
