@@ -91,7 +91,9 @@ profiled! {
     MPI_Isend MPI_Isendrecv MPI_Isendrecv_replace MPI_Issend MPI_Keyval_create MPI_Keyval_free
     MPI_Lookup_name
     MPI_Message_c2f MPI_Message_f2c MPI_Mprobe MPI_Mrecv MPI_Neighbor_allgather
-    MPI_Neighbor_allgatherv MPI_Neighbor_alltoall MPI_Neighbor_alltoallv MPI_Neighbor_alltoallw
+    MPI_Neighbor_allgather_init MPI_Neighbor_allgatherv MPI_Neighbor_allgatherv_init MPI_Neighbor_alltoall
+    MPI_Neighbor_alltoall_init MPI_Neighbor_alltoallv MPI_Neighbor_alltoallv_init MPI_Neighbor_alltoallw
+    MPI_Neighbor_alltoallw_init
     MPI_Op_c2f MPI_Op_commutative MPI_Op_create MPI_Op_f2c MPI_Op_free MPI_Open_port
     MPI_Pack MPI_Pack_size
     MPI_Pcontrol MPI_Probe MPI_Publish_name

@@ -28,6 +28,7 @@ mod neighbours;
 mod operations;
 mod packing;
 mod persistent;
+mod persistent_neighbours;
 mod persistent_reductions;
 mod reductions;
 mod remote;
@@ -76,6 +77,7 @@ mod tests {
             include_str!("operations.rs"),
             include_str!("packing.rs"),
             include_str!("persistent.rs"),
+            include_str!("persistent_neighbours.rs"),
             include_str!("persistent_reductions.rs"),
             include_str!("reductions.rs"),
             include_str!("remote.rs"),

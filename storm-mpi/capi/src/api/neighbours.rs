@@ -22,8 +22,8 @@ type Uneven = (Buffer, Array<c_int>, Array<c_int>, Handle);
 type Mixed = (Buffer, Array<c_int>, Array<isize>, Array<Handle>);
 
 /// The neighbours of this process.
-fn neighbours(all: &Members) -> Outcome<Neighbours> {
-    let grid = match &all.comm.topology {
+pub(super) fn neighbours(comm: &Comm) -> Outcome<Neighbours> {
+    let grid = match &comm.topology {
         None => return Err(Comm::without("topology")),
         Some(Topology::Graph(graph)) => {
             let members = |links: &[Link]| links.iter().map(|link| link.member).collect::<Vec<_>>();
@@ -31,24 +31,28 @@ fn neighbours(all: &Members) -> Outcome<Neighbours> {
         }
         Some(Topology::Fixed(graph)) => {
             let own: Vec<usize> =
-                graph.neighbours(all.comm.me).iter().map(|&member| member as usize).collect();
+                graph.neighbours(comm.me).iter().map(|&member| member as usize).collect();
             return Ok(Neighbours::in_graph(own.clone(), own));
         }
         Some(Topology::Grid(grid)) => grid,
     };
     let mut neighbours = Vec::with_capacity(2 * grid.dims().len());
     for dimension in 0..grid.dims().len() as i32 {
-        let (below, above) = grid.shift(all.comm.me, dimension, 1)?;
+        let (below, above) = grid.shift(comm.me, dimension, 1)?;
         neighbours.extend([below, above]);
     }
     Ok(Neighbours::in_grid(neighbours))
 }
 
-fn even(all: &Members, (buffer, count, datatype): Even, blocks: usize) -> Outcome<Spread> {
+pub(super) fn even(
+    all: &Members,
+    (buffer, count, datatype): Even,
+    blocks: usize,
+) -> Outcome<Spread> {
     Spread::even(buffer, count, &*all.session.datatype(datatype)?, blocks)
 }
 
-fn uneven(
+pub(super) fn uneven(
     all: &Members,
     (buffer, counts, displs, datatype): Uneven,
     blocks: usize,
@@ -58,18 +62,27 @@ fn uneven(
 }
 
 fn mixed(all: &Members, (buffer, counts, displs, types): Mixed, blocks: usize) -> Outcome<Spread> {
-    let types = types.get(blocks)?.iter().map(|&handle| all.session.datatype(handle));
+    mixed_of(all, (buffer, counts, displs, types.get(blocks)?), blocks)
+}
+
+/// With so many types as there are blocks.
+pub(super) fn mixed_of(
+    all: &Members,
+    (buffer, counts, displs, types): (Buffer, Array<c_int>, Array<isize>, &[Handle]),
+    blocks: usize,
+) -> Outcome<Spread> {
+    let types = types.iter().map(|&handle| all.session.datatype(handle));
     let types = types.collect::<Outcome<Vec<_>>>()?;
     Spread::mixed(buffer, counts.get(blocks)?, displs.get(blocks)?.iter().copied(), &types)
 }
 
 /// The same elements to each neighbour.
-async fn one_to_each(
+pub(super) async fn one_to_each(
     all: Members,
     (buffer, count, datatype): Even,
     into: impl FnOnce(&Members, usize) -> Outcome<Spread>,
 ) -> Outcome {
-    let neighbours = neighbours(&all)?;
+    let neighbours = neighbours(&all.comm)?;
     let mine = Elements::read(buffer, count, &*all.session.datatype(datatype)?)?;
     let (sources, destinations) = (neighbours.sources(), neighbours.destinations());
     let into = into(&all, sources.len())?.of_those_there(sources);
@@ -79,12 +92,12 @@ async fn one_to_each(
 }
 
 /// Elements of its own to each neighbour.
-async fn each_to_each(
+pub(super) async fn each_to_each(
     all: Members,
     from: impl FnOnce(&Members, usize) -> Outcome<Spread>,
     into: impl FnOnce(&Members, usize) -> Outcome<Spread>,
 ) -> Outcome {
-    let neighbours = neighbours(&all)?;
+    let neighbours = neighbours(&all.comm)?;
     let (sources, destinations) = (neighbours.sources(), neighbours.destinations());
     let from = from(&all, destinations.len())?.of_those_there(destinations);
     let into = into(&all, sources.len())?.of_those_there(sources);

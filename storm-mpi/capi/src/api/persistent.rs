@@ -17,7 +17,7 @@ use std::ffi::c_int;
 use std::rc::Rc;
 
 /// The types of what is sent and of what is received, of which not every member has both.
-fn both(
+pub(super) fn both(
     session: &'static Session,
     sent: Handle,
     received: Handle,
@@ -32,9 +32,9 @@ fn each(session: &'static Session, comm: &Comm, types: Array<Handle>) -> Outcome
 }
 
 /// The counts and displacements of blocks for each member, or for each of the other group.
-struct Places {
-    counts: KeptArray<c_int>,
-    displs: KeptArray<c_int>,
+pub(super) struct Places {
+    pub(super) counts: KeptArray<c_int>,
+    pub(super) displs: KeptArray<c_int>,
 }
 
 impl Places {
@@ -61,7 +61,7 @@ impl Places {
         Places::of(if buffer.is_in_place() { 0 } else { comm.peers.size() }, counts, displs)
     }
 
-    fn of(count: usize, counts: Array<c_int>, displs: Array<c_int>) -> Rc<Places> {
+    pub(super) fn of(count: usize, counts: Array<c_int>, displs: Array<c_int>) -> Rc<Places> {
         Rc::new(Places { counts: counts.kept(count), displs: displs.kept(count) })
     }
 
@@ -77,7 +77,7 @@ impl Places {
 }
 
 /// Their handles now.
-fn now(types: &[Kept<Type>]) -> Vec<Handle> {
+pub(super) fn now(types: &[Kept<Type>]) -> Vec<Handle> {
     types.iter().map(Kept::handle).collect()
 }
 
