@@ -401,6 +401,14 @@ impl Process {
         self.background.begin(future)
     }
 
+    /// What a future in the background waits for may have come true without a message: it goes on, and who waits
+    /// in other threads looks again.
+    pub fn stir(&self) {
+        self.background.stepped();
+        self.background.poll();
+        self.has_changed();
+    }
+
     /// Waits for what runs in the background.
     ///
     /// # Errors

@@ -183,6 +183,8 @@ STORM_MPI_PROFILED(MPI_Graph_map);
 STORM_MPI_PROFILED(MPI_Graph_neighbors);
 STORM_MPI_PROFILED(MPI_Graph_neighbors_count);
 STORM_MPI_PROFILED(MPI_Graphdims_get);
+STORM_MPI_PROFILED(MPI_Grequest_complete);
+STORM_MPI_PROFILED(MPI_Grequest_start);
 STORM_MPI_PROFILED(MPI_Group_c2f);
 STORM_MPI_PROFILED(MPI_Group_compare);
 STORM_MPI_PROFILED(MPI_Group_difference);

@@ -294,6 +294,6 @@ pub(crate) fn counted(count: c_int) -> Outcome<usize> {
     usize::try_from(count).map_err(negative)
 }
 
-fn null() -> Fault {
+pub(crate) fn null() -> Fault {
     Fault::new(Class::Arg, "null pointer")
 }

@@ -16,6 +16,7 @@ mod collective;
 mod comm;
 mod fault;
 mod file;
+mod generalized;
 mod kept;
 mod level;
 mod memory;

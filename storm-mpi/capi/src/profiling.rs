@@ -76,7 +76,7 @@ profiled! {
     MPI_Gather MPI_Gather_init MPI_Gatherv MPI_Gatherv_init MPI_Get MPI_Get_accumulate
     MPI_Get_address MPI_Get_count MPI_Get_elements MPI_Get_elements_x MPI_Get_library_version
     MPI_Get_processor_name MPI_Get_version MPI_Graph_create MPI_Graph_get MPI_Graph_map
-    MPI_Graph_neighbors MPI_Graph_neighbors_count MPI_Graphdims_get MPI_Group_c2f MPI_Group_compare
+    MPI_Graph_neighbors MPI_Graph_neighbors_count MPI_Graphdims_get MPI_Grequest_complete MPI_Grequest_start MPI_Group_c2f MPI_Group_compare
     MPI_Group_difference MPI_Group_excl MPI_Group_f2c MPI_Group_free MPI_Group_incl
     MPI_Group_intersection MPI_Group_range_excl MPI_Group_range_incl MPI_Group_rank MPI_Group_size
     MPI_Group_translate_ranks MPI_Group_union MPI_Iallgather MPI_Iallgatherv MPI_Iallreduce

@@ -4,6 +4,7 @@ use crate::abi::{BSEND_OVERHEAD, Status};
 use crate::collective;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
+use crate::generalized::Generalized;
 use crate::level::Level;
 use crate::memory::{Elements, Landing};
 use crate::session::Session;
@@ -30,6 +31,23 @@ pub(crate) struct Request {
     /// What a persistent request starts.
     again: Option<Again>,
     active: Option<Active>,
+    /// What the program does itself.
+    work: Option<Rc<Generalized>>,
+}
+
+impl Request {
+    fn new(comm: &Rc<Comm>, again: Option<Again>, active: Option<Active>) -> Request {
+        Request { comm: Rc::clone(comm), again, active, work: None }
+    }
+
+    /// Of work of the program's, which is under way.
+    pub(crate) fn of_program(comm: Rc<Comm>, active: Active, work: Rc<Generalized>) -> Request {
+        Request { work: Some(work), ..Request::new(&comm, None, Some(active)) }
+    }
+
+    pub(crate) fn work(&self) -> Option<Rc<Generalized>> {
+        self.work.clone()
+    }
 }
 
 /// What can be started again.
@@ -150,8 +168,7 @@ impl Session {
 
     /// A request for what is under way.
     pub(crate) fn add_active(&self, comm: &Rc<Comm>, active: Active) -> Outcome<Handle> {
-        let request = Request { comm: Rc::clone(comm), again: None, active: Some(active) };
-        self.requests.borrow_mut().add(request)
+        self.requests.borrow_mut().add(Request::new(comm, None, Some(active)))
     }
 
     /// A request that starts the message whenever it is told to.
@@ -169,8 +186,7 @@ impl Session {
     }
 
     fn add_again(&self, comm: &Rc<Comm>, again: Again) -> Outcome<Handle> {
-        let request = Request { comm: Rc::clone(comm), again: Some(again), active: None };
-        self.requests.borrow_mut().add(request)
+        self.requests.borrow_mut().add(Request::new(comm, Some(again), None))
     }
 
     /// Starts a persistent request.
@@ -223,17 +239,24 @@ impl Session {
         if Level::now() == Level::Multiple {
             self.wait_in_place(*handle)?;
         }
-        let (comm, active) = {
+        let (comm, active, work) = {
             let mut requests = self.requests.borrow_mut();
             let request = requests.get_mut(*handle)?;
             let (comm, active) = (Rc::clone(&request.comm), request.active.take());
+            let work = request.work.take();
             if request.again.is_none() {
                 requests.free(*handle)?;
                 *handle = REQUEST.null();
             }
-            (comm, active)
+            (comm, active, work)
         };
-        active.map_or(Ok(Status::EMPTY), |active| self.finish(&comm, active))
+        let finished = active.map_or(Ok(Status::EMPTY), |active| self.finish(&comm, active));
+        match work {
+            None => finished,
+            Some(work) => {
+                finished.and_then(|_| work.ask_and_free().map_err(|fault| fault.on(&comm)))
+            }
+        }
     }
 
     /// Waits until a request is done where other threads find it, which may cancel it or ask how it stands.
@@ -249,6 +272,10 @@ impl Session {
 
     /// What a request that is done will say, without collecting it.
     pub(crate) fn peek(&self, handle: Handle) -> Outcome<Status> {
+        let work = self.requests.borrow().get(handle)?.work();
+        if let Some(work) = work {
+            return work.ask();
+        }
         let (comm, active) = {
             let mut requests = self.requests.borrow_mut();
             let request = requests.get_mut(handle)?;
@@ -304,6 +331,10 @@ impl Session {
 
     /// Takes back a receive that nothing has matched, asks for a send that no receive has; leaves all else as it is.
     pub(crate) fn cancel(&self, handle: Handle) -> Outcome {
+        let work = self.requests.borrow().get(handle)?.work();
+        if let Some(work) = work {
+            return work.cancel();
+        }
         let mut requests = self.requests.borrow_mut();
         let active = &mut requests.get_mut(handle)?.active;
         match active {
@@ -329,8 +360,16 @@ impl Session {
 
     /// Takes a program's request away; its message goes on.
     pub(crate) fn free_request(&self, handle: &mut Handle) -> Outcome {
+        let work = self.requests.borrow().get(*handle)?.work();
+        if work.is_some_and(|work| !work.give_up()) {
+            *handle = REQUEST.null();
+            return Ok(());
+        }
         let request = self.requests.borrow_mut().free(*handle)?;
         *handle = REQUEST.null();
+        if let Some(work) = request.work {
+            return work.free();
+        }
         if let Some(active) = request.active {
             self.detach(&request.comm, active);
         }

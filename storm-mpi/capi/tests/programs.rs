@@ -224,6 +224,12 @@ fn windows_are_served_whatever_their_owner_does() {
 }
 
 #[test]
+fn work_of_the_programs_own() {
+    let program = Program::with(mpicc().arg("-pthread").arg(source("generalized.c")));
+    program.run_everywhere();
+}
+
+#[test]
 fn graphs_of_mpi_1_and_distributed_arrays() {
     let program = Program::compiled("arrangements");
     program.run_everywhere();

@@ -16,6 +16,7 @@ mod epochs;
 mod errors;
 mod files;
 mod fixed_graphs;
+mod generalized;
 mod graphs;
 mod grids;
 mod groups;
@@ -65,6 +66,7 @@ mod tests {
             include_str!("errors.rs"),
             include_str!("files.rs"),
             include_str!("fixed_graphs.rs"),
+            include_str!("generalized.rs"),
             include_str!("graphs.rs"),
             include_str!("grids.rs"),
             include_str!("groups.rs"),

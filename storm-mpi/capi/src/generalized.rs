@@ -1,0 +1,117 @@
+//! Generalized requests (MPI-4.1, section 13.2): the program does the work, and says when it is over.
+//!
+//! To the rest of the library that is something in the background, which ends when the program says so. What is asked
+//! of the program then, and when it may forget the work, is here.
+
+use crate::abi::{SUCCESS, Status};
+use crate::fault::{Class, Fault, Outcome};
+use crate::request::{Active, Request};
+use crate::session::Session;
+use crate::table::Handle;
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+/// Says what came of the work.
+pub(crate) type QueryFunction = unsafe extern "C" fn(*mut c_void, *mut Status) -> c_int;
+/// Takes leave of the work.
+pub(crate) type FreeFunction = unsafe extern "C" fn(*mut c_void) -> c_int;
+/// Is told that the work is not wanted any more, and whether it is over.
+pub(crate) type CancelFunction = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+
+/// The program's part of a request.
+pub(crate) struct Generalized {
+    pub(crate) query: QueryFunction,
+    pub(crate) free: FreeFunction,
+    pub(crate) cancel: CancelFunction,
+    pub(crate) extra_state: *mut c_void,
+    /// The program has said that the work is over.
+    is_complete: Cell<bool>,
+    /// The program has freed the request before that.
+    is_given_up: Cell<bool>,
+}
+
+impl Generalized {
+    pub(crate) fn new(
+        (query, free, cancel): (QueryFunction, FreeFunction, CancelFunction),
+        extra_state: *mut c_void,
+    ) -> Rc<Generalized> {
+        let (is_complete, is_given_up) = (Cell::new(false), Cell::new(false));
+        Rc::new(Generalized { query, free, cancel, extra_state, is_complete, is_given_up })
+    }
+
+    /// What came of the work, as the program says.
+    pub(crate) fn ask(&self) -> Outcome<Status> {
+        let mut status = Status::EMPTY;
+        // SAFETY: the program's function of this type; it may change the one status.
+        let code = unsafe { (self.query)(self.extra_state, &mut status) };
+        checked(code, "query").map_err(|fault| fault.of_message(status))?;
+        Ok(status)
+    }
+
+    /// The same, for the last time.
+    pub(crate) fn ask_and_free(&self) -> Outcome<Status> {
+        let told = self.ask();
+        let freed = self.free();
+        let status = told?;
+        freed.map(|()| status).map_err(|fault| fault.of_message(status))
+    }
+
+    pub(crate) fn free(&self) -> Outcome {
+        // SAFETY: the program's function of this type, which is called once.
+        checked(unsafe { (self.free)(self.extra_state) }, "free")
+    }
+
+    pub(crate) fn cancel(&self) -> Outcome {
+        let is_complete = c_int::from(self.is_complete.get());
+        // SAFETY: the program's function of this type.
+        checked(unsafe { (self.cancel)(self.extra_state, is_complete) }, "cancel")
+    }
+
+    /// The program frees the request. Whether it goes at once: else it stays until the work is over.
+    pub(crate) fn give_up(&self) -> bool {
+        self.is_given_up.set(true);
+        self.is_complete.get()
+    }
+}
+
+fn checked(code: c_int, which: &str) -> Outcome {
+    match code {
+        SUCCESS => Ok(()),
+        code => {
+            let text = format!("the {which} function of a generalized request failed");
+            Err(Fault::of_code(code, Class::Other, text))
+        }
+    }
+}
+
+impl Session {
+    /// A request for work of the program's.
+    pub(crate) fn add_generalized(&self, work: Rc<Generalized>) -> Outcome<Handle> {
+        let its = Rc::clone(&work);
+        let completed = poll_fn(move |_| match its.is_complete.get() {
+            true => Poll::Ready(Ok(Status::EMPTY)),
+            false => Poll::Pending,
+        });
+        let active = Active::Background(self.process.in_background(completed));
+        self.requests.borrow_mut().add(Request::of_program(self.world(), active, work))
+    }
+
+    /// The work is over.
+    pub(crate) fn complete(&self, handle: Handle) -> Outcome {
+        let wrong = |text| Fault::new(Class::Request, text);
+        let work = self.requests.borrow().get(handle)?.work();
+        let work = work.ok_or_else(|| wrong("request that is not a generalized one"))?;
+        if work.is_complete.replace(true) {
+            return Err(wrong("request that is complete already"));
+        }
+        self.process.stir();
+        if work.is_given_up.get() {
+            self.requests.borrow_mut().free(handle)?;
+            return work.free();
+        }
+        Ok(())
+    }
+}
