@@ -240,6 +240,9 @@ pub struct JobFilter {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistoryQuery {
+    /// Only those that ended in these states; an empty list is no restriction.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<JobState>,
     /// Only of these users; an empty list is no restriction, as long as that of
     /// [`users`](Self::users) is empty too.
     pub uids: Vec<u32>,
@@ -263,6 +266,7 @@ impl HistoryQuery {
 impl Default for HistoryQuery {
     fn default() -> HistoryQuery {
         HistoryQuery {
+            states: Vec::new(),
             uids: Vec::new(),
             users: Vec::new(),
             jobs: Vec::new(),

@@ -112,7 +112,11 @@ impl Core {
             Some(job) => self.history.iter().rposition(|ended| *ended == job).unwrap_or(0),
         };
         let records = self.history.range(..known).rev().filter_map(|job| self.jobs.get(job));
-        records.filter(move |record| is_meant(record.spec.owner.uid) && is_named(&jobs, record))
+        records.filter(move |record| {
+            (query.states.is_empty() || query.states.contains(&record.state()))
+                && is_meant(record.spec.owner.uid)
+                && is_named(&jobs, record)
+        })
     }
 
     /// What was found by a walk for another part, if that is good enough for this one.

@@ -51,6 +51,9 @@ pub(crate) struct HistOptions {
     /// Only jobs of this user, by name or number
     #[arg(long, short, value_name = "USER")]
     pub(crate) user: Option<String>,
+    /// Only jobs that ended in these states, as FAILED,TIMEOUT
+    #[arg(long, short = 't', value_name = "STATE,...", value_delimiter = ',', value_parser = ended_state)]
+    pub(crate) state: Vec<JobState>,
     /// At most this many, the latest first [default: 20; with --json all that the manager keeps]
     #[arg(long, short = 'n', value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) limit: Option<u32>,
@@ -144,4 +147,12 @@ fn parse_signal(text: &str) -> Result<i32, String> {
     name.parse::<Signal>()
         .map(|signal| signal as i32)
         .map_err(|_| "a signal is expected, as TERM, SIGUSR1 or 15".to_owned())
+}
+
+fn ended_state(text: &str) -> Result<JobState, String> {
+    let state: JobState = text.parse().map_err(|unknown| format!("{unknown}"))?;
+    match state.is_final() {
+        true => Ok(state),
+        false => Err(format!("jobs in it have not ended: storm queue --state {state}")),
+    }
 }

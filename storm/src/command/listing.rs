@@ -106,7 +106,8 @@ pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8
         // One more tells that there are more.
         None => HISTORY_LISTED + 1,
     };
-    let query = HistoryQuery { uids, users, jobs, limit, part: None };
+    let states = options.state;
+    let query = HistoryQuery { states, uids, users, jobs, limit, part: None };
     match client.call(ManagerRequest::History(query)).await? {
         Reply::Jobs { mut jobs, .. } => {
             if options.limit.is_none() && jobs.len() == limit as usize {

@@ -78,6 +78,10 @@ fn every_listing_can_be_read_by_a_script() {
         scratch.wait_for("hist", |ended| ended.as_array().filter(|jobs| jobs.len() == 2).cloned());
     assert!(ended.iter().all(|job| job["state"] == "CANCELLED"), "{ended:?}");
     assert_eq!(scratch.json("queue").as_array().map(Vec::len), Some(0));
+    for (states, of_these) in [("CANCELLED,FAILED", 2), ("FAILED,TIMEOUT", 0)] {
+        let listed = scratch.json(&format!("hist --state {states}"));
+        assert_eq!(listed.as_array().map(Vec::len), Some(of_these), "{states}: {listed}");
+    }
     assert_eq!(scratch.json("version")["version"], env!("CARGO_PKG_VERSION"));
     for words in ["queue", "queue -a", "hist", "nodes", "nodes -l", "version"] {
         scratch.prints(words);

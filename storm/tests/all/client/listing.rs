@@ -91,6 +91,20 @@ fn hist_asks_for_the_latest() {
 }
 
 #[test]
+fn hist_asks_for_jobs_by_how_they_ended() {
+    let states = vec![JobState::Failed, JobState::Timeout];
+    let query = HistoryQuery { states, limit: u32::MAX, ..HistoryQuery::default() };
+    let empty = Reply::Jobs { jobs: Vec::new(), more: false };
+    let served = answering(ManagerRequest::History(query), empty);
+    let output = served.storm(&["hist", "--json", "--state", "FAILED,timeout"]);
+    assert_eq!(stdout(&output), "[]\n", "{}", stderr(&output));
+    let refused = served.storm(&["hist", "-t", "RUNNING"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("storm queue --state RUNNING"), "{}", stderr(&refused));
+    served.end();
+}
+
+#[test]
 fn explain_tells_the_reason() {
     let explanation = Explanation {
         job: JobId(7),
