@@ -9,7 +9,7 @@ mod signals;
 mod terminal;
 mod without_pmix;
 
-use crate::failure::{EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, Failure};
+use crate::failure::{EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_STORM_FAILED, Failure};
 use crate::manager::Manager;
 use input::Input;
 pub(crate) use queue_notes::QueueNotes;
@@ -31,8 +31,10 @@ pub(crate) struct Outcome {
     pub(crate) job: JobId,
     /// How it ended.
     pub(crate) state: JobState,
-    /// Its status, or that of the interruption.
+    /// Its status.
     pub(crate) exit_code: u8,
+    /// Ours, where it was cancelled from here.
+    pub(crate) interrupted: Option<u8>,
     /// Why it ended so.
     pub(crate) reason: Option<String>,
     /// How long its launch took.
@@ -99,8 +101,12 @@ pub(crate) async fn follow(
             Err(failure) => break Err(failure),
         }
     };
-    follower.terminal.finish().await?;
-    outcome
+    follower.terminal.finish().await;
+    let outcome = outcome?;
+    match follower.terminal.failure(outcome.job) {
+        Some(failure) => Err(failure),
+        None => Ok(outcome),
+    }
 }
 
 struct Follower {
@@ -163,17 +169,18 @@ impl Follower {
                     self.queue_notes.asked();
                 }
                 () = ready(()), if holds_output => {
-                    self.terminal.flush().await?;
+                    self.terminal.flush().await;
                     self.look_at_reader().await?;
                 }
             }
         }
     }
 
-    /// A reader that has left wants no more of the job.
+    /// A reader that has left wants no more of the job, and what cannot be written anywhere nobody will have.
     async fn look_at_reader(&mut self) -> Result<(), Failure> {
+        let status = if self.terminal.has_failed() { EXIT_STORM_FAILED } else { EXIT_BROKEN_PIPE };
         if self.terminal.reader_has_left() && self.interrupted.is_none() {
-            self.cancel(EXIT_BROKEN_PIPE).await?;
+            self.cancel(status).await?;
         }
         Ok(())
     }
@@ -194,7 +201,7 @@ impl Follower {
             }
             Reply::Output { rank, stream, data, .. } => {
                 self.without_pmix.look(stream, &data);
-                self.terminal.write(rank, stream, &data).await?;
+                self.terminal.write(rank, stream, &data).await;
                 self.look_at_reader().await?;
                 Ok(None)
             }
@@ -205,7 +212,7 @@ impl Follower {
             }
             Reply::Explanation { explanation } => {
                 if let Some(line) = self.queue_notes.line(&explanation) {
-                    self.terminal.note(&line).await?;
+                    self.terminal.note(&line).await;
                 }
                 Ok(None)
             }
@@ -214,10 +221,10 @@ impl Follower {
                 match (std::mem::replace(&mut self.suspended, stopped), stopped) {
                     (false, true) => {
                         let why = reason.unwrap_or_else(|| "suspended".to_owned());
-                        self.terminal.note(&format!("job {job} is {why}")).await?;
+                        self.terminal.note(&format!("job {job} is {why}")).await;
                     }
                     (true, false) if state == JobState::Running => {
-                        self.terminal.note(&format!("job {job} goes on")).await?;
+                        self.terminal.note(&format!("job {job} goes on")).await;
                     }
                     _ => {}
                 }
@@ -227,13 +234,19 @@ impl Follower {
                 Ok(None)
             }
             Reply::Ended { job, state, exit_code, reason, breakdown } => {
-                let exit_code =
-                    self.interrupted.map_or(exit_code, |interruption| interruption.status);
+                let interrupted = self.interrupted.map(|interruption| interruption.status);
                 let node_list = self.node_list.take();
                 let without_pmix = self.without_pmix.was_said();
-                let outcome =
-                    Outcome { job, state, exit_code, reason, breakdown, node_list, without_pmix };
-                Ok(Some(outcome))
+                Ok(Some(Outcome {
+                    job,
+                    state,
+                    exit_code,
+                    interrupted,
+                    reason,
+                    breakdown,
+                    node_list,
+                    without_pmix,
+                }))
             }
             // Answers to our own cancellation, and that nothing explains the job any more.
             _ => Ok(None),

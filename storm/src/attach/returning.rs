@@ -27,7 +27,7 @@ impl Follower {
         if over().is_none() {
             self.terminal
                 .note(&format!("the manager is gone; job {job} goes on, waiting for its return"))
-                .await?;
+                .await;
         }
         let began = Instant::now();
         loop {
@@ -44,7 +44,7 @@ impl Follower {
                     self.running = false;
                     // What was on its way may have arrived: it is not sent twice.
                     self.awaiting_ok = None;
-                    self.terminal.note("the manager is back").await?;
+                    self.terminal.note("the manager is back").await;
                     return Ok(replies);
                 }
                 Err(error) if error.may_pass() && began.elapsed() < RETURN_LIMIT => {}

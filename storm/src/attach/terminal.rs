@@ -4,10 +4,10 @@
 //! here goes by way of a thread of its own.
 
 use super::labeller::Labeller;
-use crate::failure::Failure;
+use crate::failure::{EXIT_STORM_FAILED, Failure};
 use std::io;
-use storm_rm::Rank;
 use storm_rm::message::Stream;
+use storm_rm::{JobId, Rank};
 use tokio::io::{AsyncWriteExt, Stderr, Stdout, stderr, stdout};
 
 /// Output that is held at most, until there is no more of it to be had at once.
@@ -22,6 +22,8 @@ pub(super) struct Terminal {
     /// What is still to be written, all to one stream.
     held: Vec<u8>,
     held_for: Stream,
+    /// What could not be written first.
+    failed: Option<(Stream, io::Error)>,
 }
 
 impl Terminal {
@@ -29,16 +31,12 @@ impl Terminal {
     pub(super) fn new(label: bool) -> Terminal {
         let labeller = label.then(Labeller::default);
         let (stdout, stderr) = (Some(stdout()), Some(stderr()));
-        Terminal { labeller, stdout, stderr, held: Vec::new(), held_for: Stream::Stdout }
+        let (held, held_for) = (Vec::new(), Stream::Stdout);
+        Terminal { labeller, stdout, stderr, held, held_for, failed: None }
     }
 
     /// Takes what a rank wrote: [`flush`](Self::flush) is due when nothing more is there.
-    pub(super) async fn write(
-        &mut self,
-        rank: Rank,
-        stream: Stream,
-        data: &[u8],
-    ) -> Result<(), Failure> {
+    pub(super) async fn write(&mut self, rank: Rank, stream: Stream, data: &[u8]) {
         match self.labeller.as_mut().map(|labeller| labeller.take(rank, stream, data)) {
             None => self.hold(stream, data).await,
             Some(lines) => self.hold(stream, &lines).await,
@@ -51,56 +49,73 @@ impl Terminal {
     }
 
     /// Writes what is held.
-    pub(super) async fn flush(&mut self) -> Result<(), Failure> {
+    pub(super) async fn flush(&mut self) {
         let held = std::mem::take(&mut self.held);
-        let written = self.put(self.held_for, &held).await;
+        self.put(self.held_for, &held).await;
         self.held = held;
         self.held.clear();
-        written
     }
 
-    async fn hold(&mut self, stream: Stream, data: &[u8]) -> Result<(), Failure> {
+    async fn hold(&mut self, stream: Stream, data: &[u8]) {
         // The order of the two streams is the job's.
         if stream != self.held_for || self.held.len() + data.len() > HELD_MAX_BYTES {
-            self.flush().await?;
+            self.flush().await;
         }
         self.held_for = stream;
         self.held.extend_from_slice(data);
-        Ok(())
     }
 
     /// Says something that is not the job's.
-    pub(super) async fn note(&mut self, text: &str) -> Result<(), Failure> {
-        self.flush().await?;
-        self.put(Stream::Stderr, format!("storm: {text}\n").as_bytes()).await
+    pub(super) async fn note(&mut self, text: &str) {
+        self.flush().await;
+        self.put(Stream::Stderr, format!("storm: {text}\n").as_bytes()).await;
     }
 
     /// Writes what is held, and the lines that were never ended.
-    pub(super) async fn finish(&mut self) -> Result<(), Failure> {
-        self.flush().await?;
+    pub(super) async fn finish(&mut self) {
+        self.flush().await;
         let rest = self.labeller.as_mut().map(Labeller::rest).unwrap_or_default();
         for (stream, line) in rest {
-            self.put(stream, &line).await?;
+            self.put(stream, &line).await;
         }
-        Ok(())
     }
 
-    /// Nobody reads the job's standard output any more.
+    /// Nobody reads the job's standard output any more, or nobody can.
     pub(super) fn reader_has_left(&self) -> bool {
-        self.stdout.is_none()
+        self.stdout.is_none() || self.has_failed()
     }
 
-    async fn put(&mut self, stream: Stream, data: &[u8]) -> Result<(), Failure> {
+    /// Something could not be written.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// What could not be written of this job, which has ended.
+    pub(super) fn failure(&self, job: JobId) -> Option<Failure> {
+        let (stream, error) = self.failed.as_ref()?;
+        let stream = match stream {
+            Stream::Stdout => "output",
+            Stream::Stderr => "error",
+        };
+        let text = format!("what job {job} writes cannot be written to standard {stream}");
+        let mut failure = Failure::new("output", text)
+            .hint(format!("is there room? `storm show {job}` tells how it ended"))
+            .exit(EXIT_STORM_FAILED);
+        failure.causes.push(error.to_string());
+        Some(failure)
+    }
+
+    async fn put(&mut self, stream: Stream, data: &[u8]) {
         if data.is_empty() {
-            return Ok(());
+            return;
         }
         let result = match stream {
             Stream::Stdout => write(&mut self.stdout, data).await,
             Stream::Stderr => write(&mut self.stderr, data).await,
         };
-        result.map_err(|error| {
-            Failure::of("output", &error).hint("is there room where the output goes?")
-        })
+        if let Err(error) = result {
+            self.failed.get_or_insert((stream, error));
+        }
     }
 }
 
@@ -112,10 +127,10 @@ async fn write<W: AsyncWriteExt + Unpin>(to: &mut Option<W>, data: &[u8]) -> io:
         open.flush().await
     };
     match written.await {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+        Ok(()) => Ok(()),
+        Err(error) => {
             *to = None;
-            Ok(())
+            if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
         }
-        result => result,
     }
 }

@@ -122,7 +122,7 @@ pub(crate) struct JobOptions {
     #[arg(long, short, value_name = "F", help_heading = "Input and output")]
     pub(crate) output: Option<OsString>,
     /// Write standard error to other files than standard output
-    #[arg(long, short, value_name = "F", requires = "output", help_heading = "Input and output")]
+    #[arg(long, short, value_name = "F", help_heading = "Input and output")]
     pub(crate) error: Option<OsString>,
     /// Which processes read standard input [default: 0 when followed, else none]
     #[arg(long, value_name = "none|0|all", help_heading = "Input and output")]

@@ -37,7 +37,7 @@ pub(super) async fn submit(
             let manager = place.open()?;
             let submission = request(options, false, output)?;
             let (_, job, _) = send(&manager, submission, options, silent).await?;
-            print(&output.submitted(job))?;
+            print(&output.submitted(job)).map_err(|failure| unnumbered(job, failure))?;
             match options.wait {
                 true => wait_for_own(&manager, job, output, silent).await,
                 false => Ok(0),
@@ -242,14 +242,24 @@ fn report(
              an interpreter loads",
         ));
     }
-    if outcome.exit_code != 0
+    let status = outcome.interrupted.unwrap_or(outcome.exit_code);
+    if status != 0
         && let Some(option) = misplaced_option(options)
     {
         note(&output.note(&format!(
             "{option} came after the program and was given to it; options of storm come before"
         )));
     }
-    outcome.exit_code
+    status
+}
+
+/// The number of a job that goes on is told with why it could not be printed.
+fn unnumbered(job: JobId, failure: Failure) -> Failure {
+    let text = format!("job {job} is submitted, but its number cannot be printed");
+    let mut causes = vec![failure.message];
+    causes.extend(failure.causes);
+    let hint = Some(format!("do not submit it again: `storm show {job}`"));
+    Failure { message: text, causes, hint, ..failure }.exit(EXIT_STORM_FAILED)
 }
 
 /// An argument of the program that looks as if it was meant for storm.

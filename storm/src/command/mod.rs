@@ -179,7 +179,10 @@ fn state_dir() -> StateDir {
 fn print(text: &str) -> Result<(), Failure> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::of("output", &error))
+            let text = "what was asked for cannot be written to standard output";
+            let mut failure = Failure::new("output", text).hint("is there room where it goes?");
+            failure.causes.push(error.to_string());
+            Err(failure)
         }
         Ok(()) | Err(_) => Ok(()),
     }

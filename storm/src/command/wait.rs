@@ -87,6 +87,7 @@ pub(super) async fn wait_for_own(
                 job,
                 state: one.state,
                 exit_code: status,
+                interrupted: None,
                 reason: one.reason.clone(),
                 breakdown: None,
                 node_list: Some(one.node_list.clone()).filter(|list| !list.is_empty()),

@@ -160,18 +160,21 @@ fn output(options: &JobOptions, attach: bool) -> Result<OutputSpec, Failure> {
         })?;
         Ok::<_, Failure>(pattern)
     };
-    Ok(match &options.output {
-        Some(stdout) => OutputSpec::Files {
-            stdout: checked("--output", stdout)?,
-            stderr: options.error.as_ref().map(|name| checked("--error", name)).transpose()?,
-        },
-        None if attach => OutputSpec::Client,
+    let stderr = options.error.as_ref().map(|name| checked("--error", name)).transpose()?;
+    match &options.output {
+        Some(stdout) => Ok(OutputSpec::Files { stdout: checked("--output", stdout)?, stderr }),
+        None if attach && stderr.is_some() => {
+            Err(Failure::new("usage", "--error names a file on the nodes, and output comes here")
+                .hint("say --output, too")
+                .exit(EXIT_USAGE))
+        }
+        None if attach => Ok(OutputSpec::Client),
         None => {
             let array = options.needs.array.is_some();
             let name = if array { DEFAULT_ARRAY_OUTPUT } else { DEFAULT_OUTPUT };
-            OutputSpec::Files { stdout: name.into(), stderr: None }
+            Ok(OutputSpec::Files { stdout: name.into(), stderr })
         }
-    })
+    }
 }
 
 fn input(options: &JobOptions, attach: bool) -> Result<InputSpec, Failure> {

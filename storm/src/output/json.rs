@@ -99,8 +99,7 @@ impl Output for JsonOutput {
     }
 
     fn outcome(&self, outcome: &Outcome, _launch_of: Option<u32>) -> String {
-        let Outcome { job, state, exit_code, reason, breakdown, node_list, without_pmix: _ } =
-            outcome;
+        let Outcome { job, state, exit_code, reason, breakdown, node_list, .. } = outcome;
         line(&json!({
             "id": job,
             "job": job,

@@ -219,8 +219,7 @@ impl Output for TableOutput {
     }
 
     fn outcome(&self, outcome: &Outcome, launch_of: Option<u32>) -> String {
-        let Outcome { job, state, exit_code, reason, breakdown, node_list, without_pmix: _ } =
-            outcome;
+        let Outcome { job, state, exit_code, reason, breakdown, node_list, .. } = outcome;
         let mut text = String::new();
         if *state != JobState::Completed {
             let why = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();

@@ -247,6 +247,7 @@ fn outcomes() {
         job: JobId(1),
         state: JobState::Completed,
         exit_code: 0,
+        interrupted: None,
         reason: None,
         breakdown: Some(breakdown()),
         node_list: Some("n[1-64]".to_owned()),
@@ -255,6 +256,7 @@ fn outcomes() {
     let bad = Outcome {
         state: JobState::NodeFail,
         exit_code: 1,
+        interrupted: None,
         reason: Some("node n3 died".to_owned()),
         breakdown: None,
         node_list: None,

@@ -163,6 +163,36 @@ fn an_interrupt_cancels_the_job() {
     assert_eq!(done.status.code(), Some(130), "{}", told(&done));
     let ended = scratch.json("hist 1");
     assert_eq!(ended[0]["state"], "CANCELLED", "{ended}");
+    let of_job = format!("exit status {}", ended[0]["exit_code"]);
+    assert!(stderr(&done).contains(&of_job), "{of_job}: {}", told(&done));
     let alive = scratch.processes();
     assert!(!alive.iter().any(|line| line.contains("sleep")), "{alive:?}");
+}
+
+/// Standard output that has no room.
+fn full() -> Stdio {
+    fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there").into()
+}
+
+#[test]
+fn a_job_whose_output_has_no_room_here_is_cancelled_and_one_that_was_submitted_is_named() {
+    let scratch = cluster();
+    let mut run = scratch.storm(["run", "yes"]);
+    let done = run.stdout(full()).output().expect("storm starts");
+    assert_eq!(done.status.code(), Some(125), "{}", told(&done));
+    let said = stderr(&done);
+    assert!(said.contains("what job 1 writes") && said.contains("No space"), "{said}");
+    assert_eq!(scratch.json("hist 1")[0]["state"], "CANCELLED");
+    let mut submit = scratch.storm(["submit", "-e", "error.log", "sh", "-c", "echo oh >&2"]);
+    let done = submit.stdout(full()).output().expect("storm starts");
+    assert_eq!(done.status.code(), Some(125), "{}", told(&done));
+    assert!(stderr(&done).contains("job 2 is submitted"), "{}", told(&done));
+    scratch.prints("wait 2");
+    let error = scratch.work().join("error.log");
+    assert_eq!(fs::read_to_string(error).expect("it was written"), "oh\n");
+    let refused = scratch.does("run -e error.log true");
+    assert_eq!(refused.status.code(), Some(2), "{}", told(&refused));
+    assert!(stderr(&refused).contains("say --output, too"), "{}", told(&refused));
+    let listed = scratch.storm(["queue"]).stdout(full()).output().expect("storm starts");
+    assert!(stderr(&listed).contains("standard output"), "{}", told(&listed));
 }
