@@ -12,6 +12,7 @@ use crate::api::{
 use crate::job::{JobRecord, Phase};
 use jiff::Timestamp;
 use std::collections::HashSet;
+use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::RankExit;
 use storm_rm::{ContentHash, JobId, Memory, Rank, Resources};
@@ -203,9 +204,11 @@ impl Core {
 
     pub(super) fn view_with(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> JobView {
         let until = record.ended.unwrap_or_else(|| self.wall(now));
-        let elapsed = record.started.map_or(0, |started| until.duration_since(started).as_secs());
-        let elapsed_s = u64::try_from(elapsed).unwrap_or(0);
         let ran = self.live.get(&record.id).map_or(record.ran, |live| live.run_time(now));
+        // It runs a moment before all nodes have said that it does.
+        let elapsed = record.started.map_or(Duration::ZERO, |started| {
+            Duration::try_from(until.duration_since(started)).unwrap_or_default().max(ran)
+        });
         let uid = record.spec.owner.uid;
         let exit_code = match &record.phase {
             Phase::Ended(outcome) => Some(outcome.exit_code),
@@ -238,10 +241,9 @@ impl Core {
             submitted: record.submitted,
             started: record.started,
             ended: record.ended,
-            elapsed_s,
-            // By another clock, which may be a moment ahead.
-            ran_s: ran.as_secs().min(elapsed_s),
-            time_limit_s: record.spec.time_limit.map(|limit| limit.as_secs()),
+            elapsed_s: elapsed.as_secs(),
+            ran_s: ran.min(elapsed).as_secs(),
+            time_limit_s: record.spec.time_limit.map(whole_seconds),
             reason,
             estimate: self.estimate(now, record, waiting),
             exit_code,
@@ -403,4 +405,9 @@ fn absent(why: &str, drained: Option<&String>) -> String {
         Some(reason) => format!("{why}; drained: {reason}"),
         None => why.to_owned(),
     }
+}
+
+/// No less than it is: a limit of a part of a second is not one of none.
+fn whole_seconds(limit: Duration) -> u64 {
+    limit.as_secs() + u64::from(limit.subsec_nanos() > 0)
 }

@@ -14,7 +14,8 @@ pub(crate) struct ServiceOptions {
     /// Quality of service
     #[arg(long, value_name = "NAME", help_heading = "When")]
     pub(crate) qos: Option<String>,
-    /// Lower its priority by so much; less than 0 for administrators only
+    /// Lower its priority by so much, where the cluster's configuration has priorities; less than
+    /// 0 for administrators only
     #[arg(
         long,
         value_name = "N",
@@ -29,7 +30,8 @@ pub(crate) struct ServiceOptions {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Each column is what a factor contributes: its weight in the configuration times a factor
-from 0 to 1. The priority is their sum, less what the user gave up with --nice.")]
+from 0 to 1. The priority is their sum, less what the user gave up with --nice. Without
+[priority] in the configuration, as of a cluster of `storm up`, all are equal.")]
 pub(crate) struct PriorityOptions {
     /// Only these jobs
     #[arg(value_name = "JOB")]
@@ -41,7 +43,8 @@ pub(crate) struct PriorityOptions {
 /// Options of `shares`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Usage is in processor-seconds, of which half is forgotten in each half-life. The fair-share
+Usage is in processor-seconds, of which half is forgotten in each half-life; nobody is
+charged without [priority] or [[accounts]] in the configuration. The fair-share
 factor is the user's rank among all users: first those whose account, and who in it, used
 least of what is due (Fair Tree).")]
 pub(crate) struct SharesOptions {

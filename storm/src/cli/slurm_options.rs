@@ -1,4 +1,4 @@
-//! Options of Slurm that storm has not: what to use in their place. The parser would propose
+//! Options of Slurm, and of `mpiexec`, that storm has not: what to use in their place. The parser would propose
 //! whatever is spelt like them.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -42,7 +42,23 @@ const OF_JOBS: &[(&[&str], &str)] = &[
         "licenses are not counted: `--dependency singleton` has your jobs of one name run one at a \
          time, `--array 0-99%4` four at once",
     ),
-    (&["--cpu-bind"], "`--bind core` gives each process a core of its own"),
+    (&["--cpu-bind", "--bind-to"], "`--bind core` gives each process a core of its own"),
+    (&["--np", "--n"], "`-n 4` is four processes"),
+    (
+        &["--ppn", "--npernode", "--map-by", "--distribution"],
+        "`--ntasks-per-node 2` has two processes on each node",
+    ),
+    (
+        &["--host", "--hosts", "--hostfile", "--machinefile"],
+        "the cluster has nodes of its own: `storm nodes` lists them, `--constraint` asks for their features",
+    ),
+    (&["--oversubscribe"], "it is not needed: jobs take turns as their policy has it"),
+    (&["--unbuffered", "-u"], "it is not needed: output comes here as it is written"),
+    (
+        &["--kill-on-bad-exit", "-K"],
+        "a process that dies amid MPI ends its job; processes without it run on, and the highest status is the job's",
+    ),
+    (&["--env", "--genv", "-genv"], "`--export NAME=VALUE,ALL` sets variables"),
 ];
 
 /// Of `hist`.

@@ -74,13 +74,16 @@ fn is_listed(job: JobId, jobs: &[JobView]) -> bool {
     jobs.iter().any(|view| view.id == job || view.array.is_some_and(|task| task.array == job))
 }
 
-fn no_such_job(job: JobId) -> Failure {
+pub(super) fn no_such_job(job: JobId) -> Failure {
     Failure::new("no-such-job", format!("there is no job {job}"))
         .hint("storm queue --all lists those that are remembered")
 }
 
 /// The first of these jobs that the manager does not know, ended or not.
-async fn first_unknown(client: &mut Client, jobs: Vec<JobId>) -> Result<Option<JobId>, Failure> {
+pub(super) async fn first_unknown(
+    client: &mut Client,
+    jobs: Vec<JobId>,
+) -> Result<Option<JobId>, Failure> {
     if jobs.is_empty() {
         return Ok(None);
     }

@@ -1,20 +1,34 @@
 //! `priority` and `shares`: how urgent the jobs that wait are, and who has used what.
 
-use super::listing::misunderstood;
+use super::listing::{first_unknown, misunderstood, no_such_job};
 use super::naming::resolve;
-use super::{connect, print};
+use super::{connect, note, print};
 use crate::cli::{PriorityOptions, SharesOptions};
 use crate::failure::Failure;
 use crate::output::{Numbered, Output, Sheet};
 use storm_mm::api::{ManagerRequest, PriorityView, Reply, ShareView};
+use storm_rm::JobId;
 
 /// `priority`.
 pub(super) async fn priority(options: PriorityOptions, output: &dyn Output) -> Result<u8, Failure> {
     let mut client = connect(&options.cluster).await?;
     let jobs = resolve(&mut client, &options.jobs).await?;
-    match client.call(ManagerRequest::Priority { jobs }).await? {
-        Reply::Priorities { jobs, left } => {
-            print(&output.sheet(&priorities(&jobs, left))).map(|()| 0)
+    match client.call(ManagerRequest::Priority { jobs: jobs.clone() }).await? {
+        Reply::Priorities { jobs: waiting, left } => {
+            let is_listed = |job: &JobId| {
+                let is_it = |view: &PriorityView| {
+                    view.job == *job || view.array.is_some_and(|task| task.array == *job)
+                };
+                waiting.iter().any(is_it)
+            };
+            let others: Vec<JobId> = jobs.into_iter().filter(|job| !is_listed(job)).collect();
+            if let Some(unknown) = first_unknown(&mut client, others.clone()).await? {
+                return Err(no_such_job(unknown));
+            }
+            for job in others {
+                note(&output.note(&format!("job {job} does not wait, and has no priority")));
+            }
+            print(&output.sheet(&priorities(&waiting, left))).map(|()| 0)
         }
         other => Err(misunderstood(&other)),
     }

@@ -34,10 +34,7 @@ impl From<ProgramError> for Failure {
     fn from(error: ProgramError) -> Failure {
         let (status, hint) = match &error {
             ProgramError::NoSuchFile(_) => (EXIT_NOT_FOUND, "is the path right?".to_owned()),
-            ProgramError::NotInPath(_) => (
-                EXIT_NOT_FOUND,
-                "give its path, or --no-bcast and its path on the nodes".to_owned(),
-            ),
+            ProgramError::NotInPath(name) => (EXIT_NOT_FOUND, hint_of_name(name).to_owned()),
             ProgramError::Directory(path) => (
                 EXIT_NOT_EXECUTABLE,
                 format!("name a program inside of it, as {}/a.out", path.display()),
@@ -61,6 +58,19 @@ impl From<ProgramError> for Failure {
             ),
         };
         Failure::of("program", &error).hint(hint).exit(status)
+    }
+}
+
+/// What to try when a program of this name is nowhere.
+fn hint_of_name(name: &Path) -> &'static str {
+    const LAUNCHERS: [&str; 4] = ["srun", "mpirun", "mpiexec", "orterun"];
+    let name = name.to_string_lossy();
+    if LAUNCHERS.contains(&&*name) {
+        "leave it out: `storm run -n 4 PROGRAM` starts four processes itself"
+    } else if name.contains(char::is_whitespace) {
+        "a command of several words goes without quotes; one for a shell goes behind --wrap"
+    } else {
+        "give its path, or --no-bcast and its path on the nodes"
     }
 }
 

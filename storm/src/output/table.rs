@@ -286,7 +286,7 @@ impl TableOutput {
             ("Elapsed", written::seconds(view.elapsed_s)),
             ("Ran", written::seconds(view.ran_s)),
             ("Time limit", view.time_limit_s.map(written::seconds).unwrap_or_default()),
-            ("CPU time", format!("{:.3} s", job.cpu_us as f64 / 1e6)),
+            ("CPU time", cpu_time(job).unwrap_or_default()),
             ("Runs", job.runs.to_string()),
             ("Command", command.join(" ")),
             ("Directory", spec.cwd.to_string_lossy().into_owned()),
@@ -394,11 +394,20 @@ fn breakdown_words(breakdown: &LaunchBreakdown) -> String {
     )
 }
 
+/// Of the ranks that have ended: until one has it is not known.
+fn cpu_time(job: &JobDetail) -> Option<String> {
+    job.ranks
+        .iter()
+        .any(|rank| rank.exit.is_some())
+        .then(|| format!("{:.3} s", job.cpu_us as f64 / 1e6))
+}
+
 /// What failed, why, what to try.
 pub(super) fn failure_text(failure: &Failure) -> String {
-    let mut text = format!("storm: {}", failure.message);
+    let zone = Zone::of_user();
+    let mut text = format!("storm: {}", written::local(&failure.message, &zone));
     for cause in &failure.causes {
-        let _ = write!(text, ": {cause}");
+        let _ = write!(text, ": {}", written::local(cause, &zone));
     }
     text.push('\n');
     if let Some(hint) = &failure.hint {
