@@ -18,6 +18,7 @@ mod fault;
 mod file;
 mod generalized;
 mod kept;
+mod launcher;
 mod level;
 mod memory;
 mod operation;

@@ -6,6 +6,7 @@ use crate::codes;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
 use crate::file::OpenFile;
+use crate::launcher;
 use crate::level::{self, Level, TakesTooLong, enter, entered};
 use crate::operation::Operation;
 use crate::request::{BufferSpace, Detached, Request};
@@ -150,6 +151,7 @@ impl Session {
             Ok(joined) => joined,
             Err(error) => die(name, &Fault::from(error).text),
         };
+        launcher::warn_if_alone();
         level::share(Box::leak(Box::new(Session::new(process))), level, threads);
         PHASE.store(Phase::Inside as u8, Ordering::Release);
         SUCCESS

@@ -110,7 +110,11 @@ impl Local {
     /// Opens a neighbour's inbox, as its card says.
     pub(super) fn attach(&mut self, peer: LocalIndex, card: &Card) -> io::Result<()> {
         let path = format!("/proc/{}/fd/{}", card.pid, card.inbox_fd);
-        let file = File::options().read(true).write(true).open(path)?;
+        let file = File::options().read(true).write(true).open(path);
+        let file = file.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => io::Error::new(error.kind(), "its process has ended"),
+            _ => error,
+        })?;
         let inbox = Inbox::attach(&file, self.neighbours.len(), peer)?;
         // Before anything is sent to it, and so before it could be told to read.
         self.tracer.admit(card.pid);
