@@ -166,56 +166,66 @@ impl Shortage {
     }
 }
 
-impl fmt::Display for PendingReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl PendingReason {
+    /// The reason in words, in which jobs are called as `name` has it.
+    #[must_use]
+    pub fn told(&self, name: &dyn Fn(JobId) -> String) -> String {
+        let jobs = |first: &JobId, others: &usize| and_others(&name(*first), *others);
         match self {
-            Self::Resources(shortage) => shortage.fmt(f),
-            Self::Priority { ahead, shortage: Some(shortage) } => write!(f, "{shortage}; {ahead}"),
-            Self::Priority { ahead, shortage: None } => {
-                write!(f, "there is room for it now, but {ahead}, and no job passes another")
+            Self::Resources(shortage) => shortage.to_string(),
+            Self::Priority { ahead, shortage: Some(shortage) } => {
+                format!("{shortage}; {}", ahead.told(name))
             }
-            Self::WouldDelay { ahead: Some(ahead) } => write!(
-                f,
+            Self::Priority { ahead, shortage: None } => {
+                let ahead = ahead.told(name);
+                format!("there is room for it now, but {ahead}, and no job passes another")
+            }
+            Self::WouldDelay { ahead: Some(ahead) } => format!(
                 "there is room for it now, but as long as it may run it could delay a job that \
-                 has the next PEs; {ahead}"
+                 has the next PEs; {}",
+                ahead.told(name)
             ),
-            Self::WouldDelay { ahead: None } => write!(
-                f,
-                "there is room for it now, but as long as it may run it would delay a job that \
-                 has been promised PEs"
-            ),
+            Self::WouldDelay { ahead: None } => "there is room for it now, but as long as it may \
+                 run it would delay a job that has been promised PEs"
+                .to_owned(),
             Self::Kept { shortage, first, others } => {
-                let jobs = and_others(*first, *others);
-                write!(f, "{shortage}; idle ones are kept for suspended {jobs}")
+                format!("{shortage}; idle ones are kept for suspended {}", jobs(first, others))
             }
             Self::MakingRoom { first, others } => {
                 let verb = if *others == 0 { "is" } else { "are" };
-                write!(f, "{} {verb} being ended to make room for it", and_others(*first, *others))
+                format!("{} {verb} being ended to make room for it", jobs(first, others))
             }
             Self::Suspended { first, others } => {
                 let verb = if *others == 0 { "has" } else { "have" };
-                write!(f, "{} {verb} its processing elements", and_others(*first, *others))
+                format!("{} {verb} its processing elements", jobs(first, others))
             }
-            Self::Reserved { reservation, start, end } => write!(
-                f,
+            Self::Reserved { reservation, start, end } => format!(
                 "by its time limit it would reach into reservation {reservation}, which has the \
                  nodes from {start} to {end}"
             ),
             Self::NotBegun { reservation, start } => {
-                write!(f, "its reservation {reservation} begins at {start}")
+                format!("its reservation {reservation} begins at {start}")
             }
             Self::Shorter { ahead, shortage: Some(shortage) } => {
-                write!(f, "{shortage}; {ahead} by shorter time limits")
+                format!("{shortage}; {} by shorter time limits", ahead.told(name))
             }
             Self::Shorter { ahead, shortage: None } => {
-                write!(f, "there is room for it now, but {ahead} by shorter time limits")
+                let ahead = ahead.told(name);
+                format!("there is room for it now, but {ahead} by shorter time limits")
             }
         }
     }
 }
 
+impl fmt::Display for PendingReason {
+    /// With the numbers of jobs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.told(&|job| job.to_string()))
+    }
+}
+
 /// Jobs of whom one is named.
-fn and_others(first: JobId, others: usize) -> String {
+fn and_others(first: &str, others: usize) -> String {
     match others {
         0 => format!("job {first}"),
         1 => format!("job {first} and 1 other"),
@@ -223,10 +233,10 @@ fn and_others(first: JobId, others: usize) -> String {
     }
 }
 
-impl fmt::Display for Ahead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Ahead {
+    fn told(&self, name: &dyn Fn(JobId) -> String) -> String {
         let verb = if self.others == 0 { "is" } else { "are" };
-        write!(f, "{} {verb} ahead in the queue", and_others(self.first, self.others))
+        format!("{} {verb} ahead in the queue", and_others(&name(self.first), self.others))
     }
 }
 

@@ -160,6 +160,12 @@ impl Core {
         }
     }
 
+    /// As users call it: a job of an array by its index there.
+    fn job_name(&self, job: JobId) -> String {
+        let task = self.jobs.get(&job).and_then(|record| record.task);
+        task.map_or_else(|| job.to_string(), |task| task.to_string())
+    }
+
     fn pending_reason(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> String {
         let early = self.vacating_reason(now, record.id);
         if let Some(reason) = early.or_else(|| self.need_reason(now, record.id)) {
@@ -190,7 +196,8 @@ impl Core {
         let reason = known.or_else(asked);
         match (reason, partition) {
             (Some(reason), _) => {
-                let told = self.reserved_reason(&reason).unwrap_or_else(|| reason.to_string());
+                let told = self.reserved_reason(&reason);
+                let told = told.unwrap_or_else(|| reason.told(&|job| self.job_name(JobId(job.0))));
                 told + &self.nodes.why_refused(&reason)
             }
             (None, Some(_)) => "its partition's policy is about to be told of it".to_owned(),
