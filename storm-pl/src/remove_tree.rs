@@ -6,18 +6,20 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
-use rustix::fs::{CWD, openat, renameat, unlinkat};
+use rustix::fs::{CWD, chmod, fchmod, fstat, openat, renameat, unlinkat};
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 /// So many names are read before what has them is removed.
 const AT_ONCE_MAX: usize = 4096;
 
 /// Removes the directory `path`, which is one itself and no link to one, and all below it. Links are not followed,
-/// whoever puts some there meanwhile. Blocking.
+/// whoever puts some there meanwhile. What cannot be removed does not keep the rest; the modes of directories do only
+/// where they are somebody else's. Blocking.
 ///
 /// # Errors
 /// When something cannot be removed, most often as a file system is mounted there, or more is being made than removed.
@@ -29,55 +31,105 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
         if some.is_empty() {
             return Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?);
         }
+        let (mut removed, mut failed) = (false, None);
         for (name, is_directory) in some {
-            if is_directory {
-                brought = bring_up(&top, &name, brought)?;
+            match remove_entry(&top, &name, is_directory, &mut brought) {
+                // Somebody else may have removed it.
+                Ok(()) | Err(Errno::NOENT) => removed = true,
+                Err(error) => _ = failed.get_or_insert(error),
             }
-            let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-            unlinkat(&top, &*name, flags)?;
+        }
+        if let (false, Some(error)) = (removed, failed) {
+            return Err(error.into());
         }
     }
 }
 
-/// Removes the files of a directory below the top, and brings its directories up there: so many were before, and are
-/// then.
-fn bring_up(top: &OwnedFd, name: &CStr, mut brought: u64) -> io::Result<u64> {
+/// Removes what is in the top. Of its directories `brought` were further below.
+fn remove_entry(
+    top: &OwnedFd,
+    name: &CStr,
+    is_directory: bool,
+    brought: &mut u64,
+) -> Result<(), Errno> {
+    if !is_directory {
+        return unlinkat(top, name, AtFlags::empty());
+    }
+    match unlinkat(top, name, AtFlags::REMOVEDIR) {
+        Err(Errno::NOTEMPTY | Errno::EXIST) => {
+            bring_up(top, name, brought)?;
+            unlinkat(top, name, AtFlags::REMOVEDIR)
+        }
+        done => done,
+    }
+}
+
+/// Removes the files of a directory below the top, and brings its directories up there.
+fn bring_up(top: &OwnedFd, name: &CStr, brought: &mut u64) -> Result<(), Errno> {
     let directory = open(top, name)?;
     loop {
         let some = some_entries(&directory)?;
         if some.is_empty() {
-            return Ok(brought);
+            return Ok(());
         }
         for (name, is_directory) in some {
-            if is_directory {
-                brought = bring_one_up(top, &directory, &name, brought)?;
-            } else {
-                unlinkat(&directory, &*name, AtFlags::empty())?;
+            let done = match is_directory {
+                true => bring_one_up(top, &directory, &name, brought),
+                false => unlinkat(&directory, &*name, AtFlags::empty()),
+            };
+            if done != Err(Errno::NOENT) {
+                done?;
             }
         }
     }
 }
 
 /// Brings one directory up, under the next name that is free.
-fn bring_one_up(top: &OwnedFd, from: &OwnedFd, name: &CStr, before: u64) -> io::Result<u64> {
-    for number in before.. {
-        match renameat(from, name, top, format!(".storm-removes-{number}")) {
+fn bring_one_up(
+    top: &OwnedFd,
+    from: &OwnedFd,
+    name: &CStr,
+    brought: &mut u64,
+) -> Result<(), Errno> {
+    let mut is_opened = false;
+    loop {
+        match renameat(from, name, top, format!(".storm-removes-{brought}")) {
             // A file has it, or a directory with something in it.
-            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {}
-            renamed => return Ok(renamed.map(|()| number + 1)?),
+            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => *brought += 1,
+            // The directory itself is changed, as it has another one above it then.
+            Err(Errno::ACCESS) if !is_opened => {
+                open(from, name)?;
+                is_opened = true;
+            }
+            renamed => {
+                *brought += 1;
+                return renamed;
+            }
         }
     }
-    Err(io::ErrorKind::AlreadyExists.into())
 }
 
-fn open(at: impl std::os::fd::AsFd, path: impl rustix::path::Arg) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(openat(at, path, flags, Mode::empty())?)
+/// Opens a directory, whatever its owner, who we are, is not allowed to do in it.
+fn open(at: impl AsFd, path: impl Arg + Copy) -> Result<OwnedFd, Errno> {
+    let no_link = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = match openat(&at, path, no_link | OFlags::RDONLY, Mode::empty()) {
+        Err(Errno::ACCESS) => {
+            let named = openat(&at, path, no_link | OFlags::PATH, Mode::empty())?;
+            chmod(format!("/proc/self/fd/{}", named.as_raw_fd()), Mode::RWXU)?;
+            openat(&named, c".", no_link | OFlags::RDONLY, Mode::empty())?
+        }
+        opened => opened?,
+    };
+    if !Mode::from_raw_mode(fstat(&opened)?.st_mode).contains(Mode::RWXU) {
+        // Where it is another's, what is done in it tells.
+        let _ = fchmod(&opened, Mode::RWXU);
+    }
+    Ok(opened)
 }
 
 /// Names in a directory, and whether they are directories'; none when there is nothing in it. They are told before they are
 /// removed, as nothing certain is told of a directory that changes, and not all of them, as there may be millions.
-fn some_entries(directory: &OwnedFd) -> io::Result<Vec<(CString, bool)>> {
+fn some_entries(directory: &OwnedFd) -> Result<Vec<(CString, bool)>, Errno> {
     let mut found = Vec::new();
     let mut all = Dir::read_from(directory)?;
     while found.len() < AT_ONCE_MAX
@@ -104,7 +156,7 @@ fn some_entries(directory: &OwnedFd) -> io::Result<Vec<(CString, bool)>> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
     fn what_is_deeper_than_there_is_stack_or_descriptors_goes() {
@@ -123,6 +175,68 @@ mod tests {
         let removed = small.spawn(move || remove_tree(&path).map(|()| path)).expect("started");
         let path = removed.join().expect("it does not panic").expect("removed");
         assert!(!path.exists());
+    }
+
+    /// In a thread that is nobody's, if we are root: the modes of directories are nothing to root.
+    fn as_nobody(base: &Path, work: impl FnOnce() + Send) {
+        let nobody = rustix::process::Uid::from_raw(65534);
+        fs::set_permissions(base, fs::Permissions::from_mode(0o777)).expect("ours");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                if rustix::process::geteuid().is_root() {
+                    rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("root may");
+                }
+                work();
+            });
+        });
+    }
+
+    #[test]
+    fn directories_go_in_which_their_owner_may_do_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        as_nobody(dir.path(), || {
+            let at = |name: &str| dir.path().join(name);
+            for inner in ["full", "full/a/b/c", "full/a/empty", "none"] {
+                fs::create_dir_all(at("tree").join(inner)).expect("made");
+            }
+            for file in ["full/x", "full/a/x", "full/a/b/c/x", "none/x"] {
+                fs::write(at("tree").join(file), "x").expect("written");
+            }
+            let modes = [
+                ("full/a/b/c", 0o555),
+                ("full/a/b", 0),
+                ("full/a/empty", 0o555),
+                ("none", 0),
+                ("", 0o500),
+            ];
+            for (name, mode) in modes {
+                let mode = fs::Permissions::from_mode(mode);
+                fs::set_permissions(at("tree").join(name), mode).expect("ours");
+            }
+            remove_tree(&at("tree")).expect("removed");
+            assert!(!at("tree").exists());
+        });
+    }
+
+    #[test]
+    fn what_cannot_be_removed_keeps_nothing_else() {
+        let dir = tempfile::tempdir().expect("a directory");
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("NOT TESTED: only root makes what another user cannot remove");
+            return;
+        }
+        let tree = dir.path().join("tree");
+        fs::create_dir_all(tree.join("theirs")).expect("made");
+        fs::write(tree.join("theirs/x"), "x").expect("written");
+        fs::create_dir(tree.join("z")).expect("made");
+        fs::write(tree.join("z/x"), "x").expect("written");
+        for name in ["", "z", "z/x"] {
+            std::os::unix::fs::chown(tree.join(name), Some(65534), Some(65534)).expect("root may");
+        }
+        as_nobody(dir.path(), || {
+            remove_tree(&tree).expect_err("it is root's");
+        });
+        assert!(tree.join("theirs/x").exists() && !tree.join("z").exists());
     }
 
     #[test]

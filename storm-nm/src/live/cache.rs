@@ -10,6 +10,7 @@
 //! the cache has as much as it may, or its file system no more.
 
 use super::cache_sink::{CacheSink, Check};
+use super::job_directory;
 use nix::sys::statvfs::statvfs;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -120,7 +121,7 @@ impl Cache {
         let boot = fs::read_to_string(BOOT_ID).unwrap_or_default();
         let marker = root.join("boot");
         if boot.is_empty() || fs::read_to_string(&marker).is_ok_and(|found| found != boot) {
-            remove_tree(&root).map_err(at("remove what an earlier boot left"))?;
+            job_directory::remove(&root).map_err(at("remove what an earlier boot left"))?;
         }
         make_private(&root).map_err(at("make a directory"))?;
         fs::write(&marker, &boot).map_err(at("write"))?;
@@ -223,7 +224,7 @@ impl Cache {
 
     /// Removes the whole cache.
     pub(super) fn remove(&self) -> io::Result<()> {
-        remove_tree(&self.inner.root)
+        job_directory::remove(&self.inner.root)
     }
 
     /// A job that announced the content has a link or copy of its own, or will not have one.
@@ -390,13 +391,6 @@ fn available(path: &Path) -> io::Result<u64> {
 /// A directory that only the daemon can enter.
 pub(super) fn make_private(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-fn remove_tree(path: &Path) -> io::Result<()> {
-    match storm_pl::remove_tree(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }
 
 #[cfg(test)]

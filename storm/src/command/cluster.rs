@@ -168,7 +168,14 @@ async fn has_ended(kept: &KeptCluster) -> bool {
 
 /// Removes what an ended cluster left.
 fn clean(kept: &KeptCluster, state: &StateDir) -> Result<(), Failure> {
-    kept.remove_files()
-        .and_then(|()| state.forget())
-        .map_err(|error| Failure::of("local-cluster", &error))
+    let removed = kept.remove_files();
+    // What cannot be removed is in nobody's way.
+    state.forget().map_err(|error| Failure::of("local-cluster", &error))?;
+    removed.map_err(|error| {
+        let left = kept.runtime_dir.display();
+        let mut failure = Failure::new("local-cluster", format!("{left} is not removed whole"))
+            .hint("remove it by hand; `storm up` does without");
+        failure.causes.push(error.to_string());
+        failure
+    })
 }

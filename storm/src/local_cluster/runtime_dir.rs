@@ -1,7 +1,7 @@
 //! Where a local cluster keeps its sockets and its jobs' files: in memory where
 //! that is possible, so that a launch does not wait for a disk.
 
-use super::{SOCKET_NAME, StateDir};
+use super::{LOG_NAME, SOCKET_NAME, StateDir};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use nix::sys::statvfs::{FsFlags, statvfs};
@@ -25,6 +25,8 @@ const MAX_PATH_BYTES: usize = 80;
 const PREFIX: &str = "storm-";
 /// A socket that is younger may be about to be listened at.
 const YOUNG: Duration = Duration::from_secs(60);
+/// A manager has its socket long before, if it was started at all.
+const NEVER_BEGUN: Duration = Duration::from_secs(600);
 
 /// A directory of mode 0700, removed with all that is in it when dropped.
 #[derive(Debug)]
@@ -74,19 +76,33 @@ fn remove_abandoned(base: &Path, recorded: Option<&Path>) {
             && fs::symlink_metadata(&path).is_ok_and(|found| {
                 found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0
             });
-        if ours && recorded != Some(&path) && is_abandoned(&path.join(SOCKET_NAME)) {
+        if ours && recorded != Some(&path) && is_abandoned(&path) {
             // What cannot be removed stays.
             let _ = storm_pl::remove_tree(&path);
         }
     }
 }
 
-/// Whether there is a socket at which nobody listens, and has not for a while.
-fn is_abandoned(socket: &Path) -> bool {
-    let old = fs::symlink_metadata(socket)
-        .and_then(|found| found.modified())
-        .is_ok_and(|made| made.elapsed().is_ok_and(|age| age > YOUNG));
-    old && is_refused(socket).unwrap_or(false)
+/// Whether there is a socket at which nobody listens, and has not for a while; or nothing but the log of a manager
+/// that never began.
+fn is_abandoned(directory: &Path) -> bool {
+    let socket = directory.join(SOCKET_NAME);
+    match age(&socket) {
+        Ok(age) => age > YOUNG && is_refused(&socket).unwrap_or(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            age(directory).is_ok_and(|age| age > NEVER_BEGUN)
+                && fs::read_dir(directory).is_ok_and(|entries| {
+                    entries.flatten().all(|entry| entry.file_name() == LOG_NAME)
+                })
+        }
+        Err(_) => false,
+    }
+}
+
+/// For how long it has been as it is.
+fn age(path: &Path) -> io::Result<Duration> {
+    let changed = fs::symlink_metadata(path)?.modified()?;
+    changed.elapsed().map_err(io::Error::other)
 }
 
 /// Does not wait: somebody who listens and does not answer is somebody.
@@ -159,6 +175,25 @@ mod tests {
         remove_abandoned(base.path(), Some(&recorded));
         let left = [&dead, &recorded, &young, &others, &alive].map(|path| path.exists());
         assert_eq!(left, [false, true, true, true, true]);
+    }
+
+    #[test]
+    fn what_a_manager_that_never_began_left_goes_and_directories_of_others_stay() {
+        let base = tempfile::tempdir().expect("a directory");
+        let old = SystemTime::now() - 2 * NEVER_BEGUN;
+        let make = |name: &str, files: &[&str], made: SystemTime| {
+            let path = base.path().join(name);
+            fs::create_dir(&path).expect("made");
+            fs::set_permissions(&path, Permissions::from_mode(0o700)).expect("ours");
+            files.iter().for_each(|file| fs::write(path.join(file), "").expect("written"));
+            fs::File::open(&path).and_then(|opened| opened.set_modified(made)).expect("ours");
+            path
+        };
+        let dead = make("storm-dead", &[LOG_NAME], old);
+        let young = make("storm-young", &[LOG_NAME], SystemTime::now());
+        let data = make("storm-data", &[LOG_NAME, "results"], old);
+        remove_abandoned(base.path(), None);
+        assert_eq!([&dead, &young, &data].map(|path| path.exists()), [false, true, true]);
     }
 
     #[test]
