@@ -12,6 +12,7 @@ use super::retention::{Mark, Retention};
 use super::{Entry, Journal, former};
 use crate::job::{JobEvent, JobEventKind};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -37,6 +38,9 @@ const CHECKSUM_BYTES: usize = 8;
 
 /// Of the file, so much is kept in memory. What is read of it is read once, at the start; the default is 1 GiB.
 const CACHE_BYTES: usize = 8 << 20;
+
+/// A file that has so much room beside twice its entries is made smaller at the start.
+const MAX_SLACK_BYTES: u64 = 4 << 20;
 
 /// Requests that may wait for the writer; the manager is throttled beyond.
 const WAITING_GROUPS: usize = 1024;
@@ -193,23 +197,31 @@ fn open_checked(
     create.open_table(EVENTS)?;
     take_over_former(&create)?;
     create.commit()?;
-    let mut entries = read_all(&database)?;
+    let (mut entries, entry_bytes) = read_all(&database)?;
     let mut retention = Retention::new(retained);
     entries.iter().for_each(|(sequence, entry)| retention.note(*sequence, entry.into()));
+    let unneeded = tidy(&database, &mut retention)?;
+    entries.retain(|(sequence, _)| !unneeded.contains(sequence));
+    let file_bytes = std::fs::metadata(path).map_or(0, |found| found.len());
+    if !unneeded.is_empty() || file_bytes > MAX_SLACK_BYTES + 2 * entry_bytes {
+        // Gives the room back; a file that stays as it is serves as well.
+        if let Err(error) = database.compact() {
+            tracing::warn!(%error, "the journal's file is not made smaller");
+        }
+    }
+    Ok((database, entries.into_iter().map(|(_, entry)| entry).collect(), retention))
+}
+
+/// Removes the entries that nobody needs, which it tells, and leaves out what nobody needs of others.
+fn tidy(database: &Database, retention: &mut Retention) -> Result<BTreeSet<u64>, JournalError> {
     let unneeded = retention.take_unneeded();
     if !unneeded.is_empty() || retention.is_renewal_due() {
         let removal = database.begin_write()?;
         remove(&removal, &unneeded)?;
         leave_environments_out(&removal, &retention.take_idle_environments())?;
         removal.commit()?;
-        // Gives the room back; a file that stays as it is serves as well.
-        if let Err(error) = database.compact() {
-            tracing::warn!(%error, "the journal's file is not made smaller");
-        }
-        let unneeded: std::collections::BTreeSet<u64> = unneeded.into_iter().collect();
-        entries.retain(|(sequence, _)| !unneeded.contains(sequence));
     }
-    Ok((database, entries.into_iter().map(|(_, entry)| entry).collect(), retention))
+    Ok(unneeded.into_iter().collect())
 }
 
 /// The store, which says when it undoes the latest transaction. A crash leaves one half written that
@@ -264,22 +276,24 @@ fn take_over_former(transaction: &redb::WriteTransaction) -> Result<(), JournalE
     Ok(())
 }
 
-fn read_all(database: &Database) -> Result<Vec<(u64, Entry)>, JournalError> {
+/// All entries by their number, and how many bytes they are in the file.
+fn read_all(database: &Database) -> Result<(Vec<(u64, Entry)>, u64), JournalError> {
     let read = database.begin_read()?;
     let table = read.open_table(EVENTS)?;
-    let mut entries = Vec::new();
+    let (mut entries, mut entry_bytes) = (Vec::new(), 0);
     // At once: of ten thousand jobs of one shell each entry has all of it.
     let mut environments = RecentEnvironments::default();
     for row in table.iter()? {
         let (sequence, bytes) = row?;
         let sequence = sequence.value();
+        entry_bytes += bytes.value().len() as u64;
         let mut entry = decode(sequence, bytes.value())?;
         if let Some(spec) = specification(&mut entry) {
             spec.env = environments.shared(&spec.env);
         }
         entries.push((sequence, entry));
     }
-    Ok(entries)
+    Ok((entries, entry_bytes))
 }
 
 /// What is to be run, in the entry that tells of it.

@@ -43,9 +43,10 @@ fn a_file_does_not_grow_with_environments_of_ended_jobs() {
     let (journal, _) = open(&path);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     for job in (1..=JOBS).map(JobId) {
-        let ends = (job != ALIVE).then(|| ended(job));
-        let life = [submitted(job)].into_iter().chain(ends).collect();
-        runtime.block_on(journal.append(life)).expect("appended");
+        runtime.block_on(journal.append(vec![submitted(job)])).expect("appended");
+    }
+    for job in (1..=JOBS).map(JobId).filter(|job| *job != ALIVE) {
+        runtime.block_on(journal.append(vec![ended(job)])).expect("appended");
     }
     drop(journal);
     for _ in 0..2 {
@@ -65,6 +66,7 @@ fn a_file_does_not_grow_with_environments_of_ended_jobs() {
         assert!(bytes < (1 << 20) + 2 * ENVIRONMENT_BYTES, "{bytes}");
         drop(journal);
     }
+    // What was written at once before any had ended is given back.
     let file_bytes = std::fs::metadata(&path).expect("it is there").len();
-    assert!(file_bytes < JOBS * ENVIRONMENT_BYTES as u64, "{file_bytes}");
+    assert!(file_bytes < JOBS * ENVIRONMENT_BYTES as u64 / 2, "{file_bytes}");
 }
