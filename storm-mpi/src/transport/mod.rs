@@ -124,10 +124,9 @@ impl Transport {
             let mut tcp = tcp.map_err(InitError::os("listening for peers"))?;
             let adapter = match demanded {
                 Some(adapter) => Some(adapter),
-                None => network.adapter(node_address()?)?,
+                None => network.adapter(node_address()?, directory.size())?,
             };
             if let Some(adapter) = adapter {
-                let adapter = adapter.for_job_of(directory.size());
                 let used = tcp.use_adapter(adapter, only, &poller);
                 used.map_err(InitError::os("waiting for completions"))?;
             }

@@ -30,6 +30,7 @@ pub(crate) struct EmbeddedOptions {
         value_name = "N",
         help_heading = "Cluster",
         conflicts_with_all = ["socket", "manager", "key"],
+        allow_negative_numbers = true,
         value_parser = within::<1, 4096>
     )]
     pub(crate) nodes: Option<u32>,
@@ -39,6 +40,7 @@ pub(crate) struct EmbeddedOptions {
         value_name = "P",
         help_heading = "Cluster",
         conflicts_with_all = ["socket", "manager", "key"],
+        allow_negative_numbers = true,
         value_parser = within::<1, 1024>
     )]
     pub(crate) pes: Option<u32>,
@@ -70,6 +72,7 @@ pub(crate) struct UpOptions {
         long,
         value_name = "N",
         default_value_t = 8,
+        allow_negative_numbers = true,
         value_parser = within::<1, 4096>
     )]
     pub(crate) nodes: u32,
@@ -78,6 +81,7 @@ pub(crate) struct UpOptions {
         long,
         value_name = "P",
         default_value_t = 4,
+        allow_negative_numbers = true,
         value_parser = within::<1, 1024>
     )]
     pub(crate) pes: u32,

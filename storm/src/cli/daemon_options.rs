@@ -34,6 +34,7 @@ pub(crate) struct MmOptions {
         value_name = "N",
         requires = "runtime_dir",
         help_heading = "Local cluster",
+        allow_negative_numbers = true,
         value_parser = within::<1, 4096>
     )]
     pub(crate) local_nodes: Option<u32>,
@@ -43,6 +44,7 @@ pub(crate) struct MmOptions {
         value_name = "P",
         default_value_t = 4,
         help_heading = "Local cluster",
+        allow_negative_numbers = true,
         value_parser = within::<1, 1024>
     )]
     pub(crate) pes: u32,
@@ -102,7 +104,7 @@ pub(crate) struct NmOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: String,
     /// Processing elements to offer [default: the processors that it may use]
-    #[arg(long, value_name = "P", value_parser = within::<1, 65536>)]
+    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = within::<1, 65536>)]
     pub(crate) pes: Option<u32>,
     /// Where this node makes a directory of its own, storm-nm-UID-NAME, for its jobs' files; should
     /// allow execution and lie in memory [default: /dev/shm]

@@ -1,6 +1,6 @@
 //! Options of `submit` and `run`.
 
-use super::count::parse_count;
+use super::count::{parse_count, parse_procs};
 use super::{
     ClusterOptions, EmbeddedOptions, ExportArgument, MpiArgument, NeedsOptions, ServiceOptions,
 };
@@ -56,7 +56,7 @@ Exit status: that of the job when it is followed (`storm help`).";
 pub(crate) struct JobOptions {
     /// Number of processes [default: 1; with -N one per node, or --ntasks-per-node]
     #[arg(short = 'n', long = "ntasks", value_name = "N", allow_negative_numbers = true,
-          value_parser = parse_count)]
+          value_parser = parse_procs)]
     pub(crate) procs: Option<u32>,
     /// Number of nodes to spread them over
     #[arg(short = 'N', value_name = "NODES", allow_negative_numbers = true,

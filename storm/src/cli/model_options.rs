@@ -164,11 +164,11 @@ Examples:
 pub(crate) struct CalibrateOptions {
     /// Numbers of nodes to measure
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "2,3,6,12,24,56",
-          value_parser = within::<1, 4096>)]
+          allow_negative_numbers = true, value_parser = within::<1, 4096>)]
     pub(crate) nodes: Vec<u32>,
     /// Processes of each node
     #[arg(long, value_name = "P", default_value_t = 4,
-          value_parser = within::<1, 1024>)]
+          allow_negative_numbers = true, value_parser = within::<1, 1024>)]
     pub(crate) pes: u32,
     /// Sizes of programs to measure
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_value = "1MB,12MB",
@@ -176,7 +176,7 @@ pub(crate) struct CalibrateOptions {
     pub(crate) sizes: Vec<u64>,
     /// Clusters for each number of nodes and size; their medians are taken
     #[arg(long, value_name = "N", default_value_t = 3,
-          value_parser = within::<1, 100>)]
+          allow_negative_numbers = true, value_parser = within::<1, 100>)]
     pub(crate) runs: u32,
     /// The network of the clusters [default: STORM_BACKEND, else tcp]
     #[arg(long, value_enum)]

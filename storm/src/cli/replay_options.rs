@@ -83,7 +83,7 @@ pub(crate) struct ReplayOptions {
     pub(crate) speedup: f64,
     /// Nodes of the embedded cluster, among which --pes are divided [default: 1]
     #[arg(long, value_name = "N", requires = "live",
-          value_parser = within::<1, 4096>)]
+          allow_negative_numbers = true, value_parser = within::<1, 4096>)]
     pub(crate) nodes: Option<u32>,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,

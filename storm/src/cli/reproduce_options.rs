@@ -44,7 +44,7 @@ pub(crate) struct ReproduceOptions {
           value_parser = parse_count)]
     pub(crate) max_nodes: u32,
     /// Seed of the simulations
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub(crate) seed: u64,
 }
 

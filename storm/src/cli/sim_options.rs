@@ -58,7 +58,7 @@ pub(crate) struct SimOptions {
           conflicts_with_all = ["scenario", "seed", "seeds", "nodes", "trace", "profile"])]
     pub(crate) show_profile: Option<String>,
     /// Use this seed instead of the scenario's
-    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub(crate) seed: Option<u64>,
     /// Run every seed from A to B-1 and name those that fail; Ctrl-C ends it with what
     /// there is so far

@@ -43,7 +43,7 @@ pub(crate) struct LublinArguments {
     #[arg(long, value_name = "L", allow_negative_numbers = true, value_parser = decimal)]
     pub(crate) load: Option<f64>,
     /// Seed
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub(crate) seed: u64,
     /// Do not tell batch from interactive jobs
     #[arg(long)]

@@ -28,14 +28,15 @@ pub(in crate::transport) struct Adapter {
 }
 
 impl Adapter {
-    /// Opens the device of this name, or the first with an active port, for a job of two; its port is known by
-    /// `address` where it has that.
+    /// Opens the device of this name, or the first with an active port, for a job of so many ranks; its port is
+    /// known by `address` where it has that.
     ///
     /// # Errors
     /// [`VerbsError`].
     pub(in crate::transport) fn open(
         wanted: Option<&str>,
         address: IpAddr,
+        ranks: usize,
     ) -> Result<Adapter, VerbsError> {
         let (device, port) = choose(wanted)?;
         let wish = Wish { gid_index: None, address: Some(address) };
@@ -43,13 +44,7 @@ impl Adapter {
         let domain = ProtectionDomain::new(&device)?;
         let channel = CompletionChannel::new(&device)?;
         channel.unblock()?;
-        Ok(Adapter { port, gid_index, gid, domain, channel, ring: Ring::of_job(2) })
-    }
-
-    /// For a job of so many ranks, each of which may speak with all others.
-    #[must_use]
-    pub(in crate::transport) fn for_job_of(self, ranks: usize) -> Adapter {
-        Adapter { ring: Ring::of_job(ranks), ..self }
+        Ok(Adapter { port, gid_index, gid, domain, channel, ring: Ring::of_job(ranks) })
     }
 
     /// Half of a connection; what is heard of it is called `name`.

@@ -43,13 +43,17 @@ impl Wish {
         Wish::of(value(NETWORK_VARIABLE), value(DEVICE_VARIABLE))
     }
 
-    /// The device, if one is wanted and there.
-    pub(super) fn adapter(&self, address: IpAddr) -> Result<Option<Adapter>, InitError> {
+    /// The device, for a job of so many ranks, if one is wanted and there.
+    pub(super) fn adapter(
+        &self,
+        address: IpAddr,
+        ranks: usize,
+    ) -> Result<Option<Adapter>, InitError> {
         match self {
             Wish::Tcp => Ok(None),
-            Wish::Auto(device) => Ok(Adapter::open(device.as_deref(), address).ok()),
+            Wish::Auto(device) => Ok(Adapter::open(device.as_deref(), address, ranks).ok()),
             Wish::Verbs(device) => {
-                let opened = Adapter::open(device.as_deref(), address);
+                let opened = Adapter::open(device.as_deref(), address, ranks);
                 opened.map(Some).map_err(|error| InitError::Verbs(Box::new(error)))
             }
         }
@@ -60,10 +64,9 @@ impl Wish {
     pub(super) fn demanded(&self, address: IpAddr) -> Result<Option<Adapter>, InitError> {
         let number =
             |name| std::env::var(name).ok().and_then(|text| text.trim().parse::<u32>().ok());
-        let (size, here) = (number(SIZE_VARIABLE), number(HERE_VARIABLE));
-        let elsewhere = size.unwrap_or(1) > here.unwrap_or(1);
+        let (size, here) = (number(SIZE_VARIABLE).unwrap_or(1), number(HERE_VARIABLE).unwrap_or(1));
         match self {
-            Wish::Verbs(_) if elsewhere => self.adapter(address),
+            Wish::Verbs(_) if size > here => self.adapter(address, size as usize),
             Wish::Verbs(_) | Wish::Auto(_) | Wish::Tcp => Ok(None),
         }
     }

@@ -505,7 +505,7 @@ fn a_greeting_with_an_offer_is_as_long_as_it_says() {
 /// A rank on the device of this machine, by which bytes go or not at all where `only`; and an offer of a half that is
 /// gone, so that nobody acknowledges what is written to it. `None`, and why, where there is no device.
 fn on_a_device(only: bool) -> Option<(End, Offer)> {
-    let adapter = match Adapter::open(None, std::net::Ipv4Addr::LOCALHOST.into()) {
+    let adapter = match Adapter::open(None, std::net::Ipv4Addr::LOCALHOST.into(), 2) {
         Ok(adapter) => adapter,
         Err(why) => {
             eprintln!("NOT TESTED: {why} (`.ci/verbs` has a machine with one)");
