@@ -40,6 +40,7 @@ pub fn manager_config(sched: &str) -> CoreConfig {
         strobe_span: std::time::Duration::from_millis(200),
         history_limit: 8,
         array_max: 8,
+        user_jobs_max: 64,
         service: Default::default(),
         admin_uids: Vec::new(),
         origin: jiff::Timestamp::UNIX_EPOCH,

@@ -44,6 +44,8 @@ pub struct CoreConfig {
     pub history_limit: usize,
     /// The most jobs of an array.
     pub array_max: u32,
+    /// The most jobs of one user that are not over.
+    pub user_jobs_max: u32,
     /// Accounts, qualities of service, and what counts for priorities.
     pub service: ServiceConfig,
     /// Users who may cancel other users' jobs and shut the cluster down.
@@ -81,6 +83,10 @@ pub const DEFAULT_HISTORY_LIMIT: usize = 20_000;
 /// Default of [`CoreConfig::array_max`]: ten times that of Slurm, and a listing of it is
 /// still read at once.
 pub const DEFAULT_ARRAY_MAX: u32 = 10_000;
+
+/// Default of [`CoreConfig::user_jobs_max`]: a tenth of what may wait in a partition, at about
+/// 1.5 KiB each beside their arguments and environments.
+pub const DEFAULT_USER_JOBS_MAX: u32 = 100_000;
 
 /// Default of [`CoreConfig::kill_grace`]: long enough for a checkpoint of a
 /// small program, short enough for a person who waits.

@@ -22,7 +22,8 @@ mod service_config;
 
 pub use config::{
     CoreConfig, DEFAULT_ARRAY_MAX, DEFAULT_HISTORY_LIMIT, DEFAULT_KILL_GRACE,
-    DEFAULT_LAUNCH_TIMEOUT, DEFAULT_RECOVERY_TIMEOUT, DEFAULT_STROBE_SPAN, PartitionConfig,
+    DEFAULT_LAUNCH_TIMEOUT, DEFAULT_RECOVERY_TIMEOUT, DEFAULT_STROBE_SPAN, DEFAULT_USER_JOBS_MAX,
+    PartitionConfig,
 };
 pub use live::{SpoolContents, SpooledFile};
 pub use manager::{Core, Effect, Notice, PartitionError, StageJob, StageOutcome, TimerKind, Watch};

@@ -67,7 +67,7 @@ impl Core {
             self.check_reservation(now, *id, &request)?;
         }
         self.check_dependency(&spec.needs)?;
-        self.check_room(partition, tasks.unwrap_or(1) as usize)?;
+        self.check_room(partition, spec.owner.uid, tasks.unwrap_or(1) as usize)?;
         spec.env = self.environments.shared(&spec.env);
         self.check_held_bytes(&spec)?;
         // An array has a number of its own.
@@ -97,15 +97,23 @@ impl Core {
         Ok(job)
     }
 
-    /// Whether so many further jobs may wait in a partition.
-    fn check_room(&self, partition: PartitionId, jobs: usize) -> Result<(), ApiError> {
+    /// Whether so many further jobs of a user may wait: beside those of the partition, and all that wait for something
+    /// else than elements.
+    fn check_room(&self, partition: PartitionId, uid: u32, jobs: usize) -> Result<(), ApiError> {
         let chosen = &self.partitions[usize::from(partition.0)];
         let switching = chosen.switching.as_ref().map_or(0, |switching| switching.queue.len());
         let waiting = chosen.policy.pending_count() + switching + self.needs.waiting.len();
         if waiting + jobs > storm_sched::MAX_PENDING_JOBS {
             let limit = storm_sched::MAX_PENDING_JOBS;
             return Err(ApiError::new(ErrorCode::QueueFull, format!("{limit} jobs are waiting"))
-                .hint("wait for some to start, or submit to another partition"));
+                .hint("wait for some to start"));
+        }
+        let (own, most) = (self.held_bytes.jobs_of(uid), self.config.user_jobs_max);
+        if own + jobs > most as usize {
+            let message = format!("you have {own} jobs that are not over");
+            return Err(ApiError::new(ErrorCode::QueueFull, message)
+                .why(format!("no more than {most} of one user are possible (user-jobs-max)"))
+                .hint("wait for some to end, or cancel some"));
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ pub(super) const MAX_BYTES_PER_USER: u64 = 64 << 20;
 #[derive(Debug, Default)]
 pub(super) struct HeldBytes {
     users: HashMap<u32, u64>,
+    jobs: HashMap<u32, usize>,
     /// By user and place in memory, which stays the same while a job has it.
     parts: HashMap<(u32, usize), Held>,
 }
@@ -30,6 +31,7 @@ impl HeldBytes {
     /// There is one more job.
     pub(super) fn add(&mut self, spec: &JobSpec) {
         let user = spec.owner.uid;
+        *self.jobs.entry(user).or_default() += 1;
         for part in Part::ALL {
             let held = self.parts.entry((user, part.place(spec))).or_default();
             held.jobs += 1;
@@ -49,6 +51,10 @@ impl HeldBytes {
             None => without(),
         };
         Part::ALL.into_iter().for_each(|part| self.remove_part(spec, part));
+        match self.jobs_of(spec.owner.uid).saturating_sub(1) {
+            0 => drop(self.jobs.remove(&spec.owner.uid)),
+            left => drop(self.jobs.insert(spec.owner.uid, left)),
+        }
         over
     }
 
@@ -66,6 +72,11 @@ impl HeldBytes {
             0 => drop(self.users.remove(&user)),
             left => drop(self.users.insert(user, left)),
         }
+    }
+
+    /// How many jobs of the user are not over.
+    pub(super) fn jobs_of(&self, user: u32) -> usize {
+        self.jobs.get(&user).copied().unwrap_or(0)
     }
 
     /// What the user's jobs would take with one more like this.
@@ -143,6 +154,7 @@ mod tests {
         held.add(&other);
         held.add(&strangers);
         assert_eq!([1, 2].map(|user| kib(&held, user)), [111, 100]);
+        assert_eq!([1, 2, 3].map(|user| held.jobs_of(user)), [3, 1, 0]);
         assert_eq!(held.with(&other), held.users[&1], "another task of it takes nothing");
         let over = held.remove(&one);
         assert_eq!(kib(&held, 1), 111);
@@ -151,7 +163,7 @@ mod tests {
         assert_eq!(kib(&held, 1), 100);
         assert!(Rc::ptr_eq(&over, &held.remove(&one)), "one for the array");
         held.remove(&strangers);
-        assert!(held.users.is_empty() && held.parts.is_empty());
+        assert!(held.users.is_empty() && held.parts.is_empty() && held.jobs.is_empty());
         held.remove(&one);
     }
 }

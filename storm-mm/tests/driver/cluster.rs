@@ -322,6 +322,7 @@ fn core_config(shape: &Shape) -> CoreConfig {
         strobe_span: shape.strobe_span,
         history_limit: shape.history_limit,
         array_max: storm_mm::DEFAULT_ARRAY_MAX,
+        user_jobs_max: storm_mm::DEFAULT_USER_JOBS_MAX,
         service: Default::default(),
         admin_uids: Vec::new(),
         origin: Timestamp::UNIX_EPOCH,

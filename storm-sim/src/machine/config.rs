@@ -188,6 +188,7 @@ impl MachineConfig {
             strobe_span: self.strobe_span,
             history_limit: HISTORY,
             array_max: storm_mm::DEFAULT_ARRAY_MAX,
+            user_jobs_max: storm_mm::DEFAULT_USER_JOBS_MAX,
             service: Default::default(),
             admin_uids: vec![crate::client::USER.uid],
             origin: Timestamp::UNIX_EPOCH,

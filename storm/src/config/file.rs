@@ -59,6 +59,9 @@ pub(crate) struct MmConfig {
     /// The most jobs of an array.
     #[serde(default = "default_array_max")]
     pub(crate) array_max: u32,
+    /// The most jobs of one user that are not over.
+    #[serde(default = "default_user_jobs_max")]
+    pub(crate) user_jobs_max: u32,
     /// Users who may end other users' jobs and the cluster, besides root.
     #[serde(default)]
     pub(super) admins: Vec<UserName>,
@@ -291,6 +294,10 @@ fn default_spool_bytes() -> u64 {
 
 fn default_strobe_span() -> WrittenTime {
     WrittenTime(storm_mm::DEFAULT_STROBE_SPAN)
+}
+
+fn default_user_jobs_max() -> u32 {
+    storm_mm::DEFAULT_USER_JOBS_MAX
 }
 
 fn default_array_max() -> u32 {

@@ -84,6 +84,7 @@ pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
         strobe_span: Duration::from_millis(200),
         history_limit: 10_000,
         array_max: 100,
+        user_jobs_max: 10_000,
         service: Default::default(),
         admin_uids: Vec::new(),
         origin: jiff::Timestamp::UNIX_EPOCH,
