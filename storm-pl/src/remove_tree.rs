@@ -31,7 +31,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
         if some.is_empty() {
             return Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?);
         }
-        let (mut removed, mut failed) = (false, None);
+        let (mut removed, mut failed, before) = (false, None, brought);
         for (name, is_directory) in some {
             match remove_entry(&top, &name, is_directory, &mut brought) {
                 // Somebody else may have removed it.
@@ -39,7 +39,8 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
                 Err(error) => _ = failed.get_or_insert(error),
             }
         }
-        if let (false, Some(error)) = (removed, failed) {
+        // What was brought up is still to be removed.
+        if let (false, Some(error)) = (removed || brought > before, failed) {
             return Err(error.into());
         }
     }
@@ -101,10 +102,11 @@ fn bring_one_up(
                 open(from, name)?;
                 is_opened = true;
             }
-            renamed => {
+            Ok(()) => {
                 *brought += 1;
-                return renamed;
+                return Ok(());
             }
+            failed => return failed,
         }
     }
 }
@@ -216,6 +218,33 @@ mod tests {
             remove_tree(&at("tree")).expect("removed");
             assert!(!at("tree").exists());
         });
+    }
+
+    #[test]
+    fn what_was_below_something_that_stays_goes() {
+        let dir = tempfile::tempdir().expect("a directory");
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("NOT TESTED: only root makes what another user cannot remove");
+            return;
+        }
+        let tree = dir.path().join("tree");
+        fs::create_dir_all(tree.join("theirs/deep/er")).expect("made");
+        // Others may take what is theirs from there, and nothing else.
+        let all = fs::Permissions::from_mode(0o1777);
+        fs::set_permissions(tree.join("theirs"), all).expect("ours");
+        fs::write(tree.join("theirs/x"), "x").expect("written");
+        for name in ["", "theirs/deep", "theirs/deep/er"] {
+            std::os::unix::fs::chown(tree.join(name), Some(65534), Some(65534)).expect("root may");
+        }
+        as_nobody(dir.path(), || {
+            remove_tree(&tree).expect_err("a file is root's");
+        });
+        let left = |path: &Path| {
+            let names = fs::read_dir(path).expect("there").flatten().map(|entry| entry.file_name());
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(left(&tree), ["theirs"]);
+        assert!(tree.join("theirs/x").exists());
     }
 
     #[test]
