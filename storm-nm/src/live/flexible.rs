@@ -211,11 +211,13 @@ impl Flexible {
         watched.number = state.watched;
         state.insert(task.key(), watched);
         drop(state);
-        if !self.started.replace(true) {
+        if !self.started.get() {
             let (shared, priority) = (self.shared.clone(), self.priority);
             let named = std::thread::Builder::new().name("storm-fcs".to_owned());
-            if let Err(error) = named.spawn(move || watcher::watch(&shared, priority)) {
-                tracing::error!(%error, "all ranks are taken for CS on this node");
+            match named.spawn(move || watcher::watch(&shared, priority)) {
+                Ok(_) => self.started.set(true),
+                // The next job tries again.
+                Err(error) => tracing::error!(%error, "all ranks are taken for CS on this node"),
             }
         }
         self.shared.changed.notify_all();

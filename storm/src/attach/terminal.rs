@@ -99,7 +99,7 @@ impl Terminal {
         };
         let text = format!("what job {job} writes cannot be written to standard {stream}");
         let mut failure = Failure::new("output", text)
-            .hint(format!("is there room? `storm show {job}` tells how it ended"))
+            .hint("is there room where it goes? A job that had not ended is cancelled")
             .exit(EXIT_STORM_FAILED);
         failure.causes.push(error.to_string());
         Some(failure)
