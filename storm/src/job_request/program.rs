@@ -92,8 +92,12 @@ fn find_program_in(typed: &OsStr, here: &Path, path: &OsStr) -> Result<PathBuf, 
         let candidate = directory.join(typed);
         match check(&candidate) {
             Ok(()) => return Ok(candidate),
-            // A directory of this name is no attempt at a program.
-            Err(ProgramError::NoSuchFile(_) | ProgramError::Directory(_)) => {}
+            // A directory of this name is no attempt at a program, and one of PATH that cannot be entered has none.
+            Err(
+                ProgramError::NoSuchFile(_)
+                | ProgramError::Directory(_)
+                | ProgramError::Unreadable { .. },
+            ) => {}
             Err(error) => first_problem = first_problem.or(Some(error)),
         }
     }
@@ -140,6 +144,17 @@ mod tests {
     fn file(path: &Path, text: &str, mode: u32) {
         fs::write(path, text).expect("written");
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+    }
+
+    #[test]
+    fn a_directory_of_path_that_cannot_be_looked_into_has_no_programs() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let endless = dir.path().join("endless");
+        std::os::unix::fs::symlink(&endless, &endless).expect("linked");
+        let found = find_program_in(OsStr::new("ls -l"), dir.path(), endless.as_os_str());
+        let failure = Failure::from(found.expect_err("it is nowhere"));
+        assert!(failure.message.contains("neither"), "{failure:?}");
+        assert!(failure.hint.as_ref().is_some_and(|hint| hint.contains("--wrap")), "{failure:?}");
     }
 
     #[test]
