@@ -158,7 +158,7 @@ fn some_entries(directory: &OwnedFd) -> Result<Vec<(CString, bool)>, Errno> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     #[test]
     fn what_is_deeper_than_there_is_stack_or_descriptors_goes() {
@@ -179,9 +179,23 @@ mod tests {
         assert!(!path.exists());
     }
 
+    const NOBODY: u32 = 65534;
+
+    /// Makes these nobody's. Whether it did: only root makes what another user cannot remove.
+    fn given_away(tree: &Path, names: &[&str]) -> bool {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("NOT TESTED: we are not root");
+            return false;
+        }
+        for name in names {
+            chown(tree.join(name), Some(NOBODY), Some(NOBODY)).expect("root may");
+        }
+        true
+    }
+
     /// In a thread that is nobody's, if we are root: the modes of directories are nothing to root.
     fn as_nobody(base: &Path, work: impl FnOnce() + Send) {
-        let nobody = rustix::process::Uid::from_raw(65534);
+        let nobody = rustix::process::Uid::from_raw(NOBODY);
         fs::set_permissions(base, fs::Permissions::from_mode(0o777)).expect("ours");
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -223,18 +237,14 @@ mod tests {
     #[test]
     fn what_was_below_something_that_stays_goes() {
         let dir = tempfile::tempdir().expect("a directory");
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("NOT TESTED: only root makes what another user cannot remove");
-            return;
-        }
         let tree = dir.path().join("tree");
         fs::create_dir_all(tree.join("theirs/deep/er")).expect("made");
         // Others may take what is theirs from there, and nothing else.
         let all = fs::Permissions::from_mode(0o1777);
         fs::set_permissions(tree.join("theirs"), all).expect("ours");
         fs::write(tree.join("theirs/x"), "x").expect("written");
-        for name in ["", "theirs/deep", "theirs/deep/er"] {
-            std::os::unix::fs::chown(tree.join(name), Some(65534), Some(65534)).expect("root may");
+        if !given_away(&tree, &["", "theirs/deep", "theirs/deep/er"]) {
+            return;
         }
         as_nobody(dir.path(), || {
             remove_tree(&tree).expect_err("a file is root's");
@@ -250,17 +260,13 @@ mod tests {
     #[test]
     fn what_cannot_be_removed_keeps_nothing_else() {
         let dir = tempfile::tempdir().expect("a directory");
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("NOT TESTED: only root makes what another user cannot remove");
-            return;
-        }
         let tree = dir.path().join("tree");
         fs::create_dir_all(tree.join("theirs")).expect("made");
         fs::write(tree.join("theirs/x"), "x").expect("written");
         fs::create_dir(tree.join("z")).expect("made");
         fs::write(tree.join("z/x"), "x").expect("written");
-        for name in ["", "z", "z/x"] {
-            std::os::unix::fs::chown(tree.join(name), Some(65534), Some(65534)).expect("root may");
+        if !given_away(&tree, &["", "z", "z/x"]) {
+            return;
         }
         as_nobody(dir.path(), || {
             remove_tree(&tree).expect_err("it is root's");
