@@ -3,7 +3,7 @@
 use super::DaemonError;
 use super::settings::LocalCluster;
 use crate::key_file;
-use crate::local_cluster::CLUSTER_NAME;
+use crate::local_cluster::{CLUSTER_NAME, nodes_dir};
 use std::io;
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -38,6 +38,10 @@ impl LocalNodes {
         let key_file = local.runtime_dir.join(KEY_NAME);
         // One that is there is of a cluster that has ended.
         key_file::write(&key_file, &local.key, true)?;
+        nodes_dir::make(&local.runtime_dir).map_err(|source| DaemonError::Path {
+            path: nodes_dir::path_in(&local.runtime_dir),
+            source,
+        })?;
         let start = |index: u32| {
             let name = format!("n{index}");
             Command::new(&program)
@@ -45,7 +49,7 @@ impl LocalNodes {
                 .args(["--mm", &root.to_string(), "--name", &name, "--cluster", cluster])
                 .args(["--pes", &local.pes.to_string()])
                 .arg("--work-dir")
-                .arg(local.runtime_dir.join("nodes"))
+                .arg(nodes_dir::path_in(&local.runtime_dir))
                 .arg("--key")
                 .arg(&key_file)
                 .arg("--once")

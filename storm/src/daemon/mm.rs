@@ -6,7 +6,7 @@ use super::settings::Settings;
 use super::{DaemonError, backend, descriptor, start_log};
 use crate::cli::MmOptions;
 use crate::config::{Idle, PlannedPartition};
-use crate::local_cluster::{LOG_NAME, Ready};
+use crate::local_cluster::{LOG_NAME, Ready, nodes_dir};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{getegid, geteuid};
 use std::fs::{self, DirBuilder, Permissions};
@@ -425,7 +425,7 @@ async fn ask(
 /// Removes what a local cluster kept. Only inside of the directory that it was
 /// given for its own.
 fn remove_local(directory: &Path) {
-    if let Err(error) = storm_pl::remove_tree(directory)
+    if let Err(error) = nodes_dir::remove(directory)
         && error.kind() != io::ErrorKind::NotFound
     {
         tracing::warn!(directory = %directory.display(), %error, "not removed");
@@ -435,6 +435,7 @@ fn remove_local(directory: &Path) {
 /// What a kept cluster has left when it failed; its record, which names the log, is removed with
 /// it by `storm down` and `storm up`.
 fn remove_all_but_log(directory: &Path) {
+    nodes_dir::unmount(directory);
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let removed = match entry.file_name() {

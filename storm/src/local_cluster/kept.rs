@@ -1,6 +1,6 @@
 //! The record of the cluster that `storm up` keeps for a user.
 
-use super::{LOG_NAME, LocalClusterError, ProcessIdentity};
+use super::{LOG_NAME, LocalClusterError, ProcessIdentity, nodes_dir};
 use jiff::Timestamp;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -42,7 +42,7 @@ impl KeptCluster {
         if !name.starts_with("storm-") || !found.is_dir() || found.uid() != geteuid().as_raw() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        storm_pl::remove_tree(&self.runtime_dir)
+        nodes_dir::remove(&self.runtime_dir)
     }
 
     /// That its Machine Manager is no more.

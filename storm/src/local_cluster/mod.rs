@@ -9,6 +9,7 @@
 
 mod error;
 mod kept;
+pub(crate) mod nodes_dir;
 mod process;
 mod ready;
 mod runtime_dir;

@@ -1,7 +1,7 @@
 //! Where a local cluster keeps its sockets and its jobs' files: in memory where
 //! that is possible, so that a launch does not wait for a disk.
 
-use super::{LOG_NAME, SOCKET_NAME, StateDir};
+use super::{LOG_NAME, SOCKET_NAME, StateDir, nodes_dir};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use nix::sys::statvfs::{FsFlags, statvfs};
@@ -12,7 +12,6 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// Tried first: a tmpfs on almost every Linux.
 const MEMORY: &str = "/dev/shm";
@@ -31,7 +30,8 @@ const NEVER_BEGUN: Duration = Duration::from_secs(600);
 /// A directory of mode 0700, removed with all that is in it when dropped.
 #[derive(Debug)]
 pub(crate) struct RuntimeDir {
-    directory: TempDir,
+    path: PathBuf,
+    is_kept: bool,
 }
 
 impl RuntimeDir {
@@ -49,7 +49,7 @@ impl RuntimeDir {
             }
             remove_abandoned(&base, recorded.as_deref());
             match builder.tempdir_in(&base) {
-                Ok(directory) => return Ok(RuntimeDir { directory }),
+                Ok(made) => return Ok(RuntimeDir { path: made.keep(), is_kept: false }),
                 Err(error) => why = error,
             }
         }
@@ -58,12 +58,21 @@ impl RuntimeDir {
 
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
-        self.directory.path()
+        &self.path
     }
 
     /// Leaves it in place.
-    pub(crate) fn keep(self) -> PathBuf {
-        self.directory.keep()
+    pub(crate) fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for RuntimeDir {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // Most often its manager has removed it.
+            let _ = nodes_dir::remove(&self.path);
+        }
     }
 }
 
@@ -78,7 +87,7 @@ fn remove_abandoned(base: &Path, recorded: Option<&Path>) {
             });
         if ours && recorded != Some(&path) && is_abandoned(&path) {
             // What cannot be removed stays.
-            let _ = storm_pl::remove_tree(&path);
+            let _ = nodes_dir::remove(&path);
         }
     }
 }
