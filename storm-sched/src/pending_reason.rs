@@ -305,19 +305,21 @@ fn write_busy(f: &mut fmt::Formatter<'_>, shortfall: Shortfall, up_pes: u32) -> 
     let Shortfall { unit, needed, have } = shortfall;
     let missing = needed.saturating_sub(have);
     let each = unit.of_each("free ");
+    let needed =
+        if needed == 1 { "1 is needed".to_owned() } else { format!("{needed} are needed") };
     match unit {
         Room::Pes => {
             let more = plural(missing, "more free ", "PE");
-            write!(f, "waits for {more}: {have} of {up_pes} are free, {needed} are needed")
+            write!(f, "waits for {more}: {have} of {up_pes} are free, {needed}")
         }
         Room::NodesOf { .. } | Room::NodesWith { .. } => {
             let more = plural(missing, "more ", "node");
-            write!(f, "waits for {more} with {each}: there are {have}, {needed} are needed")
+            write!(f, "waits for {more} with {each}: there are {have}, {needed}")
         }
         Room::ProcsWith { .. } => {
             let more = plural(missing, "more ", "process");
             write!(f, "waits for room for {more} on nodes with {each}: ")?;
-            write!(f, "there is room for {have}, {needed} are needed")
+            write!(f, "there is room for {have}, {needed}")
         }
     }
 }

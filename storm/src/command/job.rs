@@ -9,7 +9,7 @@ use crate::attach::{Follow, Outcome, follow};
 use crate::cli::{JobOptions, MpiArgument};
 use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, EXIT_USAGE, Failure};
 use crate::job_request::{absent_directory, foreign_directives, job_request};
-use crate::local_cluster::{LocalClusterShape, start_embedded};
+use crate::local_cluster::{LocalClusterShape, dimensions, start_embedded};
 use crate::manager::Manager;
 use crate::output::Output;
 use crate::target::{Target, Why};
@@ -88,7 +88,8 @@ async fn embedded(
     };
     let LocalClusterShape { nodes, pes, .. } = shape;
     note(&output.note(&format!(
-        "{because}running on an embedded cluster of {nodes} nodes x {pes} PEs on this machine{instead}"
+        "{because}running on an embedded cluster of {} on this machine{instead}",
+        dimensions(nodes, pes)
     )));
     let cluster = {
         let _spinner = waiting(silent, "starting the nodes");

@@ -14,6 +14,8 @@ use thiserror::Error;
 pub(crate) enum ProgramError {
     #[error("{} does not exist", .0.display())]
     NoSuchFile(PathBuf),
+    #[error("{} is a link to {}, which is not there", .0.display(), .1.display())]
+    DanglingLink(PathBuf, PathBuf),
     #[error("{} was found neither in the current directory nor in PATH", .0.display())]
     NotInPath(PathBuf),
     #[error("{} is a directory", .0.display())]
@@ -34,6 +36,11 @@ impl From<ProgramError> for Failure {
     fn from(error: ProgramError) -> Failure {
         let (status, hint) = match &error {
             ProgramError::NoSuchFile(_) => (EXIT_NOT_FOUND, "is the path right?".to_owned()),
+            ProgramError::DanglingLink(..) => (
+                EXIT_NOT_FOUND,
+                "make the link anew, or name the program itself (a relative link begins where the link is)"
+                    .to_owned(),
+            ),
             ProgramError::NotInPath(name) => (EXIT_NOT_FOUND, hint_of_name(name).to_owned()),
             ProgramError::Directory(path) => (
                 EXIT_NOT_EXECUTABLE,
@@ -95,6 +102,7 @@ fn find_program_in(typed: &OsStr, here: &Path, path: &OsStr) -> Result<PathBuf, 
             // A directory of this name is no attempt at a program, and one of PATH that cannot be entered has none.
             Err(
                 ProgramError::NoSuchFile(_)
+                | ProgramError::DanglingLink(..)
                 | ProgramError::Directory(_)
                 | ProgramError::Unreadable { .. },
             ) => {}
@@ -111,7 +119,10 @@ fn check(path: &Path) -> Result<(), ProgramError> {
         Err(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
         {
-            return Err(ProgramError::NoSuchFile(path_buf()));
+            return Err(match path.read_link() {
+                Ok(target) => ProgramError::DanglingLink(path_buf(), target),
+                Err(_) => ProgramError::NoSuchFile(path_buf()),
+            });
         }
         Err(source) => return Err(ProgramError::Unreadable { path: path_buf(), source }),
     };
@@ -144,6 +155,19 @@ mod tests {
     fn file(path: &Path, text: &str, mode: u32) {
         fs::write(path, text).expect("written");
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+    }
+
+    #[test]
+    fn a_link_to_nothing_is_named_with_what_it_leads_to() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::os::unix::fs::symlink("gone", dir.path().join("link")).expect("made");
+        let problem = |typed: &str| {
+            let found = find_program_in(typed.as_ref(), dir.path(), "".as_ref());
+            found.expect_err("nothing is there").to_string()
+        };
+        assert!(problem("./link").ends_with("link is a link to gone, which is not there"));
+        assert!(problem("./none").ends_with("none does not exist"));
+        assert!(problem("link").contains("neither in the current directory nor in PATH"));
     }
 
     #[test]

@@ -111,6 +111,13 @@ fn is_taken(option: &[String]) -> bool {
     {
         return check_pattern(&OsString::from(pattern).into()).is_ok();
     }
+    // There it is a choice of several, of which the first to start the job takes it.
+    if let [name, partitions] = option
+        && name == "-p"
+        && partitions.contains(',')
+    {
+        return false;
+    }
     // What another option has to go with is in the script, or the user will be told.
     let with: &[&str] = match option.first().map(String::as_str) {
         Some("--kill-on-invalid-dep") => &["-d", "singleton"],

@@ -1,5 +1,6 @@
 //! Why a local cluster could not be started, found or ended.
 
+use super::dimensions;
 use crate::failure::Failure;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ pub(crate) enum LocalClusterError {
     Died { log: String },
     #[error("the cluster was not ready after {seconds} s{}", tail(.log))]
     Late { seconds: u64, log: String },
-    #[error("a cluster is up already: {nodes} nodes x {pes} PEs, since {started}")]
+    #[error("a cluster is up already: {}, since {started}", dimensions(*nodes, *pes))]
     AlreadyUp { nodes: u32, pes: u32, started: String },
     #[error("another `storm up` or `storm down` is at work")]
     Busy,

@@ -22,6 +22,12 @@ pub(crate) use ready::Ready;
 pub(crate) use runtime_dir::{RuntimeDir, memory_directory};
 pub(crate) use start::{LocalClusterShape, start_embedded, start_kept};
 
+/// "64 nodes x 4 PEs".
+pub(crate) fn dimensions(nodes: u32, pes: u32) -> String {
+    let plural = |number: u32| if number == 1 { "" } else { "s" };
+    format!("{nodes} node{} x {pes} PE{}", plural(nodes), plural(pes))
+}
+
 /// Name of the client API's socket in a local cluster's directory.
 pub(crate) const SOCKET_NAME: &str = "mm.sock";
 /// Begins the name of a local cluster; its manager's process is the rest.

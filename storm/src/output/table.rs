@@ -10,7 +10,7 @@ use super::{
 };
 use crate::attach::Outcome;
 use crate::failure::Failure;
-use crate::local_cluster::KeptCluster;
+use crate::local_cluster::{KeptCluster, dimensions};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -189,7 +189,8 @@ impl Output for TableOutput {
     fn up(&self, kept: &KeptCluster) -> String {
         let KeptCluster { nodes, pes, sched, .. } = kept;
         let sched = sched.join(", ");
-        format!("Cluster of {nodes} nodes x {pes} PEs is up ({sched}); `storm down` ends it\n")
+        let size = dimensions(*nodes, *pes);
+        format!("Cluster of {size} is up ({sched}); `storm down` ends it\n")
     }
 
     fn down(&self, ended: bool) -> String {

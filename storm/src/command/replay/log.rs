@@ -17,6 +17,8 @@ const STDIN: &str = "-";
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Damaged lines that a log is refused with: what is wrong with so many may be wrong with all.
 const TOLD_LINES: usize = 10;
+/// A log has a job long before, behind however many comments.
+const JOBLESS_BYTES_MAX: usize = 64 << 20;
 /// Bytes read at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -88,7 +90,8 @@ fn pieces(
     let mut cleaning = Cleaning::default();
     let mut reader = SwfReader::new(conformity);
     let mut piece = vec![0; PIECE_BYTES];
-    loop {
+    let mut jobless_bytes = 0;
+    while reader.records() > 0 || jobless_bytes < JOBLESS_BYTES_MAX {
         let read = match bytes.read(&mut piece) {
             Ok(0) => break,
             Ok(read) => read,
@@ -96,6 +99,7 @@ fn pieces(
             Err(error) => return Err(cut_short(path, reader.records(), &error)),
         };
         reader.push(&piece[..read], &mut |record| cleaning.add(&record));
+        jobless_bytes += read;
         progress.show(reader.records(), reader.records());
         if reader.records() > MAX_JOBS as u64 {
             let message = format!("{} has more than {MAX_JOBS} jobs", path.display());
