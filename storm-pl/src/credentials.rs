@@ -68,4 +68,10 @@ impl Credentials {
             groups: groups.into_iter().map(nix::unistd::Gid::as_raw).collect(),
         }
     }
+
+    /// Whether this process has these groups already: in a user namespace it may not set any, not even
+    /// its own (user_namespaces(7)).
+    pub(crate) fn has_groups(&self) -> bool {
+        Self::own().groups == self.groups
+    }
 }

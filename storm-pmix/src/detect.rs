@@ -34,6 +34,8 @@ const ORIGIN: [&[u8]; 2] = [b"$ORIGIN", b"${ORIGIN}"];
 pub struct Linkage {
     /// Open MPI, itself or by a library that it needs: it joins its job through PMIx.
     pub open_mpi: bool,
+    /// MPICH or `storm-mpi` themselves: it joins its job through PMI-1, unless that MPICH was built for PMIx.
+    pub other_mpi: bool,
     /// Libraries that are looked for in a place relative to the program's own.
     pub origin: bool,
 }
@@ -75,7 +77,8 @@ impl Needs {
         let origin = has_origin(&self.rpath)
             || has_origin(&self.runpath)
             || self.libraries.iter().any(|library| has_origin(library));
-        Linkage { open_mpi: self.mpi() == Some(Mpi::Open), origin }
+        let mpi = self.mpi();
+        Linkage { open_mpi: mpi == Some(Mpi::Open), other_mpi: mpi == Some(Mpi::Other), origin }
     }
 
     /// The MPI that is among its libraries.

@@ -76,14 +76,21 @@ impl Condition {
     }
 }
 
+impl Condition {
+    /// As it is written for `--dependency`, with its job by this name: that of an array's is its array and index.
+    pub fn told(&self, name: &dyn Fn(JobId) -> String) -> String {
+        match self {
+            Condition::AfterOk(job) => format!("afterok:{}", name(*job)),
+            Condition::AfterAny(job) => format!("afterany:{}", name(*job)),
+            Condition::AfterNotOk(job) => format!("afternotok:{}", name(*job)),
+            Condition::Singleton => "singleton".to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Condition::AfterOk(job) => write!(f, "afterok:{job}"),
-            Condition::AfterAny(job) => write!(f, "afterany:{job}"),
-            Condition::AfterNotOk(job) => write!(f, "afternotok:{job}"),
-            Condition::Singleton => f.write_str("singleton"),
-        }
+        f.write_str(&self.told(&|job| job.to_string()))
     }
 }
 

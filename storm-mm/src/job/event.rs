@@ -360,6 +360,11 @@ impl std::fmt::Display for EndCause {
                 "rank {rank} on {node} exited with {exit_code} without MPI_Finalize, and others \
                  may wait for it"
             ),
+            // Of 256 as well: a status has the last eight bits.
+            EndCause::Aborted { rank, exit_code: 0 } => write!(
+                f,
+                "rank {rank} aborted the job; the last byte of its exit code is 0, which counts as 1"
+            ),
             EndCause::Aborted { rank, exit_code } => {
                 write!(f, "rank {rank} aborted the job with exit code {exit_code}")
             }

@@ -160,8 +160,9 @@ impl Core {
             Obstacle::Begin(begin) => format!("it is not to begin before {begin} (BeginTime)"),
             Obstacle::Dependency { open, any } => {
                 let word = if any { " or " } else { " and " };
+                let named = open.iter().take(MAX_NAMED_CONDITIONS);
                 let named: Vec<String> =
-                    open.iter().take(MAX_NAMED_CONDITIONS).map(ToString::to_string).collect();
+                    named.map(|condition| condition.told(&|job| self.job_name(job))).collect();
                 let more = match open.len() - named.len() {
                     0 => String::new(),
                     more => format!("{word}{more} more"),
@@ -169,6 +170,7 @@ impl Core {
                 format!("it waits for {}{more} (Dependency)", named.join(word))
             }
             Obstacle::NeverSatisfied(condition) => {
+                let condition = condition.told(&|job| self.job_name(job));
                 format!("{condition} can never be, so it never starts (DependencyNeverSatisfied)")
             }
             Obstacle::ArrayLimit(limit) => {

@@ -161,7 +161,7 @@ impl Core {
     }
 
     /// As users call it: a job of an array by its index there.
-    fn job_name(&self, job: JobId) -> String {
+    pub(super) fn job_name(&self, job: JobId) -> String {
         let task = self.jobs.get(&job).and_then(|record| record.task);
         task.map_or_else(|| job.to_string(), |task| task.to_string())
     }

@@ -75,7 +75,12 @@ pub(crate) enum Active {
 #[derive(Default)]
 pub(crate) struct Detached {
     messages: Vec<(Rc<Comm>, Active)>,
+    /// With so many it is looked which of them are done.
+    reaped_at: usize,
 }
+
+/// So few messages are not looked at.
+const DETACHED_MIN: usize = 64;
 
 /// The program's buffer space for `MPI_Bsend`. Its memory is not used: what it bounds is.
 #[derive(Clone, Copy)]
@@ -378,7 +383,11 @@ impl Session {
 
     fn detach(&self, comm: &Rc<Comm>, active: Active) {
         let mut detached = self.detached.borrow_mut();
-        detached.reap(self);
+        // Not each time: of N that are under way each would be looked at N times.
+        if detached.messages.len() >= detached.reaped_at {
+            detached.reap(self);
+            detached.reaped_at = (2 * detached.messages.len()).max(DETACHED_MIN);
+        }
         detached.messages.push((Rc::clone(comm), active));
     }
 

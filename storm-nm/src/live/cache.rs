@@ -388,9 +388,12 @@ fn available(path: &Path) -> io::Result<u64> {
     Ok(blocks.saturating_mul(block_bytes))
 }
 
-/// A directory that only the daemon can enter.
+/// A directory that only the daemon can enter, in one that is there.
 pub(super) fn make_private(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
 }
 
 #[cfg(test)]

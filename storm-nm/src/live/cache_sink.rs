@@ -3,6 +3,7 @@
 
 use super::cache::{CacheError, Reservation};
 use bytes::Bytes;
+use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -16,10 +17,16 @@ use tokio::task::spawn_blocking;
 /// changed by nobody.
 const MODE: u32 = 0o555;
 
-/// A file system in memory that may have larger pages takes one of what is written together, since Linux 6.14.
+/// A `tmpfs` that may have larger pages takes one of what is written together, since Linux 6.14.
 /// These are as large as the kernel keeps free for each processor (`PAGE_ALLOC_COSTLY_ORDER`), as it does single
 /// ones: larger ones are made of what has lain longest, which a virtual machine may have given back.
 const PIECE_BYTES: usize = 32 << 10;
+
+/// How much of a file is written together: all that there is, where not in memory.
+fn piece_bytes(file: &File) -> usize {
+    let is_in_memory = fstatfs(file).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC);
+    if is_in_memory { PIECE_BYTES } else { usize::MAX }
+}
 
 /// What came is not what was announced.
 #[derive(Debug, Error)]
@@ -88,6 +95,8 @@ struct Writing {
     out: File,
     check: Check,
     bytes: u64,
+    /// Written together.
+    piece_bytes: usize,
 }
 
 impl Writing {
@@ -109,7 +118,8 @@ impl CacheSink {
         (uid, file): (u32, FileSpec),
         room: Reservation,
     ) -> CacheSink {
-        let writing = Writing { out, check, bytes: 0 };
+        let piece_bytes = piece_bytes(&out);
+        let writing = Writing { out, check, bytes: 0, piece_bytes };
         let (writing, temporary) = (Some(writing), Some(temporary));
         CacheSink { writing, temporary, path, uid, file, room }
     }
@@ -148,7 +158,9 @@ impl ChunkSink for CacheSink {
             for chunk in chunks {
                 writing.check.update(&chunk);
                 writing.bytes += chunk.len() as u64;
-                chunk.chunks(PIECE_BYTES).try_for_each(|piece| writing.out.write_all(piece))?;
+                chunk
+                    .chunks(writing.piece_bytes)
+                    .try_for_each(|piece| writing.out.write_all(piece))?;
             }
             Ok(())
         });

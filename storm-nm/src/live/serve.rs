@@ -46,8 +46,8 @@ pub enum ServeError {
 /// [`StartError`].
 pub fn start_keeper(config: &LiveConfig) -> Result<Keeper, StartError> {
     // What the keeper removes at the end is named by the directory's place. Whether it can be made the
-    // node manager says when it uses it.
-    let _ = std::fs::create_dir_all(&config.dir);
+    // node manager says when it uses it. Not what is above: somebody may just have removed that.
+    let _ = std::fs::create_dir(&config.dir);
     Keeper::start(&config.keeper())
 }
 

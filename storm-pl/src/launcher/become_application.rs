@@ -74,7 +74,8 @@ fn change_user(head: &SpecHead) -> Result<(), LaunchFailure> {
     }
     let failed = |step| LaunchFailure::new(step, Errno::last());
     // SAFETY: `groups` is an array of that many gids.
-    if unsafe { libc::setgroups(wanted.groups.len(), wanted.groups.as_ptr()) } == -1 {
+    let set = unsafe { libc::setgroups(wanted.groups.len(), wanted.groups.as_ptr()) };
+    if set == -1 && !wanted.has_groups() {
         return Err(failed(LaunchStep::Groups));
     }
     // SAFETY: takes integers only. This process has one thread, so changing it changes all.

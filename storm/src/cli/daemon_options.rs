@@ -137,6 +137,9 @@ pub(crate) struct NmOptions {
     /// End when the Machine Manager is gone, instead of waiting for its return
     #[arg(long)]
     pub(crate) once: bool,
+    /// The process that has started this one: without it this one ends as well
+    #[arg(long, hide = true, value_name = "PID")]
+    pub(crate) parent: Option<i32>,
     /// Under the policy pb: how often ranks are put first that wait for a message which has
     /// come; at least 1ms
     #[arg(long, value_name = "TIME", env = "STORM_BOOST_PERIOD", hide_env_values = true,

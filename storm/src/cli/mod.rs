@@ -103,8 +103,8 @@ pub(crate) struct DisplayOptions {
     /// Print results and errors as JSON
     #[arg(long, global = true, display_order = 900)]
     pub(crate) json: bool,
-    /// Print only what is needed: ids and states, no headers, no progress
-    #[arg(long, short, global = true, conflicts_with = "json", display_order = 901)]
+    /// Print only what is needed: ids and states, no headers, no progress; --json counts before it
+    #[arg(long, short, global = true, display_order = 901)]
     pub(crate) quiet: bool,
 }
 

@@ -144,7 +144,6 @@ mod tests {
             "storm --version",
             "storm sbatch x",
             "storm submit --ntask 4 ./a",
-            "storm --json --quiet queue",
             "storm --json=1 queue",
             "storm completion bash",
         ] {

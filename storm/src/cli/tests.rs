@@ -126,7 +126,6 @@ fn contradictions_are_refused() {
         "storm partition set-quantum main 10",
         "storm hold",
         "storm submit --bcast x:rel a",
-        "storm --json --quiet queue",
         "storm mm",
         "storm mm --config f --local-nodes 2 --runtime-dir d",
         "storm mm --local-nodes 2",

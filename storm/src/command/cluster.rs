@@ -23,6 +23,9 @@ const FREE_BYTES: u64 = 1 << 30;
 /// How long each way of ending a cluster may take: asking it, then SIGTERM,
 /// then SIGKILL.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a manager may take that has to do without nodes which stand still: until they count as dead
+/// (`node-hung`), and then as long as it waits for them before it kills them.
+const END_WITHOUT_NODES: Duration = Duration::from_secs(20);
 
 /// Between two looks whether it has ended.
 const END_POLL: Duration = Duration::from_millis(10);
@@ -163,7 +166,7 @@ async fn has_ended(kept: &KeptCluster) -> bool {
             sleep(END_POLL).await;
         }
     };
-    timeout(END_TIMEOUT, ended).await.is_ok()
+    timeout(END_WITHOUT_NODES, ended).await.is_ok()
 }
 
 /// Removes what an ended cluster left.

@@ -1,16 +1,18 @@
 //! `reservation`: nodes that are for some users' jobs for some time.
 
 use super::listing::misunderstood;
-use super::{connect, print};
+use super::{connect, note, print};
 use crate::cli::{ClusterOptions, ReservationCommand, ReserveOptions, Start};
 use crate::failure::Failure;
 use crate::output::Output;
+use nix::unistd::User;
 use storm_mm::api::{ManagerRequest, Reply, ReservationRequest, ReservationView};
 
 /// See the top.
 pub(super) async fn run(command: ReservationCommand, output: &dyn Output) -> Result<u8, Failure> {
     match command {
         ReservationCommand::Create(options) => {
+            tell_unknown(&options, output);
             let request = ManagerRequest::Reserve(request(&options));
             let made = ask(&options.cluster, request).await?;
             made.iter().try_for_each(|made| print(&output.reservation(made)))?;
@@ -33,6 +35,17 @@ pub(super) async fn run(command: ReservationCommand, output: &dyn Output) -> Res
         }
     }
     Ok(0)
+}
+
+/// Says which users nobody has heard of here; the manager's host may know them.
+fn tell_unknown(options: &ReserveOptions, output: &dyn Output) {
+    let is_unknown =
+        |user: &&String| user.parse::<u32>().is_err() && matches!(User::from_name(user), Ok(None));
+    for user in options.users.iter().filter(is_unknown) {
+        note(&output.note(&format!(
+            "--users: this host has no user {user}; until somebody has this name its nodes are nobody's"
+        )));
+    }
 }
 
 fn request(options: &ReserveOptions) -> ReservationRequest {

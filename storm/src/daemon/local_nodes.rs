@@ -53,6 +53,7 @@ impl LocalNodes {
                 .arg("--key")
                 .arg(&key_file)
                 .arg("--once")
+                .args(["--parent", &std::process::id().to_string()])
                 .stdin(Stdio::null())
                 .kill_on_drop(true)
                 .spawn()

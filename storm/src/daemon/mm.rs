@@ -56,6 +56,12 @@ pub(crate) fn run_mm(options: MmOptions) -> Result<(), DaemonError> {
         Ok(settings) => settings,
         Err(error) => return Err(refuse(ready, error)),
     };
+    if let Some(local) = &settings.local
+        && let Err(source) = nodes_dir::check_unused(&local.runtime_dir, LOG_NAME)
+    {
+        let path = local.runtime_dir.clone();
+        return Err(refuse(ready, DaemonError::InUseOrKept { path, source }));
+    }
     if let Err(refused) = storm_pl::realtime::become_realtime(storm_pl::realtime::DEFAULT_PRIORITY)
     {
         tracing::warn!(%refused, "strobes are issued by an ordinary thread");
@@ -68,6 +74,8 @@ pub(crate) fn run_mm(options: MmOptions) -> Result<(), DaemonError> {
     runtime.shutdown_background();
     if let Some(local) = &settings.local {
         match &outcome {
+            // Another manager has come first.
+            Err(DaemonError::Journal { source: JournalError::InUse(_), .. }) => {}
             // Whoever is told that a kept cluster has died is told of its log; of another the
             // owner removes the directory.
             Err(DaemonError::Driver(_)) => remove_all_but_log(&local.runtime_dir),

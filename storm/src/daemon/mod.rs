@@ -42,6 +42,8 @@ pub(crate) enum DaemonError {
     Journal { path: PathBuf, source: JournalError },
     #[error("{} cannot be used", path.display())]
     Path { path: PathBuf, source: io::Error },
+    #[error("{} cannot become the directory of a cluster", path.display())]
+    InUseOrKept { path: PathBuf, source: io::Error },
     #[error("verbs cannot be used")]
     Verbs(#[from] storm_backend_verbs::VerbsError),
     #[error("cannot listen for nodes on {listen}")]
@@ -114,6 +116,9 @@ impl DaemonError {
                 "is the file system of `state-dir` full? start it again when it can be written: \
                  the nodes keep the jobs meanwhile",
             ),
+            DaemonError::InUseOrKept { .. } => {
+                Some("name a --runtime-dir that is empty or not there yet")
+            }
             DaemonError::Path { .. } => Some("check that it exists and who may write to it"),
             DaemonError::Key(_) => Some("every daemon of a cluster needs the same key file"),
             DaemonError::KeyNeeded { .. } => {

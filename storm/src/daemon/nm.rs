@@ -6,7 +6,9 @@ use super::{DaemonError, backend, start_log};
 use crate::cli::{BackendOptions, NmOptions, NodeAddress};
 use crate::config::{MmConfig, NetworkConfig, SecurityConfig, TimeoutConfig};
 use crate::local_cluster::memory_directory;
+use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
+use nix::unistd::getppid;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::process::CommandExt;
@@ -37,6 +39,9 @@ const REJOIN_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Runs a Node Manager until it is told to end.
 pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     start_log();
+    if options.parent.is_some_and(|parent| !lives_with(parent)) {
+        return Ok(());
+    }
     let root = options.mm.resolve().map_err(|source| DaemonError::Resolve {
         address: options.mm.as_str().to_owned(),
         source,
@@ -103,6 +108,13 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         Err(ServeError::Join(_)) if asked_to_end => Ok(()),
         exit => after(&exit?.reason, once || asked_to_end),
     }
+}
+
+/// Has this process asked to end when its parent is gone; whether that is there.
+fn lives_with(parent: i32) -> bool {
+    let asked = set_pdeathsig(Signal::SIGTERM);
+    // It may have gone before.
+    asked.is_ok() && getppid().as_raw() == parent
 }
 
 /// How long jobs are kept without a manager.

@@ -14,6 +14,7 @@ mod shipped_files;
 mod surroundings;
 
 pub(crate) use directives::foreign_directives;
+pub(crate) use mpi_type::doubt as mpi_doubt;
 pub(crate) use program::find_program;
 
 use crate::cli::{BindArgument, InputArgument, JobOptions, YesNo};

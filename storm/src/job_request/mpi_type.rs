@@ -39,6 +39,23 @@ pub(super) fn chosen(
     pmix.then_some(MPI_TYPE_PMIX)
 }
 
+/// What is doubtful about a job whose user asks for PMIx: a program of MPICH, or of `storm-mpi`, finds nobody there
+/// whom it knows, and each of its ranks takes itself for all of the job.
+pub(crate) fn doubt(asked: MpiArgument, typed: &[OsString]) -> Option<String> {
+    let (MpiArgument::Pmix, [name, arguments @ ..]) = (asked, typed) else { return None };
+    let named = find_program(name).ok()?;
+    let find = |argument: &OsString| find_program(argument).ok();
+    let wrapped = is_wrapper(&named).then(|| wrapped(&named, arguments, find)).flatten();
+    let program = wrapped.unwrap_or(named);
+    linkage(&program).other_mpi.then(|| {
+        format!(
+            "--mpi pmix: {} is linked with MPICH or storm-mpi. Unless that is an MPICH that was built for PMIx, \
+             each rank is alone, as rank 0 of 1: leave --mpi and STORM_MPI_TYPE out, or say --mpi pmi1",
+            program.display()
+        )
+    })
+}
+
 fn is_wrapper(program: &Path) -> bool {
     program.file_name().is_some_and(|name| WRAPPERS.iter().any(|wrapper| name == *wrapper))
 }
@@ -66,8 +83,13 @@ fn wrapped(
 }
 
 fn is_of_open_mpi(program: &Path) -> bool {
+    linkage(program).open_mpi
+}
+
+fn linkage(program: &Path) -> Linkage {
     // To open what is no file may wait for ever.
-    program.is_file() && File::open(program).is_ok_and(|file| Linkage::of(&file, program).open_mpi)
+    let file = program.is_file().then(|| File::open(program).ok()).flatten();
+    file.map(|file| Linkage::of(&file, program)).unwrap_or_default()
 }
 
 #[cfg(test)]

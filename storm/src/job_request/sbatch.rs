@@ -58,13 +58,16 @@ const FOREIGN_LETTERS: &[&str] =
 /// What the lines ask for, each of them without its `#SBATCH`.
 pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
     let mut asked = Asked::default();
+    // Of one that is there twice the last counts.
+    let mut taken: Vec<Vec<String>> = Vec::new();
     for line in lines {
         let mut words = words(line).into_iter();
         while let Some(word) = words.next() {
             let mut next = || words.next();
             match counterpart(&word, &mut next) {
                 Some(option) if is_taken(&option) => {
-                    asked.options.extend(option.iter().map(|word| quoted(word)));
+                    taken.retain(|earlier| earlier.first() != option.first());
+                    taken.push(option);
                 }
                 // Of `-N 2-4` the value is taken already.
                 Some(option) => asked.left.push(match option.as_slice() {
@@ -75,6 +78,7 @@ pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
             }
         }
     }
+    asked.options = taken.iter().flatten().map(|word| quoted(word)).collect();
     asked
 }
 

@@ -7,13 +7,14 @@
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
-use std::fs::DirBuilder;
+use nix::sys::statvfs::FsFlags;
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Its name in the cluster's directory, which `storm` made and only its user can enter.
-const NAME: &str = "nodes";
+pub(crate) const NAME: &str = "nodes";
 /// Users of jobs pass through to their own; nobody but this user lists or changes it.
 const MODE: u32 = 0o711;
 
@@ -25,14 +26,12 @@ pub(crate) fn path_in(runtime_dir: &Path) -> PathBuf {
 /// Makes it, with large pages where that can be had: without them it is as good, and slower.
 ///
 /// # Errors
-/// Those of making a directory.
+/// Those of making a directory: there is to be none of the name, as [`check_unused`] finds out.
 pub(crate) fn make(runtime_dir: &Path) -> io::Result<()> {
     let path = path_in(runtime_dir);
-    match DirBuilder::new().mode(MODE).create(&path) {
-        // Of a cluster that has ended; mounted over, it would be hidden.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-        made => made?,
-    }
+    DirBuilder::new().mode(MODE).create(&path)?;
+    // Made, it has what the umask leaves of the mode.
+    fs::set_permissions(&path, Permissions::from_mode(MODE))?;
     match mount_large_pages(&path) {
         Ok(true) => tracing::debug!(path = %path.display(), "in large pages"),
         Ok(false) => tracing::debug!(path = %path.display(), "not in memory"),
@@ -41,24 +40,49 @@ pub(crate) fn make(runtime_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Mounts a `tmpfs` on `path`, with as much room as there is now; whether `path` was in memory before, without
-/// which nothing is done.
+/// Mounts a `tmpfs` on `path`, as large as the one that `path` is in; whether it is in one, without which nothing
+/// is done.
 fn mount_large_pages(path: &Path) -> nix::Result<bool> {
     let below = statfs(path)?;
     if below.filesystem_type() != TMPFS_MAGIC {
         return Ok(false);
     }
-    // 0 is no limit, above as below.
-    let bytes = below.blocks_available().saturating_mul(below.block_size().cast_unsigned());
-    let size = if below.blocks() == 0 { 0 } else { bytes.max(1) };
-    // `within_size` has a large page only where the file fills it (tmpfs(5)).
-    let options = format!("mode={MODE:o},size={size},huge=within_size");
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    // Those that have no limit say 0, here as there (tmpfs(5)). Of a file that is written, only what is in it has
+    // large pages; one that is mapped and made longer before has them wherever it is touched.
+    let bytes = below.blocks().saturating_mul(below.block_size().cast_unsigned());
+    let inodes = below.files();
+    let options = format!("mode={MODE:o},size={bytes},nr_inodes={inodes},huge=within_size");
+    let mut flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    flags.set(MsFlags::MS_NOEXEC, below.flags().contains(FsFlags::ST_NOEXEC));
     mount(Some("storm"), path, Some("tmpfs"), flags, Some(options.as_str()))?;
+    // Who binds what is above it elsewhere would have a second one, which keeps the directory.
+    let none = None::<&str>;
+    let _ = mount(none, path, none, MsFlags::MS_UNBINDABLE, none);
     Ok(true)
 }
 
-/// Removes a cluster's directory with all that is in it. Processes that still have files of the nodes' keep those.
+/// Refuses what is not to become a cluster's directory, as it is removed with the cluster: one that has anything
+/// in it but `log`, and so one that another manager uses. One that is not there is as good.
+///
+/// # Errors
+/// With what is in it, or those of looking.
+pub(crate) fn check_unused(runtime_dir: &Path, log: &str) -> io::Result<()> {
+    let entries = match fs::read_dir(runtime_dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        if name != log {
+            let found = name.to_string_lossy();
+            let why = format!("{found:?} is in it, and it would be removed with the cluster");
+            return Err(io::Error::new(io::ErrorKind::DirectoryNotEmpty, why));
+        }
+    }
+    Ok(())
+}
+
+/// Removes a cluster's directory with all that is in it.
 ///
 /// # Errors
 /// Those of [`storm_pl::remove_tree`].
@@ -67,18 +91,28 @@ pub(crate) fn remove(runtime_dir: &Path) -> io::Result<()> {
     storm_pl::remove_tree(runtime_dir)
 }
 
-/// Takes away what [`make`] mounted, if it did.
+/// Empties what [`make`] made and takes away what it mounted, if it did.
 pub(crate) fn unmount(runtime_dir: &Path) {
-    let flags = MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW;
-    // Nothing is mounted there most often, or this user may not: what is removed next tells.
-    let _ = umount2(&path_in(runtime_dir), flags);
+    let path = path_in(runtime_dir);
+    // Somebody may have a directory there for its own: what is in it would be where no name leads to.
+    let _ = storm_pl::remove_tree(&path);
+    // Nothing is mounted there, or this user may not: what is removed next tells.
+    let _ = umount2(&path, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::fs::File;
+    use std::os::unix::fs::MetadataExt;
+    use tempfile::TempDir;
+
+    fn cluster_in(above: &str) -> (TempDir, PathBuf) {
+        let above = tempfile::Builder::new().prefix("storm-").tempdir_in(above).expect("room");
+        let cluster = above.path().join("cluster");
+        fs::create_dir(&cluster).expect("ours");
+        (above, cluster)
+    }
 
     fn is_mounted(runtime_dir: &Path) -> bool {
         let device = |path: &Path| fs::metadata(path).expect("it is there").dev();
@@ -88,18 +122,17 @@ mod tests {
     #[test]
     fn it_is_there_whatever_the_kernel_lets_us_do_and_goes_again() {
         for above in ["/dev/shm", "/tmp"] {
-            let above = tempfile::Builder::new().prefix("storm-").tempdir_in(above).expect("room");
-            let cluster = above.path().join("cluster");
-            fs::create_dir(&cluster).expect("ours");
+            let (_above, cluster) = cluster_in(above);
             make(&cluster).expect("it is made");
             let nodes = path_in(&cluster);
             let mode = fs::metadata(&nodes).expect("it is there").permissions().mode();
             assert_eq!(mode & 0o7777, MODE);
-            let file = nodes.join("file");
+            let file = nodes.join("node/file");
+            fs::create_dir(nodes.join("node")).expect("ours");
             fs::write(&file, vec![7; 3 << 20]).expect("it can be written");
-            make(&cluster).expect("it is there");
+            make(&cluster).expect_err("it is there");
             assert!(file.exists(), "what is in it is not hidden");
-            let held = fs::File::open(&file).expect("it is there");
+            let held = File::open(&file).expect("it is there");
             remove(&cluster).expect("nothing keeps it");
             assert!(!cluster.exists());
             assert_eq!(held.metadata().expect("held").len(), 3 << 20, "who has a file keeps it");
@@ -109,7 +142,7 @@ mod tests {
     /// Wherever anything can be mounted in a directory like this one, it is.
     #[test]
     fn it_is_in_large_pages_where_this_user_may_mount() {
-        let above = tempfile::Builder::new().prefix("storm-").tempdir_in("/dev/shm").expect("room");
+        let (above, cluster) = cluster_in("/dev/shm");
         let probe = above.path().join("probe");
         fs::create_dir(&probe).expect("ours");
         let options = Some("huge=within_size");
@@ -117,9 +150,36 @@ mod tests {
         if may {
             umount2(&probe, MntFlags::MNT_DETACH).expect("it was mounted");
         }
-        make(above.path()).expect("it is made");
-        assert_eq!(is_mounted(above.path()), may);
-        unmount(above.path());
-        assert!(!is_mounted(above.path()));
+        make(&cluster).expect("it is made");
+        assert_eq!(is_mounted(&cluster), may);
+        remove(&cluster).expect("nothing keeps it");
+    }
+
+    #[test]
+    fn a_copy_of_all_mounts_elsewhere_does_not_keep_it() {
+        let (above, cluster) = cluster_in("/dev/shm");
+        make(&cluster).expect("it is made");
+        let copy = above.path().join("copy");
+        fs::create_dir(&copy).expect("ours");
+        let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
+        let none = None::<&str>;
+        let may = mount(Some(&cluster), &copy, none, flags, none).is_ok();
+        let removed = remove(&cluster);
+        if may {
+            umount2(&copy, MntFlags::MNT_DETACH).expect("it was mounted");
+        }
+        removed.expect("nothing keeps it");
+    }
+
+    #[test]
+    fn what_has_anything_in_it_is_not_made_a_cluster_of() {
+        let (_above, cluster) = cluster_in("/tmp");
+        check_unused(&cluster, "log").expect("it is empty");
+        check_unused(&cluster.join("none"), "log").expect("it is not there");
+        fs::write(cluster.join("log"), "").expect("ours");
+        check_unused(&cluster, "log").expect("its log is its own");
+        fs::write(cluster.join("thesis"), "precious").expect("ours");
+        let refused = check_unused(&cluster, "log").expect_err("it is somebody's");
+        assert!(refused.to_string().contains("\"thesis\" is in it"), "{refused}");
     }
 }

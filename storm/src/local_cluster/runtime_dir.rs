@@ -93,7 +93,7 @@ fn remove_abandoned(base: &Path, recorded: Option<&Path>) {
 }
 
 /// Whether there is a socket at which nobody listens, and has not for a while; or nothing but the log of a manager
-/// that never began.
+/// that never began, or what it had for its nodes.
 fn is_abandoned(directory: &Path) -> bool {
     let socket = directory.join(SOCKET_NAME);
     match age(&socket) {
@@ -101,7 +101,8 @@ fn is_abandoned(directory: &Path) -> bool {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             age(directory).is_ok_and(|age| age > NEVER_BEGUN)
                 && fs::read_dir(directory).is_ok_and(|entries| {
-                    entries.flatten().all(|entry| entry.file_name() == LOG_NAME)
+                    let mut names = entries.flatten().map(|entry| entry.file_name());
+                    names.all(|name| name == LOG_NAME || name == nodes_dir::NAME)
                 })
         }
         Err(_) => false,

@@ -41,7 +41,9 @@ fn row(partition: &PartitionView) -> Vec<String> {
 /// All of one.
 pub(super) fn details(partition: &PartitionView) -> String {
     let draining = partition.next_sched.as_ref().map(|next| {
-        format!("to {next}, when the rows have ended or fit: nothing new starts until then")
+        format!(
+            "to {next}: nothing new starts until its jobs have ended or, but from and to bcs, their rows fit"
+        )
     });
     pairs(&[
         ("Partition", partition.name.clone()),

@@ -13,6 +13,7 @@ use crate::attach::Interrupts;
 use crate::cli::{JobOptions, ReplayOptions};
 use crate::command::choices;
 use crate::command::listing::misunderstood;
+use crate::command::note;
 use crate::command::on_cluster::on_cluster;
 use crate::command::progress::Counter;
 use crate::failure::{EXIT_USAGE, Failure};
@@ -23,7 +24,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::pin::{Pin, pin};
 use std::time::Duration;
-use storm_mm::api::{Client, JobFilter, JobView, ManagerRequest, Reply};
+use storm_mm::api::{Client, JobFilter, JobView, ManagerRequest, PartitionView, Reply};
 use storm_replay::{JobIndex, Trace, TraceJob};
 use storm_rm::JobId;
 use storm_sched::metrics::JobOutcome;
@@ -69,6 +70,7 @@ pub(super) async fn replay(
             .exit(EXIT_USAGE));
         }
         let manager = place.open()?;
+        tell_of_size(&manager, options, trace).await?;
         return on(&manager, &plan, pin!(interrupts.next()), silent).await;
     }
     let shape = shape(options, trace)?;
@@ -77,6 +79,28 @@ pub(super) async fn replay(
         on(&Manager::at(socket), &plan, pin!(std::future::pending()), silent).await
     })
     .await
+}
+
+/// Says so where the cluster has another size than the log's machine: what happens on both is no comparison.
+async fn tell_of_size(
+    manager: &Manager,
+    options: &ReplayOptions,
+    trace: &Trace,
+) -> Result<(), Failure> {
+    let partitions = match manager.connect().await?.call(ManagerRequest::Partitions).await? {
+        Reply::Partitions { partitions } => partitions,
+        other => return Err(misunderstood(&other)),
+    };
+    let policy = |partition: &&PartitionView| partition.sched == options.sched;
+    let Some(partition) = partitions.iter().find(policy) else { return Ok(()) };
+    let (name, pes, machine) = (&partition.name, partition.pes, trace.pes());
+    if pes != machine {
+        note(&format!(
+            "storm: the cluster's partition {name} has {pes} processing elements, the log's machine {machine}: \
+             their figures are no comparison (with --pes {pes} the log is one of such a machine)\n"
+        ));
+    }
+    Ok(())
 }
 
 /// An embedded cluster with as many processing elements as the trace's machine.
