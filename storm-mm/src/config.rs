@@ -40,7 +40,8 @@ pub struct CoreConfig {
     /// One strobe orders the slices of so much time, which nodes begin by their own clocks;
     /// zero strobes each slice, as the paper does.
     pub strobe_span: Duration,
-    /// Ended jobs kept in memory for `history`.
+    /// Ended jobs kept in memory for `history`. A thousandth of them, at least one, are the newest of each user,
+    /// as long as there is room for these.
     pub history_limit: usize,
     /// The most jobs of an array.
     pub array_max: u32,

@@ -14,6 +14,7 @@
 pub mod api;
 mod config;
 pub mod driver;
+mod history;
 pub mod job;
 pub mod journal;
 mod live;

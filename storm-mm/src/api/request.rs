@@ -255,7 +255,7 @@ pub struct HistoryQuery {
     pub limit: u32,
     /// Only this part; all when it is absent. The server's: no client can say it.
     #[serde(skip)]
-    pub part: Option<Part>,
+    pub part: Option<Part<u64>>,
 }
 
 impl HistoryQuery {

@@ -10,6 +10,8 @@ mod latest;
 mod memory;
 mod redb_journal;
 #[cfg(test)]
+mod remembered;
+#[cfg(test)]
 mod renewal;
 mod retention;
 #[cfg(test)]

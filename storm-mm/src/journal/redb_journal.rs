@@ -105,7 +105,7 @@ pub struct RedbJournal {
 
 impl RedbJournal {
     /// Opens or creates the journal, repairs what a crash left half written, and reads
-    /// what it holds. Of jobs that have ended the latest `retained` are kept.
+    /// what it holds. Of jobs that have ended those are kept that a manager remembers who has room for `retained`.
     ///
     /// # Errors
     /// [`JournalError`] when the file is not a journal of this version, is held

@@ -1,19 +1,20 @@
-//! Which entries of the journal nobody needs any more: those of jobs that have ended
-//! and are not among the latest that have, and those that a later one of the same job or
-//! kind has replaced. Of jobs that have ended nobody needs the environment, which is most of
+//! Which entries of the journal nobody needs any more: those of jobs that the [history](History) has forgotten, as
+//! the manager's has, and those that a later one of the same job or kind has replaced. Of jobs that have ended nobody needs the environment, which is most of
 //! what they take.
 //!
 //! The numbers of jobs and of runs go on where the journal ends: the job with the
-//! highest number and the one with the latest run stay, however long ago they ended.
+//! highest number and the one with the latest run stay, however long ago they ended. What stays besides what is
+//! remembered makes no difference to what a manager that begins on the journal remembers.
 
 use super::Entry;
+use crate::history::History;
 use crate::job::JobEventKind;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use storm_rm::{ArraySpec, JobId, JobIncarnation};
 
-/// Ended jobs beyond those retained that are removed together: removal costs as much
+/// Forgotten jobs, or replaced entries, that are removed together: removal costs as much
 /// as writing, and one transaction for many costs little.
-const SLACK: usize = 256;
+const SLACK: u64 = 256;
 /// Environments of ended jobs that are left out together, for the same reason.
 const ENVIRONMENT_SLACK_BYTES: usize = 1 << 20;
 
@@ -23,6 +24,8 @@ pub(super) struct Mark {
     job: JobId,
     /// The run that it begins.
     run: Option<JobIncarnation>,
+    /// Whose job or array it begins.
+    user: Option<u32>,
     /// It is the last of its job.
     ends: bool,
     /// So many jobs, with the numbers that follow, are an array that it begins.
@@ -58,6 +61,7 @@ impl From<&Entry> for Mark {
         let mark = Mark {
             job: *job,
             run: None,
+            user: None,
             ends: false,
             array: 0,
             of_no_job: None,
@@ -71,10 +75,12 @@ impl From<&Entry> for Mark {
                 let array = spec.needs.array.as_ref();
                 let indices = array.and_then(|array| array.indices(ArraySpec::MAX_TASKS).ok());
                 let array = indices.map_or(0, |indices| indices.len() as u64);
-                Mark { array, environment_bytes: spec.env.text_bytes(), ..mark }
+                let (user, environment_bytes) = (Some(spec.owner.uid), spec.env.text_bytes());
+                Mark { user, array, environment_bytes, ..mark }
             }
             JobEventKind::Submitted { spec, .. } => {
-                Mark { environment_bytes: spec.env.text_bytes(), ..mark }
+                let (user, environment_bytes) = (Some(spec.owner.uid), spec.env.text_bytes());
+                Mark { user, environment_bytes, ..mark }
             }
             JobEventKind::Started { .. }
             | JobEventKind::Ending { .. }
@@ -104,25 +110,39 @@ impl From<&Entry> for Mark {
     }
 }
 
-/// The jobs of an array, which are kept and removed together: its first entry makes all of
-/// them, and one whose end is forgotten would run again.
-#[derive(Clone, Copy, Debug)]
-struct Array {
-    jobs: u64,
-    left: u64,
+/// A job, or an array. The jobs of one are kept and removed together: its first entry makes all of
+/// them, and one whose end is removed would run again.
+#[derive(Debug, Default)]
+struct Unit {
+    entries: Vec<u64>,
+    user: u32,
+    /// So many jobs, with the numbers that follow; 0: it is a job itself.
+    array: u64,
+    /// Of its jobs, those that have ended.
+    ended: u64,
+    /// Of these, those that the history has forgotten.
+    forgotten: u64,
+}
+
+impl Unit {
+    fn jobs(&self) -> u64 {
+        self.array.max(1)
+    }
 }
 
 /// What is kept, and what is not.
 #[derive(Debug)]
 pub(super) struct Retention {
     retained: usize,
-    /// The entries of each job; those of an array under its own number.
-    entries: BTreeMap<JobId, Vec<u64>>,
-    arrays: BTreeMap<JobId, Array>,
-    /// Jobs and arrays in the order in which they ended.
-    ended: VecDeque<JobId>,
-    /// How many jobs these are.
-    ended_jobs: usize,
+    /// Which ended jobs are remembered, as in the manager.
+    history: History,
+    units: BTreeMap<JobId, Unit>,
+    /// Units of which no job is remembered, by their last entries.
+    forgotten: BTreeMap<u64, JobId>,
+    /// How many jobs they are.
+    forgotten_jobs: u64,
+    /// How many of these have come since the last removal.
+    due_jobs: u64,
     /// The entries of no job, and those that they have replaced.
     of_no_job: BTreeMap<OfNoJob, u64>,
     /// For each job, the entries that later ones replace.
@@ -138,14 +158,15 @@ pub(super) struct Retention {
 }
 
 impl Retention {
-    /// Keeps the latest `retained` ended jobs.
+    /// Keeps the jobs that a manager remembers who has room for `retained` that have ended.
     pub(super) fn new(retained: usize) -> Retention {
         Retention {
             retained,
-            entries: BTreeMap::new(),
-            arrays: BTreeMap::new(),
-            ended: VecDeque::new(),
-            ended_jobs: 0,
+            history: History::new(retained),
+            units: BTreeMap::new(),
+            forgotten: BTreeMap::new(),
+            forgotten_jobs: 0,
+            due_jobs: 0,
             of_no_job: BTreeMap::new(),
             latest: BTreeMap::new(),
             replaced: Vec::new(),
@@ -159,58 +180,72 @@ impl Retention {
 
     /// An entry is in the journal.
     pub(super) fn note(&mut self, sequence: u64, mark: Mark) {
-        let Mark { job, run, ends, array, of_no_job, replaces, environment_bytes } = mark;
         self.next = sequence + 1;
-        if let Some(kind) = of_no_job {
+        if let Some(kind) = mark.of_no_job {
             self.replaced.extend(self.of_no_job.insert(kind, sequence));
             return;
         }
-        if array > 0 {
-            self.arrays.insert(job, Array { jobs: array, left: array });
+        let id = self.unit_of(mark.job);
+        let unit = self.units.entry(id).or_default();
+        unit.entries.push(sequence);
+        unit.array = unit.array.max(mark.array);
+        unit.user = mark.user.unwrap_or(unit.user);
+        if mark.environment_bytes > 0 {
+            self.environments.insert(id, (sequence, mark.environment_bytes));
         }
-        let unit = self.unit_of(job);
-        let entries = self.entries.entry(unit).or_default();
-        entries.push(sequence);
-        if environment_bytes > 0 {
-            self.environments.insert(unit, (sequence, environment_bytes));
-        }
-        let former = replaces.and_then(|what| self.latest.insert((job, what), sequence));
+        let former = mark.replaces.and_then(|what| self.latest.insert((mark.job, what), sequence));
         if let Some(former) = former {
             // Entries are in order.
-            if let Ok(at) = entries.binary_search(&former) {
-                self.replaced.push(entries.remove(at));
+            if let Ok(at) = unit.entries.binary_search(&former) {
+                self.replaced.push(unit.entries.remove(at));
             }
         }
-        if ends {
-            self.latest.remove(&(job, OfJob::Hold));
-            self.latest.remove(&(job, OfJob::Stop));
+        self.last_run = self.last_run.max(mark.run.map(|run| (run, id)));
+        if mark.ends {
+            self.note_end(mark.job, id);
         }
-        self.last_run = self.last_run.max(run.map(|run| (run, unit)));
-        if ends {
-            let left = self.arrays.get_mut(&unit).map_or(0, |array| {
-                array.left = array.left.saturating_sub(1);
-                array.left
-            });
-            if left == 0 {
-                self.ended.push_back(unit);
-                self.ended_jobs += self.jobs_in(unit);
-                if let Some((sequence, bytes)) = self.environments.remove(&unit) {
-                    self.idle_environments.push(sequence);
-                    self.idle_bytes += bytes;
-                }
-            }
+    }
+
+    /// A job of this unit has ended.
+    fn note_end(&mut self, job: JobId, id: JobId) {
+        self.latest.remove(&(job, OfJob::Hold));
+        self.latest.remove(&(job, OfJob::Stop));
+        let Some(unit) = self.units.get_mut(&id) else { return };
+        unit.ended += 1;
+        if unit.ended == unit.jobs()
+            && let Some((sequence, bytes)) = self.environments.remove(&id)
+        {
+            self.idle_environments.push(sequence);
+            self.idle_bytes += bytes;
+        }
+        if let Some(forgotten) = self.history.note(job, unit.user) {
+            self.forget(forgotten);
+        }
+    }
+
+    /// The history has forgotten a job.
+    fn forget(&mut self, job: JobId) {
+        let id = self.unit_of(job);
+        let Some(unit) = self.units.get_mut(&id) else { return };
+        unit.forgotten += 1;
+        if unit.forgotten == unit.jobs()
+            && let Some(last) = unit.entries.last()
+        {
+            self.forgotten.insert(*last, id);
+            self.forgotten_jobs += unit.jobs();
+            self.due_jobs += unit.jobs();
         }
     }
 
     /// The array of a job, or itself.
     fn unit_of(&self, job: JobId) -> JobId {
-        let before = self.arrays.range(..=job).next_back();
-        let array = before.filter(|(first, array)| job.0 - first.0 <= array.jobs);
-        array.map_or(job, |(first, _)| *first)
+        let before = self.units.range(..=job).next_back();
+        let unit = before.filter(|(first, unit)| job.0 - first.0 <= unit.array);
+        unit.map_or(job, |(first, _)| *first)
     }
 
-    fn jobs_in(&self, unit: JobId) -> usize {
-        self.arrays.get(&unit).map_or(1, |array| array.jobs as usize)
+    fn jobs_in(&self, unit: JobId) -> u64 {
+        self.units.get(&unit).map_or(1, Unit::jobs)
     }
 
     /// The number of the next entry.
@@ -220,7 +255,7 @@ impl Retention {
 
     /// Whether enough is unneeded to be removed.
     pub(super) fn is_due(&self) -> bool {
-        self.ended_jobs >= self.retained.saturating_add(SLACK) || self.replaced.len() >= SLACK
+        self.due_jobs >= SLACK || self.replaced.len() as u64 >= SLACK
     }
 
     /// Whether so much of entries is unneeded that they are to be written anew.
@@ -237,24 +272,36 @@ impl Retention {
 
     /// The entries that can be removed, which are forgotten here.
     pub(super) fn take_unneeded(&mut self) -> Vec<u64> {
-        let last_job = self.entries.last_key_value().map(|(job, _)| *job);
+        let last_job = self.units.last_key_value().map(|(job, _)| *job);
         let last_run = self.last_run.map(|(_, job)| job);
         let mut unneeded = std::mem::take(&mut self.replaced);
-        let mut stay = VecDeque::new();
-        while self.ended_jobs > self.retained
-            && let Some(unit) = self.ended.pop_front()
-        {
-            if Some(unit) == last_job || Some(unit) == last_run {
-                stay.push_back(unit);
-            } else {
-                unneeded.extend(self.entries.remove(&unit).unwrap_or_default());
-                self.ended_jobs -= self.jobs_in(unit);
-                self.arrays.remove(&unit);
+        let mut stay = Vec::new();
+        while let Some((last, id)) = self.take_forgotten() {
+            if Some(id) == last_job || Some(id) == last_run {
+                stay.push((last, id));
+            } else if let Some(unit) = self.units.remove(&id) {
+                unneeded.extend(unit.entries);
             }
         }
-        stay.extend(self.ended.drain(..));
-        self.ended = stay;
+        for (last, id) in stay {
+            self.forgotten_jobs += self.jobs_in(id);
+            self.forgotten.insert(last, id);
+        }
+        self.due_jobs = 0;
         unneeded
+    }
+
+    /// Takes the next unit out of those of which no job is remembered. What was charged for those that
+    /// ended since usage was noted last is in their entries alone: they stay, as many as are remembered.
+    fn take_forgotten(&mut self) -> Option<(u64, JobId)> {
+        let noted = self.of_no_job.get(&OfNoJob::Usage).copied().unwrap_or(u64::MAX);
+        let (&last, &id) = self.forgotten.first_key_value()?;
+        if last > noted && self.forgotten_jobs <= self.retained as u64 {
+            return None;
+        }
+        self.forgotten.remove(&last);
+        self.forgotten_jobs = self.forgotten_jobs.saturating_sub(self.jobs_in(id));
+        Some((last, id))
     }
 }
 
@@ -301,8 +348,8 @@ mod tests {
         (0..).zip(&entries).for_each(|(sequence, entry)| retention.note(sequence, entry.into()));
         let mut unneeded = retention.take_unneeded();
         unneeded.sort_unstable();
-        // Jobs 2, 3 and 5 go: 1 has the latest run, 9 the highest number, 4 goes on.
-        assert_eq!(unneeded, [1, 2, 4, 5, 8, 9]);
+        // Jobs 2 and 3 go: 5 and 9 are remembered, 1 has the latest run, 4 goes on.
+        assert_eq!(unneeded, [1, 2, 4, 5]);
         assert_eq!(retention.take_unneeded(), [] as [u64; 0]);
         assert_eq!(retention.next_sequence(), entries.len() as u64);
     }
@@ -335,8 +382,8 @@ mod tests {
             unneeded.sort_unstable();
             taken.push(unneeded);
         }
-        // While a job of the array goes on, nothing of it goes: it would run again. Then 5
-        // goes, which had ended before, and with it the array makes room for 6.
+        // While a job of the array goes on or is remembered, nothing of it goes: it would run again. Then 6 pushes
+        // out the last of it; and 5, which ended before that and had the highest number, goes too.
         let nothing = Vec::new();
         let mut expected = vec![nothing; 9];
         expected[6] = vec![0, 1, 2, 3, 6];
@@ -345,6 +392,42 @@ mod tests {
         let all: std::collections::BTreeSet<u64> = taken.concat().into_iter().collect();
         assert_eq!(all, expected.concat().into_iter().collect(), "{taken:?}");
         assert!(taken[..6].iter().all(Vec::is_empty), "{taken:?}");
+    }
+
+    fn submitted(job: u64, user: u32) -> Entry {
+        let mut spec = crate::manager::model_spec();
+        spec.owner.uid = user;
+        let partition = "main".to_owned();
+        entry(job, JobEventKind::Submitted { spec: std::rc::Rc::new(spec), partition })
+    }
+
+    /// It counted as due for removal for ever: each transaction looked through all that had ended.
+    #[test]
+    fn a_long_array_that_stays_as_the_last_one_is_not_due_for_ever() {
+        let mut retention = Retention::new(1);
+        let entries = [array(10, "1-300")].into_iter().chain((11..=310).map(ended));
+        let entries = entries.chain([ended(1)]);
+        (0..).zip(entries).for_each(|(sequence, entry)| retention.note(sequence, (&entry).into()));
+        assert!(retention.is_due());
+        assert_eq!(retention.take_unneeded(), [] as [u64; 0]);
+        assert!(!retention.is_due());
+        (302..).zip([placed(400, 1), ended(400)]).for_each(|(sequence, entry)| {
+            retention.note(sequence, (&entry).into());
+        });
+        assert_eq!(retention.take_unneeded(), (0..=301).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn jobs_that_are_not_in_the_usage_yet_stay_as_many_as_are_remembered() {
+        let mut retention = Retention::new(2);
+        let usage = || JobEventKind::UsageNoted { usage: Vec::new(), charged: BTreeMap::new() };
+        let mut entries = vec![submitted(1, 7), ended(1), entry(0, usage())];
+        entries.extend((2..7).flat_map(|job| [submitted(job, 7), ended(job)]));
+        (0..).zip(&entries).for_each(|(sequence, entry)| retention.note(sequence, entry.into()));
+        // 5 and 6 are remembered; of 2, 3 and 4 two stay.
+        assert_eq!(retention.take_unneeded(), [0, 1, 3, 4]);
+        retention.note(13, (&entry(0, usage())).into());
+        assert_eq!(retention.take_unneeded(), [2, 5, 6, 7, 8]);
     }
 
     #[test]

@@ -61,8 +61,8 @@ impl Core {
 
     /// Ended jobs, the latest first; the query's `part` is not looked at.
     pub fn history(&self, now: Instant, query: &HistoryQuery) -> Vec<JobView> {
-        let records = self.ended(query, None).take(query.limit as usize);
-        records.map(|record| self.view(now, record)).collect()
+        let ended = self.ended(query, None).take(query.limit as usize);
+        ended.map(|(_, record)| self.view(now, record)).collect()
     }
 
     /// A part of what [`history`](Self::history) gives, within the query's limit, and whether
@@ -71,11 +71,14 @@ impl Core {
         &self,
         now: Instant,
         query: &HistoryQuery,
-        part: Part,
+        part: Part<u64>,
     ) -> (Vec<JobView>, bool) {
         let mut ended = self.ended(query, part.after).take(query.limit as usize);
-        let records = ended.by_ref().take(part.most);
-        let views = records.map(|record| self.view(now, record)).collect();
+        let placed = |(place, record): (u64, &JobRecord)| JobView {
+            place: Some(place),
+            ..self.view(now, record)
+        };
+        let views = ended.by_ref().take(part.most).map(placed).collect();
         (views, ended.next().is_some())
     }
 
@@ -98,21 +101,17 @@ impl Core {
         self.jobs.range((behind, Bound::Unbounded)).map(|(_, record)| record).filter(wanted)
     }
 
-    /// Jobs that have ended before `before`, the latest first.
+    /// Jobs that ended before that of place `before`, and their places, the latest first.
     fn ended<'a>(
         &'a self,
         query: &'a HistoryQuery,
-        before: Option<JobId>,
-    ) -> impl Iterator<Item = &'a JobRecord> {
+        before: Option<u64>,
+    ) -> impl Iterator<Item = (u64, &'a JobRecord)> {
         let is_meant = self.is_meant(&query.uids, &query.users);
         let jobs: HashSet<JobId> = query.jobs.iter().copied().collect();
-        let known = match before {
-            None => self.history.len(),
-            // Where it is forgotten, so is all before it.
-            Some(job) => self.history.iter().rposition(|ended| *ended == job).unwrap_or(0),
-        };
-        let records = self.history.range(..known).rev().filter_map(|job| self.jobs.get(job));
-        records.filter(move |record| {
+        let known = self.history.latest(before);
+        let records = known.filter_map(|(place, job)| Some((place, self.jobs.get(&job)?)));
+        records.filter(move |(_, record)| {
             (query.states.is_empty() || query.states.contains(&record.state()))
                 && is_meant(record.spec.owner.uid)
                 && is_named(&jobs, record)

@@ -44,12 +44,13 @@ mod views;
 mod waited;
 
 #[cfg(test)]
-pub(crate) use model::model_spec;
+pub(crate) use model::{model_config, model_spec};
 
 pub use effect::{Effect, Notice, StageJob, StageOutcome, TimerKind, Watch};
 pub use partition::PartitionError;
 
 use crate::CoreConfig;
+use crate::history::History;
 use crate::job::{JobEvent, JobEventKind, JobRecord, PartitionSetting};
 use held_bytes::HeldBytes;
 use jiff::{SignedDuration, Timestamp};
@@ -73,10 +74,10 @@ pub struct Core {
     config: CoreConfig,
     nodes: NodeTable,
     partitions: Vec<Partition>,
-    /// Jobs that have not ended, and the latest that have.
+    /// Jobs that have not ended, and those that have and are remembered.
     jobs: BTreeMap<JobId, JobRecord>,
-    /// Ended jobs in the order in which they ended, the oldest first.
-    history: VecDeque<JobId>,
+    /// Which these are.
+    history: History,
     /// Jobs that hold processing elements.
     live: BTreeMap<JobId, LiveJob>,
     slots: SlotPool,
@@ -137,7 +138,7 @@ impl Core {
             nodes,
             partitions,
             jobs: BTreeMap::new(),
-            history: VecDeque::new(),
+            history: History::new(config.history_limit),
             live: BTreeMap::new(),
             parked: VecDeque::new(),
             held: BTreeMap::new(),
@@ -234,11 +235,8 @@ impl Core {
         if let JobEventKind::Ended { outcome, .. } = &event.kind {
             self.needs.job_ended(record, outcome);
             record.spec = self.held_bytes.remove(&record.spec);
-            self.history.push_back(job);
-            if self.history.len() > self.config.history_limit
-                && let Some(oldest) = self.history.pop_front()
-                && let Some(forgotten) = self.jobs.remove(&oldest)
-            {
+            let forgotten = self.history.note(job, record.spec.owner.uid);
+            if let Some(forgotten) = forgotten.and_then(|job| self.jobs.remove(&job)) {
                 self.needs.forgotten(&forgotten);
             }
         }

@@ -75,7 +75,8 @@ impl Core {
         }
         self.together(now, |core| {
             for job in waiting {
-                let record = &core.jobs[&job];
+                // One that another's end has ended may be forgotten.
+                let Some(record) = core.jobs.get(&job) else { continue };
                 if record.phase == Phase::Pending {
                     let former = core.lost_now(now, &record.former_nodes);
                     core.queue_when_vacated(now, job, former);

@@ -254,6 +254,7 @@ impl Core {
             reason,
             estimate: self.estimate(now, record, waiting),
             exit_code,
+            place: None,
         }
     }
 

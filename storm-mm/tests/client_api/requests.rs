@@ -3,8 +3,8 @@
 use crate::served::{Served, job, on_runtime, submitted};
 use jiff::Timestamp;
 use storm_mm::api::{
-    ErrorCode, JOBS_PER_LINE, JobFilter, JobState, JobView, ManagerRequest, Reply, Submission,
-    UserView,
+    ErrorCode, HistoryQuery, JOBS_PER_LINE, JobFilter, JobState, JobView, ManagerRequest, Reply,
+    Submission, UserView,
 };
 use storm_rm::{Environment, JobId, MPI_SPACE_VARIABLE};
 use tokio::io::AsyncWriteExt;
@@ -32,6 +32,7 @@ pub(crate) fn view(id: u64) -> JobView {
         reason: None,
         estimate: None,
         exit_code: None,
+        place: None,
     }
 }
 
@@ -49,6 +50,33 @@ fn a_long_listing_arrives_whole() {
             client.call(ManagerRequest::Jobs(JobFilter::default())).await.expect("answered");
         let Reply::Jobs { jobs, more: false } = reply else { panic!("{reply:?}") };
         assert_eq!(jobs, (1..=count).map(view).collect::<Vec<_>>());
+    });
+}
+
+/// Numbers are not in the order of ends, and the job behind which a part begins may be forgotten.
+#[test]
+fn a_history_goes_on_behind_places_that_no_client_sees() {
+    const COUNT: u64 = 300;
+    on_runtime(async {
+        let served = Served::start();
+        let ended = |place: u64| JobView { place: Some(place), ..view(1 + place * 7 % 1_000) };
+        let all = || (0..COUNT).rev().map(|n| 10 + 2 * n);
+        served.answer_with(move |request| {
+            let ManagerRequest::History(HistoryQuery { part: Some(part), .. }) = request else {
+                panic!("{request:?}")
+            };
+            // The places between are of jobs that are forgotten.
+            let before = part.after.map_or(u64::MAX, |place| place - 1);
+            let left = || all().filter(|place| *place < before);
+            let jobs = left().take(part.most).map(ended).collect();
+            Reply::Jobs { jobs, more: left().count() > part.most }
+        });
+        let mut client = served.client().await;
+        let query = HistoryQuery { limit: u32::MAX, ..HistoryQuery::default() };
+        let reply = client.call(ManagerRequest::History(query)).await.expect("answered");
+        let Reply::Jobs { jobs, more: false } = reply else { panic!("{reply:?}") };
+        let expected = all().map(|place| JobView { place: None, ..ended(place) });
+        assert_eq!(jobs, expected.collect::<Vec<_>>());
     });
 }
 

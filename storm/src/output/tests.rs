@@ -47,6 +47,7 @@ fn running() -> JobView {
         reason: None,
         estimate: None,
         exit_code: None,
+        place: None,
     }
 }
 

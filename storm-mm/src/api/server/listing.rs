@@ -44,26 +44,30 @@ impl Connection {
 
 /// Has the request ask for the first part.
 fn begin(request: &mut ManagerRequest) {
-    if let Some(part) = part_of(request) {
-        *part = Some(Part { after: None, most: LISTED_TOGETHER });
+    match request {
+        ManagerRequest::Jobs(filter) => filter.part = Some(part_behind(None)),
+        ManagerRequest::History(query) => query.part = Some(part_behind(None)),
+        _ => {}
     }
 }
 
 /// Has the request ask for what follows `listed`; `false` when nothing does.
 fn go_on(request: &mut ManagerRequest, listed: &[JobView]) -> bool {
-    if let ManagerRequest::History(query) = request {
-        let listed = u32::try_from(listed.len()).unwrap_or(u32::MAX);
-        query.limit = query.limit.saturating_sub(listed);
+    let Some(last) = listed.last() else { return false };
+    match request {
+        ManagerRequest::Jobs(filter) => filter.part = Some(part_behind(Some(last.id))),
+        ManagerRequest::History(query) => {
+            // Without it the listing would begin anew.
+            let Some(place) = last.place else { return false };
+            let listed = u32::try_from(listed.len()).unwrap_or(u32::MAX);
+            query.limit = query.limit.saturating_sub(listed);
+            query.part = Some(part_behind(Some(place)));
+        }
+        _ => return false,
     }
-    let (Some(part), Some(last)) = (part_of(request), listed.last()) else { return false };
-    *part = Some(Part { after: Some(last.id), most: LISTED_TOGETHER });
     true
 }
 
-fn part_of(request: &mut ManagerRequest) -> Option<&mut Option<Part>> {
-    match request {
-        ManagerRequest::Jobs(filter) => Some(&mut filter.part),
-        ManagerRequest::History(query) => Some(&mut query.part),
-        _ => None,
-    }
+fn part_behind<At>(after: Option<At>) -> Part<At> {
+    Part { after, most: LISTED_TOGETHER }
 }

@@ -54,6 +54,10 @@ pub struct JobView {
     pub estimate: Option<Timestamp>,
     /// Highest status of its ranks as a shell gives it, once it has ended.
     pub exit_code: Option<u8>,
+    /// In a part of a listing of ended jobs: its place in the order in which they ended, behind which the next part
+    /// begins. Its number would not do, which may be forgotten by then. Between core and server: no client sees it.
+    #[serde(skip)]
+    pub place: Option<u64>,
 }
 
 impl JobView {

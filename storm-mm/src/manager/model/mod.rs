@@ -3,6 +3,7 @@
 
 mod early_edges;
 mod held_bytes;
+mod history;
 mod invariants;
 mod needs;
 mod ordered_slices;
@@ -13,6 +14,11 @@ mod resources;
 mod service;
 mod tables;
 mod world;
+
+/// A configuration with room for so many ended jobs.
+pub(crate) fn model_config(history_limit: usize) -> crate::CoreConfig {
+    crate::CoreConfig { history_limit, ..world::config("fcfs", 4) }
+}
 
 /// Some job that could be submitted.
 pub(crate) fn model_spec() -> storm_rm::JobSpec {

@@ -3,6 +3,7 @@
 use super::invariants::check_all;
 use super::world::{ADMIN, USER, World, spec};
 use crate::api::{ErrorCode, ForgottenJobs, JobFilter, JobState, Peer};
+use crate::history::History;
 use crate::job::Phase;
 use crate::manager::{StageOutcome, TimerKind};
 use std::time::Duration;
@@ -124,7 +125,7 @@ fn a_job_begins_at_its_time_and_not_before_also_over_a_restart() {
 #[test]
 fn dependents_hear_of_ends_that_are_forgotten_before_they_start() {
     let mut world = World::joined("fcfs", 8);
-    world.core.config.history_limit = 1;
+    world.core.history = History::new(1);
     let (bad, good) = (world.submit(spec(1, false, false)), world.submit(spec(1, false, false)));
     let on = |condition| Needs { hold: true, ..after(condition) };
     let after_bad = world.submit(needy(on(Condition::AfterNotOk(bad))));
@@ -148,7 +149,7 @@ fn dependents_hear_of_ends_that_are_forgotten_before_they_start() {
 #[test]
 fn of_an_array_it_is_known_how_those_of_its_jobs_ended_that_are_forgotten() {
     let mut world = World::joined("fcfs", 8);
-    world.core.config.history_limit = 2;
+    world.core.history = History::new(2);
     let all = world.submit(needy(array("0-4")));
     assert_eq!(world.core.forgotten_of(&[all]), []);
     for (offset, code) in [(1, 0), (2, 7), (3, 3), (4, 0)] {

@@ -18,10 +18,10 @@ fn answering(expected: ManagerRequest, answer: Reply) -> Served {
 
 /// What the client asked for: the server takes it from the core in parts.
 fn whole(mut request: ManagerRequest) -> ManagerRequest {
-    if let ManagerRequest::Jobs(JobFilter { part, .. })
-    | ManagerRequest::History(HistoryQuery { part, .. }) = &mut request
-    {
-        *part = None;
+    match &mut request {
+        ManagerRequest::Jobs(filter) => filter.part = None,
+        ManagerRequest::History(query) => query.part = None,
+        _ => {}
     }
     request
 }
