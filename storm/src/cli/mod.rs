@@ -77,7 +77,8 @@ use an embedded one. From another host, with a key that `storm key client` made 
   storm run --manager head:7118 -n 4 hostname
 
 Exit status:
-  of a job that is followed or waited for: its highest, 128+N if signal N ended a process
+  of a job that is followed or waited for: its highest, 128+N if signal N ended a process, 143 if
+  it was cancelled, preempted or at its time limit
   0 done   1 refused or failed   2 wrong usage   130 interrupted
   124 `storm wait --timeout` was over   125 storm itself failed while it followed a job
   126 the program cannot be executed   127 it was not found";
