@@ -1,6 +1,6 @@
-//! Which entries of the journal nobody needs any more: those of jobs that the [history](History) has forgotten, as
-//! the manager's has, and those that a later one of the same job or kind has replaced. Of jobs that have ended nobody needs the environment, which is most of
-//! what they take.
+//! Which entries of the journal nobody needs any more: those of jobs that the [history](History) has
+//! forgotten, as the manager's has, and those that a later one of the same job or kind has replaced. Of jobs
+//! that have ended nobody needs the environment, which is most of what they take.
 //!
 //! The numbers of jobs and of runs go on where the journal ends: the job with the
 //! highest number and the one with the latest run stay, however long ago they ended. What stays besides what is
