@@ -1,7 +1,8 @@
 //! What time-slicing two spinning processes on each processor costs this machine at the least: on
 //! each, one bare real-time thread that sleeps until the next slice, freezes one and thaws the other.
 //! There is no manager, no message and no job; nothing that switches processes at these times by
-//! stopping them can do with less.
+//! stopping them can do with less. And what a thread costs there that only wakes at these times, and
+//! switches nothing: whatever acts at them can do with no less.
 
 use crate::spread::Spread;
 use anyhow::{Context, Result, ensure};
@@ -16,8 +17,16 @@ use std::time::{Duration, Instant};
 use storm_pl::realtime::{DEFAULT_PRIORITY, become_realtime};
 use storm_pl::{CgroupFreezer, Freezer, ProcessId, SignalFreezer, switch};
 
-/// Percent that two copies of a program take longer when they take turns of a quantum on each of so
-/// many processors than one after the other; of `runs` pairs of measurements.
+/// Percent that two copies of a program take longer, of runs of measurements beside one another.
+#[derive(Clone, Copy, Debug)]
+pub struct SwitchFloor {
+    /// When they take turns, than one after the other.
+    pub turns: Spread,
+    /// One after the other while a thread wakes at each quantum, than without it.
+    pub wakes: Spread,
+}
+
+/// What turns of a quantum cost two copies of a program on each of so many processors; of `runs` measurements.
 ///
 /// # Errors
 /// A program cannot be started, bound or frozen, or fails.
@@ -26,14 +35,43 @@ pub fn slowdown_percent(
     processors: usize,
     quantum: Duration,
     runs: u32,
-) -> Result<Spread> {
-    let percent = |_| {
-        let alone =
-            on_each(processors, |_| (0..2).try_for_each(|_| wait(Spinner::start(argv)?.child)))?;
-        let in_turns = on_each(processors, |_| take_turns(argv, quantum))?;
-        Ok((in_turns.as_secs_f64() / alone.as_secs_f64() - 1.0) * 100.0)
-    };
-    Ok(Spread::of((0..runs).map(percent).collect::<Result<Vec<_>>>()?))
+) -> Result<SwitchFloor> {
+    let (mut turns, mut wakes) = (Vec::new(), Vec::new());
+    for _ in 0..runs {
+        let alone = on_each(processors, |_| one_after_the_other(argv))?;
+        let longer = |than: Duration| (than.as_secs_f64() / alone.as_secs_f64() - 1.0) * 100.0;
+        wakes.push(longer(on_each(processors, |_| beside_a_waker(argv, quantum))?));
+        turns.push(longer(on_each(processors, |_| take_turns(argv, quantum))?));
+    }
+    Ok(SwitchFloor { turns: Spread::of(turns), wakes: Spread::of(wakes) })
+}
+
+fn one_after_the_other(argv: &[String]) -> Result<()> {
+    (0..2).try_for_each(|_| wait(Spinner::start(argv)?.child))
+}
+
+/// The same, while a real-time thread wakes at each quantum on their processor.
+fn beside_a_waker(argv: &[String], quantum: Duration) -> Result<()> {
+    let (going_on, ends) = mpsc::channel();
+    thread::scope(|scope| {
+        let waker = scope.spawn(move || wake(quantum, &ends));
+        let done = one_after_the_other(argv);
+        drop::<mpsc::Sender<()>>(going_on);
+        let woke = waker.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked")));
+        done.and(woke)
+    })
+}
+
+/// Until nobody can say any more that it goes on.
+fn wake(quantum: Duration, ends: &mpsc::Receiver<()>) -> Result<()> {
+    become_realtime(DEFAULT_PRIORITY)?;
+    let mut due = Instant::now();
+    loop {
+        due += quantum;
+        if ends.recv_timeout(due - Instant::now()) == Err(mpsc::RecvTimeoutError::Disconnected) {
+            return Ok(());
+        }
+    }
 }
 
 /// Runs this on a thread bound to each processor; the time until the last is done.

@@ -13,7 +13,7 @@ use storm_benches::cluster::{Cluster, program};
 use storm_benches::measuring::Measuring;
 use storm_benches::peers::{Absent, SlurmGang, gang_table, slurm_gang, spin_seconds};
 use storm_benches::spread::Spread;
-use storm_benches::switch_floor::slowdown_percent;
+use storm_benches::switch_floor::{SwitchFloor, slowdown_percent};
 use storm_benches::switches::{Percentiles, Switches};
 
 /// Nodes, each of one processing element: a job is one process on each.
@@ -49,7 +49,7 @@ struct Workload {
 
 impl Workload {
     /// What turns of this quantum cost at the least, where that is known.
-    fn floor(&self, quantum_ms: f64, runs: u32) -> Result<Option<Spread>> {
+    fn floor(&self, quantum_ms: f64, runs: u32) -> Result<Option<SwitchFloor>> {
         let quantum = Duration::from_secs_f64(quantum_ms / 1e3);
         let floor = || slowdown_percent(&self.argv, NODES as usize, quantum, runs);
         self.waits_for_nobody.then(floor).transpose()
@@ -84,6 +84,8 @@ struct Measured {
     /// The same of processes that a bare loop freezes and thaws, without any manager; of
     /// spinning ones only, which wait for nobody.
     floor_percent: Option<Spread>,
+    /// The same of processes that nobody stops, while a bare thread wakes at each time slice.
+    wakes_percent: Option<Spread>,
     /// From the issue of a strobe to the end of a node's switch.
     latency: Percentiles,
     /// Between the two nodes' ends of a switch.
@@ -169,9 +171,10 @@ fn measure(workload: &Workload, quantum_ms: f64, runs: u32) -> Result<Measured> 
         slowdown.push((at_once_s / in_turn_s - 1.0) * 100.0);
     }
     let switches = Switches::read(&cluster.down()?)?;
-    let floor_percent = workload.floor(quantum_ms, runs)?;
+    let floor = workload.floor(quantum_ms, runs)?;
     Ok(Measured {
-        floor_percent,
+        floor_percent: floor.map(|floor| floor.turns),
+        wakes_percent: floor.map(|floor| floor.wakes),
         in_turn_s: Spread::of(in_turn),
         at_once_s: Spread::of(at_once),
         slowdown_percent: Spread::of(slowdown),
@@ -215,6 +218,7 @@ fn table(cases: &[Case]) -> Table {
         "at once s",
         "slowdown %",
         "floor %",
+        "of it wakes %",
         "strobe to switched",
         "skew of nodes",
         "stop to resume",
@@ -228,6 +232,7 @@ fn table(cases: &[Case]) -> Table {
                 m.at_once_s.to_string(),
                 m.slowdown_percent.to_string(),
                 m.floor_percent.map_or_else(|| "-".to_owned(), |floor| floor.to_string()),
+                m.wakes_percent.map_or_else(|| "-".to_owned(), |wakes| wakes.to_string()),
                 percentiles(&m.latency),
                 percentiles(&m.skew),
                 percentiles(&m.switch),
