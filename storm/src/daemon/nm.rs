@@ -54,18 +54,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     check_reach(&options, root, &security)?;
     let above = options.work_dir.clone().unwrap_or_else(memory_directory);
     let work_dir = WorkDir::make(&above, &options.name)?;
-    let pes = options.pes.unwrap_or_else(processors);
-    let pes = u16::try_from(pes).unwrap_or(u16::MAX);
-    let mut config = LiveConfig::new(
-        cluster.clone(),
-        options.name.clone(),
-        pes,
-        address.to_string(),
-        work_dir.path().to_owned(),
-    );
-    config.switch_log =
-        options.switch_log.as_ref().map(|dir| dir.join(format!("{}.csv", options.name)));
-    config.boost_period = options.boost_period.max(SHORTEST_BOOST_PERIOD);
+    let mut config = live_config(&options, cluster.clone(), address, &work_dir);
     config.class_rules = class_rules;
     config.cache_bytes = options.cache_bytes.or(cache_bytes);
     config.pmix = pmix_starter(network.heartbeat_bytes);
@@ -108,6 +97,22 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         Err(ServeError::Join(_)) if asked_to_end => Ok(()),
         exit => after(&exit?.reason, once || asked_to_end),
     }
+}
+
+/// What the options say of this node.
+fn live_config(
+    options: &NmOptions,
+    cluster: String,
+    address: IpAddr,
+    work_dir: &WorkDir,
+) -> LiveConfig {
+    let (name, directory) = (options.name.clone(), work_dir.path().to_owned());
+    let pes = u16::try_from(options.pes.unwrap_or_else(processors)).unwrap_or(u16::MAX);
+    let mut config = LiveConfig::new(cluster, name, pes, address.to_string(), directory);
+    config.switch_log =
+        options.switch_log.as_ref().map(|dir| dir.join(format!("{}.csv", options.name)));
+    config.boost_period = options.boost_period.max(SHORTEST_BOOST_PERIOD);
+    config
 }
 
 /// Has this process asked to end when its parent is gone; whether that is there.
