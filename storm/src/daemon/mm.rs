@@ -6,7 +6,7 @@ use super::settings::Settings;
 use super::{DaemonError, backend, descriptor, start_log};
 use crate::cli::MmOptions;
 use crate::config::{Idle, PlannedPartition};
-use crate::local_cluster::{LOG_NAME, Ready, nodes_dir};
+use crate::local_cluster::{LOG_NAME, Ready, check_unused, nodes_dir};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{getegid, geteuid};
 use std::fs::{self, DirBuilder, Permissions};
@@ -57,10 +57,10 @@ pub(crate) fn run_mm(options: MmOptions) -> Result<(), DaemonError> {
         Err(error) => return Err(refuse(ready, error)),
     };
     if let Some(local) = &settings.local
-        && let Err(source) = nodes_dir::check_unused(&local.runtime_dir, LOG_NAME)
+        && let Err(source) = check_unused(&local.runtime_dir)
     {
         let path = local.runtime_dir.clone();
-        return Err(refuse(ready, DaemonError::InUseOrKept { path, source }));
+        return Err(refuse(ready, DaemonError::NotEmpty { path, source }));
     }
     if let Err(refused) = storm_pl::realtime::become_realtime(storm_pl::realtime::DEFAULT_PRIORITY)
     {
@@ -443,7 +443,7 @@ fn remove_local(directory: &Path) {
 /// What a kept cluster has left when it failed; its record, which names the log, is removed with
 /// it by `storm down` and `storm up`.
 fn remove_all_but_log(directory: &Path) {
-    nodes_dir::unmount(directory);
+    nodes_dir::clear(directory);
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let removed = match entry.file_name() {

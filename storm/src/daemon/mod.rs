@@ -43,7 +43,7 @@ pub(crate) enum DaemonError {
     #[error("{} cannot be used", path.display())]
     Path { path: PathBuf, source: io::Error },
     #[error("{} cannot become the directory of a cluster", path.display())]
-    InUseOrKept { path: PathBuf, source: io::Error },
+    NotEmpty { path: PathBuf, source: io::Error },
     #[error("verbs cannot be used")]
     Verbs(#[from] storm_backend_verbs::VerbsError),
     #[error("cannot listen for nodes on {listen}")]
@@ -116,7 +116,7 @@ impl DaemonError {
                 "is the file system of `state-dir` full? start it again when it can be written: \
                  the nodes keep the jobs meanwhile",
             ),
-            DaemonError::InUseOrKept { .. } => {
+            DaemonError::NotEmpty { .. } => {
                 Some("name a --runtime-dir that is empty or not there yet")
             }
             DaemonError::Path { .. } => Some("check that it exists and who may write to it"),

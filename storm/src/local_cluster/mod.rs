@@ -19,7 +19,7 @@ pub(crate) use error::LocalClusterError;
 pub(crate) use kept::{KeptCluster, StateDir};
 pub(crate) use process::ProcessIdentity;
 pub(crate) use ready::Ready;
-pub(crate) use runtime_dir::{RuntimeDir, memory_directory};
+pub(crate) use runtime_dir::{RuntimeDir, check_unused, memory_directory};
 pub(crate) use start::{LocalClusterShape, start_embedded, start_kept};
 
 /// "64 nodes x 4 PEs".

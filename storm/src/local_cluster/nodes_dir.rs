@@ -26,7 +26,7 @@ pub(crate) fn path_in(runtime_dir: &Path) -> PathBuf {
 /// Makes it, with large pages where that can be had: without them it is as good, and slower.
 ///
 /// # Errors
-/// Those of making a directory: there is to be none of the name, as [`check_unused`] finds out.
+/// Those of making a directory: there is to be none of the name, as [`check_unused`](super::check_unused) finds out.
 pub(crate) fn make(runtime_dir: &Path) -> io::Result<()> {
     let path = path_in(runtime_dir);
     DirBuilder::new().mode(MODE).create(&path)?;
@@ -61,38 +61,17 @@ fn mount_large_pages(path: &Path) -> nix::Result<bool> {
     Ok(true)
 }
 
-/// Refuses what is not to become a cluster's directory, as it is removed with the cluster: one that has anything
-/// in it but `log`, and so one that another manager uses. One that is not there is as good.
-///
-/// # Errors
-/// With what is in it, or those of looking.
-pub(crate) fn check_unused(runtime_dir: &Path, log: &str) -> io::Result<()> {
-    let entries = match fs::read_dir(runtime_dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
-        let name = entry?.file_name();
-        if name != log {
-            let found = name.to_string_lossy();
-            let why = format!("{found:?} is in it, and it would be removed with the cluster");
-            return Err(io::Error::new(io::ErrorKind::DirectoryNotEmpty, why));
-        }
-    }
-    Ok(())
-}
-
 /// Removes a cluster's directory with all that is in it.
 ///
 /// # Errors
 /// Those of [`storm_pl::remove_tree`].
 pub(crate) fn remove(runtime_dir: &Path) -> io::Result<()> {
-    unmount(runtime_dir);
+    clear(runtime_dir);
     storm_pl::remove_tree(runtime_dir)
 }
 
 /// Empties what [`make`] made and takes away what it mounted, if it did.
-pub(crate) fn unmount(runtime_dir: &Path) {
+pub(crate) fn clear(runtime_dir: &Path) {
     let path = path_in(runtime_dir);
     // Somebody may have a directory there for its own: what is in it would be where no name leads to.
     let _ = storm_pl::remove_tree(&path);
@@ -169,17 +148,5 @@ mod tests {
             umount2(&copy, MntFlags::MNT_DETACH).expect("it was mounted");
         }
         removed.expect("nothing keeps it");
-    }
-
-    #[test]
-    fn what_has_anything_in_it_is_not_made_a_cluster_of() {
-        let (_above, cluster) = cluster_in("/tmp");
-        check_unused(&cluster, "log").expect("it is empty");
-        check_unused(&cluster.join("none"), "log").expect("it is not there");
-        fs::write(cluster.join("log"), "").expect("ours");
-        check_unused(&cluster, "log").expect("its log is its own");
-        fs::write(cluster.join("thesis"), "precious").expect("ours");
-        let refused = check_unused(&cluster, "log").expect_err("it is somebody's");
-        assert!(refused.to_string().contains("\"thesis\" is in it"), "{refused}");
     }
 }

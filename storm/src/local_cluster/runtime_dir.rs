@@ -76,6 +76,27 @@ impl Drop for RuntimeDir {
     }
 }
 
+/// Refuses what is not to become a cluster's directory, as it is removed with the cluster: one that has anything
+/// in it but the log, and so one that another manager uses. One that is not there is as good.
+///
+/// # Errors
+/// With what is in it, or those of looking.
+pub(crate) fn check_unused(directory: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        if name != LOG_NAME {
+            let found = name.to_string_lossy();
+            let why = format!("{found:?} is in it, and it would be removed with the cluster");
+            return Err(io::Error::new(io::ErrorKind::DirectoryNotEmpty, why));
+        }
+    }
+    Ok(())
+}
+
 /// Removes what clusters of this user left that were killed together with whoever would have removed it: nobody
 /// listens at their sockets. The `recorded` one is `storm down`'s, which tells of it.
 fn remove_abandoned(base: &Path, recorded: Option<&Path>) {
@@ -204,6 +225,18 @@ mod tests {
         let data = make("storm-data", &[LOG_NAME, "results"], old);
         remove_abandoned(base.path(), None);
         assert_eq!([&dead, &young, &data].map(|path| path.exists()), [false, true, true]);
+    }
+
+    #[test]
+    fn what_has_anything_in_it_is_not_made_a_cluster_of() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        check_unused(scratch.path()).expect("it is empty");
+        check_unused(&scratch.path().join("none")).expect("it is not there");
+        fs::write(scratch.path().join(LOG_NAME), "").expect("ours");
+        check_unused(scratch.path()).expect("its log is its own");
+        fs::write(scratch.path().join("thesis"), "precious").expect("ours");
+        let refused = check_unused(scratch.path()).expect_err("it is somebody's");
+        assert!(refused.to_string().contains("\"thesis\" is in it"), "{refused}");
     }
 
     #[test]
