@@ -1,14 +1,14 @@
-//! Where the answer of a COMPARE-AND-WRITE is left for who awaits it.
+//! The slot through which a COMPARE-AND-WRITE hands its answer to the waiting future.
 
 use crate::PrimitiveError;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// What a COMPARE-AND-WRITE comes to.
+/// The answer of a COMPARE-AND-WRITE.
 pub(crate) type Answer = Result<bool, PrimitiveError>;
 
-/// Both ends of it: who asks takes what whoever finds out has put.
+/// Both ends of the slot: the network puts the answer, the future takes it.
 #[derive(Clone, Default)]
 pub(crate) struct AnswerSlot {
     shared: Rc<RefCell<(Option<Answer>, Option<Waker>)>>,
@@ -21,7 +21,7 @@ impl AnswerSlot {
             shared.0 = Some(answer);
             shared.1.take()
         };
-        // Who is woken may look at once.
+        // The borrow has ended by now: the woken future may look at once.
         if let Some(waker) = waker {
             waker.wake();
         }

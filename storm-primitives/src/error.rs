@@ -1,11 +1,11 @@
-//! What can go wrong with a primitive, as seen by the node that issued it.
+//! Errors of a primitive, as seen by the node that issued it.
 
 use crate::{EventId, GlobalAddr, NodeSet};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Why a primitive did not do its work. Whatever the reason, all-or-nothing
-/// holds: no surviving node sees any effect of the failed operation.
+/// The reason why a primitive did not do its work. All or nothing holds for each of them: no
+/// surviving node sees any effect of the failed operation.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum PrimitiveError {
     /// Nodes of the destination set were dead when the operation took its place
@@ -60,9 +60,9 @@ pub enum NodeSetParseError {
     /// Not in the `n[1-4,7]` notation.
     #[error("node list {text:?} is not understood: {why}; write for example n[1-4,7]")]
     Syntax {
-        /// What was given.
+        /// The text that was given.
         text: String,
-        /// What the parser objected to.
+        /// The parser's objection.
         why: String,
     },
     /// A name that is not `n` followed by a number.

@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// What one signal of an event says.
+/// The status that one signal carries.
 pub type Signal = Result<(), PrimitiveError>;
 
 /// The events of one node. Clones share them.
@@ -30,8 +30,8 @@ struct Inner {
     next_local: u32,
 }
 
-/// Pending signals, successes run together so that a flood of them costs a
-/// counter, and whoever waits.
+/// The pending signals of an event and its waiters. A run of successes is one counter, so a
+/// flood of signals costs no memory.
 #[derive(Default)]
 struct Event {
     pending: VecDeque<Pending>,
@@ -61,13 +61,13 @@ impl EventTable {
         LocalEvent { id: EventId(id), table: self.clone() }
     }
 
-    /// Adds a signal and wakes those who wait. For backends; an event that does
-    /// not exist (any more) is ignored.
+    /// Adds a signal and wakes the waiters. For backends. An event that does not exist (any
+    /// more) is ignored.
     pub fn signal(&self, event: EventId, signal: Signal) {
         self.signal_quietly(event, signal).into_iter().for_each(Waker::wake);
     }
 
-    /// Adds a signal; those who wait for it are for the caller to wake.
+    /// Adds a signal and returns the waiters, which the caller must wake.
     pub(crate) fn signal_quietly(&self, event: EventId, signal: Signal) -> Vec<Waker> {
         let mut inner = self.inner.borrow_mut();
         let Some(event) = inner.find(event) else { return Vec::new() };

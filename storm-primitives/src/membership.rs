@@ -1,12 +1,11 @@
-//! Who is in the cluster, as this node knows it.
+//! The live nodes of the cluster, as one node knows them.
 //!
-//! Section 2.4.3 of the paper isolates failed nodes with the primitives; where
-//! the network itself notices that a node is gone, it says so here. Knowledge
-//! is local and may lag; the order of operations does not depend on it.
+//! Section 2.4.3 of the paper isolates failed nodes with the primitives. A network that
+//! notices a dead node itself reports it here. The knowledge is local and may lag; the order
+//! of operations does not depend on it.
 //!
-//! A view is a roster that many views may share, and the changes since: the
-//! views of a machine of many thousand nodes in one process take no more room
-//! than one roster and what changed.
+//! A view is a roster, which many views may share, plus the changes since. The views of many
+//! thousand nodes in one process take no more room than one roster and the changes.
 
 use crate::{Epoch, Incarnation, NodeId, NodeSet};
 use std::cell::RefCell;
@@ -27,14 +26,14 @@ pub struct Membership {
 struct Inner {
     epoch: Epoch,
     roster: Rc<Roster>,
-    /// What differs from the roster: a life, or none.
+    /// The differences from the roster: an incarnation, or none for a dead node.
     changes: BTreeMap<NodeId, Option<Incarnation>>,
     /// The last life of each node that is known to have ended with its process.
     ended: BTreeMap<NodeId, Incarnation>,
     waiters: Vec<Waker>,
 }
 
-/// Who is alive at one moment.
+/// The live nodes at one moment.
 #[derive(Default)]
 pub(crate) struct Roster {
     alive: NodeSet,

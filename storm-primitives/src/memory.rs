@@ -1,12 +1,12 @@
 //! One node's copy of global memory.
 //!
-//! Bytes live in atomic words, so that the network, the node's own thread and
-//! a writer thread may touch it without `unsafe`. What is atomic is one
-//! aligned word; a larger range is made consistent by the event that announces
-//! it (paper, section 2.4.1: no cache coherency is assumed).
+//! Bytes live in atomic words, so that the network, the node's own thread and a writer thread
+//! may touch them without `unsafe`. Only an aligned word is atomic. A larger range is made
+//! consistent by the event that announces it (paper, section 2.4.1: no cache coherency is
+//! assumed).
 //!
-//! A simulated node's memory is sparse instead: it behaves the same, holds only
-//! what was written, and shares the bytes of a transfer with its other receivers.
+//! A simulated node's memory is sparse instead: it behaves the same, holds only the bytes
+//! that were written, and shares the bytes of a transfer with the other receivers.
 
 use crate::layout::WORD_BYTES;
 use crate::sparse_memory::SparseMemory;
@@ -240,7 +240,7 @@ mod tests {
         builder.build()
     }
 
-    /// Both kinds.
+    /// A dense and a sparse memory.
     fn memories(size: u64) -> [GlobalMemory; 2] {
         [GlobalMemory::new(&layout(size)), GlobalMemory::sparse(&layout(size))]
     }

@@ -1,7 +1,7 @@
-//! A set of nodes as it travels: its runs of consecutive ids.
+//! A set of nodes as messages carry it: runs of consecutive ids.
 //!
-//! Most sets that a node reads name one run, and are only asked whether it is in them: that takes no
-//! memory, where a [`NodeSet`] is made of what was read for every use beyond that.
+//! A receiver mostly asks whether its own id is in the set. [`NodeRuns`] answers without
+//! building a [`NodeSet`]; a set of one run needs no allocation.
 
 use crate::{MAX_NODES, NodeId, NodeSet};
 use serde::de::{Error, SeqAccess, Visitor};
@@ -58,8 +58,7 @@ impl<'de> Visitor<'de> for RunsVisitor {
         let mut runs = NodeRuns::default();
         let mut next_free = 0;
         while let Some((first, last)) = seq.next_element::<Run>()? {
-            // In order and disjoint, so that the work is bounded by MAX_NODES
-            // whatever the bytes say.
+            // Sorted and disjoint runs bound the work by MAX_NODES, also for hostile bytes.
             if first.0 < next_free || last < first || last.0 >= MAX_NODES {
                 return Err(A::Error::custom("node runs out of order or out of range"));
             }

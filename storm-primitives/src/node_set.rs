@@ -233,7 +233,7 @@ fn parse_id(name: &str) -> Result<NodeId, NodeSetParseError> {
 }
 
 impl Serialize for NodeSet {
-    /// As runs of consecutive ids: short for the sets that occur.
+    /// Writes runs of consecutive ids, which are short for the sets that occur.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.ranges().serialize(serializer)
     }

@@ -12,51 +12,52 @@ use std::future::Future;
 ///
 /// # Contract (paper, section 2.4.1)
 ///
-/// **Order.** All operations on a cluster take effect in one total order that
-/// respects the order in which each node issued its own. XFER-AND-SIGNALs and
-/// COMPARE-AND-WRITEs are thus sequentially consistent: two concurrent
-/// COMPARE-AND-WRITEs behave as if one had come first, and concurrent writers
-/// leave the same value on every node. A node's own loads and stores on its own
-/// copy ([`GlobalMemory::load`], [`GlobalMemory::store`]) are outside this
-/// order: they take effect at once, on that node only.
+/// **Order.** All operations on a cluster take effect in one total order. It respects the
+/// order in which each node issued its own operations. XFER-AND-SIGNALs and
+/// COMPARE-AND-WRITEs are thus sequentially consistent: two concurrent COMPARE-AND-WRITEs
+/// behave as if one had come first, and concurrent writers leave the same value on every
+/// node. A node's loads and stores on its own copy ([`GlobalMemory::load`],
+/// [`GlobalMemory::store`]) are outside this order: they take effect at once, on that node
+/// only.
 ///
-/// **All or nothing.** An XFER-AND-SIGNAL reaches every node of its set or no
-/// surviving one. *Failure* on the local event means that no surviving node saw
-/// or will see any of it; *success* means that every node of the set had
-/// it. The same holds for the write of a COMPARE-AND-WRITE.
+/// **All or nothing.** An XFER-AND-SIGNAL reaches every node of its set, or no surviving
+/// node of it. *Success* on the local event means that every node of the set had the data.
+/// *Failure* means that no surviving node saw or will see any of the data. The same holds
+/// for the write of a COMPARE-AND-WRITE.
 ///
-/// **Death.** Nodes stop; they do not lie. An operation that names a node
-/// known dead when it takes its place in the order fails with
-/// [`PrimitiveError::NodesDead`] naming exactly the dead. A node that dies later
-/// counts as having died after the operation, which then completes on all
-/// survivors: since a dead node's memory is gone, no one can tell the difference.
-/// A large transfer that is still being staged when a node of its set dies may
-/// fail instead. A COMPARE-AND-WRITE that loses a node of its set before all
-/// have answered fails and writes nowhere; once all have answered, its write
-/// reaches all survivors. A death outside the set has no effect on the
-/// operation. A node that was cut off comes back only as a new
-/// [incarnation](crate::Incarnation) with zeroed memory and no pending signals.
+/// **Death.** Nodes stop; they do not lie.
+/// - If a node of the set is known dead when the operation takes its place in the order, the
+///   operation fails with [`PrimitiveError::NodesDead`], which names exactly the dead nodes.
+/// - If a node of the set dies later, it counts as having died after the operation, which
+///   completes on all survivors. Nobody can tell the difference: a dead node's memory is gone.
+/// - A large transfer that is still being staged when a node of its set dies may fail instead.
+/// - A COMPARE-AND-WRITE that loses a node of its set before all have answered fails and
+///   writes nowhere. Once all have answered, its write reaches all survivors.
+/// - A death outside the set has no effect on the operation.
+/// - A node that was cut off comes back only as a new [incarnation](crate::Incarnation), with
+///   zeroed memory and no pending signals.
 ///
-/// **Death of the initiator.** Its operations that have their place in the
-/// order complete; the others have no effect.
+/// **Death of the initiator.** Its operations that have their place in the order complete;
+/// its other operations have no effect.
 ///
-/// **Signals.** The remote event of an XFER-AND-SIGNAL is signalled on a node
-/// after the data is visible there. The local event is signalled once, with the
-/// status, after the operation is complete everywhere. One test takes one signal.
+/// **Signals.** The remote event of an XFER-AND-SIGNAL is signalled on a node after the data
+/// is visible there. The local event is signalled once, with the status, after the operation
+/// is complete on every node. One test takes one signal.
 ///
-/// **Sets.** The issuing node may be in the set. An empty set succeeds, compares
-/// TRUE and writes nothing.
+/// **Sets.** The issuing node may be in the set. An empty set succeeds, compares TRUE and
+/// writes nothing.
 ///
-/// **Own stores.** Where [`precedes_own_stores`](Self::precedes_own_stores) says so, what a node has issued
-/// comes before all that follows from what it stores then: who finds such a store by a COMPARE-AND-WRITE that
-/// writes nothing and is TRUE, and issues an operation when it is answered, has its place behind all that. (That
-/// one is FALSE, or wrote, says nothing of it.) So a node can say that it has done its part without waiting
-/// for the status of its operations.
+/// **Own stores.** If [`precedes_own_stores`](Self::precedes_own_stores) is true, every
+/// operation that the node has issued is ordered before its later local stores become
+/// visible. When another node then reads such a store with a read-only COMPARE-AND-WRITE that
+/// returns TRUE, the operations that it issues next are ordered after them. FALSE guarantees
+/// nothing, nor does a COMPARE-AND-WRITE that wrote. With this promise a node can announce
+/// that its part is done without waiting for the status of its operations.
 ///
-/// **Blocking.** XFER-AND-SIGNAL never blocks and takes its place in the issuing
-/// node's order when called, also if the caller goes away. COMPARE-AND-WRITE
-/// blocks; it takes its place when its future is first polled, and dropping that future
-/// leaves open whether it happened, never half of it.
+/// **Blocking.** XFER-AND-SIGNAL never blocks. It takes its place in the issuing node's order
+/// when it is called, even if the caller goes away. COMPARE-AND-WRITE blocks. It takes its
+/// place when its future is first polled. After its future is dropped, the operation has
+/// happened entirely or not at all; the caller cannot know which.
 pub trait Primitives: Clone + 'static {
     /// The clock and executor that this network runs on.
     type Runtime: Runtime;
@@ -67,13 +68,13 @@ pub trait Primitives: Clone + 'static {
     /// The node this handle speaks for.
     fn node(&self) -> NodeId;
 
-    /// This node's copy of global memory.
+    /// The node's copy of global memory.
     fn memory(&self) -> &GlobalMemory;
 
-    /// This node's events.
+    /// The node's events.
     fn events(&self) -> &EventTable;
 
-    /// Who is alive, as far as this node knows.
+    /// The live nodes, as far as this node knows.
     fn membership(&self) -> &Membership;
 
     /// XFER-AND-SIGNAL (Algorithm 10): puts a block of data into the global
@@ -93,9 +94,9 @@ pub trait Primitives: Clone + 'static {
         caw: CompareAndWrite,
     ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static;
 
-    /// Whether all that this node has issued so far precedes, in the order, all that follows from stores that
-    /// it makes from now on to its own copy, as *Own stores* has it. Never promised where it is not said: the
-    /// status of an operation tells the same, later.
+    /// Whether every operation that this node has issued so far is ordered before the local
+    /// stores that it makes from now on; see *Own stores* in the contract. The answer may always
+    /// be false. A caller that gets false waits for the status of its operations instead.
     fn precedes_own_stores(&self) -> bool {
         false
     }
@@ -110,8 +111,8 @@ pub trait Primitives: Clone + 'static {
         self.events().wait(event)
     }
 
-    /// XFER-AND-SIGNAL followed by a blocking TEST-EVENT on a fresh local event,
-    /// whatever local event `xfer` names. Issued when the future is first polled.
+    /// XFER-AND-SIGNAL followed by a blocking TEST-EVENT on a fresh local event, which replaces
+    /// the local event of `xfer`. The transfer is issued when the future is first polled.
     fn xfer_and_wait(&self, xfer: Xfer) -> impl Future<Output = Signal> + 'static {
         let this = self.clone();
         async move {
@@ -129,7 +130,7 @@ pub struct Xfer {
     pub dest: NodeSet,
     /// Where in global memory to write.
     pub addr: GlobalAddr,
-    /// What to write; may be empty, to signal only.
+    /// The bytes to write; may be empty, to signal only.
     pub data: Bytes,
     /// Symmetric event to signal on every node of `dest`.
     pub remote_event: Option<EventId>,

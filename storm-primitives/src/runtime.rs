@@ -1,8 +1,8 @@
-//! What an algorithm may ask of its surroundings: the time, a timer, a task.
+//! The clock, the timers and the tasks that an algorithm uses.
 //!
-//! Real and virtual time implement the same trait, so that an algorithm cannot
-//! know which it runs on. Everything is single-threaded: futures need not be
-//! `Send`, and state is shared with `Rc`.
+//! Real and virtual time implement the same trait, so an algorithm cannot tell on which it
+//! runs. Everything is single-threaded: futures need not be `Send`, and state is shared
+//! with `Rc`.
 
 use crate::Instant;
 use std::future::Future;

@@ -1,9 +1,9 @@
-//! Global memory that holds only what was written, for simulated machines.
+//! Global memory of a simulated node, which holds only the bytes that were written.
 //!
-//! A transfer reaches all nodes of a simulation with the same bytes: each node
-//! keeps a reference to them instead of a copy. Small writes go to single words
-//! that lie over the shared bytes. What was never written is zero and takes no
-//! room. So 16,384 nodes that each hold four buffers of 512 KB hold them once.
+//! A transfer reaches many simulated nodes with the same bytes: each node keeps a reference
+//! to them instead of a copy. Small writes go to single words that lie over the shared bytes.
+//! Unwritten memory reads as zero and takes no room. As a result 16,384 nodes with four
+//! buffers of 512 KB each hold those buffers once.
 
 use crate::layout::WORD_BYTES;
 use bytes::Bytes;

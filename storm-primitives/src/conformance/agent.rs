@@ -23,7 +23,7 @@ pub struct Agent<P> {
     primitives: P,
 }
 
-/// An operation that was issued and whose status is still to come.
+/// An operation that was issued and has no status yet.
 type Pending = Pin<Box<dyn Future<Output = OpResult>>>;
 
 impl<P: Primitives> Agent<P> {

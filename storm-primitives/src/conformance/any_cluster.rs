@@ -1,5 +1,4 @@
-//! A cluster whose type is not known: the cases are compiled once, not once for
-//! every backend.
+//! A cluster of unknown type: the cases are compiled once, not once for every backend.
 
 use super::{Cluster, Command, NodeGone, Reply, Unsupported};
 use crate::{NodeId, Runtime};

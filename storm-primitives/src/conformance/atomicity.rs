@@ -6,23 +6,23 @@ use super::failure::differs;
 use crate::{NodeId, NodeSet, PrimitiveError};
 use std::collections::BTreeMap;
 
-/// What the initiator was told.
+/// The status that the initiator got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// It happened.
+    /// The operation happened.
     Success,
-    /// It did not, for this reason.
+    /// The operation did not happen, for this reason.
     Failure(PrimitiveError),
     /// The initiator died, or the answer does not say.
     Nothing,
 }
 
-/// What survivors of the set hold after the operation.
+/// The value that survivors of the set hold after the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
-    /// What they held before.
+    /// The value from before.
     Old,
-    /// What the operation wrote, whole.
+    /// The value that the operation wrote, whole.
     New,
     /// Something else.
     Torn,

@@ -1,4 +1,4 @@
-//! What a backend provides to be tested: clusters of agents, and ways to hurt
+//! The interface through which a backend is tested: clusters of agents, and ways to hurt
 //! their nodes.
 
 use super::{Command, Plan, Reply, RunError};
@@ -12,7 +12,7 @@ pub trait Factory {
     /// The clusters it starts.
     type Cluster: Cluster;
 
-    /// What else than killing can be done to the nodes.
+    /// The faults that this factory can inject besides killing nodes.
     fn capabilities(&self) -> Capabilities;
 
     /// How long the suite waits, on the cluster's clock, for what must happen,
@@ -40,7 +40,7 @@ pub trait Factory {
 pub struct ClusterSpec {
     /// Number of compute nodes; the management node comes on top.
     pub compute_nodes: u32,
-    /// For whatever is random in the backend or its adapter.
+    /// The seed of all randomness in the backend or its adapter.
     pub seed: u64,
 }
 
@@ -56,7 +56,7 @@ impl ClusterSpec {
     }
 }
 
-/// What a factory's clusters can do beyond killing nodes.
+/// The faults that a factory's clusters can inject besides killing nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// [`Cluster::arm_kill`] works. Without it the suite kills after delays.
@@ -138,6 +138,6 @@ pub struct NodeGone;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("this cluster cannot {ability}")]
 pub struct Unsupported {
-    /// What it was asked to do.
+    /// The ability that was asked for.
     pub ability: &'static str,
 }

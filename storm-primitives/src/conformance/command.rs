@@ -1,9 +1,9 @@
-//! What the suite asks of a node, and what a node answers.
+//! Commands of the suite to a node, and the node's replies.
 //!
-//! The suite never holds a [`Primitives`](crate::Primitives) handle: its nodes
-//! may be other processes or machines. It sends commands to the
-//! [`Agent`](super::Agent) of each node. Commands are data, so that they cross
-//! a pipe, and bulk data is named by a [`Pattern`], so that it does not.
+//! The suite never holds a [`Primitives`](crate::Primitives) handle: its nodes may be other
+//! processes or machines. It sends commands to the [`Agent`](super::Agent) of each node.
+//! Commands are data, so they can cross a pipe. Bulk data is named by a [`Pattern`] and
+//! stays out of the pipe.
 
 use super::Pattern;
 use crate::{
@@ -26,12 +26,12 @@ pub enum Command {
         /// Whether an operation waits for the one before it.
         pace: Pace,
     },
-    /// Issues operations in order, and writes to this node's own copy what others ask for: as soon as the
-    /// operations precede what follows from that. Answered with [`Reply::Written`].
+    /// Issues operations in order. Then makes `stores` on this node's own copy, as soon as the
+    /// operations precede its later stores. Answered with [`Reply::Written`].
     IssueThenWrite {
         /// The operations.
         ops: Vec<Op>,
-        /// What is written then.
+        /// The stores to make then.
         stores: Vec<Store>,
     },
     /// Writes to this node's own copy of global memory, outside the order.
@@ -48,7 +48,7 @@ pub enum Command {
     Await {
         /// The event to test.
         event: EventId,
-        /// What to read as soon as the signal is there.
+        /// The reads to make as soon as the signal is there.
         then: Vec<Read>,
     },
     /// Takes `signals` signals of an event one by one, and after each of them a
@@ -65,7 +65,7 @@ pub enum Command {
     AwaitMember {
         /// The node waited for.
         node: NodeId,
-        /// What the view must say of it.
+        /// The state that the view must show.
         presence: Presence,
     },
     /// Asks for this node's view of the membership.
@@ -90,7 +90,7 @@ pub enum Op {
         dest: NodeSet,
         /// Where to write.
         addr: GlobalAddr,
-        /// What to write.
+        /// The bytes to write.
         data: Payload,
         /// Event to signal on the destinations.
         remote_event: Option<EventId>,
@@ -99,7 +99,7 @@ pub enum Op {
     },
     /// COMPARE-AND-WRITE.
     Caw(CompareAndWrite),
-    /// COMPARE-AND-WRITE whose future is polled once and dropped.
+    /// A COMPARE-AND-WRITE whose future is polled once and dropped.
     AbandonedCaw(CompareAndWrite),
 }
 
@@ -108,7 +108,7 @@ pub enum Op {
 pub enum Status {
     /// A fresh one; the script waits for it and reports the status.
     Wait,
-    /// This one of the layout; the script does not wait.
+    /// An event of the layout; the script does not wait for it.
     Event(EventId),
     /// None.
     Ignore,
@@ -119,7 +119,7 @@ pub enum Status {
 /// The bytes of an XFER-AND-SIGNAL or of a write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Payload {
-    /// These bytes.
+    /// Bytes that travel in the command.
     Bytes(Bytes),
     /// The bytes of a pattern.
     Pattern(Pattern),
@@ -165,7 +165,7 @@ pub enum Read {
     Hash(GlobalAddr, u64),
 }
 
-/// What a [`Read`] saw.
+/// The result of a [`Read`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Seen {
     /// The value of a word.
@@ -176,7 +176,7 @@ pub enum Seen {
     Hash([u8; 32]),
 }
 
-/// What a view of the membership may say of a node.
+/// The states that a view of the membership can show of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Presence {
     /// Not there.
@@ -194,7 +194,7 @@ pub enum Reply {
     Issued(Vec<OpResult>),
     /// [`Command::Write`] is done.
     Written,
-    /// What [`Command::Read`] saw, in order.
+    /// The results of [`Command::Read`], in order.
     Seen(Vec<Seen>),
     /// The signal that [`Command::Poll`] took, if any.
     Polled(Option<Signal>),
@@ -202,7 +202,7 @@ pub enum Reply {
     Awaited {
         /// The signal.
         signal: Signal,
-        /// What was read, in order.
+        /// The results of the reads, in order.
         seen: Vec<Seen>,
     },
     /// The snapshots of [`Command::Sample`], one for each signal.
@@ -211,7 +211,7 @@ pub enum Reply {
     Members {
         /// Its version.
         epoch: Epoch,
-        /// Who is in it.
+        /// The live nodes.
         alive: BTreeMap<NodeId, Incarnation>,
     },
     /// A read or write of the suite itself was out of bounds.

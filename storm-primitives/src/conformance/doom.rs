@@ -18,17 +18,17 @@ const FIRST_DELAY: Duration = Duration::from_micros(10);
 
 /// One operation on a set, and how to see on a node whether it happened.
 pub(crate) struct Doomed {
-    /// Who issues it.
+    /// The initiator.
     pub(crate) initiator: NodeId,
-    /// Whom it names.
+    /// The set of the operation.
     pub(crate) set: NodeSet,
     /// The operation.
     pub(crate) op: Op,
-    /// What to read on a node of the set.
+    /// The read that shows the operation on a node of the set.
     pub(crate) look: Read,
-    /// What that was before.
+    /// The result of that read before the operation.
     pub(crate) old: Seen,
-    /// What the operation makes of it; nothing when it only asks.
+    /// The result of that read after the operation; none if it only asks.
     pub(crate) new: Option<Seen>,
 }
 
@@ -84,8 +84,8 @@ impl Trial {
         };
         let mut death = death;
         if !self.cluster().is_killed(victim) && matches!(told, Told::Failure(_)) {
-            // On another machine: the cluster may know of a death whose news has still to reach the
-            // suite, as a packet of it was lost. The victim is asked: it answers, or is seen to be gone.
+            // On another machine the cluster may know of a death before the suite does: a packet
+            // with the news was lost. Ask the victim: it answers, or is seen to be gone.
             let _ = self.try_call(victim, Command::Membership).await?;
         }
         if !self.cluster().is_killed(victim) {
@@ -136,7 +136,7 @@ impl Trial {
         expect("a question without a write writes", false, doomed.new.is_none() && happened)
     }
 
-    /// What each node of `nodes` holds of the operation.
+    /// The value that each node of `nodes` holds of the operation.
     pub(crate) async fn held(
         &self,
         doomed: &Doomed,
@@ -162,8 +162,8 @@ impl Trial {
         Ok(())
     }
 
-    /// The cluster of the survivors is a whole one: everybody knows who is dead,
-    /// operations that name a dead node fail and name it, all others succeed.
+    /// Checks that the survivors are a whole cluster: every survivor knows the dead, operations
+    /// that name a dead node fail and name it, and all others succeed.
     pub(crate) async fn works_without(&self, dead: &NodeSet) -> Result<(), Failure> {
         let survivors = self.survivors();
         let var = self.plan().word(63);

@@ -12,11 +12,11 @@ pub enum Failure {
     /// The contract says one thing, the backend did another.
     #[error("{what}: expected {expected}, saw {seen}")]
     Differs {
-        /// What was looked at.
+        /// The thing that was looked at.
         what: String,
-        /// What the contract demands.
+        /// The demand of the contract.
         expected: String,
-        /// What the backend did.
+        /// The behaviour of the backend.
         seen: String,
     },
     /// A command that must end did not.
@@ -24,7 +24,7 @@ pub enum Failure {
     NoAnswer {
         /// The node asked.
         node: NodeId,
-        /// What it was asked.
+        /// The command that the node was sent.
         command: Box<Command>,
         /// How long it was waited for.
         limit: Duration,
@@ -34,7 +34,7 @@ pub enum Failure {
     NodeGone {
         /// The node asked.
         node: NodeId,
-        /// What it was asked.
+        /// The command that the node was sent.
         command: Box<Command>,
     },
     /// The agent answered something else than it was asked: a fault of the
@@ -49,13 +49,13 @@ pub enum Failure {
     /// The adapter promised a capability that it does not have.
     #[error("the cluster cannot {ability}, though its factory says so")]
     Unsupported {
-        /// What it was to do.
+        /// The ability that the case needs.
         ability: &'static str,
     },
     /// A search that is bounded found no end.
     #[error("{what} went on for more than {limit} steps")]
     Endless {
-        /// What was searched.
+        /// The name of the search.
         what: &'static str,
         /// The bound.
         limit: u64,
@@ -71,7 +71,7 @@ pub enum Failure {
 pub struct RunError(#[from] Box<dyn std::error::Error>);
 
 impl RunError {
-    /// For factories: whatever went wrong.
+    /// Wraps any error of a factory.
     pub fn new(source: impl Into<Box<dyn std::error::Error>>) -> RunError {
         RunError(source.into())
     }

@@ -28,10 +28,10 @@ pub(crate) enum Event {
     },
 }
 
-/// What was seen of a run that began with all words zero.
+/// The observations of a run that began with all words zero.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
-    /// What each node did, in the order in which it issued it.
+    /// The operations of each node, in the order of their issue.
     pub(crate) issued: BTreeMap<NodeId, Vec<Event>>,
     /// The words of each node after the run.
     pub(crate) finals: BTreeMap<NodeId, Vec<u64>>,

@@ -1,5 +1,4 @@
-//! A cluster whose nodes live in the suite's own process, around `Primitives`
-//! handles.
+//! A cluster whose nodes live in the suite's own process, around `Primitives` handles.
 
 use super::{Agent, Cluster, Command, NodeGone, Reply, Unsupported};
 use crate::{NodeId, Primitives};
@@ -11,7 +10,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// What a backend does to its in-process nodes on behalf of a [`LocalCluster`].
+/// The faults that a backend can inject into its in-process nodes, for a [`LocalCluster`].
 pub trait NodeControl<P>: 'static {
     /// Stops `node` at once: nothing that it has not yet handed to the network
     /// leaves it, and nothing is delivered to it.
@@ -67,7 +66,7 @@ struct LocalNode<P> {
     life: Rc<Life>,
 }
 
-/// Whether a node was killed, and who waits to hear of it.
+/// Whether a node was killed, and the wakers of those that wait to hear of it.
 #[derive(Default)]
 struct Life {
     state: RefCell<(bool, Vec<Waker>)>,

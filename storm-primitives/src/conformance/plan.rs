@@ -13,7 +13,7 @@ pub(crate) const MAX_XFER_BYTES: u64 = 64 << 20;
 /// Room on both sides of what a case writes, to see that it stays as it was.
 pub(crate) const GUARD_BYTES: u64 = 4096;
 
-/// What lies where in the global memory of the suite.
+/// The variables of the suite in global memory.
 #[derive(Clone, Debug)]
 pub struct Plan {
     layout: Layout,

@@ -91,7 +91,7 @@ impl RemoteAgent {
         Ok(())
     }
 
-    /// The stream has ended: who still waits is told that the node is gone.
+    /// Tells all waiting callers that the node is gone, as its stream has ended.
     pub fn closed(&self) {
         let wakers: Vec<Waker> = {
             let mut inner = self.inner.borrow_mut();

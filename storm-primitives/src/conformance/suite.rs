@@ -23,7 +23,7 @@ pub enum Verdict {
     Passed,
     /// The backend's factory cannot do what the case needs.
     NotApplicable {
-        /// What it cannot do.
+        /// The ability that the factory lacks.
         ability: &'static str,
     },
     /// The contract does not hold.
@@ -107,8 +107,7 @@ pub fn check<F: Factory>(factory: &F, name: &str, package: &str) {
 /// A case as a factory runs it.
 type Body = Box<dyn FnOnce(Trial) -> LocalBoxFuture<'static, Result<Death, Failure>>>;
 
-/// Where the cases run: a factory, whose type the cases need not know, and a
-/// seed.
+/// The place where the cases run: a factory, whose type the cases need not know, and a seed.
 pub(crate) struct Bench<'a> {
     run: &'a dyn Fn(u32, u64, Body) -> Result<Death, Failure>,
     capabilities: Capabilities,
@@ -173,7 +172,7 @@ impl Bench<'_> {
         Verdict::Failed(Failure::Endless { what, limit: MAX_DEATH_STEPS })
     }
 
-    /// What the factory's clusters can do.
+    /// The abilities of the factory's clusters.
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.capabilities
     }

@@ -224,7 +224,7 @@ impl Trial {
         }
     }
 
-    /// Who `node` believes to be alive.
+    /// The nodes that `node` believes to be alive.
     pub(crate) async fn members(
         &self,
         node: NodeId,

@@ -18,7 +18,7 @@ const LENGTH_BYTES: usize = 4;
 pub struct Request {
     /// Chosen by the sender; comes back with the reply.
     pub id: u64,
-    /// What to do.
+    /// The command.
     pub command: Command,
 }
 

@@ -1,8 +1,8 @@
-//! Faults on demand: operations that fail without effect, operations that are
-//! late, nodes that one node believes to be dead.
+//! Faults on demand: operations that fail without effect, operations that are late, nodes
+//! that one node believes to be dead.
 //!
-//! An injected failure keeps the contract in that nothing of the operation
-//! happens anywhere. What it does not keep is that the reason is true.
+//! An injected failure keeps the contract of all or nothing: no node sees any effect of
+//! the operation. Only the reason in its status is untrue.
 
 use super::lane::Lane;
 use super::{Fault, FaultPlan, Layer};

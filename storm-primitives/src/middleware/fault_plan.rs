@@ -6,16 +6,15 @@ use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What happens to one operation.
+/// The fault of one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is not issued; its status is this error.
+    /// The operation is not issued; its status is this error.
     Fail(PrimitiveError),
-    /// It is not issued; its status says that some node of its set did not
-    /// answer in time.
+    /// The operation is not issued; its status says that some node of its set did not answer
+    /// in time.
     TimeOut,
-    /// It is issued after this time; later operations of the node wait behind
-    /// it.
+    /// The operation is issued after this time; the node's later operations wait behind it.
     Late(Duration),
 }
 
@@ -39,7 +38,7 @@ impl FaultPlan {
         FaultPlan::default()
     }
 
-    /// Also `fault` at operation `number`. It goes before random ones.
+    /// Adds `fault` at operation `number`. It precedes random faults.
     #[must_use]
     pub fn at(mut self, number: u64, fault: Fault) -> FaultPlan {
         self.script.insert(number, fault);

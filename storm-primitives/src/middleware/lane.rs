@@ -111,8 +111,8 @@ impl<P: Primitives> Lane<P> {
             Waiting::Put(xfer) => self.inner.xfer_and_signal(xfer),
             Waiting::Ask(caw, slot) => {
                 let mut question: Question = Box::pin(self.inner.compare_and_write(caw));
-                // It takes its place when first polled: now, not when the task
-                // below gets its turn.
+                // The first poll gives the operation its place in the order. Poll now, before the
+                // task below gets its turn.
                 match question.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                     Poll::Ready(answer) => slot.put(answer),
                     Poll::Pending => {

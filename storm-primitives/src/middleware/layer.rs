@@ -1,5 +1,5 @@
-//! What primitives around primitives have in common: whatever a layer does not
-//! change is that of the handle inside.
+//! The common part of all middleware: a layer passes everything that it does not change
+//! to the handle inside.
 
 use crate::{
     AwaitEvent, CompareAndWrite, EventId, EventTable, GlobalMemory, Membership, NodeId,
@@ -12,7 +12,7 @@ use std::future::Future;
 /// A layer says what is different; with that it is a [`Primitives`]. Each method
 /// stands for the one that it names there, under its contract.
 pub trait Layer: Clone + 'static {
-    /// What is inside.
+    /// The handle inside.
     type Inner: Primitives;
 
     /// The handle inside.
@@ -39,8 +39,8 @@ pub trait Layer: Clone + 'static {
         self.inner().compare_and_write(caw)
     }
 
-    /// For [`Primitives::precedes_own_stores`]. A layer that issues when it is asked to may say what the
-    /// handle inside says; others may not.
+    /// The answer of [`Primitives::precedes_own_stores`]. A layer that issues operations when
+    /// it is called may pass on the inner handle's answer; other layers must answer false.
     fn on_precedes(&self) -> bool {
         false
     }

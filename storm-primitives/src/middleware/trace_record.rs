@@ -1,4 +1,4 @@
-//! What a [`Tracer`](super::Tracer) remembers of one operation.
+//! The record that a [`Tracer`](super::Tracer) keeps of one operation.
 
 use crate::{
     CompareAndWrite, EventId, GlobalAddr, Instant, NodeId, NodeSet, PrimitiveError, Signal, Xfer,
@@ -15,7 +15,7 @@ pub struct TraceRecord {
     pub number: u64,
     /// When it was issued.
     pub at: Instant,
-    /// What it is.
+    /// The operation.
     pub op: TracedOp,
     /// How it ended, or `None` while it runs.
     pub outcome: Option<Outcome>,
@@ -54,7 +54,7 @@ pub struct Outcome {
 }
 
 impl TracedOp {
-    /// What is remembered of `xfer`.
+    /// The record of `xfer`.
     pub(super) fn xfer(xfer: &Xfer) -> TracedOp {
         TracedOp::Xfer {
             dest: xfer.dest.clone(),

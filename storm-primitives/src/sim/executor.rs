@@ -1,9 +1,9 @@
 //! The executor: tasks, virtual time, and one seed that decides their order.
 //!
-//! Time stands still while any task is ready and jumps to the next timers when
-//! none is. Which of several ready tasks runs next is drawn from the seed, so
-//! that no test passes by the luck of a fixed order. What it does not do: keep
-//! the tasks ([`super::tasks`]) and the timers ([`super::timers`]) themselves.
+//! Time stands still while a task is ready, and jumps to the next timers when none is. The
+//! seed decides which of several ready tasks runs next, so that no test passes by the luck
+//! of a fixed order. The tasks themselves are in [`super::tasks`], the timers in
+//! [`super::timers`].
 
 use crate::sim::tasks::{ReadyQueue, TaskId, Tasks};
 use crate::sim::timers::{Due, TimerKey, Timers};
@@ -120,7 +120,7 @@ impl Simulation {
         self.core.seed
     }
 
-    /// What happened so far.
+    /// The trace so far.
     pub fn trace(&self) -> &Trace {
         &self.core.trace
     }

@@ -1,11 +1,10 @@
-//! The timing of a simulated network, apart from what it carries.
+//! The timing of a simulated network, apart from its contents.
 //!
-//! [`SimNetwork`](super::SimNetwork) keeps the contract of the primitives: the
-//! one order, all or nothing, who is dead. *When* each step of an operation
-//! happens is a [`Fabric`]'s to say: [`NetworkConfig`](super::NetworkConfig)
-//! draws random delays, another fabric models a real network. A fabric cannot
-//! break the contract: what it delivers to one node too early is held back until
-//! that node has had all that comes before in the order.
+//! [`SimNetwork`](super::SimNetwork) keeps the contract of the primitives: one order, all or
+//! nothing, deaths. A [`Fabric`] decides *when* each step of an operation happens:
+//! [`NetworkConfig`](super::NetworkConfig) draws random delays, another fabric models a real
+//! network. A fabric cannot break the contract. If it delivers an operation to a node too
+//! early, the network holds the operation back until the node has had all earlier ones.
 
 use crate::sim::executor::Core;
 use crate::{Instant, NodeId, NodeSet};
@@ -39,8 +38,8 @@ pub trait Fabric {
     /// From a change of the membership to each of `nodes` knowing it.
     fn news(&self, nodes: &NodeSet, random: &Random<'_>) -> Spread;
 
-    /// From the signal of an event on `node` to the moment at which whoever waits
-    /// for it can run: what the node's operating system takes. None by default.
+    /// The delay from a signal on `node` until a waiter can run: the time of the node's
+    /// operating system. Zero by default.
     fn wake(&self, _node: NodeId, _now: Instant, _random: &Random<'_>) -> Duration {
         Duration::ZERO
     }
@@ -49,10 +48,10 @@ pub trait Fabric {
     fn detection(&self) -> Duration;
 }
 
-/// What a fabric is told of one operation.
+/// The part of an operation that a fabric sees.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation<'a> {
-    /// What is carried.
+    /// The kind of message.
     pub kind: OperationKind,
     /// The node that issued it.
     pub initiator: NodeId,
@@ -64,7 +63,7 @@ pub struct Operation<'a> {
     pub now: Instant,
 }
 
-/// What an operation carries.
+/// The kind of message that an operation sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationKind {
     /// The data and the signal of an XFER-AND-SIGNAL.

@@ -31,12 +31,12 @@ impl Link {
         cut: false,
     };
 
-    /// What the node itself takes for something that takes `time` elsewhere.
+    /// The time that this node takes for work that takes `time` on an unslowed one.
     pub(super) fn slowed(&self, time: Duration) -> Duration {
         time.saturating_mul(self.slow_percent) / WHOLE_PERCENT
     }
 
-    /// What a message takes that takes `time` over a link without fault.
+    /// The time of a message that takes `time` over a faultless link.
     pub(super) fn over(&self, time: Duration, random: &Random<'_>) -> Duration {
         let mut total = self.slowed(time) + self.delay;
         for _ in 0..MAX_RESENDS {

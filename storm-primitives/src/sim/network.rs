@@ -47,7 +47,7 @@ struct State {
     queue: VecDeque<(NodeId, u64, Request)>,
 }
 
-/// What happens when a message is across a link.
+/// The action to take when a message has crossed a link.
 type Held = Box<dyn FnOnce(&Rc<Network>)>;
 
 /// One node as the network sees it.
@@ -68,9 +68,9 @@ struct Node {
     last_wake: Instant,
     inbox: VecDeque<(OpId, Message)>,
     link: Link,
-    /// What waits on either side of its cut link.
+    /// Messages that wait on either side of the node's cut link.
     held: VecDeque<Held>,
-    /// It dies when this many more steps have been taken.
+    /// The node dies after this many more steps.
     steps_left: Option<u64>,
 }
 
@@ -126,7 +126,7 @@ impl SimNetwork {
         NodeSet::range(NodeId::MM, NodeId(last))
     }
 
-    /// Stops a node for ever, in the middle of whatever it does.
+    /// Stops a node for ever, at whatever point its tasks are.
     pub fn kill(&self, node: NodeId) {
         self.network.kill(node);
     }
@@ -212,7 +212,7 @@ impl Network {
         Random::new(&self.core)
     }
 
-    /// Does something at a time, whatever becomes of the node that asked.
+    /// Runs `action` at a time, even if the node that asked is gone by then.
     fn at(self: &Rc<Self>, when: Instant, action: impl FnOnce(&Rc<Network>) + 'static) {
         let network = self.clone();
         self.core.call_at(when, move || action(&network));
@@ -240,7 +240,7 @@ impl Node {
 }
 
 impl Node {
-    /// It neither takes nor sends anything.
+    /// Whether the node neither takes nor sends anything.
     fn is_silent(&self) -> bool {
         self.frozen || self.link.cut
     }

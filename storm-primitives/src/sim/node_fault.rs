@@ -1,4 +1,4 @@
-//! What can be done to a simulated node and its link, and scripts of it.
+//! Faults of a simulated node and its link, and scripts of them.
 
 use crate::NodeId;
 use serde::{Deserialize, Serialize};
@@ -8,9 +8,9 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeFault {
-    /// It stops for ever, in the middle of whatever it does.
+    /// The node stops for ever, at whatever point its tasks are.
     Kill,
-    /// It stops as by SIGSTOP; cut off when its silence is noticed.
+    /// The node stops as by SIGSTOP, and is cut off when its silence is noticed.
     Freeze,
     /// A frozen node goes on.
     Thaw,
@@ -24,7 +24,7 @@ pub enum NodeFault {
     },
     /// Messages to and from it get lost, and are sent again until one arrives.
     Lossy {
-        /// Of a thousand messages this many are lost; below 1000.
+        /// Messages lost, per thousand; below 1000.
         per_mille: u32,
         /// Time until a lost message is sent again.
         resend: Duration,
@@ -42,6 +42,6 @@ pub struct ScriptedFault {
     pub after: Duration,
     /// Where.
     pub node: NodeId,
-    /// What.
+    /// The fault.
     pub fault: NodeFault,
 }

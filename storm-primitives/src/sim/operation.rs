@@ -1,5 +1,5 @@
-//! One primitive on its way through the simulated network: what it asks of the
-//! nodes, whom it still waits for, and which other operations it must not pass.
+//! One primitive on its way through the simulated network: its request to the nodes, the
+//! answers that it waits for, and the operations that it must not overtake.
 
 use crate::answer_slot::{Answer, AnswerSlot};
 use crate::sim::fabric::{Operation, OperationKind};
@@ -12,7 +12,7 @@ use bytes::Bytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct OpId(pub(super) u64);
 
-/// What a node asked the network to do, and where the outcome goes.
+/// A request of a node to the network, with the place for its outcome.
 #[derive(Clone)]
 pub(super) enum Request {
     Put(Xfer),
@@ -39,7 +39,7 @@ impl Request {
         }
     }
 
-    /// This request on its way to its place in the order, for a fabric.
+    /// The request as a fabric sees it, on its way to its place in the order.
     pub(super) fn operation(&self, initiator: NodeId, now: Instant) -> Operation<'_> {
         let (kind, bytes) = match self {
             Request::Put(xfer) => (OperationKind::Put, xfer.data.len() as u64),
@@ -69,7 +69,7 @@ impl Request {
         }
     }
 
-    /// What every node of the set is told first.
+    /// The first message to every node of the set.
     pub(super) fn first_message(&self) -> Message {
         match self {
             Request::Put(xfer) => {
@@ -82,7 +82,7 @@ impl Request {
     }
 }
 
-/// What one node is told to do.
+/// A command to one node.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
     Put { addr: GlobalAddr, data: Bytes, event: Option<EventId> },
@@ -120,8 +120,7 @@ impl Pending {
     }
 }
 
-/// The nodes whose answers are missing, and how many they are: asked after every
-/// answer.
+/// The nodes whose answers are missing, and their number, which is read after every answer.
 pub(super) struct Waiting {
     nodes: NodeSet,
     left: usize,

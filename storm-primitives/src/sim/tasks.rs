@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-/// What a task runs.
+/// The future of a task.
 pub(super) type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Names a task.
@@ -105,7 +105,7 @@ impl Tasks {
 }
 
 impl Task {
-    /// What wakes this task. From now on it can be made ready again.
+    /// The waker of this task. From now on the task can be made ready again.
     pub(super) fn take_turn(&mut self) -> Waker {
         self.waker.queued.store(false, Ordering::Relaxed);
         Waker::from(self.waker.clone())

@@ -12,11 +12,11 @@ use std::task::Waker;
 /// Fewer stale entries than this are not worth a sweep.
 const MIN_STALE_TO_SWEEP: usize = 1024;
 
-/// What happens when a timer is due.
+/// The action of a timer.
 pub(super) enum Due {
     /// A task may go on.
     Wake(Waker),
-    /// This is done at once, whatever becomes of the node that asked for it.
+    /// Call this at once, even if the node that set the timer is gone.
     Call(Box<dyn FnOnce()>),
 }
 
@@ -74,8 +74,7 @@ impl Timers {
         }
     }
 
-    /// Takes a timer back, unless it has fired. What it held is for the caller
-    /// to drop.
+    /// Cancels a timer that has not fired, and returns its action for the caller to drop.
     pub(super) fn cancel(&mut self, key: TimerKey) -> Option<Due> {
         let slot = self.slots.get_mut(key.slot).filter(|slot| slot.number == key.number)?;
         let due = slot.due.take()?;

@@ -1,8 +1,6 @@
-//! What happened in a simulation, in order: the same seed gives the same trace,
-//! byte for byte.
+//! The events of a simulation, in order. The same seed gives the same trace, byte for byte.
 //!
-//! A machine of many thousand nodes says more than fits: its trace can be
-//! silenced.
+//! The trace can be silenced: a machine of many thousand nodes says more than fits in memory.
 
 use crate::{Instant, NodeId};
 use std::cell::{Cell, RefCell};
@@ -16,7 +14,7 @@ pub struct TraceEntry {
     pub at: Instant,
     /// Where.
     pub node: NodeId,
-    /// What.
+    /// The event, as text.
     pub what: String,
 }
 

@@ -1,5 +1,5 @@
-//! The cluster may know of a death before the suite does, whose news of it is another packet:
-//! that is no wrong blame.
+//! The cluster may know of a death before the suite does, because the suite's news travels in
+//! another packet. The suite must not count the early knowledge as wrong blame.
 
 use crate::wire_cluster::LateNewsFactory;
 use storm_primitives::conformance::suite::{Verdict, run_case};

@@ -1,4 +1,4 @@
-//! What the middleware does beside keeping the contract.
+//! The behaviour of the middleware beyond the contract.
 
 use std::time::Duration;
 use storm_primitives::middleware::{
@@ -101,7 +101,7 @@ fn a_real_death_shows_through_the_injector() {
     assert_eq!(alive, Ok(survivors));
 }
 
-/// What a tracer remembers of a short run under `seed`.
+/// The records that a tracer keeps of a short run under `seed`.
 fn traced(seed: u64, capacity: usize) -> Vec<TraceRecord> {
     let world = world(seed);
     let node = Tracer::new(world.node(1), capacity);

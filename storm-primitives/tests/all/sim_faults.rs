@@ -112,7 +112,7 @@ fn a_link_that_is_mended_in_time_loses_nothing() {
     ]);
     let (victim, word) = (world.network.node(VICTIM), world.word);
     world.pass(Duration::from_nanos(1));
-    // Both what comes and what goes waits, and the node itself goes on.
+    // Messages wait in both directions, and the node itself goes on.
     let own = world.simulation.run(async move {
         let one = CompareAndWrite::new(NodeSet::single(NodeId(1)), word, Relation::Equal, 0);
         victim.compare_and_write(one.then_write(word, 7)).await

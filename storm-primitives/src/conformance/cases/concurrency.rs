@@ -13,8 +13,8 @@ use std::time::Duration;
 const ROUNDS: u64 = 8;
 /// Attempts at a lock or counter before somebody is said to starve.
 const MAX_ATTEMPTS: usize = 10_000;
-/// Between two attempts at a lock, doubled each time: whoever holds it waits for
-/// data, which can take a network much longer than an answer.
+/// The pause between two attempts at a lock, doubled each time. The holder of the lock waits
+/// for data, which can take a network much longer than an answer.
 const FIRST_PAUSE: Duration = Duration::from_micros(10);
 /// Longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
@@ -45,7 +45,7 @@ pub(crate) async fn leaves_one_value(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who finds the old value wins, and only one can.
+/// The node that finds the old value wins, and only one node can.
 pub(crate) async fn has_one_winner(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(0);
     for _ in 0..ROUNDS {

@@ -20,7 +20,7 @@ async fn kill_and_tell(t: &Trial, victims: &NodeSet) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A dead node is named, and all who live are told.
+/// A dead node is named, and all survivors are told.
 pub(crate) async fn of_one_is_known_to_all(t: Trial) -> Result<(), Failure> {
     let dead = nodes(&[3]);
     kill_and_tell(&t, &dead).await?;
@@ -116,8 +116,8 @@ pub(crate) async fn under_many_transfers(t: Trial) -> Result<(), Failure> {
     t.works_without(&NodeSet::single(victim)).await
 }
 
-/// Who issues operations without waiting and dies leaves none of them half
-/// done, and none after one that is missing.
+/// An initiator that issues operations without waiting and then dies leaves none of them
+/// half done, and none after one that is missing.
 pub(crate) async fn of_a_busy_initiator(t: Trial) -> Result<(), Failure> {
     const OPS: u32 = 30;
     let victim = NodeId(4);
@@ -149,7 +149,7 @@ pub(crate) async fn of_a_busy_initiator(t: Trial) -> Result<(), Failure> {
     t.works_without(&NodeSet::single(victim)).await
 }
 
-/// What the survivors hold of a word that goes from 0 to 1.
+/// The values that the survivors hold of a word that goes from 0 to 1.
 async fn words_held(t: &Trial, addr: crate::GlobalAddr) -> Result<BTreeMap<NodeId, Held>, Failure> {
     let held = |word| match word {
         0 => Held::Old,

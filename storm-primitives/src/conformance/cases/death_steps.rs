@@ -47,7 +47,7 @@ impl Under {
     }
 }
 
-/// One case: who issues what to whom, and who dies of it.
+/// One case: the initiator, the operation, its set, and the node that dies of it.
 macro_rules! dies {
     ($($(#[$doc:meta])* $name:ident: $under:ident, from $initiator:literal to $set:expr, victim $victim:literal;)*) => {
         $(

@@ -93,7 +93,7 @@ pub(crate) async fn ends_outside(t: Trial) -> Result<(), Failure> {
     t.expect_held(var.addr(), &others, 5).await
 }
 
-/// What a node had issued when it hung is done everywhere or nowhere.
+/// Each operation that a node had issued when it hung is done everywhere or nowhere.
 pub(crate) async fn of_an_initiator(t: Trial) -> Result<(), Failure> {
     let victim = NodeId(3);
     let others = t.all().difference(&NodeSet::single(victim));

@@ -15,10 +15,10 @@ const WORDS: u32 = 3;
 /// Histories in one case.
 const HISTORIES: u64 = 12;
 
-/// What a history is made of.
+/// The composition of a history.
 struct Mix {
     ops_per_node: u64,
-    /// Of ten operations, how many are COMPARE-AND-WRITEs.
+    /// COMPARE-AND-WRITEs per ten operations.
     caws_of_ten: u64,
     pace: Pace,
 }

@@ -69,8 +69,7 @@ pub(crate) async fn xfer_overwrites_own_caw(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Of many transfers that a node issues to one place, small and large, the last
-/// remains.
+/// After many transfers, small and large, of one node to one place, the last one remains.
 pub(crate) async fn last_of_a_node_remains(t: Trial) -> Result<(), Failure> {
     let sizes = [8, 100_000, 16, 3, 40_000, 65_536, 1];
     let pattern = |n: u64| Pattern::new(n << 32, sizes[n as usize % sizes.len()]);
@@ -126,8 +125,8 @@ pub(crate) async fn is_the_same_everywhere(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A node that acts on what it was told acts after it, for everybody: n1 writes
-/// to n3 and then signals n2; n2 writes to n3; who sees n2's write sees n1's.
+/// A node that acts on a message acts after it, for everybody: n1 writes to n3 and then
+/// signals n2; n2 writes to n3; a node that sees n2's write also sees n1's.
 pub(crate) async fn is_causal(t: Trial) -> Result<(), Failure> {
     let (cause, effect) = (t.plan().bulk(0), t.plan().word_addr(1));
     let (told, done) = (t.plan().event(0), t.plan().event(1));
@@ -155,8 +154,9 @@ pub(crate) async fn is_causal(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A node writes to n3 and stores a word of its own; whoever finds the word there, and then writes to n3,
-/// does so after it. The node waits for its write only where it has to.
+/// A node writes to n3 and then stores a word of its own. When another node finds the word
+/// there and then writes to n3, its write comes second. The first node waits for the status
+/// of its write only if the backend does not promise the order.
 pub(crate) async fn reaches_past_own_stores(t: Trial) -> Result<(), Failure> {
     let (cause, effect) = (t.plan().bulk(0), t.plan().word_addr(1));
     let (flag, done) = (t.plan().word(0), t.plan().event(1));

@@ -56,7 +56,7 @@ pub(crate) async fn begins_with_nothing(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// It takes part in everything, as destination and as initiator.
+/// A rejoined node takes part in everything, as destination and as initiator.
 pub(crate) async fn takes_part_again(t: Trial) -> Result<(), Failure> {
     for node in nodes(&[1, 4]).iter() {
         reborn(&t, node).await?;

@@ -16,7 +16,7 @@ fn silent(dest: &NodeSet, addr: GlobalAddr, data: Payload, event: EventId) -> Op
     Op::Xfer { dest, addr, data, remote_event, status: Status::Ignore }
 }
 
-/// Whoever waits for the remote event finds the whole block when it comes.
+/// A node that waits for the remote event finds the whole block when the signal comes.
 pub(crate) async fn come_after_the_data(t: Trial) -> Result<(), Failure> {
     let event = t.plan().event(0);
     let (addr, dest) = (t.plan().bulk(3), t.compute());

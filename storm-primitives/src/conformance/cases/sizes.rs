@@ -10,7 +10,7 @@ use crate::{NodeId, NodeSet};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 
-/// What surrounds a block before it arrives, in bytes on each side.
+/// Bytes of known content on each side of a block before it arrives.
 const FRAME_BYTES: u64 = 24;
 
 /// Transfers `len` bytes to `dest` at `offset` and looks at them and at what

@@ -1,8 +1,8 @@
-//! What happens at the nodes of an operation: its arrival in the order, what it
-//! does there, and the answers.
+//! An operation at the nodes of its set: its arrival in the order, its effects there, and
+//! the answers.
 //!
-//! Nodes that an operation reaches at one instant are one event, and so are
-//! their answers.
+//! All nodes that an operation reaches at one instant are one event, and so are their
+//! answers.
 
 use super::Network;
 use super::operations::ONE_AFTER_THE_OTHER;
@@ -17,18 +17,18 @@ use std::time::Duration;
 /// A life of a node.
 type Life = (NodeId, u64);
 
-/// What one node said to one operation.
+/// The answer of one node to one operation.
 struct Answer {
     op: OpId,
     by: Life,
     verdict: bool,
 }
 
-/// What nodes did at one instant, and what follows from it.
+/// The effects of one instant at a set of nodes.
 #[derive(Default)]
 struct Done {
     answers: Vec<Answer>,
-    /// Who waited for an event that was signalled, and when it notices.
+    /// The waiters of signalled events, each with the time at which it notices.
     woken: Vec<(Instant, Waker)>,
 }
 
@@ -129,8 +129,8 @@ impl Network {
         done.answers.push(Answer { op, by: (handle.node, handle.life), verdict });
     }
 
-    /// When a signal that arrives now is noticed by who waits for it: once the
-    /// node's system lets it run. Who asks without waiting sees it at once.
+    /// The time at which a waiter notices a signal that arrives now: when the node's operating
+    /// system lets it run. A poll sees the signal at once.
     fn wake_time(&self, node: NodeId) -> Instant {
         let now = self.core.now();
         let time = self.fabric.wake(node, now, &self.random());

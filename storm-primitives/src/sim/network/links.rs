@@ -42,7 +42,7 @@ impl Network {
         }
     }
 
-    /// What waited on both sides of a mended link crosses it, in order.
+    /// Messages that waited on both sides of a mended link cross it, in order.
     fn let_through(self: &Rc<Self>, node: NodeId) {
         let held = std::mem::take(&mut self.state.borrow_mut().nodes[node.index()].held);
         held.into_iter().for_each(|action| action(self));

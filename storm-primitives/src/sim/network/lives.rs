@@ -1,4 +1,4 @@
-//! Lives of nodes: deaths, freezes and rejoins, and who is told.
+//! Lives of nodes: deaths, freezes and rejoins, and how the other nodes learn of them.
 
 use super::delivery::{by_instant, times_of};
 use super::{Network, Node, State};
@@ -69,8 +69,8 @@ impl Network {
         self.at(noticed, move |network| network.declare_dead(node, life));
     }
 
-    /// Ends the present life of a node for a next one: whoever still waits for
-    /// the old one must not wait for ever, however soon the new one comes.
+    /// Ends the present life of a node before its next one. Operations that wait for the old
+    /// life fail, however soon the new life begins.
     pub(super) fn end_life(self: &Rc<Self>, node: NodeId) {
         let life = self.state.borrow().nodes[node.index()].life;
         self.core.kill_group(self.group_of(node));
@@ -99,8 +99,8 @@ impl Network {
         self.announce_join(NodeId::MM);
     }
 
-    /// A node that was cut off, or whose management node died, joins (again) with fresh
-    /// memory; its tasks go on. False while there is no management node to join.
+    /// A node that was cut off, or lost its management node, joins again with fresh memory; its
+    /// tasks go on. Returns false while there is no management node to join.
     pub(super) fn join_again(self: &Rc<Self>, node: NodeId) -> bool {
         let (life, began) = {
             let state = self.state.borrow();
@@ -205,7 +205,7 @@ impl Network {
             let queued = state.queue.iter().filter(|(by, l, _)| *by == node && *l == life);
             requests.extend(queued.map(|(_, _, request)| request.clone()));
             state.queue.retain(|(by, l, _)| *by != node || *l != life);
-            // It will find that it is cut off, and fail.
+            // The node will find that it is cut off, and fail.
             (handle, requests, std::mem::take(&mut state.nodes[node.index()].held))
         };
         let Some(handle) = handle else { return };
@@ -221,8 +221,7 @@ impl Network {
         self.join_as(node, life);
     }
 
-    /// Begins the next life of a node, whose tasks are those that `began` with that
-    /// life.
+    /// Begins the next life of a node. Its tasks are those that were started in life `began`.
     fn join_as(self: &Rc<Self>, node: NodeId, began: u64) {
         let (life, membership) = {
             let mut state = self.state.borrow_mut();

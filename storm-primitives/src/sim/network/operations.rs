@@ -1,5 +1,5 @@
-//! Operations from their issue to their outcome: the order, the two rounds of a
-//! COMPARE-AND-WRITE, and who is told.
+//! Operations from issue to outcome: the order, the two rounds of a COMPARE-AND-WRITE, and
+//! the report to the initiator.
 
 use super::Network;
 use crate::sim::operation::{Message, OpId, Pending, Phase, Request, Waiting};

@@ -13,7 +13,7 @@ use storm_primitives::{
     Relation, Runtime, Signal, Xfer,
 };
 
-/// What is wrong.
+/// The defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
     /// A transfer leaves out the last node of its set.
@@ -57,7 +57,7 @@ pub(crate) enum Bug {
     AsksItself,
     /// Comparison and write are two operations.
     WritesLater,
-    /// What is written is written in any case.
+    /// COMPARE-AND-WRITE writes although its comparison failed.
     WritesAnyway,
     /// The write goes to all nodes alive, not to the set.
     WritesEverywhere,

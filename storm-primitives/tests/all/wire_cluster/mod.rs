@@ -20,8 +20,8 @@ use storm_primitives::{NodeId, Primitives, Runtime};
 /// Starts clusters behind frames.
 pub(crate) struct WireFactory;
 
-/// The same, whose streams end some time after the death of their nodes, as that of another
-/// machine does whose last packet was lost.
+/// A factory of the same clusters whose streams end some time after the death of their nodes,
+/// as those of another machine do when its last packet is lost.
 pub(crate) struct LateNewsFactory;
 
 /// How long after a death the stream of that node ends there: longer than operations take.
@@ -42,7 +42,7 @@ struct Stream {
     /// Its process has ended, and: the suite knows it.
     is_dead: Cell<bool>,
     is_killed: Cell<bool>,
-    /// Who waits for the first.
+    /// The waker of the task that waits for the first message.
     watcher: RefCell<Option<Waker>>,
 }
 
@@ -112,7 +112,7 @@ impl Stream {
         })
     }
 
-    /// What a node's process does with bytes from the suite: the whole of it.
+    /// Handles bytes from the suite: all that a node's process does.
     fn deliver(self: &Rc<Self>, bytes: &[u8]) {
         if self.is_dead.get() {
             return;
