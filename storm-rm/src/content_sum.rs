@@ -1,9 +1,10 @@
-//! What tells that the content of a file came as it was sent.
+//! A checksum that shows that a file arrived as it was sent.
 //!
-//! A content is named by its BLAKE3 ([`ContentHash`](crate::ContentHash)), which nobody can forge; the
-//! manager checks it once, when it is handed the content. What the manager then sends its nodes, where
-//! strangers cannot change it on its way, is checked there for accidents only, at the speed of
-//! memory: 64 nodes of one host took 0.2 s of processor time to check the BLAKE3 of 12 MB each.
+//! A content is named by its BLAKE3 ([`ContentHash`](crate::ContentHash)), which nobody can
+//! forge. The manager checks the hash once, when it gets the content. Where no stranger can
+//! change the bytes on their way to the nodes, the nodes check them for accidents only, at the
+//! speed of memory: to check the BLAKE3 of 12 MB cost 64 nodes of one host 0.2 s of processor
+//! time.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Who sees to it, where jobs share processors.
+/// The mechanism that coschedules jobs which share processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Coscheduling {
     /// The strobes of the Machine Manager; or the job has its processors to itself.

@@ -6,12 +6,13 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Environments that are remembered in order to share them: more than users who
-/// submit by the thousand at once.
+/// Most environments remembered for sharing: more than the users who submit thousands of jobs
+/// at the same time.
 const REMEMBERED: usize = 64;
 
-/// In a job's environment: letters and digits that its manager has drawn when it started. With the job's
-/// number they tell it from all jobs of other clusters. Ranks do not get it.
+/// A variable of a job's environment: letters and digits that the manager draws when it
+/// starts. Together with the job's number they tell the job from all jobs of other clusters.
+/// Ranks do not get the variable.
 pub const MPI_SPACE_VARIABLE: &str = "STORM_MPI_SPACE";
 
 /// Names and values, in the order in which the user's system gave them. Clones share
@@ -21,7 +22,7 @@ pub const MPI_SPACE_VARIABLE: &str = "STORM_MPI_SPACE";
 pub struct Environment(Arc<[(OsBytes, OsBytes)]>);
 
 impl Environment {
-    /// This one with this value of a variable, whatever it had.
+    /// This environment with a variable set to this value.
     #[must_use]
     pub fn with(&self, name: &str, value: &str) -> Environment {
         let name = OsBytes::from(name);

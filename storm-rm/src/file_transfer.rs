@@ -19,9 +19,9 @@ use storm_primitives::{
 };
 use thiserror::Error;
 
-/// Chunks that are sent and not delivered, at most: what fills a tree
-/// (`docs/decisions/0002-remote-queue.md`). What the master does next waits for them on a network,
-/// not for the slots, of which there may be more: for nodes that write later than the others.
+/// Most chunks that are sent and not yet delivered: enough to fill a tree
+/// (`docs/decisions/0002-remote-queue.md`). The master's next operation waits behind them in
+/// the network. There may be more slots than this, for nodes that write later than others.
 const MOST_ON_THE_WAY: usize = 8;
 
 /// Where the master reads a file, in order.
@@ -29,8 +29,8 @@ pub trait ChunkSource {
     /// The next bytes of the file, exactly `len` of them.
     fn read(&mut self, len: usize) -> impl Future<Output = io::Result<Bytes>>;
 
-    /// What the whole content adds up to, if it was found to be what its hash says and is known
-    /// since: receivers then check no more than that.
+    /// The checksum of the whole content, if the sender has verified the content's hash. A
+    /// receiver then checks only the checksum.
     fn sum(&self) -> Option<ContentSum> {
         None
     }
@@ -53,7 +53,7 @@ enum FileState {
     Ready = 1,
     /// The content is there, checked and visible.
     Written = 2,
-    /// It will never be there; the node's report says why.
+    /// The file will never be there; the node's report says why.
     Failed = 3,
 }
 
@@ -68,7 +68,7 @@ impl FileState {
     }
 }
 
-/// What a transfer took (paper, section 4.4.1).
+/// The times of a transfer (paper, section 4.4.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransferTimes {
     /// Waiting for the source of the file.
@@ -228,8 +228,8 @@ impl<P: Primitives> Inquiry<'_, P> {
         await_condition(self.primitives, &question, Backoff::patient(self.part_of_wait)).await
     }
 
-    /// Whether all nodes have the file already. Most often all have it or none has: so one of them is
-    /// asked, the one that most likely answers last, and all only when that one has it.
+    /// Whether all nodes have the file already. Usually all have it or none has, so first one node
+    /// is asked, the one that most likely answers last. All are asked only if that node has it.
     async fn all_have(&self, set: &NodeSet) -> Result<bool, PrimitiveError> {
         let Some(last) = set.iter().last().map(NodeSet::single) else { return Ok(true) };
         self.all_reach(&last, FileState::Ready).await?;
@@ -283,7 +283,7 @@ pub enum ReceiveError {
         /// Bytes announced.
         announced_bytes: u64,
     },
-    /// It could not be written, or its content is not what was announced.
+    /// The file could not be written, or its content is not what was announced.
     #[error("the file cannot be written")]
     Sink(#[source] io::Error),
     /// There is no such channel in the plan.

@@ -16,10 +16,10 @@ use thiserror::Error;
 /// Why a heartbeat was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HeartbeatError {
-    /// It cannot be encoded, or is too large.
+    /// The heartbeat cannot be encoded, or is too large.
     #[error("the heartbeat does not fit")]
     Enqueue(#[from] EnqueueError),
-    /// It reached nobody.
+    /// The heartbeat reached nobody.
     #[error("the heartbeat was not delivered")]
     NotDelivered(#[from] PrimitiveError),
     /// A message that cannot be encoded.
@@ -33,13 +33,13 @@ pub enum ReceiveHeartbeatError {
     /// The queue failed.
     #[error("no heartbeat can be received")]
     Dequeue(#[from] DequeueError),
-    /// It is not a heartbeat of this version.
+    /// The bytes are no heartbeat of this version.
     #[error("a heartbeat is malformed")]
     Malformed(#[from] postcard::Error),
 }
 
-/// A heartbeat as it travels: a node decodes the commands that are for it, and passes
-/// over those for others. Of the launches of hundreds of jobs few are for one node.
+/// A heartbeat as it travels. A node decodes the commands for itself and skips the others,
+/// since few of the launches of hundreds of jobs are for one node.
 #[derive(Serialize, Deserialize)]
 struct Encoded<'a, Nodes> {
     number: u64,
@@ -61,10 +61,10 @@ pub fn encode(heartbeat: &Heartbeat) -> Result<Vec<u8>, postcard::Error> {
     postcard::to_stdvec(&Encoded { number: *number, issued_ns: *issued_ns, commands })
 }
 
-/// What of a heartbeat is for a node.
+/// Decodes the part of a heartbeat that is for a node.
 ///
 /// # Errors
-/// It, or a command for the node, is not one of this version.
+/// The heartbeat, or a command for the node, is not one of this version.
 pub fn decode_for(node: NodeId, bytes: &[u8]) -> Result<Heartbeat, postcard::Error> {
     let Encoded::<NodeRuns> { number, issued_ns, commands } = postcard::from_bytes(bytes)?;
     let own = commands.into_iter().filter(|(nodes, _)| nodes.contains(node));
@@ -123,12 +123,12 @@ impl IssuedHeartbeat {
     }
 }
 
-/// The first half of [`issue_heartbeat`]: others may follow before it is known what became of this
-/// one, which is for heartbeats without commands. Those that met a dead node and are repeated would
-/// come behind them.
+/// The first half of [`issue_heartbeat`]: returns before the delivery is known, so that other
+/// heartbeats may follow at once. Only for heartbeats without commands: one that meets a dead
+/// node is repeated, and its commands would arrive behind later ones.
 ///
 /// # Errors
-/// [`HeartbeatError`]; then it was not sent.
+/// [`HeartbeatError`]; then the heartbeat was not sent.
 pub async fn begin_heartbeat<P: Primitives>(
     primitives: &P,
     queue: &mut Writer<P>,

@@ -55,7 +55,7 @@ pub struct Row(pub u32);
 pub struct RowSet(pub u64);
 
 impl RowSet {
-    /// A job that runs whatever row is active: space sharing.
+    /// The rows of a job that runs whichever row is active: space sharing.
     pub const ALL: RowSet = RowSet(u64::MAX);
     /// A job that runs in no row.
     pub const NONE: RowSet = RowSet(0);
@@ -67,7 +67,7 @@ impl RowSet {
         RowSet(1u64.checked_shl(row.0).unwrap_or(0))
     }
 
-    /// This set and one more row.
+    /// This set with one more row.
     #[must_use]
     pub fn with(self, row: Row) -> RowSet {
         RowSet(self.0 | RowSet::single(row).0)

@@ -7,9 +7,9 @@
 //! lacks less than [`WINDOW_BYTES`]. A window that is larger than what can stay
 //! unreported never closes for good.
 
-/// What may be under way to one job: enough to keep a pipe full over a round trip of
-/// heartbeat and report, and what a node holds at most for a job that does not read,
-/// together with one piece.
+/// Most bytes of input under way to one job: enough to keep a pipe full over a round trip of
+/// heartbeat and report. A node also holds at most this many, plus one piece, for a job that
+/// does not read.
 pub const WINDOW_BYTES: u64 = 512 * 1024;
 
 /// A node reports progress in steps of so much: a few in each window.

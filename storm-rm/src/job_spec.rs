@@ -1,8 +1,8 @@
-//! What a user asks for: the program, its surroundings, and how many of it.
+//! The request of a user: the program, its surroundings, and the number of its processes.
 //!
-//! Made by the client, completed by the Machine Manager with the submitter's
-//! identity, and carried out by the Node Managers. It says nothing about where
-//! the job runs: that is the placement.
+//! The client makes the specification, the Machine Manager adds the submitter's identity, and
+//! the Node Managers carry it out. It says nothing about where the job runs; the placement
+//! does.
 
 use crate::{ContentHash, Environment, Needs, OsBytes, Resources};
 use serde::{Deserialize, Serialize};
@@ -13,13 +13,13 @@ use std::time::Duration;
 pub struct JobSpec {
     /// For people; the program's file name unless the user chose another.
     pub name: String,
-    /// Who it runs as. The Machine Manager sets it from the peer's credentials.
+    /// The user as whom the job runs. The Machine Manager sets it from the peer's credentials.
     pub owner: Owner,
     /// Number of processes (ranks), at least 1.
     pub procs: u32,
     /// Exactly this many nodes, when given.
     pub nodes: Option<u32>,
-    /// What it asks of its nodes besides.
+    /// The job's demands on its nodes besides elements.
     #[serde(default)]
     pub resources: Resources,
     /// The partition asked for.
@@ -28,7 +28,7 @@ pub struct JobSpec {
     pub sched: Option<String>,
     /// The job is ended after running this long.
     pub time_limit: Option<Duration>,
-    /// What to execute.
+    /// The program to execute.
     pub program: Program,
     /// The argument vector, `argv[0]` included.
     pub argv: Vec<OsBytes>,
@@ -42,15 +42,15 @@ pub struct JobSpec {
     pub limits: Vec<ResourceLimit>,
     /// Further files to ship.
     pub files: Vec<FileSpec>,
-    /// What becomes of the output.
+    /// The destination of the output.
     pub output: OutputSpec,
-    /// What the ranks read.
+    /// The source of the ranks' standard input.
     pub input: InputSpec,
     /// Put the job back in the queue, instead of ending it, when its node dies.
     pub requeue: bool,
     /// Where on its node each rank may run.
     pub bind: Binding,
-    /// What it needs besides processing elements.
+    /// The job's needs besides processing elements.
     #[serde(default)]
     pub needs: Needs,
 }
@@ -79,9 +79,9 @@ pub struct Owner {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Program {
-    /// This file is shipped to every node and executed there.
+    /// A file that is shipped to every node and executed there.
     Shipped(FileSpec),
-    /// This path exists on every node (`--no-bcast`).
+    /// A path that exists on every node (`--no-bcast`).
     OnNodes(OsBytes),
 }
 
@@ -106,10 +106,11 @@ pub struct FileSpec {
 pub enum Destination {
     /// The job's own directory on the node, removed after the job.
     JobDirectory,
-    /// This absolute path, written as the submitter and left there.
+    /// An absolute path, written as the submitter and left there.
     Path(OsBytes),
-    /// The job's directory, too; but a node where this absolute path, from which the program was read, has
-    /// the same content executes it there, as it looks for other files beside itself.
+    /// The job's directory, unless this absolute path, from which the program was read, has the
+    /// same content on the node. Then the node executes the program at the path, because the
+    /// program may look for other files beside itself.
     JobDirectoryUnlessAt(OsBytes),
 }
 
@@ -123,7 +124,7 @@ impl Destination {
     }
 }
 
-/// What becomes of standard output and error.
+/// The destination of standard output and error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputSpec {
@@ -140,7 +141,7 @@ pub enum OutputSpec {
     },
 }
 
-/// What the ranks find on standard input.
+/// The source of standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InputSpec {

@@ -1,7 +1,7 @@
-//! What a job needs besides processing elements: to be let go, a time to begin, the ends
-//! of other jobs. And the array of jobs that one submission makes.
+//! Conditions that a job waits for besides processing elements: a release, a begin time, the
+//! ends of other jobs. Also the array of jobs that one submission makes.
 //!
-//! What this does not do: decide whether a need is met. That is the Machine Manager's.
+//! The Machine Manager decides whether a condition is met; this module does not.
 
 use crate::JobId;
 use jiff::Timestamp;
@@ -10,20 +10,20 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// What a job needs before it may wait for processing elements.
+/// The conditions that a job must meet before it may wait for processing elements.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Needs {
-    /// It is held from the beginning, until somebody releases it.
+    /// The job is held from the beginning, until somebody releases it.
     pub hold: bool,
-    /// It does not begin before this time.
+    /// The job does not begin before this time.
     pub begin: Option<Timestamp>,
     /// The jobs that it depends on.
     pub dependency: Option<Dependency>,
     /// When the dependency can never be satisfied the job ends, instead of waiting to
     /// be cancelled.
     pub kill_on_invalid_dep: bool,
-    /// It is an array of jobs, one for each of these.
+    /// The submission is an array of jobs, one for each index.
     pub array: Option<ArraySpec>,
 }
 
@@ -41,15 +41,15 @@ impl Dependency {
     pub const MAX_CONDITIONS: usize = 1024;
 }
 
-/// A condition on another job, as Slurm names them. Of an array all jobs count.
+/// A condition on another job, by Slurm's names. A condition on an array is one on all its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Condition {
-    /// It has ended, and all its ranks with 0.
+    /// The job has ended, and all its ranks exited with 0.
     AfterOk(JobId),
-    /// It has ended.
+    /// The job has ended.
     AfterAny(JobId),
-    /// It has ended otherwise than COMPLETED.
+    /// The job has ended in a state other than COMPLETED.
     AfterNotOk(JobId),
     /// No job of the same name and user that was submitted before is left.
     Singleton,
@@ -66,7 +66,7 @@ impl Condition {
         }
     }
 
-    /// What is known of it once the other job has ended: whether it holds.
+    /// Whether the condition holds once the other job has ended.
     pub fn holds_after(self, completed: bool) -> bool {
         match self {
             Condition::AfterOk(_) => completed,
@@ -77,7 +77,8 @@ impl Condition {
 }
 
 impl Condition {
-    /// As it is written for `--dependency`, with its job by this name: that of an array's is its array and index.
+    /// The text for `--dependency`, with the other job under the name that `name` gives it: a job
+    /// of an array is `array_index`.
     pub fn told(&self, name: &dyn Fn(JobId) -> String) -> String {
         match self {
             Condition::AfterOk(job) => format!("afterok:{}", name(*job)),
@@ -112,7 +113,7 @@ pub struct ArrayTask {
 }
 
 impl fmt::Display for ArrayTask {
-    /// As Slurm writes it: `7_3`.
+    /// Writes Slurm's form: `7_3`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}_{}", self.array, self.index)
     }
@@ -152,15 +153,15 @@ pub struct ArrayExtent {
 /// Not an array.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ArrayError {
-    /// It does not read as one.
+    /// The text cannot be read as an array.
     #[error(
         "{0:?} is not a list of indices: 0-15, 1,3,7, 0-15:2 (every second), 0-15%4 (four at once)"
     )]
     Syntax(String),
-    /// It has no index, a range that goes down, a step of 0, or none may run at once.
+    /// There is no index, a range that goes down, a step of 0, or a limit of 0.
     #[error("an array has an index at least, ranges that go up, steps and a limit from 1")]
     Empty,
-    /// It has more indices than allowed.
+    /// The array has more indices than allowed.
     #[error("the array has more than {most} jobs")]
     TooLarge {
         /// The bound.
@@ -199,8 +200,8 @@ impl ArraySpec {
         Ok(indices)
     }
 
-    /// How far they go, for each job of the array to be told: of one range it is known without making
-    /// its indices. `None` where they make no sense.
+    /// The extent of the indices, which every job of the array is told. For a single range it is
+    /// computed without listing the indices. `None` if the array is malformed.
     pub fn extent(&self) -> Option<ArrayExtent> {
         if let [range] = self.ranges[..]
             && range.step > 0

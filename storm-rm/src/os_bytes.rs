@@ -16,7 +16,7 @@ impl OsBytes {
         &self.0
     }
 
-    /// As the standard library names it.
+    /// The same bytes as the standard library's type.
     pub fn as_os_str(&self) -> &OsStr {
         OsStr::from_bytes(&self.0)
     }

@@ -15,12 +15,12 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 /// Longest pause of all.
 const LONGEST_OF_ALL: Duration = Duration::from_millis(10);
 
-/// At least so many times longer than a question is the longest pause: nodes that
-/// answer late are busy with what the question is about.
+/// The longest pause is at least this multiple of the time of a question: nodes that
+/// answer late are busy with the work that the question is about.
 const PAUSE_PER_QUESTION: u32 = 2;
 
-/// Of so many questions while waiting, one goes to the whole set: a death in it is
-/// noticed although the node that is asked otherwise lives.
+/// One question in this many goes to the whole set. It notices a death anywhere in the set,
+/// although the one node that is asked otherwise lives.
 const ALL_EVERY: u32 = 16;
 
 /// Pauses that double, from 20 us (paper, Algorithm 1: SLEEP with exponential
@@ -30,8 +30,8 @@ pub struct Backoff {
     pause: Duration,
     /// All questions and pauses so far.
     waited: Duration,
-    /// A pause may be this part of them: who waited a tenth of a second does not mind some
-    /// milliseconds, and the nodes work instead of answering.
+    /// A pause may take this part of the wait so far. After a wait of 0.1 s some milliseconds do
+    /// not matter, and the nodes work instead of answering.
     part_of_wait: Option<u32>,
 }
 
@@ -42,7 +42,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// One whose pauses may be as long as this part of the wait
+    /// A backoff whose pauses may grow to this part of the wait
     /// ([`PlanConfig::part_of_wait`](crate::PlanConfig)).
     pub fn patient(part_of_wait: Option<u32>) -> Backoff {
         Backoff { pause: FIRST_PAUSE, waited: Duration::ZERO, part_of_wait }
@@ -59,13 +59,14 @@ impl Backoff {
     }
 }
 
-/// So few nodes are asked together at once.
+/// A set of at most this many nodes is asked together.
 const FEW: usize = 2;
 
-/// So many nodes are asked by themselves, one after the other, to find one that is late.
+/// At most this many nodes are asked one by one in a row, to find a late one.
 const SEARCHED: usize = 4;
 
-/// Whom to ask alone while a condition does not hold everywhere. Clones share what is known.
+/// Chooses the node to ask alone while a condition does not hold everywhere. Clones share
+/// their knowledge.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Probe {
     /// Steps through the set: where it stands is a node that was late when it was last asked.
@@ -119,8 +120,9 @@ impl Probe {
     }
 }
 
-/// The place in a set of so many, not 0, after so many steps: first the last, then each of the others
-/// once, none near the one before (the golden section, rounded to what divides no turn evenly).
+/// The index into a set of `count` > 0 nodes at step `step`: the last node first, then each
+/// of the others once, far from the one before. The stride is the golden section, rounded to
+/// a number coprime to `count`.
 fn place_of(step: usize, count: usize) -> usize {
     let coprime = |stride: &usize| gcd(*stride, count) == 1;
     let stride = (count * 618 / 1000..count).find(coprime).unwrap_or(1);

@@ -1,5 +1,6 @@
-//! What flexible coscheduling takes a process for (Frachtenberg, Feitelson, Petrini, Fernandez, IPDPS
-//! 2003 and IEEE TPDS 16(11), 2005; A5 of the policy reference), as nodes report it.
+//! The class that flexible coscheduling gives a process (Frachtenberg, Feitelson, Petrini,
+//! Fernandez, IPDPS 2003 and IEEE TPDS 16(11), 2005; A5 of the policy reference), as nodes
+//! report it.
 
 use crate::Rank;
 use serde::{Deserialize, Serialize};
@@ -15,11 +16,11 @@ pub enum ProcessClass {
     #[default]
     #[serde(rename = "CS")]
     NeedsCoscheduling,
-    /// F: communicates often and waits long even so, as the load is not balanced. It goes first in its
-    /// slot and leaves what it waits.
+    /// F, frustrated: communicates often and still waits long, because the load is unbalanced. It
+    /// runs first in its slot and gives up the processor while it waits.
     #[serde(rename = "F")]
     Frustrated,
-    /// DC: communicates seldom. It runs whenever nobody goes first.
+    /// DC, don't care: communicates seldom. It runs whenever nobody goes first.
     #[serde(rename = "DC")]
     DontCare,
 }
@@ -40,7 +41,7 @@ impl fmt::Display for ProcessClass {
     }
 }
 
-/// Who told what a process does.
+/// The source of a report about a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Witness {
@@ -50,10 +51,10 @@ pub enum Witness {
     System,
 }
 
-/// What a process did in its last window of slots of its own.
+/// The behaviour of a process in its last window of slots of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessFigures {
-    /// Who told it.
+    /// The source of the figures.
     pub witness: Witness,
     /// Communications that it could have waited in; by the system's word, how often it slept.
     pub operations: u32,

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use storm_primitives::{MAX_NODES, NodeId};
 use thiserror::Error;
 
-/// No job has more ranks; ten thousand nodes of a hundred processing elements have room
-/// for as many. It bounds the work for a map that arrives, which may be a few bytes.
+/// Most ranks of a job: ten thousand nodes of a hundred processing elements have room for them.
+/// The limit bounds the work for a map that arrives, which may be a few bytes long.
 pub const MAX_RANKS: u32 = 1 << 20;
 
-/// No node has more of them: what a node makes for each of its ranks is made before it can
-/// tell who is at fault.
+/// Most ranks of a job on one node. A node allocates for each of its ranks before it can check
+/// the rest of a map.
 pub const MAX_RANKS_PER_NODE: u32 = 1 << 16;
 
 /// The ranks of every node, in order of rank, consecutive.

@@ -1,21 +1,18 @@
 //! Remote queues with global flow control: Algorithms 1 to 3.
 //!
-//! A master multicasts items into a ring of slots that lies in the global memory
-//! of its slaves. It never overwrites a slot that any of them has not released.
+//! A master multicasts items into a ring of slots in the global memory of its slaves. It
+//! never overwrites a slot that a slave has not released.
 //!
-//! Sharpened against the paper's text (`docs/decisions/0002-remote-queue.md`):
-//! - Algorithm 1's loop ran while there *was* space; here it runs while there is
-//!   none.
-//! - Algorithm 3 released a slot before its content was read; here an item is
-//!   looked at ([`Reader::dequeue`]), used, and then released
-//!   ([`Reader::release`]).
-//! - Where all operations have one order, a question travels behind the items
-//!   that were sent before it: asked only when there is no space left, it would
-//!   let the line run empty each time. A master therefore asks about older items
-//!   while newer ones are under way.
-//! - Items may go to different subsets of the slaves: each carries its sequence
-//!   number, a slave releases in order the items that were sent to it, and before
-//!   a slot is reused the set that held it is asked, not the next one.
+//! Differences from the paper's text (`docs/decisions/0002-remote-queue.md`):
+//! - Algorithm 1 loops while there *is* space; this one loops while there is none.
+//! - Algorithm 3 releases a slot before its content is read. Here a slave looks at an item
+//!   ([`Reader::dequeue`]), uses it, and then releases it ([`Reader::release`]).
+//! - All operations have one order, so a question travels behind the items sent before it. If
+//!   the master asked only when no space is left, the pipeline would run empty each time.
+//!   Therefore it asks about older items while newer ones are under way.
+//! - Items may go to different subsets of the slaves. Each item carries its sequence number, a
+//!   slave releases the items sent to it in order, and before the master reuses a slot it asks
+//!   the set that held the slot's last item.
 
 use crate::poll::{Backoff, await_condition};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -98,7 +95,7 @@ pub struct Sequence(pub u64);
 /// Why an item could not be queued.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EnqueueError {
-    /// It does not fit a slot.
+    /// The item does not fit a slot.
     #[error("{bytes} bytes do not fit an item of {limit}")]
     TooLarge {
         /// Size of the item.
@@ -210,9 +207,9 @@ impl<P: Primitives> Writer<P> {
         self.enqueue_and_signal(set, &data, None).await
     }
 
-    /// Waits until [`enqueue_and_signal`](Self::enqueue_and_signal) need not wait.
-    /// It may be dropped to tell of [deaths](Self::nodes_died) meanwhile: a node
-    /// that died and is back already will never release what its last life had.
+    /// Waits until [`enqueue_and_signal`](Self::enqueue_and_signal) has a free slot. The caller
+    /// may drop the future to report [deaths](Self::nodes_died): a node that died and has come
+    /// back never releases the items of its last life.
     ///
     /// # Errors
     /// [`EnqueueError::Network`].
@@ -236,7 +233,7 @@ impl<P: Primitives> Writer<P> {
         self.released_by_death(dead, self.next);
     }
 
-    /// What these nodes held of the items before this one is released.
+    /// Counts the items before `before` as released by the dead nodes.
     fn released_by_death(&mut self, dead: &NodeSet, before: Sequence) {
         let count = before.0.saturating_sub(self.oldest().0) as usize;
         for set in self.outstanding.iter_mut().take(count) {
@@ -254,7 +251,7 @@ impl<P: Primitives> Writer<P> {
     fn ask_ahead(&mut self) {
         while let Some(mut asked) = self.asked.pop_front() {
             match (&mut asked.answer).now_or_never() {
-                // What failed is asked again, and reported, when the space is needed.
+                // A failed question is asked again, and reported, when the space is needed.
                 Some(answer) => drop(self.answered(asked.before, answer)),
                 None => {
                     self.asked.push_front(asked);
@@ -269,7 +266,7 @@ impl<P: Primitives> Writer<P> {
         let ripe = self.outstanding.len().saturating_sub(fresh as usize);
         if let Some((before, question)) = self.question_about(ripe) {
             let mut answer = self.primitives.compare_and_write(question).boxed_local();
-            // It takes its place in the order when first polled.
+            // The first poll gives the question its place in the order.
             match (&mut answer).now_or_never() {
                 None => self.asked.push_back(Asked { before, answer }),
                 Some(at_once) => drop(self.answered(before, at_once)),
@@ -311,9 +308,9 @@ impl<P: Primitives> Writer<P> {
         Some((before, question))
     }
 
-    /// Takes the answer to whether all items before this one were released. One
-    /// about a set with dead nodes is none, but tells of them: of the lives that had these
-    /// items. What was sent since may be for the next one.
+    /// Takes the answer to the question whether all items before `before` were released. An error
+    /// that names dead nodes releases the items that their last life had; items from `before` on
+    /// may be for the next life.
     fn answered(
         &mut self,
         before: Sequence,
@@ -357,7 +354,7 @@ impl<P: Primitives> Reader<P> {
         Reader { primitives, plan: plan.clone(), next: Sequence(0), held: Sequence(0) }
     }
 
-    /// Whose end it is.
+    /// The node of this end.
     pub fn node(&self) -> NodeId {
         self.primitives.node()
     }
@@ -422,7 +419,7 @@ impl<P: Primitives> Reader<P> {
         // Each slot once: what lies further back was overwritten.
         for number in self.held.0.max(after.saturating_sub(u64::from(self.plan.slots)))..after {
             let slot = self.plan.slot_addr(Sequence(number));
-            // Where that item was not for this node, the slot may have a later one already.
+            // If that item was not for this node, the slot may hold a later one already.
             if memory.load_word(slot) == Ok(number + 1) {
                 // The plan's own addresses lie in the memory made for it.
                 let _ = memory.discard(slot, self.plan.stride());

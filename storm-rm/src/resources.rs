@@ -1,11 +1,11 @@
-//! What a job asks of its nodes besides room for its ranks.
+//! The demands of a job on its nodes besides room for its ranks.
 //!
-//! Carried from the command line to the Machine Manager, which has it decided
-//! who gets which node, and to the Node Managers, which hold the job to it.
+//! They travel from the command line to the Machine Manager, which chooses the nodes by them,
+//! and to the Node Managers, which hold the job to them.
 
 use serde::{Deserialize, Serialize};
 
-/// What a job asks of its nodes. Nothing, by default.
+/// The demands of a job on its nodes. None, by default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resources {
@@ -17,7 +17,7 @@ pub struct Resources {
     pub memory: Memory,
     /// No other job has processing elements of its nodes in its row.
     pub exclusive: bool,
-    /// What its nodes must be: `gpu&fast|big`.
+    /// The features that its nodes must have: `gpu&fast|big`.
     pub constraint: Option<String>,
 }
 
@@ -37,12 +37,12 @@ impl Default for Resources {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Memory {
-    /// It says nothing, and is held to nothing.
+    /// No demand and no limit.
     #[default]
     Unstated,
-    /// So many bytes on each node.
+    /// Bytes on each node.
     PerNode(u64),
-    /// So many bytes for each processing element.
+    /// Bytes for each processing element.
     PerCpu(u64),
     /// All that each node has.
     WholeNode,

@@ -24,7 +24,7 @@ const NOT_TERMINATED: u64 = 0;
 /// How soon a report must leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
-    /// With whatever leaves next: nobody waits for it.
+    /// With the next message that leaves: nobody waits for the report.
     WhenConvenient,
     /// At once.
     AtOnce,
@@ -36,7 +36,7 @@ pub trait Outbox {
     fn post(&mut self, report: Report, urgency: Urgency);
 }
 
-/// What a node knows of its part of a job.
+/// The state of one node's part of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalPart {
     /// Where the job's flags lie.
@@ -74,7 +74,7 @@ pub fn announce_termination<P: Primitives>(
     true
 }
 
-/// Jobs whose flags the master asks for: those that start, or those that end.
+/// Jobs whose flags the master asks for: all starting jobs, or all ending ones.
 #[derive(Clone, Debug, Default)]
 pub struct WatchedJobs {
     jobs: BTreeMap<JobId, JobFlags>,
@@ -87,8 +87,8 @@ struct JobFlags {
     incarnation: JobIncarnation,
     nodes: NodeSet,
     probe: Probe,
-    /// Questions in a row that the network could not answer. Who has fewer is asked first, so that
-    /// one job's nodes that do not answer do not hold up the others. Clones share it.
+    /// Consecutive questions that the network could not answer. Jobs with fewer are asked first,
+    /// so that the silent nodes of one job do not hold up the others. Clones share the count.
     unanswered: Rc<Cell<u32>>,
 }
 
@@ -151,12 +151,14 @@ impl WatchedJobs {
     }
 }
 
-/// DETECT-TERMINATION (Algorithm 8), for the `round`th time since 1: the jobs among `terminating` that have
-/// ended on all their nodes; their flags are reset and they are forgotten.
+/// DETECT-TERMINATION (Algorithm 8), round `round` counted from 1. Returns the runs in
+/// `terminating` that have ended on all their nodes. Their flags are reset, and they are no
+/// longer watched.
+///
+/// A dead node of a job is no error: the job ends without that node.
 ///
 /// # Errors
-/// [`PrimitiveError`] when the network cannot answer; a node's death is not an
-/// error, the job then ends without it.
+/// [`PrimitiveError`] when the network cannot answer and no job was found before.
 pub async fn detect_termination<P: Primitives>(
     primitives: &P,
     plan: &GlobalPlan,
@@ -186,7 +188,7 @@ pub async fn detect_termination<P: Primitives>(
     Ok(terminated)
 }
 
-/// What is known of a job that was starting.
+/// News of a job that was starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartNews {
     /// Every rank runs on every node.
@@ -218,7 +220,7 @@ pub async fn detect_started<P: Primitives>(
             Err(PrimitiveError::NodesDead { .. }) => {
                 news.push((id, job.incarnation, StartNews::NodeDead));
             }
-            // It comes back with the next question.
+            // The error comes back with the next question.
             Err(_) if !news.is_empty() => break,
             Err(error) => return Err(error),
         }

@@ -1,5 +1,5 @@
-//! Middleware for a network that cannot tell who is dead: questions that meet a
-//! dead node time out. Counts the questions.
+//! Middleware for a network that cannot name dead nodes: questions that meet a dead node time
+//! out. Counts the questions.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -13,7 +13,7 @@ pub(crate) struct Anonymous {
     inner: SimPrimitives,
     /// Questions put.
     pub(crate) asked: Rc<Cell<u32>>,
-    /// Those among them that timed out.
+    /// The questions among them that timed out.
     pub(crate) timed_out: Rc<Cell<u32>>,
 }
 

@@ -1,5 +1,4 @@
-//! What travels: heartbeats and reports survive their encoding, and no bytes
-//! whatsoever make the decoder panic.
+//! Heartbeats and reports survive their encoding, and no bytes make the decoder panic.
 
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -20,7 +19,7 @@ use storm_rm::{
 };
 use storm_rm::{Coscheduling, ProcessClass, ProcessFigures, RankClass, Witness};
 
-/// Who decodes.
+/// The node that decodes.
 const NODE: NodeId = NodeId(3);
 
 fn os_bytes() -> impl Strategy<Value = OsBytes> {
@@ -181,7 +180,7 @@ fn needs() -> impl Strategy<Value = Needs> {
 }
 
 fn launch() -> impl Strategy<Value = LaunchJob> {
-    // What makes no sense is refused, which the map's own tests show.
+    // A malformed map is refused, as the map's own tests show.
     let shares = vec((0..1000u32, 0..1000u32, 1..100u32), 0..5).prop_map(|shares| {
         let mut next = 0;
         let share = |(node, gap, count): (u32, u32, u32)| {

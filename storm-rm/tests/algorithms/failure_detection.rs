@@ -11,7 +11,7 @@ use storm_rm::message::Heartbeat;
 
 const NUMBER: u64 = 7;
 
-/// Who is dead and who is late among the compute nodes, from the seed.
+/// Draws the dead and the late compute nodes from the seed.
 fn at_fault(cluster: &Cluster, deaths: u64, late: u64) -> Isolated {
     let mut fault = Isolated::default();
     let any = || NodeId(1 + cluster.below(cluster.compute().len() as u64) as u32);

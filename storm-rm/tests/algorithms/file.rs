@@ -39,7 +39,7 @@ impl ChunkSource for MemorySource {
     }
 }
 
-/// What the nodes have on their disks, and which disks fail.
+/// The files on the nodes' disks, and the disks that fail.
 #[derive(Clone, Default)]
 pub(crate) struct Disks {
     files: Rc<RefCell<BTreeMap<(NodeId, ContentHash), Bytes>>>,

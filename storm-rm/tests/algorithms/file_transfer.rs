@@ -31,7 +31,7 @@ fn every_size_arrives_whole_on_every_node() {
                 let times = sender.send(&everyone, &sent).await.expect("nothing fails");
                 // The file is there when the transfer returns, not some time later.
                 assert!(everyone.iter().all(|node| stored.has(node, &sent)), "{size} bytes");
-                // Of an empty file nothing is to be sent once it is announced.
+                // An empty file needs no chunk once it is announced.
                 assert!(times.sent_to == everyone || size == 0);
             });
             let chunks = size.div_ceil(CHUNK_BYTES) as u64;
@@ -62,7 +62,7 @@ fn chunks_that_came_together_are_written_together() {
     });
 }
 
-/// What the nodes released of the last file must not count for this one.
+/// The releases of the last file must not count for this one.
 #[test]
 fn a_channel_is_used_again_by_nodes_that_have_become_slow() {
     for_seeds(50, |seed| {

@@ -68,7 +68,7 @@ fn erratum_2_a_slot_holds_still_until_it_is_released() {
     for_seeds(200, |seed| assert_eq!(slots_hold_still::<QueuePlan>(seed), Ok(())));
 }
 
-/// What was released takes no memory; what came since stays, also behind items for others.
+/// Released items take no memory; later ones stay, also behind items for other slaves.
 #[test]
 fn a_released_slot_is_let_go_of() {
     for_seeds(50, |seed| {

@@ -1,5 +1,5 @@
-//! What a remote queue must do, checked on any implementation of Algorithms 1
-//! to 3, so that the mutants meet the same checks as the real one.
+//! The checks of a remote queue, for any implementation of Algorithms 1 to 3: mutants meet the
+//! same checks as the real one.
 
 use crate::cluster::{Cluster, spawn_on};
 use std::cell::Cell;
@@ -36,7 +36,7 @@ pub(crate) trait Slave: 'static {
     fn release(&mut self, taken: Self::Taken);
 }
 
-/// What is wrong with a queue.
+/// The defect of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Violation {
     /// An enqueue returned while a reader still had all slots.

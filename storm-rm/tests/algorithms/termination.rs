@@ -284,7 +284,7 @@ fn started_waits_for_every_node_of_this_run() {
         let mut last = Duration::ZERO;
         for node in cluster.compute().iter() {
             let node = cluster.network.node(node);
-            // What the last run in this slot left.
+            // The flag that the last run in this slot left.
             node.memory().store(started, 4);
             let after = Duration::from_micros(cluster.below(20_000));
             last = last.max(after);
@@ -359,7 +359,7 @@ fn a_job_whose_node_does_not_answer_holds_up_no_other() {
         let mut terminating = WatchedJobs::default();
         terminating.watch(JobId(1), SLOT, first, dead.clone());
         terminating.watch(JobId(2), JobSlot(2), second, alive.clone());
-        // As the manager does: jobs may be added and removed meanwhile.
+        // The manager does likewise: jobs may be added and removed meanwhile.
         let error = detect_termination(&mm, &plan, &mut terminating.clone(), 1).await;
         assert_eq!(error, Err(PrimitiveError::TimedOut { nodes: dead.clone() }));
         let part = LocalPart { slot: JobSlot(2), ..part(second, 1, 1) };
