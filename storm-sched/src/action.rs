@@ -1,4 +1,4 @@
-//! What a policy asks for.
+//! The answers of a policy: actions for its driver.
 
 use crate::{
     Infeasible, JobId, MatrixError, NodeIndex, Placement, PreemptMode, ReservationId, Slot,
@@ -7,7 +7,7 @@ use crate::{
 /// A decision of a policy. Actions are to be carried out in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Launch a job in a row. It runs while that row is active.
+    /// Launch a job in a row. The job runs while that row is active.
     Start {
         /// The job; it no longer waits.
         job: JobId,
@@ -16,10 +16,9 @@ pub enum Action {
         /// Its home row.
         slot: Slot,
     },
-    /// The job runs in these rows from now on, on the columns that it has: its
-    /// row was merged with another one, or it runs in further rows where its
-    /// columns are idle. It holds before an [`Action::Activate`] of the same
-    /// answer, wherever that stands.
+    /// The job runs in these rows from now on, on its present columns: its row was merged with
+    /// another one, or its columns are idle in further rows. The change holds before an
+    /// [`Action::Activate`] of the same answer, at whatever place in the answer that stands.
     SetSlots {
         /// The job, which holds PEs.
         job: JobId,
@@ -53,7 +52,7 @@ pub enum Action {
     Preempt {
         /// The job, which holds PEs.
         job: JobId,
-        /// What becomes of it.
+        /// The fate of the preempted job.
         mode: PreemptMode,
         /// For whom.
         by: JobId,

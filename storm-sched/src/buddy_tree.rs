@@ -1,18 +1,15 @@
 //! Buddy allocation over the columns of one matrix row.
 //!
-//! A request for n columns is rounded up to 2^k and given a block aligned to
-//! 2^k; blocks split and merge as in Knuth's buddy system, and of the blocks
-//! that are large enough the smallest is split, the leftmost of those. The
-//! tree is complete: a machine whose size is not a power of two has leaves
-//! that are missing, and a node that is down has leaves that are not free;
-//! both are holes.
+//! A request for n columns is rounded up to 2^k and given a block aligned to 2^k. Blocks split
+//! and merge as in Knuth's buddy system: the smallest sufficient block is split, the leftmost
+//! of several. The tree is complete. A machine whose size is not a power of two has missing
+//! leaves, and a node that is down has leaves that are not free; both are holes.
 //!
-//! Fallback: a job that no single block can take gets a union of blocks,
-//! largest first, the last one rounded up to 2^k when such a block is free.
-//! So any n columns can be had when n are free: 192 of 192 columns are the
-//! blocks 0-127 and 128-191.
+//! Fallback: a job that fits no single block gets a union of blocks, largest first. The last
+//! one is rounded up to 2^k if such a block is free. A job of n columns is therefore placed
+//! whenever n columns are free: 192 of 192 columns are the blocks 0-127 and 128-191.
 //!
-//! Deliberately absent: which job holds what (that is the row's business).
+//! Deliberately absent: which job holds which columns. The row knows that.
 
 use std::ops::Range;
 
@@ -130,7 +127,7 @@ impl BuddyTree {
         // The vertices still to be looked into, the outermost last.
         let mut open = vec![(1, self.height)];
         while missing > 0 {
-            // As many are free as are missing, so one of the vertices has some.
+            // At least as many are free as are missing, so one of the vertices has a free one.
             let (vertex, height) = open.pop()?;
             if self.orders[vertex] == 0 {
                 continue;
@@ -183,8 +180,8 @@ impl BuddyTree {
         }
     }
 
-    /// What is free below a vertex of that height, of what is below its children;
-    /// whether that is not what it was.
+    /// Computes the free blocks below a vertex of that height from its children. Returns whether
+    /// they changed.
     fn merge(&mut self, vertex: usize, height: u32) -> bool {
         let (left, right) = (self.orders[2 * vertex], self.orders[2 * vertex + 1]);
         // Buddies merge when both are free as a whole.

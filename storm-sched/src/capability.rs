@@ -1,6 +1,6 @@
-//! What a policy may ask of its driver beyond starting jobs and switching
-//! rows. A driver declares what it can do, and a policy that asks for more is
-//! refused when it is made, not when it decides.
+//! Abilities of a driver beyond starting jobs and switching rows. A driver declares its
+//! abilities, and a policy that needs another one is refused when it is made, not when it
+//! decides.
 
 use crate::Policy;
 
@@ -16,7 +16,7 @@ pub enum Capability {
 /// A policy asks for what its driver cannot do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
-    /// It moves running processes.
+    /// The policy moves running processes.
     #[error(
         "policy {policy} with `repack = true` moves running processes to other processing \
          elements, which a real machine cannot do: leave `repack` out, and use \

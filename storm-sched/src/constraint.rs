@@ -1,10 +1,8 @@
-//! What the nodes of a job must be: features, as Slurm's `--constraint` writes
-//! them.
+//! The features that a job demands of its nodes, in the form of Slurm's `--constraint`.
 //!
-//! `a&b` is a node with both, `a|b` one with either; `&` binds closer. Every
-//! node of a job is judged alone, so `a|b` may be given nodes of both kinds.
-//! Not here: Slurm's counts (`a*4`), brackets and matching alternatives
-//! (`[a|b]`); they are refused by name.
+//! `a&b` is a node with both features, `a|b` a node with either; `&` binds closer. Every node of
+//! a job is judged alone, so `a|b` may be given nodes of both kinds. Slurm's counts (`a*4`) and
+//! matching alternatives (`[a|b]`) are refused by name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,16 +26,16 @@ pub enum ConstraintError {
     /// Nothing between two signs, or at an end.
     #[error("a feature is missing in {text:?}: write features as gpu&fast or ib|opa")]
     NoFeature {
-        /// What was given.
+        /// The text that was given.
         text: String,
     },
-    /// What no feature's name may hold.
+    /// A character that no feature's name may hold.
     #[error(
         "{feature:?} is no feature: names have letters, digits, '_', '-', '.', ':' and '=', \
          and are joined by & (both) and | (either), without brackets or counts"
     )]
     Name {
-        /// What was given.
+        /// The name that was given.
         feature: String,
     },
     /// More than [`MAX_CONSTRAINT_FEATURES`].

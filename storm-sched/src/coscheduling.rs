@@ -1,5 +1,5 @@
-//! Who sees to it that the processes of a job run at the same time, where several jobs
-//! share processors.
+//! The mechanism that runs the processes of a job at the same time when several jobs share
+//! processors.
 
 use crate::policies::{fcs, ics, local, pb};
 

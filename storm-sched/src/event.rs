@@ -1,4 +1,4 @@
-//! What a policy is told.
+//! The events that a policy is told.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub enum Event {
         /// estimate without that.
         ran: Duration,
     },
-    /// A job that held PEs has ended, for whatever reason.
+    /// A job that held PEs has ended, for any reason.
     Finished(JobId),
     /// A job that waits was withdrawn.
     Cancel(JobId),

@@ -28,7 +28,7 @@ pub enum Infeasible {
         "a node needs room for at least one process: ask for one or more with --ntasks-per-node"
     )]
     ZeroProcsPerNode,
-    /// No node has the features, whatever else.
+    /// No node has the features.
     #[error(
         "no node of the partition has {}; {}: change --constraint",
         Wanted(.constraint), There(.there)
@@ -61,10 +61,9 @@ pub enum Infeasible {
     LargeMemory {
         /// The PEs of a process, where it asks for memory for each of them.
         for_pes: Option<u32>,
-        /// What one process needs on its node, in bytes.
+        /// The memory that one process needs on its node, in bytes.
         asked_bytes: u64,
-        /// What the node with the most memory has, of those that meet the
-        /// constraint.
+        /// The memory of the largest node that meets the constraint, in bytes.
         largest_bytes: u64,
         /// The constraint, if there is one.
         constraint: Option<String>,
@@ -75,7 +74,7 @@ pub enum Infeasible {
         With(.constraint), .needs.for_ranks(1, "")
     )]
     NoNodeForOne {
-        /// What a node must have.
+        /// The demands on a node.
         needs: NodeNeeds,
         /// The constraint, if there is one.
         constraint: Option<String>,
@@ -91,7 +90,7 @@ pub enum Infeasible {
         asked: u32,
         /// Processes that fit, over all nodes.
         room: u32,
-        /// What the nodes must have.
+        /// The demands on the nodes.
         needs: NodeNeeds,
         /// The constraint, if there is one.
         constraint: Option<String>,
@@ -128,7 +127,7 @@ pub enum Infeasible {
         needed: u32,
         /// Nodes that have it.
         suitable: u32,
-        /// What such a node has.
+        /// The demands that such a node meets.
         needs: NodeNeeds,
         /// The constraint, if there is one.
         constraint: Option<String>,
@@ -194,7 +193,7 @@ pub enum Infeasible {
     },
 }
 
-/// What to try when nodes are too small.
+/// The hint when nodes are too small.
 struct MoreNodes(Option<u32>);
 
 impl std::fmt::Display for MoreNodes {
@@ -282,7 +281,7 @@ pub fn feasible(machine: &Machine, request: &JobRequest) -> Result<(), Infeasibl
     }
 }
 
-/// What can be told without a look at the nodes.
+/// Checks that need no look at the nodes.
 fn check_numbers(machine: &Machine, request: &JobRequest) -> Result<(), Infeasible> {
     let procs = request.procs;
     let (pes, total) = (machine.pes(), machine.nodes().len() as u32);
@@ -393,7 +392,7 @@ fn check_blocks(
     })
 }
 
-/// What the nodes must have, the features by name.
+/// The demands on the nodes, with the features by name.
 fn conditions(request: &JobRequest) -> (NodeNeeds, Option<String>) {
     let constraint = request.constraint.as_ref().map(|constraint| constraint.to_string());
     // They are named beside.

@@ -1,7 +1,7 @@
-//! The guests of a row: jobs of other rows that run in this one too, on columns
-//! that are idle here (alternative scheduling; A3 of the policy reference).
+//! The guests of a row: jobs of other rows that also run in this one, on columns that are idle
+//! here (alternative scheduling; A3 of the policy reference).
 //!
-//! Only the account: who may come is decided by [`crate::Matrix::fill`].
+//! This module only keeps the account; [`crate::Matrix::fill`] decides which guests come.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +53,7 @@ impl Guests {
         found
     }
 
-    /// Lets a job in, whose columns no other guest has.
+    /// Admits a job, whose columns no other guest has.
     pub(crate) fn admit(&mut self, job: JobId, columns: &ColumnSet) {
         self.jobs.insert(job);
         for range in columns.ranges() {

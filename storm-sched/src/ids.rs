@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct JobId(pub u64);
 
-/// A time slot: a row of the Ousterhout matrix. A slot keeps its number while
-/// any job lives in it, whatever happens to the other rows.
+/// A time slot: a row of the Ousterhout matrix. A slot keeps its number while any job lives in
+/// it, even if other rows come and go.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]

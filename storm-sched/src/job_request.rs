@@ -1,7 +1,7 @@
-//! What a job asks of the scheduler.
+//! A job's request to the scheduler.
 //!
-//! Only what decides where and when it runs; the command, files and owner stay
-//! with the Machine Manager.
+//! It holds only the facts that decide where and when the job runs; the command, files and owner
+//! stay with the Machine Manager.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,16 +26,15 @@ pub struct JobRequest {
     pub nodes: Option<u32>,
     /// The most processes on a node (Slurm `--ntasks-per-node`).
     pub procs_per_node: Option<u32>,
-    /// The memory of each PE of its processes in bytes (Slurm
-    /// `--mem-per-cpu`), counted on its node as long as the job is in the
-    /// matrix, whatever row runs; zero: not counted.
+    /// Memory per PE of the job's processes in bytes (Slurm `--mem-per-cpu`). It counts on the node
+    /// as long as the job is in the matrix, whichever row runs. Zero: not counted.
     pub mem_per_pe_bytes: u64,
     /// The memory that it takes of each of its nodes besides (Slurm `--mem`),
     /// counted in the same way.
     pub mem_per_node: NodeMemory,
     /// No other job has PEs of its nodes in its row (Slurm `--exclusive`).
     pub exclusive: bool,
-    /// What its nodes must be (Slurm `--constraint`).
+    /// The features that its nodes must have (Slurm `--constraint`).
     pub constraint: Option<Arc<Constraint>>,
     /// The longest run that the user expects (Slurm `-t`); the job is ended at
     /// it by the Machine Manager, and backfilling believes it.
@@ -43,20 +42,20 @@ pub struct JobRequest {
     /// Jobs of a higher priority are ahead in the queue.
     #[serde(default)]
     pub priority: Priority,
-    /// Whom it may preempt and who may preempt it; `None`: nobody.
+    /// The jobs that it may preempt and that may preempt it; `None`: no jobs.
     #[serde(default)]
     pub precedence: Option<Arc<Precedence>>,
-    /// It has run and was preempted: among those of its priority it comes first.
+    /// The job has run and was preempted: it comes first among the jobs of its priority.
     #[serde(default)]
     pub preempted: bool,
-    /// It waits for this reservation to begin and runs on its nodes (Slurm
-    /// `--reservation`); one that is over is none.
+    /// The reservation that the job waits for and on whose nodes it runs (Slurm `--reservation`). A
+    /// reservation that is over counts as none.
     #[serde(default)]
     pub reservation: Option<ReservationId>,
 }
 
 impl JobRequest {
-    /// A request for `procs` processes of one PE each, on whatever nodes.
+    /// A request for `procs` processes of one PE each, on any nodes.
     #[must_use]
     pub fn new(id: JobId, procs: u32) -> Self {
         Self {
@@ -184,14 +183,13 @@ impl JobRequest {
         self.mem_per_pe_bytes > 0 || self.mem_per_node != NodeMemory::Unstated
     }
 
-    /// Whether a node is one that the job may have, whatever its room.
+    /// Whether the job may have a node, regardless of free room.
     #[must_use]
     pub fn may_have(&self, node: &Node) -> bool {
         self.constraint.as_ref().is_none_or(|constraint| constraint.is_met_by(node.features()))
     }
 
-    /// What it takes of a node's memory with so many processes there, in
-    /// bytes.
+    /// The memory that the job takes on a node with that many of its processes, in bytes.
     #[must_use]
     pub fn memory_on_bytes(&self, node: &Node, procs: u32) -> u64 {
         let pes = u64::from(procs) * u64::from(self.pes_per_proc);

@@ -1,9 +1,8 @@
-//! The partition that a policy schedules: its nodes in order, the processing
-//! elements (PEs) of each, and which nodes take work.
+//! The partition that a policy schedules: its nodes in order, the processing elements (PEs) of
+//! each, and which nodes take work.
 //!
-//! Columns of the Ousterhout matrix are PEs numbered node by node, so that
-//! neighbouring columns share a node. What a node's death means for the jobs
-//! on it is not decided here: the Machine Manager ends them.
+//! Columns of the Ousterhout matrix are PEs numbered node by node, so that neighbouring columns
+//! share a node. The Machine Manager decides the fate of jobs on a dead node, not this module.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,7 +28,7 @@ pub enum NodeState {
     Down,
 }
 
-/// What a node is built of.
+/// The properties of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSpec {
     /// Its name.
@@ -44,7 +43,7 @@ pub struct NodeSpec {
 }
 
 impl NodeSpec {
-    /// A node of so many PEs, without features, whose memory is not counted.
+    /// A node of that many PEs, without features, whose memory is not counted.
     #[must_use]
     pub fn new(name: impl Into<String>, pes: u32) -> Self {
         Self { name: name.into(), pes, memory_bytes: None, features: Vec::new() }
@@ -187,7 +186,7 @@ impl Machine {
         Self::new((1..=nodes).map(|number| (format!("n{number}"), pes_per_node)))
     }
 
-    /// All nodes in order, whatever their state.
+    /// All nodes in order, in any state.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
@@ -205,14 +204,14 @@ impl Machine {
         self.node_of.get(pe.0 as usize).copied()
     }
 
-    /// The number of PEs, whatever the state of their nodes.
+    /// The number of PEs, on nodes in any state.
     #[must_use]
     pub fn pes(&self) -> u32 {
         // `new` keeps the table within MAX_PES entries.
         self.node_of.len() as u32
     }
 
-    /// The number of PEs whose nodes take new work.
+    /// The number of PEs on nodes that take new work.
     #[must_use]
     pub fn usable_pes(&self) -> u32 {
         self.usable_pes
@@ -234,7 +233,7 @@ impl Machine {
         }
     }
 
-    /// Keeps so many bytes of each node whose memory is counted from the jobs.
+    /// Reserves that many bytes on each node whose memory is counted; jobs cannot have them.
     pub fn reserve_memory(&mut self, reserve_bytes: u64) {
         for node in &mut self.nodes {
             node.memory_bytes = node.memory_bytes.map(|all| all.saturating_sub(reserve_bytes));

@@ -1,7 +1,7 @@
-//! Whose turn it is to have others make room, and which of these do: what space sharing
-//! and gang scheduling have in common.
+//! The order in which jobs may make others give up room, and the choice of those others: the
+//! common part of space sharing and gang scheduling.
 //!
-//! What this does not do: know what room is. That differs between the two.
+//! The two differ in their notion of room, which this module does not know.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::{JobRequest, Precedence, QosId};
 /// The most running jobs that are looked at to make room for one.
 pub(crate) const MAX_VICTIMS: usize = 1_024;
 
-/// Those ahead in the queue who wait in vain for the same nodes, by their qualities.
+/// The jobs ahead in the queue that wait in vain for the same nodes, by quality of service.
 #[derive(Debug, Default)]
 pub(crate) struct InVain(BTreeMap<Pool, BTreeSet<Option<QosId>>>);
 
@@ -54,7 +54,7 @@ pub(crate) fn depths<'a>(waiting: impl Iterator<Item = &'a JobRequest>) -> BTree
 
 /// The first candidates that are enough, without those of them that are not needed.
 pub(crate) fn enough<V>(candidates: Vec<V>, are: impl Fn(&[V]) -> bool) -> Option<Vec<V>> {
-    // Who would fit as things are waits for what others were given already.
+    // A job that fits as things are waits for room that was already given to others.
     if are(&[]) || !are(&candidates) {
         return None;
     }

@@ -32,8 +32,8 @@ pub use alternates::{MAX_EXAMINED, SlotChange};
 pub use check::InvariantViolation;
 pub use repack::Move;
 
-/// How columns are chosen inside a row for a job that names no node count.
-/// (A job that does gets the first nodes with room, whatever this says.)
+/// The choice of columns inside a row for a job that names no node count. A job that names one
+/// gets the first nodes with room instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
     /// One aligned buddy block, rounded up to a power of two.
@@ -41,12 +41,12 @@ pub enum Fit {
     /// A union of buddy blocks, largest first: the fallback of
     /// [`crate::BuddyTree`] for holes and odd sizes.
     Pieces,
-    /// As many columns as there are processes, out of one block if possible:
-    /// space sharing, where rounding up would only waste.
+    /// One column per process, out of one block if possible: for space sharing, where rounding up
+    /// would only waste.
     Exact,
-    /// As many columns as there are processes, the lowest free ones.
+    /// One column per process, the lowest free ones.
     Left,
-    /// As many columns as there are processes, the highest free ones.
+    /// One column per process, the highest free ones.
     Right,
 }
 
@@ -77,13 +77,13 @@ pub enum MatrixError {
     ColumnsTaken(Slot),
 }
 
-/// What one job holds.
+/// The holdings of one job.
 #[derive(Debug, Clone)]
 pub(crate) struct Holding {
     pub(crate) request: JobRequest,
-    /// What it holds in its home row.
+    /// The columns that the job holds in its home row.
     pub(crate) columns: ColumnSet,
-    /// Those of them that it keeps busy.
+    /// Those of the columns that the job keeps busy.
     pub(crate) busy: ColumnSet,
     pub(crate) memory: Vec<HeldMemory>,
     pub(crate) home: Slot,
@@ -101,13 +101,13 @@ pub struct Matrix {
     /// Indexed by slot; a row without jobs is a deleted one.
     rows: Vec<Row>,
     live: RowOrder,
-    /// Apart from the tree, whose vertices are moved about.
+    /// Boxed, because the vertices of the tree are moved about.
     jobs: BTreeMap<JobId, Box<Holding>>,
     memory: MemoryAccount,
     closing: closing::Closing,
     cursor: Slot,
     active: bool,
-    /// Jobs whose rows have changed and nobody was told, in that order.
+    /// Jobs whose rows have changed since the last report, in that order.
     changed: Vec<JobId>,
     taken_ever_pes: u64,
     freed_ever_pes: u64,
@@ -186,7 +186,7 @@ impl Matrix {
         self.jobs.get(&job).map(|holding| &holding.columns)
     }
 
-    /// What a job asked for.
+    /// The request of a job.
     #[must_use]
     pub fn request(&self, job: JobId) -> Option<&JobRequest> {
         self.jobs.get(&job).map(|holding| &holding.request)
@@ -239,9 +239,9 @@ impl Matrix {
         Some(placement)
     }
 
-    /// Gives a plain job ([`JobRequest::is_plain`]) exactly these columns of a
-    /// row, the first of them for its processes. `None`, and nothing changes,
-    /// when they are too few or one of them is not free there, and where [`Matrix::place`] would place nothing.
+    /// Gives a plain job ([`JobRequest::is_plain`]) exactly these columns of a row, the first of
+    /// them for its processes. Returns `None` and changes nothing when the columns are too few,
+    /// when one of them is not free, or when [`Matrix::place`] would place nothing.
     pub fn place_on(
         &mut self,
         request: &JobRequest,

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeMemory {
-    /// It says nothing, and counts for nothing.
+    /// No demand: the job counts for nothing.
     #[default]
     Unstated,
-    /// So many bytes (Slurm `--mem`).
+    /// Bytes on each node (Slurm `--mem`).
     Bytes(u64),
     /// All that the node has (Slurm `--mem 0`); nothing where that is not
     /// counted.
@@ -22,8 +22,7 @@ pub enum NodeMemory {
 }
 
 impl NodeMemory {
-    /// What that is on a node with so much memory; `None` where it is not
-    /// counted.
+    /// The demand on a node with that much memory, in bytes; `None` if its memory is not counted.
     #[must_use]
     pub fn on_node_bytes(self, node_bytes: Option<u64>) -> u64 {
         match self {

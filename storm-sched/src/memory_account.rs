@@ -1,8 +1,7 @@
-//! Who holds how much of the memory of the nodes, over all rows: jobs that are
-//! stopped keep theirs.
+//! The memory of the nodes that jobs hold, over all rows: stopped jobs keep theirs.
 //!
-//! It never refuses: room is asked for before a job is placed, and a job that
-//! runs already is counted whatever there is.
+//! The account never refuses. The caller asks for room before it places a job, and counts a job
+//! that already runs even if there is no room.
 
 use crate::{JobRequest, Machine, Node, NodeIndex, NodeShare};
 
@@ -20,20 +19,19 @@ pub struct MemoryAccount {
 }
 
 impl MemoryAccount {
-    /// Of a machine without jobs.
+    /// The account of a machine without jobs.
     #[must_use]
     pub fn new(machine: &Machine) -> Self {
         Self { held_bytes: vec![0; machine.nodes().len()] }
     }
 
-    /// What jobs hold of a node, in bytes.
+    /// The memory of a node that jobs hold, in bytes.
     #[must_use]
     pub fn held_bytes(&self, node: NodeIndex) -> u64 {
         self.held_bytes.get(node.0 as usize).copied().unwrap_or(0)
     }
 
-    /// What is free of a node's memory in bytes; `None` where it is not
-    /// counted.
+    /// The free memory of a node in bytes; `None` if its memory is not counted.
     #[must_use]
     pub fn free_bytes(&self, index: NodeIndex, node: &Node) -> Option<u64> {
         node.memory_bytes().map(|all| all.saturating_sub(self.held_bytes(index)))

@@ -1,7 +1,7 @@
-//! What a job needs of each of its nodes besides PEs, in words.
+//! A job's demands on each of its nodes besides PEs, in words.
 //!
-//! It names that features are asked for, not which: their owner knows them,
-//! and a reason stays a few numbers.
+//! The text says that features are asked for, not which ones: their owner knows them, and a reason
+//! stays a few numbers.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{JobRequest, MemorySize, NodeMemory};
 
-/// What a node must be for a job.
+/// The demands of a job on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeNeeds {
     /// PEs of each process.
@@ -37,7 +37,7 @@ impl NodeNeeds {
         features: false,
     };
 
-    /// Those of a request.
+    /// The demands of a request.
     #[must_use]
     pub fn of(request: &JobRequest) -> Self {
         Self {
@@ -50,8 +50,8 @@ impl NodeNeeds {
         }
     }
 
-    /// What a node must have for so many ranks: "2 free PEs and 4 GiB of free
-    /// memory"; `free` is "free " or nothing.
+    /// The demand on a node for that many ranks: "2 free PEs and 4 GiB of free memory"; `free` is
+    /// "free " or empty.
     pub(crate) fn for_ranks(self, ranks: u32, free: &str) -> String {
         let pes = ranks.saturating_mul(self.pes_per_proc);
         let mut parts = vec![plural(pes, free, "PE")];
@@ -60,8 +60,8 @@ impl NodeNeeds {
         list(&parts)
     }
 
-    /// What the nodes must have for processes of any number: "the features
-    /// asked for and 2 free PEs for each process".
+    /// The demand on nodes for any number of processes: "the features asked for and 2 free PEs for
+    /// each process".
     pub(crate) fn for_procs(self, free: &str) -> String {
         let each = plural(self.pes_per_proc, free, "PE");
         let mut parts = match self.mem_per_pe_bytes {

@@ -21,8 +21,8 @@ pub const MIN_QUANTUM_US: u64 = 100;
 pub const MAX_QUANTUM_US: u64 = 3_600_000_000;
 /// The default length of a slice of communication in microseconds: "a few hundreds" (SC'03).
 pub const DEFAULT_SLICE_US: u64 = 500;
-/// The longest slice of communication accepted, in microseconds: a second, in which a ping-pong takes
-/// two of them; beyond it, it is a mistake of units.
+/// The longest accepted slice of communication, in microseconds: one second, in which a ping-pong
+/// takes two slices. A longer one is a mistake of units.
 pub const MAX_SLICE_US: u64 = 1_000_000;
 /// The default multiprogramming limit: 8, the highest level that the paper
 /// measured (figure 5), and it found the run time flat up to there.
@@ -71,7 +71,7 @@ pub enum ParamError {
          (default {DEFAULT_QUANTUM_US} us)", hours = MAX_QUANTUM_US / 3_600_000_000
     )]
     Quantum {
-        /// What was given.
+        /// The value that was given.
         us: u64,
     },
     /// The slice of communication.
@@ -80,7 +80,7 @@ pub enum ParamError {
          (default {DEFAULT_SLICE_US})"
     )]
     Slice {
-        /// What was given.
+        /// The value that was given.
         us: u64,
     },
     /// The multiprogramming limit.
@@ -89,7 +89,7 @@ pub enum ParamError {
          (default {DEFAULT_MPL_LIMIT})"
     )]
     MplLimit {
-        /// What was given.
+        /// The value that was given.
         rows: u32,
     },
 }

@@ -1,8 +1,7 @@
-//! What the policies share: the matrix and the queue of one partition, and
-//! what each event does to them before any decision.
+//! The common part of all policies: the matrix and the queue of one partition, and the effect of
+//! each event on them before any decision.
 //!
-//! No decision is taken here: which job starts, where, and which row runs is
-//! the policy's.
+//! No decision is taken here. The policy decides which job starts, where, and which row runs.
 
 use crate::{
     Event, EventError, JobId, JobRequest, Machine, Matrix, MplLimit, NodeIndex, NodeState,
@@ -16,7 +15,7 @@ pub(crate) struct Partition {
     pub(crate) queue: PendingQueue,
 }
 
-/// What an event changed, as far as a policy must act on it.
+/// The changes of an event that a policy must act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     /// A job joined the queue; `first` when nobody was ahead of it.

@@ -18,33 +18,33 @@ pub const MAX_NAMED_NODES: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PendingReason {
-    /// It is the next to start and there is no room for it.
+    /// The job is the next to start, and there is no room for it.
     Resources(Shortage),
     /// Jobs ahead of it wait too.
     Priority {
-        /// Who is ahead.
+        /// The job that is ahead.
         ahead: Ahead,
-        /// What it would wait for if it were the first; `None` when there is
-        /// room for it now, which only happens where no job passes another.
+        /// The shortage that it would wait for if it were the first. `None` when there is room for
+        /// it now, which only happens where no job passes another.
         shortage: Option<Shortage>,
     },
     /// There is room for it now, and its run by its estimate could delay a job
     /// that has the next PEs: the policy lets only harmless jobs pass.
     WouldDelay {
-        /// Who is ahead; `None` when nobody is, and jobs behind it have been
+        /// The job that is ahead; `None` when there is none, and jobs behind this one have been
         /// promised PEs.
         ahead: Option<Ahead>,
     },
     /// Jobs with shorter estimates wait too, and start first.
     Shorter {
-        /// Who is ahead by their estimates.
+        /// The job that is ahead by the estimates.
         ahead: Ahead,
-        /// What it would wait for if it were the first.
+        /// The shortage that it would wait for if it were the first.
         shortage: Option<Shortage>,
     },
-    /// What it needs is idle, and kept for jobs that are suspended there.
+    /// The room that the job needs is idle, but kept for jobs that are suspended there.
     Kept {
-        /// What it waits for.
+        /// The shortage.
         shortage: Shortage,
         /// The one of them that was stopped first.
         first: JobId,
@@ -58,7 +58,7 @@ pub enum PendingReason {
         /// How many more there are.
         others: usize,
     },
-    /// It is suspended, and goes on when these have left its PEs.
+    /// The job is suspended, and goes on when these jobs have left its PEs.
     Suspended {
         /// One of them.
         first: JobId,
@@ -94,13 +94,13 @@ pub struct Ahead {
     pub others: usize,
 }
 
-/// What a job lacks.
+/// A job's shortage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shortage {
     /// Running jobs hold what it needs.
     Busy {
-        /// What is free of what it needs.
+        /// The free part of the job's needs.
         shortfall: Shortfall,
         /// PEs whose nodes are up, for comparison.
         up_pes: u32,
@@ -111,12 +111,12 @@ pub enum Shortage {
         limit: u32,
         /// The row that lacks least.
         closest: Slot,
-        /// What that row has free of what it needs.
+        /// The part of the job's needs that is free in that row.
         shortfall: Shortfall,
     },
-    /// It would not fit even if nothing ran: nodes are down or drained.
+    /// The job would not fit even if nothing ran: nodes are down or drained.
     Unavailable {
-        /// What is up of what it needs.
+        /// The part of the job's needs that is up.
         shortfall: Shortfall,
         /// The first [`MAX_NAMED_NODES`] nodes that take no work.
         absent: Vec<AbsentNode>,
@@ -224,7 +224,7 @@ impl fmt::Display for PendingReason {
     }
 }
 
-/// Jobs of whom one is named.
+/// One job by name, and the number of the others.
 fn and_others(first: &str, others: usize) -> String {
     match others {
         0 => format!("job {first}"),
@@ -290,7 +290,7 @@ impl fmt::Display for Shortage {
 }
 
 impl Room {
-    /// What each node of it has; `free` is "free " or nothing.
+    /// The part of each node; `free` is "free " or empty.
     fn of_each(self, free: &str) -> String {
         match self {
             Self::Pes => plural(1, free, "PE"),

@@ -17,9 +17,8 @@ use std::ops::Bound::{Excluded, Unbounded};
 use super::Holding;
 use crate::{ColumnSet, JobId, Matrix, Row, Slot};
 
-/// The most jobs examined for one row at one strobe: with the default of eight
-/// rows more than 30 jobs in each, and about 10 us of work. What does not fit
-/// into one look waits for the next.
+/// Most jobs examined for one row at one strobe: with the default of eight rows more than 30 jobs
+/// in each, and about 10 us of work. The others are examined at the next strobes.
 pub const MAX_EXAMINED: usize = 256;
 
 /// The rows of a job, after a change.
@@ -49,7 +48,7 @@ impl Matrix {
             let Some(rivals) = self.rivals(slot, job) else { continue };
             if !rivals.is_empty() {
                 waits = true;
-                // Whoever has just come has not had its turn.
+                // A guest that has just come has not had its turn.
                 if !turn || had_turn.is_some() || !rivals.is_disjoint(&came) {
                     continue;
                 }
@@ -78,15 +77,15 @@ impl Matrix {
         jobs.map(|(job, _)| *job).collect()
     }
 
-    /// So many jobs as are examined at one strobe, in a cycle from the next on.
+    /// The jobs to examine at one strobe, in cyclic order, beginning behind `last`.
     fn some_after(&self, last: JobId) -> Vec<JobId> {
         let after = self.jobs.range((Excluded(last), Unbounded));
         let order = after.chain(self.jobs.range(..=last)).map(|(job, _)| *job);
         order.take(MAX_EXAMINED).collect()
     }
 
-    /// The jobs whose rows have changed since this was asked last, in the order
-    /// in which they did: whoever was sent away comes before those who came.
+    /// The jobs whose rows have changed since the last call, in order of the changes: a guest that
+    /// left comes before the guests that replaced it.
     pub fn take_slot_changes(&mut self) -> Vec<SlotChange> {
         let changed = std::mem::take(&mut self.changed);
         let of_job = |job: JobId| {
@@ -97,9 +96,9 @@ impl Matrix {
         changed.into_iter().filter_map(of_job).collect()
     }
 
-    /// The place in the rotation of the row that runs: its guests, and whose
-    /// turn it was. Slice edges change nothing else but which row runs, and
-    /// those of other rows do not matter to it.
+    /// The place in the rotation of the row that runs: its guests, and the guest whose turn it was.
+    /// Slice edges change only this place and the choice of the row; edges of other rows do not
+    /// matter to it.
     #[must_use]
     pub fn rotation(&self) -> Vec<u64> {
         let Some(slot) = self.active() else { return Vec::new() };

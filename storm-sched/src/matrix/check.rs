@@ -27,7 +27,7 @@ pub enum InvariantViolation {
         slot: Slot,
         /// The column.
         column: Pe,
-        /// Who holds it.
+        /// The job that holds the column.
         holder: Option<JobId>,
         /// Whether the row says that it is taken.
         taken: bool,
@@ -40,7 +40,7 @@ pub enum InvariantViolation {
         slot: Slot,
         /// The column.
         column: Pe,
-        /// What the tree says.
+        /// The tree's opinion.
         free: bool,
     },
     /// A job was given a column of a node that takes no work.
@@ -84,9 +84,9 @@ pub enum InvariantViolation {
     Memory {
         /// The node.
         node: NodeIndex,
-        /// What the jobs have.
+        /// The bytes that the jobs have.
         actual_bytes: u64,
-        /// What the matrix believes.
+        /// The bytes that the matrix has noted.
         noted_bytes: u64,
     },
     /// A live row that is not listed, or a listed one without jobs.
@@ -126,7 +126,7 @@ pub enum InvariantViolation {
         /// How many too many.
         missing: u64,
     },
-    /// What was taken and not freed is not what jobs hold.
+    /// The columns taken minus those freed are not the columns that jobs hold.
     #[error("{taken} columns were taken and {freed} freed, and jobs hold {held}")]
     Unbalanced {
         /// Columns ever taken.
@@ -273,7 +273,7 @@ mod tests {
         matrix
     }
 
-    /// What the check says after the damage.
+    /// The result of the check after the damage.
     fn after(damage: impl Fn(&mut Matrix)) -> InvariantViolation {
         let mut matrix = matrix();
         damage(&mut matrix);

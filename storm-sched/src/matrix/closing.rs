@@ -4,12 +4,12 @@
 use crate::shape::{NodeRoom, Shape};
 use crate::{Matrix, NodeIndex, NodeState, Shortfall, Slot};
 
-/// What is closed for the moment.
+/// The nodes that are closed for the moment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Closing {
-    /// What was asked for.
+    /// The nodes that were to be closed.
     asked: Vec<NodeIndex>,
-    /// Those of it that took work.
+    /// The nodes among them that took work.
     closed: Vec<NodeIndex>,
 }
 
@@ -71,8 +71,8 @@ impl Matrix {
         self.closing.closed.binary_search(&node).is_ok()
     }
 
-    /// What an empty row lacks for a job of that shape, given the nodes that take
-    /// work, closed or not; of these only `among`, ascending, if it says which.
+    /// The shortfall of an empty row for a job of that shape, on the nodes that take work, closed
+    /// or not. If `among` is given, only those nodes count; it ascends.
     pub(crate) fn open_shortfall(
         &self,
         shape: Shape<'_>,

@@ -54,7 +54,7 @@ impl Matrix {
         if self.row(slot).is_none() {
             return false;
         }
-        // As many turns as there are rows come past each of them.
+        // Every row is passed as many times as there are rows.
         for _ in 0..=self.row_count() {
             if self.active() == Some(slot) {
                 return true;

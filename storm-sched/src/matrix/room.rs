@@ -4,8 +4,8 @@ use crate::shape::{NodeRoom, Shape};
 use crate::{JobRequest, Matrix, NodeIndex, NodeState, Row, Shortage, Shortfall, Slot};
 
 impl Matrix {
-    /// What an empty row of an empty machine lacks for a job of that shape,
-    /// given the nodes that take work now; `None` when it fits.
+    /// The shortfall of an empty row of an empty machine for a job of that shape, on the nodes that
+    /// take work now; `None` when the job fits.
     #[must_use]
     pub fn empty_row_shortfall(&self, shape: Shape<'_>) -> Option<Shortfall> {
         if let Shape::Pes(needed) = shape {
@@ -22,9 +22,8 @@ impl Matrix {
         Some(Shortage::unavailable(&self.machine, request, shortfall))
     }
 
-    /// What a new row lacks for a job of that shape: as
-    /// [`Matrix::empty_row_shortfall`], with the memory that jobs of other
-    /// rows hold.
+    /// The shortfall of a new row for a job of that shape: [`Matrix::empty_row_shortfall`] with the
+    /// memory that jobs of other rows hold.
     #[must_use]
     pub fn new_row_shortfall(&self, shape: Shape<'_>) -> Option<Shortfall> {
         if let Shape::Pes(_) = shape {
@@ -37,14 +36,14 @@ impl Matrix {
         shape.shortfall(self.up_nodes().map(room))
     }
 
-    /// What a live row lacks for a job of that shape; `None` when it fits, or
-    /// the row is not live.
+    /// The shortfall of a live row for a job of that shape; `None` when the job fits, or the row is
+    /// not live.
     #[must_use]
     pub fn row_shortfall(&self, slot: Slot, shape: Shape<'_>) -> Option<Shortfall> {
         self.row(slot).and_then(|row| self.shortfall_in(row, shape))
     }
 
-    /// What a row lacks for a job of that shape; `None` when it fits.
+    /// The shortfall of a row for a job of that shape; `None` when the job fits.
     pub(crate) fn shortfall_in(&self, row: &Row, shape: Shape<'_>) -> Option<Shortfall> {
         row.shortfall(&self.machine, &self.memory, shape)
     }

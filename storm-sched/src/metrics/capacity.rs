@@ -19,7 +19,7 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// Of an idle machine of so many processors.
+    /// The account of an idle machine of that many processors.
     #[must_use]
     pub fn new(pes: u32) -> Self {
         let waiting = BTreeMap::new();
@@ -41,8 +41,8 @@ impl Capacity {
         }
     }
 
-    /// So long, `times` over, that many processors were busy, and nobody came
-    /// or went.
+    /// Adds `times` intervals of length `time` in which that many processors were busy and no job
+    /// came or went.
     pub fn passes(&mut self, busy_pes: u32, time: Duration, times: u64) {
         let ns = time.as_nanos() * u128::from(times);
         if ns == 0 {

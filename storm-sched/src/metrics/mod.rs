@@ -1,9 +1,8 @@
-//! How well jobs were served: the metrics of section B of the policy
-//! reference.
+//! The quality of service of jobs: the metrics of section B of the policy reference.
 //!
-//! Sums of times are whole nanoseconds and those of slowdowns are compensated,
-//! so that an average holds to every digit that is printed whatever the order
-//! and number of the jobs. Confidence in the averages is not judged here.
+//! Sums of times are whole nanoseconds and sums of slowdowns are compensated, so every printed
+//! digit of an average is right for any order and number of jobs. Confidence intervals are not
+//! computed here.
 
 mod capacity;
 mod job_outcome;

@@ -1,4 +1,4 @@
-//! What is told of a whole schedule.
+//! The summary of a whole schedule.
 
 use serde::Serialize;
 
@@ -32,7 +32,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of these jobs on a machine of so many processors.
+    /// The summary of these jobs on a machine of that many processors.
     #[must_use]
     pub fn of<'a>(pes: u32, jobs: impl IntoIterator<Item = &'a JobOutcome>) -> Self {
         let mut service = Service::default();

@@ -56,8 +56,8 @@ fn least_loaded_block(
     slots.iter().copied().find_map(place)
 }
 
-/// The blocks of a size whose nodes all take work, as far as none has less load:
-/// columns held, over all rows.
+/// The blocks of a size with the least load, among those whose nodes all take work. Load counts
+/// the columns held, over all rows.
 fn least_loaded(matrix: &Matrix, size: u32) -> Vec<Range<u32>> {
     let (machine, loads) = (matrix.machine(), loads(matrix));
     let mut least = None;

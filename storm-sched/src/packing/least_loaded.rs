@@ -1,12 +1,12 @@
-//! Least loaded: the PEs that the fewest jobs of all rows are mapped to, and
-//! then the first row in which all of them are free, else a new one.
+//! Least loaded: the PEs that the fewest jobs of all rows are mapped to, in the first row in which
+//! all of them are free, else in a new one.
 //!
-//! It evens out the load of the PEs and tears the rows to pieces: the published
-//! finding is that it does harm. It is here to be compared with. It looks at
-//! every PE when a job comes, never at a strobe.
+//! The scheme evens out the load of the PEs and fragments the rows: the published finding is that
+//! it does harm. It is here for comparison. It looks at every PE when a job comes, never at a
+//! strobe.
 //!
-//! A job that would have to wait for the multiprogramming limit takes the lowest
-//! free columns of any row instead.
+//! A job that would otherwise wait for the multiprogramming limit takes the lowest free columns
+//! of any row instead.
 
 use super::{Scheme, first_row, loads};
 use crate::shape::Shape;
@@ -37,8 +37,8 @@ impl Scheme for LeastLoaded {
     }
 }
 
-/// The least loaded PEs whose nodes take work, the lowest of equals; `None`
-/// when there are too few.
+/// The least loaded PEs whose nodes take work, the lowest of equals; `None` when there are too
+/// few.
 fn least_loaded(loads: &[u32], machine: &Machine, procs: u32) -> Option<ColumnSet> {
     let mut order: Vec<Pe> =
         (0..machine.pes()).map(Pe).filter(|pe| machine.is_usable(*pe)).collect();

@@ -1,10 +1,10 @@
-//! Packing schemes: which row of the Ousterhout matrix a job goes to, and which
-//! columns it gets there (A3 of the policy reference; D. G. Feitelson, "Packing
-//! Schemes for Gang Scheduling", JSSPP 1996, the paper's reference \[5\]).
+//! Packing schemes: the choice of a job's row of the Ousterhout matrix, and of its columns there
+//! (A3 of the policy reference; D. G. Feitelson, "Packing Schemes for Gang Scheduling", JSSPP
+//! 1996, the paper's reference \[5\]).
 //!
-//! Each is one file behind [`Scheme`]. None moves a running job; that is
-//! [`crate::Matrix::repack`]. A job that names its nodes gets the first nodes
-//! with room in the first row that has them, whatever the scheme.
+//! Each scheme is one file behind [`Scheme`]. No scheme moves a running job;
+//! [`crate::Matrix::repack`] does. Under every scheme, a job that names its nodes gets the first
+//! nodes with room in the first row that has them.
 
 mod best_fit;
 mod buddy;

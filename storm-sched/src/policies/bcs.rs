@@ -1,10 +1,10 @@
-//! Buffered coscheduling (Petrini and Feng, IPDPS 2000; BCS-MPI, SC'03; A4 of the policy reference):
-//! jobs are placed in the rows of a matrix as under gang scheduling, and what their ranks send moves
-//! in slices that all nodes of the partition begin together.
+//! Buffered coscheduling (Petrini and Feng, IPDPS 2000; BCS-MPI, SC'03; A4 of the policy
+//! reference). Jobs are placed in the rows of a matrix as under gang scheduling. The messages of
+//! their ranks move in slices that all nodes of the partition begin together.
 //!
-//! A row whose ranks all wait on a node gives that node's slice to another row. That is seen and done
-//! there (`storm-nm`), slice by slice; what is decided here is who is in which row, and which row goes
-//! first in each quantum.
+//! If all ranks of a row wait on a node, the node gives the rest of its slice to another row. The
+//! node (`storm-nm`) sees and does that, slice by slice. This policy decides the row of each job,
+//! and the row that goes first in each quantum.
 
 use super::Gang;
 use crate::{Machine, Policy, PolicyParams};

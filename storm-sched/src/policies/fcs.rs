@@ -1,13 +1,16 @@
 //! Flexible coscheduling (Frachtenberg, Feitelson, Petrini, Fernandez, *Flexible coscheduling:
 //! mitigating load imbalance and improving utilization of heterogeneous resources*, IPDPS 2003, and
-//! IEEE TPDS 16(11), 2005; A5 of the policy reference): places, rows and strobes of
-//! [gang scheduling](super::gang), which each node keeps for the processes that need them.
+//! IEEE TPDS 16(11), 2005; A5 of the policy reference). Places, rows and strobes are those of
+//! [gang scheduling](super::gang); each node applies the strobes to the processes that need them.
 //!
-//! A node sees of each process how often it communicates and how long it waits. Who communicates
-//! often and hardly waits (CS) has its slot to itself; who waits long all the same (F) goes first in
-//! its slot and leaves its processor while it waits; who communicates seldom (DC) runs wherever
-//! nobody goes first. The nodes do that; the policy decides as under gang scheduling, and jobs
-//! are held to have run while their row was active.
+//! A node sees how often each process communicates and how long it waits, and gives it a class:
+//! - CS communicates often and hardly waits: it has its slot to itself.
+//! - F communicates often and still waits long: it goes first in its slot and gives up its
+//!    processor while it waits.
+//! - DC communicates seldom: it runs wherever no other process goes first.
+//!
+//! The policy decides as under gang scheduling, and assumes that a job runs while its row is
+//! active.
 
 use crate::policies::Gang;
 use crate::{Machine, Policy, PolicyParams};

@@ -94,12 +94,12 @@ impl Gang {
         }
     }
 
-    /// The same under another name, whose jobs communicate in slices of this length.
+    /// The same policy under another name, whose jobs communicate in slices of this length.
     pub(super) fn buffered(self, name: &'static str, slice: Duration) -> Self {
         Self { name, communication_slice: Some(slice), ..self }
     }
 
-    /// The same, whose strobes nodes keep for the processes that need them.
+    /// The same policy, whose strobes nodes apply only to the processes that need them.
     pub(super) fn flexible(self) -> Self {
         Self { coscheduling: Coscheduling::Flexible, ..self }
     }
@@ -124,12 +124,12 @@ impl Gang {
         Box::new(Self::new(machine, params))
     }
 
-    /// Starts who can start, makes rows as few and as full as they can be, and
-    /// sees to it that one runs.
+    /// Starts the jobs that can start, makes rows as few and as full as they can be, and has one
+    /// of them run.
     fn schedule(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
         let others_may = self.start_urgent(now, actions);
         if !others_may {
-            // What becomes free was promised.
+            // The room that becomes free was promised.
         } else if !self.book.is_empty() {
             self.start_among(now, actions);
         } else {
@@ -146,8 +146,8 @@ impl Gang {
         while self.start_head(actions) {}
     }
 
-    /// Starts the head of the queue if there is room for it in the matrix, and nobody
-    /// who waits goes before it.
+    /// Starts the head of the queue if the matrix has room for it and no waiting job goes before
+    /// it.
     fn start_head(&mut self, actions: &mut Vec<Action>) -> bool {
         let Some(head) = self.first_of_all().cloned() else { return false };
         let Some((slot, placement)) = self.place(&head, actions) else { return false };
@@ -333,7 +333,7 @@ impl Gang {
     }
 }
 
-/// What a job lacks in a matrix.
+/// The shortage of a job in a matrix.
 fn shortage(matrix: &Matrix, request: &JobRequest) -> Option<Shortage> {
     let machine = matrix.machine();
     if let Some(unavailable) = matrix.unavailable(request) {
@@ -385,10 +385,9 @@ impl Policy for Gang {
         self.take(now, events.into_iter())
     }
 
-    /// Of the first of the queue: when it can start at the latest, if all jobs of
-    /// the matrix run to their time limits. That cannot be known where one has
-    /// none or nodes are reserved, nor of the others, whose turn comes when those
-    /// ahead have places.
+    /// The latest start of the first job of the queue, if all jobs of the matrix run to their time
+    /// limits. `None` if a job has no limit or nodes are reserved, and for all other jobs: their
+    /// turn comes when those ahead have places.
     fn estimate(&self, now: SchedTime, job: JobId) -> Option<SchedTime> {
         let head = self.first_of_all().filter(|_| self.book.is_empty() && !self.is_promised());
         head.filter(|head| head.id == job)?;
