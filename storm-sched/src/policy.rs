@@ -14,8 +14,8 @@ pub trait Policy: Send {
     /// The name that the registry knows it by.
     fn name(&self) -> &'static str;
 
-    /// What the driver must be able to do beyond starting jobs and switching
-    /// rows; see [`Capability::check`].
+    /// The abilities that the policy needs of its driver, beyond starting jobs and switching rows;
+    /// see [`Capability::check`].
     fn requires(&self) -> &'static [Capability] {
         &[]
     }
@@ -36,8 +36,8 @@ pub trait Policy: Send {
         None
     }
 
-    /// As [`Policy::estimate`], of all jobs that wait and of which it can be
-    /// known, in any order, at a cost linear in the queue.
+    /// [`Policy::estimate`] for all waiting jobs with a known start, in any order, at a cost linear
+    /// in the queue.
     fn estimate_all(&self, now: SchedTime) -> Vec<(JobId, SchedTime)> {
         let estimate = |job| Some((job, self.estimate(now, job)?));
         self.pending().into_iter().filter_map(estimate).collect()
@@ -71,17 +71,16 @@ pub trait Policy: Send {
     /// The live rows by number, for display.
     fn rows(&self) -> Vec<RowView>;
 
-    /// The jobs that run now, in whatever rows they live, in any order.
+    /// The jobs that run now, in any rows and any order.
     fn running_now(&self) -> Vec<JobId> {
         let active = self.rows().into_iter().filter(|row| row.active);
         let jobs = |row: RowView| row.guests.into_iter().chain(row.jobs.into_iter().map(|v| v.job));
         active.flat_map(jobs).collect()
     }
 
-    /// The place in its rotation of the row that runs: while nothing but slice
-    /// edges happens, the rows run in turn, in one order, and who runs in a row
-    /// the next time follows from its place. `None` when the policy does not know,
-    /// or does not share time.
+    /// The place in its rotation of the row that runs. While only slice edges happen, the rows run
+    /// in one cyclic order, and the place determines which jobs run in a row the next time. `None`
+    /// when the policy does not know, or does not share time.
     fn rotation(&self) -> Option<Vec<u64>> {
         None
     }
@@ -123,7 +122,7 @@ pub trait Policy: Send {
         None
     }
 
-    /// Who sees to it that the processes of a job run together.
+    /// The mechanism that runs the processes of a job together.
     fn coscheduling(&self) -> Coscheduling {
         Coscheduling::default()
     }
@@ -131,8 +130,8 @@ pub trait Policy: Send {
     /// The length of a slice; `None` when the policy does not switch between jobs.
     fn quantum(&self) -> Option<Duration>;
 
-    /// The length of the slices in which the communication of its jobs is done, by the nodes and all at
-    /// once; `None` when jobs communicate by themselves.
+    /// The length of the slices in which all nodes together do the communication of the jobs;
+    /// `None` when jobs communicate by themselves.
     fn communication_slice(&self) -> Option<Duration> {
         None
     }
@@ -147,15 +146,15 @@ pub trait Policy: Send {
     fn check(&self) -> Result<(), InvariantViolation>;
 }
 
-/// What a row did while its policy was not told of slice edges.
+/// The history of a row while its policy was not told of slice edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowTurns {
     /// The row.
     pub slot: Slot,
     /// How long it ran.
     pub ran: Duration,
-    /// So many turns on is its place ([`Policy::rotation`]): those that it had
-    /// without the ones after which it comes to the same place.
+    /// The turns by which its place ([`Policy::rotation`]) has moved, without whole cycles that
+    /// return to the same place.
     pub places_on: u64,
 }
 

@@ -1,7 +1,7 @@
-//! Which jobs may have the PEs of which others: what a job's quality of service means to
-//! a policy.
+//! The meaning of a job's quality of service to a policy: which jobs may have the PEs of which
+//! others.
 //!
-//! What this does not do: know the names of the qualities, or who may have them.
+//! The names of the qualities, and who may have them, are not known here.
 
 use std::fmt;
 
@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct QosId(pub u16);
 
-/// What becomes of a job whose PEs another one gets (Slurm's `PreemptMode`).
+/// The fate of a job whose PEs another one gets (Slurm's `PreemptMode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PreemptMode {
-    /// It is stopped, keeps its memory, and goes on when its PEs are free again.
+    /// The job is stopped, keeps its memory, and goes on when its PEs are free again.
     Suspend,
-    /// It is ended and waits again.
+    /// The job is ended and waits again.
     Requeue,
-    /// It is ended.
+    /// The job is ended.
     Cancel,
 }
 
@@ -36,14 +36,14 @@ impl fmt::Display for PreemptMode {
     }
 }
 
-/// What the quality of service of a job means to others.
+/// The meaning of a job's quality of service to other jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Precedence {
     /// Its quality of service.
     pub qos: QosId,
-    /// Those whose jobs it may preempt.
+    /// The qualities whose jobs it may preempt.
     pub preempts: Vec<QosId>,
-    /// What becomes of it when it is preempted; `None`: it never is.
+    /// Its fate when it is preempted; `None`: it never is.
     pub mode: Option<PreemptMode>,
 }
 

@@ -1,6 +1,5 @@
-//! The policies by name. A new policy of this crate is one file in
-//! [`crate::policies`] and one line here; one of another crate is registered
-//! by whoever drives it ([`Registry::register`]).
+//! The policies by name. A new policy of this crate is one file in [`crate::policies`] and one line
+//! here; the driver registers policies of other crates ([`Registry::register`]).
 
 use std::fmt;
 use std::sync::LazyLock;

@@ -1,10 +1,10 @@
-//! One row of the Ousterhout matrix: which columns are taken in a time slot,
-//! and the choice of columns for a job.
+//! One row of the Ousterhout matrix: the columns that are taken in a time slot, and the choice of
+//! columns for a job.
 //!
-//! A column is *taken* when a job of this row holds it, and *busy* when a rank
-//! of such a job runs on it: what rounding up to a power of two left over is
-//! taken and not busy. Guests, the jobs of other rows that run here too, need
-//! columns that are not busy, and count for nothing else.
+//! A column is *taken* when a job of this row holds it, and *busy* when a rank of such a job runs
+//! on it. Columns left over by rounding up to a power of two are taken and not busy. Guests, the
+//! jobs of other rows that run here too, need columns that are not busy, and count for nothing
+//! else.
 //!
 //! Holes: a column whose node takes no work is free in no row.
 
@@ -103,7 +103,7 @@ impl Row {
         self.buddy.is_block_free(block)
     }
 
-    /// What this row lacks for a job of that shape; `None` when it fits.
+    /// The shortfall of this row for a job of that shape; `None` when the job fits.
     #[must_use]
     pub fn shortfall(
         &self,
@@ -160,7 +160,7 @@ impl Row {
         self.mark(job, columns, busy);
     }
 
-    /// Notes who holds these columns, which are free no more.
+    /// Records the holder of these columns, which are free no more.
     fn mark(&mut self, job: JobId, columns: &ColumnSet, busy: &ColumnSet) {
         for range in columns.ranges() {
             self.taken.insert_range(range.start as usize..range.end as usize);
@@ -273,8 +273,8 @@ impl Row {
 pub(crate) struct Chosen {
     /// All that it holds.
     pub(crate) columns: ColumnSet,
-    /// Those of them that it keeps busy.
+    /// Those of the columns that the job keeps busy.
     pub(crate) busy: ColumnSet,
-    /// Those of its ranks; the first `procs` of its columns when absent.
+    /// The columns of its ranks; the first `procs` of its columns when absent.
     pub(crate) ranks: Option<Vec<Pe>>,
 }

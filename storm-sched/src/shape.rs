@@ -26,17 +26,17 @@ pub enum Room {
     NodesWith {
         /// Ranks on each such node.
         ranks: u32,
-        /// What the nodes must be besides.
+        /// Further demands on the nodes.
         needs: NodeNeeds,
     },
     /// Processes that nodes which are as the job needs them have room for.
     ProcsWith {
-        /// What the nodes must be.
+        /// The demands on the nodes.
         needs: NodeNeeds,
     },
 }
 
-/// What is lacking: `have` of the `needed` units are there.
+/// A shortfall: `have` of the `needed` units are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortfall {
     /// The unit of the two numbers.
@@ -47,7 +47,7 @@ pub struct Shortfall {
     pub have: u32,
 }
 
-/// What a node has to give at some moment.
+/// The room of a node at some moment.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeRoom<'a> {
     /// The node.
@@ -82,7 +82,7 @@ impl<'a> NodeRoom<'a> {
 /// The shape of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape<'a> {
-    /// That many PEs on whatever nodes.
+    /// That many PEs on any nodes.
     Pes(u32),
     /// Processes on nodes that must be looked at one by one.
     OnNodes(&'a JobRequest),
@@ -91,7 +91,7 @@ pub enum Shape<'a> {
 /// How the processes of a job are dealt out over its nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dealing {
-    /// As many on each node in turn as it takes.
+    /// As many processes on each node in turn as it takes.
     Fill {
         /// Processes in all.
         procs: u32,
@@ -108,9 +108,8 @@ pub(crate) enum Dealing {
 }
 
 impl Dealing {
-    /// That of a request. Zero nodes are no number of nodes:
-    /// [`crate::feasible`] refuses them before anything is placed, so they
-    /// count as "any".
+    /// The shape of a request. [`crate::feasible`] refuses a request of zero nodes before anything
+    /// is placed, so here zero counts as "any".
     pub(crate) fn of(request: &JobRequest) -> Self {
         let procs = request.procs;
         match request.nodes {
@@ -168,8 +167,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// What nodes with this much room lack to take the shape; `None` when they
-    /// can take it.
+    /// The shortfall of nodes with this much room for the shape; `None` when they can take it.
     pub fn shortfall<'n>(self, rooms: impl Iterator<Item = NodeRoom<'n>>) -> Option<Shortfall> {
         match self {
             Self::Pes(needed) => {
@@ -193,7 +191,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// What so many free PEs lack, if the shape is [`Shape::Pes`] of so many.
+    /// The shortfall of that many free PEs, if the shape is [`Shape::Pes`].
     #[must_use]
     pub fn shortfall_of_pes(needed: u32, have: u32) -> Option<Shortfall> {
         (have < needed).then_some(Shortfall { unit: Room::Pes, needed, have })

@@ -463,7 +463,7 @@ impl Policy for Gang {
     fn turns_passed(&mut self, now: SchedTime, rows: &[RowTurns]) {
         for &RowTurns { slot, ran, places_on } in rows {
             self.run_time.pass(now, slot, ran);
-            // Jobs whose rows change are told of with the next answer.
+            // The next answer reports the jobs whose rows change.
             (0..places_on).for_each(|_| self.fill(slot, true));
         }
     }

@@ -1,11 +1,11 @@
 //! Implicit coscheduling (Arpaci-Dusseau, *Implicit coscheduling: coordinated scheduling with
-//! implicit information in distributed systems*, ACM TOCS 19(3), 2001; A6 of the policy
-//! reference): the placement of [`local`](super::local), and processes that wait look for the
-//! message as long as an answer takes, then sleep. That a message comes says that its sender
-//! runs: so the processes of a job come to run together without anybody ordering it.
+//! implicit information in distributed systems*, ACM TOCS 19(3), 2001; A6 of the policy reference).
+//! Jobs are placed as by [`local`](super::local). A waiting process spins for as long as an answer
+//! takes, then sleeps. A message that arrives implies that its sender runs, so the processes of a
+//! job come to run together without any order from outside.
 //!
-//! The waiting is done in the application's message-passing library; the nodes measure and tell
-//! it for how long.
+//! The application's message-passing library waits; the nodes measure, and tell it for how long to
+//! spin.
 
 use crate::policies::Gang;
 use crate::{Coscheduling, Machine, Policy, PolicyParams};

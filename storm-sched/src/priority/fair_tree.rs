@@ -1,12 +1,11 @@
-//! Fair Tree, the fair share of Slurm since 19.05 (A7 of the policy
-//! reference): a user of an account that got less than its share comes before
-//! every user of one that got more, however much the users themselves had.
+//! Fair Tree, the fair share of Slurm since 19.05 (A7 of the policy reference): a user of an
+//! account that got less than its share precedes every user of one that got more, however much the
+//! users themselves had.
 //!
-//! At each level of the tree siblings are compared by their level fair share
-//! LF = S / U: shares by usage, each as a part of all siblings'. The tree is
-//! walked depth first, the largest LF first, and users get ranks as they are
-//! met. Of equals, users come before accounts; the children of equal accounts
-//! are compared as if they were siblings; equal users have equal ranks.
+//! At each level of the tree siblings are compared by their level fair share LF = S / U: shares by
+//! usage, each as a part of all siblings'. The tree is walked depth first, the largest LF first,
+//! and users get ranks as they are met. Of equals, users come before accounts; the children of
+//! equal accounts are compared as if they were siblings; equal users have equal ranks.
 
 use std::cmp::Ordering;
 
@@ -15,7 +14,7 @@ use std::cmp::Ordering;
 pub struct Account {
     /// Its name, for people.
     pub name: String,
-    /// Its shares among its siblings. Those of the root do not matter.
+    /// Its shares among its siblings. The root's shares do not matter.
     pub shares: u32,
     /// Its users.
     pub users: Vec<Share>,
@@ -30,7 +29,7 @@ pub struct Share {
     pub uid: u32,
     /// The user's shares among the siblings.
     pub shares: u32,
-    /// What the user has used under this account, decayed, in PE-seconds.
+    /// The decayed usage of the user under this account, in PE-seconds.
     pub usage_pe_s: f64,
 }
 
@@ -45,8 +44,7 @@ pub struct Ranked {
     pub factor: f64,
 }
 
-/// A sibling at some level: LF as a fraction, whose normalisers are those of
-/// its level.
+/// A sibling at some level: LF as a fraction, normalised over its level.
 #[derive(Debug, Clone, Copy)]
 struct Sibling<'a> {
     level_fs: f64,
@@ -65,7 +63,7 @@ impl Account {
         walk.ranked
     }
 
-    /// What all users below have used, in PE-seconds.
+    /// The usage of all users below, in PE-seconds.
     #[must_use]
     pub fn usage_pe_s(&self) -> f64 {
         // An empty sum is -0, which people would see.

@@ -1,9 +1,8 @@
-//! What decides the order of the queue: the priority of each job.
+//! The order of the queue: the priority of each job.
 //!
-//! A [`Priority`] is a number; whoever drives a policy computes it, with
-//! [`Weights`] out of [`Factors`] and a tree of [`Account`]s over decayed
-//! [`Usage`], and tells the policy ([`crate::Event::Prioritise`]). Nothing here has a
-//! clock: times are told.
+//! A [`Priority`] is a number. The driver of a policy computes it with [`Weights`] out of
+//! [`Factors`] and a tree of [`Account`]s over decayed [`Usage`], and tells the policy
+//! ([`crate::Event::Prioritise`]). Nothing here has a clock: times are parameters.
 
 mod fair_tree;
 mod multifactor;

@@ -12,7 +12,7 @@ use crate::Priority;
 /// `PriorityMaxAge`.
 pub const DEFAULT_MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What each factor counts.
+/// The weight of each factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Weights {
@@ -33,14 +33,14 @@ pub struct Weights {
     pub max_age_s: NonZeroU32,
 }
 
-/// What is known of a job.
+/// The facts about a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Factors {
     /// How long it has been able to start and waits.
     pub waited: Duration,
     /// The processing elements it asks for.
     pub pes: u32,
-    /// Those of the partition.
+    /// The PEs of the partition.
     pub partition_pes: NonZeroU32,
     /// Its user's fair-share factor ([`crate::priority::Account::fair_factors`]).
     pub fair_share: f64,
@@ -50,8 +50,8 @@ pub struct Factors {
     pub partition: f64,
     /// The administrator's addition.
     pub site: i64,
-    /// What its user takes away from it (`--nice`); negative only for
-    /// administrators, which is not judged here.
+    /// The amount that its user subtracts (`--nice`). Only administrators may give a negative one,
+    /// which is not checked here.
     pub nice: i64,
 }
 
@@ -84,7 +84,7 @@ impl Weights {
         Priority(u32::try_from(priority.max(0)).unwrap_or(u32::MAX))
     }
 
-    /// What each factor contributes to the priority of a job.
+    /// The contribution of each factor to the priority of a job.
     #[must_use]
     pub fn contributions(&self, job: &Factors) -> Contributions {
         let age = job.waited.as_secs_f64() / f64::from(self.max_age_s.get());
@@ -102,18 +102,18 @@ impl Weights {
     }
 }
 
-/// What each factor contributes to a priority: its weight times itself, whole.
+/// The contributions to a priority: each factor times its weight, as a whole number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Contributions {
-    /// That of the age.
+    /// The contribution of the age.
     pub age: u32,
-    /// That of the size.
+    /// The contribution of the size.
     pub size: u32,
-    /// That of the fair share.
+    /// The contribution of the fair share.
     pub fair_share: u32,
-    /// That of the quality of service.
+    /// The contribution of the quality of service.
     pub qos: u32,
-    /// That of the partition.
+    /// The contribution of the partition.
     pub partition: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What a user has used, half of it forgotten in each half-life (Slurm's
+//! The usage of a user, half of which is forgotten in each half-life (Slurm's
 //! `PriorityDecayHalfLife`).
 
 use std::time::Duration;
@@ -26,8 +26,8 @@ impl HalfLife {
         (!duration.is_zero()).then_some(Self(duration))
     }
 
-    /// What is left of one after so long. Only operations that IEEE 754 rounds
-    /// in one way are used, so that it is the same number everywhere.
+    /// The remainder of 1 after that time. It uses only operations that IEEE 754 rounds in one way,
+    /// so the number is the same everywhere.
     #[must_use]
     pub fn left_after(self, elapsed: Duration) -> f64 {
         let halvings = elapsed.as_nanos() / self.0.as_nanos();
@@ -73,7 +73,7 @@ impl Usage {
         *self = Self { pe_s: before + pe_s, at: self.at.max(now) };
     }
 
-    /// What it still counts at a time, in PE-seconds.
+    /// The decayed usage at a time, in PE-seconds.
     #[must_use]
     pub fn pe_s_at(&self, now: SchedTime, half_life: HalfLife) -> f64 {
         self.pe_s * half_life.left_after(now.since(self.at))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::reservation::{Pool, Reservation, ReservationId};
 use crate::{Event, EventError, JobRequest, Machine, NodeIndex, SchedTime};
 
-/// What is reserved, and what time it is.
+/// The reservations, and the time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Book {
     now: SchedTime,
@@ -25,7 +25,7 @@ impl Book {
         self.windows.is_empty()
     }
 
-    /// What is reserved, by number; the nodes of each ascend.
+    /// The reservations, by number; the nodes of each ascend.
     pub(crate) fn windows(&self) -> impl Iterator<Item = &Reservation> + '_ {
         self.windows.values()
     }
@@ -65,7 +65,7 @@ impl Book {
         self.windows().flat_map(|window| [window.start, window.end])
     }
 
-    /// Whom a job competes with.
+    /// The pool in which a job competes.
     pub(crate) fn pool_of(&self, request: &JobRequest) -> Pool {
         match self.own(request) {
             None => Pool::Common,
@@ -121,7 +121,7 @@ impl Book {
         others.filter(|window| window.meets(from, until)).min_by_key(|window| window.start)
     }
 
-    /// As [`Book::in_the_way`], of those that have one of these nodes.
+    /// Like [`Book::in_the_way`], for reservations that have one of these nodes.
     pub(crate) fn in_the_way_on(
         &self,
         nodes: &[NodeIndex],

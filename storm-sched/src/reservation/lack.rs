@@ -3,7 +3,7 @@
 use crate::reservation::{Book, Pool};
 use crate::{JobRequest, Matrix, PendingReason, SchedTime, Shortage};
 
-/// What a job lacks.
+/// A job's lack.
 #[derive(Debug)]
 pub(crate) enum Lack {
     /// Reservations keep it waiting.
@@ -13,9 +13,8 @@ pub(crate) enum Lack {
 }
 
 impl Lack {
-    /// What a job lacks that would start at `now` and have ended by `until`;
-    /// `trial` is the matrix, on which nodes may be closed, and `shortage` what
-    /// the job lacks there.
+    /// The lack of a job that would start at `now` and end by `until`. `trial` is the matrix, on
+    /// which nodes may be closed, and `shortage` the job's shortage there.
     pub(crate) fn of(
         request: &JobRequest,
         book: &Book,
@@ -42,7 +41,7 @@ impl Lack {
                 let (start, end) = (other.start, other.end);
                 Self::Reserved(PendingReason::Reserved { reservation: other.id, start, end })
             }
-            // That other nodes are not its reservation's is no news.
+            // A job of a reservation cannot have other nodes anyway: those are no news.
             (Some(Shortage::Unavailable { shortfall, .. }), ..) => {
                 let machine = trial.machine();
                 Self::Room(Some(Shortage::unavailable(machine, request, shortfall)))

@@ -1,16 +1,15 @@
 //! Reservations: nodes that for some time are only for the jobs of a reservation.
 //!
-//! From its start to its end a reservation's nodes take no other job, nor does
-//! one start there before that by its estimate reaches into it. A job of a
-//! reservation waits for the start and runs on these nodes only. When the
-//! reservation is over, or taken back, its jobs are jobs like others: those that
-//! run may finish, those that wait may start anywhere. So no job waits for ever.
+//! From its start to its end a reservation's nodes take no other job. Nor does a job start there
+//! earlier if its estimate reaches into the reservation. A job of a reservation waits for the start
+//! and runs on these nodes only. When the reservation is over or taken back, its jobs are like all
+//! others: running ones may finish, waiting ones may start anywhere. As a result no job waits for
+//! ever.
 //!
-//! Policies do not work this out themselves. They close, for the moment in which
-//! a job is looked at, the nodes that it may not have ([`Book::closed`],
-//! `Matrix::close_only`), and treat the jobs of each reservation that is under
-//! way as a queue of their own ([`Pool`]): nobody waits for nodes that he could
-//! not have. Without reservations nothing of this is done.
+//! Policies do not work this out themselves. While they look at a job, they close the nodes that it
+//! may not have ([`Book::closed`], `Matrix::close_only`). The jobs of each active reservation are a
+//! queue of their own ([`Pool`]), so no job waits behind one for nodes that it could not have.
+//! Without reservations nothing of this is done.
 
 mod book;
 mod lack;

@@ -1,12 +1,11 @@
-//! What reservations leave open to jobs that have ended in time: the longer one runs,
-//! the more nodes are closed to it. So a pass can tell of jobs that it does not look at
-//! that they could not start.
+//! The nodes that reservations leave open to jobs that end in time: the longer a job runs, the more
+//! nodes are closed to it. With the openings, a pass can rule out jobs without looking at them.
 
 use crate::reservation::{Book, Pool};
 use crate::{Machine, NodeIndex, SchedTime};
 
-/// The most openings that are told apart; who runs longer is taken for one that ends
-/// in time for the last.
+/// Most openings that are told apart. A job that runs longer counts as one that ends in time for
+/// the last opening.
 const MAX_OPENINGS: usize = 4;
 
 /// The nodes that are closed to a job that starts now and has ended by a time.
@@ -20,8 +19,8 @@ pub(crate) struct Opening {
 }
 
 impl Book {
-    /// What is open to the jobs of a pool that start now, by their ends, ascending;
-    /// nothing while their own reservation has not begun.
+    /// The openings for the jobs of a pool that start now, by the jobs' ends, ascending. Empty
+    /// while the pool's own reservation has not begun.
     pub(crate) fn openings(&self, pool: Pool, machine: &Machine) -> Vec<Opening> {
         let (mut closed, own) = match pool {
             Pool::Before(_) => return Vec::new(),
@@ -76,7 +75,7 @@ mod tests {
             for (id, (node, start, length)) in (0..).map(ReservationId).zip(windows) {
                 let nodes = vec![NodeIndex(node), NodeIndex((node + 3) % 8)];
                 let window = Reservation { id, nodes, start: at(start), end: at(start + length) };
-                // Those that meet others are not taken.
+                // Reservations that meet others are not taken.
                 let _ = book.take(at(0), &machine, &Event::Reserve(window));
             }
             book.take(at(now_s), &machine, &Event::Wake).unwrap();

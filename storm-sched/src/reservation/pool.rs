@@ -2,7 +2,7 @@
 
 use crate::ReservationId;
 
-/// Whom a job competes with.
+/// The set of jobs that a job competes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Pool {
     /// All that have no reservation, or one that is over.

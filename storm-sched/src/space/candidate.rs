@@ -23,7 +23,7 @@ impl<'a> Candidate<'a> {
         Self { request, matrix: Cow::Borrowed(matrix), ledger }
     }
 
-    /// As [`Candidate::new`], where no nodes are closed yet.
+    /// Like [`Candidate::new`], where no nodes are closed yet.
     pub(crate) fn among(request: &'a JobRequest, matrix: &'a Matrix, ledger: &'a Ledger) -> Self {
         let mut matrix = Cow::Borrowed(matrix);
         if !ledger.book().is_empty() {
@@ -38,7 +38,7 @@ impl<'a> Candidate<'a> {
         self.request.id
     }
 
-    /// What it asks for.
+    /// The job's request.
     #[must_use]
     pub fn request(&self) -> &'a JobRequest {
         self.request

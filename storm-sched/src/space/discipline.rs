@@ -1,10 +1,10 @@
-//! What tells one space-sharing policy from another.
+//! The part in which one space-sharing policy differs from another.
 
 use crate::space::Space;
 use crate::{InvariantViolation, JobId, SchedTime};
 
-/// How far off a start may be and still be named: ten years. What lies beyond
-/// rests on jobs without a time limit ([`crate::space::UNLIMITED_ESTIMATE`]).
+/// The latest start that is named: ten years from now. Later ones rest on jobs without a time limit
+/// ([`crate::space::UNLIMITED_ESTIMATE`]).
 const HORIZON: std::time::Duration = std::time::Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// Which job starts when: the heart of a space-sharing policy.
@@ -32,10 +32,9 @@ pub trait Discipline: Send {
     /// decision.
     fn decide(&mut self, space: &mut Space, news: &[News]);
 
-    /// Decides on the jobs of a reservation that is under way, which are a queue
-    /// of their own: [`Space`] shows these and no others, and they have the nodes
-    /// of the reservation. A discipline that remembers what it has promised to
-    /// whom says here how it goes without.
+    /// Decides on the jobs of an active reservation, which are a queue of their own: [`Space`]
+    /// shows these jobs only, and they have the nodes of the reservation. A discipline that
+    /// remembers its promises decides here without them.
     fn decide_apart(&mut self, space: &mut Space, news: &[News]) {
         self.decide(space, news);
     }
@@ -47,8 +46,8 @@ pub trait Discipline: Send {
         if head.fits() { Some(space.now()) } else { head.shadow().map(|shadow| shadow.at()) }
     }
 
-    /// [`Discipline::start_of`] of all jobs of which it is known, at a cost linear
-    /// in the queue. Whoever knows more than the first says so here too.
+    /// [`Discipline::start_of`] for all jobs whose start is known, at a cost linear in the queue. A
+    /// discipline that knows more than the first job's start overrides this as well.
     fn starts(&self, space: &Space) -> Vec<(JobId, SchedTime)> {
         let head = space.head(self.order()).map(|head| head.job());
         head.and_then(|head| Some((head, self.start_of(space, head)?))).into_iter().collect()
@@ -67,7 +66,7 @@ pub trait Discipline: Send {
 /// An order of the jobs that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// That of the queue: by priority, then by submission.
+    /// The order of the queue: by priority, then by submission.
     Queue,
     /// The shortest estimate first, among equals that of the queue.
     ShortestFirst,
@@ -78,13 +77,13 @@ pub enum Order {
 pub enum Passing {
     /// None: the first of the queue is the next to start.
     Never,
-    /// Whoever has room and delays nobody who is ahead and protected.
+    /// Any job that fits and delays no protected job ahead of it.
     Harmless,
     /// The shortest estimate is the next to start.
     Shortest,
 }
 
-/// What to do with a job that waits.
+/// The decision on a waiting job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Start it, if it fits.
@@ -95,7 +94,7 @@ pub enum Verdict {
     Stop,
 }
 
-/// What has happened.
+/// An event since the last decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News {
     /// A job has come.

@@ -1,11 +1,10 @@
-//! Who holds how many PEs until when, and who is due.
+//! The PEs that each job holds, their ends by the estimates, and the jobs that are due.
 //!
-//! In the books a job whose estimate is over has given its PEs back; in the
-//! matrix it has not. The difference is the queue of the due: jobs whose start
-//! is decided, and which get their PEs in the order of the decisions as soon
-//! as they are there, before anybody else. What is due at the end of an
-//! instant is decided anew at the next event, so that a decision never
-//! outlives the estimate that it rests on.
+//! By its estimate a job may have given its PEs back while in the matrix it still holds them. The
+//! difference is the queue of the due: jobs whose start is decided, and which get their PEs in the
+//! order of the decisions as soon as these are free, before all other jobs. Jobs that are still due
+//! at the end of an instant are decided anew at the next event, so that a decision never outlives
+//! the estimate on which it rests.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -98,7 +97,7 @@ impl Ledger {
         self.free_pes
     }
 
-    /// As [`Ledger::free_pes`], of those that nobody holds.
+    /// Like [`Ledger::free_pes`], without the PEs that a job still holds.
     pub(crate) fn idle_pes(&self, matrix: &Matrix) -> u32 {
         let usable = matrix.machine().usable_pes();
         let idle = matrix.row_or_vacant(ROW).map_or(usable, Row::free_pes);
@@ -239,12 +238,12 @@ impl Ledger {
         }
     }
 
-    /// These jobs were promised so many PEs in all.
+    /// Promises these jobs that many PEs in all.
     pub(crate) fn promise(&mut self, claimed: BTreeSet<JobId>, pes: u32) {
         (self.claimed, self.promised_pes) = (claimed, pes);
     }
 
-    /// What a running job holds by its estimate: until when, and how much.
+    /// The end of a running job by its estimate, and the PEs that it holds.
     pub(crate) fn holding(&self, job: JobId) -> Option<(SchedTime, u32)> {
         self.ends.of(job)
     }
@@ -304,7 +303,7 @@ impl Ledger {
             return false;
         }
         let end = self.now + self.estimate(request);
-        // Whoever is due comes first.
+        // A job that is due comes first.
         let placement = if !self.due.is_empty() || (!self.claimed.is_empty() && !plain) {
             None
         } else {
@@ -329,7 +328,7 @@ impl Ledger {
         }
     }
 
-    /// Those who are due wait again; true when there were any.
+    /// Returns the due jobs to the queue; true when there were any.
     pub(crate) fn undo_due(&mut self) -> bool {
         let due = std::mem::take(&mut self.due);
         for due in &due {

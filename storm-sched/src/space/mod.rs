@@ -44,9 +44,9 @@ use crate::{
 /// The one row of space sharing.
 pub(crate) const ROW: Slot = Slot(0);
 
-/// How long a job without a time limit is believed to run where the partition
-/// has no default: a hundred years, longer than any job. It is finite so that
-/// such a job, too, can be seen to delay another.
+/// The run time assumed for a job without a time limit, where the partition has no default: a
+/// hundred years, longer than any job. It is finite so that such a job, too, can be seen to delay
+/// another.
 pub const UNLIMITED_ESTIMATE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// The machine of a partition with the jobs that wait and those that run.
@@ -90,9 +90,8 @@ impl Space {
         &self.partition.queue
     }
 
-    /// The PEs that a job can be started on now: those that nobody holds and
-    /// those of jobs whose estimates are over, without those of jobs that are
-    /// due.
+    /// The PEs that a job can be started on now: free ones and those of jobs whose estimates are
+    /// over, without those of jobs that are due.
     #[must_use]
     pub fn free_pes(&self) -> u32 {
         self.ledger.free_pes()
@@ -116,7 +115,7 @@ impl Space {
         self.ledger.holdings()
     }
 
-    /// What is known of a job that waits; `None` when it does not.
+    /// The request of a waiting job; `None` when the job does not wait.
     #[must_use]
     pub fn candidate(&self, job: JobId) -> Option<Candidate<'_>> {
         let Partition { matrix, queue } = &self.partition;
@@ -131,7 +130,7 @@ impl Space {
         self.first_of(Pool::Common, order)
     }
 
-    /// As [`Space::head`], of the jobs of a pool.
+    /// Like [`Space::head`], for the jobs of a pool.
     pub(crate) fn first_of(&self, pool: Pool, order: Order) -> Option<Candidate<'_>> {
         let Partition { matrix, queue } = &self.partition;
         let book = self.ledger.book();
@@ -153,8 +152,8 @@ impl Space {
         !self.ledger.book().is_empty()
     }
 
-    /// What reservations take of the PEs beyond what jobs hold by their
-    /// estimates: from when, until when, how many.
+    /// The PEs that reservations take beyond those that jobs hold by their estimates: begin, end
+    /// and number of each.
     #[must_use]
     pub fn reserved_pes(&self) -> Vec<(SchedTime, SchedTime, u32)> {
         let matrix = &self.partition.matrix;
@@ -207,7 +206,7 @@ impl Space {
     /// starts those that are wanted and fit.
     pub fn offer(&mut self, order: Order, choose: impl FnMut(&Candidate<'_>) -> Verdict) {
         if self.has_reservations() {
-            // Those of other pools are not even walked past.
+            // Jobs of other pools are not even walked past.
             return self.offer_within(order, |_, _| Gap::of_pes(u32::MAX), choose);
         }
         let Self { partition: Partition { matrix, queue }, ledger, started, .. } = self;
@@ -226,10 +225,9 @@ impl Space {
         }
     }
 
-    /// Starts jobs in an order as long as each fits, and returns the first that
-    /// has to wait and is protected, with what it is owed; `None` when nobody is.
-    /// Whoever is owed nothing is passed over. At a cost of O(log n) beside the
-    /// jobs that are started.
+    /// Starts jobs in an order as long as each fits. Returns the first protected job that has to
+    /// wait, with its due, or `None`. Jobs that are owed nothing are passed over. Costs O(log n)
+    /// plus the started jobs.
     pub fn start_prefix<T>(
         &mut self,
         order: Order,
@@ -284,8 +282,8 @@ impl Space {
         );
     }
 
-    /// As [`Space::offer`], but only of jobs that may find enough in what `gap`
-    /// says before each.
+    /// Like [`Space::offer`], but skips jobs that cannot find enough in the gap that `gap` gives
+    /// for them.
     fn offer_within(
         &mut self,
         order: Order,
@@ -357,7 +355,7 @@ impl Space {
             news.push(News::Late);
         }
         if self.ledger.book_mut().take_turned() {
-            // Who was due was so by counting.
+            // The due jobs were due by counts that no longer hold.
             self.ledger.machine_changed(matrix);
             news.push(News::ReservationsChanged);
         }

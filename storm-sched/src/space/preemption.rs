@@ -1,14 +1,14 @@
 //! Jobs that get the PEs of others, where space is shared.
 //!
-//! A job goes before all that it may preempt, waiting or running. When it does not fit
-//! beside the rest, the running jobs that it may preempt make room: those of the lowest
-//! priority first, of these the youngest, and no more than it takes. Those to be suspended
-//! move to a row that never runs, at once: they keep columns and memory, and what is idle of
-//! their columns only jobs get that may preempt them. The others hold their PEs until
-//! they have ended; so many are promised to the job that waits for them.
+//! A job goes before all jobs that it may preempt, waiting or running. If it does not fit beside
+//! the rest, the running jobs that it may preempt make room: lowest priority first, then the
+//! youngest, and no more of them than needed.
+//! - Jobs to be suspended move at once to a row that never runs. They keep columns and memory; the
+//!   idle ones of their columns go only to jobs that may preempt them.
+//! - Jobs to be ended hold their PEs until they have ended. Those PEs are promised to the job that
+//!   waits for them.
 //!
-//! What this does not do: decide among jobs that cannot preempt each other. That is the
-//! discipline's.
+//! The discipline decides among jobs that cannot preempt each other, not this module.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -31,9 +31,9 @@ pub(crate) const PARKING_ROWS: u32 = 16;
 #[derive(Debug, Clone)]
 struct Claim {
     job: JobId,
-    /// What is promised to it; everything where counting is not enough.
+    /// The PEs promised to the job; all PEs where counting is not enough.
     pes: u32,
-    /// Those that have not ended.
+    /// The victims that have not ended.
     victims: BTreeSet<JobId>,
 }
 
@@ -41,11 +41,11 @@ struct Claim {
 #[derive(Debug, Clone, Copy)]
 struct Suspended {
     job: JobId,
-    /// What its estimate had left.
+    /// The time that its estimate had left.
     left: Duration,
 }
 
-/// What is under way.
+/// The preemptions under way.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Preemption {
     /// When jobs that may be preempted began, in their order.
@@ -55,7 +55,7 @@ pub(crate) struct Preemption {
     /// In the order in which they were stopped.
     suspended: Vec<Suspended>,
     claims: Vec<Claim>,
-    /// Those that are being ended, for whomever.
+    /// The jobs that are being ended, for any other job.
     ending: BTreeSet<JobId>,
 }
 
@@ -126,16 +126,16 @@ impl Space {
         self.count_promises();
     }
 
-    /// Gives PEs to those who were promised some, to those who may preempt others, and
-    /// back to those who were stopped, in this order.
+    /// Gives PEs to jobs with a promise, then to jobs that may preempt others, then back to stopped
+    /// jobs.
     pub(crate) fn preempt(&mut self, news: &mut Vec<News>) {
         if !self.is_preempting() && !self.partition.queue.may_preempt() {
             return;
         }
         let mut changed = self.settle_claims();
         if self.partition.queue.may_preempt() {
-            // Whoever became due in this very instant is decided on anew, after those who
-            // may stop others.
+            // Jobs that became due in this very instant are decided anew, after the jobs that may
+            // stop others.
             if self.ledger.undo_due() {
                 news.push(News::Late);
             }
@@ -162,7 +162,7 @@ impl Space {
         self.ledger.refresh(&self.partition.matrix);
     }
 
-    /// Starts those whose PEs are back, in order.
+    /// Starts the jobs whose promised PEs are free, in order.
     fn settle_claims(&mut self) -> bool {
         let mut changed = false;
         while let Some(claim) = self.preemption.claims.first() {
@@ -183,8 +183,8 @@ impl Space {
         changed
     }
 
-    /// Lets those who may preempt others go before them: first those before whom nobody
-    /// who waits goes, so that nobody starts to be stopped at once.
+    /// Lets jobs that may preempt others go before them. Jobs that no waiting job precedes are
+    /// first, so that none starts only to be stopped at once.
     fn serve_preemptors(&mut self) -> bool {
         let depths = depths(self.partition.queue.iter());
         let deepest = depths.values().max().copied().unwrap_or(0);
@@ -200,7 +200,7 @@ impl Space {
         changed
     }
 
-    /// Serves those of a depth who are over all that wait in vain ahead of them for the
+    /// Serves the jobs of a depth that precede all jobs that wait in vain ahead of them for the
     /// same nodes.
     fn serve_those(&mut self, depth: usize, depths: &BTreeMap<QosId, usize>) -> bool {
         let waiting: Vec<JobId> = self.partition.queue.iter().map(|request| request.id).collect();
@@ -232,7 +232,7 @@ impl Space {
         let job = request.id;
         self.withhold_from(Some(job));
         self.count_promises();
-        // On those who have outlived their estimates nobody waits who may stop others.
+        // A job that may stop others does not wait for jobs that have outlived their estimates.
         let idle = !self.counts(request) || request.procs <= self.idle_pes();
         let fits = idle && self.candidate(job).is_some_and(|candidate| candidate.fits());
         if fits && (self.start(job) || self.ledger.is_due(job)) {
@@ -313,7 +313,7 @@ impl Space {
         let machine = matrix.machine();
         let kept = self.kept_from(Some(request));
         let kept: BTreeSet<Pe> = kept.iter().flat_map(ColumnSet::columns).collect();
-        // What nobody gets but those who are stopped already is no gain.
+        // Columns that only stopped jobs could get are no gain.
         let gain = |columns: &ColumnSet| {
             let gained = |pe: &Pe| machine.is_usable(*pe) && !kept.contains(pe);
             columns.columns().filter(gained).count() as u32
@@ -340,7 +340,7 @@ impl Space {
         claim.into_iter().flat_map(|claim| claim.victims.iter().copied())
     }
 
-    /// The suspended jobs whose idle columns are kept from one that waits.
+    /// The suspended jobs whose idle columns are kept from a waiting job.
     pub(super) fn kept_for<'a>(
         &'a self,
         request: &'a JobRequest,
@@ -358,7 +358,7 @@ impl Space {
         Some(matrix)
     }
 
-    /// What nobody holds or was promised.
+    /// The PEs that no job holds or was promised.
     pub(super) fn idle_pes(&self) -> u32 {
         self.ledger.idle_pes(&self.partition.matrix)
     }
@@ -376,8 +376,8 @@ impl Space {
         }
     }
 
-    /// Lets those go on whose columns are free, unless somebody was promised PEs: first those
-    /// over whom no other is, and nobody on columns that one who is over him waits for.
+    /// Resumes suspended jobs whose columns are free, unless PEs are promised to a job. Jobs that
+    /// no other precedes are first, and none resumes on columns for which a preceding job waits.
     fn resume(&mut self) -> bool {
         if self.preemption.suspended.is_empty() || !self.preemption.claims.is_empty() {
             return false;
@@ -426,7 +426,7 @@ impl Space {
         self.preemption.suspended.iter().filter(over).map(|other| other.job)
     }
 
-    /// What the estimate of a job that is stopped has left; `None` when it is not stopped.
+    /// The time that the estimate of a stopped job has left; `None` when it is not stopped.
     pub(super) fn left_of(&self, job: JobId) -> Option<Duration> {
         self.preemption.suspended.iter().find(|one| one.job == job).map(|one| one.left)
     }
@@ -467,7 +467,7 @@ impl Space {
     }
 }
 
-/// What stopped jobs asked for.
+/// The requests of stopped jobs.
 fn requests_of<'a>(
     matrix: &'a Matrix,
     suspended: &'a [Suspended],

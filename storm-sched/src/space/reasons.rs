@@ -77,13 +77,13 @@ impl Space {
         }
     }
 
-    /// What a job lacks to start at this moment.
+    /// The shortage that keeps a job from starting at this moment.
     fn shortage(&self, request: &JobRequest) -> Option<Shortage> {
-        // What is promised to others is as good as held.
+        // PEs promised to other jobs are as good as held.
         shortage(&self.partition().matrix, request).or_else(|| self.promised(request))
     }
 
-    /// What a job lacks beside what is promised to others, or kept for them.
+    /// The shortage of a job beside the PEs that are promised to others, or kept for them.
     pub(super) fn promised(&self, request: &JobRequest) -> Option<Shortage> {
         if !self.is_preempting() && !self.queue().may_preempt() {
             return None;
@@ -95,7 +95,7 @@ impl Space {
     }
 }
 
-/// What a job lacks in a matrix.
+/// The shortage of a job in a matrix.
 pub(super) fn shortage(matrix: &Matrix, request: &JobRequest) -> Option<Shortage> {
     if let Some(unavailable) = matrix.unavailable(request) {
         return Some(unavailable);

@@ -1,5 +1,5 @@
-//! Why jobs wait where space is shared and some of it is reserved: who is ahead
-//! is who competes for the same nodes.
+//! Pending reasons where space is shared and some nodes are reserved: a job is behind those that
+//! compete for the same nodes.
 
 use std::collections::{BTreeMap, HashMap};
 

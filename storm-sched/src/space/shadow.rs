@@ -54,7 +54,7 @@ impl Shadow {
         spare
     }
 
-    /// What a job that starts now and is admitted can hold at most.
+    /// The most that a job can hold if it starts now and is admitted.
     pub(crate) fn gap(&self, ledger: &Ledger) -> Gap {
         // A sum of times stops at the end of time, so that any job ends by it.
         let ever = self.at == SchedTime::from_nanos(u64::MAX);
@@ -62,8 +62,8 @@ impl Shadow {
         Gap::new(ledger.free_pes(), window, self.spare_pes)
     }
 
-    /// As [`Shadow::gap`], of the PEs that nobody holds, where reservations leave the
-    /// fewer open the longer a job runs.
+    /// Like [`Shadow::gap`], for the idle PEs, where reservations leave fewer open the longer a job
+    /// runs.
     pub(crate) fn gap_among(&self, openings: &[Opening], ledger: &Ledger, matrix: &Matrix) -> Gap {
         let window = |until: SchedTime| match until.min(self.at) {
             at if at == SchedTime::from_nanos(u64::MAX) => Duration::MAX,

@@ -150,7 +150,7 @@ impl<D: Discipline> Policy for SpaceSharing<D> {
     }
 
     fn rows(&self) -> Vec<RowView> {
-        // Those of jobs that are suspended never run.
+        // The row of suspended jobs never runs.
         let mut rows = self.space.partition().matrix.view();
         rows.retain(|row| row.slot == ROW);
         rows

@@ -22,7 +22,7 @@ pub struct Failure {
     pub event: Box<Event>,
     /// The invariant's name.
     pub invariant: &'static str,
-    /// What was seen.
+    /// The violation.
     #[source]
     pub why: Box<dyn Error + Send + Sync>,
 }

@@ -45,7 +45,7 @@ pub const STEPS: usize = 300;
 /// Makes the policy under test on an idle machine.
 pub type Make<'a> = &'a dyn Fn(Machine) -> Box<dyn Policy>;
 
-/// What one event did.
+/// The effects of one event.
 pub struct Step<'a> {
     /// The model before the event.
     pub before: &'a World,
@@ -62,8 +62,8 @@ pub struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Whether a job fits some row, or a new one of so many, when some of those that run
-    /// have ended. What a job holds is what the policy says.
+    /// Whether a job fits some row, or a new one of that many, when the given jobs have ended. The
+    /// policy tells which columns a job holds.
     #[must_use]
     pub fn would_fit_without(
         &self,

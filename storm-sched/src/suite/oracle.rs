@@ -12,8 +12,8 @@ use crate::{JobRequest, Machine, Node, NodeIndex, Pe};
 /// The most PEs that the oracle takes: 2^10 sets to try.
 pub const MAX_ORACLE_PES: u32 = 10;
 
-/// Whether some set of free PEs (`free[pe]`) is a placement of the job, on
-/// nodes whose memory nobody holds.
+/// Whether some set of free PEs (`free[pe]`) is a placement of the job, on nodes whose memory is
+/// free.
 ///
 /// # Panics
 /// When the machine has more than [`MAX_ORACLE_PES`] PEs.
@@ -22,7 +22,7 @@ pub fn fits(machine: &Machine, free: &[bool], request: &JobRequest) -> bool {
     fits_beside(machine, free, &vec![0; machine.nodes().len()], request)
 }
 
-/// As [`fits`], where jobs hold so many bytes of the memory of each node.
+/// Like [`fits`], where jobs hold that many bytes of the memory of each node.
 ///
 /// # Panics
 /// When the machine has more than [`MAX_ORACLE_PES`] PEs.

@@ -1,5 +1,5 @@
-//! What happened in a run: to compare two runs of one seed, and to see that a
-//! run was not an empty one.
+//! The record of a run: it compares two runs of one seed, and shows that a run was not an empty
+//! one.
 
 use crate::suite::World;
 use crate::{Action, Event};
@@ -12,7 +12,7 @@ pub struct Trace {
     most_rows: usize,
 }
 
-/// What runs have covered.
+/// The coverage of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Coverage {
     /// Runs.

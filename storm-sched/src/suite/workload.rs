@@ -1,17 +1,16 @@
-//! Generated workloads: a small odd machine and a stream of events that keeps
-//! it near saturation, with dying nodes and events that do not fit.
+//! Generated workloads: a small odd machine and a stream of events that keeps it near saturation,
+//! with dying nodes and events that do not fit.
 //!
-//! On the machines of even seeds nodes differ in features and memory, and half
-//! of the jobs ask for some of all that can be asked for; on those of odd seeds
-//! jobs ask for processes and nodes only.
+//! On the machines of even seeds nodes differ in features and memory, and half of the jobs use
+//! every kind of demand. On those of odd seeds jobs ask for processes and nodes only.
 //!
-//! With [`Workload::reserving`] nodes are reserved and given back too, and some jobs
-//! are of reservations; with [`Workload::preempting`] jobs have qualities of service, and
-//! those that are preempted wait again or go on.
+//! With [`Workload::reserving`] nodes are reserved and given back too, and some jobs belong to
+//! reservations. With [`Workload::preempting`] jobs have qualities of service, and preempted jobs
+//! wait again or go on.
 //!
-//! The whole run follows from the seed and the policy's answers. It ends with
-//! the drain: nodes come back, every job ends, and a job as large as the
-//! machine runs, which no lost column survives.
+//! The whole run follows from the seed and the policy's answers. It ends with the drain: nodes come
+//! back, every job ends, and a job as large as the machine runs, which it cannot if a column was
+//! lost.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -323,8 +322,8 @@ impl Workload {
     }
 }
 
-/// What jobs may do to each other: one in six nothing, three can be preempted, each by
-/// another mode, one preempts these, and one all.
+/// The preemption among jobs: one in six has none, three can be preempted, each by another mode,
+/// one preempts these, and one preempts all.
 fn precedence(job: JobId) -> Option<Precedence> {
     let (number, modes) =
         (job.0 % 6, [PreemptMode::Suspend, PreemptMode::Requeue, PreemptMode::Cancel]);

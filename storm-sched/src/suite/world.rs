@@ -15,7 +15,7 @@ use crate::{
 /// A job that was started and has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
-    /// What it asked for.
+    /// The job's request.
     pub request: JobRequest,
     /// Where it runs.
     pub placement: Placement,
@@ -55,7 +55,7 @@ pub struct World {
     pub ending: BTreeSet<JobId>,
     /// The row that runs.
     pub active: Option<Slot>,
-    /// What was reserved and not taken back, be it over or not.
+    /// The reservations that were not taken back, over or not.
     pub reservations: Vec<Reservation>,
 }
 

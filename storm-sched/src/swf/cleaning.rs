@@ -1,11 +1,10 @@
-//! What of a log is replayed: the cleaning rule that gives the published
-//! counts of jobs (section B of the policy reference).
+//! The rule by which a log is cleaned before its replay. It gives the published counts of jobs
+//! (section B of the policy reference).
 //!
-//! A job's processors are those that it asked for, else those that it got.
-//! Left out are jobs that did not run, had no processors or more than the
-//! machine has, or no time of submission. A job without an estimate is taken
-//! to have had a perfect one, and one that ran longer than its estimate to
-//! have been ended there.
+//! A job's processors are those that it asked for, else those that it got. The rule leaves out jobs
+//! that did not run, had no processors or more than the machine has, or have no time of submission.
+//! A job without an estimate counts as one with a perfect estimate. A job that ran longer than its
+//! estimate counts as ended there.
 
 use serde::Serialize;
 
@@ -40,15 +39,15 @@ pub struct LogJob {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DropReason {
-    /// It did not run, or nobody knows how long: cancelled while it waited.
+    /// The job did not run, or its run time is unknown: it was cancelled while it waited.
     NoRunTime,
-    /// It had no processors, or nobody knows how many.
+    /// The job had no processors, or their number is unknown.
     NoProcs,
-    /// It had more processors than the machine.
+    /// The job had more processors than the machine.
     TooManyProcs,
     /// Nobody knows when it was submitted.
     NoSubmitTime,
-    /// It was submitted after [`MAX_LOG_TIME_S`], or ran longer than [`MAX_LOG_RUN_S`].
+    /// The job was submitted after [`MAX_LOG_TIME_S`], or ran longer than [`MAX_LOG_RUN_S`].
     BeyondTime,
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with a line of a log.
+//! The damage of a line of a log.
 
 /// A line that could not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -6,11 +6,11 @@
 pub struct DamagedLine {
     /// Its number in the file, from 1; comments and blank lines count.
     pub line: u64,
-    /// What is wrong.
+    /// The damage.
     pub why: Damage,
 }
 
-/// What is wrong with a line.
+/// The damage of a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// Some field is no number.
@@ -18,9 +18,9 @@ pub enum Damage {
     NotANumber {
         /// The field, from 1.
         number: usize,
-        /// What the field is.
+        /// The meaning of the field.
         name: &'static str,
-        /// What stands there, its beginning.
+        /// The beginning of the field's text.
         text: String,
     },
     /// Some field is a number that no log holds.
@@ -28,9 +28,9 @@ pub enum Damage {
     OutOfRange {
         /// The field, from 1.
         number: usize,
-        /// What the field is.
+        /// The meaning of the field.
         name: &'static str,
-        /// What stands there, its beginning.
+        /// The beginning of the field's text.
         text: String,
     },
     /// Too few fields to know what the job was.

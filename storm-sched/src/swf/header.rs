@@ -17,7 +17,7 @@ impl SwfHeader {
         self.entries.iter().map(|(label, value)| (label.as_str(), value.as_str()))
     }
 
-    /// The first value of a label, whatever the case of its letters.
+    /// The first value of a label, whose letters may have any case.
     #[must_use]
     pub fn get(&self, label: &str) -> Option<&str> {
         self.entries().find(|(known, _)| known.eq_ignore_ascii_case(label)).map(|(_, value)| value)

@@ -11,7 +11,7 @@ pub const MAX_NAMED_LINES: usize = 100;
 /// How exactly a log is to keep to the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Conformity {
-    /// As archive logs do: fields may be missing at the end, or be too many.
+    /// The form of archive logs: fields may be missing at the end, or be too many.
     #[default]
     Lenient,
     /// 18 fields on every line.
@@ -25,11 +25,11 @@ pub struct SwfReader {
     contents: SwfContents,
     /// The beginning of a line whose end has not come.
     partial: Vec<u8>,
-    /// That line is longer than any may be.
+    /// The line is longer than the limit.
     overlong: bool,
 }
 
-/// What a log holds beside its jobs.
+/// The contents of a log besides its jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SwfContents {
     /// The labelled comments.
@@ -139,7 +139,7 @@ impl SwfReader {
     }
 }
 
-/// What some editors put before a text in UTF-8.
+/// The mark that some editors put before a text in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 /// Characters of a bad field that are shown.
 const SHOWN_CHARS: usize = 24;
 
-/// What each field is, for messages.
+/// The meaning of each field, for messages.
 const NAMES: [&str; FIELDS] = [
     "job number",
     "submit time",

@@ -1,5 +1,5 @@
-//! What events of one instant are decided on together: jobs that come or go, as one
-//! request has many of, cost one look at the queue and the matrix.
+//! One decision for all events of one instant: a request can bring or end many jobs, and costs one
+//! look at the queue and the matrix.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::{Gang, Pace};
 use crate::partition::Change;
 use crate::{Action, Event, JobId, SchedTime};
 
-/// What is to be done once the events are in, in this order.
+/// The work to do once the events are in, in this order.
 #[derive(Debug, Default)]
 struct Decision {
     /// Jobs have left the matrix.
@@ -64,7 +64,7 @@ impl Gang {
         if let Err(refused) = taken {
             return actions.push(Action::Refused(refused));
         }
-        // What the ends of jobs are reckoned from.
+        // The ends of jobs on which the estimates rest.
         let mut reckoned_anew = false;
         match self.partition.apply(event) {
             Err(refused) => actions.push(Action::Refused(refused)),

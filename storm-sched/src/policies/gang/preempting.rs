@@ -1,14 +1,13 @@
 //! Jobs that make room for others under gang scheduling (`docs/decisions/0047`).
 //!
-//! A job goes before all that it may preempt, waiting or running. When no row has room for
-//! it, the running jobs that it may preempt and that may be requeued or cancelled make some:
-//! those of the lowest priority first, of these the youngest, and no more than it takes. They
-//! hold their places until they have ended; until then nobody starts for whom those to whom
-//! room was promised would have to wait.
+//! A job goes before all jobs that it may preempt, waiting or running. If no row has room for it,
+//! running jobs that it may preempt, and that may be requeued or cancelled, make room: lowest
+//! priority first, then the youngest, and no more of them than needed. They hold their places
+//! until they have ended. Until then no job starts that would make the promised one wait.
 //!
-//! What this does not do: suspend jobs. The matrix does so at each slice edge, and one that
-//! is stopped for longer would hold its memory and its row all the same. So a job that can
-//! only be suspended makes no room here.
+//! Jobs are not suspended here. The matrix stops jobs at each slice edge anyway, and one that is
+//! stopped for longer would still hold its memory and its row. A job that can only be suspended
+//! makes no room under gang scheduling.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,14 +22,14 @@ use crate::{
     SchedTime, Slot,
 };
 
-/// What is under way.
+/// The preemptions under way.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Preemption {
     /// Jobs that wait for the ends of others, in the order in which they were promised room.
     promised: Vec<JobId>,
-    /// Those that are being ended, for whomever.
+    /// The jobs that are being ended, for any other job.
     ending: BTreeSet<JobId>,
-    /// Those that not enough others can make room for, and that nodes could take.
+    /// The jobs that nodes could take, but for which not enough others can make room.
     vain: Vec<JobId>,
 }
 
@@ -53,8 +52,8 @@ impl Gang {
         !self.preemption.promised.is_empty()
     }
 
-    /// Who is to start before all others: the head of the queue, or who goes before it
-    /// and waits in vain.
+    /// The job to start before all others: the head of the queue, or one that precedes it and waits
+    /// in vain.
     pub(super) fn first_of_all(&self) -> Option<&JobRequest> {
         let head = self.partition.queue.head()?;
         Some(self.in_vain_over(head).unwrap_or(head))
@@ -65,8 +64,8 @@ impl Gang {
         waiting.into_iter().find(|other| other.id != request.id && other.is_over(request))
     }
 
-    /// Starts those who were promised room, and lets those who may preempt others go
-    /// before them; false when all others have to wait meanwhile.
+    /// Starts jobs that were promised room, and lets jobs that may preempt others go before them.
+    /// False when all other jobs have to wait meanwhile.
     pub(super) fn start_urgent(&mut self, now: SchedTime, actions: &mut Vec<Action>) -> bool {
         // Each turn but the last takes somebody out of the queue.
         for _ in 0..=self.partition.queue.len() {
@@ -75,7 +74,7 @@ impl Gang {
             }
             self.settle(now, actions);
             self.serve_all(now, actions);
-            // Whoever is behind the head may be the next to go before others.
+            // The job behind the head may be the next to precede others.
             if self.is_promised() || !self.book.is_empty() || !self.start_head(actions) {
                 break;
             }
@@ -83,7 +82,7 @@ impl Gang {
         !self.is_promised()
     }
 
-    /// Starts those who have the room that they were promised, in order.
+    /// Starts the jobs whose promised room is free, in order.
     fn settle(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
         let Partition { matrix, queue } = &self.partition;
         self.preemption.ending.retain(|job| matrix.contains(*job));
@@ -102,8 +101,8 @@ impl Gang {
         }
     }
 
-    /// Whoever would not fit even when all have ended that are about to waits as before;
-    /// false when there is nobody like that.
+    /// Returns a promised job to the queue if it would not fit even after all ends under way. False
+    /// when there is no such job.
     fn drop_promises(&mut self, now: SchedTime) -> bool {
         if !self.is_promised() {
             return false;
@@ -116,8 +115,8 @@ impl Gang {
         self.preemption.promised.len() < before
     }
 
-    /// Lets those who may preempt others go before them: first those before whom nobody
-    /// who waits goes, so that nobody starts to be stopped at once.
+    /// Lets jobs that may preempt others go before them. Jobs that no waiting job precedes are
+    /// first, so that none starts only to be stopped at once.
     fn serve_all(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
         self.preemption.vain.clear();
         if !self.partition.queue.may_preempt() {
@@ -138,7 +137,7 @@ impl Gang {
         }
     }
 
-    /// Serves those of a depth who are over all that wait in vain ahead of them for the
+    /// Serves the jobs of a depth that precede all jobs that wait in vain ahead of them for the
     /// same nodes.
     fn serve_those(
         &mut self,
@@ -211,7 +210,7 @@ impl Gang {
         true
     }
 
-    /// Whether those who were promised room would have it all the same if a job started.
+    /// Whether the promised jobs would still have their room if a job started.
     fn spares_promised(&self, now: SchedTime, request: &JobRequest) -> bool {
         if !self.is_promised() {
             return true;
@@ -230,7 +229,7 @@ impl Gang {
         outlook
     }
 
-    /// Gives those who were promised room what they need of an outlook.
+    /// Gives the promised jobs their needs of an outlook.
     fn all_promised_fit(&self, outlook: &mut Matrix, now: SchedTime) -> bool {
         self.preemption.promised.iter().all(|job| self.put_in(outlook, now, *job))
     }
@@ -280,7 +279,7 @@ impl Gang {
         if fits(&[]) {
             return (!nobody_ends).then(Vec::new);
         }
-        // What is promised may lie otherwise when fewer make room.
+        // The promised room may lie elsewhere when fewer jobs make room.
         enough(candidates, fits).filter(|chosen| fits(chosen))
     }
 
@@ -310,7 +309,7 @@ impl Gang {
     ) -> Option<PendingReason> {
         let Preemption { promised, vain, .. } = &self.preemption;
         match reason {
-            // It is not those ahead in the queue that it waits for.
+            // The job does not wait for the jobs ahead of it in the queue.
             Some(PendingReason::Priority { shortage: Some(shortage), .. })
                 if promised.contains(&job) || vain.contains(&job) =>
             {
@@ -324,7 +323,7 @@ impl Gang {
         }
     }
 
-    /// Who keeps a job waiting for which there is room.
+    /// The job that keeps another waiting although there is room.
     fn ahead_of(&self, request: &JobRequest) -> Option<Ahead> {
         let job = request.id;
         let mut promised = self.preemption.promised.iter().filter(|first| **first != job);
@@ -338,7 +337,7 @@ impl Gang {
         }
     }
 
-    /// As [`Gang::reason_of`], of all jobs that wait, in queue order.
+    /// [`Gang::reason_of`] for all waiting jobs, in queue order.
     pub(super) fn reasons_of_all(
         &self,
         reasons: Vec<(JobId, PendingReason)>,

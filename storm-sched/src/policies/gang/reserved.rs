@@ -20,7 +20,7 @@ use crate::{Action, Ahead, JobId, JobRequest, Matrix, PendingReason, SchedTime, 
 const NEVER: SchedTime = SchedTime::from_nanos(u64::MAX);
 
 impl Gang {
-    /// Starts who can start.
+    /// Starts the jobs that can start.
     pub(super) fn start_among(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
         let apart: Vec<Pool> = self.book.under_way().collect();
         for pool in std::iter::once(Pool::Common).chain(apart) {
@@ -60,8 +60,8 @@ impl Gang {
         }
     }
 
-    /// What a job may take at most that is worth a look: before the first that waits
-    /// one that has to wait counts too, and behind it only one that could start.
+    /// The most that a job worth a look may take. Before the first waiting job, a job that has to
+    /// wait counts too; behind it, only one that could start.
     fn gap_among(&self, openings: &[Opening], shadow: Option<&Shadow>, now: SchedTime) -> Gap {
         let matrix = &self.partition.matrix;
         let vacant = matrix.vacant_slot();

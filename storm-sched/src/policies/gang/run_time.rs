@@ -1,9 +1,8 @@
-//! How long each job has run: the time in which its home row was active. What
-//! it has run as a guest of other rows comes on top and is not counted, so that
-//! nobody is believed to end sooner than he does.
+//! The run time of each job: the time in which its home row was active. Time as a guest of other
+//! rows is not counted, so that no job is expected to end too soon.
 //!
-//! A strobe costs nothing per job: each row counts the time in which it was
-//! active, and a job remembers what its row had counted when it came.
+//! A strobe costs nothing per job: each row counts the time in which it was active, and a job
+//! remembers its row's count at its start.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +18,7 @@ pub(super) struct RunTime {
     /// The time in which each row was active.
     active: BTreeMap<Slot, Duration>,
     jobs: BTreeMap<JobId, Spent>,
-    /// So many jobs were started, or taken over.
+    /// Jobs that were started or taken over.
     started: i64,
     taken_over: i64,
 }
@@ -30,14 +29,14 @@ struct Spent {
     before: Duration,
     /// The row that it has.
     row: Slot,
-    /// What that had counted when it came.
+    /// The row's count when the job came.
     then: Duration,
     /// Its place among those that began: negative of one that was taken over.
     began: i64,
 }
 
 impl RunTime {
-    /// Of rows that are active always.
+    /// Run times where all rows are always active.
     pub(super) fn at_once() -> Self {
         Self { at_once: true, ..Self::default() }
     }

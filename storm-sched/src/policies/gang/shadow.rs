@@ -1,17 +1,16 @@
-//! The shadow of the first job of the queue behind the matrix: when it can start
-//! at the latest, and what others may take until then.
+//! The shadow of the first job of the queue behind the matrix: its latest start, and the room that
+//! others may take until then.
 //!
-//! A row runs for one of as many slices as there are rows, and there are never
-//! more than the multiprogramming limit. So a job that has to run for another r
-//! has ended, at the latest, after limit * (slices in r + 1) quanta: the shadow
-//! is when, by these ends, the first job fits a row (EASY's definition, A2a of
-//! the policy reference, for each row by itself, and the earliest of them). A
-//! job may pass if it will have ended by then, if it goes to another row, or if
-//! it leaves enough columns of that row.
+//! A row runs one of as many slices as there are rows, and there are never more rows than the
+//! multiprogramming limit. A job that has to run for another r has therefore ended, at the latest,
+//! after limit * (slices in r + 1) quanta. By these ends, the shadow is the earliest time at which
+//! the first job fits a row (EASY's definition, A2a of the policy reference, for each row by
+//! itself). A job may pass if it will have ended by then, if it goes to another row, or if it
+//! leaves enough columns of that row.
 //!
-//! Where the first job asks for more than PEs (nodes, memory, features), only
-//! jobs that will have ended pass. Where no end is known, because jobs have no
-//! time limit, or nodes that take no work are what is lacking, none does.
+//! If the first job asks for more than PEs (nodes, memory, features), only jobs that will have
+//! ended pass. If no end is known, because jobs have no time limit or the missing nodes take no
+//! work, no job passes.
 
 use std::time::Duration;
 
@@ -58,8 +57,8 @@ pub(super) fn longest_limit(
 }
 
 impl Shadow {
-    /// That of the first job of the queue, given when each job of the matrix has
-    /// ended at the latest; `None` when there is no such instant.
+    /// The shadow of the first job of the queue, given the latest end of each job of the matrix;
+    /// `None` when there is no such instant.
     pub(super) fn of(
         matrix: &Matrix,
         head: &JobRequest,
@@ -72,8 +71,8 @@ impl Shadow {
         }
     }
 
-    /// What a job that passes the first one can hold at most: in any row if it
-    /// will have ended, else in another row or of what that one leaves.
+    /// The most that a passing job can hold: in any row if it will have ended, else in another row,
+    /// or the part that the first job leaves.
     pub(super) fn gap(&self, matrix: &Matrix, pace: Pace, now: SchedTime) -> Gap {
         let beyond = |row: &crate::Row| match self.room {
             Some((slot, extra)) if slot == row.slot() => row.free_pes().min(extra),
@@ -98,7 +97,7 @@ impl Shadow {
             let mut ends = Vec::new();
             for &job in row.jobs() {
                 let columns = matrix.columns(job)?;
-                // A column whose node takes no work comes back to nobody.
+                // A column whose node takes no work comes back to no job.
                 let usable = columns.columns().filter(|pe| matrix.machine().is_usable(*pe));
                 ends.extend(end(job).map(|end| (end, usable.count() as u32)));
             }

@@ -12,7 +12,7 @@ use crate::{JobId, JobView, Machine, Node, Pe, RowView, Slot};
 /// How many columns a job may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
-    /// Those of its processes.
+    /// As many as its processes.
     Exactly,
     /// Up to the next power of two: fewer than twice as many.
     RoundedUp,

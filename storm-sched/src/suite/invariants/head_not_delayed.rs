@@ -1,8 +1,8 @@
-//! Whoever passes the head of the queue does not delay it (A2a): by the
-//! estimates it can start no later than if they had not been started.
+//! A job that passes the head of the queue does not delay it (A2a): by the estimates, the head can
+//! start no later than if the passing jobs had not been started.
 //!
-//! The head is the first job that fits the nodes that are up. Only heads that
-//! ask for a number of PEs are judged; of nodes this counts nothing.
+//! The head is the first job that fits the nodes that are up. The check judges only heads that ask
+//! for a number of PEs.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ impl HeadNotDelayed {
         times.push(now);
         times.sort_unstable();
         times.into_iter().find(|time| {
-            // What jobs hold, which may be more than their processes run on.
+            // Jobs may hold more PEs than their processes run on.
             let holds =
                 |job: &&JobView| !but.contains(&job.job) && self.ends.get(&job.job) > Some(time);
             let holders = rows.iter().flat_map(|row| &row.jobs).filter(holds);

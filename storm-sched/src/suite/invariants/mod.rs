@@ -52,12 +52,12 @@ pub use suspended_resume::SuspendedResume;
 use crate::MplLimit;
 use crate::suite::Step;
 
-/// What an invariant found wrong.
+/// The violation that an invariant found.
 pub type Violation = Box<dyn Error + Send + Sync>;
 
 /// Something that holds after every event.
 pub trait Invariant {
-    /// What holds, in a few words.
+    /// The invariant in a few words.
     fn name(&self) -> &'static str;
 
     /// Checks one step; the steps of a run come in order.
@@ -67,7 +67,7 @@ pub trait Invariant {
     fn check(&mut self, step: &Step<'_>) -> Result<(), Violation>;
 }
 
-/// What every policy holds, whatever its queue order.
+/// The invariants of every policy, with any queue order.
 #[must_use]
 pub fn any_policy(limit: MplLimit, held: Held) -> Vec<Box<dyn Invariant>> {
     vec![
@@ -84,8 +84,8 @@ pub fn any_policy(limit: MplLimit, held: Held) -> Vec<Box<dyn Invariant>> {
     ]
 }
 
-/// What every policy holds among reservations, whatever its queue order, that lets
-/// no job wait while nothing runs.
+/// The invariants of every policy among reservations, with any queue order, that lets no job wait
+/// while nothing runs.
 #[must_use]
 pub fn reserving(limit: MplLimit, held: Held) -> Vec<Box<dyn Invariant>> {
     let mut invariants = any_policy(limit, held);
@@ -94,7 +94,7 @@ pub fn reserving(limit: MplLimit, held: Held) -> Vec<Box<dyn Invariant>> {
     invariants
 }
 
-/// What space sharing in queue order holds (A1).
+/// The invariants of space sharing in queue order (A1).
 #[must_use]
 pub fn space_sharing() -> Vec<Box<dyn Invariant>> {
     let mut invariants = any_space_sharing();
@@ -103,13 +103,13 @@ pub fn space_sharing() -> Vec<Box<dyn Invariant>> {
     invariants
 }
 
-/// What space sharing holds whatever the order.
+/// The invariants of space sharing in any order.
 #[must_use]
 pub fn any_space_sharing() -> Vec<Box<dyn Invariant>> {
     any_policy(MplLimit::ONE, Held::Exactly)
 }
 
-/// What space sharing holds whatever the order when jobs preempt others.
+/// The invariants of space sharing in any order when jobs preempt others.
 #[must_use]
 pub fn preempting() -> Vec<Box<dyn Invariant>> {
     vec![
@@ -125,7 +125,7 @@ pub fn preempting() -> Vec<Box<dyn Invariant>> {
     ]
 }
 
-/// What space sharing holds when jobs preempt others and nodes are reserved.
+/// The invariants of space sharing when jobs preempt others and nodes are reserved.
 #[must_use]
 pub fn reserving_and_preempting() -> Vec<Box<dyn Invariant>> {
     let mut invariants = preempting();
@@ -134,7 +134,7 @@ pub fn reserving_and_preempting() -> Vec<Box<dyn Invariant>> {
     invariants
 }
 
-/// What backfilling with a reservation for the head holds (A2a).
+/// The invariants of backfilling with a reservation for the head (A2a).
 #[must_use]
 pub fn backfilling() -> Vec<Box<dyn Invariant>> {
     let mut invariants = any_space_sharing();
@@ -143,7 +143,7 @@ pub fn backfilling() -> Vec<Box<dyn Invariant>> {
     invariants
 }
 
-/// What space sharing in the order of the estimates holds.
+/// The invariants of space sharing in the order of the estimates.
 #[must_use]
 pub fn shortest_first() -> Vec<Box<dyn Invariant>> {
     let mut invariants = any_space_sharing();
@@ -151,7 +151,7 @@ pub fn shortest_first() -> Vec<Box<dyn Invariant>> {
     invariants
 }
 
-/// What gang scheduling with a queue in order holds (A3).
+/// The invariants of gang scheduling with a queue in order (A3).
 #[must_use]
 pub fn gang(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     let mut invariants = gang_backfilling(limit);
@@ -159,7 +159,7 @@ pub fn gang(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     invariants
 }
 
-/// What gang scheduling holds in which jobs may pass the first of the queue.
+/// The invariants of gang scheduling in which jobs may pass the first of the queue.
 #[must_use]
 pub fn gang_backfilling(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     let mut invariants = gang_repacking(limit);
@@ -167,7 +167,7 @@ pub fn gang_backfilling(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     invariants
 }
 
-/// What gang scheduling holds that may move any job to any row.
+/// The invariants of gang scheduling that may move any job to any row.
 #[must_use]
 pub fn gang_repacking(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     let mut invariants = any_policy(limit, Held::RoundedUp);
@@ -175,7 +175,7 @@ pub fn gang_repacking(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     invariants
 }
 
-/// What policies hold that place jobs as gang scheduling does and run them all at once,
+/// The invariants of policies that place jobs as gang scheduling does and run them all at once,
 /// with a queue in order (A6).
 #[must_use]
 pub fn at_once(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
@@ -201,7 +201,7 @@ pub fn at_once_backfilling(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     ]
 }
 
-/// What gang scheduling holds when jobs preempt others, also when nodes are reserved.
+/// The invariants of gang scheduling when jobs preempt others, also when nodes are reserved.
 #[must_use]
 pub fn gang_preempting(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     vec![

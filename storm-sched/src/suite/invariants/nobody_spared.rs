@@ -1,7 +1,7 @@
-//! Among several rows too, nobody loses a place without need, or in vain; by brute force
-//! over the sets of PEs.
+//! With several rows too, no job loses a place without need or in vain; by brute force over the
+//! sets of PEs.
 //!
-//! What others were promised is not looked at: only the first of those who make room.
+//! Only the first of the jobs that get room is checked, and promises to others are ignored.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{Invariant, Violation};
 use crate::suite::Step;
 use crate::{Action, JobId, MplLimit};
 
-/// Whoever makes room is needed for it, and it is enough.
+/// Each job that makes room is needed for it, and together they suffice.
 #[derive(Debug)]
 pub struct NobodySpared(pub MplLimit);
 

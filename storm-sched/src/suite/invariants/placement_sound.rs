@@ -1,6 +1,5 @@
-//! A started job waited, and its placement is what it asked for, on PEs whose
-//! nodes take work and are as it needs them. All its processes are in one row:
-//! it starts once.
+//! A started job waited, and its placement meets its request, on PEs whose nodes take work and have
+//! what it needs. All its processes are in one row: it starts once.
 
 use super::{Invariant, Violation};
 use crate::suite::{Running, Step, oracle};
@@ -10,7 +9,7 @@ use crate::{Action, Event, JobId, JobRequest, NodeIndex, Pe, Placement};
 #[derive(Debug)]
 pub struct PlacementSound;
 
-/// What is wrong with a start.
+/// The defect of a start.
 #[derive(Debug, thiserror::Error)]
 enum Unsound {
     #[error("job {0} was started and did not wait")]
@@ -105,7 +104,7 @@ fn check_nodes(
 ) -> Result<(), Unsound> {
     let job = request.id;
     if step.after.running.get(&job).is_none_or(|running| running.placement != *placement) {
-        // It has been moved since.
+        // The job has been moved since.
         return Ok(());
     }
     let held = oracle::held_bytes(step.after);

@@ -68,7 +68,7 @@ fn check_one(
     if own != Some(mode) {
         return Err(Unlawful::OtherMode { victim, mode });
     }
-    // What others were promised, or were given in this step, is not for it.
+    // Room that others were promised, or given in this step, is not for the job.
     let urgent = before.queue.iter().filter(|request| request.may_preempt()).count();
     let alone = urgent == 1
         && started.is_none()

@@ -1,6 +1,6 @@
-//! Whoever was promised what others give up gets it: those who may preempt nobody do not
-//! start on it meanwhile. Among reservations, which end promises as they come near, it is not
-//! looked at.
+//! A job that was promised the room of others gets it: jobs that may preempt none do not start on
+//! it meanwhile. Reservations end promises as they come near, so runs with reservations are not
+//! checked.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::{Invariant, Violation};
 use crate::suite::Step;
 use crate::{Action, Event, JobId, JobRequest, MplLimit};
 
-/// What is given up for a job is not given to others.
+/// Room that is given up for a job is not given to others.
 #[derive(Debug)]
 pub struct PromiseKept {
     limit: MplLimit,

@@ -1,5 +1,5 @@
-//! Whoever waits is told why, and it is true: the head for what it lacks, the
-//! others for who is ahead, with numbers that can be counted.
+//! Each waiting job has a true reason: the head its shortage, the others the job that is ahead,
+//! with numbers that can be counted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -115,7 +115,7 @@ fn names_preempted(step: &Step<'_>, reason: &PendingReason) -> bool {
     }
 }
 
-/// What is named is there. Who is ahead and what is free differs from job to job.
+/// The named jobs and nodes exist. The job ahead and the free room differ from job to job.
 fn check_among_reservations(
     step: &Step<'_>,
     job: JobId,
@@ -143,7 +143,7 @@ fn check_among_reservations(
         | PendingReason::Priority { .. }
         | PendingReason::WouldDelay { .. }
         | PendingReason::Shorter { .. } => true,
-        // Nobody who waits to start is suspended.
+        // No job that waits to start is suspended.
         PendingReason::Suspended { .. } => false,
     };
     let reason = || Box::new(reason.clone());

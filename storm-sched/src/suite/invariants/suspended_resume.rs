@@ -1,4 +1,4 @@
-//! Who is stopped goes on as soon as nobody has the PEs.
+//! A stopped job goes on as soon as no other job has its PEs.
 
 use super::{Invariant, Violation};
 use crate::suite::{Running, Step, World};
@@ -44,7 +44,8 @@ impl Invariant for SuspendedResume {
                 let inside = |node| window.nodes.contains(&node);
                 let own = stopped.request.reservation == Some(window.id);
                 let mut nodes = stopped.placement.nodes();
-                // It may wait until its own begins, and be kept from going on by others.
+                // A job may wait until its own reservation begins, and be kept from going on by
+                // others.
                 if own { window.start > step.now || !nodes.all(inside) } else { nodes.any(inside) }
             });
             let mut others = suspended.values();
