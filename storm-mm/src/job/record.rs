@@ -163,6 +163,7 @@ impl JobRecord {
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::UsageNoted { .. }
             | JobEventKind::ReservationsSet { .. }
+            | JobEventKind::PartitionsConfigured { .. }
             | JobEventKind::PartitionsSet { .. } => {}
             JobEventKind::Classed { service } => self.service.clone_from(service),
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {

@@ -72,6 +72,7 @@ impl Core {
         self.check_held_bytes(&spec)?;
         // An array has a number of its own.
         self.next_job += 1 + tasks.unwrap_or(0);
+        self.contents_sent(now, peer.uid, &spec);
         let spec = Rc::new(spec);
         self.append(
             now,

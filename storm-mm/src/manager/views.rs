@@ -366,6 +366,9 @@ impl Core {
         PartitionView {
             name: partition.name.clone(),
             sched: partition.policy.name().to_owned(),
+            configured_sched: self.unset_sched(partition),
+            configured_quantum_us: self.unset_quantum_us(partition),
+            warning: self.slice_warning(partition),
             default: partition.default,
             node_list: partition.node_list.clone(),
             nodes: partition.members.len() as u32,

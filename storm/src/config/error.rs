@@ -74,8 +74,6 @@ pub(crate) enum ConfigProblem {
         "history: it must be at least 1: how a job ended is asked of the manager when it has ended"
     )]
     History,
-    #[error("admins: this host knows no user {name:?}; a number works as well")]
-    NoSuchAdmin { name: String },
     #[error("network.{key}: {value} is not from {least} to {most}")]
     Network { key: &'static str, value: u32, least: u32, most: u32 },
     #[error("flexible.{0}")]
