@@ -120,6 +120,10 @@ impl ConfigProblem {
 /// What the parser says, in the words of the file where it has those of the program.
 fn syntax(error: &toml::de::Error) -> String {
     let said = error.to_string();
+    if said.contains("duplicate key") {
+        let said = said.trim_end();
+        return format!("{said}\na table such as [clients] stands in the file once, with all its keys");
+    }
     match said.contains("invalid type: map, expected a sequence") {
         true => format!(
             "{}\nwhat there can be several of has two brackets: [[nodes]], [[partitions]], \

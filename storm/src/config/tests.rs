@@ -188,6 +188,7 @@ fn a_manager_remembers_a_job_at_least() {
 fn mistakes() -> Vec<(&'static str, String)> {
     vec![
         ("an unknown key", GOOD.replace("cluster =", "clutser =")),
+        ("a table twice", format!("{GOOD}\n[clients]\n\n[clients]\n")),
         ("no nodes", "nodes = []".to_owned()),
         ("a bad list", GOOD.replace("names = \"n[1-4]\"", "names = \"n[1-\"")),
         ("a huge list", GOOD.replace("names = \"n[1-4]\"", "names = \"n[1-900000]\"")),
