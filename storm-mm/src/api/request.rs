@@ -163,6 +163,7 @@ impl ManagerRequest {
         "resume",
         "partitions",
         "set-partition",
+        "reset-partition",
         "reservations",
         "reserve",
         "unreserve",

@@ -140,7 +140,7 @@ impl Core {
         self.enter(now, job);
     }
 
-    fn check_size(&self, spec: &JobSpec) -> Result<(), ApiError> {
+    pub(super) fn check_size(&self, spec: &JobSpec) -> Result<(), ApiError> {
         let limit = self.config.heartbeat_bytes * SPEC_SHARE_PERCENT / 100;
         // As it travels: also long lists of files or limits must fit.
         let bytes = postcard::to_stdvec(spec).map_or(usize::MAX, |encoded| encoded.len());

@@ -31,6 +31,8 @@ pub(super) enum Unmet {
     AccountUsers { account: String, users: String },
     /// The same, of a quality of service.
     QosUsers { qos: String, users: String },
+    /// Its specification does not fit a message to its nodes.
+    Room { why: String },
     /// A file that it was submitted with is not in the spool.
     Files,
 }
@@ -67,6 +69,11 @@ impl fmt::Display for Unmet {
                 f,
                 "quality of service {qos} is for {users}, and the manager's host knows no such \
                  user: the job waits until it does (InvalidQOS)"
+            ),
+            Unmet::Room { why } => write!(
+                f,
+                "heartbeat-bytes in the configuration is too small for it: {why}; the job waits \
+                 until the manager is started with more (BadConstraints)"
             ),
             Unmet::Files => f.write_str(
                 "a file that it was submitted with is not in the manager's spool any more: submit \
@@ -109,8 +116,12 @@ impl Core {
         };
         let machine = self.partitions[usize::from(id.0)].policy.machine();
         let request = request_of(record.id, &record.spec);
-        let why = storm_sched::feasible(machine, &request).err()?;
-        Some(Unmet::Nodes { partition: record.partition.clone(), why: why.to_string() })
+        if let Err(why) = storm_sched::feasible(machine, &request) {
+            let partition = record.partition.clone();
+            return Some(Unmet::Nodes { partition, why: why.to_string() });
+        }
+        let too_large = self.check_size(&record.spec).err()?;
+        Some(Unmet::Room { why: too_large.why.unwrap_or(too_large.message) })
     }
 
     fn lacks_service(&self, record: &JobRecord) -> Option<Unmet> {
@@ -269,7 +280,7 @@ fn warn_of(lack: &Unmet, jobs: u32) {
         Unmet::Qos(qos) => {
             tracing::warn!(%qos, jobs, "jobs wait for a quality of service that is not configured");
         }
-        Unmet::AccountUsers { .. } | Unmet::QosUsers { .. } | Unmet::Files => {
+        Unmet::AccountUsers { .. } | Unmet::QosUsers { .. } | Unmet::Room { .. } | Unmet::Files => {
             tracing::warn!(jobs, why = %said, "jobs wait");
         }
     }

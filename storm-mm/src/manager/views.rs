@@ -198,7 +198,8 @@ impl Core {
             (Some(reason), _) => {
                 let told = self.reserved_reason(&reason);
                 let told = told.unwrap_or_else(|| reason.told(&|job| self.job_name(JobId(job.0))));
-                told + &self.nodes.why_refused(&reason)
+                let loss = self.reservation_loss(now, record).unwrap_or_default();
+                told + &self.nodes.why_refused(&reason) + &loss
             }
             (None, Some(_)) => "its partition's policy is about to be told of it".to_owned(),
             (None, None) => format!("partition {} does not exist any more", record.partition),

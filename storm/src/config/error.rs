@@ -122,7 +122,9 @@ fn syntax(error: &toml::de::Error) -> String {
     let said = error.to_string();
     if said.contains("duplicate key") {
         let said = said.trim_end();
-        return format!("{said}\na table such as [clients] stands in the file once, with all its keys");
+        return format!(
+            "{said}\na table such as [clients] stands in the file once, with all its keys"
+        );
     }
     match said.contains("invalid type: map, expected a sequence") {
         true => format!(

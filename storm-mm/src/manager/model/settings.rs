@@ -135,7 +135,9 @@ fn a_very_long_slice_is_warned_of() {
     assert_eq!(set(&mut world, None, Some(60_000_000)).warning, None);
     let warned = set(&mut world, None, Some(3_600_000_000)).warning.expect("an hour");
     assert!(warned.starts_with("a slice lasts 3600 s: as soon as a second row"), "{warned}");
-    (0..2).for_each(|_| drop(world.submit(spec(8, false, false))));
+    for _ in 0..2 {
+        world.submit(spec(8, false, false));
+    }
     let warned = view(&world).warning.expect("an hour");
     assert!(warned.contains("of the 2 rows that hold jobs now"), "{warned}");
     assert_eq!(world.core.slice(PARTITION), Some(Duration::from_secs(3_600)));

@@ -67,7 +67,7 @@ mod tests {
         let (mut world, job) = running();
         let at = world.journal[0].1.at;
         let kind = JobEventKind::Held { hold: crate::job::Hold::User };
-        world.journal.insert(1, (job, crate::job::JobEvent { at, kind }));
+        world.journal.insert(2, (job, crate::job::JobEvent { at, kind }));
         assert!(needs_respected::check(&world).is_err());
 
         let (mut world, job) = running();
