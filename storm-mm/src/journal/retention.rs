@@ -55,6 +55,7 @@ enum OfNoJob {
     Nodes,
     Usage,
     Reservations,
+    Numbers,
 }
 
 impl From<&Entry> for Mark {
@@ -91,6 +92,7 @@ impl From<&Entry> for Mark {
             | JobEventKind::Classed { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::OnColumns { .. }
+            | JobEventKind::OnElements { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::Moved { .. } => mark,
             JobEventKind::Held { .. } | JobEventKind::Released { .. } => {
@@ -110,6 +112,9 @@ impl From<&Entry> for Mark {
                 Mark { of_no_job: Some(OfNoJob::Reservations), ..mark }
             }
             JobEventKind::NodesDrained { .. } => Mark { of_no_job: Some(OfNoJob::Nodes), ..mark },
+            JobEventKind::NodesNumbered { .. } => {
+                Mark { of_no_job: Some(OfNoJob::Numbers), ..mark }
+            }
         }
     }
 }

@@ -36,6 +36,7 @@ impl NoLostJob {
                 Some(stage @ (Stage::Holds | Stage::Runs | Stage::Ends)),
                 JobEventKind::Moved { .. }
                 | JobEventKind::OnColumns { .. }
+                | JobEventKind::OnElements { .. }
                 | JobEventKind::Suspended { .. }
                 | JobEventKind::Resumed { .. },
             )
@@ -58,6 +59,7 @@ impl NoLostJob {
                 _,
                 JobEventKind::PartitionsSet { .. }
                 | JobEventKind::PartitionsConfigured { .. }
+                | JobEventKind::NodesNumbered { .. }
                 | JobEventKind::NodesDrained { .. }
                 | JobEventKind::ReservationsSet { .. },
             ) => return Ok(()),
