@@ -117,8 +117,11 @@ impl ChromeTrace {
             | JobEventKind::Moved { .. }
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. }
+            | JobEventKind::PartitionsConfigured { .. }
             | JobEventKind::ReservationsSet { .. }
             | JobEventKind::OnColumns { .. }
+            | JobEventKind::OnElements { .. }
+            | JobEventKind::NodesNumbered { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::Classed { .. }

@@ -254,8 +254,11 @@ impl State {
             | JobEventKind::Resumed { .. }
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. }
+            | JobEventKind::PartitionsConfigured { .. }
             | JobEventKind::ReservationsSet { .. }
             | JobEventKind::OnColumns { .. }
+            | JobEventKind::OnElements { .. }
+            | JobEventKind::NodesNumbered { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::Classed { .. }

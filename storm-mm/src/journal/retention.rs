@@ -51,9 +51,11 @@ enum OfJob {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum OfNoJob {
     Partitions,
+    Configured,
     Nodes,
     Usage,
     Reservations,
+    Numbers,
 }
 
 impl From<&Entry> for Mark {
@@ -90,6 +92,7 @@ impl From<&Entry> for Mark {
             | JobEventKind::Classed { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::OnColumns { .. }
+            | JobEventKind::OnElements { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::Moved { .. } => mark,
             JobEventKind::Held { .. } | JobEventKind::Released { .. } => {
@@ -101,11 +104,17 @@ impl From<&Entry> for Mark {
             JobEventKind::PartitionsSet { .. } => {
                 Mark { of_no_job: Some(OfNoJob::Partitions), ..mark }
             }
+            JobEventKind::PartitionsConfigured { .. } => {
+                Mark { of_no_job: Some(OfNoJob::Configured), ..mark }
+            }
             JobEventKind::UsageNoted { .. } => Mark { of_no_job: Some(OfNoJob::Usage), ..mark },
             JobEventKind::ReservationsSet { .. } => {
                 Mark { of_no_job: Some(OfNoJob::Reservations), ..mark }
             }
             JobEventKind::NodesDrained { .. } => Mark { of_no_job: Some(OfNoJob::Nodes), ..mark },
+            JobEventKind::NodesNumbered { .. } => {
+                Mark { of_no_job: Some(OfNoJob::Numbers), ..mark }
+            }
         }
     }
 }

@@ -198,7 +198,8 @@ impl Core {
             (Some(reason), _) => {
                 let told = self.reserved_reason(&reason);
                 let told = told.unwrap_or_else(|| reason.told(&|job| self.job_name(JobId(job.0))));
-                told + &self.nodes.why_refused(&reason)
+                let loss = self.reservation_loss(now, record).unwrap_or_default();
+                told + &self.nodes.why_refused(&reason) + &loss
             }
             (None, Some(_)) => "its partition's policy is about to be told of it".to_owned(),
             (None, None) => format!("partition {} does not exist any more", record.partition),
@@ -305,9 +306,10 @@ impl Core {
             _ => asked.memory_limit_bytes(ranks).unwrap_or(0),
         };
         let held_bytes = held().map(bytes_of).fold(0, u64::saturating_add);
+        let closed = self.why_closed(id);
         let state = match (up, entry.seen) {
-            (true, _) if entry.drained.is_some() && jobs.is_empty() => NodeState::Drained,
-            (true, _) if entry.drained.is_some() => NodeState::Draining,
+            (true, _) if closed.is_some() && jobs.is_empty() => NodeState::Drained,
+            (true, _) if closed.is_some() => NodeState::Draining,
             (true, _) if pes_used == 0 => NodeState::Idle,
             (true, _) if pes_used < entry.pes => NodeState::Mixed,
             (true, _) => NodeState::Allocated,
@@ -316,8 +318,8 @@ impl Core {
         };
         let drained = entry.drained.as_ref();
         let reason = match (up, entry.seen, &entry.refused) {
-            (_, _, Some(reason)) => Some(reason.clone()),
-            (true, _, None) => drained.cloned(),
+            (true, ..) => closed,
+            (false, _, Some(reason)) => Some(reason.clone()),
             (false, true, None) => Some(absent("it died or was cut off", drained)),
             (false, false, None) => Some(absent("it has not joined yet", drained)),
         };
@@ -366,6 +368,9 @@ impl Core {
         PartitionView {
             name: partition.name.clone(),
             sched: partition.policy.name().to_owned(),
+            configured_sched: self.unset_sched(partition),
+            configured_quantum_us: self.unset_quantum_us(partition),
+            warning: self.slice_warning(partition),
             default: partition.default,
             node_list: partition.node_list.clone(),
             nodes: partition.members.len() as u32,

@@ -131,8 +131,11 @@ impl GangStart {
             | JobEventKind::Resumed { .. }
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. }
+            | JobEventKind::PartitionsConfigured { .. }
             | JobEventKind::ReservationsSet { .. }
             | JobEventKind::OnColumns { .. }
+            | JobEventKind::OnElements { .. }
+            | JobEventKind::NodesNumbered { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::Classed { .. }

@@ -36,10 +36,11 @@ impl NoLostJob {
                 Some(stage @ (Stage::Holds | Stage::Runs | Stage::Ends)),
                 JobEventKind::Moved { .. }
                 | JobEventKind::OnColumns { .. }
-                | JobEventKind::UnderPolicy { .. }
+                | JobEventKind::OnElements { .. }
                 | JobEventKind::Suspended { .. }
                 | JobEventKind::Resumed { .. },
-            ) => stage,
+            )
+            | (Some(stage), JobEventKind::UnderPolicy { .. }) => stage,
             (Some(Stage::Holds | Stage::Runs | Stage::Ends), JobEventKind::Ending { .. }) => {
                 Stage::Ends
             }
@@ -57,6 +58,8 @@ impl NoLostJob {
             (
                 _,
                 JobEventKind::PartitionsSet { .. }
+                | JobEventKind::PartitionsConfigured { .. }
+                | JobEventKind::NodesNumbered { .. }
                 | JobEventKind::NodesDrained { .. }
                 | JobEventKind::ReservationsSet { .. },
             ) => return Ok(()),

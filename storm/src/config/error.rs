@@ -48,8 +48,8 @@ pub(crate) enum ConfigProblem {
     NoSuchNode { key: String, name: String },
     #[error("nodes: {name} belongs to no partition")]
     NoPartition { name: String },
-    #[error("{key}.pes: {pes} is not from 1 to 65536")]
-    Pes { key: String, pes: u32 },
+    #[error("{key}.pes: {pes} is not from 1 to {most}")]
+    Pes { key: String, pes: u32, most: u32 },
     #[error(
         "{key}.features: {feature:?} is no feature; names have letters, digits, '_', '-', '.', \
          ':' and '='"
@@ -74,8 +74,6 @@ pub(crate) enum ConfigProblem {
         "history: it must be at least 1: how a job ended is asked of the manager when it has ended"
     )]
     History,
-    #[error("admins: this host knows no user {name:?}; a number works as well")]
-    NoSuchAdmin { name: String },
     #[error("network.{key}: {value} is not from {least} to {most}")]
     Network { key: &'static str, value: u32, least: u32, most: u32 },
     #[error("flexible.{0}")]
@@ -122,6 +120,12 @@ impl ConfigProblem {
 /// What the parser says, in the words of the file where it has those of the program.
 fn syntax(error: &toml::de::Error) -> String {
     let said = error.to_string();
+    if said.contains("duplicate key") {
+        let said = said.trim_end();
+        return format!(
+            "{said}\na table such as [clients] stands in the file once, with all its keys"
+        );
+    }
     match said.contains("invalid type: map, expected a sequence") {
         true => format!(
             "{}\nwhat there can be several of has two brackets: [[nodes]], [[partitions]], \

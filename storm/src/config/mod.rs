@@ -36,6 +36,7 @@ mod policies;
 mod resolve;
 mod security;
 mod service;
+mod users;
 mod written_address;
 mod written_memory;
 mod written_time;
@@ -46,9 +47,10 @@ pub(crate) use file::{
     DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig,
 };
 pub(crate) use policies::{Idle, offer, policies};
-pub(crate) use resolve::{ClusterPlan, PlannedPartition};
+pub(crate) use resolve::{ClusterPlan, MAX_PES, PlannedPartition};
 pub(crate) use security::SecurityConfig;
 pub(crate) use service::ServiceProblem;
+pub(crate) use users::KnownUsers;
 
 #[cfg(test)]
 mod tests;

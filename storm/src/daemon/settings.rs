@@ -2,18 +2,19 @@
 //! options of a local cluster.
 
 use super::DaemonError;
+use super::user_database::{self, UserNames};
 use crate::cli::{BackendOptions, MmOptions, RdmaMulticast};
 use crate::config::{
     ClusterPlan, DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PlannedPartition, Revoked,
 };
 use crate::local_cluster::{CLUSTER_NAME, SOCKET_NAME};
-use nix::unistd::{Uid, User, geteuid};
+use nix::unistd::geteuid;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::api::ServerLimits;
-use storm_mm::{CoreConfig, NodeConfig, PartitionConfig};
+use storm_mm::{CoreConfig, NodeBook, NodeConfig, PartitionConfig};
 use storm_primitives::Instant;
 use storm_rm::{BcsConfig, PlanConfig};
 use storm_sched::{PolicyParams, Quantum};
@@ -83,7 +84,11 @@ impl Settings {
     pub(super) fn read(options: &MmOptions) -> Result<Settings, DaemonError> {
         match (&options.config, options.local_nodes, &options.runtime_dir) {
             (None, Some(nodes), Some(dir)) => Settings::local(options, nodes, dir.clone()),
-            (Some(file), ..) => Ok(Settings::configured(options, MmConfig::read(file)?)?),
+            (Some(file), ..) => {
+                let config = MmConfig::read_with_users(file, user_database::look_up)?;
+                config.warn_of_unknown_users(file);
+                Settings::configured(options, config)
+            }
             // The command line's parser lets neither come to pass.
             (None, ..) => Err(DaemonError::Plan(crate::config::ConfigProblem::NoNodes)),
         }
@@ -92,7 +97,7 @@ impl Settings {
     fn configured(options: &MmOptions, config: MmConfig) -> Result<Settings, DaemonError> {
         let revoked = config.clients.revoked()?;
         let clients = config.clients.listen.map(|listen| (listen, revoked));
-        let (strobe_span, admins) = (config.strobe_span(), config.admin_uids()?);
+        let (strobe_span, admins) = (config.strobe_span(), config.admin_uids());
         Ok(Settings {
             plan: config.plan()?,
             heartbeat: config.timeouts.heartbeat(),
@@ -180,12 +185,15 @@ impl Settings {
         uids
     }
 
-    pub(super) fn global_plan(&self) -> PlanConfig {
-        plan_config(&self.network, self.plan.nodes.len())
+    /// The sizes of global memory: room for the highest id, and for the jobs that are on the machine.
+    pub(super) fn global_plan(&self, book: &NodeBook) -> PlanConfig {
+        let plan = plan_config(&self.network, book.highest().index());
+        PlanConfig { job_slots: plan.job_slots.max(book.live_jobs()), ..plan }
     }
 
     /// The core's configuration; `now` is the backend's clock at this moment.
     pub(super) fn core_config(&self, now: Instant) -> CoreConfig {
+        let names = UserNames::of_host();
         let since = jiff::SignedDuration::try_from(now.since_origin()).unwrap_or_default();
         CoreConfig {
             cluster: self.cluster.clone(),
@@ -206,9 +214,7 @@ impl Settings {
             service: self.plan.service.clone(),
             admin_uids: self.trusted_uids(),
             origin: jiff::Timestamp::now().saturating_sub(since).unwrap_or_default(),
-            user_name: Rc::new(|uid| {
-                User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name)
-            }),
+            user_name: Rc::new(move |uid| names.name(uid)),
         }
     }
 }
@@ -216,7 +222,7 @@ impl Settings {
 /// Between two questions whether nodes are done a manager pauses for up to this part of its wait.
 const PART_OF_WAIT: u32 = 16;
 
-/// The sizes of global memory: the same on the manager and on every node.
+/// The sizes of global memory for so many nodes.
 pub(super) fn plan_config(network: &NetworkConfig, nodes: usize) -> PlanConfig {
     let defaults = PlanConfig::default();
     PlanConfig {
