@@ -10,9 +10,9 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::ids::Errno;
 
-/// Launches leave so many to the daemon, for its files and its connections.
+/// So many are left to the daemon.
 const RESERVE: u64 = 48;
-/// The part of a low limit that launches leave: one in so many.
+/// Of a low limit one in so many is.
 const RESERVED_PART: u64 = 8;
 
 /// The soft limit that this process began with.
@@ -52,15 +52,15 @@ impl DescriptorLimit {
         }
     }
 
-    /// How many launches may use.
+    /// How many launches and clients may use. The rest is left to the files and links of the daemon.
     #[must_use]
-    pub fn for_launches(self) -> u64 {
+    pub fn usable(self) -> u64 {
         self.0 - RESERVE.min(self.0 / RESERVED_PART)
     }
 
     /// Whether a launch may keep this descriptor.
     pub(crate) fn admits(self, descriptor: impl AsFd) -> bool {
-        number(descriptor) < self.for_launches()
+        number(descriptor) < self.usable()
     }
 
     /// Whether there is more than enough while this descriptor is open.
@@ -82,10 +82,10 @@ mod tests {
     #[test]
     fn launches_leave_a_part_of_any_limit() {
         for limit in [0, 7, 8, 64, 1024, 524_288, u64::MAX] {
-            let left = limit - DescriptorLimit(limit).for_launches();
+            let left = limit - DescriptorLimit(limit).usable();
             assert!(left <= 48 && left <= limit / 8, "{limit}: {left}");
         }
-        assert_eq!(DescriptorLimit(1024).for_launches(), 976);
+        assert_eq!(DescriptorLimit(1024).usable(), 976);
     }
 
     #[test]

@@ -14,7 +14,7 @@ const JOBS: u64 = 4;
 pub(super) fn places_ahead(limit: DescriptorLimit, pes: u16, wanted: u16) -> u16 {
     let needed = needed(pes, wanted, JOBS);
     let limit_now = limit.0;
-    if needed > limit.for_launches() {
+    if needed > limit.usable() {
         tracing::warn!(
             elements = pes,
             limit = limit_now,
@@ -23,7 +23,7 @@ pub(super) fn places_ahead(limit: DescriptorLimit, pes: u16, wanted: u16) -> u16
              fail; raise its hard limit (ulimit -Hn, LimitNOFILE= of the unit)"
         );
     }
-    let fits = |places: &u16| self::needed(pes, *places, 1) <= limit.for_launches();
+    let fits = |places: &u16| self::needed(pes, *places, 1) <= limit.usable();
     (0..=wanted).rev().find(fits).unwrap_or(0)
 }
 
@@ -49,6 +49,6 @@ mod tests {
 
     #[test]
     fn a_node_of_256_elements_has_room_for_jobs_at_a_limit_of_4096() {
-        assert!(needed(256, 2, JOBS) <= DescriptorLimit(4096).for_launches());
+        assert!(needed(256, 2, JOBS) <= DescriptorLimit(4096).usable());
     }
 }

@@ -180,12 +180,11 @@ impl PadPool {
             *attempt
         };
         if attempt >= FILL_ATTEMPTS_MAX || self.is_closed() {
-            why.clone_into(&mut self.why_lost.borrow_mut());
             // With those of its processes that were made: nobody else ends them.
             if let Err(error) = self.keeper.discard(pad) {
                 tracing::warn!(%pad, %error, "processes of a place that is given up stay");
             }
-            return self.lost(pad);
+            return self.lost_because(pad, why);
         }
         let keeper = self.keeper.clone();
         tokio::task::spawn_local(async move {
@@ -224,6 +223,12 @@ impl PadPool {
         }
     }
 
+    /// The pad is gone for good, and a job that waits for one hears why if no other takes its place.
+    pub(super) fn lost_because(&self, pad: PadId, why: &str) {
+        why.clone_into(&mut self.why_lost.borrow_mut());
+        self.lost(pad);
+    }
+
     /// The pad is gone for good; another may take its place.
     pub(super) fn lost(&self, pad: PadId) {
         self.ready.borrow_mut().retain(|(other, _)| *other != pad);
@@ -247,10 +252,9 @@ impl PadPool {
         }
         if let Err(error) = self.keeper.release(pad) {
             tracing::error!(%pad, %error, "a place for jobs is lost");
-            *self.why_lost.borrow_mut() = error.to_string();
             // What waits in it ends; if the keeper does not hear of that, either, it ends with it.
             let _ = self.keeper.discard(pad);
-            self.lost(pad);
+            self.lost_because(pad, &error.to_string());
         }
     }
 

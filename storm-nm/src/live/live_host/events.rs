@@ -103,7 +103,7 @@ impl LiveHost {
 
     /// Every process of a pad died with the pad's keeper.
     fn pad_lost(&self, pad: PadId) {
-        self.pads.lost(pad);
+        self.pads.lost_because(pad, "the keeper of the place has ended");
         let Some(key) = self.by_pad.borrow_mut().remove(&pad) else { return };
         let Some(job) = self.job(key) else { return };
         job.over.set(true);
