@@ -65,7 +65,12 @@ impl DescriptorLimit {
 
     /// Whether there is more than enough while this descriptor is open.
     pub(crate) fn is_far_from(self, descriptor: impl AsFd) -> bool {
-        number(descriptor) < self.0 / 2
+        self.is_far_beyond(descriptor, 0)
+    }
+
+    /// Whether there is more than enough when so many more are open than this descriptor tells of.
+    pub(crate) fn is_far_beyond(self, descriptor: impl AsFd, more: u32) -> bool {
+        number(descriptor).saturating_add(more.into()) < self.0 / 2
     }
 }
 

@@ -37,9 +37,13 @@ pub(super) struct PadPool {
     keeper: KeeperHandle,
     /// With how many processes wait in each.
     ready: RefCell<VecDeque<(PadId, u16)>>,
+    /// Those that are being filled, until so many processes wait in each.
+    filling: RefCell<BTreeMap<PadId, u16>>,
     /// Clean, or about to be, and not filled again.
     vacant: RefCell<Vec<PadId>>,
     made: Cell<u16>,
+    /// Made at the start, and filled again whatever that costs.
+    first: u16,
     max: u16,
     waiting: Cell<u16>,
     attempts: RefCell<BTreeMap<PadId, u32>>,
@@ -56,8 +60,10 @@ impl PadPool {
         Ok(PadPool {
             keeper,
             ready: RefCell::default(),
+            filling: RefCell::default(),
             vacant: RefCell::default(),
             made: Cell::new(first),
+            first,
             max: max.max(first),
             waiting: Cell::new(0),
             attempts: RefCell::default(),
@@ -146,8 +152,20 @@ impl PadPool {
         });
     }
 
-    /// Fills a pad again that was vacated and has not been filled since.
+    /// Fills a pad again that was vacated and has not been filled since. Where descriptors are few, those
+    /// beyond the first stay vacant: what waits in them would lack to a job that runs.
     fn fill(&self, pad: PadId) {
+        let (count, coming) = {
+            let filling = self.filling.borrow();
+            (
+                self.ready.borrow().len() + filling.len(),
+                filling.values().copied().map(u32::from).sum(),
+            )
+        };
+        let more = u32::from(self.keeper.size(pad)).saturating_add(coming);
+        if count >= usize::from(self.first) && !self.keeper.has_plenty_beside(more) {
+            return;
+        }
         let vacant = {
             let mut vacant = self.vacant.borrow_mut();
             let place = vacant.iter().position(|other| *other == pad);
@@ -165,6 +183,7 @@ impl PadPool {
             return;
         }
         self.attempts.borrow_mut().remove(&pad);
+        self.filling.borrow_mut().remove(&pad);
         self.vacant.borrow_mut().retain(|other| *other != pad);
         let pls = u16::try_from(self.keeper.waiting(pad).len()).unwrap_or(u16::MAX);
         self.ready.borrow_mut().push_back((pad, pls));
@@ -234,6 +253,7 @@ impl PadPool {
         self.ready.borrow_mut().retain(|(other, _)| *other != pad);
         self.vacant.borrow_mut().retain(|other| *other != pad);
         self.attempts.borrow_mut().remove(&pad);
+        self.filling.borrow_mut().remove(&pad);
         self.made.set(self.made.get().saturating_sub(1));
         self.losses.set(self.losses.get().wrapping_add(1));
         self.arrived.notify_waiters();
@@ -250,6 +270,7 @@ impl PadPool {
         if self.is_closed() {
             return self.lost(pad);
         }
+        self.filling.borrow_mut().insert(pad, self.keeper.size(pad));
         if let Err(error) = self.keeper.release(pad) {
             tracing::error!(%pad, %error, "a place for jobs is lost");
             // What waits in it ends; if the keeper does not hear of that, either, it ends with it.

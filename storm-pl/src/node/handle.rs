@@ -167,6 +167,15 @@ impl KeeperHandle {
         Ok(Launching { pid, ends, own })
     }
 
+    /// Whether so many descriptors more leave this process plenty.
+    #[must_use]
+    pub fn has_plenty_beside(&self, descriptors: u32) -> bool {
+        let pads = lock(&self.pads);
+        // The lowest free number is that of the copy.
+        let next = pads.control.as_fd().try_clone_to_owned();
+        next.is_ok_and(|next| pads.limit.is_far_beyond(next, descriptors))
+    }
+
     /// Whether the pad was given back and is not clean yet. [`Event::Ready`] tells of the time
     /// at which it was reported: the pad may have been given back once more since.
     ///
