@@ -115,7 +115,7 @@ fn four_jobs_of_64_processes_run_together_where_1024_descriptors_are_allowed() {
 
 #[test]
 fn a_launch_without_descriptors_fails_alone_and_later_ones_work() {
-    let few = Few::up(120, "--pes 16");
+    let few = Few::up(160, "--pes 16");
     let (manager, keeper) = few.node_manager_and_keeper();
     let mut running = Vec::new();
     let failed = loop {
@@ -128,11 +128,11 @@ fn a_launch_without_descriptors_fails_alone_and_later_ones_work() {
             break failed;
         }
         running.push(job);
-        assert!(running.len() < 8, "120 descriptors are enough for all rows");
+        assert!(running.len() < 8, "160 descriptors are enough for all rows");
     };
     assert!(running.len() >= 3, "{running:?}");
     let reason = failed["reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("120 descriptors") && reason.contains("LimitNOFILE="), "{failed}");
+    assert!(reason.contains("160 descriptors") && reason.contains("LimitNOFILE="), "{failed}");
     for job in &running {
         assert_eq!(few.scratch.json(&format!("show {job}"))["state"], "RUNNING");
     }
