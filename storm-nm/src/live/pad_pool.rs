@@ -37,9 +37,13 @@ pub(super) struct PadPool {
     keeper: KeeperHandle,
     /// With how many processes wait in each.
     ready: RefCell<VecDeque<(PadId, u16)>>,
+    /// Those that are being filled, until so many processes wait in each.
+    filling: RefCell<BTreeMap<PadId, u16>>,
     /// Clean, or about to be, and not filled again.
     vacant: RefCell<Vec<PadId>>,
     made: Cell<u16>,
+    /// Made at the start, and filled again whatever that costs.
+    first: u16,
     max: u16,
     waiting: Cell<u16>,
     attempts: RefCell<BTreeMap<PadId, u32>>,
@@ -56,8 +60,10 @@ impl PadPool {
         Ok(PadPool {
             keeper,
             ready: RefCell::default(),
+            filling: RefCell::default(),
             vacant: RefCell::default(),
             made: Cell::new(first),
+            first,
             max: max.max(first),
             waiting: Cell::new(0),
             attempts: RefCell::default(),
@@ -146,8 +152,20 @@ impl PadPool {
         });
     }
 
-    /// Fills a pad again that was vacated and has not been filled since.
+    /// Fills a pad again that was vacated and has not been filled since. Where descriptors are few, those
+    /// beyond the first stay vacant: what waits in them would lack to a job that runs.
     fn fill(&self, pad: PadId) {
+        let (count, coming) = {
+            let filling = self.filling.borrow();
+            (
+                self.ready.borrow().len() + filling.len(),
+                filling.values().copied().map(u32::from).sum(),
+            )
+        };
+        let more = u32::from(self.keeper.size(pad)).saturating_add(coming);
+        if count >= usize::from(self.first) && !self.keeper.has_plenty_beside(more) {
+            return;
+        }
         let vacant = {
             let mut vacant = self.vacant.borrow_mut();
             let place = vacant.iter().position(|other| *other == pad);
@@ -165,6 +183,7 @@ impl PadPool {
             return;
         }
         self.attempts.borrow_mut().remove(&pad);
+        self.filling.borrow_mut().remove(&pad);
         self.vacant.borrow_mut().retain(|other| *other != pad);
         let pls = u16::try_from(self.keeper.waiting(pad).len()).unwrap_or(u16::MAX);
         self.ready.borrow_mut().push_back((pad, pls));
@@ -180,12 +199,11 @@ impl PadPool {
             *attempt
         };
         if attempt >= FILL_ATTEMPTS_MAX || self.is_closed() {
-            why.clone_into(&mut self.why_lost.borrow_mut());
             // With those of its processes that were made: nobody else ends them.
             if let Err(error) = self.keeper.discard(pad) {
                 tracing::warn!(%pad, %error, "processes of a place that is given up stay");
             }
-            return self.lost(pad);
+            return self.lost_because(pad, why);
         }
         let keeper = self.keeper.clone();
         tokio::task::spawn_local(async move {
@@ -224,11 +242,18 @@ impl PadPool {
         }
     }
 
+    /// The pad is gone for good, and a job that waits for one hears why if no other takes its place.
+    pub(super) fn lost_because(&self, pad: PadId, why: &str) {
+        why.clone_into(&mut self.why_lost.borrow_mut());
+        self.lost(pad);
+    }
+
     /// The pad is gone for good; another may take its place.
     pub(super) fn lost(&self, pad: PadId) {
         self.ready.borrow_mut().retain(|(other, _)| *other != pad);
         self.vacant.borrow_mut().retain(|other| *other != pad);
         self.attempts.borrow_mut().remove(&pad);
+        self.filling.borrow_mut().remove(&pad);
         self.made.set(self.made.get().saturating_sub(1));
         self.losses.set(self.losses.get().wrapping_add(1));
         self.arrived.notify_waiters();
@@ -245,12 +270,12 @@ impl PadPool {
         if self.is_closed() {
             return self.lost(pad);
         }
+        self.filling.borrow_mut().insert(pad, self.keeper.size(pad));
         if let Err(error) = self.keeper.release(pad) {
             tracing::error!(%pad, %error, "a place for jobs is lost");
-            *self.why_lost.borrow_mut() = error.to_string();
             // What waits in it ends; if the keeper does not hear of that, either, it ends with it.
             let _ = self.keeper.discard(pad);
-            self.lost(pad);
+            self.lost_because(pad, &error.to_string());
         }
     }
 

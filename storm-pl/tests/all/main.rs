@@ -1,5 +1,6 @@
 //! Real processes: each test has a keeper of its own.
 
+mod descriptors;
 mod freeze;
 mod launch;
 mod leases;

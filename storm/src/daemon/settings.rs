@@ -15,6 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::api::ServerLimits;
 use storm_mm::{CoreConfig, NodeBook, NodeConfig, PartitionConfig};
+use storm_pl::DescriptorLimit;
 use storm_primitives::Instant;
 use storm_rm::{BcsConfig, PlanConfig};
 use storm_sched::{PolicyParams, Quantum};
@@ -175,7 +176,12 @@ impl Settings {
 
     /// Whoever may end the cluster gets in whoever else is there.
     pub(super) fn server_limits(&self) -> ServerLimits {
-        ServerLimits { trusted: self.trusted_uids(), ..ServerLimits::default() }
+        let limit = DescriptorLimit::of_this_process();
+        let usual = ServerLimits::default();
+        // Each client has a descriptor. Half of them are for the nodes and for those who run the cluster.
+        let clients = usual.clients.min(usize::try_from(limit.0 / 2).unwrap_or(usize::MAX));
+        let descriptors = limit.usable();
+        ServerLimits { trusted: self.trusted_uids(), clients, descriptors, ..usual }
     }
 
     /// Root, who runs the daemon, and the administrators.

@@ -7,6 +7,7 @@ mod scratch;
 mod bcs;
 mod client;
 mod dependencies;
+mod descriptors;
 mod edited_configuration;
 mod exit_status;
 mod faults;

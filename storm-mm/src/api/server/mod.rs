@@ -23,6 +23,7 @@ use remote_door::{Arrival, RemoteDoor};
 use socket2::SockRef;
 use std::future::pending;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
@@ -45,6 +46,9 @@ pub struct ServerLimits {
     /// Users whom no limit on clients holds: whoever runs the cluster gets in
     /// however many others are there.
     pub trusted: Vec<u32>,
+    /// A client of this host whose descriptor has this number or a higher one is not served: the
+    /// manager needs what is left for its nodes and its files. The kernel gives the lowest that is free.
+    pub descriptors: u64,
     /// Bytes of replies kept for a client that does not read; four times as
     /// much drops it.
     pub outgoing_bytes: usize,
@@ -70,6 +74,7 @@ impl Default for ServerLimits {
             clients: 4096,
             clients_per_user: 512,
             trusted: vec![0],
+            descriptors: u64::MAX,
             outgoing_bytes: 1 << 20,
             // Longer than any terminal needs.
             read_timeout: Duration::from_secs(30),
@@ -116,6 +121,7 @@ impl Server {
         let mut door =
             self.remote.take().map(|(listener, clients)| RemoteDoor::new(listener, clients));
         let mut connections = Connections::default();
+        let mut accepts = true;
         let calls = self.calls.clone();
         let mut ending = std::pin::pin!(calls.closed());
         loop {
@@ -123,9 +129,14 @@ impl Server {
                 () = &mut ending => break,
                 () = connections.one_ends() => {}
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => self.welcome_local(stream, &mut connections),
+                    Ok((stream, _)) => {
+                        accepts = true;
+                        self.welcome_local(stream, &mut connections);
+                    }
                     Err(error) => {
-                        tracing::warn!(%error, "cannot accept a client");
+                        if std::mem::take(&mut accepts) {
+                            tracing::warn!(%error, "cannot accept a client; clients wait");
+                        }
                         sleep(ACCEPT_RETRY).await;
                     }
                 },
@@ -152,7 +163,9 @@ impl Server {
                 return;
             }
         };
-        if !self.admits(peer, connections) {
+        // An open descriptor is not negative.
+        let number = u64::try_from(stream.as_raw_fd()).unwrap_or(u64::MAX);
+        if !self.admits(peer, number, connections) {
             // What a fresh socket's buffer does not take is lost: a client too many must
             // not cost anything.
             let _ = stream.try_write(&refusal_line(too_many_clients()));
@@ -169,7 +182,8 @@ impl Server {
 
     /// Serves a client of another host, if there is a place.
     fn welcome(&self, arrival: Arrival, connections: &mut Connections) -> Result<(), Arrival> {
-        if !self.admits(arrival.peer, connections) {
+        // The door has room for so many and no more.
+        if !self.admits(arrival.peer, 0, connections) {
             return Err(arrival);
         }
         let Arrival { peer, from, read, write } = arrival;
@@ -178,11 +192,14 @@ impl Server {
         Ok(())
     }
 
-    /// Whether there is a place for one more client of this user; says once if not.
-    fn admits(&self, peer: Peer, connections: &mut Connections) -> bool {
-        let admitted = connections.admits(peer.uid, &self.limits);
+    /// Whether there is a place for one more client of this user, whose connection has the
+    /// descriptor of this number; says once if not.
+    fn admits(&self, peer: Peer, number: u64, connections: &mut Connections) -> bool {
+        let has_room = number < self.limits.descriptors;
+        let admitted = has_room && connections.admits(peer.uid, &self.limits);
         if !admitted && connections.refusals_begin() {
-            tracing::warn!(uid = peer.uid, pid = peer.pid, "too many clients");
+            let descriptors = self.limits.descriptors;
+            tracing::warn!(uid = peer.uid, pid = peer.pid, descriptors, "too many clients");
         }
         admitted
     }
