@@ -23,6 +23,7 @@ mod manager;
 mod memory;
 mod output;
 mod size;
+mod standard_streams;
 mod target;
 
 use std::process::ExitCode;

@@ -29,7 +29,8 @@ use crate::job_request::STANDARD_INPUT;
 use crate::local_cluster::StateDir;
 use crate::output::{self, Output};
 use crate::target::Choices;
-use std::io::{self, Write};
+use crate::standard_streams::StandardOutput;
+use std::io;
 use storm_mm::api::Client;
 
 /// Does what the command line says; the exit status.
@@ -177,7 +178,7 @@ fn state_dir() -> StateDir {
 
 /// Prints a result. A reader that has left wants no more.
 fn print(text: &str) -> Result<(), Failure> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
+    match StandardOutput::Stdout.write_whole(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let text = "what was asked for cannot be written to standard output";
             let mut failure = Failure::new("output", text).hint("is there room where it goes?");
@@ -190,7 +191,7 @@ fn print(text: &str) -> Result<(), Failure> {
 
 /// Prints what is no result. There is nobody to tell that nobody can be told.
 fn note(text: &str) {
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    let _ = StandardOutput::Stderr.write_whole(text.as_bytes());
 }
 
 #[cfg(test)]
