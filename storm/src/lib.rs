@@ -22,6 +22,7 @@ mod local_cluster;
 mod manager;
 mod memory;
 mod output;
+mod own_cluster;
 mod size;
 mod standard_streams;
 mod target;

@@ -60,6 +60,7 @@ impl Core {
         self.counters.submitted_before = self.next_job - 1;
         // Each who waited for them has it in the journal.
         self.needs.ends.clear();
+        self.needs.begins.clear();
         self.restore_settings();
         self.restore_reservations(now);
         let of_phase = |wanted: fn(&Phase) -> bool| {

@@ -257,6 +257,7 @@ fn outcomes(reply: Reply) -> Result<Vec<CancelOutcome>, Failure> {
 /// Prints what became of the jobs; the exit status.
 fn told(changed: &[Changed], done: &str, output: &dyn Output) -> Result<u8, Failure> {
     print(&output.changed(changed, done))?;
+    super::note(&output.unchanged(changed));
     let failed = changed.iter().any(|one| one.error.is_some());
     Ok(if failed { EXIT_FAILED } else { 0 })
 }

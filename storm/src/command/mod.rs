@@ -28,8 +28,8 @@ use crate::failure::{EXIT_USAGE, Failure};
 use crate::job_request::STANDARD_INPUT;
 use crate::local_cluster::StateDir;
 use crate::output::{self, Output};
-use crate::target::Choices;
 use crate::standard_streams::StandardOutput;
+use crate::target::Choices;
 use std::io;
 use storm_mm::api::Client;
 
@@ -64,9 +64,8 @@ pub(crate) fn run(cli: Cli) -> u8 {
 /// What the command line's parser has to say: help, or what is wrong, which a
 /// script that asks for JSON gets as JSON. The exit status.
 pub(crate) fn refuse(error: clap::Error) -> u8 {
-    let mut words = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
-    let verb = words.find(|word| !word.starts_with('-'));
-    let error = with_tip(error, verb.as_deref());
+    let words = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
+    let error = with_tip(error, &words.collect::<Vec<_>>());
     let asks_for_json =
         std::env::args_os().take_while(|argument| argument != "--").any(|a| a == "--json");
     if !error.use_stderr() || !asks_for_json {

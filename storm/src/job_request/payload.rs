@@ -2,9 +2,9 @@
 //! input, or a line of shell.
 
 use super::STANDARD_INPUT;
+use super::asked::quoted;
 use super::beside::{SCRIPT, looks_beside_itself};
 use super::program::find_program;
-use super::sbatch::quoted;
 use super::shipped_files::ShippedFiles;
 use crate::cli::JobOptions;
 use crate::failure::{EXIT_NOT_EXECUTABLE, EXIT_USAGE, Failure};

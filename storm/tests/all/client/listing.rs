@@ -137,7 +137,8 @@ fn cancel_fails_if_one_of_the_jobs_cannot_be_ended() {
     };
     let served = answering(request, Reply::Cancelled { jobs });
     let output = served.storm(&["cancel", "7", "9", "--signal", "TERM"]);
-    assert_eq!(stdout(&output), "Signalled job 7\nJob 9: there is no job 9\n");
+    assert_eq!(stdout(&output), "Signalled job 7\n");
+    assert_eq!(stderr(&output), "Job 9: there is no job 9\n");
     assert_eq!(output.status.code(), Some(1));
     served.end();
 }
