@@ -143,6 +143,19 @@ fn cancel_fails_if_one_of_the_jobs_cannot_be_ended() {
     served.end();
 }
 
+#[test]
+fn hist_leaves_the_jobs_of_a_partition_however_few_are_wanted() {
+    let query = HistoryQuery { limit: u32::MAX, ..HistoryQuery::default() };
+    let jobs = [(9, "main"), (8, "batch"), (7, "main"), (6, "batch"), (5, "batch")];
+    let jobs = jobs.map(|(id, partition)| view(id, None, partition, "COMPLETED")).to_vec();
+    let served = answering(ManagerRequest::History(query), Reply::Jobs { jobs, more: false });
+    let output = served.storm(&["hist", "-p", "batch", "-n", "2", "--json"]);
+    let listed: Vec<serde_json::Value> = serde_json::from_str(&stdout(&output)).expect("JSON");
+    let numbers: Vec<u64> = listed.iter().filter_map(|job| job["id"].as_u64()).collect();
+    assert_eq!((numbers, output.status.code()), (vec![8, 6], Some(0)));
+    served.end();
+}
+
 /// A job of a listing.
 fn view(id: u64, array: Option<ArrayTask>, partition: &str, state: &str) -> JobView {
     serde_json::from_value(serde_json::json!({
