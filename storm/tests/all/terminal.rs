@@ -1,12 +1,13 @@
 //! `storm run` at a terminal: a shell's job control, and a terminal that goes away.
 
 use crate::scratch::{STORM, Scratch, told};
+use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::pty::{OpenptyResult, openpty};
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::process::{Child, Command, Stdio};
 
 /// What comes later than this does not come, in milliseconds.
@@ -20,10 +21,18 @@ struct Desk {
 }
 
 impl Desk {
-    /// A terminal; its other side is for a program.
+    /// A terminal; its other side is for a program. No other process inherits this side: it would
+    /// keep the terminal from hanging up.
     fn new() -> (Desk, File) {
-        let OpenptyResult { master, slave } = openpty(None, None).expect("a terminal");
-        (Desk { terminal: master.into(), unseen: String::new() }, slave.into())
+        let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+        let master = posix_openpt(flags).expect("a terminal");
+        grantpt(&master).expect("it is ours");
+        unlockpt(&master).expect("it is ours");
+        let name = ptsname_r(&master).expect("it has a name");
+        let mut options = File::options();
+        options.read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits());
+        let other = options.open(name).expect("it can be opened");
+        (Desk { terminal: OwnedFd::from(master).into(), unseen: String::new() }, other)
     }
 
     fn types(&mut self, text: &str) {
