@@ -37,8 +37,9 @@ pub struct Dependency {
 }
 
 impl Dependency {
-    /// Most conditions of one job.
-    pub const MAX_CONDITIONS: usize = 1024;
+    /// Most conditions of one job: one for each job of the largest workflow that was met. The
+    /// manager bounds besides what those of a user take together.
+    pub const MAX_CONDITIONS: usize = 65_536;
 }
 
 /// A condition on another job, by Slurm's names. A condition on an array is one on all its jobs.
@@ -53,25 +54,36 @@ pub enum Condition {
     AfterNotOk(JobId),
     /// No job of the same name and user that was submitted before is left.
     Singleton,
+    /// It has begun, or has ended without, so many minutes ago.
+    After {
+        /// The other job.
+        job: JobId,
+        /// Since its begin.
+        minutes: u32,
+    },
+    /// Of an array the job with the same index has ended, and all its ranks with 0.
+    AfterCorr(JobId),
 }
 
 impl Condition {
     /// The job that it is about.
     pub fn job(self) -> Option<JobId> {
         match self {
-            Condition::AfterOk(job) | Condition::AfterAny(job) | Condition::AfterNotOk(job) => {
-                Some(job)
-            }
+            Condition::AfterOk(job)
+            | Condition::AfterAny(job)
+            | Condition::AfterNotOk(job)
+            | Condition::After { job, .. }
+            | Condition::AfterCorr(job) => Some(job),
             Condition::Singleton => None,
         }
     }
 
-    /// Whether the condition holds once the other job has ended.
+    /// Whether the condition holds once the other job has ended, apart from a delay.
     pub fn holds_after(self, completed: bool) -> bool {
         match self {
-            Condition::AfterOk(_) => completed,
+            Condition::AfterOk(_) | Condition::AfterCorr(_) => completed,
             Condition::AfterNotOk(_) => !completed,
-            Condition::AfterAny(_) | Condition::Singleton => true,
+            Condition::AfterAny(_) | Condition::After { .. } | Condition::Singleton => true,
         }
     }
 }
@@ -85,6 +97,9 @@ impl Condition {
             Condition::AfterAny(job) => format!("afterany:{}", name(*job)),
             Condition::AfterNotOk(job) => format!("afternotok:{}", name(*job)),
             Condition::Singleton => "singleton".to_owned(),
+            Condition::After { job, minutes: 0 } => format!("after:{}", name(*job)),
+            Condition::After { job, minutes } => format!("after:{}+{minutes}", name(*job)),
+            Condition::AfterCorr(job) => format!("aftercorr:{}", name(*job)),
         }
     }
 }

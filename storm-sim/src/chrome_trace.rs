@@ -114,6 +114,7 @@ impl ChromeTrace {
             | JobEventKind::Held { .. }
             | JobEventKind::Released { .. }
             | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::DependencyNoted { .. }
             | JobEventKind::Moved { .. }
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. }

@@ -249,6 +249,7 @@ impl State {
             | JobEventKind::Held { .. }
             | JobEventKind::Released { .. }
             | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::DependencyNoted { .. }
             | JobEventKind::Ran { .. }
             | JobEventKind::Suspended { .. }
             | JobEventKind::Resumed { .. }

@@ -22,7 +22,9 @@ mod local_cluster;
 mod manager;
 mod memory;
 mod output;
+mod own_cluster;
 mod size;
+mod standard_streams;
 mod target;
 
 use std::process::ExitCode;

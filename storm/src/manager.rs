@@ -17,6 +17,8 @@ pub(crate) enum Manager {
         address: String,
         /// Our key.
         key: ClientKey,
+        /// Where that was read.
+        key_file: PathBuf,
     },
 }
 
@@ -38,7 +40,7 @@ impl Manager {
     pub(crate) async fn connect(&self) -> Result<Client, ClientError> {
         match self {
             Manager::Socket(path) => Client::connect(path).await,
-            Manager::Remote { address, key } => Client::connect_remote(address, key).await,
+            Manager::Remote { address, key, .. } => Client::connect_remote(address, key).await,
         }
     }
 

@@ -4,8 +4,9 @@ use crate::cli::{ClusterOptions, EmbeddedOptions, NodeAddress};
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::key_file;
 use crate::manager::Manager;
+use crate::own_cluster::other_host_of;
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where a system-wide Machine Manager listens.
 pub(crate) const SYSTEM_SOCKET: &str = "/run/storm/mm.sock";
@@ -13,9 +14,9 @@ pub(crate) const SYSTEM_SOCKET: &str = "/run/storm/mm.sock";
 /// The variable that names a socket.
 pub(crate) const SOCKET_VARIABLE: &str = "STORM_SOCKET";
 /// The variable that names a manager on another host.
-const MANAGER_VARIABLE: &str = "STORM_MANAGER";
+pub(crate) const MANAGER_VARIABLE: &str = "STORM_MANAGER";
 /// The variable that names the file of the user's key for it.
-const KEY_VARIABLE: &str = "STORM_CLIENT_KEY";
+pub(crate) const KEY_VARIABLE: &str = "STORM_CLIENT_KEY";
 /// Where that file is unless told otherwise, in the user's directory of configuration.
 const KEY_FILE: &str = "storm/client.key";
 
@@ -24,6 +25,8 @@ const KEY_FILE: &str = "storm/client.key";
 pub(crate) enum Place {
     /// A socket of this host.
     Socket(PathBuf),
+    /// A socket of another host, by its name: a job of that cluster asks on one of its nodes.
+    SocketElsewhere(String),
     /// Another host.
     Remote {
         /// Its address for users.
@@ -38,8 +41,10 @@ impl Place {
     pub(crate) fn open(&self) -> Result<Manager, Failure> {
         match self {
             Place::Socket(path) => Ok(Manager::at(path)),
+            Place::SocketElsewhere(host) => Err(elsewhere(host)),
             Place::Remote { address, key } => Ok(Manager::Remote {
                 address: address.as_str().to_owned(),
+                key_file: key.clone(),
                 key: key_file::read(key).map_err(|error| {
                     Failure::from(error).hint(
                         "your key for the manager on another host: the administrator of the cluster \
@@ -51,10 +56,15 @@ impl Place {
     }
 }
 
-/// The variable by which the environment names a cluster, if it does.
-pub(crate) fn naming_variable() -> Option<&'static str> {
-    let names = |name: &&str| env::var_os(name).is_some_and(|value| !value.is_empty());
-    [SOCKET_VARIABLE, MANAGER_VARIABLE].into_iter().find(names)
+/// The variable by which the environment names another cluster than that of a socket, if it does.
+pub(crate) fn variable_of_another(socket: Option<&Path>) -> Option<&'static str> {
+    let value = |name| env::var_os(name).filter(|value| !value.is_empty());
+    // Jobs of a kept cluster find its own socket there.
+    match value(SOCKET_VARIABLE) {
+        Some(named) if socket == Some(Path::new(&named)) => None,
+        Some(_) => Some(SOCKET_VARIABLE),
+        None => value(MANAGER_VARIABLE).map(|_| MANAGER_VARIABLE),
+    }
 }
 
 /// The cluster that `storm up` keeps, if any; one that has died says so, lest another be taken
@@ -93,7 +103,10 @@ impl Choices {
         let variable = match (variable(SOCKET_VARIABLE), variable(MANAGER_VARIABLE)) {
             // What is not needed need not be right.
             _ if option.is_some() => None,
-            (Some(path), _) if options.key.is_none() => Some(Place::Socket(path.into())),
+            (Some(path), _) if options.key.is_none() => Some(match other_host_of(&path) {
+                Some(host) => Place::SocketElsewhere(host),
+                None => Place::Socket(path.into()),
+            }),
             (_, Some(address)) => {
                 let address = address.to_string_lossy().parse().map_err(|error| {
                     let failure = Failure::of("usage", &error).exit(EXIT_USAGE);
@@ -192,6 +205,14 @@ fn own_key_file() -> Option<PathBuf> {
     let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".config"));
     let directory = configured.filter(|path| path.is_absolute()).or_else(home)?;
     Some(directory.join(KEY_FILE))
+}
+
+fn elsewhere(host: &str) -> Failure {
+    let message = format!("the manager of this job's cluster is on {host}, which is another host");
+    Failure::new("no-manager", message).hint(format!(
+        "--manager {host}:PORT and --key reach it where it listens for users ([clients]); with \
+         an empty {SOCKET_VARIABLE} the cluster of this host is meant"
+    ))
 }
 
 fn no_key_file() -> Failure {

@@ -129,6 +129,10 @@ fn what_works_over_the_socket_works_with_a_key_as_the_keys_user() {
     assert!(by_default(&format!("explain {job}")).contains(job));
     assert!(by_default("nodes").contains("n2"));
     by_default(&format!("cancel {job}"));
+    // A job is told what reaches its cluster, from wherever it runs.
+    let told = by_default("run --chdir / printenv STORM_MANAGER STORM_CLIENT_KEY");
+    let key = config.join("client.key");
+    assert_eq!(told, format!("{}\n{}\n", remote.address, key.display()));
     remote.scratch().wait_for(&format!("hist {}", remote.of("alice")), |jobs| {
         let jobs = jobs.as_array()?;
         jobs.iter().any(|job| job["state"] == "CANCELLED").then_some(())

@@ -180,6 +180,28 @@ pub enum JobEventKind {
         /// Each as it was configured last, by name: also those that are not configured any more.
         partitions: BTreeMap<String, PartitionConfigured>,
     },
+    /// A job that it depends on has come so far.
+    DependencyNoted {
+        /// Which, or the array.
+        on: JobId,
+        /// How far.
+        note: DependencyNote,
+    },
+}
+
+/// What a job hears of one that it depends on, besides that all of it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DependencyNote {
+    /// It has begun, or has ended without; of an array, all of its jobs have.
+    Begun {
+        /// When.
+        at: Timestamp,
+    },
+    /// The job of the array with the index of the one that waits has ended.
+    CorrespondingEnded {
+        /// It was COMPLETED.
+        completed: bool,
+    },
 }
 
 /// What a user has used under an account.

@@ -1,6 +1,6 @@
 //! One job: what its events made of it.
 
-use super::{EndCause, Hold, JobEvent, JobEventKind, Outcome};
+use super::{DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome};
 use crate::api::{JobState, LaunchBreakdown, LogEntry, Service};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -39,6 +39,12 @@ pub struct JobRecord {
     pub hold: Option<Hold>,
     /// The jobs that it depends on and that have ended: whether they were COMPLETED.
     pub ended_before: BTreeMap<JobId, bool>,
+    /// The jobs that it depends on and that have begun, or ended without: when.
+    pub begun_before: BTreeMap<JobId, Timestamp>,
+    /// The arrays of which the job with its own index has ended: whether it was COMPLETED.
+    pub corresponding_ended: BTreeMap<JobId, bool>,
+    /// When its first run began.
+    pub begun: Option<Timestamp>,
     /// The name of its partition.
     pub partition: String,
     /// Where it is in its life.
@@ -130,6 +136,9 @@ impl JobRecord {
             task,
             hold: spec.needs.hold.then_some(Hold::User),
             ended_before: BTreeMap::new(),
+            begun_before: BTreeMap::new(),
+            corresponding_ended: BTreeMap::new(),
+            begun: None,
             partition: partition.to_owned(),
             phase: Phase::Pending,
             incarnation: JobIncarnation(0),
@@ -186,6 +195,7 @@ impl JobRecord {
             JobEventKind::Started { breakdown } => {
                 self.phase = Phase::Running;
                 self.started = Some(event.at);
+                self.begun.get_or_insert(event.at);
                 self.ran_at = self.suspended_for.is_none().then_some(event.at);
                 self.breakdown = Some(*breakdown);
                 self.note(event, "started", format!("in {:.1} ms", breakdown.total_ms));
@@ -203,6 +213,7 @@ impl JobRecord {
                 let text = format!("{}, exit {}: {reason}", outcome.state, outcome.exit_code);
                 self.note(event, "ended", text);
                 self.phase = Phase::Ended(outcome.clone());
+                self.forget_dependencies();
             }
             JobEventKind::Requeued { cause } => self.wait_again(event, cause),
             JobEventKind::Ran { time } => {
@@ -225,7 +236,8 @@ impl JobRecord {
             }
             JobEventKind::Held { .. }
             | JobEventKind::Released { .. }
-            | JobEventKind::DependencyEnded { .. } => self.apply_need(event),
+            | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::DependencyNoted { .. } => self.apply_need(event),
         }
     }
 
@@ -288,8 +300,28 @@ impl JobRecord {
                 let how = if *completed { "is completed" } else { "has ended, not completed" };
                 self.note(event, "dependency", format!("job {on} {how}"));
             }
+            JobEventKind::DependencyNoted { on, note: DependencyNote::Begun { at } } => {
+                self.begun_before.insert(*on, *at);
+                self.note(event, "dependency", format!("job {on} has begun"));
+            }
+            JobEventKind::DependencyNoted {
+                on,
+                note: DependencyNote::CorrespondingEnded { completed },
+            } => {
+                self.corresponding_ended.insert(*on, *completed);
+                let how = if *completed { "is completed" } else { "has ended, not completed" };
+                let index = self.task.map_or(0, |task| task.index);
+                self.note(event, "dependency", format!("job {on}_{index} {how}"));
+            }
             _ => {}
         }
+    }
+
+    /// Of thousands of jobs that it depended on it has to know nothing any more.
+    fn forget_dependencies(&mut self) {
+        self.ended_before.clear();
+        self.begun_before.clear();
+        self.corresponding_ended.clear();
     }
 
     /// How users name it: `7`, or `7_3` for a job of an array.

@@ -89,6 +89,7 @@ impl From<&Entry> for Mark {
             | JobEventKind::Requeued { .. }
             | JobEventKind::Ran { .. }
             | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::DependencyNoted { .. }
             | JobEventKind::Classed { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::OnColumns { .. }

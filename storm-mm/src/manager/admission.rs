@@ -1,5 +1,6 @@
 //! Submission: whether a job may come in, and into which partition.
 
+use super::dependencies::without_dependency;
 use super::held_bytes::MAX_BYTES_PER_USER;
 use super::{Core, Effect, Notice};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply, Service};
@@ -66,7 +67,7 @@ impl Core {
         if let Some((id, _)) = &reservation {
             self.check_reservation(now, *id, &request)?;
         }
-        self.check_dependency(&spec.needs)?;
+        self.check_dependency(&mut spec.needs)?;
         self.check_room(partition, spec.owner.uid, tasks.unwrap_or(1) as usize)?;
         spec.env = self.environments.shared(&spec.env);
         self.check_held_bytes(&spec)?;
@@ -125,7 +126,8 @@ impl Core {
             return Ok(());
         }
         let most = MAX_BYTES_PER_USER >> 20;
-        let message = "the arguments and environments of your jobs are too large together";
+        let message =
+            "the arguments, environments and dependencies of your jobs are too large together";
         Err(ApiError::new(ErrorCode::QueueFull, message)
             .why(format!("those that are not over would take more than {most} MiB"))
             .hint(
@@ -143,7 +145,8 @@ impl Core {
     pub(super) fn check_size(&self, spec: &JobSpec) -> Result<(), ApiError> {
         let limit = self.config.heartbeat_bytes * SPEC_SHARE_PERCENT / 100;
         // As it travels: also long lists of files or limits must fit.
-        let bytes = postcard::to_stdvec(spec).map_or(usize::MAX, |encoded| encoded.len());
+        let spec = without_dependency(spec);
+        let bytes = postcard::to_stdvec(&*spec).map_or(usize::MAX, |encoded| encoded.len());
         if bytes <= limit {
             return Ok(());
         }

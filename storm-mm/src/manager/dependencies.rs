@@ -1,48 +1,129 @@
-//! Dependencies on the ends of other jobs, and what their ends do to those that wait.
+//! Dependencies on the begins and ends of other jobs, and what these do to those that wait.
 //!
-//! That a job has ended is written into the journal of each that depends on it: it may be
-//! forgotten before they start.
+//! The journal of each job says what has become of those that it depends on: they may be
+//! forgotten before it starts.
 
 use super::Core;
 use super::eligibility::Obstacle;
 use super::ending::no_such_job;
-use super::needs_table::{End, dependencies};
+use super::needs_table::{Begin, End, NeedsTable, conditions};
 use crate::api::{ApiError, ErrorCode, JobState};
-use crate::job::{JobEventKind, JobRecord, Phase};
+use crate::job::{DependencyNote, JobEventKind, JobRecord, Phase};
+use jiff::{SignedDuration, Timestamp};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use storm_primitives::Instant;
-use storm_rm::{Condition, Dependency, JobId, Needs};
+use storm_rm::{ArraySpec, Condition, Dependency, JobId, JobSpec, Needs};
 
 impl Core {
-    /// Whether the jobs that a submission depends on are known.
-    pub(super) fn check_dependency(&self, needs: &Needs) -> Result<(), ApiError> {
-        let Some(dependency) = &needs.dependency else { return Ok(()) };
+    /// Whether the jobs that a submission depends on are known. A condition on the corresponding
+    /// job, where not both are arrays, becomes one on the other job.
+    pub(super) fn check_dependency(&self, needs: &mut Needs) -> Result<(), ApiError> {
+        let Some(dependency) = &mut needs.dependency else { return Ok(()) };
         let count = dependency.conditions.len();
         if count == 0 || count > Dependency::MAX_CONDITIONS {
             let message = format!("a dependency of {count} conditions");
-            let hint = format!("name 1 to {}", Dependency::MAX_CONDITIONS);
+            let hint = format!("name 1 to {}; an array counts as one", Dependency::MAX_CONDITIONS);
             return Err(ApiError::new(ErrorCode::BadRequest, message).hint(hint));
         }
         let unknown =
             |job: &JobId| !self.jobs.contains_key(job) && !self.needs.arrays.contains_key(job);
-        match dependency.conditions.iter().filter_map(|one| one.job()).find(unknown) {
-            Some(job) => Err(no_such_job(job).why("the job would depend on it")),
+        if let Some(job) = dependency.conditions.iter().filter_map(|one| one.job()).find(unknown) {
+            return Err(no_such_job(job).why("the job would depend on it"));
+        }
+        for condition in &mut dependency.conditions {
+            let Condition::AfterCorr(other) = *condition else { continue };
+            match &needs.array {
+                Some(array) if self.needs.arrays.contains_key(&other) => {
+                    self.check_corresponding(array, other)?;
+                }
+                _ => *condition = Condition::AfterOk(other),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether each job of an array has one that corresponds to it.
+    fn check_corresponding(&self, array: &ArraySpec, other: JobId) -> Result<(), ApiError> {
+        // An array that cannot be one was refused.
+        let indices = array.indices(ArraySpec::MAX_TASKS).unwrap_or_default();
+        match indices.into_iter().find(|index| self.needs.task_with(other, *index).is_none()) {
             None => Ok(()),
+            Some(index) => Err(ApiError::new(
+                ErrorCode::NoSuchJob,
+                format!("array {other} has no job of index {index}"),
+            )
+            .why(format!("aftercorr:{other} has the job of each index wait for that of the same"))
+            .hint(format!("afterok:{other} waits for the whole array"))),
         }
     }
 
-    /// A job that waits is to hear of the ends of those that it depends on; of those that
-    /// have ended it hears at once.
+    /// A job that waits is to hear of the begins and ends of those that it depends on; of what has
+    /// been already it hears at once.
     pub(super) fn watch_dependencies(&mut self, now: Instant, job: JobId) {
         let Some(record) = self.jobs.get(&job) else { return };
-        let open: Vec<JobId> =
-            dependencies(record).filter(|on| !record.ended_before.contains_key(on)).collect();
-        for on in open {
-            match self.unit_ended(on) {
-                None => {
-                    self.needs.dependents.entry(on).or_default().insert(job);
+        // Those that it has not heard of.
+        let (mut begins, mut ends, mut tasks) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for condition in conditions(record) {
+            match condition {
+                Condition::After { job, .. } if !record.begun_before.contains_key(&job) => {
+                    begins.insert(job);
                 }
+                Condition::AfterOk(on) | Condition::AfterAny(on) | Condition::AfterNotOk(on)
+                    if !record.ended_before.contains_key(&on) =>
+                {
+                    ends.insert(on);
+                }
+                Condition::AfterCorr(array) if !record.corresponding_ended.contains_key(&array) => {
+                    tasks.insert((array, self.needs.awaited_end(record, condition)));
+                }
+                _ => {}
+            }
+        }
+        for on in begins {
+            match self.unit_begun(now, on) {
+                None => self.await_one(job, |needs| &mut needs.followers, on),
+                Some(at) => self.note_before(now, job, on, DependencyNote::Begun { at }),
+            }
+        }
+        for on in ends {
+            match self.unit_ended(on) {
+                None => self.await_one(job, |needs| &mut needs.dependents, on),
                 Some(completed) => self.note_end_before(now, job, on, completed),
             }
+        }
+        for (array, task) in tasks {
+            match self.corresponding_ended(array, task) {
+                Err(task) => self.await_one(job, |needs| &mut needs.dependents, task),
+                Ok(completed) => {
+                    let note = DependencyNote::CorrespondingEnded { completed };
+                    self.note_before(now, job, array, note);
+                }
+            }
+        }
+    }
+
+    /// Has a job wait for a begin or an end.
+    fn await_one(
+        &mut self,
+        job: JobId,
+        of: impl FnOnce(&mut NeedsTable) -> &mut BTreeMap<JobId, BTreeSet<JobId>>,
+        on: JobId,
+    ) {
+        if of(&mut self.needs).entry(on).or_default().insert(job) {
+            self.needs.awaited.entry(job).or_default().left += 1;
+        }
+    }
+
+    /// When a job or array has begun, or ended without. One that is not known any more has, and
+    /// nobody knows when.
+    fn unit_begun(&self, now: Instant, unit: JobId) -> Option<Timestamp> {
+        if self.needs.arrays.contains_key(&unit) {
+            return self.needs.array_begun(unit);
+        }
+        match self.jobs.get(&unit) {
+            Some(record) => record.begun.or(record.ended),
+            None => Some(self.wall(now)),
         }
     }
 
@@ -59,6 +140,16 @@ impl Core {
         }
     }
 
+    /// Whether a job of an array has ended COMPLETED, or else which to wait for. Of one that is
+    /// forgotten the array knows whether all were.
+    fn corresponding_ended(&self, array: JobId, task: Option<JobId>) -> Result<bool, JobId> {
+        let Some(task) = task else { return Ok(false) };
+        match self.jobs.get(&task) {
+            Some(_) => self.unit_ended(task).ok_or(task),
+            None => Ok(self.needs.array_is_well(array)),
+        }
+    }
+
     fn note_end_before(&mut self, now: Instant, job: JobId, on: JobId, completed: bool) {
         let open = self.jobs.get(&job).is_some_and(|record| {
             !matches!(record.phase, Phase::Ended(_)) && !record.ended_before.contains_key(&on)
@@ -68,27 +159,96 @@ impl Core {
         }
     }
 
-    /// Tells those who wait for the end of what has ended. Ends that this causes are
+    fn note_before(&mut self, now: Instant, job: JobId, on: JobId, note: DependencyNote) {
+        let open = self.jobs.get(&job).is_some_and(|record| {
+            let told = match note {
+                DependencyNote::Begun { .. } => record.begun_before.contains_key(&on),
+                DependencyNote::CorrespondingEnded { .. } => {
+                    record.corresponding_ended.contains_key(&on)
+                }
+            };
+            !matches!(record.phase, Phase::Ended(_)) && !told
+        });
+        if open {
+            self.append(now, job, JobEventKind::DependencyNoted { on, note });
+        }
+    }
+
+    /// Tells a job of the end of a job or array that it depends on. Of thousands of conditions
+    /// only those on what has ended are looked at, unless that decides.
+    fn tell_end(&mut self, now: Instant, job: JobId, unit: JobId, completed: bool) {
+        let Some(record) = self.jobs.get(&job) else { return };
+        let any = record.spec.needs.dependency.as_ref().is_some_and(|needed| needed.any);
+        let about = |condition: &Condition| match condition.job() {
+            Some(on) if on == unit => !matches!(condition, Condition::AfterCorr(_)),
+            Some(_) => self.needs.awaited_end(record, *condition) == Some(unit),
+            None => false,
+        };
+        let about: Vec<Condition> = conditions(record).filter(about).collect();
+        for condition in &about {
+            match condition {
+                Condition::AfterCorr(array) => {
+                    let note = DependencyNote::CorrespondingEnded { completed };
+                    self.note_before(now, job, *array, note);
+                }
+                _ => self.note_end_before(now, job, unit, completed),
+            }
+        }
+        let holds = |condition: &Condition| condition.holds_after(completed);
+        // One that has ended meanwhile waits for nothing.
+        let Some(awaited) = self.needs.awaited.get_mut(&job) else { return };
+        awaited.left = awaited.left.saturating_sub(1);
+        let fails = !any && !about.iter().all(holds) && !awaited.failed;
+        awaited.failed |= fails;
+        if awaited.left == 0 || fails || any && about.iter().any(holds) {
+            self.reconsider(now, job);
+        }
+    }
+
+    fn tell_begin(&mut self, now: Instant, job: JobId, unit: JobId, at: Timestamp) {
+        self.note_before(now, job, unit, DependencyNote::Begun { at });
+        let any = self.jobs.get(&job).and_then(|record| record.spec.needs.dependency.as_ref());
+        let any = any.is_some_and(|needed| needed.any);
+        let Some(awaited) = self.needs.awaited.get_mut(&job) else { return };
+        awaited.left = awaited.left.saturating_sub(1);
+        if awaited.left == 0 || any {
+            self.reconsider(now, job);
+        }
+    }
+
+    /// Tells those who wait of what has begun or ended. Ends that this causes are
     /// dealt with here too, one after the other: chains of jobs may be long.
     pub(super) fn settle(&mut self, now: Instant) {
         if std::mem::replace(&mut self.settling, true) {
             return;
         }
-        while let Some(End { unit, completed, next_of_name }) = self.needs.ends.pop_front() {
-            match completed {
-                None => self.fill_array(now, unit),
-                Some(completed) => {
-                    for job in self.needs.dependents.remove(&unit).unwrap_or_default() {
-                        self.note_end_before(now, job, unit, completed);
-                        self.reconsider(now, job);
-                    }
+        loop {
+            if let Some(Begin { unit, at }) = self.needs.begins.pop_front() {
+                for job in self.needs.followers.remove(&unit).unwrap_or_default() {
+                    self.tell_begin(now, job, unit, at);
                 }
-            }
-            if let Some(next) = next_of_name {
-                self.reconsider_unit(now, next);
+            } else if let Some(end) = self.needs.ends.pop_front() {
+                self.settle_end(now, end);
+            } else {
+                break;
             }
         }
         self.settling = false;
+    }
+
+    fn settle_end(&mut self, now: Instant, end: End) {
+        let End { unit, completed, next_of_name } = end;
+        match completed {
+            None => self.fill_array(now, unit),
+            Some(completed) => {
+                for job in self.needs.dependents.remove(&unit).unwrap_or_default() {
+                    self.tell_end(now, job, unit, completed);
+                }
+            }
+        }
+        if let Some(next) = next_of_name {
+            self.reconsider_unit(now, next);
+        }
     }
 
     /// Looks again at a job, or at all jobs of an array.
@@ -100,11 +260,18 @@ impl Core {
     }
 
     /// What the dependency of a job still lacks.
-    pub(super) fn unmet_dependency(&self, record: &JobRecord) -> Option<Obstacle> {
+    pub(super) fn unmet_dependency(&self, now: Instant, record: &JobRecord) -> Option<Obstacle> {
         let Dependency { any, conditions } = record.spec.needs.dependency.as_ref()?;
-        let state = |condition: &Condition| match condition.job() {
-            Some(on) => record.ended_before.get(&on).map(|done| condition.holds_after(*done)),
-            None => self.needs.is_first_of_its_name(record).then_some(true),
+        let wall = self.wall(now);
+        let state = |condition: &Condition| match *condition {
+            Condition::Singleton => self.needs.is_first_of_its_name(record).then_some(true),
+            Condition::After { .. } => {
+                delay_over(record, *condition).is_some_and(|at| at <= wall).then_some(true)
+            }
+            Condition::AfterCorr(array) => record.corresponding_ended.get(&array).copied(),
+            Condition::AfterOk(on) | Condition::AfterAny(on) | Condition::AfterNotOk(on) => {
+                record.ended_before.get(&on).map(|done| condition.holds_after(*done))
+            }
         };
         let with = |wanted: Option<bool>| {
             conditions.iter().copied().filter(move |condition| state(condition) == wanted)
@@ -120,7 +287,31 @@ impl Core {
         let failed = with(Some(false)).next();
         match failed.filter(|_| !any || open.is_empty()) {
             Some(condition) => Some(Obstacle::NeverSatisfied(condition)),
-            None => Some(Obstacle::Dependency { open, any: *any }),
+            None => {
+                let until = open.iter().filter_map(|one| delay_over(record, *one)).min();
+                Some(Obstacle::Dependency { open, any: *any, until })
+            }
+        }
+    }
+}
+
+/// When the delay after the begin of another job is over, once that has begun.
+fn delay_over(record: &JobRecord, condition: Condition) -> Option<Timestamp> {
+    let Condition::After { job, minutes } = condition else { return None };
+    let begun = record.begun_before.get(&job)?;
+    let delay = SignedDuration::from_mins(i64::from(minutes));
+    Some(begun.checked_add(delay).unwrap_or(Timestamp::MAX))
+}
+
+/// The specification as it travels: nodes have no use for what the job waited for, which may be
+/// longer than a message.
+pub(super) fn without_dependency(spec: &JobSpec) -> Cow<'_, JobSpec> {
+    match &spec.needs.dependency {
+        None => Cow::Borrowed(spec),
+        Some(_) => {
+            let mut spec = spec.clone();
+            spec.needs.dependency = None;
+            Cow::Owned(spec)
         }
     }
 }

@@ -26,6 +26,8 @@ pub(super) enum Obstacle {
     Dependency {
         open: Vec<Condition>,
         any: bool,
+        /// The first delay after the begin of one is over then, if one has begun.
+        until: Option<Timestamp>,
     },
     /// This one cannot come true any more.
     NeverSatisfied(Condition),
@@ -57,7 +59,7 @@ impl Core {
     fn wait(&mut self, now: Instant, job: JobId, obstacle: Obstacle) {
         self.needs.waiting.insert(job);
         match obstacle {
-            Obstacle::Begin(begin) => {
+            Obstacle::Begin(begin) | Obstacle::Dependency { until: Some(begin), .. } => {
                 let left = Duration::try_from(begin.duration_since(self.wall(now)));
                 let at = now + left.unwrap_or_default().min(LONGEST_TIMER);
                 let incarnation = self.jobs[&job].incarnation;
@@ -140,7 +142,7 @@ impl Core {
         {
             return Some(Obstacle::Begin(begin));
         }
-        if let Some(obstacle) = self.unmet_dependency(record) {
+        if let Some(obstacle) = self.unmet_dependency(now, record) {
             return Some(obstacle);
         }
         if let Some(lack) = self.needs.unmet.get(&job) {
@@ -177,7 +179,7 @@ impl Core {
                 "it is held by an administrator (JobHeldAdmin)".to_owned()
             }
             Obstacle::Begin(begin) => format!("it is not to begin before {begin} (BeginTime)"),
-            Obstacle::Dependency { open, any } => {
+            Obstacle::Dependency { open, any, until } => {
                 let word = if any { " or " } else { " and " };
                 let named = open.iter().take(MAX_NAMED_CONDITIONS);
                 let named: Vec<String> =
@@ -186,7 +188,11 @@ impl Core {
                     0 => String::new(),
                     more => format!("{word}{more} more"),
                 };
-                format!("it waits for {}{more} (Dependency)", named.join(word))
+                let until = match until.filter(|_| open.len() == 1) {
+                    Some(until) => format!(", which is at {until}"),
+                    None => String::new(),
+                };
+                format!("it waits for {}{more}{until} (Dependency)", named.join(word))
             }
             Obstacle::NeverSatisfied(condition) => {
                 let condition = condition.told(&|job| self.job_name(job));

@@ -1,10 +1,10 @@
 //! What each user's jobs that are not over take of the manager's memory, and of its journal: their
-//! arguments, lists of files and environments. Jobs of an array share theirs, and so do those of one shell.
+//! arguments, lists of files, environments and dependencies. Jobs of an array share theirs, and so do those of one shell.
 
 use std::collections::HashMap;
 use std::ptr::from_ref;
 use std::rc::Rc;
-use storm_rm::{Environment, JobSpec};
+use storm_rm::{Environment, JobSpec, Needs};
 
 /// The most for one user: ten thousand jobs of 6 KiB each beside an environment that they share, or three
 /// hundred of the largest there can be.
@@ -45,7 +45,7 @@ impl HeldBytes {
     /// of an array share that as well.
     pub(super) fn remove(&mut self, spec: &JobSpec) -> Rc<JobSpec> {
         let place = (spec.owner.uid, Part::Specification.place(spec));
-        let without = || Rc::new(JobSpec { env: Environment::default(), ..spec.clone() });
+        let without = || Rc::new(over(spec));
         let over = match self.parts.get_mut(&place) {
             Some(held) => held.over.get_or_insert_with(without).clone(),
             None => without(),
@@ -116,11 +116,36 @@ impl Part {
             Part::Specification => {
                 // As it travels, where each text has its length beside it.
                 let all = postcard::to_stdvec(spec).map_or(usize::MAX, |encoded| encoded.len());
-                size_of::<JobSpec>() + all.saturating_sub(env - size_of_val(&*spec.env))
+                let all = size_of::<JobSpec>() + all.saturating_sub(env - size_of_val(&*spec.env));
+                all.saturating_add(awaited_bytes(&spec.needs))
             }
         };
         bytes as u64
     }
+}
+
+/// What a condition takes of the manager's memory for each job that has it: whom it waits for, who
+/// waits for it, and what it has heard.
+const CONDITION_BYTES: u64 = 128;
+/// The most conditions that are remembered of a job that is over, for people to look at.
+const REMEMBERED_CONDITIONS: usize = 1024;
+
+/// What is kept besides the specification for the jobs that it makes to hear of others.
+fn awaited_bytes(needs: &Needs) -> usize {
+    let conditions = needs.dependency.as_ref().map_or(0, |needed| needed.conditions.len());
+    let jobs = needs.array.as_ref().and_then(|array| array.extent()).map_or(1, |all| all.count);
+    let bytes = (conditions as u64).saturating_mul(jobs).saturating_mul(CONDITION_BYTES);
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// What is kept of the specification of a job that is over.
+fn over(spec: &JobSpec) -> JobSpec {
+    let mut spec = JobSpec { env: Environment::default(), ..spec.clone() };
+    if let Some(dependency) = &mut spec.needs.dependency {
+        dependency.conditions.truncate(REMEMBERED_CONDITIONS);
+        dependency.conditions.shrink_to_fit();
+    }
+    spec
 }
 
 #[cfg(test)]

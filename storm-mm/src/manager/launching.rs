@@ -2,11 +2,13 @@
 //! job that does not run in the present slice: on the edge), and all ranks are seen to
 //! execute.
 
+use super::dependencies::without_dependency;
 use super::live_job::{Launch, LiveJob};
 use super::partition::Partition;
 use super::{Core, Effect, StageOutcome, TimerKind};
 use crate::api::{JobState, LaunchBreakdown};
 use crate::job::{EndCause, JobEventKind, Phase};
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
@@ -104,7 +106,10 @@ impl Core {
             incarnation: live.incarnation,
             slot: live.slot,
             task: record.task,
-            spec: record.spec.clone(),
+            spec: match without_dependency(&record.spec) {
+                Cow::Borrowed(_) => record.spec.clone(),
+                Cow::Owned(spec) => Rc::new(spec),
+            },
             ranks: record.ranks.iter().cloned().collect(),
             partition: live.partition,
             rows: live.rows,
@@ -167,6 +172,7 @@ impl Core {
         self.append(now, job, JobEventKind::Started { breakdown });
         self.notify_state(job, JobState::Running, None);
         self.arm_time_limit(now, job);
+        self.settle(now);
     }
 
     /// Sets the timer for the earliest instant at which the job can have run as

@@ -277,8 +277,12 @@ impl Core {
             }
             return;
         };
+        let begun_before = record.begun.is_some();
         record.apply(event);
         self.preemption.note(record);
+        if let (false, Some(at)) = (begun_before, record.begun) {
+            self.needs.job_begun(record, at);
+        }
         if let JobEventKind::Ended { outcome, .. } = &event.kind {
             self.needs.job_ended(record, outcome);
             record.spec = self.held_bytes.remove(&record.spec);

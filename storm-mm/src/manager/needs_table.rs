@@ -1,4 +1,4 @@
-//! Which jobs wait for something else than processing elements, and for whose end: the
+//! Which jobs wait for something else than processing elements, and for whose begin or end: the
 //! arrays of jobs, who depends on whom, and who has which name.
 //!
 //! What this does not do: decide. It finds what a decision concerns without a walk over
@@ -7,9 +7,11 @@
 use super::unmet::Unmet;
 use crate::api::{ForgottenJobs, JobState};
 use crate::job::{JobRecord, Outcome, Phase};
+use jiff::Timestamp;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
-use storm_rm::{JobId, JobSpec};
+use storm_rm::{ArraySpec, Condition, JobId, JobSpec};
 
 /// A user and the name of jobs: whom `singleton` is about.
 type Named = (u32, String);
@@ -23,6 +25,10 @@ pub(super) struct NeedsTable {
     pub(super) unmet: BTreeMap<JobId, Unmet>,
     /// The jobs that wait for the end of a job or an array.
     pub(super) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
+    /// The jobs that wait for the begin of a job or an array.
+    pub(super) followers: BTreeMap<JobId, BTreeSet<JobId>>,
+    /// What each of those waits for, and has not heard of.
+    pub(super) awaited: BTreeMap<JobId, Awaited>,
     /// Arrays of which a job is known.
     pub(super) arrays: BTreeMap<JobId, Array>,
     /// Arrays that are to be filled when what is done to many jobs is done.
@@ -31,6 +37,24 @@ pub(super) struct NeedsTable {
     names: BTreeMap<Named, BTreeSet<JobId>>,
     /// Ends that others have not been told of.
     pub(super) ends: VecDeque<End>,
+    /// Begins that others have not been told of.
+    pub(super) begins: VecDeque<Begin>,
+}
+
+/// How much a job waits for, so that not each piece of news has all of its conditions looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Awaited {
+    /// Begins and ends.
+    pub(super) left: usize,
+    /// A condition cannot hold any more, and that was looked at.
+    pub(super) failed: bool,
+}
+
+/// The begin of a job or of all jobs of an array. An end without counts as one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begin {
+    pub(super) unit: JobId,
+    pub(super) at: Timestamp,
 }
 
 /// The end of a job.
@@ -52,6 +76,12 @@ pub(super) struct Array {
     pub(super) size: u32,
     /// Those that have not ended.
     left: u32,
+    /// Those that have neither begun nor ended.
+    unbegun: u32,
+    /// When the latest of the others did.
+    begun: Option<Timestamp>,
+    /// Its indices, of more than one range, once they were asked for.
+    indices: OnceCell<Vec<u32>>,
     /// Those that are not remembered.
     pub(super) forgotten: ForgottenJobs,
     /// All that have ended are COMPLETED.
@@ -66,6 +96,26 @@ impl Array {
         let limit = self.spec.needs.array.as_ref().and_then(|array| array.limit);
         limit.is_none_or(|limit| self.entered.len() < limit as usize)
     }
+
+    /// How many of its jobs come before the one of an index, if it has one.
+    fn position(&self, index: u32) -> Option<u64> {
+        let spec = self.spec.needs.array.as_ref()?;
+        if let [range] = spec.ranges[..] {
+            let offset = index.checked_sub(range.first)?;
+            let is_one = index <= range.last && offset.is_multiple_of(range.step);
+            return is_one.then(|| u64::from(offset / range.step));
+        }
+        let all = || spec.indices(ArraySpec::MAX_TASKS).unwrap_or_default();
+        let found = self.indices.get_or_init(all).binary_search(&index);
+        found.ok().map(|position| position as u64)
+    }
+
+    /// One more of its jobs has begun; when the last of them did.
+    fn one_begun(&mut self, at: Timestamp) -> Option<Timestamp> {
+        self.unbegun = self.unbegun.saturating_sub(1);
+        self.begun = self.begun.max(Some(at));
+        self.begun.filter(|_| self.unbegun == 0)
+    }
 }
 
 impl NeedsTable {
@@ -77,8 +127,28 @@ impl NeedsTable {
             let size = records.len() as u32;
             let (spec, entered) = (first.spec.clone(), BTreeSet::new());
             let forgotten = ForgottenJobs { array: unit, size, jobs: 0, failed: 0, exit_code: 0 };
-            let array = Array { spec, size, left: size, forgotten, completed: true, entered };
+            let array = Array {
+                spec,
+                size,
+                left: size,
+                unbegun: size,
+                begun: None,
+                indices: OnceCell::new(),
+                forgotten,
+                completed: true,
+                entered,
+            };
             self.arrays.insert(unit, array);
+        }
+    }
+
+    /// A job has begun for the first time, or ended without.
+    pub(super) fn job_begun(&mut self, record: &JobRecord, at: Timestamp) {
+        self.begins.push_back(Begin { unit: record.id, at });
+        let unit = record.unit();
+        let array = self.arrays.get_mut(&unit).filter(|_| record.task.is_some());
+        if let Some(at) = array.and_then(|array| array.one_begun(at)) {
+            self.begins.push_back(Begin { unit, at });
         }
     }
 
@@ -88,6 +158,9 @@ impl NeedsTable {
         self.waiting.remove(&job);
         self.unmet.remove(&job);
         self.forget_conditions(record);
+        if record.begun.is_none() {
+            self.job_begun(record, record.ended.unwrap_or(record.submitted));
+        }
         let completed = outcome.state == JobState::Completed;
         let unit = record.unit();
         if record.task.is_some() {
@@ -119,14 +192,43 @@ impl NeedsTable {
     }
 
     fn forget_conditions(&mut self, record: &JobRecord) {
-        for on in dependencies(record) {
-            if let Some(waiting) = self.dependents.get_mut(&on) {
-                waiting.remove(&record.id);
-                if waiting.is_empty() {
-                    self.dependents.remove(&on);
+        if self.awaited.remove(&record.id).is_none() {
+            return;
+        }
+        let forget = |waiting: &mut BTreeMap<JobId, BTreeSet<JobId>>, on: JobId| {
+            if let Some(jobs) = waiting.get_mut(&on) {
+                jobs.remove(&record.id);
+                if jobs.is_empty() {
+                    waiting.remove(&on);
+                }
+            }
+        };
+        for condition in conditions(record) {
+            match condition {
+                Condition::After { job, .. } => forget(&mut self.followers, job),
+                _ => {
+                    let on = self.awaited_end(record, condition);
+                    on.into_iter().for_each(|on| forget(&mut self.dependents, on));
                 }
             }
         }
+    }
+
+    /// The job or array for the end of which a condition has a job wait, if it is known.
+    pub(super) fn awaited_end(&self, record: &JobRecord, condition: Condition) -> Option<JobId> {
+        match condition {
+            Condition::AfterOk(on) | Condition::AfterAny(on) | Condition::AfterNotOk(on) => {
+                Some(on)
+            }
+            Condition::AfterCorr(array) => self.task_with(array, record.task?.index),
+            Condition::After { .. } | Condition::Singleton => None,
+        }
+    }
+
+    /// The job of an array that has this index.
+    pub(super) fn task_with(&self, array: JobId, index: u32) -> Option<JobId> {
+        let position = self.arrays.get(&array)?.position(index)?;
+        Some(JobId(array.0.saturating_add(1).saturating_add(position)))
     }
 
     /// A job that has ended is forgotten.
@@ -150,6 +252,16 @@ impl NeedsTable {
         self.arrays.get(&array).filter(|array| array.left == 0).map(|array| array.completed)
     }
 
+    /// When the last job of an array has begun, or ended without.
+    pub(super) fn array_begun(&self, array: JobId) -> Option<Timestamp> {
+        self.arrays.get(&array).filter(|array| array.unbegun == 0).and_then(|array| array.begun)
+    }
+
+    /// Whether all jobs of an array that have ended are COMPLETED.
+    pub(super) fn array_is_well(&self, array: JobId) -> bool {
+        self.arrays.get(&array).is_some_and(|array| array.completed)
+    }
+
     /// Whether no unit of this name and user was submitted before that of `record` and
     /// is left.
     pub(super) fn is_first_of_its_name(&self, record: &JobRecord) -> bool {
@@ -164,10 +276,9 @@ impl NeedsTable {
     }
 }
 
-/// The units that a job depends on.
-pub(super) fn dependencies(record: &JobRecord) -> impl Iterator<Item = JobId> + '_ {
-    let conditions = record.spec.needs.dependency.iter().flat_map(|needed| &needed.conditions);
-    conditions.filter_map(|condition| condition.job())
+/// What a job depends on.
+pub(super) fn conditions(record: &JobRecord) -> impl Iterator<Item = Condition> + '_ {
+    record.spec.needs.dependency.iter().flat_map(|needed| &needed.conditions).copied()
 }
 
 fn named(record: &JobRecord) -> Named {

@@ -61,6 +61,7 @@ impl Core {
         // Each who waited for them has it in the journal.
         self.needs.ends.clear();
         self.restore_settings(now);
+        self.needs.begins.clear();
         self.restore_reservations(now);
         self.note_unmet();
         let of_phase = |wanted: fn(&Phase) -> bool| {

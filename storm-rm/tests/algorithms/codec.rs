@@ -155,6 +155,8 @@ fn needs() -> impl Strategy<Value = Needs> {
         job().prop_map(Condition::AfterOk),
         job().prop_map(Condition::AfterAny),
         job().prop_map(Condition::AfterNotOk),
+        (job(), any::<u32>()).prop_map(|(job, minutes)| Condition::After { job, minutes }),
+        job().prop_map(Condition::AfterCorr),
     ];
     let dependency = (any::<bool>(), vec(condition, 1..4))
         .prop_map(|(any, conditions)| Dependency { any, conditions });

@@ -126,6 +126,7 @@ impl GangStart {
             | JobEventKind::Held { .. }
             | JobEventKind::Released { .. }
             | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::DependencyNoted { .. }
             | JobEventKind::Moved { .. }
             | JobEventKind::Suspended { .. }
             | JobEventKind::Resumed { .. }

@@ -53,7 +53,10 @@ impl NoLostJob {
             ) => Stage::Ended,
             (Some(Stage::Waits), JobEventKind::InReservation { .. })
             | (Some(Stage::Waits), JobEventKind::Held { .. } | JobEventKind::Released { .. })
-            | (Some(Stage::Waits), JobEventKind::DependencyEnded { .. }) => Stage::Waits,
+            | (
+                Some(Stage::Waits),
+                JobEventKind::DependencyEnded { .. } | JobEventKind::DependencyNoted { .. },
+            ) => Stage::Waits,
             // Not of a job.
             (
                 _,

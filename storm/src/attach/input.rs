@@ -1,47 +1,87 @@
 //! Our standard input for the job, read by a thread of its own: a read from a
 //! terminal cannot be taken back, and must not hold up the end.
+//!
+//! Only the end of the input is passed on as its end. A job that got a part of its input for the
+//! whole would end COMPLETED, with a wrong result.
 
-use async_channel::Receiver;
+use super::signals::is_ignored;
+use crate::standard_streams::StandardInput;
+use async_channel::{Receiver, Sender};
 use bytes::Bytes;
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::termios::tcgetattr;
 use nix::unistd::{getpgrp, tcgetpgrp};
-use std::io::{IsTerminal, Read, stdin};
+use std::future::pending;
+use std::io::{self, IsTerminal, Read, stdin};
 use std::thread;
+use std::time::Duration;
 use storm_rm::InputSpec;
 
 /// Sent at a time: as much as an event of output holds.
 const BLOCK_BYTES: usize = 32 << 10;
+/// How often a terminal in whose background we are is looked at: no signal tells that `fg` has
+/// put us into its foreground, unless we were stopped.
+const FOREGROUND_LOOK: Duration = Duration::from_millis(100);
 
 /// Where the input comes from.
 #[derive(Debug)]
 pub(super) struct Input {
     blocks: Option<Receiver<Bytes>>,
+    trouble: Option<Receiver<Trouble>>,
+}
+
+/// What is read.
+#[derive(Debug)]
+pub(super) enum Given {
+    /// An empty one is the end.
+    Block(Bytes),
+    Trouble(Trouble),
+}
+
+/// Why there is no more input, although it has not ended.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// It cannot be read.
+    Failed(io::Error),
+    /// Its terminal is gone.
+    HungUp,
 }
 
 impl Input {
     /// Begins to read, if the job reads.
     pub(super) fn start(input: InputSpec) -> Input {
         match input {
-            InputSpec::None => Input { blocks: None },
+            InputSpec::None => Input { blocks: None, trouble: None },
             InputSpec::RankZero | InputSpec::All => {
                 // One block is sent while the next one is read.
-                let (sender, receiver) = async_channel::bounded(1);
-                // In the background of a terminal reading would stop us.
-                if is_foreground() {
-                    thread::spawn(move || read_all(&sender));
-                }
-                Input { blocks: Some(receiver) }
+                let (sender, blocks) = async_channel::bounded(1);
+                let (complain, trouble) = async_channel::bounded(1);
+                thread::spawn(move || {
+                    if let Err(trouble) = read_all(&sender) {
+                        // Nobody listens any more where the job is over.
+                        let _ = complain.send_blocking(trouble);
+                    }
+                });
+                Input { blocks: Some(blocks), trouble: Some(trouble) }
             }
         }
     }
 
-    /// The next block, or an empty one at the end; then never again.
-    pub(super) async fn next(&mut self) -> Bytes {
-        let Some(blocks) = &self.blocks else { return std::future::pending().await };
-        match blocks.recv().await {
-            Ok(block) => block,
-            Err(_) => {
-                self.blocks = None;
-                Bytes::new()
+    /// What comes next: a block only if there `may` be one. Neither the end nor trouble is
+    /// followed by anything.
+    pub(super) async fn next(&mut self, may: bool) -> Given {
+        tokio::select! {
+            biased;
+            trouble = received(&mut self.trouble) => {
+                self.stop();
+                Given::Trouble(trouble)
+            }
+            block = received(&mut self.blocks), if may => {
+                if block.is_empty() {
+                    self.stop();
+                }
+                Given::Block(block)
             }
         }
     }
@@ -49,27 +89,96 @@ impl Input {
     /// Nothing more is wanted.
     pub(super) fn stop(&mut self) {
         self.blocks = None;
+        self.trouble = None;
     }
 }
 
-fn is_foreground() -> bool {
-    let input = stdin();
-    !input.is_terminal() || tcgetpgrp(&input).is_ok_and(|group| group == getpgrp())
-}
-
-fn read_all(sender: &async_channel::Sender<Bytes>) {
-    let mut input = stdin().lock();
-    let mut buffer = vec![0; BLOCK_BYTES];
-    loop {
-        match input.read(&mut buffer) {
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            // An input that fails has ended, as for any program at its place.
-            Ok(0) | Err(_) => return,
-            Ok(length) => {
-                if sender.send_blocking(Bytes::copy_from_slice(&buffer[..length])).is_err() {
-                    return;
-                }
-            }
+/// The next of a channel; none once its sender is gone.
+async fn received<T>(channel: &mut Option<Receiver<T>>) -> T {
+    let came = match channel {
+        Some(open) => open.recv().await,
+        None => return pending().await,
+    };
+    match came {
+        Ok(item) => item,
+        Err(_) => {
+            *channel = None;
+            pending().await
         }
     }
+}
+
+/// Reads to the end, which is sent as an empty block.
+fn read_all(sender: &Sender<Bytes>) -> Result<(), Trouble> {
+    let mut source = if stdin().is_terminal() { Source::terminal() } else { Source::Other };
+    let mut buffer = vec![0; BLOCK_BYTES];
+    loop {
+        let length = source.read(&mut buffer)?;
+        let block = Bytes::copy_from_slice(&buffer[..length]);
+        if sender.send_blocking(block).is_err() || length == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// What standard input is.
+enum Source {
+    /// It is read in the foreground only.
+    Terminal,
+    /// A file, a pipe: whoever has it may read it.
+    Other,
+}
+
+impl Source {
+    fn terminal() -> Source {
+        // Ctrl-Z and `bg` come between a look at the foreground and the end of a read. With SIGTTIN
+        // blocked, the read fails there with EIO (tty_ioctl(4)) instead of stopping us.
+        let mut stop = SigSet::empty();
+        stop.add(Signal::SIGTTIN);
+        // It fails for signals that do not exist alone.
+        let _ = stop.thread_block();
+        Source::Terminal
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Trouble> {
+        match self {
+            Source::Other => StandardInput.read(buffer).map_err(Trouble::Failed),
+            Source::Terminal => read_terminal(buffer),
+        }
+    }
+}
+
+fn read_terminal(buffer: &mut [u8]) -> Result<usize, Trouble> {
+    let mut failed_in_foreground = false;
+    loop {
+        while is_in_background() {
+            thread::sleep(FOREGROUND_LOOK);
+        }
+        match StandardInput.read(buffer) {
+            // The kernel ends the input of a terminal that hangs up as Ctrl-D does.
+            Ok(0) if has_hung_up() => return hang_up(),
+            Ok(length) => return Ok(length),
+            Err(error) if error.raw_os_error() != Some(Errno::EIO as i32) => {
+                return Err(Trouble::Failed(error));
+            }
+            Err(_) if is_in_background() => {}
+            Err(_) if has_hung_up() || failed_in_foreground => return hang_up(),
+            // `fg` came between the read and the look.
+            Err(_) => failed_in_foreground = true,
+        }
+    }
+}
+
+/// Somebody who ignores SIGHUP wants the job to outlive the terminal: then its input has ended.
+fn hang_up() -> Result<usize, Trouble> {
+    if is_ignored(Signal::SIGHUP) { Ok(0) } else { Err(Trouble::HungUp) }
+}
+
+/// A terminal that is not ours has no background for us, and may be read.
+fn is_in_background() -> bool {
+    tcgetpgrp(stdin()).is_ok_and(|group| group != getpgrp())
+}
+
+fn has_hung_up() -> bool {
+    matches!(tcgetattr(stdin()), Err(Errno::EIO))
 }

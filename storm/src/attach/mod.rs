@@ -11,10 +11,13 @@ mod without_pmix;
 
 use crate::failure::{EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_STORM_FAILED, Failure};
 use crate::manager::Manager;
-use input::Input;
+use bytes::Bytes;
+use input::{Given, Input, Trouble};
 pub(crate) use queue_notes::QueueNotes;
+use signals::EXIT_HUNG_UP;
 pub(crate) use signals::Interrupts;
 use std::future::ready;
+use std::io;
 use std::time::{Duration, Instant};
 use storm_mm::api::{
     Client, ClientError, ClientReplies, ClientRequests, JobState, LaunchBreakdown, ManagerRequest,
@@ -81,6 +84,7 @@ pub(crate) async fn follow(
         what,
         requests,
         input: Input::start(what.input),
+        input_failure: None,
         awaiting_ok: None,
         running: false,
         suspended: false,
@@ -103,7 +107,7 @@ pub(crate) async fn follow(
     };
     follower.terminal.finish().await;
     let outcome = outcome?;
-    match follower.terminal.failure(outcome.job) {
+    match follower.terminal.failure(outcome.job).or_else(|| follower.cut_input(&outcome)) {
         Some(failure) => Err(failure),
         None => Ok(outcome),
     }
@@ -113,6 +117,8 @@ struct Follower {
     what: Follow,
     requests: ClientRequests,
     input: Input,
+    /// Our standard input broke off with this.
+    input_failure: Option<io::Error>,
     /// The request whose answer allows the next input.
     awaiting_ok: Option<u64>,
     /// There is somebody to read it: what comes sooner would be lost.
@@ -150,12 +156,10 @@ impl Follower {
             tokio::select! {
                 biased;
                 status = interrupts.next() => self.interrupt(status).await?,
-                data = self.input.next(), if may_send => {
-                    let eof = data.is_empty();
-                    let input = ManagerRequest::Input { job: self.what.job, data, eof };
-                    let sent = self.requests.send(input).await;
-                    self.awaiting_ok = Some(sent.map_err(|error| self.lose(error))?);
-                }
+                given = self.input.next(may_send) => match given {
+                    Given::Block(data) => self.send_input(data).await?,
+                    Given::Trouble(trouble) => self.take_trouble(trouble).await?,
+                },
                 line = replies.next() => {
                     let line = line.and_then(|line| line.ok_or(ClientError::Closed));
                     let line = line.map_err(|error| self.lose(error))?;
@@ -260,6 +264,46 @@ impl Follower {
             Some(_) => Err(Failure::new("interrupted", "interrupted twice: storm leaves at once")
                 .exit(EXIT_INTERRUPTED)),
         }
+    }
+
+    async fn send_input(&mut self, data: Bytes) -> Result<(), Failure> {
+        let eof = data.is_empty();
+        let input = ManagerRequest::Input { job: self.what.job, data, eof };
+        let sent = self.requests.send(input).await;
+        self.awaiting_ok = Some(sent.map_err(|error| self.lose(error))?);
+        Ok(())
+    }
+
+    /// A job whose input breaks off would take the part that it has for the whole.
+    async fn take_trouble(&mut self, trouble: Trouble) -> Result<(), Failure> {
+        let status = match trouble {
+            Trouble::HungUp => EXIT_HUNG_UP,
+            Trouble::Failed(error) => {
+                self.input_failure = Some(error);
+                EXIT_STORM_FAILED
+            }
+        };
+        match self.interrupted {
+            None => self.cancel(status).await,
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Why the job did not get all of its input, unless it is known why it was to end.
+    fn cut_input(&self, outcome: &Outcome) -> Option<Failure> {
+        let error = self.input_failure.as_ref()?;
+        let (job, state) = (outcome.job, outcome.state);
+        let text = match state {
+            JobState::Cancelled => {
+                format!("standard input cannot be read, so job {job} is cancelled")
+            }
+            _ => format!("standard input cannot be read; job {job} ended {state} meanwhile"),
+        };
+        let mut failure = Failure::new("input", text)
+            .hint("`< /dev/null` or --input none is for jobs that read nothing")
+            .exit(EXIT_STORM_FAILED);
+        failure.causes.push(error.to_string());
+        Some(failure)
     }
 
     async fn cancel(&mut self, status: u8) -> Result<(), Failure> {

@@ -1,6 +1,9 @@
 //! The signals by which a user or the system wants us to end.
 
 use crate::failure::Failure;
+use nix::sys::signal::Signal as Number;
+use std::fs;
+use std::future::pending;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// SIGINT, SIGTERM and SIGHUP.
@@ -8,26 +11,48 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
-    hang_up: Signal,
+    /// Not under nohup(1).
+    hang_up: Option<Signal>,
 }
 
 impl Interrupts {
     /// From now on they no longer end this process.
     pub(crate) fn listen() -> Result<Interrupts, Failure> {
         let listen = |kind| signal(kind).map_err(|error| Failure::of("signals", &error));
+        let hang_up = match is_ignored(Number::SIGHUP) {
+            true => None,
+            false => Some(listen(SignalKind::hangup())?),
+        };
         Ok(Interrupts {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
-            hang_up: listen(SignalKind::hangup())?,
+            hang_up,
         })
     }
 
     /// Waits for one; the exit status that it stands for.
     pub(crate) async fn next(&mut self) -> u8 {
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(hang_up) => hang_up.recv().await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             _ = self.interrupt.recv() => 130,
             _ = self.terminate.recv() => 143,
-            _ = self.hang_up.recv() => 129,
+            _ = hang_up => EXIT_HUNG_UP,
         }
     }
+}
+
+/// 128 + SIGHUP.
+pub(super) const EXIT_HUNG_UP: u8 = 129;
+
+/// Whether this process ignores a signal, as its parent wanted (proc_pid_status(5)).
+pub(super) fn is_ignored(signal: Number) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal as i32 - 1)) != 0)
 }

@@ -5,10 +5,11 @@
 
 use super::labeller::Labeller;
 use crate::failure::{EXIT_STORM_FAILED, Failure};
+use crate::standard_streams::StandardOutput;
 use std::io;
 use storm_rm::message::Stream;
 use storm_rm::{JobId, Rank};
-use tokio::io::{AsyncWriteExt, Stderr, Stdout, stderr, stdout};
+use tokio::task::spawn_blocking;
 
 /// Output that is held at most, until there is no more of it to be had at once.
 const HELD_MAX_BYTES: usize = 128 << 10;
@@ -17,8 +18,9 @@ const HELD_MAX_BYTES: usize = 128 << 10;
 #[derive(Debug)]
 pub(super) struct Terminal {
     labeller: Option<Labeller>,
-    stdout: Option<Stdout>,
-    stderr: Option<Stderr>,
+    /// As long as somebody reads it.
+    stdout: Option<StandardOutput>,
+    stderr: Option<StandardOutput>,
     /// What is still to be written, all to one stream.
     held: Vec<u8>,
     held_for: Stream,
@@ -30,7 +32,7 @@ impl Terminal {
     /// With a label before each line, or not.
     pub(super) fn new(label: bool) -> Terminal {
         let labeller = label.then(Labeller::default);
-        let (stdout, stderr) = (Some(stdout()), Some(stderr()));
+        let (stdout, stderr) = (Some(StandardOutput::Stdout), Some(StandardOutput::Stderr));
         let (held, held_for) = (Vec::new(), Stream::Stdout);
         Terminal { labeller, stdout, stderr, held, held_for, failed: None }
     }
@@ -120,13 +122,11 @@ impl Terminal {
 }
 
 /// A reader that has left (`storm run ... | head`) wants no more.
-async fn write<W: AsyncWriteExt + Unpin>(to: &mut Option<W>, data: &[u8]) -> io::Result<()> {
-    let Some(open) = to else { return Ok(()) };
-    let written = async {
-        open.write_all(data).await?;
-        open.flush().await
-    };
-    match written.await {
+async fn write(to: &mut Option<StandardOutput>, data: &[u8]) -> io::Result<()> {
+    let Some(open) = *to else { return Ok(()) };
+    let data = data.to_vec();
+    let written = spawn_blocking(move || open.write_whole(&data)).await;
+    match written.map_err(io::Error::other).flatten() {
         Ok(()) => Ok(()),
         Err(error) => {
             *to = None;

@@ -37,7 +37,7 @@ impl Default for ExportArgument {
 impl ExportArgument {
     /// Reads `ALL`, `NONE` or `[ALL,]NAME[=VALUE],...`, where a value in single quotes may
     /// hold commas.
-    pub(super) fn parse(text: OsString) -> Result<ExportArgument, NotAnExport> {
+    pub(crate) fn parse(text: OsString) -> Result<ExportArgument, NotAnExport> {
         if text == "NONE" {
             return Ok(ExportArgument { all: false, named: Vec::new() });
         }
@@ -54,6 +54,11 @@ impl ExportArgument {
             rest = after;
         }
         Ok(export)
+    }
+
+    /// Whether it names this variable, with a value or without.
+    pub(crate) fn names(&self, variable: &OsStr) -> bool {
+        self.named.iter().any(|(name, _)| name == variable)
     }
 
     /// The environment of the job, out of the submitter's. A name that is not set there is

@@ -54,6 +54,9 @@ pub(crate) struct HistOptions {
     /// Only jobs that ended in these states, as FAILED,TIMEOUT
     #[arg(long, short = 't', value_name = "STATE,...", value_delimiter = ',', value_parser = ended_state)]
     pub(crate) state: Vec<JobState>,
+    /// Only jobs of these partitions
+    #[arg(long, short, value_name = "P,...", value_delimiter = ',')]
+    pub(crate) partition: Vec<String>,
     /// At most this many, the latest first [default: 20; with --json all that the manager keeps]
     #[arg(long, short = 'n', value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) limit: Option<u32>,

@@ -80,7 +80,8 @@ Exit status:
   of a job that is followed or waited for: its highest, 128+N if signal N ended a process, 143 if
   it was cancelled, preempted or at its time limit
   0 done   1 refused or failed   2 wrong usage   130 interrupted
-  124 `storm wait --timeout` was over   125 storm itself failed while it followed a job
+  124 `storm wait --timeout` was over
+  125 storm itself failed while it followed a job, or its standard input cannot be read
   126 the program cannot be executed   127 it was not found";
 
 /// Launches and gang-schedules parallel jobs on a cluster.

@@ -18,7 +18,7 @@ pub(crate) struct NeedsOptions {
     #[arg(long, short = 'b', value_name = "TIME", help_heading = "When",
           value_parser = |text: &str| parse_begin(text, &Zoned::now()))]
     pub(crate) begin: Option<Timestamp>,
-    /// After other jobs: afterok|afterany|afternotok:JOB[:JOB...], singleton; with `,` all, with `?` any
+    /// After other jobs: afterok|afterany|afternotok|aftercorr:JOB[:JOB...], after:JOB[+MINUTES][:JOB...], singleton; with `,` all, with `?` any
     #[arg(long, short = 'd', value_name = "LIST", help_heading = "When")]
     pub(crate) dependency: Option<DependencyArgument>,
     /// End the job when its dependency can never be satisfied [default: no]
@@ -59,6 +59,9 @@ pub(crate) enum ConditionKind {
     AfterOk,
     AfterAny,
     AfterNotOk,
+    /// So many minutes after the begin.
+    After(u32),
+    AfterCorr,
     Singleton,
 }
 
@@ -69,6 +72,8 @@ impl ConditionKind {
             ConditionKind::AfterOk => Condition::AfterOk(job),
             ConditionKind::AfterAny => Condition::AfterAny(job),
             ConditionKind::AfterNotOk => Condition::AfterNotOk(job),
+            ConditionKind::After(minutes) => Condition::After { job, minutes },
+            ConditionKind::AfterCorr => Condition::AfterCorr(job),
             ConditionKind::Singleton => Condition::Singleton,
         }
     }
@@ -77,12 +82,17 @@ impl ConditionKind {
 /// Not a dependency.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NotADependency {
-    #[error("{0:?} is no condition: use afterok:JOB, afterany:JOB, afternotok:JOB or singleton")]
+    #[error(
+        "{0:?} is no condition: use afterok:JOB, afterany:JOB, afternotok:JOB, after:JOB, aftercorr:JOB \
+         or singleton"
+    )]
     Unknown(String),
     #[error("{0} names no job, as in {0}:7 or {0}:7:8")]
     NoJob(String),
     #[error("{0:?} is no job: a number, or 7_3 in an array")]
     Job(String),
+    #[error("{0:?} is no number of minutes after the begin, as in after:7+10")]
+    Minutes(String),
     #[error("`,` (all of them) and `?` (any of them) do not go together")]
     Mixed,
 }
@@ -103,6 +113,8 @@ impl FromStr for DependencyArgument {
                 "afterok" => ConditionKind::AfterOk,
                 "afterany" => ConditionKind::AfterAny,
                 "afternotok" => ConditionKind::AfterNotOk,
+                "after" => ConditionKind::After(0),
+                "aftercorr" => ConditionKind::AfterCorr,
                 "singleton" if part == word => {
                     conditions.push((ConditionKind::Singleton, None));
                     continue;
@@ -111,6 +123,7 @@ impl FromStr for DependencyArgument {
             };
             let before = conditions.len();
             for job in words {
+                let (kind, job) = delayed(kind, job)?;
                 let name = job.parse().map_err(|_| NotADependency::Job(job.to_owned()))?;
                 conditions.push((kind, Some(name)));
             }
@@ -119,6 +132,20 @@ impl FromStr for DependencyArgument {
             }
         }
         Ok(DependencyArgument { any, conditions })
+    }
+}
+
+/// The condition on a job of `after`, which may have minutes behind it, and the job's name.
+fn delayed(kind: ConditionKind, job: &str) -> Result<(ConditionKind, &str), NotADependency> {
+    match (kind, job.split_once('+')) {
+        (ConditionKind::After(_), Some((job, minutes))) => {
+            let wrong = || NotADependency::Minutes(minutes.to_owned());
+            // A sign would be taken for part of the number.
+            let digits = minutes.bytes().all(|byte| byte.is_ascii_digit());
+            let minutes = minutes.parse().ok().filter(|_| digits).ok_or_else(wrong)?;
+            Ok((ConditionKind::After(minutes), job))
+        }
+        _ => Ok((kind, job)),
     }
 }
 
@@ -141,6 +168,15 @@ mod tests {
                 (ConditionKind::Singleton, None),
             ]
         );
+        let begun: DependencyArgument = "after:7+10:8_3,aftercorr:9".parse().expect("one");
+        assert_eq!(
+            begun.conditions,
+            [
+                (ConditionKind::After(10), name(7, None)),
+                (ConditionKind::After(0), name(8, Some(3))),
+                (ConditionKind::AfterCorr, name(9, None)),
+            ]
+        );
         let any: DependencyArgument = "afterany:1?afterok:2".parse().expect("a dependency");
         assert!(any.any);
         for wrong in [
@@ -149,7 +185,11 @@ mod tests {
             "afterok:",
             "afterok:0",
             "afterok:x",
-            "after:1",
+            "after",
+            "after:1+",
+            "after:1++5",
+            "after:1+-5",
+            "afterok:1+5",
             "1",
             "afterok:1,afterany:2?afterany:3",
             "singleton:1",

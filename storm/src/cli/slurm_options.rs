@@ -1,6 +1,8 @@
 //! Options of Slurm, and of `mpiexec`, that storm has not: what to use in their place. The parser would propose
 //! whatever is spelt like them.
 
+use super::Cli;
+use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Of `submit` and `run`: the names of an option, and what to do without it.
@@ -67,6 +69,42 @@ const OF_HISTORY: &[(&[&str], &str)] = &[(
     "there is no range of times: `--limit N` has the latest, `--json` has when each began and ended",
 )];
 
+/// Of `queue`.
+const OF_QUEUE: &[(&[&str], &str)] = &[
+    (&["--me"], "`storm queue --user $USER`"),
+    (&["--jobs", "--job", "-j"], "jobs stand without an option: `storm queue 7 8`"),
+    (
+        &["--format", "--Format", "-o", "-O", "--long", "-l"],
+        "the columns are fixed: `--json` has everything, `storm show JOB` all of one job",
+    ),
+    (&["--noheader"], "`--quiet` prints no header"),
+    (&["--iterate", "-i"], "`watch storm queue` looks again and again, `storm wait JOB` waits"),
+    (&["--start"], "`storm explain JOB` has when a job that waits should start"),
+    (&["--sort", "-S"], "the order is that of the numbers: `--json` and jq sort otherwise"),
+    (
+        &["--name", "-n", "--account", "-A", "--qos", "-q", "--nodelist", "-w"],
+        "jobs are chosen by number, `--user`, `--state` and `--partition`; `--json` has the rest",
+    ),
+    (&["--states"], "`--state PENDING,RUNNING`; `--all` has those that have ended as well"),
+];
+
+/// Of `cancel`.
+const OF_CANCEL: &[(&[&str], &str)] = &[
+    (&["--me"], "`storm cancel --user $USER`"),
+    (&["--jobs", "--job", "-j"], "jobs stand without an option: `storm cancel 7 8`"),
+    (
+        &["--name", "--jobname", "-n", "--account", "-A", "--qos", "-q", "--nodelist", "-w"],
+        "jobs are chosen by number, `--user`, `--state` and `--partition`; `storm queue --json` has the \
+         rest",
+    ),
+    (
+        &["--interactive", "-i"],
+        "nobody is asked: `storm queue` with the same options says who is meant",
+    ),
+    (&["--batch", "-b", "--full", "-f"], "it is not needed: all processes of the job are meant"),
+    (&["-9", "-KILL", "-TERM", "-INT"], "`--signal 9` or `--signal INT` sends a signal"),
+];
+
 /// Commands of other resource managers, and what does the same.
 const VERBS: &[(&[&str], &str)] = &[
     (&["sbatch", "qsub", "bsub", "batch"], "`storm submit`"),
@@ -80,8 +118,10 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["sshare"], "`storm shares`"),
 ];
 
-/// The parser's error with the tip that belongs there, if it is about such an option of `verb`.
-pub(crate) fn with_tip(mut error: clap::Error, verb: Option<&str>) -> clap::Error {
+/// The parser's error with the tip that belongs there, if it is about such an option, or about one
+/// whose name is a part of another's. `words` are those behind the program.
+pub(crate) fn with_tip(mut error: clap::Error, words: &[String]) -> clap::Error {
+    let verb = words.iter().map(String::as_str).find(|word| !word.starts_with('-'));
     if error.kind() == ErrorKind::InvalidSubcommand {
         let meant = |(names, _): &&(&[&str], &str)| verb.is_some_and(|verb| names.contains(&verb));
         if let Some((_, ours)) = VERBS.iter().find(meant) {
@@ -91,21 +131,59 @@ pub(crate) fn with_tip(mut error: clap::Error, verb: Option<&str>) -> clap::Erro
         }
         return error;
     }
-    let table = match verb {
-        Some("submit" | "run") => OF_JOBS,
-        Some("hist") => OF_HISTORY,
+    let typed = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(typed)) if error.kind() == ErrorKind::UnknownArgument => {
+            typed.clone()
+        }
         Some(_) | None => return error,
     };
-    let tip = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(typed)) if error.kind() == ErrorKind::UnknownArgument => {
-            let meant = |(names, _): &&(&[&str], &str)| names.contains(&typed.as_str());
-            table.iter().find(meant).map(|(_, tip)| *tip)
-        }
-        Some(_) | None => None,
+    let table = match verb {
+        Some("submit" | "run") => OF_JOBS,
+        Some("queue") => OF_QUEUE,
+        Some("cancel") => OF_CANCEL,
+        Some("hist") => OF_HISTORY,
+        Some(_) | None => &[],
     };
-    if let Some(tip) = tip {
+    let meant = |(names, _): &&(&[&str], &str)| names.contains(&typed.as_str());
+    let known = table.iter().find(meant).map(|(_, tip)| (*tip).to_owned());
+    if let Some(tip) = known.or_else(|| akin(&error, &typed, words)) {
         error.remove(ContextKind::SuggestedArg);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// Parts of names that are so short are in too many of them.
+const SHORT_PART: usize = 3;
+
+/// The options that have a part of their names in common with what was typed, and what the parser
+/// takes for similar. It compares letters, so that `--quantum-cost` is far from `--cost`.
+fn akin(error: &clap::Error, typed: &str, words: &[String]) -> Option<String> {
+    let parts: Vec<&str> = typed.strip_prefix("--")?.split('-').collect();
+    let mut command = Cli::command();
+    for word in words.iter().filter(|word| !word.starts_with('-')) {
+        match command.find_subcommand(word) {
+            Some(verb) => command = verb.clone(),
+            None => break,
+        }
+    }
+    let shares =
+        |long: &&str| long.split('-').any(|part| part.len() > SHORT_PART && parts.contains(&part));
+    let options = command.get_arguments().filter(|option| !option.is_hide_set());
+    let found = options.filter_map(|option| option.get_long()).filter(shares);
+    let mut found: Vec<String> = found.map(|long| format!("--{long}")).collect();
+    if found.is_empty() {
+        return None;
+    }
+    let similar = match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(one)) => vec![one.clone()],
+        Some(ContextValue::Strings(several)) => several.clone(),
+        Some(_) | None => Vec::new(),
+    };
+    found.extend(similar.into_iter().filter(|one| !found.contains(one)).collect::<Vec<_>>());
+    let found: Vec<String> = found.iter().map(|option| format!("'{option}'")).collect();
+    Some(match &found[..] {
+        [one] => format!("a similar argument exists: {one}"),
+        several => format!("some similar arguments exist: {}", several.join(", ")),
+    })
 }

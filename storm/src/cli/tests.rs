@@ -199,8 +199,8 @@ fn the_help_of_the_model_says_enough_to_work_with() {
 #[test]
 fn options_of_slurm_have_tips_of_their_own() {
     let told = |line: &str| {
-        let verb = line.split_whitespace().nth(1);
-        with_tip(parse(line).expect_err(line), verb).to_string()
+        let words: Vec<String> = line.split_whitespace().skip(1).map(str::to_owned).collect();
+        with_tip(parse(line).expect_err(line), &words).to_string()
     };
     for (line, tip) in [
         ("storm run --nodelist n1 hostname", "--constraint"),
@@ -215,6 +215,14 @@ fn options_of_slurm_have_tips_of_their_own() {
         ("storm submit --licenses=matlab:1 hostname", "singleton"),
         ("storm sbatch job.sh", "storm submit"),
         ("storm squeue", "storm queue"),
+        ("storm queue --me", "--user"),
+        ("storm queue -j 7", "storm queue 7"),
+        ("storm queue -o %i", "--json"),
+        ("storm queue --start", "storm explain"),
+        ("storm cancel --name wave", "--state"),
+        ("storm cancel --jobs 7", "storm cancel 7"),
+        ("storm model size --quantum-cost 2", "'--cost'"),
+        ("storm sim s.toml --seed-count 4", "'--seed"),
     ] {
         let told = told(line);
         let tips: Vec<&str> = told.lines().filter(|line| line.contains("tip:")).collect();

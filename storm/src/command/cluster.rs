@@ -9,7 +9,7 @@ use crate::local_cluster::{
     CLUSTER_NAME, KeptCluster, LocalClusterError, LocalClusterShape, StateDir, start_kept,
 };
 use crate::output::Output;
-use crate::target::naming_variable;
+use crate::target::variable_of_another;
 use nix::sys::signal::Signal;
 use std::path::Path;
 use std::time::Duration;
@@ -96,7 +96,9 @@ pub(super) async fn down(
         print(&output.down(true))?;
         return Ok(0);
     }
-    if let Some(variable) = naming_variable() {
+    let state = state_dir();
+    let kept = state.read();
+    if let Some(variable) = variable_of_another(kept.as_ref().map(|kept| kept.socket.as_path())) {
         let message = format!("{variable} names another cluster than the one that `up` keeps");
         return Err(Failure::new("usage", message)
             .hint(format!(
@@ -104,7 +106,6 @@ pub(super) async fn down(
             ))
             .exit(EXIT_USAGE));
     }
-    let state = state_dir();
     let lock = state.lock()?;
     let Some(kept) = state.read() else {
         state.leave(lock);

@@ -12,6 +12,7 @@ use crate::job_request::{absent_directory, foreign_directives, job_request, mpi_
 use crate::local_cluster::{LocalClusterShape, dimensions, start_embedded};
 use crate::manager::Manager;
 use crate::output::Output;
+use crate::own_cluster::with_own_cluster;
 use crate::target::{Target, Why};
 use std::time::Duration;
 use storm_mm::api::{Client, Submission};
@@ -203,6 +204,8 @@ async fn send(
     silent: bool,
 ) -> Result<(Client, JobId, u64), Failure> {
     let mut upload = Upload::new(silent);
+    let env = with_own_cluster(&submission.spec.env, options.export.as_ref(), manager);
+    submission.spec.env = env;
     let Some(typed) = &options.needs.dependency else {
         return Ok(manager.submit(submission, |progress| upload.show(progress)).await?);
     };

@@ -102,18 +102,22 @@ pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8
     let mut client = manager.connect().await?;
     let jobs = resolve(&mut client, &options.jobs).await?;
     let sought = jobs.clone();
-    let any = uids.is_empty() && users.is_empty();
-    let limit = match options.limit {
+    let any = uids.is_empty() && users.is_empty() && options.partition.is_empty();
+    let wanted = match options.limit {
         Some(most) => most,
         None if output.is_for_programs() => u32::MAX,
         // One more tells that there are more.
         None => HISTORY_LISTED + 1,
     };
     let states = options.state;
+    // The manager does not choose by partitions.
+    let limit = if options.partition.is_empty() { wanted } else { u32::MAX };
     let query = HistoryQuery { states, uids, users, jobs, limit, part: None };
     match client.call(ManagerRequest::History(query)).await? {
         Reply::Jobs { mut jobs, .. } => {
-            if options.limit.is_none() && jobs.len() == limit as usize {
+            retain_partitions(&mut client, &mut jobs, &options.partition).await?;
+            jobs.truncate(wanted as usize);
+            if options.limit.is_none() && jobs.len() == wanted as usize {
                 jobs.pop();
                 let latest = jobs.len();
                 note(&output.note(&format!("the latest {latest}: `-n` says how many are listed")));
@@ -257,6 +261,7 @@ fn outcomes(reply: Reply) -> Result<Vec<CancelOutcome>, Failure> {
 /// Prints what became of the jobs; the exit status.
 fn told(changed: &[Changed], done: &str, output: &dyn Output) -> Result<u8, Failure> {
     print(&output.changed(changed, done))?;
+    super::note(&output.unchanged(changed));
     let failed = changed.iter().any(|one| one.error.is_some());
     Ok(if failed { EXIT_FAILED } else { 0 })
 }

@@ -28,8 +28,9 @@ use crate::failure::{EXIT_USAGE, Failure};
 use crate::job_request::STANDARD_INPUT;
 use crate::local_cluster::StateDir;
 use crate::output::{self, Output};
+use crate::standard_streams::StandardOutput;
 use crate::target::Choices;
-use std::io::{self, Write};
+use std::io;
 use storm_mm::api::Client;
 
 /// Does what the command line says; the exit status.
@@ -63,9 +64,8 @@ pub(crate) fn run(cli: Cli) -> u8 {
 /// What the command line's parser has to say: help, or what is wrong, which a
 /// script that asks for JSON gets as JSON. The exit status.
 pub(crate) fn refuse(error: clap::Error) -> u8 {
-    let mut words = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
-    let verb = words.find(|word| !word.starts_with('-'));
-    let error = with_tip(error, verb.as_deref());
+    let words = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
+    let error = with_tip(error, &words.collect::<Vec<_>>());
     let asks_for_json =
         std::env::args_os().take_while(|argument| argument != "--").any(|a| a == "--json");
     if !error.use_stderr() || !asks_for_json {
@@ -177,7 +177,7 @@ fn state_dir() -> StateDir {
 
 /// Prints a result. A reader that has left wants no more.
 fn print(text: &str) -> Result<(), Failure> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
+    match StandardOutput::Stdout.write_whole(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let text = "what was asked for cannot be written to standard output";
             let mut failure = Failure::new("output", text).hint("is there room where it goes?");
@@ -190,7 +190,7 @@ fn print(text: &str) -> Result<(), Failure> {
 
 /// Prints what is no result. There is nobody to tell that nobody can be told.
 fn note(text: &str) {
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    let _ = StandardOutput::Stderr.write_whole(text.as_bytes());
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::listing::misunderstood;
 use crate::cli::{DependencyArgument, JobName};
 use crate::failure::Failure;
+use std::collections::{BTreeMap, BTreeSet};
 use storm_mm::api::{ApiError, Client, ErrorCode, JobFilter, ManagerRequest, Reply};
 use storm_rm::{ArrayTask, Condition, Dependency, JobId};
 
@@ -18,7 +19,9 @@ pub(super) async fn resolve_each(
     names: &[JobName],
 ) -> Result<Vec<Result<JobId, ApiError>>, Failure> {
     let task = |name: &JobName| Some(ArrayTask { array: name.job, index: name.task? });
-    let arrays: Vec<JobId> = names.iter().filter_map(task).map(|task| task.array).collect();
+    // Each once: as many may be named as in no request.
+    let arrays: BTreeSet<JobId> = names.iter().filter_map(task).map(|task| task.array).collect();
+    let arrays: Vec<JobId> = arrays.into_iter().collect();
     if arrays.is_empty() {
         return Ok(names.iter().map(|name| Ok(name.job)).collect());
     }
@@ -27,10 +30,12 @@ pub(super) async fn resolve_each(
         Reply::Jobs { jobs, .. } => jobs,
         other => return Err(misunderstood(&other)),
     };
+    let known: BTreeMap<ArrayTask, JobId> =
+        known.iter().filter_map(|job| Some((job.array?, job.id))).collect();
     let number = |name: &JobName| match task(name) {
         None => Ok(name.job),
         Some(task) => {
-            let found = known.iter().find(|job| job.array == Some(task)).map(|job| job.id);
+            let found = known.get(&task).copied();
             found.ok_or_else(|| {
                 let message = format!("there is no job {task}");
                 ApiError::new(ErrorCode::NoSuchJob, message)

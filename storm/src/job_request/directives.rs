@@ -1,19 +1,63 @@
 //! Lines of a script that are meant for another resource manager: `#SBATCH -n 64`.
 //!
-//! They are comments here. Who comes from there would get one process where the script asks for
-//! 64, so it is said that they do not count.
+//! They are comments here. Somebody who comes from there would get one process where the script
+//! asks for 64, so `storm` says that they do not count, and what to type in their place.
 
-use super::STANDARD_INPUT;
-use super::sbatch::{Asked, asked, quoted};
+use super::asked::{Asked, quoted};
+use super::{STANDARD_INPUT, flux, lsf, pbs, sbatch, sge};
 use crate::cli::JobOptions;
 use std::io::{BufRead, BufReader, Read, Seek};
 use storm_mm::api::Submission;
 use storm_rm::Program;
 
-/// How directives begin (sbatch(1), qsub(1B), bsub(1)).
-const DIRECTIVES: [&str; 3] = [SBATCH, "#PBS", "#BSUB"];
-/// Those whose options are known here.
-const SBATCH: &str = "#SBATCH";
+/// The managers whose directives are known: sbatch(1), qsub(1B), qsub(1), bsub(1), flux-batch(1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dialect {
+    Slurm,
+    Pbs,
+    GridEngine,
+    Lsf,
+    Flux,
+}
+
+impl Dialect {
+    const ALL: [Dialect; 5] =
+        [Dialect::Slurm, Dialect::Pbs, Dialect::GridEngine, Dialect::Lsf, Dialect::Flux];
+
+    /// How its directives begin.
+    fn directive(self) -> &'static str {
+        match self {
+            Dialect::Slurm => "#SBATCH",
+            Dialect::Pbs => "#PBS",
+            Dialect::GridEngine => "#$",
+            Dialect::Lsf => "#BSUB",
+            Dialect::Flux => "#flux:",
+        }
+    }
+
+    fn asked<'a>(self, lines: impl IntoIterator<Item = &'a str>) -> Asked {
+        match self {
+            Dialect::Slurm => sbatch::asked(lines),
+            Dialect::Pbs => pbs::asked(lines),
+            Dialect::GridEngine => sge::asked(lines),
+            Dialect::Lsf => lsf::asked(lines),
+            Dialect::Flux => flux::asked(lines),
+        }
+    }
+
+    /// The dialect of a line, and what stands behind its directive.
+    fn of(line: &str) -> Option<(Dialect, &str)> {
+        // Flux allows `# flux:`.
+        let spaced = line.strip_prefix('#').map(str::trim_start);
+        if let Some(behind) = spaced.and_then(|text| text.strip_prefix("flux:")) {
+            return Some((Dialect::Flux, behind));
+        }
+        let (word, behind) = line.split_at(line.find(char::is_whitespace).unwrap_or(line.len()));
+        let dialect = Dialect::ALL.into_iter().find(|dialect| dialect.directive() == word)?;
+        Some((dialect, behind))
+    }
+}
+
 /// Directives stand before the first command: no script's head is longer than this.
 const MAX_HEAD_BYTES: u64 = 64 << 10;
 /// Read at a time: of a program that is no script it is more than enough.
@@ -22,23 +66,17 @@ const BLOCK_BYTES: usize = 4 << 10;
 /// The lines for another resource manager that a script has.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Foreign {
-    /// How they begin.
-    directive: &'static str,
-    /// What is behind that, line by line.
+    dialect: Dialect,
+    /// What stands behind the directive, line by line.
     lines: Vec<String>,
 }
 
 impl Foreign {
-    /// That they do not count, and what to type in their place where that is known; `verb` is
-    /// what was typed.
+    /// That they do not count, and what to type in their place; `verb` is what was typed.
     pub(crate) fn told(&self, verb: &str, options: &JobOptions) -> String {
-        let directive = self.directive;
-        let vain = format!("the {directive} lines of the script do not count");
-        if directive != SBATCH {
-            return format!("{vain}: give options on the command line");
-        }
-        let Asked { options: ours, left } = asked(self.lines.iter().map(String::as_str));
-        let mut text = vain;
+        let asked = self.dialect.asked(self.lines.iter().map(String::as_str));
+        let mut text = format!("the {} lines of the script do not count", self.dialect.directive());
+        let ours = asked.options();
         if !ours.is_empty() {
             let program = options.program.iter().map(|word| quoted(&word.to_string_lossy()));
             let program: Vec<String> = program.collect();
@@ -51,10 +89,11 @@ impl Foreign {
             text +=
                 &format!("; on the command line they are: storm {verb} {ours} {program}{script}");
         }
-        if !left.is_empty() {
-            text += &format!("; storm has not: {}", left.join(", "));
+        if !asked.left.is_empty() {
+            text += &format!("; storm has not: {}", asked.left.join(", "));
         }
-        if ours.iter().any(|option| matches!(option.as_str(), "-n" | "-N")) {
+        let many = ["-n", "-N", "--ntasks-per-node"];
+        if ours.iter().any(|option| many.contains(&option.as_str())) {
             text += "; each process runs the whole script: of one that calls srun or mpirun, \
                      give storm what that starts";
         }
@@ -84,11 +123,9 @@ fn in_head(mut script: impl BufRead) -> Option<Foreign> {
         if is_first && !text.starts_with(b"#!") || !text.is_empty() && text[0] != b'#' {
             break;
         }
-        let word = text.split(u8::is_ascii_whitespace).next().unwrap_or_default();
-        if let Some(directive) = DIRECTIVES.iter().find(|known| known.as_bytes() == word) {
-            let foreign = found.get_or_insert(Foreign { directive, lines: Vec::new() });
-            if foreign.directive == *directive {
-                let behind = String::from_utf8_lossy(&text[word.len()..]);
+        if let Some((dialect, behind)) = Dialect::of(&String::from_utf8_lossy(text)) {
+            let foreign = found.get_or_insert(Foreign { dialect, lines: Vec::new() });
+            if foreign.dialect == dialect {
                 foreign.lines.push(behind.trim().to_owned());
             }
         }
@@ -105,15 +142,20 @@ mod tests {
     #[test]
     fn directives_are_found_before_the_first_command_of_a_script() {
         let found = |script: &str| in_head(script.as_bytes());
-        let lines = |directive, lines: &[&str]| {
+        let lines = |dialect, lines: &[&str]| {
             let lines = lines.iter().map(|line| (*line).to_owned()).collect();
-            Some(Foreign { directive, lines })
+            Some(Foreign { dialect, lines })
         };
         let script =
             "#!/bin/sh\n\n# a job\n  #SBATCH -n 4\n#PBS -x\n#SBATCH\t-t 5 \necho\n#SBATCH -N 2\n";
-        assert_eq!(found(script), lines(SBATCH, &["-n 4", "-t 5"]));
-        assert_eq!(found("#!/bin/bash\r\n#PBS -l nodes=2\r\n"), lines("#PBS", &["-l nodes=2"]));
-        assert_eq!(found("#!/bin/sh\n#BSUB"), lines("#BSUB", &[""]));
+        assert_eq!(found(script), lines(Dialect::Slurm, &["-n 4", "-t 5"]));
+        let pbs = "#!/bin/bash\r\n#PBS -l nodes=2\r\n";
+        assert_eq!(found(pbs), lines(Dialect::Pbs, &["-l nodes=2"]));
+        assert_eq!(found("#!/bin/sh\n#BSUB"), lines(Dialect::Lsf, &[""]));
+        let sge = "#!/bin/sh\n#$Id: job.sh $\n#$ -cwd\n";
+        assert_eq!(found(sge), lines(Dialect::GridEngine, &["-cwd"]));
+        let flux = "#!/bin/sh\n#flux: -N2\n# flux: -n 4\n";
+        assert_eq!(found(flux), lines(Dialect::Flux, &["-N2", "-n 4"]));
         for none in
             ["", "#SBATCH -n 4\n", "#!/bin/sh\necho\n#SBATCH -n 4\n", "#!/bin/sh\n##SBATCH -n 4\n"]
         {
@@ -124,18 +166,25 @@ mod tests {
 
     #[test]
     fn what_to_type_in_their_place_is_told() {
-        let told = |directive, line: &str| {
+        let told = |dialect, line: &str| {
             let program = ["./a job", "x"].map(Into::into).to_vec();
             let options = JobOptions { program, ..JobOptions::default() };
-            Foreign { directive, lines: vec![line.to_owned()] }.told("submit", &options)
+            Foreign { dialect, lines: vec![line.to_owned()] }.told("submit", &options)
         };
         assert_eq!(
-            told(SBATCH, "-t 5 --comment=x"),
+            told(Dialect::Slurm, "-t 5 --comment=x"),
             "the #SBATCH lines of the script do not count; on the command line they are: \
              storm submit -t 5 './a job' x; storm has not: --comment=x"
         );
-        assert!(told(SBATCH, "--nodes 2").contains("-N 2 './a job' x; each process runs"));
-        assert_eq!(told(SBATCH, ""), "the #SBATCH lines of the script do not count");
-        assert!(told("#PBS", "-l nodes=2").ends_with("give options on the command line"));
+        assert!(told(Dialect::Slurm, "--nodes 2").contains("-N 2 './a job' x; each process runs"));
+        assert_eq!(told(Dialect::Slurm, ""), "the #SBATCH lines of the script do not count");
+        let pbs = told(Dialect::Pbs, "-l walltime=60");
+        assert!(pbs.ends_with("they are: storm submit -t 60s './a job' x"), "{pbs}");
+        for (dialect, line) in
+            [(Dialect::GridEngine, "-l h_rt=60"), (Dialect::Lsf, "-W 1"), (Dialect::Flux, "-t 1")]
+        {
+            let told = told(dialect, line);
+            assert!(told.contains("they are: storm submit -t"), "{told}");
+        }
     }
 }

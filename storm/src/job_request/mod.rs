@@ -4,12 +4,17 @@
 //! Everything that can be wrong with the user's files is found here, before
 //! anything is started.
 
+mod asked;
 mod beside;
 mod directives;
+mod flux;
+mod lsf;
 mod mpi_type;
 mod payload;
+mod pbs;
 mod program;
 mod sbatch;
+mod sge;
 mod shipped_files;
 mod surroundings;
 

@@ -2,14 +2,15 @@
 //! input, or a line of shell.
 
 use super::STANDARD_INPUT;
+use super::asked::quoted;
 use super::beside::{SCRIPT, looks_beside_itself};
 use super::program::find_program;
-use super::sbatch::quoted;
 use super::shipped_files::ShippedFiles;
 use crate::cli::JobOptions;
 use crate::failure::{EXIT_NOT_EXECUTABLE, EXIT_USAGE, Failure};
+use crate::standard_streams::StandardInput;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -100,8 +101,13 @@ fn standard_input(options: &JobOptions) -> Result<Vec<u8>, Failure> {
         .exit(EXIT_USAGE));
     }
     let mut contents = Vec::new();
-    let read = io::stdin().lock().take(MAX_SCRIPT_BYTES + 1).read_to_end(&mut contents);
-    read.map_err(|error| Failure::of("program", &error))?;
+    let read = StandardInput.take(MAX_SCRIPT_BYTES + 1).read_to_end(&mut contents);
+    if let Err(error) = read {
+        let mut failure = refused("the script on standard input cannot be read")
+            .hint("as in: storm submit - < script.sh");
+        failure.causes.push(error.to_string());
+        return Err(failure);
+    }
     if contents.len() as u64 > MAX_SCRIPT_BYTES {
         return Err(refused("what comes by standard input is longer than 16 MiB")
             .hint("put the script into a file, and give its name"));

@@ -63,6 +63,10 @@ impl Output for JsonOutput {
         line(&outcomes.iter().map(named).collect::<Vec<_>>())
     }
 
+    fn unchanged(&self, _outcomes: &[Changed]) -> String {
+        String::new()
+    }
+
     fn drained(&self, nodes: &str, drained: bool) -> String {
         line(&json!({ "nodes": nodes, "drained": drained }))
     }

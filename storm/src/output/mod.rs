@@ -56,8 +56,10 @@ pub(crate) trait Output {
     fn unreserved(&self, name: &str) -> String;
     /// A job was submitted.
     fn submitted(&self, job: JobId) -> String;
-    /// What became of the wish to do something to jobs; `done` says what.
+    /// To which jobs something was done; `done` says what. To programs, also why not to others.
     fn changed(&self, outcomes: &[Changed], done: &str) -> String;
+    /// To which jobs it was not done, and why: for standard error.
+    fn unchanged(&self, outcomes: &[Changed]) -> String;
     /// These nodes take no further jobs, or take jobs again.
     fn drained(&self, nodes: &str, drained: bool) -> String;
     /// A cluster is up.

@@ -65,7 +65,11 @@ impl Output for QuietOutput {
         format!("{job}\n")
     }
 
-    fn changed(&self, outcomes: &[Changed], _done: &str) -> String {
+    fn changed(&self, _outcomes: &[Changed], _done: &str) -> String {
+        String::new()
+    }
+
+    fn unchanged(&self, outcomes: &[Changed]) -> String {
         outcomes.iter().fold(String::new(), |mut text, outcome| {
             if let Some(error) = &outcome.error {
                 let _ = writeln!(text, "{} {error}", outcome.name);

@@ -155,22 +155,20 @@ impl Output for TableOutput {
     }
 
     fn changed(&self, outcomes: &[Changed], done: &str) -> String {
-        let mut text = outcomes.iter().fold(String::new(), |mut text, outcome| {
-            let job = &outcome.name;
-            let _ = match &outcome.error {
-                None => writeln!(text, "{done} job {job}"),
-                Some(error) => {
-                    // It may begin with the job itself.
-                    let error = error.to_string();
-                    let of_job = error.strip_prefix(&format!("job {job} "));
-                    match of_job {
-                        Some(said) => writeln!(text, "Job {job} {said}"),
-                        None => writeln!(text, "Job {job}: {error}"),
-                    }
-                }
+        let changed = outcomes.iter().filter(|outcome| outcome.error.is_none());
+        changed.map(|outcome| format!("{done} job {}\n", outcome.name)).collect()
+    }
+
+    fn unchanged(&self, outcomes: &[Changed]) -> String {
+        let mut text = String::new();
+        for Changed { name: job, error, .. } in outcomes {
+            let Some(error) = error.as_ref().map(ToString::to_string) else { continue };
+            // It may begin with the job itself.
+            let _ = match error.strip_prefix(&format!("job {job} ")) {
+                Some(said) => writeln!(text, "Job {job} {said}"),
+                None => writeln!(text, "Job {job}: {error}"),
             };
-            text
-        });
+        }
         // Once, though several jobs have the same.
         let hints = outcomes.iter().filter_map(|outcome| outcome.error.as_ref()?.hint.as_ref());
         for hint in hints.collect::<BTreeSet<_>>() {

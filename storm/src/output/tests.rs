@@ -234,7 +234,7 @@ fn short_answers() {
     };
     insta::assert_snapshot!(all(|form| [
         form.submitted(JobId(7)),
-        form.changed(&outcomes, "Cancelling"),
+        form.changed(&outcomes, "Cancelling") + &form.unchanged(&outcomes),
         form.up(&kept),
         form.down(true),
         form.note("running on an embedded cluster"),

@@ -103,7 +103,8 @@ fn what_cannot_be_is_refused_with_what_can() {
     for verb in ["cancel", "hold", "release"] {
         let unknown = scratch.does(&format!("{verb} 77 78"));
         assert_eq!(unknown.status.code(), Some(1), "{}", told(&unknown));
-        let said = stdout(&unknown);
+        assert_eq!(stdout(&unknown), "");
+        let said = stderr(&unknown);
         assert!(
             said.contains("there is no job 77") && said.contains("there is no job 78"),
             "{said}"

@@ -69,7 +69,7 @@ fn a_held_job_waits_for_its_release_and_one_with_a_time_for_that() {
 fn says_of_failure(cluster: &RealCluster, words: &str) -> String {
     let done = cluster.caller().storm(words).output().expect("storm starts");
     assert_eq!(done.status.code(), Some(1), "{}", told(&done));
-    stdout(&done)
+    stderr(&done)
 }
 
 #[test]
@@ -94,6 +94,41 @@ fn jobs_wait_for_the_ends_of_others_and_hear_when_they_never_come() {
     cluster.caller().until(killed, "CANCELLED");
     cluster.caller().until_because(ok, "DependencyNeverSatisfied");
     cluster.caller().cancel(ok);
+    cluster.end();
+}
+
+#[test]
+fn jobs_follow_the_begin_of_others_and_tasks_those_of_their_index() {
+    let mut cluster = RealCluster::start(1, "");
+    let go = submit(&cluster, "--hold", UNTIL_GO);
+    let begun = submit(&cluster, &format!("-d after:{go}"), "exit 0");
+    let later = submit(&cluster, &format!("-d after:{go}+600"), "exit 0");
+    let first = submit(&cluster, "--hold --array 1-2", "[ $STORM_ARRAY_TASK_ID = 2 ]");
+    let second = submit(&cluster, &format!("-d aftercorr:{first} --array 1-2"), "exit 0");
+    cluster.caller().until_because(begun, "after:");
+    let refused =
+        refused(&cluster, &format!("submit -d aftercorr:{first} -a 1-3 --no-bcast /bin/true"));
+    assert!(refused.contains(&format!("array {first} has no job of index 3")), "{refused}");
+    cluster.end_manager(Signal::SIGKILL);
+    cluster.start_manager();
+    says(&cluster, &format!("release {go} {first}"));
+    cluster.caller().until(begun, "COMPLETED");
+    cluster.caller().until(go, "RUNNING");
+    cluster.caller().until_because(later, &format!("after:{go}+600, which is at "));
+    cluster.caller().until_because(second + 1, "can never be");
+    cluster.caller().until(second + 2, "COMPLETED");
+    fs::write(cluster.scratch.work().join("go"), "").expect("written");
+    cluster.caller().until(go, "COMPLETED");
+    let shown: Value =
+        serde_json::from_str(&says(&cluster, &format!("show {later} --json"))).expect("JSON");
+    let condition = &shown["spec"]["needs"]["dependency"]["conditions"][0];
+    assert_eq!(
+        *condition,
+        serde_json::json!({ "after": { "job": go, "minutes": 600 } }),
+        "{shown}"
+    );
+    cluster.caller().cancel(later);
+    cluster.caller().cancel(second);
     cluster.end();
 }
 
@@ -123,12 +158,14 @@ fn an_array_is_many_jobs_of_one_submission() {
     let written = fs::read_to_string(file).expect("the output of the job of index 7");
     assert_eq!(written, format!("{array} 7 5 1 9\n"));
     let few = submit(&cluster, "--hold --array 1-3", "exit 0");
-    let done = says_of_failure(&cluster, &format!("cancel {few}_2 {few}_9 {few}_3"));
+    let words = format!("cancel {few}_2 {few}_9 {few}_3");
+    let done = cluster.caller().storm(&words).output().expect("storm starts");
+    assert_eq!(stdout(&done), format!("Cancelling job {few}_2\nCancelling job {few}_3\n"));
     let expected = format!(
-        "Cancelling job {few}_2\nJob {few}_9: there is no job {few}_9\nCancelling job {few}_3\n  \
-         try: storm queue --all {few} lists the jobs of the array\n"
+        "Job {few}_9: there is no job {few}_9\n  try: storm queue --all {few} lists the jobs of the \
+         array\n"
     );
-    assert_eq!(done, expected);
+    assert_eq!((stderr(&done), done.status.code()), (expected, Some(1)));
     says(&cluster, &format!("cancel {few}_1"));
     let many = submit(&cluster, "--hold --array 0-999", "exit 0");
     assert_eq!(says(&cluster, &format!("cancel {many}")), format!("Cancelling job {many}\n"));

@@ -1,6 +1,7 @@
 //! The README's tour: every command of it is run, in order.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -30,28 +31,32 @@ fn binary(name: &str) -> PathBuf {
 fn every_command_of_the_tour_works() {
     let commands = tour();
     assert!(commands.len() >= 5, "the README has a tour: {commands:?}");
+    // As after a release build in the repository's directory, with nothing of it on PATH.
     let place = tempfile::tempdir().expect("a directory");
-    fs::copy(binary("sweep3d"), place.path().join("sweep3d")).expect("copied");
-    let storm = binary("storm");
-    let path = format!(
-        "{}:{}",
-        storm.parent().expect("it is in a directory").display(),
-        std::env::var("PATH").unwrap_or_default()
-    );
+    let release = place.path().join("target/release");
+    fs::create_dir_all(&release).expect("made");
+    for program in ["storm", "sweep3d"] {
+        symlink(binary(program), release.join(program)).expect("linked");
+    }
     let run = |command: &str| {
         Command::new("sh")
             .args(["-c", command])
             .current_dir(place.path())
-            .env("PATH", &path)
             .env("XDG_RUNTIME_DIR", place.path())
             .env_remove("STORM_SOCKET")
+            .env_remove("STORM_MANAGER")
             .output()
             .expect("a shell")
     };
+    // What one command exports is there for those after it.
+    let mut exported = String::new();
     for command in &commands {
-        let done = run(command);
+        if command.starts_with("export ") {
+            exported += &format!("{command}\n");
+        }
+        let done = run(&format!("{exported}{command}"));
         if !done.status.success() {
-            run("storm down");
+            run(&format!("{exported}storm down"));
             panic!(
                 "`{command}` ended with {}\n{}{}",
                 done.status,

@@ -31,6 +31,14 @@ fn end(world: &mut World, job: JobId, code: u8) {
     check_all(world);
 }
 
+/// All ranks of the jobs that are placed execute, and of those that start because of it.
+fn begin(world: &mut World) {
+    while !world.starts.is_empty() {
+        world.started(0);
+    }
+    check_all(world);
+}
+
 fn starts(world: &World) -> Vec<u64> {
     let started = world.core.jobs.values().filter(|record| record.runs > 0);
     started.map(|record| record.id.0).collect()
@@ -84,6 +92,101 @@ fn a_reason_names_some_conditions_of_many() {
     let job = world.submit(needy(Needs { dependency, ..Needs::default() }));
     let reason = world.core.explain(world.now, job).unwrap().reason;
     assert!(reason.ends_with("afterok:8 or 12 more (Dependency)"), "{reason}");
+}
+
+#[test]
+fn a_job_follows_the_begin_of_another_or_its_end_without_one_after_a_delay() {
+    let mut world = World::joined("fcfs", 8);
+    let first = world.submit(needy(Needs { hold: true, ..Needs::default() }));
+    let second = world.submit(needy(Needs { hold: true, ..Needs::default() }));
+    let on = |job, minutes| needy(after(Condition::After { job, minutes }));
+    let (soon, later) = (world.submit(on(first, 0)), world.submit(on(first, 5)));
+    let after_cancel = world.submit(on(second, 0));
+    let reason = |world: &World, job| world.core.explain(world.now, job).unwrap().reason;
+    assert_eq!(reason(&world, later), "it waits for after:1+5 (Dependency)");
+    assert!(starts(&world).is_empty());
+    world.act(|core, now| core.release_hold(now, USER, first)).expect("it is held");
+    assert_eq!(starts(&world), [first.0], "its ranks do not execute yet");
+    begin(&mut world);
+    assert_eq!(starts(&world), [first.0, soon.0], "it has begun and goes on");
+    assert!(reason(&world, later).contains("it waits for after:1+5, which is at "));
+    world.act(|core, now| core.cancel(now, USER, second, None)).expect("it waits");
+    assert_eq!(starts(&world), [first.0, soon.0, after_cancel.0]);
+    world.restart(|_| false, |_| false);
+    assert_eq!(starts(&world), [first.0, soon.0, after_cancel.0]);
+    let begun = world.record(first).begun.expect("it has");
+    // A job that has begun long ago is not waited for anew.
+    end(&mut world, first, 0);
+    for _ in 0..10 {
+        world.timer();
+    }
+    assert!(world.record(later).runs > 0);
+    assert!(world.core.wall(world.now) >= begun + jiff::SignedDuration::from_mins(5));
+    let at_once = world.submit(on(first, 5));
+    assert!(world.record(at_once).runs > 0, "{}", reason(&world, at_once));
+    check_all(&world);
+}
+
+#[test]
+fn the_begin_of_an_array_is_that_of_its_last_job() {
+    let mut world = World::joined("fcfs", 8);
+    let array = world.submit(needy(array("1-3%2")));
+    let job = world.submit(needy(after(Condition::After { job: array, minutes: 0 })));
+    begin(&mut world);
+    assert_eq!(starts(&world), [array.0 + 1, array.0 + 2]);
+    end(&mut world, JobId(array.0 + 1), 0);
+    begin(&mut world);
+    assert_eq!(starts(&world), [array.0 + 1, array.0 + 2, array.0 + 3, job.0]);
+    check_all(&world);
+}
+
+#[test]
+fn jobs_of_an_array_follow_those_of_the_same_index() {
+    let mut world = World::joined("fcfs", 8);
+    let first = world.submit(needy(array("2-6:2")));
+    let corresponding =
+        |text| Needs { array: array(text).array, ..after(Condition::AfterCorr(first)) };
+    let second = world.submit(needy(corresponding("6,2,4")));
+    let task = |array: JobId, offset: u64| JobId(array.0 + offset);
+    end(&mut world, task(first, 2), 0);
+    assert!(world.record(task(second, 2)).runs > 0, "4 follows 4");
+    assert_eq!([1, 3].map(|offset| world.record(task(second, offset)).runs), [0, 0]);
+    world.restart(|_| false, |_| false);
+    end(&mut world, task(first, 1), 1);
+    let reason = world.core.explain(world.now, task(second, 1)).unwrap().reason;
+    assert!(reason.contains("aftercorr:1 can never be"), "{reason}");
+    end(&mut world, task(first, 3), 0);
+    assert!(world.record(task(second, 3)).runs > 0);
+    let refused = world.act(|core, now| core.submit(now, USER, needy(corresponding("2-5"))));
+    let refused = refused.expect_err("there is no 3");
+    assert_eq!(refused.message, "array 1 has no job of index 3");
+    // One that is no array waits for all of it.
+    let one = world.submit(needy(after(Condition::AfterCorr(task(first, 2)))));
+    let whole = world.submit(needy(after(Condition::AfterCorr(first))));
+    assert!(world.record(one).runs > 0);
+    let reason = world.core.explain(world.now, whole).unwrap().reason;
+    assert!(reason.contains("afterok:1 can never be"), "{reason}");
+    check_all(&world);
+}
+
+#[test]
+fn thousands_of_conditions_are_one_dependency_and_their_memory_is_bounded() {
+    let mut world = World::joined("fcfs", 8);
+    let held = Needs { hold: true, ..Needs::default() };
+    let on: Vec<JobId> = (0..1500).map(|_| world.submit(needy(held.clone()))).collect();
+    let needs = |conditions| {
+        let dependency = Some(Dependency { any: false, conditions });
+        needy(Needs { dependency, ..Needs::default() })
+    };
+    let all = world.submit(needs(on.iter().copied().map(Condition::AfterAny).collect()));
+    world.act(|core, now| core.cancel_all(now, USER, &on, None, &[]));
+    assert!(world.record(all).runs > 0);
+    let most = || needs(vec![Condition::AfterAny(on[0]); Dependency::MAX_CONDITIONS]);
+    let mut submit = |spec| world.act(|core, now| core.submit(now, USER, spec));
+    let error = submit(needs(vec![Condition::AfterAny(on[0]); Dependency::MAX_CONDITIONS + 1]));
+    assert_eq!(error.expect_err("one too many").code, ErrorCode::BadRequest);
+    let refused = (0..20).find_map(|_| submit(JobSpec { procs: 8, ..most() }).err());
+    assert_eq!(refused.map(|error| error.code), Some(ErrorCode::QueueFull));
 }
 
 #[test]

@@ -259,7 +259,10 @@ impl World {
         let condition = match (self.unit(after), bits >> 6) {
             (Some(job), 0) => Condition::AfterOk(job),
             (Some(job), 1) => Condition::AfterAny(job),
-            (Some(job), 2) => Condition::AfterNotOk(job),
+            (Some(job), 2) if after.is_multiple_of(3) => Condition::AfterNotOk(job),
+            (Some(job), 2) => Condition::After { job, minutes: u32::from(after % 3 == 1) },
+            // Most arrays are refused it, as they have other indices.
+            (Some(job), _) if after.is_multiple_of(3) => Condition::AfterCorr(job),
             _ => Condition::Singleton,
         };
         let conditions = match self.unit(after / 2) {

@@ -4,6 +4,7 @@ use super::CODE;
 use crate::cli::ReplayOptions;
 use crate::command::progress::Patient;
 use crate::failure::Failure;
+use crate::standard_streams::StandardInput;
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -39,7 +40,7 @@ pub(super) fn read(options: &ReplayOptions, silent: bool) -> Result<Log, Failure
     let path = options.log.as_path();
     let conformity = if options.strict { Conformity::Strict } else { Conformity::Lenient };
     let (cleaning, contents) = if path == Path::new(STDIN) {
-        read_from(path, io::stdin().lock(), conformity, silent)?
+        read_from(path, BufReader::new(StandardInput), conformity, silent)?
     } else {
         let file = File::open(path).map_err(|error| unreadable(path, &error))?;
         read_from(path, BufReader::new(file), conformity, silent)?

@@ -3,10 +3,12 @@
 use super::served::{Served, stderr, stdout};
 use async_channel::Receiver;
 use bytes::Bytes;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::io::{Read, Write};
-use std::process::Stdio;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::process::{Command, Stdio};
 use storm_mm::api::{Call, CancelOutcome, JobState, ManagerRequest, Reply, ReplySink};
 use storm_rm::message::Stream;
 use storm_rm::{JobId, Rank};
@@ -206,4 +208,99 @@ async fn take_go_on(calls: &Receiver<Call>) {
     let call = call(calls).await;
     assert_eq!(call.request, ManagerRequest::Nodes);
     call.replies.send(Reply::Nodes { nodes: Vec::new() }).expect("it waits");
+}
+
+/// The client says what failed, and the job is cancelled without the end of input.
+fn refuses_input(input: File, after_bytes: usize, why: &str) {
+    let served = Served::start(async move |calls| {
+        let events = take_job(&calls).await;
+        let mut received = 0;
+        let cancel = loop {
+            let call = call(&calls).await;
+            let ManagerRequest::Input { data, eof, .. } = &call.request else { break call };
+            assert!(!eof, "what breaks off has no end");
+            received += data.len();
+            call.replies.send(Reply::Ok).expect("it waits");
+        };
+        assert!(received <= after_bytes, "{received} bytes");
+        assert!(matches!(cancel.request, ManagerRequest::Cancel { .. }), "{:?}", cancel.request);
+        let jobs = vec![CancelOutcome { job: JOB, error: None }];
+        cancel.replies.send(Reply::Cancelled { jobs }).expect("it waits");
+        end(&events, JobState::Cancelled, 143);
+    });
+    let output = served.command(&["run", "cat"]).stdin(input).output().expect("started");
+    let told = format!(
+        "storm: standard input cannot be read, so job 7 is cancelled: {why}\n  try: `< /dev/null` or \
+         --input none is for jobs that read nothing\n"
+    );
+    assert_eq!((stderr(&output), output.status.code()), (told, Some(125)));
+    served.end();
+}
+
+#[test]
+fn an_input_that_breaks_off_is_no_end_of_input() {
+    let root = File::open("/").expect("a directory can be opened");
+    refuses_input(root, 0, "Is a directory (os error 21)");
+    // The memory of a process has an end behind each of its mappings.
+    let mut memory = File::open("/proc/self/mem").expect("it is ours");
+    refuses_input(memory.try_clone().expect("a descriptor"), 0, "Input/output error (os error 5)");
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("it is ours");
+    let address = |hex: &str| u64::from_str_radix(hex, 16).expect("an address");
+    let readable: Vec<(u64, u64)> = maps
+        .lines()
+        .filter(|line| line.contains(" r"))
+        .filter_map(|line| line.split_once(' ')?.0.split_once('-'))
+        .map(|(from, to)| (address(from), address(to)))
+        .collect();
+    let gap = readable.windows(2).find(|pair| pair[0].1 < pair[1].0).expect("there are gaps");
+    memory.seek(SeekFrom::Start(gap[0].1 - 4096)).expect("a position");
+    refuses_input(memory, 4096, "Input/output error (os error 5)");
+}
+
+#[test]
+fn an_input_that_does_not_block_is_waited_for() {
+    let served = Served::start(async |calls| {
+        let events = take_job(&calls).await;
+        for expected in ["one", "two"] {
+            let call = call(&calls).await;
+            let data = Bytes::from_static(expected.as_bytes());
+            assert_eq!(call.request, ManagerRequest::Input { job: JOB, data, eof: false });
+            call.replies.send(Reply::Ok).expect("it waits");
+            write(&events, 0, Stream::Stdout, "!");
+        }
+        take_end_of_input(&calls).await;
+        end(&events, JobState::Completed, 0);
+    });
+    let (read, mut write) = std::io::pipe().expect("a pipe");
+    fcntl(&read, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("a pipe may");
+    let mut command = served.command(&["run", "cat"]);
+    let mut child = command.stdin(read).stdout(Stdio::piped()).spawn().expect("started");
+    drop(command);
+    let mut out = child.stdout.take().expect("piped");
+    for text in ["one", "two"] {
+        write.write_all(text.as_bytes()).expect("it reads");
+        out.read_exact(&mut [0]).expect("it has come");
+    }
+    drop(write);
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    served.end();
+}
+
+#[test]
+fn an_input_that_is_closed_or_cannot_be_read_from_has_ended() {
+    // The second is how nohup(1) leaves a terminal.
+    for redirection in ["<&-", "0>/dev/null"] {
+        let served = Served::start(async |calls| {
+            let events = take_job(&calls).await;
+            take_end_of_input(&calls).await;
+            end(&events, JobState::Completed, 0);
+        });
+        let storm = served.command(&[]).get_program().to_owned();
+        let line = format!("exec {} run cat {redirection}", storm.display());
+        let mut command = Command::new("sh");
+        let command = command.args(["-c", &line]).env("STORM_SOCKET", served.path("mm.sock"));
+        let output = command.output().expect("a shell");
+        assert_eq!((stderr(&output).as_str(), output.status.code()), ("", Some(0)), "{line}");
+        served.end();
+    }
 }

@@ -137,8 +137,22 @@ fn cancel_fails_if_one_of_the_jobs_cannot_be_ended() {
     };
     let served = answering(request, Reply::Cancelled { jobs });
     let output = served.storm(&["cancel", "7", "9", "--signal", "TERM"]);
-    assert_eq!(stdout(&output), "Signalled job 7\nJob 9: there is no job 9\n");
+    assert_eq!(stdout(&output), "Signalled job 7\n");
+    assert_eq!(stderr(&output), "Job 9: there is no job 9\n");
     assert_eq!(output.status.code(), Some(1));
+    served.end();
+}
+
+#[test]
+fn hist_leaves_the_jobs_of_a_partition_however_few_are_wanted() {
+    let query = HistoryQuery { limit: u32::MAX, ..HistoryQuery::default() };
+    let jobs = [(9, "main"), (8, "batch"), (7, "main"), (6, "batch"), (5, "batch")];
+    let jobs = jobs.map(|(id, partition)| view(id, None, partition, "COMPLETED")).to_vec();
+    let served = answering(ManagerRequest::History(query), Reply::Jobs { jobs, more: false });
+    let output = served.storm(&["hist", "-p", "batch", "-n", "2", "--json"]);
+    let listed: Vec<serde_json::Value> = serde_json::from_str(&stdout(&output)).expect("JSON");
+    let numbers: Vec<u64> = listed.iter().filter_map(|job| job["id"].as_u64()).collect();
+    assert_eq!((numbers, output.status.code()), (vec![8, 6], Some(0)));
     served.end();
 }
 

@@ -4,8 +4,9 @@
 use crate::api::JobState;
 use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
 use crate::manager::model::world::World;
+use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
-use storm_rm::{Condition, JobId};
+use storm_rm::{ArrayTask, Condition, JobId};
 
 type Records = BTreeMap<JobId, JobRecord>;
 
@@ -36,7 +37,7 @@ fn may_start(record: &JobRecord, event: &JobEvent, records: &Records) -> Result<
         return Err(format!("job {job} starts before its time"));
     }
     if let Some(needed) = &needs.dependency {
-        let holds = |condition: &Condition| is_met(*condition, record, records);
+        let holds = |condition: &Condition| is_met(*condition, record, event.at, records);
         let met = match needed.any {
             true => needed.conditions.iter().any(holds),
             false => needed.conditions.iter().all(holds),
@@ -58,15 +59,25 @@ fn may_start(record: &JobRecord, event: &JobEvent, records: &Records) -> Result<
     Ok(())
 }
 
-fn is_met(condition: Condition, record: &JobRecord, records: &Records) -> bool {
-    match condition.job() {
-        Some(on) => {
+fn is_met(condition: Condition, record: &JobRecord, now: Timestamp, records: &Records) -> bool {
+    match condition {
+        Condition::After { job: on, minutes } => {
+            let mut units = records.values().filter(|other| other.id == on || other.unit() == on);
+            let delay = SignedDuration::from_mins(i64::from(minutes));
+            units.all(|other| other.begun.or(other.ended).is_some_and(|at| at + delay <= now))
+        }
+        Condition::AfterCorr(array) => {
+            let task = record.task.map(|task| ArrayTask { array, ..task });
+            let other = records.values().find(|other| task.is_some() && other.task == task);
+            other.and_then(end_of) == Some(true)
+        }
+        Condition::AfterOk(on) | Condition::AfterAny(on) | Condition::AfterNotOk(on) => {
             let mut ends =
                 records.values().filter(|other| other.id == on || other.unit() == on).map(end_of);
             let completed = ends.try_fold(true, |all, end| end.map(|completed| all && completed));
             completed.is_some_and(|completed| condition.holds_after(completed))
         }
-        None => records.values().all(|other| {
+        Condition::Singleton => records.values().all(|other| {
             let same = other.spec.name == record.spec.name
                 && other.spec.owner.uid == record.spec.owner.uid;
             !same || other.unit() >= record.unit() || end_of(other).is_some()

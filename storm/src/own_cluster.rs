@@ -1,0 +1,103 @@
+//! What a job is told of the cluster that it runs in, so that `storm` in the job asks that one.
+//!
+//! A socket is reached on the manager's host alone. On another host the same path may be the
+//! socket of another cluster, so the job is also told whose host it is.
+
+use crate::cli::ExportArgument;
+use crate::manager::Manager;
+use crate::target::{KEY_VARIABLE, MANAGER_VARIABLE, SOCKET_VARIABLE};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use storm_rm::{Environment, OsBytes};
+
+/// Of which host `STORM_SOCKET` is: its boot, its name and the socket, with spaces between.
+const HOST_VARIABLE: &str = "STORM_SOCKET_HOST";
+/// All that a job is told of its cluster.
+const VARIABLES: [&str; 4] = [SOCKET_VARIABLE, HOST_VARIABLE, MANAGER_VARIABLE, KEY_VARIABLE];
+
+/// The environment of a job that goes to this manager. What the user exports by name stays.
+pub(crate) fn with_own_cluster(
+    environment: &Environment,
+    export: Option<&ExportArgument>,
+    manager: &Manager,
+) -> Environment {
+    if export.is_some_and(|export| VARIABLES.iter().any(|name| export.names(OsStr::new(name)))) {
+        return environment.clone();
+    }
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let own: Vec<(&str, OsString)> = match manager {
+        Manager::Socket(path) => {
+            let path = absolute(path).into_os_string();
+            let host = boot_id().map(|boot| {
+                let name = nix::unistd::gethostname().unwrap_or_default();
+                let mut host = OsString::from(format!("{boot} {} ", name.to_string_lossy()));
+                host.push(&path);
+                (HOST_VARIABLE, host)
+            });
+            [(SOCKET_VARIABLE, path)].into_iter().chain(host).collect()
+        }
+        Manager::Remote { address, key_file, .. } => vec![
+            (MANAGER_VARIABLE, address.into()),
+            (KEY_VARIABLE, absolute(key_file).into_os_string()),
+        ],
+    };
+    let named = |name: &OsBytes| VARIABLES.iter().any(|known| *name.as_os_str() == **known);
+    let others = environment.iter().filter(|(name, _)| !named(name)).cloned();
+    others.chain(own.into_iter().map(|(name, value)| (name.into(), value.into()))).collect()
+}
+
+/// The name of the host whose socket `STORM_SOCKET` is, if a job was told so and it is not this
+/// one.
+pub(crate) fn other_host_of(socket: &OsStr) -> Option<String> {
+    other_host(&std::env::var_os(HOST_VARIABLE)?, socket, &boot_id()?)
+}
+
+fn other_host(told: &OsStr, socket: &OsStr, boot: &str) -> Option<String> {
+    let mut words = told.as_bytes().splitn(3, |byte| *byte == b' ');
+    let (its_boot, name, its_socket) = (words.next()?, words.next()?, words.next()?);
+    // The user has set another socket since.
+    let is_of_it = its_socket == socket.as_bytes();
+    (is_of_it && its_boot != boot.as_bytes()).then(|| String::from_utf8_lossy(name).into_owned())
+}
+
+/// What no other host has (random(4)), nor this one after its next boot.
+fn boot_id() -> Option<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(manager: &Manager, export: Option<&str>) -> Vec<(String, String)> {
+        let text = |bytes: &OsBytes| bytes.as_os_str().to_string_lossy().into_owned();
+        let mine = [("HOME", "/h"), ("STORM_SOCKET", "/other"), ("STORM_MANAGER", "other:1")];
+        let mine: Environment =
+            mine.map(|(name, to)| (name.into(), to.into())).into_iter().collect();
+        let export = export.map(|text| ExportArgument::parse(text.into()).expect("an export"));
+        let told = with_own_cluster(&mine, export.as_ref(), manager);
+        told.iter().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    #[test]
+    fn a_job_is_told_of_its_own_cluster_and_no_other() {
+        let told_of_socket = told(&Manager::at(Path::new("/s")), Some("ALL"));
+        let [home, socket, host] = &told_of_socket[..] else { panic!("{told_of_socket:?}") };
+        assert_eq!((home.0.as_str(), socket.1.as_str()), ("HOME", "/s"));
+        assert!(host.0 == "STORM_SOCKET_HOST" && host.1.ends_with(" /s"), "{host:?}");
+        let chosen = told(&Manager::at(Path::new("/s")), Some("ALL,STORM_SOCKET=/mine"));
+        assert_eq!(chosen.len(), 3, "the user's choice stays: {chosen:?}");
+        assert!(chosen.contains(&("STORM_MANAGER".to_owned(), "other:1".to_owned())));
+    }
+
+    #[test]
+    fn a_socket_is_of_one_host() {
+        let host = |told: &str, socket: &str| other_host(told.as_ref(), socket.as_ref(), "b1");
+        assert_eq!(host("b1 head /a b", "/a b"), None, "it is this one");
+        assert_eq!(host("b2 head /a b", "/a b").as_deref(), Some("head"));
+        assert_eq!(host("b2 head /a b", "/mine"), None, "the user has set it");
+        assert_eq!(host("b2", "/mine"), None);
+    }
+}
