@@ -31,6 +31,7 @@ mod clients;
 mod error;
 mod file;
 mod flexible;
+mod given_param;
 mod line;
 mod policies;
 mod resolve;
@@ -45,6 +46,7 @@ pub(crate) use error::{ConfigError, ConfigProblem};
 pub(crate) use file::{
     DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig,
 };
+pub(crate) use given_param::{GivenParam, ParamProblem, with_params};
 pub(crate) use policies::{Idle, offer, policies};
 pub(crate) use resolve::{ClusterPlan, PlannedPartition};
 pub(crate) use security::SecurityConfig;
