@@ -6,11 +6,13 @@
 //! for each. A slice that ends then ends last. A start takes no time.
 
 use storm_sched::metrics::Capacity;
-use storm_sched::{Action, ColumnSet, Coscheduling, Event, EventError, JobId, Policy, SchedTime};
+use storm_sched::{
+    Action, ColumnSet, Coscheduling, Event, EventError, JobId, Placement, Policy, SchedTime,
+};
 
 use crate::continuous::Continuous;
 use crate::running::{Instant, Running, Started};
-use crate::schedule::{Schedule, Start};
+use crate::schedule::{Busy, Schedule, Start};
 use crate::sliced::Sliced;
 use crate::{JobIndex, Trace, TraceJob};
 
@@ -40,6 +42,8 @@ pub struct ReplayOptions {
     pub order: EventOrder,
     /// Keep the processors of each job: [`Start::columns`].
     pub keep_columns: bool,
+    /// Keep how many processors were busy when: [`Schedule::busy`].
+    pub keep_busy: bool,
 }
 
 /// Is told now and then how many jobs have ended.
@@ -122,6 +126,7 @@ struct Driver<'a, R> {
     /// For each job, its position among the starts.
     start_of: Vec<Option<u32>>,
     starts: Vec<Start>,
+    busy: Vec<Busy>,
 }
 
 impl<'a, R: Running> Driver<'a, R> {
@@ -143,6 +148,7 @@ impl<'a, R: Running> Driver<'a, R> {
             ended: 0,
             start_of: vec![None; jobs],
             starts: Vec::with_capacity(jobs),
+            busy: Vec::new(),
         }
     }
 
@@ -160,10 +166,11 @@ impl<'a, R: Running> Driver<'a, R> {
             if next > END_OF_TIME {
                 return Err(ReplayError::EndOfTime { left: jobs - self.ended });
             }
-            let busy_pes = self.running.busy_pes();
+            let (busy_pes, before) = (self.running.busy_pes(), self.mark());
             self.capacity.passes(busy_pes, next.since(self.now), 1);
             self.running.pass(next);
             self.now = next;
+            self.keep_busy(before);
             let others = self.instant(&mut ended)? | self.woken(wake)?;
             let edge = self.running.edge(next);
             if edge {
@@ -175,9 +182,11 @@ impl<'a, R: Running> Driver<'a, R> {
             }
             // Whatever comes next from outside.
             let next_submit = self.next_submit().into_iter().chain(self.next_wake()).min();
+            let before = self.mark();
             let policy = &mut *self.policy;
             let instant = Instant { now: next, edge, others, policy, next_submit };
             self.now = self.running.settle(instant, &mut self.capacity);
+            self.keep_busy(before);
             if self.ended >= watched + WATCHED_EVENTS {
                 watched = self.ended;
                 watch(watched);
@@ -186,9 +195,24 @@ impl<'a, R: Running> Driver<'a, R> {
         Ok(Schedule {
             starts: self.starts,
             capacity: self.capacity,
+            busy: self.busy,
             job_events: 2 * jobs,
             time_sharing: self.running.time_sharing(),
         })
+    }
+
+    /// The time, and what was busy until then.
+    fn mark(&self) -> (SchedTime, u128) {
+        (self.now, self.capacity.busy_pe_ns())
+    }
+
+    /// Keeps what was busy since a mark, if it is to be kept.
+    fn keep_busy(&mut self, (from, before_pe_ns): (SchedTime, u128)) {
+        if !self.options.keep_busy || from == self.now {
+            return;
+        }
+        let pe_ns = self.capacity.busy_pe_ns() - before_pe_ns;
+        self.busy.push(Busy { from, to: self.now, pe_ns });
     }
 
     /// The submissions and ends of this instant; whether there were any.
@@ -260,8 +284,10 @@ impl<'a, R: Running> Driver<'a, R> {
                     self.start(job, columns)?;
                 }
                 Action::Activate { .. } => self.running.activated(on_edge),
-                // Who runs is asked once the policy is done; a move takes no time.
-                Action::SetSlots { .. } | Action::Migrate { .. } => {}
+                // A move takes no time.
+                Action::Migrate { job, placement, .. } => self.moved(job, &placement),
+                // Who runs is asked once the policy is done.
+                Action::SetSlots { .. } => {}
                 // No job of a trace has a precedence.
                 Action::Preempt { .. } | Action::Resume { .. } => {}
                 Action::Refused(why) => {
@@ -290,10 +316,20 @@ impl<'a, R: Running> Driver<'a, R> {
             return Err(not_waiting);
         };
         let (start, end) = (self.now, self.now);
-        self.starts.push(Start { job: index, start, end, columns });
+        self.starts.push(Start { job: index, start, end, columns, moves: Vec::new() });
         self.capacity.leaves(procs);
         self.running.start(self.now, Started { job: index, order, run, procs });
         Ok(())
+    }
+
+    fn moved(&mut self, job: JobId, placement: &Placement) {
+        if !self.options.keep_columns {
+            return;
+        }
+        let start = JobIndex::of(job).and_then(|job| *self.start_of.get(job.position())?);
+        if let Some(start) = start.and_then(|start| self.starts.get_mut(start as usize)) {
+            start.moves.push((self.now, placement.columns()));
+        }
     }
 
     /// When the policy wants to be woken.

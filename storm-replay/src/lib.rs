@@ -24,7 +24,7 @@ mod trace;
 
 pub use driver::{EventOrder, ReplayError, ReplayOptions, Watch, replay};
 pub use report::{Report, SharingReport};
-pub use schedule::{Schedule, Start, TimeSharing};
+pub use schedule::{Busy, Schedule, Start, TimeSharing};
 pub use steady_state::{
     CONFIDENCE, DEFAULT_TRIM_PERCENT, Interval, MAX_TRIM_PERCENT, SteadyState, TrimPercent,
 };

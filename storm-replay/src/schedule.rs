@@ -18,6 +18,19 @@ pub struct Start {
     pub end: SchedTime,
     /// Its processors, if they were to be kept.
     pub columns: Option<ColumnSet>,
+    /// The processors that it was moved to later, if they were to be kept.
+    pub moves: Vec<(SchedTime, ColumnSet)>,
+}
+
+/// How many processors were busy in a stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Busy {
+    /// From when.
+    pub from: SchedTime,
+    /// Until when.
+    pub to: SchedTime,
+    /// Processor-nanoseconds.
+    pub pe_ns: u128,
 }
 
 /// What a replay came to: every job has ended.
@@ -27,6 +40,8 @@ pub struct Schedule {
     pub starts: Vec<Start>,
     /// What the machine lost.
     pub capacity: Capacity,
+    /// What was busy when, without gaps, if that was to be kept.
+    pub busy: Vec<Busy>,
     /// Submissions and ends.
     pub job_events: u64,
     /// Of policies that share time.
@@ -56,7 +71,24 @@ impl Schedule {
     }
 }
 
+impl Busy {
+    /// The mean number of processors.
+    #[must_use]
+    pub fn mean_pes(&self) -> f64 {
+        let ns = self.to.since(self.from).as_nanos();
+        if ns == 0 { 0.0 } else { self.pe_ns as f64 / ns as f64 }
+    }
+}
+
 impl Start {
+    /// Where it was from when until when, if that was to be kept.
+    pub fn stays(&self) -> impl Iterator<Item = (SchedTime, SchedTime, &ColumnSet)> + '_ {
+        let first = self.columns.iter().map(|columns| (self.start, columns));
+        let later = self.moves.iter().map(|(at, columns)| (*at, columns));
+        let ends = self.moves.iter().map(|(at, _)| *at).chain(std::iter::once(self.end));
+        first.chain(later).zip(ends).map(|((from, columns), to)| (from, to, columns))
+    }
+
     /// What came of the job.
     #[must_use]
     pub fn outcome(&self, trace: &Trace) -> Option<JobOutcome> {

@@ -4,7 +4,16 @@
 //!
 //! Batch means: the jobs, in order of submission, in [`BATCHES`] batches of
 //! equal size, whose means are taken for independent (A. M. Law, Simulation
-//! Modeling and Analysis). Slowdowns have heavy tails: the interval is a guide.
+//! Modeling and Analysis).
+//!
+//! A mean has a least possible value: 1 for a bounded slowdown, 0 for a time.
+//! Slowdowns and waits have heavy tails, so that Student's symmetric interval can
+//! reach below it. The interval is therefore Student's for the logarithm of the
+//! mean's distance from the least value, with the standard error that the delta
+//! method gives (W. Q. Meeker and L. A. Escobar, Statistical Methods for
+//! Reliability Data, section 3.6: intervals for positive quantities;
+//! `docs/decisions/0135`). It never reaches the least value unless the mean
+//! does, and is longer above the mean than below.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -24,13 +33,18 @@ pub const MAX_TRIM_PERCENT: f64 = 45.0;
 #[serde(transparent)]
 pub struct TrimPercent(f64);
 
-/// A mean with its confidence interval.
+/// A mean with its confidence interval: the mean of infinitely many jobs is in it with a
+/// probability of [`CONFIDENCE`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
     /// The mean.
     pub mean: f64,
-    /// It lies as far from the mean of infinitely many jobs at most, with a
-    /// probability of [`CONFIDENCE`].
+    /// Where the interval begins: never below the least possible value.
+    pub low: f64,
+    /// Where it ends.
+    pub high: f64,
+    /// Student's quantile times the standard error of the mean. The symmetric interval of
+    /// this half-width may hold impossible values: `low` and `high` are what to show.
     pub half_width: f64,
 }
 
@@ -79,27 +93,38 @@ impl SteadyState {
             return None;
         }
         let whole = &kept[..size * BATCHES];
-        let interval = |value: fn(&JobOutcome) -> f64| interval(whole, size, value);
+        let interval = |least, value: fn(&JobOutcome) -> f64| interval(whole, size, least, value);
         Some(Self {
             trim_percent: trim,
             jobs: kept.len(),
             batches: BATCHES,
             confidence: CONFIDENCE,
-            avg_bounded_slowdown: interval(JobOutcome::bounded_slowdown)?,
-            avg_wait_s: interval(|job| job.wait().as_secs_f64())?,
-            avg_response_s: interval(|job| job.response().as_secs_f64())?,
+            avg_bounded_slowdown: interval(1.0, JobOutcome::bounded_slowdown)?,
+            avg_wait_s: interval(0.0, |job| job.wait().as_secs_f64())?,
+            avg_response_s: interval(0.0, |job| job.response().as_secs_f64())?,
         })
     }
 }
 
-fn interval(jobs: &[JobOutcome], size: usize, value: fn(&JobOutcome) -> f64) -> Option<Interval> {
+/// The interval of a mean whose values are no less than `least`.
+fn interval(
+    jobs: &[JobOutcome],
+    size: usize,
+    least: f64,
+    value: fn(&JobOutcome) -> f64,
+) -> Option<Interval> {
     let means: Vec<f64> = jobs.chunks(size).map(|batch| mean(batch.iter().map(value))).collect();
     let count = means.len() as f64;
     let middle = mean(means.iter().copied());
     let squares = mean(means.iter().map(|mean| (mean - middle).powi(2))) * count;
     let deviation = (squares / (count - 1.0)).sqrt();
     let quantile = StudentsT::new(0.0, 1.0, count - 1.0).ok()?.inverse_cdf(0.5 + CONFIDENCE / 2.0);
-    Some(Interval { mean: middle, half_width: quantile * deviation / count.sqrt() })
+    let half_width = quantile * deviation / count.sqrt();
+    let beyond = middle - least;
+    // The distance is 0 only if all values are the least one: the interval is that point.
+    let factor = if beyond > 0.0 { (half_width / beyond).exp() } else { 1.0 };
+    let (low, high) = (least + beyond / factor, least + beyond * factor);
+    Some(Interval { mean: middle, low, high, half_width })
 }
 
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
@@ -136,6 +161,46 @@ mod tests {
         let expected = 2.0930 * (20.0_f64 / 19.0).sqrt() / 20.0_f64.sqrt();
         assert!((steady.avg_wait_s.half_width - expected).abs() < 1e-4, "{steady:?}");
         assert_eq!(steady.avg_response_s.mean, 12.0);
+        let Interval { low, high, .. } = steady.avg_wait_s;
+        let factor = (expected / 2.0).exp();
+        assert!((low - 2.0 / factor).abs() < 1e-4 && (high - 2.0 * factor).abs() < 1e-4);
+    }
+
+    #[test]
+    fn an_interval_holds_no_impossible_value_however_heavy_the_tail() {
+        // One job in a hundred waits for ever, as the others count.
+        let jobs: Vec<JobOutcome> =
+            (0..100).map(|i| job(i, if i == 50 { 100_000 } else { 0 })).collect();
+        let steady = SteadyState::of(&jobs, TrimPercent::new(0.0).unwrap()).unwrap();
+        for (least, interval) in [
+            (1.0, steady.avg_bounded_slowdown),
+            (0.0, steady.avg_wait_s),
+            (0.0, steady.avg_response_s),
+        ] {
+            let Interval { mean, low, high, half_width } = interval;
+            assert!(mean - half_width < least, "Student's would be impossible: {interval:?}");
+            assert!(least < low && low < mean && mean < high, "{interval:?}");
+            assert!(high.is_finite(), "{interval:?}");
+        }
+    }
+
+    #[test]
+    fn where_nobody_waited_the_interval_is_a_point() {
+        let jobs: Vec<JobOutcome> = (0..100).map(|i| job(i, 0)).collect();
+        let steady = SteadyState::of(&jobs, TrimPercent::default()).unwrap();
+        let ends = |interval: Interval| (interval.low, interval.high);
+        assert_eq!(ends(steady.avg_bounded_slowdown), (1.0, 1.0));
+        assert_eq!(ends(steady.avg_wait_s), (0.0, 0.0));
+        assert_eq!(ends(steady.avg_response_s), (10.0, 10.0));
+    }
+
+    #[test]
+    fn a_narrow_interval_is_that_of_student() {
+        let jobs: Vec<JobOutcome> = (0..400).map(|i| job(i, 1_000 + i % 7)).collect();
+        let wait = SteadyState::of(&jobs, TrimPercent::default()).unwrap().avg_wait_s;
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-3 * wait.half_width;
+        assert!(close(wait.mean - wait.low, wait.half_width), "{wait:?}");
+        assert!(close(wait.high - wait.mean, wait.half_width), "{wait:?}");
     }
 
     #[test]

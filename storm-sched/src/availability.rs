@@ -18,7 +18,7 @@ struct Step {
 }
 
 /// A hole to look for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Hole {
     /// PEs that must be free in its first instant; at least `pes`.
     pub(crate) first_pes: u32,
@@ -69,8 +69,15 @@ impl Availability {
     /// The beginning of the earliest hole; `None` when not even the end of
     /// time has one.
     pub(crate) fn earliest(&self, hole: Hole) -> Option<SchedTime> {
+        self.earliest_from(SchedTime::ZERO, hole)
+    }
+
+    /// As [`Availability::earliest`], for a caller that knows that no hole begins before
+    /// the step of `from`.
+    pub(crate) fn earliest_from(&self, from: SchedTime, hole: Hole) -> Option<SchedTime> {
+        let past = self.steps.partition_point(|step| step.at < from);
         let mut begin: Option<SchedTime> = None;
-        for (index, step) in self.steps.iter().enumerate() {
+        for (index, step) in self.steps.iter().enumerate().skip(past) {
             if step.free < i64::from(hole.pes) {
                 begin = None;
                 continue;
@@ -248,6 +255,8 @@ mod tests {
             let expected = (0..SECONDS).find(fits).map(at);
             let hole = Hole { first_pes, pes, length: Duration::from_secs(length_s) };
             prop_assert_eq!(profile.earliest(hole), expected);
+            let from = expected.unwrap_or(at(0));
+            prop_assert_eq!(profile.earliest_from(from, hole), expected);
         }
 
         #[test]

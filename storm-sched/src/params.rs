@@ -233,6 +233,22 @@ pub struct PolicyParams {
     pub memory_reserve_mib: u64,
 }
 
+impl PolicyParams {
+    /// Every setting by the name that it is written by, with the values that it takes.
+    pub const NAMES: &'static [(&'static str, &'static str)] = &[
+        ("quantum-us", "100 to 3600000000"),
+        ("slice-us", "100 to 1000000"),
+        ("mpl-limit", "1 to 1024"),
+        ("default-estimate-s", "1 to 4294967295"),
+        ("packing", "first-fit, best-fit, left-right, least-loaded or buddy"),
+        ("queue", "fcfs or easy"),
+        ("alternative-scheduling", "true or false"),
+        ("unification", "true or false"),
+        ("repack", "true or false"),
+        ("memory-reserve-mib", "0 or more"),
+    ];
+}
+
 impl Default for PolicyParams {
     fn default() -> Self {
         Self {
@@ -294,6 +310,31 @@ mod tests {
         let unknown = parse("packing = 'tetris'").unwrap_err();
         assert!(unknown.contains("least-loaded"), "{unknown}");
         assert!(parse("queue = 'sjf'").unwrap_err().contains("fcfs"));
+    }
+
+    #[test]
+    fn every_setting_is_named_with_its_values() {
+        let unknown = parse("no-such = 1").unwrap_err();
+        for (name, _) in PolicyParams::NAMES {
+            assert!(unknown.contains(&format!("`{name}`")), "{name}: {unknown}");
+        }
+        assert_eq!(unknown.matches('`').count(), 2 * (PolicyParams::NAMES.len() + 1), "{unknown}");
+        let takes = |name, value: &str| parse(&format!("{name} = {value}")).is_ok();
+        for (name, values) in PolicyParams::NAMES {
+            if let Some((least, most)) = values.split_once(" to ") {
+                let beyond = most.parse::<u64>().unwrap() + 1;
+                assert!(takes(name, least) && takes(name, most), "{name}");
+                assert!(!takes(name, "0") && !takes(name, &beyond.to_string()), "{name}");
+            } else if !values.contains("or more") {
+                let words = values.replace(" or ", ", ");
+                for word in words.split(", ") {
+                    assert!(
+                        takes(name, word) || takes(name, &format!("'{word}'")),
+                        "{name} {word}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

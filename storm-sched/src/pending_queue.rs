@@ -132,6 +132,24 @@ impl PendingQueue {
         self.waiting.first().map(|(_, request)| request)
     }
 
+    /// Whether a job that waits is the last in order.
+    #[must_use]
+    pub fn is_last(&self, job: JobId) -> bool {
+        self.waiting.last().is_some_and(|(_, last)| last.id == job)
+    }
+
+    /// Whether the order is that of the submissions: no priority and no preemption puts a
+    /// job ahead of an earlier one. Linear in the queue.
+    #[must_use]
+    pub fn is_by_submission(&self) -> bool {
+        let mut places = self.waiting.iter().map(|(place, _)| place);
+        let mut before = None;
+        places.all(|place| {
+            let after = before.replace(place.number);
+            place.is_new && after.is_none_or(|number| number < place.number)
+        })
+    }
+
     /// The jobs in order.
     pub fn iter(&self) -> impl Iterator<Item = &JobRequest> + '_ {
         self.waiting.iter().map(|(_, request)| request)
@@ -305,6 +323,20 @@ mod tests {
         assert_eq!(ids(queue.iter_shortest_first()), [4, 3, 1, 2]);
         assert_eq!(queue.ahead_of(JobId(2)), Some(Ahead { first: JobId(3), others: 1 }));
         assert_eq!(queue.ahead_of(JobId(3)), None);
+        assert!(queue.is_last(JobId(4)) && !queue.is_last(JobId(3)));
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_submissions_until_somebody_is_put_ahead() {
+        let mut queue = queue();
+        assert!(!queue.is_by_submission());
+        queue.remove(JobId(3));
+        assert!(queue.is_by_submission());
+        queue.prioritise(JobId(1), Priority(5));
+        assert!(queue.is_by_submission(), "the first is more urgent than the others");
+        let preempted = JobRequest { preempted: true, ..JobRequest::new(JobId(5), 1) };
+        queue.push(preempted);
+        assert!(!queue.is_by_submission());
     }
 
     #[test]

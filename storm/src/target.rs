@@ -163,14 +163,18 @@ impl Choices {
             let is_another_there = self.is_any_there();
             return Ok(Target::Embedded { why: Why::AskedFor { is_another_there } });
         }
-        match self.place()? {
-            Some(_) if embedded.quantum.is_some() => Err(Failure::new(
-                "usage",
-                "--quantum is of an embedded cluster, and this job goes to a configured one",
-            )
-            .hint("give --nodes as well for an embedded one")),
-            Some(place) => Ok(Target::Cluster(place)),
-            None => Ok(Target::Embedded { why: Why::NoCluster }),
+        let own =
+            [("--quantum", embedded.quantum.is_some()), ("--param", !embedded.params.is_empty())];
+        let own = own.into_iter().find(|(_, given)| *given);
+        match (self.place()?, own) {
+            (Some(_), Some((option, _))) => {
+                let message = format!(
+                    "{option} is of an embedded cluster, and this job goes to a configured one"
+                );
+                Err(Failure::new("usage", message).hint("give --nodes as well for an embedded one"))
+            }
+            (Some(place), None) => Ok(Target::Cluster(place)),
+            (None, _) => Ok(Target::Embedded { why: Why::NoCluster }),
         }
     }
 }
@@ -296,5 +300,9 @@ mod tests {
         let options = EmbeddedOptions { quantum, ..EmbeddedOptions::default() };
         assert!(choices([true; 4]).for_job(&options).is_err());
         assert!(choices([false; 4]).for_job(&options).is_ok());
+        let params = vec!["mpl-limit=2".parse().expect("a parameter")];
+        let options = EmbeddedOptions { params, ..EmbeddedOptions::default() };
+        let refused = choices([true; 4]).for_job(&options).expect_err("it is configured");
+        assert!(refused.message.starts_with("--param is of an embedded cluster"));
     }
 }

@@ -15,6 +15,7 @@ pub struct Capacity {
     waiting: BTreeMap<u32, u64>,
     lost_pe_ns: u128,
     whole_pe_ns: u128,
+    busy_pe_ns: u128,
     most_busy_pes: u32,
 }
 
@@ -23,7 +24,7 @@ impl Capacity {
     #[must_use]
     pub fn new(pes: u32) -> Self {
         let waiting = BTreeMap::new();
-        Self { pes, waiting, lost_pe_ns: 0, whole_pe_ns: 0, most_busy_pes: 0 }
+        Self { pes, waiting, lost_pe_ns: 0, whole_pe_ns: 0, busy_pe_ns: 0, most_busy_pes: 0 }
     }
 
     /// A job of that many processors waits from now on.
@@ -49,6 +50,7 @@ impl Capacity {
             return;
         }
         self.whole_pe_ns += u128::from(self.pes) * ns;
+        self.busy_pe_ns += u128::from(busy_pes) * ns;
         self.most_busy_pes = self.most_busy_pes.max(busy_pes);
         let idle = self.pes.saturating_sub(busy_pes);
         if self.waiting.first_key_value().is_some_and(|(smallest, _)| *smallest <= idle) {
@@ -67,6 +69,12 @@ impl Capacity {
     pub fn loss(&self) -> f64 {
         let whole = self.whole_pe_ns as f64;
         if whole > 0.0 { self.lost_pe_ns as f64 / whole } else { 0.0 }
+    }
+
+    /// Processor-nanoseconds that were busy up to now.
+    #[must_use]
+    pub fn busy_pe_ns(&self) -> u128 {
+        self.busy_pe_ns
     }
 
     /// The most processors that were busy at a time.
@@ -95,5 +103,7 @@ mod tests {
         capacity.passes(4, second, 1);
         assert_eq!(capacity.loss(), 6.0 / 40.0);
         assert_eq!((capacity.most_busy_pes(), capacity.waiting_jobs()), (4, 1));
+        capacity.passes(3, second, 2);
+        assert_eq!(capacity.busy_pe_ns(), (4 * 4 + 3 * 2) * second.as_nanos());
     }
 }

@@ -76,6 +76,15 @@ impl<K: Ord + Copy, V> SearchTree<K, V> {
         self.entry(at)
     }
 
+    /// The greatest key.
+    pub(super) fn last(&self) -> Option<(&K, &V)> {
+        let mut at = self.root;
+        while let Some(node) = self.nodes.get(at as usize).filter(|node| node.right != NONE) {
+            at = node.right;
+        }
+        self.entry(at)
+    }
+
     /// All, ascending.
     pub(super) fn iter(&self) -> Iter<'_, K, V> {
         let mut iter = Iter { tree: self, later: Vec::new() };

@@ -8,6 +8,11 @@
 //! or the queue changes by other hands (nodes, priorities, a job that outlives
 //! its estimate): then all are made anew, in queue order.
 //!
+//! Priorities are obeyed (`docs/decisions/0134`): a job that is submitted ahead
+//! of others has all reservations made anew. While the queue is not in the order
+//! of the submissions, they are also made anew when PEs are given back, since
+//! compression leaves a less urgent job the hole that it has.
+//!
 //! A job that asks for more than a number of PEs is promised an instant in
 //! which, by the estimates, nothing else runs, for only then counting is
 //! enough to say that it fits; it starts before that as soon as there is room
@@ -20,7 +25,7 @@
 //! A submission or an end costs a walk over the reservations: linear in the
 //! queue, unlike the other policies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use crate::availability::{Availability, Hole};
@@ -119,7 +124,12 @@ impl Discipline for Reservations {
         };
         self.stale |= space.has_reservations() || news.iter().any(remakes);
         self.profile.advance(space.now());
-        self.start_those_whose_time_has_come(space);
+        if overtaken(space, news) {
+            // A promise for this instant may be a more urgent job's now.
+            self.stale = true;
+        } else {
+            self.start_those_whose_time_has_come(space);
+        }
         for news in news {
             if self.stale {
                 break;
@@ -197,7 +207,7 @@ impl Reservations {
             && end > now
         {
             self.profile.give(now, end, pes);
-            self.compressed = false;
+            self.given_back(space);
         }
         self.compress(space);
     }
@@ -210,13 +220,18 @@ impl Reservations {
             // It was due.
             self.profile.give(now, end, pes);
         }
-        self.compressed = false;
+        self.given_back(space);
         self.compress(space);
+    }
+
+    fn given_back(&mut self, space: &Space) {
+        self.compressed = false;
+        self.stale |= !space.queue().is_by_submission();
     }
 
     /// Moves each job that waits to the earliest hole, in queue order.
     fn compress(&mut self, space: &mut Space) {
-        if std::mem::replace(&mut self.compressed, true) {
+        if self.stale || std::mem::replace(&mut self.compressed, true) {
             return;
         }
         space.offer(Order::Queue, |job| self.move_earlier(job));
@@ -245,6 +260,14 @@ impl Reservations {
 
     /// Promises a job its earliest hole, or holds its PEs when that begins now.
     fn book(&mut self, job: &Candidate<'_>) -> Verdict {
+        self.book_from(job, &mut |profile, hole| profile.earliest(hole))
+    }
+
+    fn book_from(
+        &mut self,
+        job: &Candidate<'_>,
+        earliest: &mut dyn FnMut(&Availability, Hole) -> Option<SchedTime>,
+    ) -> Verdict {
         if !job.is_placeable() {
             return Verdict::Wait;
         }
@@ -256,7 +279,7 @@ impl Reservations {
                 return self.hold(job, narrow);
             }
         }
-        match self.profile.earliest(hole) {
+        match earliest(&self.profile, hole) {
             Some(start) => self.book_at(job, start, hole),
             None => Verdict::Wait,
         }
@@ -311,8 +334,28 @@ impl Reservations {
             self.profile.take(from, to, pes);
         }
         (self.stale, self.compressed) = (false, false);
-        space.offer(Order::Queue, |job| self.book(job));
+        // PEs are only taken here, so an equal hole begins where the last one did or later:
+        // a queue of equal jobs costs one walk over the profile.
+        let mut found: HashMap<Hole, SchedTime> = HashMap::new();
+        let mut earliest = |profile: &Availability, hole: Hole| {
+            let from = found.get(&hole).copied().unwrap_or(SchedTime::ZERO);
+            let start = profile.earliest_from(from, hole)?;
+            found.insert(hole, start);
+            Some(start)
+        };
+        space.offer(Order::Queue, |job| self.book_from(job, &mut earliest));
     }
+}
+
+/// Whether jobs that wait are ahead of others that were promised their starts before.
+fn overtaken(space: &Space, news: &[News]) -> bool {
+    let queue = space.queue();
+    let is_ahead = |news: &News| match *news {
+        News::Submitted(job) => queue.contains(job) && !queue.is_last(job),
+        _ => false,
+    };
+    // Jobs that are submitted together are ahead of each other, but of nobody else.
+    news.contains(&News::Reordered) || (news.iter().any(is_ahead) && !queue.is_by_submission())
 }
 
 /// What a job must find. More than a number of PEs is certain to be there when

@@ -17,6 +17,7 @@ mod passes;
 mod placement;
 mod preemption;
 mod preemption_mutants;
+mod priorities;
 mod reasons;
 mod reservation_mutants;
 mod reservations;

@@ -2,10 +2,11 @@
 
 use super::count::within;
 use super::{Backend, NodeAddress};
-use crate::config::MAX_PES;
+use crate::config::{GivenParam, MAX_PES};
 use crate::duration::parse_time;
 use clap::Args;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Which cluster.
@@ -54,6 +55,16 @@ pub(crate) struct EmbeddedOptions {
         value_parser = parse_time
     )]
     pub(crate) quantum: Option<Duration>,
+    /// Setting of the embedded cluster's policy, by its name in `params` of a partition; as often
+    /// as there are
+    #[arg(
+        long = "param",
+        value_name = "NAME=VALUE",
+        help_heading = "Cluster",
+        conflicts_with_all = ["socket", "manager", "key"],
+        value_parser = GivenParam::from_str
+    )]
+    pub(crate) params: Vec<GivenParam>,
 }
 
 /// Options of `up`.
@@ -66,7 +77,8 @@ about the same size, each named after its policy.
 Examples:
   storm up                             8 nodes of 4 processing elements
   storm up --nodes 64 --quantum 2ms
-  storm up --nodes 8 --sched gang,fcfs")]
+  storm up --nodes 8 --sched gang,fcfs
+  storm up --sched gang --param mpl-limit=4 --param packing=best-fit")]
 pub(crate) struct UpOptions {
     /// Number of nodes
     #[arg(
@@ -92,6 +104,9 @@ pub(crate) struct UpOptions {
     /// Time slice of gang scheduling
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_time)]
     pub(crate) quantum: Duration,
+    /// Setting of the policies, by its name in `params` of a partition; as often as there are
+    #[arg(long = "param", value_name = "NAME=VALUE", value_parser = GivenParam::from_str)]
+    pub(crate) params: Vec<GivenParam>,
     /// What carries operations and files between nodes [default: STORM_BACKEND, else tcp]
     #[arg(long, value_enum)]
     pub(crate) backend: Option<Backend>,

@@ -2,7 +2,7 @@
 
 use super::backend_options::{BackendOptions, RdmaMulticast};
 use super::count::within;
-use crate::config::MAX_PES;
+use crate::config::{GivenParam, MAX_PES};
 use crate::duration::parse_time;
 use crate::size::parse_some_size;
 use clap::Args;
@@ -70,6 +70,15 @@ pub(crate) struct MmOptions {
         help_heading = "Local cluster"
     )]
     pub(crate) quantum: Duration,
+    /// Setting of the local cluster's policies, by its name in `params` of a partition
+    #[arg(
+        long = "param",
+        value_name = "NAME=VALUE",
+        help_heading = "Local cluster",
+        conflicts_with = "config",
+        value_parser = GivenParam::from_str
+    )]
+    pub(crate) params: Vec<GivenParam>,
     /// End the cluster and remove its directory at end of file on this descriptor, unless a byte
     /// comes before
     #[arg(long, value_name = "FD", help_heading = "Local cluster")]

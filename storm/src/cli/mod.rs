@@ -180,4 +180,6 @@ pub(crate) enum Command {
 }
 
 #[cfg(test)]
+mod documented;
+#[cfg(test)]
 mod tests;

@@ -2,9 +2,11 @@
 
 use super::ClusterOptions;
 use super::count::{decimal, parse_count, within};
+use crate::config::GivenParam;
 use crate::duration::parse_time;
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 use storm_replay::{DEFAULT_TRIM_PERCENT, EventOrder, TrimPercent};
 
@@ -27,6 +29,7 @@ Examples:
   storm replay KTH-SP2.swf.gz --sched easy
   storm replay KTH-SP2.swf.gz --sched easy --clairvoyant --json
   storm replay log.swf --sched gang --mpl-limit 4 --quantum 10s
+  storm replay log.swf --sched gang --param packing=best-fit --repack
   storm replay log.swf --sched fcfs --load 0.9 --csv starts.csv --plot fcfs.svg
   storm workload lublin --load 0.7 --pes 256 | storm replay - --sched easy
   storm replay short.swf --sched gang --live --speedup 100 --nodes 2
@@ -60,6 +63,12 @@ pub(crate) struct ReplayOptions {
     /// Time slice of gang scheduling, as 50ms; with --live of the cluster [default: 50ms]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) quantum: Option<Duration>,
+    /// Setting of the policy, by its name in `params` of a partition; as often as there are
+    #[arg(long = "param", value_name = "NAME=VALUE", value_parser = GivenParam::from_str)]
+    pub(crate) params: Vec<GivenParam>,
+    /// Map all jobs anew when one comes or goes, as no cluster can: --param repack=true
+    #[arg(long, conflicts_with = "live")]
+    pub(crate) repack: bool,
     /// Percent of the jobs left out at either end for the averages of the steady state
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_TRIM_PERCENT,
           allow_negative_numbers = true, value_parser = decimal)]

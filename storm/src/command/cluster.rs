@@ -47,8 +47,8 @@ pub(super) async fn up(
         }
         clean(&kept, &state)?;
     }
-    let UpOptions { nodes, pes, sched, quantum, backend } = options;
-    let shape = LocalClusterShape { nodes, pes, sched, quantum, switch_log: None, backend };
+    let UpOptions { nodes, pes, sched, quantum, params, backend } = options;
+    let shape = LocalClusterShape { nodes, pes, sched, quantum, params, switch_log: None, backend };
     let started = {
         let _spinner = waiting(silent, "starting the nodes");
         start_kept(&shape, &state, FREE_BYTES).await

@@ -182,6 +182,7 @@ fn shape(options: &JobOptions) -> LocalClusterShape {
         pes: options.embedded.pes.unwrap_or(EMBEDDED_PES),
         sched: vec![options.sched.clone().unwrap_or_else(|| EMBEDDED_SCHED.to_owned())],
         quantum: options.embedded.quantum.unwrap_or(EMBEDDED_QUANTUM),
+        params: options.embedded.params.clone(),
         switch_log: None,
         backend: None,
     }

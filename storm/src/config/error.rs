@@ -63,6 +63,8 @@ pub(crate) enum ConfigProblem {
     NoSuchPolicy { key: String, name: String, known: String },
     #[error("{key}: {why}")]
     Quantum { key: String, why: ParamError },
+    #[error("--param: {why}")]
+    Param { why: super::ParamProblem },
     #[error("{key}.default: another partition is the default already")]
     TwoDefaults { key: String },
     #[error(

@@ -31,6 +31,7 @@ mod clients;
 mod error;
 mod file;
 mod flexible;
+mod given_param;
 mod line;
 mod policies;
 mod resolve;
@@ -46,6 +47,7 @@ pub(crate) use error::{ConfigError, ConfigProblem};
 pub(crate) use file::{
     DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig,
 };
+pub(crate) use given_param::{GivenParam, ParamProblem, with_params};
 pub(crate) use policies::{Idle, offer, policies};
 pub(crate) use resolve::{ClusterPlan, MAX_PES, PlannedPartition};
 pub(crate) use security::SecurityConfig;

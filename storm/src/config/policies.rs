@@ -25,6 +25,8 @@ pub(crate) struct Idle {
     pub(crate) quantum: bool,
     /// The most rows: it has one.
     pub(crate) mpl_limit: bool,
+    /// The length of a slice of communication: it has none.
+    pub(crate) slice: bool,
 }
 
 impl Idle {
@@ -34,7 +36,22 @@ impl Idle {
         let policy = policies().make(sched, machine, &PolicyParams::default()).ok()?;
         let quantum = policy.quantum().is_none();
         let shares_time = !quantum || policy.coscheduling() != Coscheduling::default();
-        Some(Idle { quantum, mpl_limit: !shares_time })
+        let slice = policy.communication_slice().is_none();
+        Some(Idle { quantum, mpl_limit: !shares_time, slice })
+    }
+
+    /// Whether the policy has no use for the setting of this name.
+    pub(crate) fn means_nothing(self, name: &str) -> bool {
+        match name {
+            "quantum-us" => self.quantum,
+            "slice-us" => self.slice,
+            "mpl-limit" | "packing" | "queue" | "unification" => self.mpl_limit,
+            // Where all rows run at once, no job runs in further rows.
+            "alternative-scheduling" | "repack" => self.quantum,
+            // Policies that share time never guess how long a job runs.
+            "default-estimate-s" => !self.mpl_limit,
+            _ => false,
+        }
     }
 }
 
@@ -44,12 +61,17 @@ mod tests {
 
     #[test]
     fn who_has_no_slices_or_rows_has_no_use_for_their_settings() {
-        let idle =
-            |sched| Idle::under(sched).map(|Idle { quantum, mpl_limit }| (quantum, mpl_limit));
+        let idle = |sched| Idle::under(sched).map(|idle| (idle.quantum, idle.mpl_limit));
         assert_eq!(idle("fcfs"), Some((true, true)));
         assert_eq!(idle("easy"), Some((true, true)));
         assert_eq!(idle("gang"), Some((false, false)));
         assert_eq!(idle("local"), Some((true, false)));
         assert_eq!(idle("lottery"), None);
+        let in_vain = |sched, name| Idle::under(sched).map(|idle| idle.means_nothing(name));
+        assert_eq!(in_vain("fcfs", "packing"), Some(true));
+        assert_eq!(in_vain("gang", "packing"), Some(false));
+        assert_eq!(in_vain("gang", "slice-us"), Some(true));
+        assert_eq!(in_vain("bcs", "slice-us"), Some(false));
+        assert_eq!(in_vain("easy", "default-estimate-s"), Some(false));
     }
 }

@@ -6,6 +6,7 @@ use super::user_database::{self, UserNames};
 use crate::cli::{BackendOptions, MmOptions, RdmaMulticast};
 use crate::config::{
     ClusterPlan, DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PlannedPartition, Revoked,
+    with_params,
 };
 use crate::local_cluster::{CLUSTER_NAME, SOCKET_NAME};
 use nix::unistd::geteuid;
@@ -264,6 +265,8 @@ fn local_partitions(
         crate::config::ConfigProblem::Quantum { key: "--quantum".to_owned(), why }
     })?;
     let params = PolicyParams { quantum_us, ..PolicyParams::default() };
+    let params = with_params(params, &options.params)
+        .map_err(|why| crate::config::ConfigProblem::Param { why })?;
     let planned = |(index, sched): (usize, &String)| PlannedPartition {
         name: sched.clone(),
         nodes: (index * nodes / count..(index + 1) * nodes / count).collect(),

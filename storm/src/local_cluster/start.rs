@@ -5,6 +5,7 @@ use super::{
     KeptCluster, LOG_NAME, LocalClusterError, ProcessIdentity, Ready, RuntimeDir, StateDir,
 };
 use crate::cli::Backend;
+use crate::config::GivenParam;
 use clap::ValueEnum;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::unistd::pipe2;
@@ -49,6 +50,8 @@ pub(crate) struct LocalClusterShape {
     pub(crate) sched: Vec<String>,
     /// Time slice.
     pub(crate) quantum: Duration,
+    /// Settings of the policies.
+    pub(crate) params: Vec<GivenParam>,
     /// Where the Node Managers write their switches at the end; none if that is
     /// for the environment to say.
     pub(crate) switch_log: Option<PathBuf>,
@@ -193,6 +196,7 @@ fn spawn(
         .arg(directory)
         .args(["--partition-sched", &shape.sched.join(",")])
         .args(["--quantum", &format!("{}us", shape.quantum.as_micros())])
+        .args(shape.params.iter().map(|param| format!("--param={}", param.written())))
         .args(["--ready-fd", &ready_write.as_raw_fd().to_string()])
         // The terminal's Ctrl-C is for us: we cancel the job, then the cluster ends.
         .process_group(0)

@@ -22,6 +22,7 @@ mod namespaces;
 mod needs;
 mod own_cluster;
 mod preemption;
+mod priorities;
 mod quantum;
 mod replay;
 mod reproduce;

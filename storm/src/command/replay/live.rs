@@ -61,13 +61,12 @@ pub(super) async fn replay(
     let mut interrupts = Interrupts::listen()?;
     let plan = Plan::new(options, trace, planned)?;
     if let Some(place) = choices(&options.cluster)?.place()? {
-        if options.nodes.is_some() {
-            return Err(Failure::new(
-                "usage",
-                "--nodes is for an embedded cluster, and there is one",
-            )
-            .hint("without --nodes the jobs go to that one; `storm down` ends a kept one")
-            .exit(EXIT_USAGE));
+        let own = [("--nodes", options.nodes.is_some()), ("--param", !options.params.is_empty())];
+        if let Some((option, _)) = own.iter().find(|(_, given)| *given) {
+            let message = format!("{option} is for an embedded cluster, and there is one");
+            return Err(Failure::new("usage", message)
+                .hint("without it the jobs go to that one; `storm down` ends a kept one")
+                .exit(EXIT_USAGE));
         }
         let manager = place.open()?;
         tell_of_size(&manager, options, trace).await?;
@@ -117,6 +116,7 @@ fn shape(options: &ReplayOptions, trace: &Trace) -> Result<LocalClusterShape, Fa
         pes: each,
         sched: vec![options.sched.clone()],
         quantum: options.quantum.unwrap_or(Duration::from_micros(DEFAULT_QUANTUM_US)),
+        params: options.params.clone(),
         switch_log: None,
         backend: None,
     })

@@ -13,7 +13,7 @@ mod starts;
 use super::progress::Patient;
 use super::{note, print};
 use crate::cli::{EventOrderArgument, ReplayOptions};
-use crate::config::{Idle, policies};
+use crate::config::{Idle, ParamProblem, policies, with_params};
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::output::{Output, Sheet};
 use log::Log;
@@ -107,17 +107,18 @@ pub(super) async fn live(
 /// The options of the plan of a live replay: a slice of the cluster is longer in the time of
 /// the log.
 fn in_log_time(options: &ReplayOptions) -> ReplayOptions {
-    let quantum = options.quantum.unwrap_or(DEFAULT_QUANTUM);
+    let quantum = self::quantum(options).unwrap_or(DEFAULT_QUANTUM);
     let longest = Duration::from_micros(MAX_QUANTUM_US);
     let quantum = Duration::try_from_secs_f64(quantum.as_secs_f64() * options.speedup);
     let quantum = quantum.map_or(longest, |quantum| quantum.min(longest));
-    ReplayOptions { quantum: Some(quantum), ..options.clone() }
+    let mut params = options.params.clone();
+    params.retain(|param| param.name() != "quantum-us");
+    ReplayOptions { quantum: Some(quantum), params, ..options.clone() }
 }
 
 /// The length of a slice, where the policy has such.
 fn quantum(options: &ReplayOptions) -> Option<Duration> {
-    let idle = Idle::under(&options.sched)?;
-    (!idle.quantum).then(|| options.quantum.unwrap_or(DEFAULT_QUANTUM))
+    policy(options, 1).ok()?.quantum()
 }
 
 /// What is written must be neither the log nor each other.
@@ -185,6 +186,10 @@ fn policy(options: &ReplayOptions, pes: u32) -> Result<Box<dyn Policy>, Failure>
     if let Some(quantum) = options.quantum {
         params.quantum_us = Quantum::try_from(quantum).map_err(refused)?;
     }
+    params.repack = options.repack;
+    refuse_twice(options)?;
+    let params = with_params(params, &options.params)
+        .map_err(|error| Failure::of("usage", &error).exit(EXIT_USAGE))?;
     // A log knows no nodes: its processors are on one.
     let machine = Machine::uniform(1, pes)
         .map_err(|error: MachineError| Failure::of("usage", &error).exit(EXIT_USAGE))?;
@@ -193,13 +198,33 @@ fn policy(options: &ReplayOptions, pes: u32) -> Result<Box<dyn Policy>, Failure>
         .map_err(|error| Failure::of("usage", &error).exit(EXIT_USAGE))
 }
 
+/// An option and a parameter that say the same are one too many.
+fn refuse_twice(options: &ReplayOptions) -> Result<(), Failure> {
+    let same = [
+        ("--mpl-limit", "mpl-limit", options.mpl_limit.is_some()),
+        ("--quantum", "quantum-us", options.quantum.is_some()),
+        ("--repack", "repack", options.repack),
+    ];
+    let twice = |(_, name, given): &&(&str, &str, bool)| {
+        *given && options.params.iter().any(|param| param.name() == *name)
+    };
+    match same.iter().find(twice) {
+        None => Ok(()),
+        Some((option, name, _)) => {
+            let name = format!("{option} (--param {name})");
+            Err(Failure::of("usage", &ParamProblem::Twice { name }).exit(EXIT_USAGE))
+        }
+    }
+}
+
 fn replay(options: &ReplayOptions, trace: &Trace, silent: bool) -> Result<Schedule, Failure> {
     let mut policy = policy(options, trace.pes())?;
     let mut progress = Patient::new(silent, "replaying {bar:30} {pos}/{len} jobs ({eta})");
     let jobs = trace.jobs().len() as u64;
     let order = options.event_order.order();
     let keep_columns = options.plot.is_some() && plot::draws_jobs(trace);
-    let how = storm_replay::ReplayOptions { order, keep_columns };
+    let keep_busy = options.plot.is_some();
+    let how = storm_replay::ReplayOptions { order, keep_columns, keep_busy };
     let mut watch = |ended: u64| progress.show(ended, jobs);
     storm_replay::replay(trace, policy.as_mut(), how, &mut watch).map_err(|error| {
         Failure::of(CODE, &error).hint("another --sched may do; --pes gives a larger machine")
@@ -209,10 +234,17 @@ fn replay(options: &ReplayOptions, trace: &Trace, silent: bool) -> Result<Schedu
 /// Says which options the policy has no use for.
 fn tell_idle(options: &ReplayOptions) {
     let Some(idle) = Idle::under(&options.sched) else { return };
-    let given = [
-        ("--mpl-limit", idle.mpl_limit && options.mpl_limit.is_some()),
-        ("--quantum", idle.quantum && options.quantum.is_some()),
+    let mut given = vec![
+        ("--mpl-limit".to_owned(), idle.mpl_limit && options.mpl_limit.is_some()),
+        ("--quantum".to_owned(), idle.quantum && options.quantum.is_some()),
+        ("--repack".to_owned(), idle.means_nothing("repack") && options.repack),
     ];
+    given.extend(
+        options
+            .params
+            .iter()
+            .map(|param| (format!("--param {}", param.name()), idle.means_nothing(param.name()))),
+    );
     for (option, _) in given.iter().filter(|(_, in_vain)| *in_vain) {
         note(&format!("storm: {option} means nothing under {}\n", options.sched));
     }
@@ -302,10 +334,10 @@ fn pairs(document: &Document<'_>) -> Vec<(&'static str, String)> {
     ];
     if let Some(steady) = &report.steady_state {
         let mean = |interval: storm_replay::Interval| {
-            format!("{:.2} ± {:.2}", interval.mean, interval.half_width)
+            format!("{:.2} ({:.2}..{:.2})", interval.mean, interval.low, interval.high)
         };
         let told = format!(
-            "bounded slowdown {}, wait {} s, response {} s ({} jobs, {:.0} %)",
+            "bounded slowdown {}, wait {} s, response {} s ({} jobs; intervals of {:.0} %)",
             mean(steady.avg_bounded_slowdown),
             mean(steady.avg_wait_s),
             mean(steady.avg_response_s),

@@ -69,8 +69,11 @@ fn draw(title: &str, trace: &Trace, schedule: &Schedule) -> Drawn<String> {
         area.fill(&WHITE)?;
         let (above, rest) = area.split_vertically(CURVE_HEIGHT);
         let (middle, below) = rest.split_vertically(CURVE_HEIGHT);
-        curve(&above, title, "processors busy", BLUE, &time, &busy(trace, schedule, &time))?;
-        curve(&middle, "", "jobs waiting", RED, &time, &waiting(trace, schedule, &time))?;
+        let (busy, waiting) = (busy(trace, schedule, &time), waiting(trace, schedule, &time));
+        let longest = waiting.iter().copied().fold(1.0, f64::max);
+        let pes = f64::from(trace.pes());
+        curve(&above, title, ("processors busy", pes), BLUE, &time, &busy)?;
+        curve(&middle, "", ("jobs waiting", longest), RED, &time, &waiting)?;
         if jobs {
             who_ran_where(&below, trace, schedule, &time)?;
         }
@@ -120,19 +123,20 @@ impl Time {
         let mut level = 0.0;
         for (mean, step) in means.iter_mut().zip(&steps) {
             level += step;
-            *mean += level;
+            // Sums of many weights are off by a little.
+            *mean = (*mean + level).max(0.0);
         }
         means
     }
 }
 
-/// Processors in use; of a job that shared its time, the mean.
+/// Processors in use.
 fn busy(trace: &Trace, schedule: &Schedule, time: &Time) -> Vec<f64> {
-    time.means(schedule.starts.iter().filter_map(|start| {
-        let job = trace.job(start.job)?;
-        let share = job.run.as_secs_f64() / start.end.since(start.start).as_secs_f64();
-        Some((start.start, start.end, f64::from(job.procs) * share))
-    }))
+    let held = schedule.busy.iter().map(|busy| (busy.from, busy.to, busy.mean_pes()));
+    let mut means = time.means(held);
+    // By what sums of many weights are off.
+    means.iter_mut().for_each(|mean| *mean = mean.min(f64::from(trace.pes())));
+    means
 }
 
 fn waiting(trace: &Trace, schedule: &Schedule, time: &Time) -> Vec<f64> {
@@ -145,12 +149,12 @@ fn waiting(trace: &Trace, schedule: &Schedule, time: &Time) -> Vec<f64> {
 fn curve(
     area: &Area<'_>,
     title: &str,
-    label: &str,
+    (label, highest): (&str, f64),
     color: RGBColor,
     time: &Time,
     means: &[f64],
 ) -> Drawn<()> {
-    let highest = means.iter().copied().fold(1.0, f64::max) * HEADROOM;
+    let highest = highest * HEADROOM;
     let mut canvas = ChartBuilder::on(area)
         .caption(title, ("sans-serif", TITLE).into_font())
         .margin(MARGIN)
@@ -174,13 +178,14 @@ fn who_ran_where(area: &Area<'_>, trace: &Trace, schedule: &Schedule, time: &Tim
         .build_cartesian_2d(0.0..time.hours, 0.0..f64::from(trace.pes()))?;
     canvas.configure_mesh().x_desc("hours").y_desc("processor").light_line_style(WHITE).draw()?;
     for start in &schedule.starts {
-        let (from, to) = (time.hours(start.start), time.hours(start.end));
         let color = Palette99::pick(start.job.0 as usize).mix(OPACITY).filled();
-        let columns = start.columns.iter().flat_map(|columns| columns.ranges());
-        canvas.draw_series(columns.map(|range| {
-            let corners = [(from, f64::from(range.start)), (to, f64::from(range.end))];
-            Rectangle::new(corners, color)
-        }))?;
+        for (from, to, columns) in start.stays() {
+            let (from, to) = (time.hours(from), time.hours(to));
+            canvas.draw_series(columns.ranges().into_iter().map(|range| {
+                let corners = [(from, f64::from(range.start)), (to, f64::from(range.end))];
+                Rectangle::new(corners, color)
+            }))?;
+        }
     }
     Ok(())
 }

@@ -116,6 +116,7 @@ async fn case(
         pes: PES,
         sched,
         quantum,
+        params: Vec::new(),
         switch_log: None,
         backend: None,
     };

@@ -58,7 +58,7 @@ pub(super) async fn all(
 
 fn shape(options: &CalibrateOptions, nodes: u32, pes: u32, quantum: Duration) -> LocalClusterShape {
     let (sched, backend) = (vec![SCHED.to_owned()], options.backend);
-    LocalClusterShape { nodes, pes, sched, quantum, switch_log: None, backend }
+    LocalClusterShape { nodes, pes, sched, quantum, params: Vec::new(), switch_log: None, backend }
 }
 
 /// Launches a program that no node has, and again when all have it.
