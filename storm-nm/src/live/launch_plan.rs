@@ -14,7 +14,8 @@ use storm_pl::{
     ResourceLimit,
 };
 use storm_rm::{
-    Binding, Destination, FileSpec, JobSpec, OsBytes, OutputSpec, Owner, Program, Rank,
+    ArrayTask, Binding, Destination, FileSpec, JobId, JobSpec, OsBytes, OutputSpec, Owner, Program,
+    Rank,
 };
 
 /// "No such file or directory".
@@ -192,14 +193,16 @@ pub(super) fn rank_spec(
     RankSpec { env, stdin, stdout, stderr, cpus }
 }
 
-/// A file of its own is emptied first; one that ranks share is appended to.
+/// A file of its own is emptied first; one that ranks share, or the jobs of an array, is appended to.
 fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes) -> Output {
-    let of = |rank| {
-        let (job, task) = (task.launch.job, task.launch.task);
+    let (job, of_array) = (task.launch.job, task.launch.task);
+    let of = |rank, job, task| {
         expand_pattern(pattern, &FileNameParts { job, task, rank, node_name: &names.name })
     };
-    let path = of(rank);
-    let shared = task.spec().procs > 1 && path == of(Rank(u32::MAX));
+    let path = of(rank, job, of_array);
+    let of_another = of_array.map(|task| ArrayTask { index: !task.index, ..task });
+    let shared = (task.spec().procs > 1 && path == of(Rank(u32::MAX), job, of_array))
+        || (of_array.is_some() && path == of(rank, JobId(!job.0), of_another));
     Output::File { path: path.as_os_str().into(), append: shared }
 }
 
@@ -256,7 +259,7 @@ pub(super) fn refused(
             OutputSpec::Client => String::new(),
         },
         LaunchStep::Request
-        | LaunchStep::Limits
+        | LaunchStep::Limit(_)
         | LaunchStep::Affinity
         | LaunchStep::OtherUser
         | LaunchStep::Groups

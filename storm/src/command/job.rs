@@ -222,10 +222,11 @@ pub(super) async fn submit_and_follow(
     may_return: bool,
 ) -> Result<Outcome, Failure> {
     let input = submission.spec.input;
+    let form = OutputForm::of(submission.spec.procs, options.label);
     let (client, job, request) = send(manager, submission, options, silent).await?;
     // What is submitted to a cluster that is not there for it alone may have to wait.
     let tell_waiting = may_return && !silent;
-    let what = Follow { job, request, input, label: options.label, may_return, tell_waiting };
+    let what = Follow { job, request, input, form, may_return, tell_waiting };
     follow(client, what, manager).await.map_err(|failure| match failure.exit {
         EXIT_FAILED => failure.exit(EXIT_STORM_FAILED),
         _ => failure,

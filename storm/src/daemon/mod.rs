@@ -3,6 +3,7 @@
 
 mod backend;
 mod descriptor;
+mod file_sizes;
 mod local_nodes;
 mod mm;
 mod nm;

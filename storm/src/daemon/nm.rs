@@ -39,6 +39,7 @@ const REJOIN_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Runs a Node Manager until it is told to end.
 pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     start_log();
+    allow_large_files();
     if options.parent.is_some_and(|parent| !lives_with(parent)) {
         return Ok(());
     }

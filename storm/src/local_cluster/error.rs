@@ -1,6 +1,7 @@
 //! Why a local cluster could not be started, found or ended.
 
 use super::dimensions;
+use crate::daemon::too_small_bytes;
 use crate::failure::Failure;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -73,6 +74,17 @@ impl LocalClusterError {
             LocalClusterError::AlreadyUp { .. } => Some("`storm down` ends it"),
             LocalClusterError::Busy => Some("wait for it"),
             LocalClusterError::Refused(error) => error.hint.as_deref(),
+            LocalClusterError::RuntimeDir(_)
+            | LocalClusterError::StateDir { .. }
+            | LocalClusterError::Died { .. }
+            | LocalClusterError::Late { .. }
+                if too_small_bytes().is_some() =>
+            {
+                Some(
+                    "files may not be as large as a cluster's here (RLIMIT_FSIZE): \
+                     `ulimit -f unlimited`, in a new session where that is refused",
+                )
+            }
             LocalClusterError::Died { .. } | LocalClusterError::Late { .. } => {
                 Some("if the machine is too small for it, fewer nodes: --nodes 4")
             }
