@@ -18,7 +18,7 @@ use storm_mm::api::{
     API_VERSION, Explanation, JobDetail, JobState, JobView, LaunchBreakdown, NodeView,
     PartitionView, RankView, ReservationView, asked_for,
 };
-use storm_rm::JobId;
+use storm_rm::{JobId, OsBytes};
 
 /// Ranks that `show` lists one by one; of more it lists those that failed.
 const RANKS_SHOWN: usize = 16;
