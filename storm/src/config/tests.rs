@@ -252,7 +252,10 @@ fn names_that_nodes_refuse_are_refused_here() {
     for (text, key) in [
         (format!("cluster = \"my lab\"\n{GOOD_LOOPBACK}"), "cluster: \"my lab\""),
         (format!("cluster = \"\"\n{GOOD_LOOPBACK}"), "cluster: \"\""),
-        ("[[nodes]]\nnames = \"\u{fc}node\"\npes = 1\n".to_owned(), "nodes[0].names: \"\u{fc}node\""),
+        (
+            "[[nodes]]\nnames = \"\u{fc}node\"\npes = 1\n".to_owned(),
+            "nodes[0].names: \"\u{fc}node\"",
+        ),
         (format!("[[nodes]]\nnames = \"{long}\"\npes = 1\n"), "nodes[0].names: \"nnn"),
     ] {
         let said = MmConfig::parse(&text).expect_err("refused").to_string();

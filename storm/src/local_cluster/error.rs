@@ -71,6 +71,7 @@ impl LocalClusterError {
         match self {
             LocalClusterError::RuntimeDir(_)
             | LocalClusterError::StateDir { .. }
+            | LocalClusterError::Refused(_)
             | LocalClusterError::Died { .. }
             | LocalClusterError::Late { .. }
                 if too_small_bytes().is_some() =>

@@ -76,7 +76,7 @@ fn a_script_whose_time_is_over_used_what_its_child_did() {
 fn children_that_nobody_waits_for_count() {
     let scratch = cluster();
     let until_worked = "while ! test -e worked; do :; done";
-    for child in ["setsid ./work &", "./work &", "(./brief &)"] {
+    for child in ["setsid ./work &", "./work &", "(./brief &);"] {
         // The rank looks at the file in a process that it waits for, which counts as well.
         let job = submit(&scratch, "", &format!("{child} sh -c '{until_worked}' > /dev/null"));
         let shown = ended(&scratch, &job, "COMPLETED");

@@ -87,6 +87,7 @@ fn a_job_does_not_empty_the_file_that_another_writes_to() {
     let path = scratch.work().join("one");
     let slow = "echo first; until test -e go; do :; done; echo last";
     for options in ["-o one", "-n 2 -o one"] {
+        let _ = fs::remove_file(&path);
         let first = submit(&scratch, options, slow);
         let begun = |_: &serde_json::Value| {
             fs::read_to_string(&path).is_ok_and(|text| text.contains("first")).then_some(())
