@@ -23,6 +23,16 @@ pub(crate) fn explain(error: &dyn Error) -> String {
     text
 }
 
+/// An amount of memory in the largest unit of which it is a whole number.
+pub(crate) fn amount(bytes: u64) -> String {
+    match bytes {
+        0 => "0 bytes".to_owned(),
+        bytes if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        bytes if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        bytes => format!("{bytes} bytes"),
+    }
+}
+
 /// The reason, cut where it is too long for a report.
 pub(crate) fn bounded(mut reason: String) -> String {
     if reason.len() > REASON_BYTES_MAX {
@@ -36,6 +46,13 @@ pub(crate) fn bounded(mut reason: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A job was killed for "more than the 0 MiB" that it asked for.
+    #[test]
+    fn an_amount_is_never_rounded_to_nothing() {
+        let amounts = [1 << 10, 1536 << 10, 1_500, 3 << 30, 0].map(amount);
+        assert_eq!(amounts, ["1 KiB", "1536 KiB", "1500 bytes", "3072 MiB", "0 bytes"]);
+    }
 
     #[test]
     fn a_long_reason_is_cut_between_characters() {

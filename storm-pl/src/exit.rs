@@ -19,14 +19,15 @@ pub enum ExitStatus {
     },
 }
 
-/// Resources of one rank and of the children it waited for, from `wait4`.
+/// Resources of one rank: its own, those of the children it waited for, and those of children that
+/// it left behind. The last rank of a pad to end also has what belongs to no single rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time in user mode.
     pub user: Duration,
     /// CPU time in the kernel.
     pub system: Duration,
-    /// Largest resident set; never below that of the waiting PL it began as.
+    /// Resident set of the largest process; never below that of the waiting PL it began as.
     pub max_rss_kib: u64,
     /// Times it gave the CPU up by itself.
     pub voluntary_switches: u64,
@@ -55,6 +56,25 @@ impl ExitStatus {
 }
 
 impl Usage {
+    /// Both together; of the resident sets the larger.
+    #[must_use]
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            user: self.user.saturating_add(other.user),
+            system: self.system.saturating_add(other.system),
+            max_rss_kib: self.max_rss_kib.max(other.max_rss_kib),
+            voluntary_switches: self.voluntary_switches.saturating_add(other.voluntary_switches),
+            involuntary_switches: self
+                .involuntary_switches
+                .saturating_add(other.involuntary_switches),
+        }
+    }
+
+    /// Time on processors.
+    pub(crate) fn cpu(self) -> Duration {
+        self.user.saturating_add(self.system)
+    }
+
     pub(crate) fn from_rusage(raw: &libc::rusage) -> Self {
         Self {
             user: duration(raw.ru_utime),

@@ -83,11 +83,11 @@ pub use exit::{ExitStatus, Usage};
 pub use host_time::HostTime;
 pub use ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 pub use keeper::{Leftovers, PlaceFailure, PlaceSpec, PlaceStep, give_back_heap};
-pub use launch_failure::{LaunchFailure, LaunchStep};
+pub use launch_failure::{LaunchFailure, LaunchStep, RefusedLimit};
 pub use launch_spec::{EncodedSpec, Input, LaunchSpec, Output, RankSpec, ResourceLimit, SpecError};
 pub use node::{
-    Event, Keeper, KeeperConfig, KeeperEvents, KeeperHandle, LaunchError, Launching, OwnEnds,
-    PlEnds, StartError, StartMethod, keeper_main,
+    Event, Keeper, KeeperConfig, KeeperEvents, KeeperHandle, LaunchError, Launching, NAME_RULE,
+    OwnEnds, PlEnds, StartError, StartMethod, is_name, keeper_main,
 };
 pub use original::stands_in_for;
 pub use protocol::{PadStep, Refusal};

@@ -29,6 +29,13 @@ pub(crate) fn descendants(root: ProcessId) -> Vec<ProcessId> {
 
 /// The live children of `parent`, whichever of its threads forked them.
 pub(crate) fn children(parent: ProcessId) -> Vec<ProcessId> {
+    let mut found = children_and_dead(parent);
+    found.retain(|&pid| !is_dead(pid));
+    found
+}
+
+/// The children of `parent`, those included that have ended and are not reaped.
+pub(crate) fn children_and_dead(parent: ProcessId) -> Vec<ProcessId> {
     let mut found = Vec::new();
     for thread in threads(parent) {
         match fs::read_to_string(format!("/proc/{parent}/task/{thread}/children")) {
@@ -42,7 +49,6 @@ pub(crate) fn children(parent: ProcessId) -> Vec<ProcessId> {
             Err(_) => {}
         }
     }
-    found.retain(|&pid| !is_dead(pid));
     found
 }
 
@@ -88,7 +94,7 @@ fn scan_for_children(parent: ProcessId) -> Vec<ProcessId> {
     entries
         .flatten()
         .filter_map(|entry| Some(ProcessId(entry.file_name().to_str()?.parse().ok()?)))
-        .filter(|&pid| stat(pid).is_some_and(|(_, of)| of == parent) && !is_dead(pid))
+        .filter(|&pid| stat(pid).is_some_and(|(_, of)| of == parent))
         .collect()
 }
 

@@ -74,8 +74,16 @@ pub(crate) enum Report {
     PlReady { pad: PadId, pl: PlIndex, pid: ProcessId },
     /// A pad or one of its PLs could not be made; ask again with `Release`.
     PadFailed { pad: PadId, step: PadStep, errno: Errno },
-    /// A PL, or the application that it became, ended.
-    Exited { pad: PadId, pl: PlIndex, pid: ProcessId, status: ExitStatus, usage: Usage },
+    /// A PL, or the application that it became, ended. `strays` is what processes of the pad used that
+    /// belong to no PL, until now.
+    Exited {
+        pad: PadId,
+        pl: PlIndex,
+        pid: ProcessId,
+        status: ExitStatus,
+        usage: Usage,
+        strays: Usage,
+    },
     /// No process of the former job is left in the pad.
     PadClean { pad: PadId, ticket: u32 },
     /// Processes of the former job do not die.

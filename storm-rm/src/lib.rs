@@ -55,5 +55,5 @@ pub use needs::{
 pub use os_bytes::OsBytes;
 pub use process_class::{ProcessClass, ProcessFigures, RankClass, Witness};
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};
-pub use resources::{Memory, Resources};
+pub use resources::{LEAST_MEMORY_BYTES, Memory, Resources};
 pub use storm_bcs::BcsConfig;

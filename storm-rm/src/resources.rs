@@ -33,6 +33,9 @@ impl Default for Resources {
     }
 }
 
+/// The least memory that a job can ask for, in bytes: a process needs as much to start.
+pub const LEAST_MEMORY_BYTES: u64 = 1 << 20;
+
 /// The memory that a job asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

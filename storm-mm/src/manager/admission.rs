@@ -7,7 +7,7 @@ use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply, Service};
 use crate::job::JobEventKind;
 use std::rc::Rc;
 use storm_primitives::Instant;
-use storm_rm::{JobId, JobSpec, MAX_RANKS, Memory, Owner, PartitionId};
+use storm_rm::{JobId, JobSpec, LEAST_MEMORY_BYTES, MAX_RANKS, Memory, Owner, PartitionId};
 use storm_sched::{Constraint, JobRequest, NodeMemory};
 
 /// Share of a heartbeat that a job's specification may take; the rest is for
@@ -229,6 +229,12 @@ fn check_amounts(spec: &JobSpec) -> Result<(), ApiError> {
     match spec.resources.memory {
         Memory::PerNode(0) | Memory::PerCpu(0) => {
             nothing("the memory asked for", "ask for some, or for that of whole nodes")
+        }
+        Memory::PerNode(bytes) | Memory::PerCpu(bytes) if bytes < LEAST_MEMORY_BYTES => {
+            let message = format!("{bytes} bytes of memory are too few for a process to start");
+            let least = LEAST_MEMORY_BYTES >> 20;
+            Err(ApiError::new(ErrorCode::BadRequest, message)
+                .hint(format!("ask for {least} MiB or more: --mem {least}M")))
         }
         _ if spec.time_limit.is_some_and(|limit| limit.is_zero()) => {
             nothing("the time limit", "leave it out for a job without one")

@@ -5,7 +5,7 @@ use super::ending::SIGKILL;
 use super::job::{JobPhase, LocalJob};
 use super::pmi::{news_of_gone, pmi_actions};
 use super::{Action, Event};
-use crate::reason::bounded;
+use crate::reason::{amount, bounded};
 use crate::{HostEvent, JobKey, JobTask, LaunchRefused};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -314,9 +314,9 @@ impl NodeCore {
             }
             HostEvent::Exited { job, exit } => self.exited(job, exit, actions),
             HostEvent::OverMemory { job, limit_bytes } => {
-                let mib = limit_bytes >> 20;
+                let limit = amount(limit_bytes);
                 let reason = format!(
-                    "the kernel killed a process of it, as it took more than the {mib} MiB of \
+                    "the kernel killed a process of it, as it took more than the {limit} of \
                      memory that it asked for on a node"
                 );
                 self.unserviceable(job, reason, actions);

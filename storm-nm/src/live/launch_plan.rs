@@ -4,7 +4,7 @@ use super::PmixStarter;
 use super::interpreter::interpreter;
 use super::job_directory::{DirectoryError, JobFile, plain_name};
 use crate::environment::{NodeNames, joins_by_pmix, rank_environment, submitted_environment};
-use crate::output_pattern::{FileNameParts, expand_pattern};
+use crate::output_pattern::{FileNameParts, expand_pattern, names_one_file};
 use crate::{JobTask, LaunchRefused};
 use nix::sys::resource::{Resource, getrlimit};
 use std::ffi::OsString;
@@ -193,14 +193,15 @@ pub(super) fn rank_spec(
     RankSpec { env, stdin, stdout, stderr, cpus }
 }
 
-/// A file of its own is emptied first; one that ranks share is appended to.
+/// A file of its own is emptied first; one that ranks share, or the jobs of an array, is appended to.
 fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes) -> Output {
     let of = |rank| {
         let (job, task) = (task.launch.job, task.launch.task);
         expand_pattern(pattern, &FileNameParts { job, task, rank, node_name: &names.name })
     };
     let path = of(rank);
-    let shared = task.spec().procs > 1 && path == of(Rank(u32::MAX));
+    let of_ranks = task.spec().procs > 1 && path == of(Rank(u32::MAX));
+    let shared = of_ranks || (task.launch.task.is_some() && names_one_file(pattern));
     Output::File { path: path.as_os_str().into(), append: shared }
 }
 
@@ -257,7 +258,7 @@ pub(super) fn refused(
             OutputSpec::Client => String::new(),
         },
         LaunchStep::Request
-        | LaunchStep::Limits
+        | LaunchStep::Limit(_)
         | LaunchStep::Affinity
         | LaunchStep::OtherUser
         | LaunchStep::Groups

@@ -3,6 +3,7 @@
 //! One thread, no runtime. It blocks whenever nothing happens, and ends only when the NM is gone
 //! or tells it to; whatever the end, it takes every process of every pad with it.
 
+mod exits;
 mod leases;
 mod reports;
 
@@ -13,11 +14,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
 
+use self::exits::HeldExit;
 use crate::cgroup::{
     CgroupUnusable, NodeCgroup, NodeCgroupError, PadCgroup, kill_and_remove, own_directory,
 };
 use crate::descriptors::DescriptorLimit;
-use crate::exit::{ExitStatus, Usage};
+use crate::exit::ExitStatus;
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::fill::{NewPl, make_pl};
 use crate::keeper::leases::Leases;
@@ -124,6 +126,8 @@ struct KeeperProcess {
     /// Pads whose leases have run out, which the NM has not been told.
     leases_over: Vec<PadId>,
     children: HashMap<i32, Child>,
+    /// Ends of PLs that the NM has not been told.
+    exits: Vec<HeldExit>,
     buffer: Vec<u8>,
     /// Commands that were read before their turn.
     early: VecDeque<Command>,
@@ -152,6 +156,7 @@ impl KeeperProcess {
             leases: Leases::default(),
             leases_over: Vec::new(),
             children: HashMap::new(),
+            exits: Vec::new(),
             buffer: vec![0; MESSAGE_MAX_BYTES],
             early: VecDeque::new(),
             orphans: false,
@@ -161,7 +166,9 @@ impl KeeperProcess {
 
     fn run(&mut self) {
         while !self.ended {
-            let waiting = self.orphans || self.pads.values().any(|pad| pad.draining.is_some());
+            let waiting = self.orphans
+                || !self.exits.is_empty()
+                || self.pads.values().any(|pad| pad.draining.is_some());
             let timeout = match waiting {
                 _ if !self.early.is_empty() => PollTimeout::ZERO,
                 true => LOOK_AGAIN_MS.into(),
@@ -181,6 +188,7 @@ impl KeeperProcess {
                 self.take_command();
             }
             self.look_at_leases();
+            self.look_at_exits();
             self.look_at_pads();
             self.look_for_orphans();
         }
@@ -333,6 +341,10 @@ impl KeeperProcess {
         for id in draining {
             // Deaths that the look depends on may have come since the last signal.
             self.reap();
+            self.tell_exits();
+            if self.holds_exit_of(id) {
+                continue;
+            }
             let Some(pad) = self.pads.get_mut(&id) else { continue };
             if let Some(Clean { ticket, fill, discarded }) = pad.look() {
                 if discarded {
@@ -394,37 +406,11 @@ impl KeeperProcess {
         }
     }
 
-    /// Reaps every child that has ended and tells the NM about those it knows.
-    fn reap(&mut self) {
-        loop {
-            let mut word = 0;
-            // SAFETY: `rusage` is plain integers, for which all-zero is a valid value.
-            let mut raw: libc::rusage = unsafe { std::mem::zeroed() };
-            // SAFETY: both pointers are valid for the whole call.
-            let pid = unsafe { libc::wait4(-1, &raw mut word, libc::WNOHANG, &raw mut raw) };
-            if pid <= 0 {
-                return;
-            }
-            let Some(status) = ExitStatus::from_wait(word) else { continue };
-            match self.children.remove(&pid) {
-                Some(Child::Pl(id, pl)) => {
-                    if let Some(pad) = self.pads.get_mut(&id) {
-                        pad.pls[usize::from(pl.0)] = None;
-                    }
-                    let usage = Usage::from_rusage(&raw);
-                    let pid = ProcessId(pid);
-                    self.report(&Report::Exited { pad: id, pl, pid, status, usage }, &[]);
-                }
-                Some(Child::Place(_)) if status.success() => {}
-                Some(Child::Place(id)) => {
-                    let failure =
-                        PlaceFailure { step: PlaceStep::Killed, errno: Errno(libc::ECANCELED) };
-                    self.report(&Report::Placed { id, result: Err(failure) }, &[]);
-                }
-                Some(Child::PadKeeper) => self.orphans = true,
-                // A child that its job had abandoned.
-                None => {}
-            }
+    /// A process that placed a file has ended; it has told of its success itself.
+    fn place_ended(&mut self, id: PlaceId, status: ExitStatus) {
+        if !status.success() {
+            let failure = PlaceFailure { step: PlaceStep::Killed, errno: Errno(libc::ECANCELED) };
+            self.report(&Report::Placed { id, result: Err(failure) }, &[]);
         }
     }
 

@@ -1,5 +1,6 @@
 //! The keeper: the tiny single-threaded parent of every application process of the node.
 
+mod abandoned;
 mod fill;
 mod keeper_process;
 mod leases;

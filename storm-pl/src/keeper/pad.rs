@@ -2,6 +2,7 @@
 
 use crate::cgroup::PadCgroup;
 use crate::ids::{PadId, PlIndex, ProcessId};
+use crate::keeper::abandoned::Abandoned;
 use crate::process_tree;
 
 /// A PL that failed to launch exits at once; one that has not after so many looks (some 200 ms) is
@@ -19,6 +20,8 @@ pub(super) struct Pad {
     pub(super) draining: Option<Draining>,
     /// Its lease has run out, and not everything in it is known to be dead.
     pub(super) condemned: bool,
+    /// What its abandoned processes used, until the pad is clean.
+    pub(super) abandoned: Abandoned,
 }
 
 /// A pad on its way to be clean.
@@ -56,6 +59,7 @@ impl Pad {
             pls: vec![None; usize::from(capacity)],
             draining: None,
             condemned: false,
+            abandoned: Abandoned::default(),
         }
     }
 
@@ -98,6 +102,11 @@ impl Pad {
         }
     }
 
+    /// Whether everything in it is being killed.
+    pub(super) fn is_killed(&self) -> bool {
+        self.condemned || self.draining.as_ref().is_some_and(|draining| draining.everything)
+    }
+
     /// Takes one more look at a draining pad, which may have become clean.
     pub(super) fn look(&mut self) -> Option<Clean> {
         let strays = self.strays();
@@ -115,6 +124,7 @@ impl Pad {
             let Draining { ticket, fill, discarded, .. } = *draining;
             let clean = Clean { ticket, fill, discarded };
             self.draining = None;
+            self.abandoned = Abandoned::default();
             return Some(clean);
         }
         if draining.everything || !no_stray || draining.looks > LOOKS_FOR_AWAITED_MAX {

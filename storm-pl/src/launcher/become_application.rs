@@ -11,7 +11,7 @@ use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Pid, chdir, geteuid};
 
 use crate::ids::{Errno, ProcessId};
-use crate::launch_failure::{LaunchFailure, LaunchStep};
+use crate::launch_failure::{LaunchFailure, LaunchStep, RefusedLimit};
 use crate::launch_spec::{RankHead, ResourceLimit, SpecHead};
 use crate::launcher::execute::execute;
 use crate::launcher::request::Request;
@@ -28,7 +28,7 @@ pub(super) fn become_application(request: &Request<'_>, keeper: ProcessId) -> La
 
 fn prepare(request: &Request<'_>, keeper: ProcessId) -> Result<(), LaunchFailure> {
     let at = |step| move |errno: Errno| LaunchFailure::new(step, errno);
-    set_limits(&request.head.limits).map_err(at(LaunchStep::Limits))?;
+    request.head.limits.iter().try_for_each(set_limit)?;
     bind_to_cpus(&request.rank).map_err(at(LaunchStep::Affinity))?;
     change_user(&request.head)?;
     follow_keeper(keeper).map_err(at(LaunchStep::Keeper))?;
@@ -41,15 +41,27 @@ fn prepare(request: &Request<'_>, keeper: ProcessId) -> Result<(), LaunchFailure
     Ok(())
 }
 
-fn set_limits(limits: &[ResourceLimit]) -> Result<(), Errno> {
-    for limit in limits {
-        let raw = libc::rlimit { rlim_cur: limit.soft, rlim_max: limit.hard };
-        // SAFETY: `raw` is a valid rlimit for the whole call.
-        if unsafe { libc::setrlimit(limit.resource as _, &raw const raw) } == -1 {
-            return Err(Errno::last());
-        }
+/// Sets a limit, or as much of it as this process may have: root may lack CAP_SYS_RESOURCE, as in
+/// containers, and nobody may have more descriptors than fs.nr_open.
+fn set_limit(limit: &ResourceLimit) -> Result<(), LaunchFailure> {
+    let ResourceLimit { resource, soft, hard } = *limit;
+    let Err(errno) = set(resource, soft, hard) else { return Ok(()) };
+    let mut own = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `own` is a valid rlimit for the whole call. Where that fails it stays as it is.
+    unsafe { libc::getrlimit(resource as _, &raw mut own) };
+    let permitted = own.rlim_max;
+    if errno == Errno(libc::EPERM) && set(resource, soft.min(permitted), permitted).is_ok() {
+        return Ok(());
     }
-    Ok(())
+    let refused = RefusedLimit { resource, wanted: soft, permitted };
+    Err(LaunchFailure::new(LaunchStep::Limit(refused), errno))
+}
+
+fn set(resource: u32, soft: u64, hard: u64) -> Result<(), Errno> {
+    let raw = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+    // SAFETY: `raw` is a valid rlimit for the whole call.
+    let result = unsafe { libc::setrlimit(resource as _, &raw const raw) };
+    if result == -1 { Err(Errno::last()) } else { Ok(()) }
 }
 
 fn bind_to_cpus(rank: &RankHead) -> Result<(), Errno> {

@@ -2,10 +2,11 @@
 //! launch; a stream that is neither is `/dev/null` since before.
 
 use std::ffi::CStr;
-use std::os::fd::{IntoRawFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use nix::fcntl::{OFlag, open};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{Mode, fstat};
+use nix::unistd::ftruncate;
 
 use crate::ids::Errno;
 use crate::launch_failure::{LaunchFailure, LaunchStep};
@@ -37,10 +38,44 @@ fn replace(descriptor: RawFd, kind: StreamKind, path: &CStr) -> Result<(), Errno
         StreamKind::SameAsStdout => return move_to(libc::STDOUT_FILENO, descriptor),
         StreamKind::Read => (path, OFlag::O_RDONLY),
         StreamKind::Append => (path, write),
-        StreamKind::Truncate => (path, write | OFlag::O_TRUNC),
+        StreamKind::Truncate => (path, write),
     };
-    let file = open(path, flags | OFlag::O_CLOEXEC | OFlag::O_NOCTTY, FILE_MODE)?.into_raw_fd();
-    move_to(file, descriptor)
+    let file = open(path, flags | OFlag::O_CLOEXEC | OFlag::O_NOCTTY, FILE_MODE)?;
+    match kind {
+        StreamKind::Truncate => empty_if_unused(&file)?,
+        StreamKind::Append => say_used(&file),
+        StreamKind::Pipe | StreamKind::SameAsStdout | StreamKind::Null | StreamKind::Read => {}
+    }
+    move_to(file.into_raw_fd(), descriptor)
+}
+
+/// Empties an output file, unless another job writes to it now: both append then, and neither loses
+/// what it wrote. A lock (flock(2)) says that a job writes; it lasts as long as any process of the job
+/// has the file open.
+fn empty_if_unused(file: &OwnedFd) -> Result<(), Errno> {
+    // Pipes, terminals and devices cannot be emptied, and need not be.
+    if fstat(file)?.st_mode & libc::S_IFMT != libc::S_IFREG {
+        return Ok(());
+    }
+    // Where a file system has no locks nothing is known of others.
+    let in_use = lock(file, libc::LOCK_EX) == Err(Errno(libc::EWOULDBLOCK));
+    let emptied = if in_use { Ok(()) } else { ftruncate(file, 0) };
+    say_used(file);
+    Ok(emptied?)
+}
+
+/// Has later jobs append to the file for as long as this one has it open.
+fn say_used(file: &OwnedFd) {
+    // Without it the file is written to all the same.
+    let _ = lock(file, libc::LOCK_SH);
+}
+
+fn lock(file: &OwnedFd, operation: libc::c_int) -> Result<(), Errno> {
+    // SAFETY: flock takes an open descriptor and an integer.
+    match unsafe { libc::flock(file.as_raw_fd(), operation | libc::LOCK_NB) } {
+        -1 => Err(Errno::last()),
+        _ => Ok(()),
+    }
 }
 
 /// The original closes at `execve`; the copy does not.

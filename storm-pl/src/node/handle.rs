@@ -143,6 +143,7 @@ impl KeeperHandle {
         let encoded = rank.encode()?;
         let mut pads = lock(&self.pads);
         let limit = pads.limit;
+        pads.begin_time(pad);
         let draining = pads.pads.get(&pad).is_some_and(|state| state.draining);
         let state = pads.pads.get_mut(&pad).and_then(|state| state.pl_mut(pl));
         let Some(state) = state else { return Err(LaunchError::Unknown { pad, pl }) };

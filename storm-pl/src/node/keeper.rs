@@ -27,6 +27,19 @@ const START_TIMEOUT_MS: u16 = 15_000;
 /// The NM has a descriptor for every waiting PL: more than this is a mistake.
 const CAPACITY_MAX: u16 = 4_096;
 
+/// The longest name of a cluster or a node: both are in the name of a directory (NAME_MAX).
+const NAME_BYTES_MAX: usize = 100;
+/// What [`is_name`] asks for, for messages.
+pub const NAME_RULE: &str =
+    "names have letters of ASCII, digits, '-', '_' and '.', and at most 100 of them";
+
+/// Whether a cluster or a node can be called so.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(allowed)
+}
+
 /// How the keeper's process is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartMethod {
@@ -67,7 +80,7 @@ pub struct KeeperConfig {
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The cluster's or the node's name cannot be part of a directory name.
-    #[error("{0:?} is no name for a cluster or node: use letters, digits, '-', '_' and '.'")]
+    #[error("{0:?} is no name for a cluster or node: {NAME_RULE}")]
     Name(String),
     /// No PE, or absurdly many.
     #[error("a node has between 1 and {CAPACITY_MAX} processing elements, not {0}")]
@@ -231,8 +244,7 @@ fn await_start(control: &Seqpacket) -> Result<Result<PathBuf, CgroupUnusable>, S
 
 fn cgroup_name(config: &KeeperConfig) -> Result<String, StartError> {
     for name in [&config.cluster, &config.node] {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if name.is_empty() || !name.chars().all(allowed) {
+        if !is_name(name) {
             return Err(StartError::Name(name.clone()));
         }
     }

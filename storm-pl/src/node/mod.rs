@@ -3,10 +3,11 @@
 mod event;
 mod handle;
 mod keeper;
+mod pad_time;
 mod pads;
 mod streams;
 
 pub use event::{Event, KeeperEvents};
 pub use handle::{KeeperHandle, LaunchError, Launching};
-pub use keeper::{Keeper, KeeperConfig, StartError, StartMethod, keeper_main};
+pub use keeper::{Keeper, KeeperConfig, NAME_RULE, StartError, StartMethod, is_name, keeper_main};
 pub use streams::{OwnEnds, PlEnds};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
@@ -14,6 +14,7 @@ use crate::exit::{ExitStatus, Usage};
 use crate::ids::{Errno, PadId, PlIndex, ProcessId};
 use crate::launch_failure::LaunchFailure;
 use crate::node::Event;
+use crate::node::pad_time::PadTime;
 use crate::protocol::{self, PadStep, Report};
 use crate::seqpacket::{Received, Seqpacket, Wait};
 use crate::switch::{CgroupFreezer, Freezer, SignalFreezer};
@@ -62,6 +63,8 @@ pub(super) struct Pad {
     pub(super) filling: bool,
     /// Whose launch is watched: see [`Pads::watch_launch`].
     pub(super) watched: Option<PlIndex>,
+    /// Of the job that it has, from its first launch on.
+    pub(super) time: Option<PadTime>,
 }
 
 /// One PL.
@@ -138,6 +141,19 @@ impl Pads {
         }
     }
 
+    /// The control group of a pad.
+    pub(super) fn group_of(&self, pad: PadId) -> Option<PathBuf> {
+        self.cgroup.as_ref().map(|node| crate::cgroup::PadCgroup::path_in(node, pad))
+    }
+
+    /// Something is about to be launched in the pad: the time of its job counts from the first.
+    pub(super) fn begin_time(&mut self, pad: PadId) {
+        let group = self.group_of(pad);
+        if let Some(state) = self.pads.get_mut(&pad).filter(|state| !state.draining) {
+            state.time.get_or_insert_with(|| PadTime::begin(group.as_deref()));
+        }
+    }
+
     /// Watches a descriptor.
     pub(super) fn watch(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
         Ok(self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, source.token()))?)
@@ -165,8 +181,8 @@ impl Pads {
         match report {
             Report::PlReady { pad, pl, pid } => self.add_pl(pad, pl, pid, received, events),
             Report::PadKeeper { pad, pid } => self.add_pad_keeper(pad, pid, received, events),
-            Report::Exited { pad, pl, pid, status, usage } => {
-                self.take_exit(pad, pl, pid, (status, usage), events);
+            Report::Exited { pad, pl, pid, status, usage, strays } => {
+                self.take_exit((pad, pl, pid), status, (usage, strays), events);
                 Ok(())
             }
             Report::PadClean { pad, ticket } => {
@@ -178,6 +194,7 @@ impl Pads {
                 }
                 if let Some(state) = self.pads.get_mut(&pad) {
                     state.draining = false;
+                    state.time = None;
                     state.filling = true;
                     events.push_back(Event::PadClean { pad });
                     state.announce(pad, events);
@@ -365,12 +382,12 @@ impl Pads {
 
     fn take_exit(
         &mut self,
-        pad: PadId,
-        pl: PlIndex,
-        pid: ProcessId,
-        (status, usage): (ExitStatus, Usage),
+        (pad, pl, pid): (PadId, PlIndex, ProcessId),
+        status: ExitStatus,
+        (usage, strays): (Usage, Usage),
         events: &mut VecDeque<Event>,
     ) {
+        let group = self.group_of(pad);
         // Whether it executed has to be known, and said, first.
         self.take_launches(pad, pl, events);
         let Some(pad_state) = self.pads.get_mut(&pad) else { return };
@@ -380,6 +397,7 @@ impl Pads {
         match std::mem::take(state) {
             Pl::Launching { .. } | Pl::Running => {
                 *state = Pl::Ended;
+                let usage = pad_state.usage_at_exit(usage, strays, group.as_deref());
                 events.push_back(Event::Exited { pad, pl, pid, status, usage });
             }
             Pl::Failed | Pl::Ended => *state = Pl::Ended,
@@ -398,6 +416,20 @@ impl Pad {
 
     pub(super) fn pl_mut(&mut self, pl: PlIndex) -> Option<&mut Pl> {
         self.pls.get_mut(usize::from(pl.0))
+    }
+
+    /// What a PL used that has just ended, with what belongs to no PL if it is the last of its job.
+    fn usage_at_exit(&mut self, usage: Usage, strays: Usage, group: Option<&Path>) -> Usage {
+        let is_under_way = |pl: &Pl| matches!(pl, Pl::Launching { .. } | Pl::Running);
+        match (&mut self.time, self.pls.iter().any(is_under_way)) {
+            (Some(time), false) => time.last(usage, strays, group),
+            (Some(time), true) => {
+                time.ended(usage);
+                usage
+            }
+            (None, false) => usage.plus(strays),
+            (None, true) => usage,
+        }
     }
 
     /// PLs in one of the states that `wanted` picks.

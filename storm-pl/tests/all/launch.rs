@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use crate::support::{self, BOTH, Mechanism, NOBODY, Node, program, shell, testbed};
 use storm_pl::{
     Credentials, ExitStatus, Input, Keeper, KeeperConfig, LaunchSpec, LaunchStep, Output, PadId,
-    RankSpec, ResourceLimit, SpecError, StartMethod,
+    RankSpec, RefusedLimit, ResourceLimit, SpecError, StartMethod,
 };
 
 fn plain() -> RankSpec {
@@ -398,7 +398,26 @@ async fn limits_mask_and_cpus_are_set() {
         ["77", "99", "0077", "Cpus_allowed_list:", "0"]
     );
     spec.limits = vec![ResourceLimit { resource: libc::RLIMIT_NOFILE, soft: 100, hard: 99 }];
-    assert_eq!(failure_of(&spec).await, (LaunchStep::Limits, libc::EINVAL));
+    let permitted = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE);
+    let refused = RefusedLimit {
+        resource: libc::RLIMIT_NOFILE,
+        wanted: 100,
+        permitted: permitted.unwrap().1,
+    };
+    assert_eq!(failure_of(&spec).await, (LaunchStep::Limit(refused), libc::EINVAL));
+}
+
+/// Root in a container has no CAP_SYS_RESOURCE, and its jobs ended with 126. Nobody at all may have more
+/// descriptors than the kernel permits.
+#[tokio::test]
+async fn a_limit_above_what_is_permitted_is_what_is_permitted() {
+    let mut spec = shell("ulimit -n; ulimit -Hn");
+    let soft = u64::MAX - 1;
+    spec.limits = vec![ResourceLimit { resource: libc::RLIMIT_NOFILE, soft, hard: soft }];
+    let (_, hard) =
+        nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).unwrap();
+    let output = output_of(&spec, &plain()).await;
+    assert_eq!(output, format!("{hard}\n{hard}\n"));
 }
 
 #[tokio::test]

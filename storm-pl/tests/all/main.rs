@@ -10,3 +10,4 @@ mod pads;
 mod place;
 mod start;
 mod support;
+mod usage;

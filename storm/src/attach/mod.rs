@@ -7,6 +7,7 @@ mod queue_notes;
 mod returning;
 mod signals;
 mod terminal;
+mod whole_lines;
 mod without_pmix;
 
 use crate::failure::{EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_STORM_FAILED, Failure};
@@ -24,6 +25,7 @@ use storm_mm::api::{
     Reply, ReplyLine,
 };
 use storm_rm::{InputSpec, JobId};
+pub(crate) use terminal::OutputForm;
 use terminal::Terminal;
 use without_pmix::WithoutPmix;
 
@@ -57,8 +59,8 @@ pub(crate) struct Follow {
     pub(crate) request: u64,
     /// What it reads.
     pub(crate) input: InputSpec,
-    /// Put the rank before each line.
-    pub(crate) label: bool,
+    /// What is done to its output.
+    pub(crate) form: OutputForm,
     /// A manager that goes away may come back at the same place, with the job.
     pub(crate) may_return: bool,
     /// Say why it waits, if it does so for more than a moment.
@@ -89,7 +91,7 @@ pub(crate) async fn follow(
         running: false,
         suspended: false,
         queue_notes: QueueNotes::new(what.tell_waiting),
-        terminal: Terminal::new(what.label),
+        terminal: Terminal::new(what.form),
         without_pmix: WithoutPmix::default(),
         node_list: None,
         interrupted: None,
@@ -172,6 +174,7 @@ impl Follower {
                     self.requests.send(explain).await.map_err(|error| self.lose(error))?;
                     self.queue_notes.asked();
                 }
+                () = self.terminal.overdue() => self.terminal.pass_on().await,
                 () = ready(()), if holds_output => {
                     self.terminal.flush().await;
                     self.look_at_reader().await?;

@@ -4,9 +4,11 @@
 //! here goes by way of a thread of its own.
 
 use super::labeller::Labeller;
+use super::whole_lines::WholeLines;
 use crate::failure::{EXIT_STORM_FAILED, Failure};
 use crate::standard_streams::StandardOutput;
 use std::io;
+use std::time::Instant;
 use storm_rm::message::Stream;
 use storm_rm::{JobId, Rank};
 use tokio::task::spawn_blocking;
@@ -14,10 +16,33 @@ use tokio::task::spawn_blocking;
 /// Output that is held at most, until there is no more of it to be had at once.
 const HELD_MAX_BYTES: usize = 128 << 10;
 
-/// Where the job's output goes: byte for byte, or labelled.
+/// What is done to the output on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutputForm {
+    /// Nothing: there is one rank.
+    AsItComes,
+    /// Lines go on when they are whole.
+    WholeLines,
+    /// The rank goes before each line.
+    Labelled,
+}
+
+impl OutputForm {
+    /// For a job of so many ranks.
+    pub(crate) fn of(procs: u32, label: bool) -> OutputForm {
+        match (label, procs) {
+            (true, _) => OutputForm::Labelled,
+            (false, 0 | 1) => OutputForm::AsItComes,
+            (false, _) => OutputForm::WholeLines,
+        }
+    }
+}
+
+/// Where the job's output goes.
 #[derive(Debug)]
 pub(super) struct Terminal {
     labeller: Option<Labeller>,
+    lines: Option<WholeLines>,
     /// As long as somebody reads it.
     stdout: Option<StandardOutput>,
     stderr: Option<StandardOutput>,
@@ -29,19 +54,43 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// With a label before each line, or not.
-    pub(super) fn new(label: bool) -> Terminal {
-        let labeller = label.then(Labeller::default);
+    /// For output in this form.
+    pub(super) fn new(form: OutputForm) -> Terminal {
+        let labeller = (form == OutputForm::Labelled).then(Labeller::default);
+        let lines = (form == OutputForm::WholeLines).then(WholeLines::default);
         let (stdout, stderr) = (Some(StandardOutput::Stdout), Some(StandardOutput::Stderr));
         let (held, held_for) = (Vec::new(), Stream::Stdout);
-        Terminal { labeller, stdout, stderr, held, held_for, failed: None }
+        Terminal { labeller, lines, stdout, stderr, held, held_for, failed: None }
     }
 
     /// Takes what a rank wrote: [`flush`](Self::flush) is due when nothing more is there.
     pub(super) async fn write(&mut self, rank: Rank, stream: Stream, data: &[u8]) {
-        match self.labeller.as_mut().map(|labeller| labeller.take(rank, stream, data)) {
-            None => self.hold(stream, data).await,
-            Some(lines) => self.hold(stream, &lines).await,
+        match (&mut self.labeller, &mut self.lines) {
+            (Some(labeller), _) => {
+                let lines = labeller.take(rank, stream, data);
+                self.hold(stream, &lines).await;
+            }
+            (None, Some(lines)) => {
+                let whole = lines.take((rank, stream), data, Instant::now());
+                self.hold(stream, &whole).await;
+            }
+            (None, None) => self.hold(stream, data).await,
+        }
+    }
+
+    /// Waits until unfinished lines are due; for ever where there are none.
+    pub(super) async fn overdue(&self) {
+        match self.lines.as_ref().and_then(WholeLines::look_at) {
+            Some(at) => tokio::time::sleep_until(at.into()).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Lets unfinished lines go on whose ranks have paused.
+    pub(super) async fn pass_on(&mut self) {
+        let due = self.lines.as_mut().map(|lines| lines.due(Instant::now()));
+        for (stream, unfinished) in due.into_iter().flatten() {
+            self.hold(stream, &unfinished).await;
         }
     }
 
@@ -59,6 +108,9 @@ impl Terminal {
     }
 
     async fn hold(&mut self, stream: Stream, data: &[u8]) {
+        if data.is_empty() {
+            return;
+        }
         // The order of the two streams is the job's.
         if stream != self.held_for || self.held.len() + data.len() > HELD_MAX_BYTES {
             self.flush().await;
@@ -76,8 +128,9 @@ impl Terminal {
     /// Writes what is held, and the lines that were never ended.
     pub(super) async fn finish(&mut self) {
         self.flush().await;
-        let rest = self.labeller.as_mut().map(Labeller::rest).unwrap_or_default();
-        for (stream, line) in rest {
+        let labelled = self.labeller.as_mut().map(Labeller::rest).unwrap_or_default();
+        let rest = self.lines.as_mut().map(WholeLines::rest).unwrap_or_default();
+        for (stream, line) in labelled.into_iter().chain(rest) {
             self.put(stream, &line).await;
         }
     }

@@ -40,6 +40,7 @@ pub(crate) struct PlannedPartition {
 impl MmConfig {
     /// Numbers the nodes and resolves the partitions.
     pub(crate) fn plan(&self) -> Result<ClusterPlan, ConfigProblem> {
+        check_name("cluster", &self.cluster)?;
         check_network(&self.network)?;
         self.flexible.rules().check()?;
         self.security.check(self.listen)?;
@@ -81,7 +82,9 @@ impl MmConfig {
             if let Some(feature) = entry.features.iter().find(wrong) {
                 return Err(ConfigProblem::Feature { key, feature: feature.clone() });
             }
-            for name in unfold(&format!("{key}.names"), &entry.names)? {
+            let key_of_names = format!("{key}.names");
+            for name in unfold(&key_of_names, &entry.names)? {
+                check_name(&key_of_names, &name)?;
                 if seen.insert(name.clone(), ()).is_some() {
                     return Err(ConfigProblem::NodeTwice { key, name });
                 }
@@ -134,6 +137,14 @@ impl MmConfig {
             Some(lost) => Err(ConfigProblem::NoPartition { name: nodes[lost].name.clone() }),
             None => Ok(planned),
         }
+    }
+}
+
+/// What nodes would refuse at their start.
+fn check_name(key: &str, name: &str) -> Result<(), ConfigProblem> {
+    match storm_pl::is_name(name) {
+        true => Ok(()),
+        false => Err(ConfigProblem::Name { key: key.to_owned(), name: name.to_owned() }),
     }
 }
 

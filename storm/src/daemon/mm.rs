@@ -1,5 +1,6 @@
 //! The Machine Manager's main.
 
+use super::file_sizes::allow_large_files;
 use super::local_nodes::LocalNodes;
 use super::remote_users::remote_clients;
 use super::settings::Settings;
@@ -49,6 +50,7 @@ const OWN_REPLY_BYTES: usize = 64 << 10;
 /// jobs running on SIGTERM and SIGINT; that of a local one ends its cluster.
 pub(crate) fn run_mm(options: MmOptions) -> Result<(), DaemonError> {
     start_log();
+    allow_large_files();
     let adopt = |number| {
         descriptor::adopt(number)
             .map_err(|source| DaemonError::System { what: "an inherited descriptor", source })

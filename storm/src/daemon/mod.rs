@@ -3,6 +3,7 @@
 
 mod backend;
 mod descriptor;
+mod file_sizes;
 mod local_nodes;
 mod mm;
 mod nm;
@@ -11,6 +12,7 @@ mod settings;
 mod user_database;
 mod work_dir;
 
+pub(crate) use file_sizes::too_small_bytes;
 pub(crate) use mm::run_mm;
 pub(crate) use nm::run_nm;
 

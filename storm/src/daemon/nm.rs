@@ -1,5 +1,6 @@
 //! The Node Manager's main.
 
+use super::file_sizes::allow_large_files;
 use super::settings::{LOCAL_LEASE, ROOT_TIMEOUT, plan_config};
 use super::work_dir::WorkDir;
 use super::{DaemonError, backend, start_log};
@@ -40,6 +41,7 @@ const REJOIN_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Runs a Node Manager until it is told to end.
 pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     start_log();
+    allow_large_files();
     if options.parent.is_some_and(|parent| !lives_with(parent)) {
         return Ok(());
     }

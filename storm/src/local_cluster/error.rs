@@ -1,6 +1,7 @@
 //! Why a local cluster could not be started, found or ended.
 
 use super::dimensions;
+use crate::daemon::too_small_bytes;
 use crate::failure::Failure;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -68,6 +69,18 @@ impl LocalClusterError {
     /// What to try.
     fn hint(&self) -> Option<&str> {
         match self {
+            LocalClusterError::RuntimeDir(_)
+            | LocalClusterError::StateDir { .. }
+            | LocalClusterError::Refused(_)
+            | LocalClusterError::Died { .. }
+            | LocalClusterError::Late { .. }
+                if too_small_bytes().is_some() =>
+            {
+                Some(
+                    "files may not be as large as a cluster's here (RLIMIT_FSIZE): \
+                     `ulimit -f unlimited`, in a new session where that is refused",
+                )
+            }
             LocalClusterError::RuntimeDir(_) => Some("set TMPDIR to a directory that you can use"),
             LocalClusterError::NotOurs(_) => Some("remove it, or set XDG_RUNTIME_DIR"),
             LocalClusterError::AlreadyUp { .. } => Some("`storm down` ends it"),

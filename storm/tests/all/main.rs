@@ -4,6 +4,7 @@
 #[path = "../scratch/mod.rs"]
 mod scratch;
 
+mod accounting;
 mod bcs;
 mod client;
 mod dependencies;
@@ -14,6 +15,7 @@ mod faults;
 mod flexible;
 mod kept_cluster;
 mod kernels;
+mod limits;
 mod main_job;
 mod manager_restart;
 mod model;
@@ -21,6 +23,7 @@ mod mpi;
 mod namespaces;
 mod needs;
 mod own_cluster;
+mod outputs;
 mod preemption;
 mod priorities;
 mod quantum;

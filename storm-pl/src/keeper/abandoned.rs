@@ -1,0 +1,181 @@
+//! What processes use that nobody in their job waits for. A keeper reaps them, as it is their nearest
+//! subreaper, and so hears what each used. Those that still live are looked up in `/proc`.
+//!
+//! Not known is the use of a child whose parent ignores SIGCHLD and that ends before its job does:
+//! the kernel reaps it by itself. A control group of the pad counts its CPU time.
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::Duration;
+
+use crate::exit::Usage;
+use crate::ids::{PadId, ProcessId};
+use crate::process_tree;
+
+/// Units of the times in `/proc/PID/stat` where the system does not name them: USER_HZ of Linux.
+const TICKS_PER_SECOND: u64 = 100;
+/// Places of the session and of four times in `/proc/PID/stat`, counted from the state.
+const SESSION: usize = 3;
+const TIMES: [usize; 4] = [11, 12, 13, 14];
+
+/// Signals that jobs are ended by.
+const ENDING: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGKILL, libc::SIGTERM];
+
+/// What the abandoned processes of a pad used that have been reaped.
+#[derive(Debug, Default)]
+pub(super) struct Abandoned {
+    /// Of the sessions of PLs that run, by the process of each.
+    by_session: HashMap<i32, Usage>,
+    /// Of all other sessions.
+    others: Usage,
+}
+
+impl Abandoned {
+    /// A process of `session` was reaped. It is counted to a PL if `leads` says that one leads it.
+    pub(super) fn add(&mut self, session: ProcessId, leads: bool, usage: Usage) {
+        let sum = match leads {
+            true => self.by_session.entry(session.0).or_default(),
+            false => &mut self.others,
+        };
+        *sum = sum.plus(usage);
+    }
+
+    /// What belongs to the PL that led this session and has ended.
+    pub(super) fn take(&mut self, session: ProcessId) -> Usage {
+        self.by_session.remove(&session.0).unwrap_or_default()
+    }
+
+    /// What belongs to no PL.
+    pub(super) fn others(&self) -> Usage {
+        self.others
+    }
+}
+
+/// A process as `/proc` shows it, which may have ended and not been reaped.
+pub(super) struct Glimpse {
+    pub(super) session: ProcessId,
+    /// It is about to be reaped: it has been told to end, or has no memory any more, which a process
+    /// gives back first.
+    pub(super) ends: bool,
+    usage: Usage,
+}
+
+impl Glimpse {
+    /// `None` when it is gone.
+    pub(super) fn of(process: ProcessId) -> Option<Self> {
+        let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
+        // The name may hold blanks and parentheses: the fields begin after the last one.
+        let end = stat.iter().rposition(|&byte| byte == b')')?;
+        let fields = std::str::from_utf8(stat.get(end + 2..)?).ok()?;
+        let fields: Vec<&str> = fields.split(' ').collect();
+        let session = fields.get(SESSION)?.parse().ok()?;
+        let ticks = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok());
+        let [user, system, waited_user, waited_system] =
+            TIMES.map(|place| ticks(place).unwrap_or(0));
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let peak_kib = peak_kib(&status);
+        let usage = Usage {
+            user: time(user.saturating_add(waited_user)),
+            system: time(system.saturating_add(waited_system)),
+            max_rss_kib: peak_kib.unwrap_or(0),
+            ..Usage::default()
+        };
+        let ends = peak_kib.is_none() || is_told_to_end(&status);
+        Some(Self { session: ProcessId(session), ends, usage })
+    }
+}
+
+/// What `roots` and their descendants have used so far.
+pub(super) fn used_by(roots: &[ProcessId]) -> Usage {
+    let below = roots.iter().flat_map(|&root| process_tree::descendants(root));
+    let all = roots.iter().copied().chain(below).filter_map(Glimpse::of);
+    all.fold(Usage::default(), |sum, glimpse| sum.plus(glimpse.usage))
+}
+
+/// The pad that a process of a node with cgroups is in, dead or alive; `name` is that of the node's
+/// directory.
+pub(super) fn pad_of(process: ProcessId, name: &str) -> Option<PadId> {
+    pad_in(&fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?, name)
+}
+
+fn pad_in(membership: &str, name: &str) -> Option<PadId> {
+    let path = membership.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let mut below = path.split('/').skip_while(|part| *part != name).skip(1);
+    below.next()?.strip_prefix("pad-")?.parse().ok().map(PadId)
+}
+
+/// Whether a signal that ends the process waits for it to run.
+fn is_told_to_end(status: &str) -> bool {
+    let set = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
+    };
+    let pending = set("SigPnd:") | set("ShdPnd:");
+    let harmless = set("SigBlk:") | set("SigIgn:") | set("SigCgt:");
+    let ending = ENDING.iter().fold(0, |set, signal| set | 1 << (signal - 1));
+    pending & ending & !harmless != 0
+}
+
+fn peak_kib(status: &str) -> Option<u64> {
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    peak.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+fn time(ticks: u64) -> Duration {
+    let known = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten();
+    let per_second = known.and_then(|ticks| u64::try_from(ticks).ok()).filter(|ticks| *ticks > 0);
+    let per_second = per_second.unwrap_or(TICKS_PER_SECOND);
+    Duration::from_micros(ticks.saturating_mul(1_000_000) / per_second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pad_is_the_directory_below_the_nodes() {
+        let of = |text: &str| pad_in(text, "storm-lab-n1").map(|pad| pad.0);
+        assert_eq!(of("4:memory:/x\n0::/a/storm-lab-n1/pad-12/pl\n"), Some(12));
+        assert_eq!(of("0::/storm-lab-n1/pad-3/pl/own/pad-4 (deleted)\n"), Some(3));
+        assert_eq!(of("0::/storm-lab-n11/pad-3/pl\n"), None);
+        assert_eq!(of("0::/storm-lab-n1\n"), None);
+        assert_eq!(of("4:memory:/storm-lab-n1/pad-3\n"), None);
+    }
+
+    #[test]
+    fn a_process_shows_its_session_its_time_and_its_peak() {
+        let own = ProcessId(nix::unistd::getpid().as_raw());
+        let glimpse = Glimpse::of(own).expect("it lives");
+        let session = nix::unistd::getsid(None).expect("there is one");
+        assert_eq!(glimpse.session.0, session.as_raw());
+        assert!(!glimpse.ends && glimpse.usage.max_rss_kib > 0);
+        assert!(Glimpse::of(ProcessId(i32::MAX)).is_none());
+        assert_eq!(peak_kib("Name: a\nVmHWM:\t  5120 kB\n"), Some(5120));
+        assert_eq!(peak_kib("Name: a\nState:\tZ (zombie)\n"), None);
+    }
+
+    #[test]
+    fn a_process_with_a_signal_that_it_does_not_catch_is_about_to_end() {
+        let sets = |pending: u64, blocked: u64, caught: u64| {
+            let [pending, blocked, caught] =
+                [pending, blocked, caught].map(|set| format!("{set:016x}"));
+            format!("SigPnd:\t0\nShdPnd:\t{pending}\nSigBlk:\t{blocked}\nSigCgt:\t{caught}\n")
+        };
+        let (term, kill, user) = (1 << 14, 1 << 8, 1 << 9);
+        assert!(is_told_to_end(&sets(term, 0, 0)) && is_told_to_end(&sets(kill | user, 0, term)));
+        assert!(!is_told_to_end(&sets(term, term, 0)) && !is_told_to_end(&sets(term, 0, term)));
+        assert!(!is_told_to_end(&sets(user, 0, 0)) && !is_told_to_end(""));
+    }
+
+    #[test]
+    fn what_a_session_used_is_told_once() {
+        let used = |ms| Usage { user: Duration::from_millis(ms), ..Usage::default() };
+        let mut abandoned = Abandoned::default();
+        abandoned.add(ProcessId(7), true, used(3));
+        abandoned.add(ProcessId(7), true, used(4));
+        abandoned.add(ProcessId(9), false, used(5));
+        assert_eq!(abandoned.take(ProcessId(7)), used(7));
+        assert_eq!(abandoned.take(ProcessId(7)), Usage::default());
+        assert_eq!(abandoned.others(), used(5));
+    }
+}

@@ -1,0 +1,153 @@
+//! The ends of PLs, told once it is known what the processes that they leave behind have used.
+
+use super::{Child, KeeperProcess, Kind};
+use crate::exit::{ExitStatus, Usage};
+use crate::ids::{PadId, PlIndex, ProcessId};
+use crate::keeper::abandoned::{Glimpse, pad_of, used_by};
+use crate::process_tree;
+use crate::protocol::Report;
+
+/// An end is told after so many looks (some 1 s), whatever processes are still ending: a process
+/// with much memory takes a while, and one that waits for a file system may never end.
+const LOOKS_FOR_USAGE_MAX: u32 = 500;
+
+/// A PL that ended and of which the NM has not been told.
+pub(super) struct HeldExit {
+    pad: PadId,
+    pl: PlIndex,
+    pid: ProcessId,
+    status: ExitStatus,
+    usage: Usage,
+    looks: u32,
+}
+
+impl KeeperProcess {
+    /// The next child that has ended and is not reaped, so that `/proc` still shows it.
+    pub(super) fn next_dead() -> Option<ProcessId> {
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: `siginfo_t` is plain data, for which all-zero is a valid value.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is valid for the whole call.
+        if unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, flags) } == -1 {
+            return None;
+        }
+        // SAFETY: waitid has filled in a child's end, or nothing, which is zero.
+        Some(ProcessId(unsafe { info.si_pid() })).filter(|pid| pid.0 != 0)
+    }
+
+    /// Where a child belongs that its job abandoned: its pad, and its session.
+    pub(super) fn abandoned_by(&self, process: ProcessId) -> Option<(PadId, ProcessId)> {
+        let session = Glimpse::of(process)?.session;
+        Some((self.pad_of(process)?, session))
+    }
+
+    fn pad_of(&self, process: ProcessId) -> Option<PadId> {
+        match (&self.node, self.kind) {
+            (_, Kind::OnePad) => self.pads.keys().next().copied(),
+            (Some(node), Kind::Node) => pad_of(process, node.path().file_name()?.to_str()?),
+            // Each pad has a keeper of its own.
+            (None, Kind::Node) => None,
+        }
+    }
+
+    /// A child was reaped that its job had abandoned.
+    pub(super) fn add_abandoned(&mut self, (pad, session): (PadId, ProcessId), usage: Usage) {
+        let held = self.exits.iter().any(|exit| exit.pid == session);
+        let Some(pad) = self.pads.get_mut(&pad) else { return };
+        let leads = held || pad.pls.contains(&Some(session));
+        pad.abandoned.add(session, leads, usage);
+    }
+
+    /// A PL has ended.
+    pub(super) fn hold_exit(
+        &mut self,
+        (pad, pl, pid): (PadId, PlIndex, ProcessId),
+        status: ExitStatus,
+        usage: Usage,
+    ) {
+        self.exits.push(HeldExit { pad, pl, pid, status, usage, looks: 0 });
+    }
+
+    /// Whether the end of a PL of this pad has not been told.
+    pub(super) fn holds_exit_of(&self, pad: PadId) -> bool {
+        self.exits.iter().any(|exit| exit.pad == pad)
+    }
+
+    /// Takes one more look at the ends that have not been told.
+    pub(super) fn look_at_exits(&mut self) {
+        self.exits.iter_mut().for_each(|exit| exit.looks = exit.looks.saturating_add(1));
+        self.tell_exits();
+    }
+
+    /// Tells the ends that are complete: nothing that was abandoned in their pads is about to end.
+    pub(super) fn tell_exits(&mut self) {
+        if self.exits.is_empty() {
+            return;
+        }
+        let own = ProcessId(nix::unistd::getpid().as_raw());
+        let mut children = process_tree::children_and_dead(own);
+        children.retain(|pid| !self.children.contains_key(&pid.0));
+        let abandoned: Vec<_> = children
+            .into_iter()
+            .filter_map(|pid| Some((pid, self.pad_of(pid)?, Glimpse::of(pid)?.ends)))
+            .collect();
+        let mut kept = Vec::new();
+        for exit in std::mem::take(&mut self.exits) {
+            let of_pad = abandoned.iter().filter(|(_, pad, _)| *pad == exit.pad);
+            let killed = self.pads.get(&exit.pad).is_some_and(super::Pad::is_killed);
+            let incomplete = of_pad.clone().any(|(_, _, ends)| killed || *ends);
+            // In their order: what belongs to no PL is told with the last.
+            let behind = kept.iter().any(|before: &HeldExit| before.pad == exit.pad);
+            if behind || (incomplete && exit.looks < LOOKS_FOR_USAGE_MAX) {
+                kept.push(exit);
+                continue;
+            }
+            let living: Vec<ProcessId> = of_pad.map(|(pid, ..)| *pid).collect();
+            self.tell_exit(exit, used_by(&living));
+        }
+        self.exits.extend(kept);
+    }
+
+    fn tell_exit(&mut self, exit: HeldExit, living: Usage) {
+        let HeldExit { pad, pl, pid, status, mut usage, .. } = exit;
+        let mut strays = living;
+        if let Some(pad) = self.pads.get_mut(&pad) {
+            usage = usage.plus(pad.abandoned.take(pid));
+            strays = strays.plus(pad.abandoned.others());
+        }
+        self.report(&Report::Exited { pad, pl, pid, status, usage, strays }, &[]);
+    }
+
+    /// Reaps every child that has ended.
+    pub(super) fn reap(&mut self) {
+        while let Some(dead) = Self::next_dead() {
+            let known = self.children.contains_key(&dead.0);
+            let abandoned = if known { None } else { self.abandoned_by(dead) };
+            let mut word = 0;
+            // SAFETY: `rusage` is plain integers, for which all-zero is a valid value.
+            let mut raw: libc::rusage = unsafe { std::mem::zeroed() };
+            // SAFETY: both pointers are valid for the whole call.
+            let pid = unsafe { libc::wait4(dead.0, &raw mut word, libc::WNOHANG, &raw mut raw) };
+            if pid <= 0 {
+                return;
+            }
+            let Some(status) = ExitStatus::from_wait(word) else { continue };
+            let usage = Usage::from_rusage(&raw);
+            match self.children.remove(&pid) {
+                Some(Child::Pl(id, pl)) => {
+                    if let Some(pad) = self.pads.get_mut(&id) {
+                        pad.pls[usize::from(pl.0)] = None;
+                    }
+                    self.hold_exit((id, pl, dead), status, usage);
+                }
+                Some(Child::Place(id)) => self.place_ended(id, status),
+                Some(Child::PadKeeper) => self.orphans = true,
+                None => {
+                    if let Some(place) = abandoned {
+                        self.add_abandoned(place, usage);
+                    }
+                }
+            }
+        }
+    }
+}
