@@ -31,7 +31,8 @@ pub enum Fact<'a> {
     NodeBack(NodeId),
     /// A fault befell a node or its link; or one ended.
     Inflicted(NodeId, NodeFault),
-    /// The node manager of a node ended; the node goes on.
+    /// The node manager of a node ended; the node goes on with its ranks. Where they die
+    /// with the node manager, the node is down as well.
     NodeManagerDown(NodeId),
     /// The configuration was edited: the manager that starts next has read it so.
     Configured(&'a Configuration),

@@ -150,6 +150,7 @@ fn plain(seed: u64, nodes: u32) -> MachineConfig {
         seed,
         nodes,
         spare_nodes: 0,
+        hand_over: false,
         pes: PES,
         partitions: 1,
         sched: "gang".to_owned(),

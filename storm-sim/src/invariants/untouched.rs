@@ -3,6 +3,9 @@
 //! configured with as many elements as the runs in its row have there, in a partition of the
 //! same name. It is neither ended nor signalled, queued again, started again or suspended.
 //!
+//! The same holds for a run whose ranks all execute when a node manager ends and leaves its ranks
+//! to the next one.
+//!
 //! A run that does not stay is queued again if its job asked for that; it has not failed.
 //!
 //! What it does not do: look at runs whose nodes a fault has befallen, or whose nodes are
@@ -44,13 +47,15 @@ struct Run {
     incarnation: JobIncarnation,
     row: Row,
     ranks: Vec<NodeRanks>,
+    /// All its ranks execute.
+    started: bool,
     edited: Edited,
 }
 
-/// What the last edit means for a run.
+/// What the last edit or restart means for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edited {
-    /// There was none since it began.
+    /// There was none since the run began.
     Not,
     /// It is not to be touched.
     Stays,
@@ -85,6 +90,19 @@ impl Untouched {
                 enough && configuration.partition_of(share.node) == partition
             };
             run.edited = if run.ranks.iter().all(fits) { Edited::Stays } else { Edited::Goes };
+        }
+    }
+
+    /// The node manager of a node ended. The next one takes over the runs whose ranks all
+    /// execute.
+    fn judge_running_on(&mut self, node: NodeId) {
+        for run in self.runs.values_mut() {
+            let here = run.ranks.iter().any(|share| share.node == node);
+            if here && !run.started {
+                run.edited = Edited::Excused;
+            } else if here && run.edited == Edited::Not {
+                run.edited = Edited::Stays;
+            }
         }
     }
 
@@ -124,7 +142,12 @@ impl Untouched {
                 let troubled = ranks.iter().any(|share| self.troubled.contains(&share.node));
                 let edited = if troubled { Edited::Excused } else { Edited::Not };
                 let (incarnation, row, ranks) = (*incarnation, *row, ranks.clone());
-                self.runs.insert(job, Run { incarnation, row, ranks, edited });
+                self.runs.insert(job, Run { incarnation, row, ranks, started: false, edited });
+            }
+            JobEventKind::Started { .. } => {
+                if let Some(run) = self.runs.get_mut(&job) {
+                    run.started = true;
+                }
             }
             JobEventKind::Moved { row } => {
                 if let Some(run) = self.runs.get_mut(&job) {
@@ -160,7 +183,7 @@ impl Untouched {
     fn touched(&self, job: JobId, how: &str) -> Result<(), Broken> {
         match self.runs.get(&job) {
             Some(run) if run.edited == Edited::Stays => {
-                broken(format!("an edit left job {job} all its nodes and elements, and it {how}"))
+                broken(format!("job {job} has all its nodes and elements, and it {how}"))
             }
             Some(_) | None => Ok(()),
         }
@@ -212,7 +235,8 @@ impl Invariant for Untouched {
             Fact::Configured(configuration) => self.edited(configuration),
             Fact::Journal(job, kind) => return self.journal(*job, kind),
             Fact::Host(node, act) => return self.act(*node, act),
-            Fact::NodeDown(node) | Fact::NodeManagerDown(node) => self.trouble(*node),
+            Fact::NodeDown(node) => self.trouble(*node),
+            Fact::NodeManagerDown(node) => self.judge_running_on(*node),
             Fact::Inflicted(node, fault) => self.inflicted(*node, *fault),
             Fact::NodeUp(node) => {
                 self.troubled.remove(node);
@@ -263,9 +287,7 @@ mod tests {
     #[test]
     fn a_job_that_is_ended_on_nodes_that_stay_is_found() {
         let found = lost_after(|edited| edited.nodes.reverse()).unwrap_err();
-        assert!(
-            found.0.contains("left job 1 all its nodes and elements, and it is ended: node n1")
-        );
+        assert!(found.0.contains("job 1 has all its nodes and elements, and it is ended: node n1"));
         lost_after(|edited| edited.nodes[0].pes = 2).unwrap_err();
         lost_after(|edited| edited.nodes.truncate(2)).unwrap_err();
     }
@@ -311,6 +333,20 @@ mod tests {
         let mut invariant = running(false);
         invariant.note(&Fact::Configured(&Configuration::even(3, PES, 1))).unwrap();
         invariant.note(&Fact::Journal(JobId(1), &ended())).unwrap();
+    }
+
+    #[test]
+    fn the_end_of_a_node_manager_is_no_reason_once_all_ranks_execute() {
+        let breakdown = storm_mm::api::LaunchBreakdown::default();
+        for started in [false, true] {
+            let mut invariant = running(false);
+            if started {
+                let kind = JobEventKind::Started { breakdown };
+                invariant.note(&Fact::Journal(JobId(1), &kind)).unwrap();
+            }
+            invariant.note(&Fact::NodeManagerDown(NodeId(2))).unwrap();
+            assert_eq!(invariant.note(&Fact::Journal(JobId(1), &lost())).is_err(), started);
+        }
     }
 
     #[test]

@@ -83,6 +83,9 @@ pub struct MachineConfig {
     pub spare_nodes: u32,
     /// Processing elements of each.
     pub pes: u32,
+    /// The ranks of a node outlive its node manager, and the next one takes them over;
+    /// otherwise they die with it.
+    pub hand_over: bool,
     /// Partitions at first: the nodes are dealt out to them in order.
     pub partitions: u32,
     /// The policy of every partition.

@@ -30,31 +30,36 @@ impl Machine {
         let network = &life.network;
         let runtime = network.node(self.number(node)).runtime().clone();
         let host = self.new_host(network, node, &runtime);
-        let daemon = self.start_daemon(network, node, (host.clone(), runtime), joined);
+        let entry = joined.map_or(Entry::New, Entry::Joined);
+        let daemon = self.start_daemon(network, node, (host.clone(), runtime), entry);
         let life_of = NodeLife { host, daemon: Some(daemon) };
         let former = life.nodes.borrow_mut().insert(node, life_of);
         // Not in the borrow: what ends with it may look at other nodes.
         drop(former);
     }
 
-    /// Kills the node manager of a node that goes on, and the ranks with it. The network
+    /// Kills the node manager of a node that goes on; its ranks die with it, or wait for the
+    /// next one ([`MachineConfig::hand_over`](crate::MachineConfig::hand_over)). The network
     /// tells the manager.
     pub fn kill_node_manager(&self, node: NodeId) {
         let life = self.inner.life.borrow();
         let Some(life) = &*life else { return };
-        let killed = match life.nodes.borrow_mut().get_mut(&node) {
-            Some(of_node) => of_node.daemon.take().map(|daemon| (daemon, of_node.host.clone())),
-            None => None,
-        };
         if self.inner.killed.borrow().contains(&node) {
             return;
         }
+        let killed = life.nodes.borrow_mut().get_mut(&node).and_then(|of_node| {
+            let daemon = of_node.daemon.take()?;
+            Some((daemon, of_node.host.clone()))
+        });
         let Some((daemon, host)) = killed else { return };
         drop(daemon);
         life.network.leave(self.number(node));
         self.inner.record.note(Fact::NodeManagerDown(node));
-        // Waits for nothing.
-        let _ = host.leave().now_or_never();
+        if !self.inner.config.hand_over {
+            self.inner.record.note(Fact::NodeDown(node));
+            // Waits for nothing.
+            let _ = host.leave().now_or_never();
+        }
     }
 
     /// Starts a node manager on a node whose last one was killed. It looks for a manager
@@ -62,9 +67,23 @@ impl Machine {
     pub fn start_node_manager(&self, node: NodeId) {
         let life = self.inner.life.borrow();
         let Some(life) = &*life else { return };
-        let missing = life.nodes.borrow().get(&node).is_some_and(|life| life.daemon.is_none());
-        if missing && !self.inner.killed.borrow().contains(&node) {
-            self.start_node(life, node, None);
+        if self.inner.killed.borrow().contains(&node) {
+            return;
+        }
+        let left = life.nodes.borrow().get(&node).and_then(|of_node| match of_node.daemon {
+            Some(_) => None,
+            None => Some(of_node.host.clone()),
+        });
+        match left {
+            Some(host) if self.inner.config.hand_over => {
+                let runtime = life.network.node(self.number(node)).runtime().clone();
+                let daemon = self.start_daemon(&life.network, node, (host, runtime), Entry::Again);
+                if let Some(of_node) = life.nodes.borrow_mut().get_mut(&node) {
+                    of_node.daemon = Some(daemon);
+                }
+            }
+            Some(_) => self.start_node(life, node, None),
+            None => {}
         }
     }
 
@@ -88,7 +107,7 @@ impl Machine {
         network: &SimNetwork,
         node: NodeId,
         (inner, runtime): (ModelledHost<SimRuntime>, SimRuntime),
-        joined: Option<SimPrimitives>,
+        entry: Entry,
     ) -> Task {
         let host = FlawedHost { node, inner, defect: self.inner.config.defect.clone() };
         let (plan, record) = (self.inner.plan.clone(), self.inner.record.clone());
@@ -113,11 +132,16 @@ impl Machine {
                     return primitives;
                 }
             };
-            let primitives = match joined {
-                Some(primitives) => primitives,
-                None => {
+            let primitives = match entry {
+                Entry::Joined(primitives) => primitives,
+                Entry::New => {
                     let primitives = way_in().await;
                     returns.note(Fact::NodeUp(node));
+                    primitives
+                }
+                Entry::Again => {
+                    let primitives = way_in().await;
+                    returns.note(Fact::NodeBack(node));
                     primitives
                 }
             };
@@ -145,6 +169,16 @@ impl Machine {
             }
         })
     }
+}
+
+/// How a node manager comes to its first life in the cluster.
+enum Entry {
+    /// It has joined.
+    Joined(SimPrimitives),
+    /// It looks for a manager; the node has nothing of a life before.
+    New,
+    /// It looks for a manager; the node has what the last node manager left.
+    Again,
 }
 
 /// How a node joins. It holds no [`Machine`], which would never end then.

@@ -57,6 +57,9 @@ pub struct MachineEntry {
     /// Nodes besides, which edits of the configuration can add.
     #[serde(default)]
     pub spare_nodes: u32,
+    /// The ranks of a node outlive its node manager, and the next one takes them over.
+    #[serde(default)]
+    pub hand_over: bool,
     /// Partitions, of about as many nodes each: `all`, or `p1`, `p2` and so on.
     #[serde(default = "one")]
     pub partitions: u32,
@@ -233,6 +236,7 @@ impl Scenario {
         Ok(MachineConfig {
             nodes: *nodes,
             spare_nodes: entry.spare_nodes,
+            hand_over: entry.hand_over,
             partitions: entry.partitions,
             pes: entry.pes.unwrap_or(base.pes),
             sched: entry.sched.clone(),
