@@ -92,7 +92,8 @@ fn event(script: &mut Script<'_>, core: &NodeCore, unprepared: &mut Vec<JobKey>)
 
 fuzz_target!(|input: &[u8]| {
     let mut script = Script::new(input);
-    let config = CoreConfig { node: NODE, hostname: "host".to_owned(), pes: PES, only_uid: None };
+    let (name, hostname) = ("n1".to_owned(), "host".to_owned());
+    let config = CoreConfig { node: NODE, name, hostname, pes: PES, only_uid: None };
     let mut core = NodeCore::new(config);
     // Nothing is believed before its join is answered.
     let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(0) };

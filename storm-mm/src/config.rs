@@ -6,12 +6,13 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_sched::{NodeSpec, PolicyParams, Registry};
 
-/// The cluster as configured. Nodes are numbered from 1 in this order.
+/// The cluster as configured.
 #[derive(Clone)]
 pub struct CoreConfig {
     /// The cluster's name.
     pub cluster: String,
-    /// The compute nodes, in order of their number.
+    /// The compute nodes, in the order of columns and listings; ids have nothing to do with it
+    /// ([`NodeBook`](crate::NodeBook)).
     pub nodes: Vec<NodeSpec>,
     /// The partitions; every node belongs to exactly one. The first one marked
     /// default, or else the first, takes jobs that name none.

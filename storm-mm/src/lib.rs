@@ -19,6 +19,7 @@ pub mod job;
 pub mod journal;
 mod live;
 mod manager;
+mod node_book;
 mod service_config;
 
 pub use config::{
@@ -28,6 +29,7 @@ pub use config::{
 };
 pub use live::{SpoolContents, SpooledFile};
 pub use manager::{Core, Effect, Notice, PartitionError, StageJob, StageOutcome, TimerKind, Watch};
+pub use node_book::NodeBook;
 pub use service_config::{
     AccountConfig, DEFAULT_ACCOUNT, DEFAULT_PRIORITY_INTERVAL, PriorityConfig, QosConfig,
     ServiceConfig,

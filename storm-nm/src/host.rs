@@ -25,6 +25,11 @@ pub trait Host: 'static {
     /// What the node says of itself when it joins.
     fn info(&self, node: NodeId) -> NodeInfo;
 
+    /// The name of the node in the cluster's configuration, for people.
+    fn name(&self, node: NodeId) -> String {
+        node.to_string()
+    }
+
     /// Its load now.
     fn status(&self) -> NodeStatus;
 

@@ -27,17 +27,12 @@ use std::pin::pin;
 use std::rc::Rc;
 use storm_primitives::{Instant, NodeId, Primitives, Runtime, Task};
 use storm_rm::heartbeat::{ReceiveHeartbeatError, heartbeat_handled, receive_heartbeat};
-use storm_rm::message::{Command, Heartbeat, Report, Strobe};
+use storm_rm::message::{Command, Heartbeat, MAX_REPORT_BYTES, Report, Strobe};
 use storm_rm::remote_queue::{EnqueueError, Reader, Writer};
 use storm_rm::termination::{Outbox as _, Urgency, announce_termination};
 use storm_rm::{Channel, GlobalPlan, PartitionId};
 use streams::HeldOutputs;
 use thiserror::Error;
-
-/// The longest encoding of the end of one rank: four varints and two tags.
-const RANK_EXIT_BYTES_MAX: u32 = 42;
-/// What a report of ends holds beside them.
-const TERMINATED_BYTES_MAX: u32 = 64;
 
 /// Why a node manager ended.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -57,13 +52,11 @@ pub enum ExitReason {
     /// The node can run no process any more.
     #[error("this node can run no process any more")]
     HostLost,
-    /// The plan of global memory has no queue for this node, or one too small.
-    #[error("the cluster's plan of memory has no place for node {node} with {pes} PEs")]
+    /// The plan of global memory has no queue for this node.
+    #[error("the cluster's plan of memory has no place for this node")]
     NoPlace {
         /// The node.
         node: NodeId,
-        /// Its processing elements.
-        pes: u32,
     },
     /// The Machine Manager has no use for this node.
     #[error(
@@ -89,6 +82,22 @@ pub struct NmExit {
     pub switches: SwitchLog,
 }
 
+/// One life of a node in the cluster.
+#[derive(Clone, Debug)]
+pub struct Life<P> {
+    /// Its end of the network.
+    pub primitives: P,
+    /// The plan of global memory, where it is another than that of the life before.
+    pub plan: Option<GlobalPlan>,
+}
+
+impl<P> From<P> for Life<P> {
+    /// One with the plan of the life before.
+    fn from(primitives: P) -> Life<P> {
+        Life { primitives, plan: None }
+    }
+}
+
 /// Runs the node manager of `primitives.node()` until the Machine Manager shuts
 /// it down or the cluster is lost; all its jobs have ended then.
 pub async fn run<P: Primitives, H: Host>(
@@ -97,18 +106,19 @@ pub async fn run<P: Primitives, H: Host>(
     host: H,
     config: NmConfig,
 ) -> NmExit {
-    run_and_return(primitives, plan, host, config, async || None).await
+    run_and_return(primitives, plan, host, config, async || None::<P>).await
 }
 
 /// As [`run`], but a node manager that is cut off, or whose Machine Manager is gone,
 /// keeps its jobs for [`NmConfig::manager_lost`], in which `way_back` may join the
-/// cluster again; it completes with `None` when there is no way.
-pub async fn run_and_return<P: Primitives, H: Host>(
+/// cluster again, under another id or with another plan of global memory ([`Life`]); it completes with `None`
+/// when there is no way.
+pub async fn run_and_return<P: Primitives, H: Host, L: Into<Life<P>>>(
     primitives: P,
     plan: GlobalPlan,
     host: H,
     config: NmConfig,
-    mut way_back: impl AsyncFnMut() -> Option<P>,
+    mut way_back: impl AsyncFnMut() -> Option<L>,
 ) -> NmExit {
     let info = host.info(primitives.node());
     let node = Rc::new(Node::new(primitives, plan, host, config, &info));
@@ -122,9 +132,9 @@ pub async fn run_and_return<P: Primitives, H: Host>(
             Err(reason) => reason,
         };
         match node.return_after(&reason, &mut way_back).await {
-            Some(primitives) => node.link.replace(primitives),
+            Some(life) => node.begin_life(life),
             None => break reason,
-        };
+        }
         returns = true;
     };
     let asked = is_lost_link(&reason) && node.host.is_asked_to_end();
@@ -144,11 +154,12 @@ impl<P: Primitives, H: Host> Drop for CancelOnDrop<P, H> {
 
 /// Everything of one node manager.
 struct Node<P: Primitives, H: Host> {
-    id: NodeId,
+    id: Cell<NodeId>,
+    name: String,
     runtime: P::Runtime,
     /// The present life in the cluster, or the last one.
     link: RefCell<P>,
-    plan: GlobalPlan,
+    plan: RefCell<Rc<GlobalPlan>>,
     host: H,
     config: NmConfig,
     core: RefCell<NodeCore>,
@@ -172,6 +183,8 @@ struct Node<P: Primitives, H: Host> {
     switch_due: Cell<Option<Instant>>,
     /// Jobs of earlier lives that were to communicate in slices and had not begun to.
     sliceless: RefCell<BTreeSet<JobKey>>,
+    /// This is not the first life, or another node manager had jobs that this one has.
+    returned: Cell<bool>,
     /// Why to leave, once it is known.
     exit: RefCell<Option<ExitReason>>,
     /// Leases are being renewed.
@@ -179,6 +192,10 @@ struct Node<P: Primitives, H: Host> {
     /// Without a manager no lease goes beyond this.
     leases_end: Cell<Option<Instant>>,
     asked_to_leave: Cell<bool>,
+    /// Since when no manager has accepted a life of this node.
+    lost_since: Cell<Option<Instant>>,
+    /// What the Machine Manager said of the elements of this node, when it has no use for it.
+    told_refused: Cell<Option<u32>>,
     /// Rung after every change of the core, and when it is time to leave.
     changed: Bell,
 }
@@ -191,8 +208,10 @@ impl<P: Primitives, H: Host> Node<P, H> {
         config: NmConfig,
         info: &storm_rm::message::NodeInfo,
     ) -> Node<P, H> {
+        let name = host.name(primitives.node());
         let core = NodeCore::new(CoreConfig {
             node: primitives.node(),
+            name: name.clone(),
             hostname: info.hostname.clone(),
             pes: info.pes,
             only_uid: info.only_uid,
@@ -212,15 +231,19 @@ impl<P: Primitives, H: Host> Node<P, H> {
             coscheduling: RefCell::default(),
             switch_due: Cell::default(),
             sliceless: RefCell::default(),
+            returned: Cell::new(false),
             exit: RefCell::default(),
             leasing: Cell::default(),
             leases_end: Cell::default(),
             asked_to_leave: Cell::new(false),
             changed: Bell::default(),
-            id: primitives.node(),
+            lost_since: Cell::default(),
+            told_refused: Cell::default(),
+            id: Cell::new(primitives.node()),
+            name,
             runtime: primitives.runtime().clone(),
             link: RefCell::new(primitives),
-            plan,
+            plan: RefCell::new(Rc::new(plan)),
             host,
             config,
         }
@@ -231,6 +254,25 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.link.borrow().clone()
     }
 
+    /// The plan of the present life.
+    fn plan(&self) -> Rc<GlobalPlan> {
+        self.plan.borrow().clone()
+    }
+
+    /// The next life begins, perhaps under another id and with another plan.
+    fn begin_life(&self, life: Life<P>) {
+        let Life { primitives, plan } = life;
+        let id = primitives.node();
+        if self.id.replace(id) != id {
+            self.core.borrow_mut().renumber(id);
+        }
+        if let Some(plan) = plan {
+            self.outbox.set_item_limit(plan.config.report_bytes as usize);
+            self.plan.replace(Rc::new(plan));
+        }
+        self.link.replace(primitives);
+    }
+
     /// Says that the node is here, with what it holds if it `returns`, and starts
     /// everything that runs beside the heartbeats.
     fn begin(
@@ -238,12 +280,10 @@ impl<P: Primitives, H: Host> Node<P, H> {
         info: storm_rm::message::NodeInfo,
         returns: bool,
     ) -> Result<(), ExitReason> {
-        let (primitives, pes) = (self.primitives(), info.pes);
-        let ends_bytes = pes.saturating_mul(RANK_EXIT_BYTES_MAX) + TERMINATED_BYTES_MAX;
-        let queue = self.plan.reports(self.id).filter(|queue| ends_bytes <= queue.item_bytes());
-        let queue = queue.filter(|_| primitives.node() == self.id);
-        let queue = queue.ok_or(ExitReason::NoPlace { node: self.id, pes })?;
+        let (primitives, plan, node) = (self.primitives(), self.plan(), self.id.get());
+        let queue = plan.reports(node).ok_or(ExitReason::NoPlace { node })?;
         let writer = Writer::new(primitives, queue);
+        self.returned.set(returns);
         if returns {
             self.say_what_is_held();
         }
@@ -287,8 +327,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// RECEIVE-HEARTBEAT (Algorithm 5), for as long as this life in the cluster lasts.
     async fn serve(self: &Rc<Self>) -> ExitReason {
-        let primitives = self.primitives();
-        let mut reader = Reader::new(primitives.clone(), &self.plan.heartbeats);
+        let (primitives, plan) = (self.primitives(), self.plan());
+        let mut reader = Reader::new(primitives.clone(), &plan.heartbeats);
         loop {
             let received = {
                 let heartbeat = pin!(receive_heartbeat(&mut reader));
@@ -302,7 +342,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 Ok((heartbeat, item)) => {
                     self.host.attend().await;
                     self.obey(&heartbeat);
-                    heartbeat_handled(&primitives, &self.plan, &heartbeat);
+                    heartbeat_handled(&primitives, &plan, &heartbeat);
                     reader.release(item);
                 }
                 Err(error) => return error.into(),
@@ -317,31 +357,49 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// here waits: a strobe switches before this returns. The answer to a join goes first, as
     /// strobes overtake it and what came before it is forgotten.
     fn obey(self: &Rc<Self>, heartbeat: &Heartbeat) {
-        let here = heartbeat.commands.iter().filter(|(set, _)| set.contains(self.id));
+        let id = self.id.get();
+        let here = heartbeat.commands.iter().filter(|(set, _)| set.contains(id));
         let is_answer = |command: &Command| matches!(command, Command::Resume { .. });
         for answers in [true, false] {
             for (_, command) in here.clone().filter(|(_, one)| is_answer(one) == answers) {
                 match command {
                     Command::RefuseNode { configured_pes } => self.refused(*configured_pes),
-                    command => self.handle(Event::Command(command.clone())),
+                    command => {
+                        self.handle(Event::Command(command.clone()));
+                        if is_answer(command) {
+                            self.lost_since.take();
+                        }
+                    }
                 }
             }
         }
     }
 
-    /// The Machine Manager has refused a node that offers fewer processing elements than these: this
-    /// one, or one of its name that was here before.
+    /// The Machine Manager has no use for a node that offers fewer processing elements than these: this
+    /// one, or one of its name that was here before. One that may have jobs stays, for them.
     fn refused(self: &Rc<Self>, configured: u32) {
-        let offered = self.host.info(self.id).pes;
-        if offered < configured {
-            self.give_up(ExitReason::TooFewPes { offered, configured });
+        let offered = self.host.info(self.id.get()).pes;
+        if offered >= configured {
+            return;
+        }
+        if !self.returned.get() {
+            return self.give_up(ExitReason::TooFewPes { offered, configured });
+        }
+        if self.told_refused.replace(Some(configured)) != Some(configured) {
+            tracing::error!(
+                node = self.name,
+                offered,
+                configured,
+                "this node offers fewer PEs than are configured: it keeps its jobs and gets no others; \
+                 start it with as many --pes when they have ended, or change `pes` in [[nodes]]"
+            );
         }
     }
 
     /// Ends all jobs and what serves them. The Machine Manager that ordered it
     /// still hears how they ended.
     async fn leave(self: &Rc<Self>, reason: &ExitReason) {
-        tracing::info!(node = %self.id, %reason, "leaving");
+        tracing::info!(node = self.name, %reason, "leaving");
         self.handle(Event::Leave);
         let runtime = self.runtime.clone();
         let idle = self.changed.until(|| self.core.borrow().is_idle().then_some(()));
@@ -419,13 +477,13 @@ impl<P: Primitives, H: Host> Node<P, H> {
             Action::RankGone { job, rank } => self.rank_gone(job, rank),
             Action::ClosePmi { job, rank } => self.host.close_pmi(job, rank),
             Action::MarkStarted { slot, incarnation } => {
-                if let Some(flag) = self.plan.started(slot) {
+                if let Some(flag) = self.plan().started(slot) {
                     self.link.borrow().memory().store(flag, u64::from(incarnation.0));
                 }
             }
             Action::Announce { part, report } => {
                 let (link, mut outbox) = (self.primitives(), self.outbox.clone());
-                announce_termination(&link, &self.plan, &part, || report, &mut outbox);
+                announce_termination(&link, &self.plan(), &part, || report, &mut outbox);
             }
             Action::Post { report, urgency } => self.post(report, urgency),
             Action::Leave => self.asked_to_leave.set(true),
@@ -450,10 +508,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
         if let Report::Fence { job, .. } = &report
             && !self.outbox.try_post(&report, urgency)
         {
-            let limit = self.plan.config.report_bytes;
             let reason = format!(
-                "the keys that its ranks put before a PMI barrier do not fit a report of {limit} \
-                 bytes"
+                "the keys that its ranks put before a PMI barrier do not fit a report of \
+                 {MAX_REPORT_BYTES} bytes"
             );
             tracing::error!(%job, %reason, "a job is ended");
             let keys: Vec<_> = self.core.borrow().jobs().filter(|key| key.job == *job).collect();

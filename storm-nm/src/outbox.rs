@@ -11,12 +11,14 @@ use std::convert::Infallible;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{NodeId, NodeSet, Primitives, Runtime};
-use storm_rm::message::Report;
+use storm_rm::message::{MAX_REPORT_BYTES, Report};
 use storm_rm::remote_queue::{EnqueueError, Writer};
 use storm_rm::termination::{Outbox as ReportOutbox, Urgency};
 
 /// Room kept in an item for the number of reports in it.
 const COUNT_BYTES: usize = 10;
+/// What a part of a report takes beside its piece: its kind, a length, whether it is the last.
+const PART_BYTES: usize = 16;
 
 /// The queue of one node. Clones share it.
 #[derive(Clone, Debug)]
@@ -30,7 +32,7 @@ struct Inner {
     queue: RefCell<VecDeque<(Vec<u8>, usize)>>,
     output_bytes: Cell<usize>,
     output_limit: usize,
-    item_limit: usize,
+    item_limit: Cell<usize>,
     urgent: Cell<bool>,
     sending: Cell<bool>,
     news: Bell,
@@ -44,7 +46,7 @@ impl Outbox {
             queue: RefCell::default(),
             output_bytes: Cell::new(0),
             output_limit,
-            item_limit: item_limit.saturating_sub(COUNT_BYTES),
+            item_limit: Cell::new(item_limit.saturating_sub(COUNT_BYTES)),
             urgent: Cell::new(false),
             sending: Cell::new(false),
             news: Bell::default(),
@@ -53,10 +55,16 @@ impl Outbox {
         Outbox { inner: Rc::new(inner) }
     }
 
-    /// Queues a report; false when it can never be sent, being too large.
+    /// From the next report on items have at most so many bytes.
+    pub(crate) fn set_item_limit(&self, item_limit: usize) {
+        self.inner.item_limit.set(item_limit.saturating_sub(COUNT_BYTES));
+    }
+
+    /// Queues a report, in parts if it does not fit an item; false when it can never be sent, being too
+    /// large.
     pub(crate) fn try_post(&self, report: &Report, urgency: Urgency) -> bool {
         let Ok(encoded) = postcard::to_stdvec(report) else { return false };
-        if encoded.len() > self.inner.item_limit {
+        if encoded.len() > MAX_REPORT_BYTES {
             return false;
         }
         let output = match report {
@@ -64,12 +72,29 @@ impl Outbox {
             _ => 0,
         };
         self.inner.output_bytes.set(self.inner.output_bytes.get() + output);
-        self.inner.queue.borrow_mut().push_back((encoded, output));
+        self.queue(encoded, output);
         if urgency == Urgency::AtOnce {
             self.inner.urgent.set(true);
         }
         self.inner.news.ring();
         true
+    }
+
+    fn queue(&self, encoded: Vec<u8>, output: usize) {
+        let mut queue = self.inner.queue.borrow_mut();
+        let limit = self.inner.item_limit.get();
+        if encoded.len() <= limit {
+            return queue.push_back((encoded, output));
+        }
+        let whole = Bytes::from(encoded);
+        let piece = limit.saturating_sub(PART_BYTES).max(1);
+        for start in (0..whole.len()).step_by(piece) {
+            let end = (start + piece).min(whole.len());
+            let (bytes, last) = (whole.slice(start..end), end == whole.len());
+            // Bytes can be encoded.
+            let part = postcard::to_stdvec(&Report::Part { bytes, last }).unwrap_or_default();
+            queue.push_back((part, if last { output } else { 0 }));
+        }
     }
 
     /// Waits until output may be read.
@@ -136,7 +161,7 @@ impl Outbox {
         let mut queue = self.inner.queue.borrow_mut();
         let (mut body, mut count, mut output) = (Vec::new(), 0u64, 0);
         while let Some((encoded, _)) = queue.front()
-            && (count == 0 || body.len() + encoded.len() <= self.inner.item_limit)
+            && (count == 0 || body.len() + encoded.len() <= self.inner.item_limit.get())
             && let Some((encoded, bytes)) = queue.pop_front()
         {
             body.extend_from_slice(&encoded);
@@ -155,9 +180,9 @@ impl Outbox {
 impl ReportOutbox for Outbox {
     fn post(&mut self, report: Report, urgency: Urgency) {
         if !self.try_post(&report, urgency) {
-            // The reports that come here are bounded by the node's PEs, for which
-            // `run` has checked that they fit.
-            tracing::error!(?report, "a report does not fit an item and was dropped");
+            // No other has more than some bytes for each rank of a node.
+            let limit = MAX_REPORT_BYTES;
+            tracing::error!(?report, limit, "a report is too long and was dropped");
         }
     }
 }
@@ -190,6 +215,37 @@ mod tests {
             taken.extend(reports);
         }
         assert_eq!(taken, posted);
-        assert!(!outbox.try_post(&output(1000), Urgency::AtOnce));
+    }
+
+    #[test]
+    fn a_report_that_is_longer_than_an_item_goes_in_parts() {
+        let outbox = Outbox::new(1000, 500);
+        let puts = vec![("key".to_owned(), "v".repeat(5000))];
+        let long = Report::Fence { job: JobId(1), sequence: 1, puts };
+        let small = output(10);
+        for report in [&small, &long, &small] {
+            assert!(outbox.try_post(report, Urgency::AtOnce));
+        }
+        let (mut whole, mut others, mut items) = (Vec::new(), 0, 0);
+        while !outbox.inner.queue.borrow().is_empty() {
+            let (item, _) = outbox.take_item();
+            assert!(item.len() <= 1000);
+            items += 1;
+            for report in postcard::from_bytes::<Vec<Report>>(&item).unwrap() {
+                match report {
+                    Report::Part { bytes, last } => {
+                        whole.extend_from_slice(&bytes);
+                        assert_eq!(last, postcard::from_bytes::<Report>(&whole).is_ok());
+                    }
+                    other => {
+                        assert_eq!(other, small);
+                        others += 1;
+                    }
+                }
+            }
+        }
+        assert!(items > 5, "{items}");
+        assert_eq!((postcard::from_bytes(&whole), others), (Ok(long), 2));
+        assert!(!outbox.try_post(&output(MAX_REPORT_BYTES), Urgency::AtOnce));
     }
 }

@@ -3,13 +3,14 @@
 
 use crate::remote_queue::QueuePlan;
 use crate::{Channel, JobSlot};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use storm_bcs::BcsConfig;
-use storm_primitives::{Layout, NodeId, Var, VarArray};
+use storm_primitives::{Layout, MAX_NODES, NodeId, Var, VarArray};
 
-/// Sizes of the plan. Daemons whose sizes differ have different layouts and
-/// refuse each other when joining.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Sizes of the plan. Daemons whose sizes differ have different layouts; those of the Machine Manager
+/// count, and a node that comes with others is told them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanConfig {
     /// Most compute nodes of the cluster; each has a queue to the Machine Manager.
     pub max_nodes: u32,
@@ -21,7 +22,7 @@ pub struct PlanConfig {
     pub heartbeat_bytes: u32,
     /// Items that may be under way from one node.
     pub report_slots: u32,
-    /// Largest item from a node.
+    /// Largest item from a node. A report that is longer goes in parts.
     pub report_bytes: u32,
     /// Files that can be transferred at once.
     pub channels: u32,
@@ -69,6 +70,42 @@ impl Default for PlanConfig {
         }
     }
 }
+
+impl PlanConfig {
+    /// The most bytes that a plan may have which another daemon tells: far more than any
+    /// configuration makes.
+    const MAX_BYTES: u128 = 1 << 44;
+
+    /// As it travels.
+    pub fn encode(&self) -> Vec<u8> {
+        // Numbers alone can be encoded.
+        postcard::to_stdvec(self).unwrap_or_default()
+    }
+
+    /// What another daemon told; nothing if a plan of these sizes could not be made.
+    pub fn decode(bytes: &[u8]) -> Option<PlanConfig> {
+        let config: PlanConfig = postcard::from_bytes(bytes).ok()?;
+        let queue = |slots: u32, bytes: u32| u128::from(slots) * (u128::from(bytes) + 64);
+        let words = (u128::from(config.job_slots) * 2 + u128::from(config.channels)) * 8;
+        let heartbeats = queue(config.heartbeat_slots, config.heartbeat_bytes);
+        let reports = queue(config.report_slots, config.report_bytes);
+        let chunks = queue(config.chunk_slots, config.chunk_bytes);
+        let bcs = u128::from(config.bcs.descriptor_bytes) * 4;
+        let links = u128::from(config.bcs.link_bytes) * 4;
+        let collectives = u128::from(config.bcs.collective_slots)
+            .checked_mul(u128::from(config.bcs.collective_bytes))?;
+        let nodes = u128::from(config.max_nodes);
+        let all = nodes.checked_mul(reports.checked_add(bcs)?)?;
+        let all = [heartbeats, words, links, collectives.checked_mul(16)?, chunks]
+            .into_iter()
+            .try_fold(all, u128::checked_add)?;
+        let counts = config.max_nodes <= MAX_NODES && config.channels <= MAX_CHANNELS;
+        (counts && all <= PlanConfig::MAX_BYTES).then_some(config)
+    }
+}
+
+/// Channels of a plan that another daemon tells.
+const MAX_CHANNELS: u32 = 1 << 10;
 
 /// Where everything lies.
 #[derive(Clone, Debug)]
@@ -160,5 +197,37 @@ impl GlobalPlan {
     /// The flag of a job slot, if there is one.
     pub fn started(&self, slot: JobSlot) -> Option<Var<u64>> {
         (slot.0 < self.started.len()).then(|| self.started.get(slot.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_travel_make_the_same_plan() {
+        let config = PlanConfig { max_nodes: 3000, job_slots: 77, ..PlanConfig::default() };
+        let told = PlanConfig::decode(&config.encode()).expect("it can be made");
+        assert_eq!(told, config);
+        let hash = |config: PlanConfig| GlobalPlan::new(config).layout.hash();
+        assert_eq!(hash(told), hash(config));
+    }
+
+    #[test]
+    fn sizes_that_no_plan_can_have_are_not_taken() {
+        let huge = |change: fn(&mut PlanConfig)| {
+            let mut config = PlanConfig::default();
+            change(&mut config);
+            PlanConfig::decode(&config.encode())
+        };
+        assert_eq!(huge(|config| config.max_nodes = u32::MAX), None);
+        assert_eq!(huge(|config| config.channels = u32::MAX), None);
+        assert_eq!(huge(|config| config.bcs.descriptor_bytes = u64::MAX), None);
+        assert_eq!(huge(|config| config.bcs.collective_bytes = u64::MAX), None);
+        assert_eq!(
+            huge(|config| (config.report_slots, config.report_bytes) = (1 << 31, 1 << 31)),
+            None
+        );
+        assert_eq!(PlanConfig::decode(b"nonsense"), None);
     }
 }

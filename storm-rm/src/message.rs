@@ -395,7 +395,19 @@ pub enum Report {
         /// Which run of it.
         incarnation: JobIncarnation,
     },
+    /// A piece of a report that is longer than an item of the node's queue. The pieces of one follow
+    /// each other, and no other report comes between them.
+    Part {
+        /// The piece of the encoded report.
+        bytes: Bytes,
+        /// No piece follows.
+        last: bool,
+    },
 }
+
+/// The longest report, all its parts together: what the Machine Manager keeps for a node at most. The
+/// ends of 1,024 ranks are 43 KiB, and 1,024 ranks may put 4 KiB each before a PMI barrier.
+pub const MAX_REPORT_BYTES: usize = 4 << 20;
 
 /// A run of a job that a node holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -121,6 +121,8 @@ impl ChromeTrace {
             | JobEventKind::PartitionsSet { .. }
             | JobEventKind::ReservationsSet { .. }
             | JobEventKind::OnColumns { .. }
+            | JobEventKind::OnElements { .. }
+            | JobEventKind::NodesNumbered { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::Classed { .. }

@@ -258,6 +258,8 @@ impl State {
             | JobEventKind::PartitionsSet { .. }
             | JobEventKind::ReservationsSet { .. }
             | JobEventKind::OnColumns { .. }
+            | JobEventKind::OnElements { .. }
+            | JobEventKind::NodesNumbered { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::Classed { .. }

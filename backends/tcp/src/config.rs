@@ -6,6 +6,7 @@ use crate::names::NameTable;
 use crate::observer::Observer;
 use crate::sequencer::Limits;
 use crate::wire::MAX_PAYLOAD_BYTES;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -20,6 +21,8 @@ pub struct RootConfig {
     pub listen: SocketAddr,
     /// The plan of global memory.
     pub layout: Layout,
+    /// What nodes with another plan are told to make this one from. Default nothing: they cannot join.
+    pub plan: Vec<u8>,
     /// Which names may join, with which ids.
     pub names: NameTable,
     /// Nodes of another cluster are refused.
@@ -61,6 +64,7 @@ impl RootConfig {
         RootConfig {
             listen,
             layout,
+            plan: Vec::new(),
             names,
             cluster: String::from("storm"),
             trust: None,
@@ -112,6 +116,32 @@ const MAX_INLINE_BYTES: u32 = 512 << 10;
 /// What fits a frame: 1 MiB and what is put before it, so that an item of that much is one piece.
 const MAX_CHUNK_BYTES: u32 = MAX_PAYLOAD_BYTES as u32;
 
+/// Makes the layout that a root tells a node of.
+#[derive(Clone, Default)]
+pub struct Adopt {
+    make: Option<Rc<MakeLayout>>,
+}
+
+type MakeLayout = dyn Fn(&[u8]) -> Option<Layout>;
+
+impl Adopt {
+    /// By `make`, which is given [`RootConfig::plan`]. The last layout that it made is that with
+    /// which the node has joined.
+    pub fn new(make: impl Fn(&[u8]) -> Option<Layout> + 'static) -> Adopt {
+        Adopt { make: Some(Rc::new(make)) }
+    }
+
+    pub(crate) fn make(&self, plan: &[u8]) -> Option<Layout> {
+        self.make.as_ref().and_then(|make| make(plan))
+    }
+}
+
+impl fmt::Debug for Adopt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Adopt({})", if self.make.is_some() { "on" } else { "off" })
+    }
+}
+
 /// Settings of a node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -123,8 +153,10 @@ pub struct NodeConfig {
     /// unspecified address, the others use the one from which this node reaches
     /// the root.
     pub listen: SocketAddr,
-    /// The plan of global memory.
+    /// The plan of global memory, unless the root has another.
     pub layout: Layout,
+    /// Makes the plan of a root that has another. Default none: such a root refuses this node.
+    pub adopt: Adopt,
     /// The cluster to join.
     pub cluster: String,
     /// The keys of the cluster. Default none: then `root` and `listen` must be
@@ -134,6 +166,12 @@ pub struct NodeConfig {
     /// member may be ahead of a root that is about to get the new key. Default
     /// false: a wrong key should be told soon.
     pub await_key: bool,
+    /// Whether to go on trying whatever the root says: a node that was a member has jobs, and what
+    /// refuses it may be mended. Default false.
+    pub persist: bool,
+    /// Whether this node may join on another network, if the root is on that: such a refusal is told at
+    /// once. Default false.
+    pub follows: bool,
     /// Whether pieces of large transfers may come as references to memory of a parent
     /// on this host ([`shared_memory`](crate::shared_memory)). Default true.
     pub by_reference: bool,
@@ -161,9 +199,12 @@ impl NodeConfig {
             name: name.into(),
             listen,
             layout,
+            adopt: Adopt::default(),
             cluster: String::from("storm"),
             trust: None,
             await_key: false,
+            persist: false,
+            follows: false,
             by_reference: true,
             fabric: None,
             join_timeout: Duration::from_secs(30),

@@ -59,6 +59,27 @@ impl Refusal {
     }
 }
 
+impl Refusal {
+    /// What to do, for a node that goes on trying.
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            Refusal::Version { .. } | Refusal::Layout { .. } => {
+                "the manager and the node are of different versions of storm: use one"
+            }
+            Refusal::KeyNeeded { .. } => "give the node the cluster's key",
+            Refusal::Cluster { .. } => {
+                "`cluster` in the configuration, or --cluster, names another"
+            }
+            Refusal::Fabric { .. } => "use one --backend for the manager and the nodes",
+            Refusal::UnknownName { .. } => {
+                "add it to [[nodes]] of the manager's configuration, or end this node manager"
+            }
+            Refusal::NameInUse { .. } => "end the other one, or give this one another --name",
+            Refusal::Full { .. } => "make room for more nodes",
+        }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -68,7 +89,7 @@ impl fmt::Display for Refusal {
             Refusal::KeyNeeded { key } => {
                 write!(f, "the cluster has a key ({key}), and this node shows none")
             }
-            Refusal::Layout { root, node } => {
+            Refusal::Layout { root, node, .. } => {
                 write!(f, "the manager's plan of global memory is {root}, the node's {node}")
             }
             Refusal::Cluster { root, node } => {
@@ -77,8 +98,12 @@ impl fmt::Display for Refusal {
             Refusal::Fabric { root, node } => {
                 write!(f, "the lanes of the manager's cluster are on {root}, the node's on {node}")
             }
-            Refusal::UnknownName { name } => write!(f, "{name:?} is not in the manager's table"),
-            Refusal::NameInUse { name, node } => write!(f, "{name:?} is alive as {node}"),
+            Refusal::UnknownName { name } => {
+                write!(f, "{name:?} is not in the manager's configuration")
+            }
+            Refusal::NameInUse { name, .. } => {
+                write!(f, "another node named {name:?} is in the cluster")
+            }
             Refusal::Full { max_nodes } => write!(f, "there are {max_nodes} nodes already"),
         }
     }

@@ -37,7 +37,7 @@ mod primitives;
 mod runtime;
 mod stream;
 
-pub use config::{NodeConfig, RootConfig};
+pub use config::{Adopt, NodeConfig, RootConfig};
 pub use join_error::JoinError;
 pub use liveness::Patience;
 pub use names::NameTable;

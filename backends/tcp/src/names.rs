@@ -1,4 +1,4 @@
-//! Which node has which id: by a configured table, or in the order of joining.
+//! Which node has which id: by a table, or in the order of joining.
 
 use crate::wire::Refusal;
 use std::collections::BTreeMap;
@@ -20,10 +20,25 @@ impl NameTable {
         NameTable { max_nodes: ids.len() as u32, ids, open: false }
     }
 
+    /// Only the nodes named, with these ids, each of which belongs to one name.
+    pub fn numbered<S: Into<String>>(ids: impl IntoIterator<Item = (S, NodeId)>) -> NameTable {
+        let ids: BTreeMap<String, NodeId> =
+            ids.into_iter().map(|(name, id)| (name.into(), id)).collect();
+        NameTable { max_nodes: ids.len() as u32, ids, open: false }
+    }
+
     /// Any name: the first unknown one that joins becomes `n1`, and so on up to
     /// `max_nodes`. A name keeps its id for the life of the root.
     pub fn open(max_nodes: u32) -> NameTable {
         NameTable { ids: BTreeMap::new(), max_nodes, open: true }
+    }
+
+    /// The name of a node, for people.
+    pub(crate) fn name(&self, node: NodeId) -> String {
+        let named = self.ids.iter().find(|(_, id)| **id == node);
+        let unnamed =
+            || if node == NodeId::MM { "the manager".to_owned() } else { node.to_string() };
+        named.map_or_else(unnamed, |(name, _)| name.clone())
     }
 
     /// The id of `name`.

@@ -303,7 +303,8 @@ pub(super) async fn watch_liveness<P: Primitives, C: Contents + 'static>(shared:
         let silent = isolated.late.intersection(&late_before);
         if !silent.is_empty() {
             let interval: Duration = shared.config.heartbeat_interval;
-            tracing::warn!(nodes = %silent, number, ?interval, "heartbeats are not handled in time");
+            let nodes = shared.core.borrow().names_of_nodes(&silent);
+            tracing::warn!(nodes, number, ?interval, "heartbeats are not handled in time");
         }
         late_before = isolated.late;
     }

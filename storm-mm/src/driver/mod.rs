@@ -17,6 +17,7 @@ mod inputs;
 mod job_tasks;
 mod nodes;
 mod outbox;
+mod parts;
 mod pending;
 mod slices;
 mod staging;

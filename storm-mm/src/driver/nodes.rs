@@ -1,6 +1,7 @@
 //! Nodes come, speak and go: one reader per node's queue of reports, renewed with
 //! every life of the node.
 
+use super::parts::Parts;
 use super::{Contents, Shared};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -70,20 +71,39 @@ async fn read_reports<P: Primitives, C: Contents + 'static>(
     node: NodeId,
     mut queue: Reader<P>,
 ) {
+    let mut parts = Parts::default();
     loop {
         let item = match queue.dequeue().await {
             Ok(item) => item,
             Err(error) => {
-                tracing::error!(%node, %error, "no more reports can be read from this node");
+                let node = shared.core.borrow().name_of_node(node);
+                tracing::error!(node, %error, "no more reports can be read from this node");
                 return;
             }
         };
         match postcard::from_bytes::<Vec<Report>>(&item.data) {
-            Ok(reports) => reports.into_iter().for_each(|report| take(&shared, node, report)),
-            Err(error) => tracing::error!(%node, %error, "a malformed report was ignored"),
+            Ok(reports) => {
+                for report in reports {
+                    match parts.take(report) {
+                        Ok(Some(report)) => take(&shared, node, report),
+                        Ok(None) => {}
+                        Err(error) => ignored(&shared, node, &error),
+                    }
+                }
+            }
+            Err(error) => ignored(&shared, node, &error),
         }
         queue.release(item);
     }
+}
+
+fn ignored<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    node: NodeId,
+    error: &dyn std::fmt::Display,
+) {
+    let node = shared.core.borrow().name_of_node(node);
+    tracing::error!(node, %error, "a malformed report was ignored");
 }
 
 fn take<P: Primitives, C: Contents + 'static>(

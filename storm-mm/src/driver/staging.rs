@@ -235,7 +235,15 @@ async fn explain<P: Primitives, C: super::Contents + 'static>(
         if let Some(reasons) = shared.file_failures.take(info.channel, info.generation) {
             return format!("{name} could not be written: {}", reasons.join("; "));
         }
+        let nodes = shared.core.borrow().names_of_nodes(nodes);
         return format!("{name} could not be written on {nodes}");
+    }
+    if let TransferError::Network(cause) | TransferError::Enqueue(EnqueueError::Network(cause)) =
+        &error
+        && let PrimitiveError::TimedOut { nodes } = cause
+    {
+        let nodes = shared.core.borrow().names_of_nodes(nodes);
+        return format!("{name} could not be sent: no answer from some of {nodes} in time");
     }
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
     format!("{name} could not be sent: {error}{}", cause.unwrap_or_default())

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
+use storm_primitives::NodeId;
 use storm_rm::message::{NodeRanks, RankExit};
 use storm_rm::{JobId, JobIncarnation, JobSpec, Rank, Row};
 use storm_sched::ReservationId;
@@ -151,7 +152,8 @@ pub enum JobEventKind {
         /// How long it has run.
         time: Duration,
     },
-    /// Which elements it has: others may be suspended for them.
+    /// Which elements it has, as journals had it while columns were nodes' positions
+    /// ([`JobEventKind::OnElements`]).
     OnColumns {
         /// Columns of the matrix of its partition, ascending, each range without its end.
         columns: Vec<(u32, u32)>,
@@ -160,6 +162,17 @@ pub enum JobEventKind {
     UnderPolicy {
         /// Its name.
         sched: String,
+    },
+    /// Nodes got ids. Not of a job: the entry has the number [`OF_NO_JOB`], and replaces the one
+    /// before it.
+    NodesNumbered {
+        /// Those of all nodes that are configured or that a run in the journal was on, by name.
+        ids: BTreeMap<String, NodeId>,
+    },
+    /// Which elements of its nodes it has: others may be suspended for them.
+    OnElements {
+        /// Nodes, each with a range of its elements, without the range's end.
+        elements: Vec<(NodeId, u32, u32)>,
     },
 }
 
@@ -297,6 +310,11 @@ pub enum EndCause {
         /// Its exit code.
         exit_code: u8,
     },
+    /// Nodes that it ran on are not configured any more.
+    NodeRemoved {
+        /// Their names, folded.
+        node: String,
+    },
 }
 
 impl EndCause {
@@ -306,7 +324,7 @@ impl EndCause {
             EndCause::Cancelled { .. }
             | EndCause::Shutdown
             | EndCause::DependencyNeverSatisfied { .. } => JobState::Cancelled,
-            EndCause::NodeLost { .. } => JobState::NodeFail,
+            EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. } => JobState::NodeFail,
             EndCause::TimeLimit => JobState::Timeout,
             EndCause::Preempted { .. } => JobState::Preempted,
             EndCause::RankKilled { .. }
@@ -338,6 +356,7 @@ impl EndCause {
                 Some((*exit_code).max(1))
             }
             EndCause::NodeLost { .. }
+            | EndCause::NodeRemoved { .. }
             | EndCause::StagingFailed { .. }
             | EndCause::ManagerRestarted
             | EndCause::Unplaceable { .. }
@@ -352,6 +371,9 @@ impl std::fmt::Display for EndCause {
         match self {
             EndCause::Cancelled { uid } => write!(f, "cancelled by user {uid}"),
             EndCause::NodeLost { node } => write!(f, "node {node} died or was cut off"),
+            EndCause::NodeRemoved { node } => {
+                write!(f, "node {node} is not in the configuration any more")
+            }
             EndCause::RankKilled { rank, node, signal } => {
                 write!(f, "rank {rank} on {node} was ended by signal {signal}")
             }

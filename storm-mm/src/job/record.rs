@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::NodeSet;
+use storm_primitives::{NodeId, NodeSet};
 use storm_rm::message::{NodeRanks, RankExit};
 use storm_rm::{ArraySpec, ArrayTask, JobId, JobIncarnation, JobSpec, Row};
 use storm_sched::ReservationId;
@@ -64,8 +64,11 @@ pub struct JobRecord {
     pub ran: Duration,
     /// When that was; its start if it was not told since.
     pub ran_at: Option<Timestamp>,
-    /// Its columns of the matrix, where the journal was told: ranges without their ends.
+    /// Its columns of the matrix, where a journal of a former version tells: ranges without
+    /// their ends.
     pub columns: Option<Vec<(u32, u32)>>,
+    /// Its elements of its nodes, where the journal tells: ranges without their ends.
+    pub elements: Option<Vec<(NodeId, u32, u32)>>,
     /// The job for which its processes are stopped.
     pub suspended_for: Option<JobId>,
     /// It waits again because another job got its processing elements.
@@ -140,6 +143,7 @@ impl JobRecord {
             ran: Duration::ZERO,
             ran_at: None,
             columns: None,
+            elements: None,
             suspended_for: None,
             preempted: false,
             ended: None,
@@ -163,6 +167,7 @@ impl JobRecord {
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::UsageNoted { .. }
             | JobEventKind::ReservationsSet { .. }
+            | JobEventKind::NodesNumbered { .. }
             | JobEventKind::PartitionsSet { .. } => {}
             JobEventKind::Classed { service } => self.service.clone_from(service),
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
@@ -174,7 +179,7 @@ impl JobRecord {
                 self.node_list.clone_from(node_list);
                 self.former_nodes = NodeSet::new();
                 self.preempted = false;
-                self.columns = None;
+                (self.columns, self.elements) = (None, None);
                 self.note(event, "placed", format!("on {node_list}, row {}", row.0));
             }
             JobEventKind::Started { breakdown } => {
@@ -212,6 +217,7 @@ impl JobRecord {
                 self.note(event, "moved", format!("to row {}", row.0));
             }
             JobEventKind::OnColumns { columns } => self.columns = Some(columns.clone()),
+            JobEventKind::OnElements { elements } => self.elements = Some(elements.clone()),
             JobEventKind::UnderPolicy { sched } => self.sched = Some(sched.clone()),
             JobEventKind::Suspended { .. } | JobEventKind::Resumed { .. } => {
                 self.apply_preemption(event);
@@ -233,7 +239,7 @@ impl JobRecord {
             false => self.ranks.iter().map(|share| share.node).collect(),
         };
         self.ranks.clear();
-        self.columns = None;
+        (self.columns, self.elements) = (None, None);
         self.row = None;
         self.node_list.clear();
         self.started = None;

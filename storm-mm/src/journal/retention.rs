@@ -54,6 +54,7 @@ enum OfNoJob {
     Nodes,
     Usage,
     Reservations,
+    Numbers,
 }
 
 impl From<&Entry> for Mark {
@@ -90,6 +91,7 @@ impl From<&Entry> for Mark {
             | JobEventKind::Classed { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::OnColumns { .. }
+            | JobEventKind::OnElements { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::Moved { .. } => mark,
             JobEventKind::Held { .. } | JobEventKind::Released { .. } => {
@@ -106,6 +108,9 @@ impl From<&Entry> for Mark {
                 Mark { of_no_job: Some(OfNoJob::Reservations), ..mark }
             }
             JobEventKind::NodesDrained { .. } => Mark { of_no_job: Some(OfNoJob::Nodes), ..mark },
+            JobEventKind::NodesNumbered { .. } => {
+                Mark { of_no_job: Some(OfNoJob::Numbers), ..mark }
+            }
         }
     }
 }

@@ -64,10 +64,10 @@ impl Core {
         if !self.nodes.up().contains(node) {
             return;
         }
-        let drained = self.nodes.get(node).is_some_and(|entry| entry.drained.is_some());
+        let closed = self.why_closed(node).is_some();
         for id in (0..self.partition_count()).map(PartitionId) {
             let Some(index) = self.partition(id).index_of(node) else { continue };
-            if drained {
+            if closed {
                 self.handle_event(now, id, Event::NodeDrained(index));
             } else {
                 self.tell_policy(now, id, Event::NodeUp(index));

@@ -158,9 +158,14 @@ impl Core {
         let Some(record) = self.jobs.get(&job) else { return };
         match (&record.phase, self.live.get(&job).map(|live| live.launch)) {
             // Else it would be queued again after the user was told that it ends.
-            (Phase::Ending(EndCause::NodeLost { .. } | EndCause::Preempted { .. }), Some(_))
-                if matches!(cause, EndCause::Cancelled { .. }) =>
-            {
+            (
+                Phase::Ending(
+                    EndCause::NodeLost { .. }
+                    | EndCause::NodeRemoved { .. }
+                    | EndCause::Preempted { .. },
+                ),
+                Some(_),
+            ) if matches!(cause, EndCause::Cancelled { .. }) => {
                 self.append(now, job, JobEventKind::Ending { cause });
             }
             (Phase::Ended(_) | Phase::Ending(_), _) => {}
@@ -241,7 +246,7 @@ impl Core {
         let cause = self.lost_meanwhile(&live, cause);
         let cause = cause.map(|cause| self.crash_behind(job, &live, cause));
         let again = match cause {
-            Some(EndCause::NodeLost { .. }) => true,
+            Some(EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. }) => true,
             Some(EndCause::Preempted { requeue, .. }) => requeue,
             _ => false,
         };
@@ -266,6 +271,7 @@ impl Core {
             let finished = Event::Finished(storm_sched::JobId(job.0));
             self.tell_policy(now, live.partition, finished);
         }
+        self.leave_beside(now, job, &live.nodes);
         self.return_stranded(now);
         if requeue {
             let launched = !matches!(live.launch, Launch::Staging | Launch::Staged);

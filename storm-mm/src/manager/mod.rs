@@ -9,6 +9,7 @@
 
 mod admission;
 mod arrays;
+mod beside;
 mod classes;
 mod coscheduling;
 mod dependencies;
@@ -49,9 +50,9 @@ pub(crate) use model::{model_config, model_spec};
 pub use effect::{Effect, Notice, StageJob, StageOutcome, TimerKind, Watch};
 pub use partition::PartitionError;
 
-use crate::CoreConfig;
 use crate::history::History;
-use crate::job::{JobEvent, JobEventKind, JobRecord, PartitionSetting};
+use crate::job::{JobEvent, JobEventKind, JobRecord, OF_NO_JOB, PartitionSetting};
+use crate::{CoreConfig, NodeBook};
 use held_bytes::HeldBytes;
 use jiff::{SignedDuration, Timestamp};
 use listing::LastWalk;
@@ -80,6 +81,8 @@ pub struct Core {
     history: History,
     /// Jobs that hold processing elements.
     live: BTreeMap<JobId, LiveJob>,
+    /// Those of them that go on beside the matrix.
+    beside: BTreeSet<JobId>,
     slots: SlotPool,
     parked: VecDeque<Parked>,
     /// What nodes that come back say that they hold, until they have said all.
@@ -131,13 +134,18 @@ impl Core {
         journal: impl IntoIterator<Item = (JobId, JobEvent)>,
         now: Instant,
     ) -> Result<Core, PartitionError> {
-        let nodes = NodeTable::new(&config.nodes);
-        let partitions = Partition::make_all(&config)?;
+        let journal: Vec<(JobId, JobEvent)> = journal.into_iter().collect();
+        let book = NodeBook::of(&journal, config.nodes.iter().map(|node| node.name.as_str()))?;
+        let ids = config.nodes.iter().filter_map(|node| book.id(&node.name));
+        let ids: Vec<NodeId> = ids.collect();
+        let nodes = NodeTable::new(&config.nodes, &ids, &book);
+        let partitions = Partition::make_all(&config, &ids)?;
         let mut core = Core {
             slots: SlotPool::new(config.job_slots),
             nodes,
             partitions,
             jobs: BTreeMap::new(),
+            beside: BTreeSet::new(),
             history: History::new(config.history_limit),
             live: BTreeMap::new(),
             parked: VecDeque::new(),
@@ -161,6 +169,7 @@ impl Core {
             config,
         };
         core.recover(journal, now);
+        core.number_nodes(now, &book);
         core.begin_reckoning(now);
         (0..core.partition_count()).for_each(|id| core.warn_if_never_preempting(PartitionId(id)));
         Ok(core)
@@ -176,6 +185,29 @@ impl Core {
     /// Whether the cluster is to end and no job is left on any node.
     pub fn is_down(&self) -> bool {
         self.shutting_down && self.live.is_empty()
+    }
+
+    /// The id of the node of this name, if it is configured.
+    pub fn node_id(&self, name: &str) -> Option<NodeId> {
+        self.nodes.iter().find(|(_, entry)| entry.name == name).map(|(id, _)| id)
+    }
+
+    /// The name of a node, also of one that is not configured any more.
+    pub fn name_of_node(&self, node: NodeId) -> String {
+        self.nodes.name(node)
+    }
+
+    /// Names of nodes, folded.
+    pub fn names_of_nodes(&self, nodes: &NodeSet) -> String {
+        self.nodes.fold(nodes)
+    }
+
+    /// Tells the journal who has which id, before any job is placed.
+    fn number_nodes(&mut self, now: Instant, book: &NodeBook) {
+        if let Some(kind) = book.news() {
+            let event = JobEvent { at: self.wall(now), kind };
+            self.effects.insert(0, Effect::Journal(OF_NO_JOB, event));
+        }
     }
 
     /// The number of partitions.
@@ -202,6 +234,10 @@ impl Core {
         }
         if let JobEventKind::PartitionsSet { settings } = &event.kind {
             self.settings.clone_from(settings);
+            return;
+        }
+        if let JobEventKind::NodesNumbered { .. } = &event.kind {
+            // The book was read before all else.
             return;
         }
         if let JobEventKind::UsageNoted { .. } = &event.kind {

@@ -1,6 +1,6 @@
 //! The nodes: what is configured, and what each says of itself.
 
-use crate::NodeConfig;
+use crate::{NodeBook, NodeConfig};
 use std::collections::BTreeMap;
 use storm_primitives::{NodeId, NodeSet};
 use storm_rm::message::{NodeInfo, NodeStatus};
@@ -9,13 +9,18 @@ use storm_sched::{PendingReason, Shortage};
 /// All compute nodes.
 #[derive(Debug)]
 pub(super) struct NodeTable {
+    /// As configured.
     entries: Vec<NodeEntry>,
+    by_id: BTreeMap<NodeId, usize>,
+    /// Names of nodes that are not configured any more.
+    former: BTreeMap<NodeId, String>,
     up: NodeSet,
 }
 
 /// One compute node.
 #[derive(Debug)]
 pub(super) struct NodeEntry {
+    id: NodeId,
     pub(super) name: String,
     pub(super) pes: u32,
     /// Memory that jobs may have, in bytes, where that is counted.
@@ -32,8 +37,10 @@ pub(super) struct NodeEntry {
 }
 
 impl NodeTable {
-    pub(super) fn new(nodes: &[NodeConfig]) -> NodeTable {
-        let entry = |node: &NodeConfig| NodeEntry {
+    /// The table of `nodes`, of which each has the id of the same place in `ids`.
+    pub(super) fn new(nodes: &[NodeConfig], ids: &[NodeId], book: &NodeBook) -> NodeTable {
+        let entry = |(node, id): (&NodeConfig, &NodeId)| NodeEntry {
+            id: *id,
             name: node.name.clone(),
             pes: node.pes,
             memory_bytes: node.memory_bytes,
@@ -44,7 +51,14 @@ impl NodeTable {
             info: None,
             status: None,
         };
-        NodeTable { entries: nodes.iter().map(entry).collect(), up: NodeSet::new() }
+        let by_id: BTreeMap<NodeId, usize> = ids.iter().copied().zip(0..).collect();
+        let former = book.iter().filter(|(_, id)| !by_id.contains_key(id));
+        NodeTable {
+            former: former.map(|(name, id)| (id, name.to_owned())).collect(),
+            entries: nodes.iter().zip(ids).map(entry).collect(),
+            by_id,
+            up: NodeSet::new(),
+        }
     }
 
     pub(super) fn up(&self) -> &NodeSet {
@@ -63,15 +77,16 @@ impl NodeTable {
     }
 
     pub(super) fn get(&self, node: NodeId) -> Option<&NodeEntry> {
-        self.entries.get(node.index().checked_sub(1)?)
+        self.entries.get(*self.by_id.get(&node)?)
     }
 
     pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut NodeEntry> {
-        self.entries.get_mut(node.index().checked_sub(1)?)
+        self.entries.get_mut(*self.by_id.get(&node)?)
     }
 
     pub(super) fn name(&self, node: NodeId) -> String {
-        self.get(node).map_or_else(|| node.to_string(), |entry| entry.name.clone())
+        let former = || self.former.get(&node).cloned().unwrap_or_else(|| node.to_string());
+        self.get(node).map_or_else(former, |entry| entry.name.clone())
     }
 
     /// What the first of the nodes was refused for that a job waits for, as the end of its reason.
@@ -91,7 +106,12 @@ impl NodeTable {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (NodeId, &NodeEntry)> {
-        self.entries.iter().enumerate().map(|(index, entry)| (NodeId(index as u32 + 1), entry))
+        self.entries.iter().map(|entry| (entry.id, entry))
+    }
+
+    /// Those of `set` that are not configured any more.
+    pub(super) fn not_configured(&self, set: &NodeSet) -> NodeSet {
+        set.iter().filter(|node| !self.by_id.contains_key(node)).collect()
     }
 
     /// Names of the nodes of a set, folded as ClusterShell does: `n[1-4]`.

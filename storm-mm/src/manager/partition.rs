@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{Coscheduling, JobId, Row, RowSet};
 use storm_sched::{
-    Capability, Event, Machine, MachineError, NodeIndex, Policy, PolicyParams, Registry,
+    Capability, Event, Machine, MachineError, NodeIndex, Placement, Policy, PolicyParams, Registry,
     UnknownPolicy, Unsupported,
 };
 use thiserror::Error;
@@ -75,6 +75,12 @@ pub enum PartitionError {
         /// Nodes configured.
         nodes: usize,
     },
+    /// There are more names of nodes than ids.
+    #[error("there are more names of nodes, with those of the jobs in the journal, than {most}")]
+    NodeIds {
+        /// Ids that there are.
+        most: u32,
+    },
     /// Rows are named by a bit each.
     #[error(
         "partition {partition:?} allows {rows} rows; at most {} are possible",
@@ -135,7 +141,11 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    pub(super) fn make_all(config: &CoreConfig) -> Result<Vec<Partition>, PartitionError> {
+    /// All partitions; `ids` are those of the nodes as configured.
+    pub(super) fn make_all(
+        config: &CoreConfig,
+        ids: &[NodeId],
+    ) -> Result<Vec<Partition>, PartitionError> {
         let mut owners: BTreeMap<usize, &str> = BTreeMap::new();
         let mut partitions: Vec<Partition> = Vec::new();
         for given in &config.partitions {
@@ -156,7 +166,7 @@ impl Partition {
                     });
                 }
             }
-            partitions.push(Partition::make(config, given)?);
+            partitions.push(Partition::make(config, given, ids)?);
         }
         if !partitions.iter().any(|partition| partition.default) {
             partitions.first_mut().ok_or(PartitionError::None)?.default = true;
@@ -167,6 +177,7 @@ impl Partition {
     fn make(
         config: &CoreConfig,
         given: &crate::PartitionConfig,
+        ids: &[NodeId],
     ) -> Result<Partition, PartitionError> {
         let partition = given.name.clone();
         let rows_max = given.params.mpl_limit.get();
@@ -188,8 +199,7 @@ impl Partition {
             let down = Event::NodeDown(NodeIndex(index));
             policy.handle(storm_sched::SchedTime::default(), down);
         }
-        let members: Vec<NodeId> =
-            given.nodes.iter().map(|index| NodeId(*index as u32 + 1)).collect();
+        let members: Vec<NodeId> = given.nodes.iter().map(|index| ids[*index]).collect();
         let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
         Ok(Partition {
             name: given.name.clone(),
@@ -251,6 +261,25 @@ impl Partition {
 
     pub(super) fn index_of(&self, node: NodeId) -> Option<NodeIndex> {
         self.members.iter().position(|member| *member == node).map(|i| NodeIndex(i as u32))
+    }
+
+    /// The elements of a placement by node: ranges, each without its end. Columns change with the
+    /// configuration, these do not.
+    pub(super) fn elements_of(&self, placement: &Placement) -> Vec<(NodeId, u32, u32)> {
+        let (columns, machine) = (placement.columns(), self.policy.machine());
+        let mut elements = Vec::new();
+        for share in placement.shares() {
+            let index = share.node;
+            let Some(node) = machine.node(index) else { continue };
+            let (own, member) = (node.columns(), self.members[index.0 as usize]);
+            for range in columns.ranges() {
+                let (start, end) = (range.start.max(own.start), range.end.min(own.end));
+                if start < end {
+                    elements.push((member, start - own.start, end - own.start));
+                }
+            }
+        }
+        elements
     }
 
     /// Whether a job of these rows runs now.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use storm_primitives::Instant;
 use storm_rm::message::Command;
 use storm_rm::{JobId, JobIncarnation, PartitionId, Row, RowSet};
-use storm_sched::{Event, JobRequest, Placement, Precedence, PreemptMode, QosId};
+use storm_sched::{Event, JobRequest, Precedence, PreemptMode, QosId};
 
 /// Who may preempt whom, and who is stopped.
 #[derive(Debug, Default)]
@@ -146,13 +146,14 @@ impl Core {
     /// suspended job waits for those that have the same.
     pub(super) fn note_columns(&mut self, now: Instant, job: JobId) {
         let placement = self.live.get(&job).and_then(|live| live.placement.as_ref());
-        let known = self.jobs.get(&job).is_none_or(|record| record.columns.is_some());
+        let known = self.jobs.get(&job).is_none_or(|record| record.elements.is_some());
         if known || self.preemption.precedences.is_empty() {
             return;
         }
-        if let Some(columns) = placement.map(Placement::columns) {
-            let columns = columns.ranges().iter().map(|range| (range.start, range.end)).collect();
-            self.append(now, job, JobEventKind::OnColumns { columns });
+        let Some(live) = self.live.get(&job) else { return };
+        let partition = &self.partitions[usize::from(live.partition.0)];
+        if let Some(elements) = placement.map(|placement| partition.elements_of(placement)) {
+            self.append(now, job, JobEventKind::OnElements { elements });
         }
     }
 

@@ -147,12 +147,9 @@ impl Core {
             let lost = here.filter(|(job, live)| {
                 !live.released && !known.contains(&storm_sched::JobId(job.0))
             });
-            let lost: Vec<(JobId, Row)> = lost.map(|(job, live)| (*job, live.row)).collect();
-            for (job, row) in lost {
-                if let Some(live) = self.live.remove(&job) {
-                    self.slots.put_back(live.slot);
-                }
-                self.lose(now, job, format!("its place in row {} is not there any more", row.0));
+            let without_place: Vec<JobId> = lost.map(|(job, _)| *job).collect();
+            for job in without_place {
+                self.go_beside(now, job);
             }
         }
     }
@@ -163,8 +160,9 @@ impl Core {
         self.end_waiting(now, job, EndCause::Unplaceable { reason });
     }
 
-    /// Finds a job its place in the matrix, of which its policy is to be told, unless
-    /// another one has its elements. Its nodes have to come back.
+    /// Finds a job its place in the matrix, of which its policy is to be told. A job for which the
+    /// partitions, as they are configured now, have no place goes on beside the matrix. Its nodes
+    /// have to come back.
     fn take_over(
         &mut self,
         now: Instant,
@@ -172,46 +170,54 @@ impl Core {
         taken: &mut Taken,
     ) -> Result<(PartitionId, Option<Event>), String> {
         let record = self.jobs.get(&job).ok_or("it is not known")?;
-        let partition = self
-            .partition_named(&record.partition)
-            .ok_or_else(|| format!("partition {} does not exist any more", record.partition))?;
         let row = record.row.ok_or("it has no row")?;
-        let of_partition = &self.partitions[usize::from(partition.0)];
-        let members = &of_partition.nodes;
-        if !record.ranks.iter().all(|share| members.contains(share.node)) {
-            let (nodes, partition) = (&record.node_list, &record.partition);
-            return Err(format!("{nodes} is not in partition {partition} any more"));
-        }
-        let (suspends, rows_max) = (of_partition.policy.preempts(), of_partition.rows_max());
-        let (row, placement) = if !self.is_suspended(job) {
-            (row, self.placement_of(record, partition, row, taken))
-        } else if suspends {
-            // Others have its elements.
-            let placement = self.placement_of(record, partition, row, &mut Taken::new());
-            (row, Some(placement.ok_or("its nodes have fewer processing elements now")?))
-        } else {
-            // The policy was one that suspends, and now each has a row.
-            let mut rows = (0..rows_max).map(Row);
-            let found =
-                rows.find_map(|row| Some((row, self.placement_of(record, partition, row, taken)?)));
-            let (row, placement) = found.ok_or("there is no row left for it")?;
-            (row, Some(placement))
-        };
         let slot = self.slots.take().ok_or("there are fewer places for jobs than before")?;
+        let home = self.partition_of_nodes(record);
+        let place = home.and_then(|home| self.place_of(job, record, home, row, taken));
+        let partition = home.unwrap_or_else(|| self.partition_beside(record));
+        let row = place.as_ref().map_or(row, |(row, _)| *row);
         let live = self.live_again(now, record, partition, row, slot);
-        let (released, incarnation) = (placement.is_none(), live.incarnation);
-        self.live.insert(job, LiveJob { released, placement: placement.clone(), ..live });
-        if self.is_suspended(job) && !suspends {
+        let incarnation = live.incarnation;
+        let placement = place.map(|(_, placement)| placement);
+        self.live.insert(job, LiveJob { placement: placement.clone(), ..live });
+        let suspends = self.partitions[usize::from(partition.0)].policy.preempts();
+        if placement.is_some() && self.is_suspended(job) && !suspends {
             self.append(now, job, JobEventKind::Moved { row });
             self.go_on(now, job);
         }
         let at = now + self.config.recovery_timeout;
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Recovery });
-        let Some(placement) = placement else { return Ok((partition, None)) };
+        let Some(placement) = placement else {
+            self.go_beside(now, job);
+            return Ok((partition, None));
+        };
         self.note_columns(now, job);
         let request = self.request_now(now, job).ok_or("it is not known")?;
         let ran = self.ran_before(now, &self.jobs[&job], partition);
         Ok((partition, Some(Event::Restore { request, placement, slot: Slot(row.0), ran })))
+    }
+
+    /// The row and the elements that a job on the machine has in a partition, if it has room.
+    fn place_of(
+        &self,
+        job: JobId,
+        record: &JobRecord,
+        partition: PartitionId,
+        row: Row,
+        taken: &mut Taken,
+    ) -> Option<(Row, Placement)> {
+        let of_partition = &self.partitions[usize::from(partition.0)];
+        if !self.is_suspended(job) {
+            return Some((row, self.placement_of(record, partition, row, taken)?));
+        }
+        if of_partition.policy.preempts() {
+            // Others have its elements.
+            return Some((row, self.placement_of(record, partition, row, &mut Taken::new())?));
+        }
+        // The policy was one that suspends, and now each has a row.
+        (0..of_partition.rows_max())
+            .map(Row)
+            .find_map(|row| Some((row, self.placement_of(record, partition, row, taken)?)))
     }
 
     /// The elements of a job: those of its nodes in its row that no job before it has.
@@ -227,16 +233,13 @@ impl Core {
         let machine = partition_of.policy.machine();
         let taken = taken.entry((partition, row)).or_default();
         let asked = &record.spec.resources;
-        // Those that it had, if they are still its nodes' and nobody's else.
-        let had = |column: &u32| {
-            let ranges = record.columns.iter().flatten();
-            ranges.clone().any(|(start, end)| (*start..*end).contains(column))
-        };
         let (mut columns, mut held) = (Vec::new(), Vec::new());
         for share in &record.ranks {
             let node = machine.node(partition_of.index_of(share.node)?)?;
             let wanted = share.count.saturating_mul(asked.cpus_per_task) as usize;
             let free = node.columns().filter(|column| !taken.contains(column));
+            // Those that it had, if they are still its nodes' and nobody's else.
+            let had = |column: &u32| has_had(record, share.node, node.columns().start, *column);
             let (former, others): (Vec<u32>, Vec<u32>) = free.partition(had);
             let mut own: Vec<u32> = former.into_iter().chain(others).take(wanted).collect();
             own.sort_unstable();
@@ -246,9 +249,12 @@ impl Core {
             columns.extend(own);
             held.extend(node.columns().filter(|_| asked.exclusive));
         }
+        // Nodes may stand in another order than ranks do.
+        columns.sort_unstable();
+        let pes = columns.iter().copied().map(Pe).collect();
+        let placement = Placement::with_pes_per_proc(machine, pes, asked.cpus_per_task)?;
         taken.extend(columns.iter().chain(&held));
-        let pes = columns.into_iter().map(Pe).collect();
-        Placement::with_pes_per_proc(machine, pes, asked.cpus_per_task)
+        Some(placement)
     }
 
     /// How long a job of a former manager has run.
@@ -438,8 +444,12 @@ impl Core {
         live.over = live.over.union(&missing);
         let lost = missing.iter().map(|node| (node, now + self.config.requeue_fence));
         live.lost.extend(lost);
-        let node = self.nodes.fold(&missing);
-        self.end_job(now, job, EndCause::NodeLost { node });
+        let removed = self.nodes.not_configured(&missing);
+        let cause = match removed.is_empty() {
+            true => EndCause::NodeLost { node: self.nodes.fold(&missing) },
+            false => EndCause::NodeRemoved { node: self.nodes.fold(&removed) },
+        };
+        self.end_job(now, job, cause);
         self.go_on_if_all_heard(now, job);
     }
 
@@ -461,10 +471,28 @@ impl Core {
 
     /// Why a job is where a former manager left it.
     pub(super) fn recovery_reason(&self, job: JobId) -> String {
-        let unheard = self.live.get(&job).map(|live| self.nodes.fold(&live.unheard));
-        format!(
-            "the Machine Manager was restarted and waits for {} to come back",
-            unheard.unwrap_or_default()
-        )
+        let unheard = self.live.get(&job).map(|live| live.unheard.clone()).unwrap_or_default();
+        let removed = self.nodes.not_configured(&unheard);
+        let nodes = self.nodes.fold(&unheard);
+        let why = match removed.is_empty() {
+            true => String::new(),
+            false => {
+                format!("; {} is not in the configuration any more", self.nodes.fold(&removed))
+            }
+        };
+        format!("the Machine Manager was restarted and waits for {nodes} to come back{why}")
+    }
+}
+
+/// Whether a job had this column when it was placed; `first` is the first of its node.
+fn has_had(record: &JobRecord, node: NodeId, first: u32, column: u32) -> bool {
+    match &record.elements {
+        Some(elements) => elements.iter().any(|(own, start, end)| {
+            *own == node && (*start..*end).contains(&column.saturating_sub(first))
+        }),
+        None => {
+            let mut ranges = record.columns.iter().flatten();
+            ranges.any(|(start, end)| (*start..*end).contains(&column))
+        }
     }
 }

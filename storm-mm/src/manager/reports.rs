@@ -111,12 +111,16 @@ impl Core {
             entry.info = Some(info);
             let answer = Command::RefuseNode { configured_pes };
             self.effects.push(Effect::Command(NodeSet::single(node), answer));
-            return;
+            if held.is_none() {
+                return;
+            }
+            // It was here before and may have jobs, which go on.
+        } else {
+            tracing::info!(node = %name, hostname = %info.hostname, pes = info.pes, "node joined");
+            entry.refused = None;
+            entry.info = Some(info);
         }
-        tracing::info!(node = %name, hostname = %info.hostname, pes = info.pes, "node joined");
         entry.seen = true;
-        entry.refused = None;
-        entry.info = Some(info);
         if !self.nodes.set_up(node, true) {
             return;
         }
@@ -186,6 +190,8 @@ impl Core {
                 self.classes_told(now, node, (job, incarnation), ranks);
             }
             Report::Started { job, incarnation } => self.part_started(now, job, incarnation),
+            // The driver puts them together.
+            Report::Part { .. } => {}
         }
     }
 
@@ -250,8 +256,9 @@ impl Core {
         if HEADER_BYTES.saturating_add(bytes) > self.config.heartbeat_bytes {
             // It could never be told, and the ranks would wait for ever.
             let reason = format!(
-                "its ranks exchange {bytes} bytes through PMI at once; a heartbeat takes {}",
-                self.config.heartbeat_bytes
+                "its ranks exchange {bytes} bytes through PMI at once; `heartbeat-bytes` in [network] \
+                 lets {} through",
+                self.config.heartbeat_bytes.saturating_sub(HEADER_BYTES)
             );
             return self.end_job(now, job, EndCause::LaunchFailed { reason, exit_code: 1 });
         }

@@ -305,9 +305,10 @@ impl Core {
             _ => asked.memory_limit_bytes(ranks).unwrap_or(0),
         };
         let held_bytes = held().map(bytes_of).fold(0, u64::saturating_add);
+        let closed = self.why_closed(id);
         let state = match (up, entry.seen) {
-            (true, _) if entry.drained.is_some() && jobs.is_empty() => NodeState::Drained,
-            (true, _) if entry.drained.is_some() => NodeState::Draining,
+            (true, _) if closed.is_some() && jobs.is_empty() => NodeState::Drained,
+            (true, _) if closed.is_some() => NodeState::Draining,
             (true, _) if pes_used == 0 => NodeState::Idle,
             (true, _) if pes_used < entry.pes => NodeState::Mixed,
             (true, _) => NodeState::Allocated,
@@ -316,8 +317,8 @@ impl Core {
         };
         let drained = entry.drained.as_ref();
         let reason = match (up, entry.seen, &entry.refused) {
-            (_, _, Some(reason)) => Some(reason.clone()),
-            (true, _, None) => drained.cloned(),
+            (true, ..) => closed,
+            (false, _, Some(reason)) => Some(reason.clone()),
             (false, true, None) => Some(absent("it died or was cut off", drained)),
             (false, false, None) => Some(absent("it has not joined yet", drained)),
         };

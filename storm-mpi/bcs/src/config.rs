@@ -1,10 +1,11 @@
 //! The settings of buffered coscheduling: the slice, and what fits into one.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use thiserror::Error;
 
 /// How long a slice is and how much one may carry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BcsConfig {
     /// Length of a slice: "a few hundreds of microseconds" (SC'03).
     pub slice: Duration,

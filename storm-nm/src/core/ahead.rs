@@ -38,7 +38,7 @@ impl NodeCore {
         let Some(active) = self.partitions.get(&partition).filter(|active| active.follows) else {
             return Vec::new();
         };
-        let is_here = |job: &LocalJob| job.is_live() && job.task.launch.partition == partition;
+        let is_here = |job: &LocalJob| job.is_live() && job.partition == partition;
         let jobs: Vec<(JobKey, &LocalJob)> = self
             .jobs
             .iter()

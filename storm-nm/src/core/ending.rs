@@ -5,7 +5,7 @@
 //! over: either the reason is reported first, or the node is blamed for it.
 
 use super::job::JobPhase;
-use super::{Action, NodeCore};
+use super::{Action, CoreConfig, NodeCore};
 use crate::JobKey;
 use crate::reason::bounded;
 use storm_rm::JobId;
@@ -48,8 +48,8 @@ impl NodeCore {
     pub(super) fn unserviceable(&mut self, key: JobKey, reason: String, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&key) else { return };
         if !job.doomed && !job.silent && job.phase != JobPhase::Ended {
-            let (node, hostname) = (self.config.node, &self.config.hostname);
-            let reason = bounded(format!("{node} ({hostname}) cannot go on with it: {reason}"));
+            let CoreConfig { name, hostname, .. } = &self.config;
+            let reason = bounded(format!("{name} ({hostname}) cannot go on with it: {reason}"));
             let report = Report::JobFailed { job: key.job, incarnation: key.incarnation, reason };
             job.fails(report, actions);
         }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use storm_mpi::pmi::NodeServer;
 use storm_rm::message::{ExitStatus, RankExit, Report, Stream};
 use storm_rm::termination::{LocalPart, Urgency};
-use storm_rm::{Coscheduling, JobSlot, Rank, RowSet};
+use storm_rm::{Coscheduling, JobSlot, PartitionId, Rank, RowSet};
 
 /// How far a job is on this node. A job that is launching or running may be
 /// stopped at any time: see [`NodeCore::is_stopped`](crate::NodeCore::is_stopped).
@@ -54,6 +54,8 @@ pub(super) struct LocalJob {
     pub(super) orphaned: bool,
     /// Where its flags lie.
     pub(super) slot: JobSlot,
+    /// The partition whose strobes schedule it, by the number that the present manager has for it.
+    pub(super) partition: PartitionId,
     /// What ended the job or will, as it was reported or would have been.
     pub(super) failure: Option<Report>,
     /// To be forgotten as soon as it has ended.
@@ -103,6 +105,7 @@ impl LocalJob {
             silent: false,
             orphaned: false,
             slot: task.launch.slot,
+            partition: task.launch.partition,
             failure: None,
             released: false,
             launch_failed: false,

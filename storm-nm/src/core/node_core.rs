@@ -20,8 +20,10 @@ use storm_rm::{Coscheduling, JobId, JobIncarnation, Owner, PartitionId, Rank, Ro
 /// What the core must know of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreConfig {
-    /// The node.
+    /// The node, as this life of it is called by the network.
     pub node: NodeId,
+    /// Its name, for reasons that people read.
+    pub name: String,
     /// Its host name, for reasons that people read.
     pub hostname: String,
     /// Most ranks of one job.
@@ -110,6 +112,11 @@ impl NodeCore {
             Event::Leave => self.leave_unasked(&mut actions),
         }
         actions
+    }
+
+    /// The network calls the node so in its next life.
+    pub(crate) fn renumber(&mut self, node: NodeId) {
+        self.config.node = node;
     }
 
     /// How far a job is; `None` when it is not known here.
@@ -373,9 +380,9 @@ impl NodeCore {
         actions: &mut Vec<Action>,
     ) {
         let Some(state) = self.jobs.get_mut(&key).filter(|job| !job.silent) else { return };
-        let CoreConfig { node, hostname, .. } = &self.config;
+        let CoreConfig { name, hostname, .. } = &self.config;
         let LaunchRefused { reason, exit_code } = refused;
-        let reason = format!("rank {rank} cannot start on {node} ({hostname}): {reason}");
+        let reason = format!("rank {rank} cannot start on {name} ({hostname}): {reason}");
         let reason = bounded(reason);
         let JobKey { job, incarnation } = key;
         state.fails(Report::LaunchFailed { job, incarnation, rank, reason, exit_code }, actions);
@@ -412,7 +419,7 @@ impl NodeCore {
     }
 
     fn wanted(&self, job: &LocalJob) -> bool {
-        let active = self.partitions.get(&job.task.launch.partition);
+        let active = self.partitions.get(&job.partition);
         active.is_none_or(|active| runs_in(job, active.running()))
     }
 
@@ -425,7 +432,7 @@ impl NodeCore {
     ) {
         let (mut stop, mut resume) = (Vec::new(), Vec::new());
         for (key, job) in &self.jobs {
-            let elsewhere = partition.is_some_and(|only| job.task.launch.partition != only);
+            let elsewhere = partition.is_some_and(|only| job.partition != only);
             if elsewhere || !job.is_live() {
                 continue;
             }

@@ -80,6 +80,7 @@ impl NodeCore {
             };
             job.orphaned = false;
             job.slot = resumed.slot;
+            job.partition = resumed.partition;
             if job.rows != resumed.rows {
                 job.rows = resumed.rows;
                 actions.push(Action::Rows { job: key, rows: resumed.rows });

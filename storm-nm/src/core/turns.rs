@@ -16,7 +16,7 @@ impl NodeCore {
             let live: Vec<(RowSet, bool)> = self
                 .jobs
                 .iter()
-                .filter(|(_, job)| job.is_live() && job.task.launch.partition == partition)
+                .filter(|(_, job)| job.is_live() && job.partition == partition)
                 .map(|(key, job)| (job.rows, waiting.contains(key)))
                 .collect();
             let Some(active) = self.partitions.get_mut(&partition) else { continue };

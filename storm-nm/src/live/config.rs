@@ -4,18 +4,18 @@ use super::shared_memory::SharedMemory;
 use crate::NmConfig;
 use crate::classes::ClassRules;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use storm_pl::{KeeperConfig, StartMethod};
 
 /// The program that ranks of a job under PMIx are until they become the job's: `storm __pmix`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct PmixStarter {
     /// It; users must be able to execute it.
     pub program: PathBuf,
     /// Bytes of the manager's messages to nodes, which bound what ranks exchange at once.
-    pub heartbeat_bytes: u32,
+    pub heartbeat_bytes: Arc<AtomicU32>,
 }
 
 /// What a node manager on a real node must be told.

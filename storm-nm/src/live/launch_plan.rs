@@ -9,6 +9,7 @@ use crate::{JobTask, LaunchRefused};
 use nix::sys::resource::{Resource, getrlimit};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use storm_pl::{
     Credentials, Errno, Input, LaunchFailure, LaunchSpec, LaunchStep, Output, RankSpec,
     ResourceLimit,
@@ -130,7 +131,7 @@ fn starter_arguments(task: &JobTask, start: &PmixStart<'_>, program: &Path) -> V
         "--mapping".into(),
         config.process_mapping.into(),
         "--heartbeat-bytes".into(),
-        start.starter.heartbeat_bytes.to_string().into(),
+        start.starter.heartbeat_bytes.load(Ordering::Relaxed).to_string().into(),
         "--shared-memory".into(),
         start.shared_memory.into(),
         "--program".into(),

@@ -3,7 +3,7 @@
 use super::at_rest::{let_go_at_rest, let_go_of_all};
 use super::{AttachError, LiveConfig, LiveHost};
 use crate::reason::explain;
-use crate::{Host, NmExit, SwitchLog, run_and_return};
+use crate::{Host, Life, NmExit, SwitchLog, run_and_return};
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -53,19 +53,21 @@ pub fn start_keeper(config: &LiveConfig) -> Result<Keeper, StartError> {
 
 /// Runs a node manager on the calling thread until it is shut down or the cluster
 /// is lost. `join` is called inside of the runtime (one thread, tokio, in a
-/// `LocalSet`) and gives the node's end of the network; it is called again when the
-/// link is lost and the jobs are kept ([`NmConfig::manager_lost`](crate::NmConfig)).
+/// `LocalSet`) and gives the node's end of the network, with the plan of global memory where it is
+/// another than `plan` or than that of the life before; it is called again when the link is lost and
+/// the jobs are kept ([`NmConfig::manager_lost`](crate::NmConfig)).
 ///
 /// # Errors
 /// [`ServeError`]; nothing of the node manager is left then.
-pub fn serve<P, E>(
+pub fn serve<P, L, E>(
     keeper: Keeper,
     config: LiveConfig,
     plan: GlobalPlan,
-    mut join: impl AsyncFnMut() -> Result<P, E>,
+    mut join: impl AsyncFnMut() -> Result<L, E>,
 ) -> Result<NmExit, ServeError>
 where
     P: Primitives,
+    L: Into<Life<P>>,
     E: Into<Box<dyn Error + Send + Sync>>,
 {
     tracing::info!(node = %config.name, "{}", keeper.capabilities());
@@ -85,12 +87,14 @@ where
     let exit = local.block_on(&runtime, async {
         let host = LiveHost::attach(keeper, config)?;
         match join().await {
-            Ok(primitives) => {
+            Ok(life) => {
+                let Life { primitives, plan: told } = life.into();
+                let plan = told.unwrap_or(plan);
                 host.joined_as(primitives.node());
                 let at_rest = let_go_at_rest(host.has_jobs(), let_go_of_all);
                 tokio::task::spawn_local(at_rest);
                 let way_back = async || match join().await {
-                    Ok(primitives) => Some(primitives),
+                    Ok(life) => Some(life),
                     // Nothing stood in the way.
                     Err(_) if asked_to_end.load(Ordering::Relaxed) => None,
                     Err(error) => {

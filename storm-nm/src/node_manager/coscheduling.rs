@@ -99,7 +99,7 @@ fn nudge(nudge: &RefCell<Option<Nudge>>) {
 impl<P: Primitives, H: Host> Node<P, H> {
     /// Waits for the first strobe of a slice, and serves those and all that follow.
     pub(super) async fn await_slices(self: &Rc<Self>) {
-        let (network, plan) = (self.primitives(), self.plan.bcs);
+        let (network, plan) = (self.primitives(), self.plan().bcs);
         if network.await_event(plan.strobed()).await.is_err() {
             return;
         }
@@ -113,7 +113,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
     fn coscheduling(&self) -> Coscheduling {
         let mut present = self.coscheduling.borrow_mut();
         let new = || Coscheduling {
-            engine: Rc::new(RefCell::new(Engine::new(self.id, self.plan.bcs))),
+            engine: Rc::new(RefCell::new(Engine::new(self.id.get(), self.plan().bcs))),
             ranks: Rc::default(),
             jobs: Rc::default(),
             nudge: Rc::default(),
@@ -137,7 +137,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         let opened = {
             let mut engine = coscheduling.engine.borrow_mut();
             let mut ranks = coscheduling.ranks.borrow_mut();
-            ranks.open(&mut engine, engine_key(job), placement, self.id)
+            ranks.open(&mut engine, engine_key(job), placement, self.id.get())
         };
         match opened {
             Ok(()) => {

@@ -5,7 +5,7 @@ use super::Node;
 use crate::{Host, JobTask};
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{Primitives, Runtime};
+use storm_primitives::{Instant, Primitives, Runtime};
 
 /// So often in its term a lease is renewed: it has most of its term left at any time, and the
 /// processor is wanted seldom.
@@ -30,11 +30,11 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Without a manager: for the fence, and no longer.
-    pub(super) fn lease_for_fence(&self) {
-        let term = self.config.lease.max(self.config.requeue_fence);
-        self.leases_end.set(Some(self.runtime.now() + term));
-        self.renew_leases(term);
+    /// Without a manager since an instant: for the fence, and no longer.
+    pub(super) fn lease_for_fence(&self, since: Instant) {
+        let end = since + self.config.lease.max(self.config.requeue_fence);
+        self.leases_end.set(Some(end));
+        self.renew_leases(end.saturating_since(self.runtime.now()));
     }
 
     /// With a new life in the cluster.

@@ -2,7 +2,7 @@
 //! jobs and joins again (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
 use super::following::Ahead;
-use super::{ExitReason, Node};
+use super::{ExitReason, Life, Node};
 use crate::Host;
 use crate::core::Event;
 use futures_util::future::{Either, select};
@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{NodeId, Primitives, Runtime};
+use storm_primitives::{Instant, NodeId, Primitives, Runtime};
 use storm_rm::heartbeat::ReceiveHeartbeatError;
 use storm_rm::message::Report;
 use storm_rm::remote_queue::{DequeueError, EnqueueError};
@@ -23,30 +23,35 @@ const HELD_PER_REPORT: usize = 64;
 impl<P: Primitives, H: Host> Node<P, H> {
     /// After a life in the cluster that ended for `reason`: the next one, if there may
     /// be one and `way_back` finds it in time.
-    pub(super) async fn return_after(
+    pub(super) async fn return_after<L: Into<Life<P>>>(
         self: &Rc<Self>,
         reason: &ExitReason,
-        way_back: &mut impl AsyncFnMut() -> Option<P>,
-    ) -> Option<P> {
+        way_back: &mut impl AsyncFnMut() -> Option<L>,
+    ) -> Option<Life<P>> {
         let limit = self.config.manager_lost;
         let ends = self.asked_to_leave.get() || self.host.is_asked_to_end();
         if limit == Duration::ZERO || !is_lost_link(reason) || ends {
             return None;
         }
         self.end_life();
-        self.lease_for_fence();
+        let now = self.runtime.now();
+        // A life that no manager accepted makes no new beginning.
+        let since = self.lost_since.get().unwrap_or(now);
+        self.lost_since.set(Some(since));
+        let limit = limit.saturating_sub(now - since);
+        self.lease_for_fence(since);
         self.cut_outputs();
         self.inputs.count_anew();
         self.end_slices();
         self.handle(Event::ManagerLost);
-        tracing::warn!(node = %self.id, %reason, ?limit, "keeping the jobs; joining again");
+        tracing::warn!(node = self.name, %reason, ?limit, "keeping the jobs; joining again");
         // What else ends it is said from now on.
         self.exit.take();
-        let (fence, way_back) = (pin!(self.keep_fence()), pin!(way_back()));
+        let (fence, way_back) = (pin!(self.keep_fence(since)), pin!(way_back()));
         let returning = pin!(self.runtime.timeout(limit, select(fence, way_back)));
         let leave = pin!(self.changed.until(|| self.exit.borrow().clone()));
         match select(returning, leave).await {
-            Either::Left((Some(Either::Right((primitives, _))), _)) => primitives,
+            Either::Left((Some(Either::Right((life, _))), _)) => life.map(Into::into),
             Either::Left((Some(Either::Left((never, _))), _)) => match never {},
             Either::Left((None, _)) | Either::Right(_) => None,
         }
@@ -56,7 +61,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// this node is not.
     pub(super) async fn lost_cluster(&self) {
         let membership = self.primitives().membership().clone();
-        let essential = [NodeId::MM, self.id];
+        let essential = [NodeId::MM, self.id.get()];
         let mut seen = [false; 2];
         loop {
             let epoch = membership.epoch();
@@ -72,8 +77,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     /// Ends in time what may be run elsewhere.
-    async fn keep_fence(self: &Rc<Self>) -> Infallible {
-        self.runtime.sleep(self.config.requeue_fence).await;
+    async fn keep_fence(self: &Rc<Self>, since: Instant) -> Infallible {
+        let passed = self.runtime.now() - since;
+        self.runtime.sleep(self.config.requeue_fence.saturating_sub(passed)).await;
         self.handle(Event::GivenUp);
         std::future::pending().await
     }

@@ -225,7 +225,8 @@ fn event(step: &Step, model: &mut Model) -> Option<Event> {
 /// A node of so many processing elements, whose join was answered.
 pub(crate) fn joined(pes: u32) -> NodeCore {
     let hostname = "host1".to_owned();
-    let mut core = NodeCore::new(CoreConfig { node: NodeId(1), hostname, pes, only_uid: None });
+    let (node, name) = (NodeId(1), "n1".to_owned());
+    let mut core = NodeCore::new(CoreConfig { node, name, hostname, pes, only_uid: None });
     let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(1) };
     assert_eq!(core.handle(Event::Command(answer)), []);
     core

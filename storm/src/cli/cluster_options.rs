@@ -2,6 +2,7 @@
 
 use super::count::within;
 use super::{Backend, NodeAddress};
+use crate::config::MAX_PES;
 use crate::duration::parse_time;
 use clap::Args;
 use std::path::PathBuf;
@@ -41,7 +42,7 @@ pub(crate) struct EmbeddedOptions {
         help_heading = "Cluster",
         conflicts_with_all = ["socket", "manager", "key"],
         allow_negative_numbers = true,
-        value_parser = within::<1, 1024>
+        value_parser = within::<1, MAX_PES>
     )]
     pub(crate) pes: Option<u32>,
     /// Time slice of the embedded cluster, as 50ms [default: 50ms]
@@ -82,7 +83,7 @@ pub(crate) struct UpOptions {
         value_name = "P",
         default_value_t = 4,
         allow_negative_numbers = true,
-        value_parser = within::<1, 1024>
+        value_parser = within::<1, MAX_PES>
     )]
     pub(crate) pes: u32,
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "gang",

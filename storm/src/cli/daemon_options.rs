@@ -2,6 +2,7 @@
 
 use super::backend_options::{BackendOptions, RdmaMulticast};
 use super::count::within;
+use crate::config::MAX_PES;
 use crate::duration::parse_time;
 use crate::size::parse_some_size;
 use clap::Args;
@@ -45,7 +46,7 @@ pub(crate) struct MmOptions {
         default_value_t = 4,
         help_heading = "Local cluster",
         allow_negative_numbers = true,
-        value_parser = within::<1, 1024>
+        value_parser = within::<1, MAX_PES>
     )]
     pub(crate) pes: u32,
     /// Directory for the sockets, files and journal of the local cluster
@@ -104,7 +105,7 @@ pub(crate) struct NmOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: String,
     /// Processing elements to offer [default: the processors that it may use]
-    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = within::<1, 65536>)]
+    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = within::<1, MAX_PES>)]
     pub(crate) pes: Option<u32>,
     /// Where this node makes a directory of its own, storm-nm-UID-NAME, for its jobs' files; should
     /// allow execution and lie in memory [default: /dev/shm]

@@ -48,8 +48,8 @@ pub(crate) enum ConfigProblem {
     NoSuchNode { key: String, name: String },
     #[error("nodes: {name} belongs to no partition")]
     NoPartition { name: String },
-    #[error("{key}.pes: {pes} is not from 1 to 65536")]
-    Pes { key: String, pes: u32 },
+    #[error("{key}.pes: {pes} is not from 1 to {most}")]
+    Pes { key: String, pes: u32, most: u32 },
     #[error(
         "{key}.features: {feature:?} is no feature; names have letters, digits, '_', '-', '.', \
          ':' and '='"

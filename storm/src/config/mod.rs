@@ -46,7 +46,7 @@ pub(crate) use file::{
     DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig,
 };
 pub(crate) use policies::{Idle, offer, policies};
-pub(crate) use resolve::{ClusterPlan, PlannedPartition};
+pub(crate) use resolve::{ClusterPlan, MAX_PES, PlannedPartition};
 pub(crate) use security::SecurityConfig;
 pub(crate) use service::ServiceProblem;
 

@@ -7,8 +7,9 @@ use storm_sched::{NodeSpec, PolicyParams, Quantum};
 
 /// Most nodes of a cluster.
 const MAX_NODES: usize = 65_535;
-/// Most processing elements of a node.
-const MAX_PES: u32 = 65_536;
+/// Most processing elements of a node, of a local cluster's as well: the most that is tried. Each has a
+/// process that waits for a job.
+pub(crate) const MAX_PES: u32 = 1024;
 
 /// The nodes and partitions of a cluster, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +76,7 @@ impl MmConfig {
         for (index, entry) in self.nodes.iter().enumerate() {
             let key = format!("nodes[{index}]");
             if !(1..=MAX_PES).contains(&entry.pes) {
-                return Err(ConfigProblem::Pes { key, pes: entry.pes });
+                return Err(ConfigProblem::Pes { key, pes: entry.pes, most: MAX_PES });
             }
             let wrong = |feature: &&String| !storm_sched::is_feature_name(feature);
             if let Some(feature) = entry.features.iter().find(wrong) {

@@ -61,10 +61,14 @@ fn verbs(
     Ok(Opened { fabric: Rc::new(fabric), device })
 }
 
+/// Whether the node may choose its network.
+pub(super) fn may_follow(options: &BackendOptions) -> bool {
+    options.backend == Backend::Auto
+}
+
 /// Whether the node, which may choose, has chosen otherwise than its manager, and can follow
 /// it.
 pub(super) fn can_follow(options: &BackendOptions, refused: &JoinError) -> bool {
     let to_tcp = |refusal: &Refusal| matches!(refusal, Refusal::Fabric { root, .. } if root == TCP);
-    options.backend == Backend::Auto
-        && matches!(refused, JoinError::Refused(refusal) if to_tcp(refusal))
+    may_follow(options) && matches!(refused, JoinError::Refused(refusal) if to_tcp(refusal))
 }

@@ -23,7 +23,7 @@ use storm_mm::api::{
 };
 use storm_mm::driver::{self, DriverConfig, DriverError};
 use storm_mm::journal::{Entry, JournalError, RedbJournal};
-use storm_mm::{Core, SpoolContents};
+use storm_mm::{Core, CoreConfig, NodeBook, SpoolContents};
 use storm_nm::live::{let_go_at_rest, let_go_of_text};
 use storm_primitives::{Primitives, Runtime};
 use storm_rm::GlobalPlan;
@@ -219,10 +219,13 @@ impl Manager {
             .create(&settings.state_dir)
             .map_err(at(&settings.state_dir))?;
         let (journal, entries) = open_journal(settings)?;
-        let plan = GlobalPlan::new(settings.global_plan());
-        let names = settings.plan.nodes.iter().map(|node| node.name.clone());
+        let names = || settings.plan.nodes.iter().map(|node| node.name.as_str());
+        let book = NodeBook::of(&entries, names())?;
+        let plan = GlobalPlan::new(settings.global_plan(&book));
+        let ids = names().filter_map(|name| Some((name, book.id(name)?)));
         let mut config =
-            RootConfig::new(settings.listen, plan.layout.clone(), NameTable::fixed(names));
+            RootConfig::new(settings.listen, plan.layout.clone(), NameTable::numbered(ids));
+        config.plan = plan.config.encode();
         config.cluster.clone_from(&settings.cluster);
         config.trust.clone_from(&settings.trust);
         config.fanout = settings.network.fan_out;
@@ -236,7 +239,9 @@ impl Manager {
         let tells_sums = config.fabric.is_none();
         let root = Root::bind(config).map_err(|source| DaemonError::Listen { listen, source })?;
         let now = root.handle().runtime().now();
-        let core = Core::new(settings.core_config(now), entries, now)?;
+        let core_config =
+            CoreConfig { job_slots: plan.config.job_slots, ..settings.core_config(now) };
+        let core = Core::new(core_config, entries, now)?;
         let spool = open_spool(settings)?;
         let remote = remote_clients(settings)?;
         let listener = listen_for_clients(settings).map_err(at(&settings.socket))?;

@@ -4,26 +4,27 @@ use super::settings::{LOCAL_LEASE, ROOT_TIMEOUT, plan_config};
 use super::work_dir::WorkDir;
 use super::{DaemonError, backend, start_log};
 use crate::cli::{BackendOptions, NmOptions, NodeAddress};
-use crate::config::{MmConfig, NetworkConfig, SecurityConfig, TimeoutConfig};
+use crate::config::{MAX_PES, MmConfig, NetworkConfig, SecurityConfig, TimeoutConfig};
 use crate::local_cluster::memory_directory;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::getppid;
+use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storm_backend_tcp::fabric::Fabric;
-use storm_backend_tcp::{JoinError, Node, NodeConfig, TcpPrimitives};
-use storm_nm::ExitReason;
+use storm_backend_tcp::{Adopt, JoinError, Node, NodeConfig, TcpPrimitives};
 use storm_nm::classes::ClassRules;
 use storm_nm::live::{LiveConfig, PmixStarter, ServeError, serve, start_keeper};
+use storm_nm::{ExitReason, Life};
 use storm_primitives::Primitives;
-use storm_rm::GlobalPlan;
+use storm_rm::{GlobalPlan, PlanConfig};
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_local;
@@ -57,7 +58,8 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     let mut config = live_config(&options, cluster.clone(), address, &work_dir);
     config.class_rules = class_rules;
     config.cache_bytes = options.cache_bytes.or(cache_bytes);
-    config.pmix = pmix_starter(network.heartbeat_bytes);
+    let heartbeat_bytes = Arc::new(AtomicU32::new(network.heartbeat_bytes));
+    config.pmix = pmix_starter(&heartbeat_bytes);
     let once = options.once;
     keep_jobs(&mut config, &timeouts, once);
     let keeper = start_keeper(&config)?;
@@ -65,12 +67,16 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     let network_variables = config.network_variables.clone();
     watch_for_end(&asked_to_end)?;
     let plan = GlobalPlan::new(plan_config(&network, nodes));
-    let layout = plan.layout.clone();
+    let present = Rc::new(RefCell::new(plan.clone()));
     let mut joins_again = std::env::var_os(REJOIN).is_some();
     let join = async || {
         let listen = options.listen.as_ref().map(NodeAddress::resolve).transpose()?;
         let listen = listen.unwrap_or(SocketAddr::new(address, 0));
-        let mut node = NodeConfig::new(root, options.name.clone(), listen, layout.clone());
+        let layout = present.borrow().layout.clone();
+        let mut node = NodeConfig::new(root, options.name.clone(), listen, layout);
+        node.adopt = adopt(&present);
+        // It was in the cluster, and what refuses it now may be mended.
+        node.persist = joins_again;
         node.cluster.clone_from(&cluster);
         // Read anew for each life: the key may have been replaced.
         node.trust = security.trust().map_err(io::Error::other)?;
@@ -80,6 +86,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         node.join_timeout = tried;
         joins_again = true;
         node.fabric = open_network(&options.network, listen.ip(), &network_variables)?;
+        node.follows = node.fabric.is_some() && backend::may_follow(&options.network);
         // What comes from now on these hear; what came before, between two lives of this
         // node, the flag has.
         let ends = Ends::hear()?;
@@ -87,7 +94,10 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
             true => Err(asked_before()),
             false => join_cluster(&options.network, node, &network_variables, ends).await,
         };
-        joined.map_err(|error| JoinFailed::of(error, &options.mm, tried))
+        let primitives = joined.map_err(|error| JoinFailed::of(error, &options.mm, tried))?;
+        let plan = present.borrow().clone();
+        heartbeat_bytes.store(plan.config.heartbeat_bytes, Ordering::Relaxed);
+        Ok::<_, JoinFailed>(Life { primitives, plan: Some(plan) })
     };
     let exit = serve(keeper, config, plan, join);
     // Empty by now. Another life makes it anew.
@@ -107,7 +117,8 @@ fn live_config(
     work_dir: &WorkDir,
 ) -> LiveConfig {
     let (name, directory) = (options.name.clone(), work_dir.path().to_owned());
-    let pes = u16::try_from(options.pes.unwrap_or_else(processors)).unwrap_or(u16::MAX);
+    let pes = options.pes.unwrap_or_else(|| processors().min(MAX_PES));
+    let pes = u16::try_from(pes).unwrap_or(u16::MAX);
     let mut config = LiveConfig::new(cluster, name, pes, address.to_string(), directory);
     config.switch_log =
         options.switch_log.as_ref().map(|dir| dir.join(format!("{}.csv", options.name)));
@@ -137,8 +148,20 @@ fn keep_jobs(config: &mut LiveConfig, timeouts: &TimeoutConfig, once: bool) {
 }
 
 /// How ranks under PMIx are started; without it their jobs end with a message about that.
-fn pmix_starter(heartbeat_bytes: u32) -> Option<PmixStarter> {
-    std::env::current_exe().ok().map(|program| PmixStarter { program, heartbeat_bytes })
+fn pmix_starter(heartbeat_bytes: &Arc<AtomicU32>) -> Option<PmixStarter> {
+    let program = std::env::current_exe().ok()?;
+    Some(PmixStarter { program, heartbeat_bytes: heartbeat_bytes.clone() })
+}
+
+/// Takes the manager's plan of memory for the present one, where that is another.
+fn adopt(present: &Rc<RefCell<GlobalPlan>>) -> Adopt {
+    let present = present.clone();
+    Adopt::new(move |sizes| {
+        let plan = GlobalPlan::new(PlanConfig::decode(sizes)?);
+        let layout = plan.layout.clone();
+        present.replace(plan);
+        Some(layout)
+    })
 }
 
 /// What becomes of the process; `ends` when there is not to be another life.
@@ -212,11 +235,12 @@ async fn join_cluster(
     variables: &Variables,
     mut ends: Ends,
 ) -> Result<TcpPrimitives, JoinError> {
+    let name = config.name.clone();
     let joined = tokio::select! {
         joined = join_or_follow(network, config, variables) => joined?,
         () = ends.come() => return Err(interrupted()),
     };
-    tracing::info!(node = %joined.node(), "joined the cluster");
+    tracing::info!(node = name, "joined the cluster");
     let leaving = joined.clone();
     spawn_local(async move {
         ends.come().await;
@@ -307,7 +331,8 @@ fn own_address(root: SocketAddr) -> io::Result<IpAddr> {
 
 /// What the configuration file says to nodes.
 struct SharedSettings {
-    /// Must be the same as the manager's, as must the sizes.
+    /// Must be the same as the manager's. The sizes, and how many nodes there are, are a guess that saves a
+    /// question: the manager's count.
     cluster: String,
     network: NetworkConfig,
     nodes: usize,

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::api::ServerLimits;
-use storm_mm::{CoreConfig, NodeConfig, PartitionConfig};
+use storm_mm::{CoreConfig, NodeBook, NodeConfig, PartitionConfig};
 use storm_primitives::Instant;
 use storm_rm::{BcsConfig, PlanConfig};
 use storm_sched::{PolicyParams, Quantum};
@@ -180,8 +180,10 @@ impl Settings {
         uids
     }
 
-    pub(super) fn global_plan(&self) -> PlanConfig {
-        plan_config(&self.network, self.plan.nodes.len())
+    /// The sizes of global memory: room for the highest id, and for the jobs that are on the machine.
+    pub(super) fn global_plan(&self, book: &NodeBook) -> PlanConfig {
+        let plan = plan_config(&self.network, book.highest().index());
+        PlanConfig { job_slots: plan.job_slots.max(book.live_jobs()), ..plan }
     }
 
     /// The core's configuration; `now` is the backend's clock at this moment.
@@ -216,7 +218,7 @@ impl Settings {
 /// Between two questions whether nodes are done a manager pauses for up to this part of its wait.
 const PART_OF_WAIT: u32 = 16;
 
-/// The sizes of global memory: the same on the manager and on every node.
+/// The sizes of global memory for so many nodes.
 pub(super) fn plan_config(network: &NetworkConfig, nodes: usize) -> PlanConfig {
     let defaults = PlanConfig::default();
     PlanConfig {

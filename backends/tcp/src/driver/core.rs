@@ -25,6 +25,8 @@ use tokio::sync::Notify;
 /// One member of the cluster: the state that its tasks share.
 pub(crate) struct Core {
     pub(crate) node: NodeId,
+    /// Its name, for people.
+    pub(crate) name: String,
     pub(crate) incarnation: Incarnation,
     pub(crate) cluster: String,
     pub(crate) trust: Option<Trust>,
@@ -65,6 +67,7 @@ pub(crate) enum Role {
 /// What a new member is made of.
 pub(crate) struct Identity {
     pub(crate) node: NodeId,
+    pub(crate) name: String,
     pub(crate) incarnation: Incarnation,
     pub(crate) cluster: String,
     pub(crate) trust: Option<Trust>,
@@ -97,8 +100,16 @@ impl Drop for Batch {
 }
 
 impl Core {
+    /// Who another member is, for people: where it listens. Names only the root knows.
+    pub(crate) fn peer(&self, node: NodeId) -> String {
+        let engine = self.engine.try_borrow();
+        let member = engine.ok().and_then(|engine| engine.topology().member(node).cloned());
+        member.map_or_else(|| "unknown".to_owned(), |member| member.listen.to_string())
+    }
+
     pub(crate) fn new(identity: Identity) -> Rc<Core> {
-        let Identity { node, incarnation, cluster, trust, layout, runtime, fabric, .. } = identity;
+        let Identity { node, name, incarnation, cluster, trust, layout, runtime, fabric, .. } =
+            identity;
         // Another network brings the bytes where they are wanted by itself.
         let takes_references = identity.by_reference && fabric.is_none();
         // By reference: a large transfer is not copied into it and out of it again.
@@ -109,6 +120,7 @@ impl Core {
         let initiator = Initiator::new(events.clone(), window, inline);
         Rc::new(Core {
             node,
+            name,
             incarnation,
             cluster,
             trust,

@@ -98,7 +98,7 @@ pub(crate) async fn accept_all(core: Rc<Core>, listener: TcpListener) {
                 greeter.strangers.borrow_mut().insert(number, (from, task));
             }
             Err(error) => {
-                tracing::warn!(node = %core.node, %error, "a connection was not accepted");
+                tracing::warn!(node = %core.name, %error, "a connection was not accepted");
                 core.runtime.sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -144,12 +144,12 @@ impl Greeter {
         );
         if ended {
             // Whoever looks whether a port is open does so.
-            tracing::debug!(node = %core.node, %from, %why, "a connection said nothing");
+            tracing::debug!(node = %core.name, %from, %why, "a connection said nothing");
             return;
         }
         let (now, address) = (core.runtime.now().since_origin(), from.ip().to_canonical());
         if let Some(unlogged) = self.refusals.borrow_mut().note(address, why.reason(), now) {
-            tracing::warn!(node = %core.node, %from, %why, unlogged, "a connection was refused");
+            tracing::warn!(node = %core.name, %from, %why, unlogged, "a connection was refused");
         }
     }
 }
@@ -229,7 +229,7 @@ async fn serve(core: Rc<Core>, hello: Hello, stream: Stream, mut buffer: FrameBu
                     lanes::serve(core, tree, link, buffer).await;
                 }
                 Err(error) => {
-                    tracing::warn!(node = %core.node, child = %tree.node, %error, "no lane");
+                    tracing::warn!(node = %core.name, child = core.peer(tree.node), %error, "no lane");
                 }
             }
         }

@@ -117,7 +117,7 @@ async fn read_replies(core: &Rc<Core>, child: NodeId, link: &Rc<Link>, mut buffe
             Ok(Some(frames)) => frames,
             Ok(None) => return,
             Err(error) => {
-                tracing::warn!(node = %core.node, %child, %error, "a child's lane is closed");
+                tracing::warn!(node = %core.name, child = core.peer(child), %error, "a child's lane is closed");
                 return;
             }
         };
@@ -126,7 +126,7 @@ async fn read_replies(core: &Rc<Core>, child: NodeId, link: &Rc<Link>, mut buffe
                 Ok(up) if !link.is_closed() => core.engine.borrow_mut().on_up(child, up),
                 Ok(_) => return,
                 Err(error) => {
-                    tracing::warn!(node = %core.node, %child, %error, "a child's lane is closed");
+                    tracing::warn!(node = %core.name, child = core.peer(child), %error, "a child's lane is closed");
                     return;
                 }
             }
@@ -139,8 +139,8 @@ async fn read_replies(core: &Rc<Core>, child: NodeId, link: &Rc<Link>, mut buffe
 async fn watch(core: &Core, link: &Rc<Link>, mut buffer: FrameBuffer) {
     match link.read(&mut buffer, LinkKind::Bulk).await {
         Ok(None) => {}
-        Ok(Some(_)) => tracing::warn!(node = %core.node, "frames came up a bulk lane"),
-        Err(error) => tracing::debug!(node = %core.node, %error, "a bulk lane is closed"),
+        Ok(Some(_)) => tracing::warn!(node = %core.name, "frames came up a bulk lane"),
+        Err(error) => tracing::debug!(node = %core.name, %error, "a bulk lane is closed"),
     }
     link.close();
 }

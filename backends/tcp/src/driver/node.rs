@@ -28,6 +28,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// Pauses double up to here: jobs wait for a root that was restarted, and a root that is
 /// not there costs its host nothing but the refusal.
 const MAX_PAUSE: Duration = Duration::from_millis(100);
+/// Pauses of a node that the root refuses double up to here: people mend that, and each try takes the
+/// root a handshake.
+const MAX_REFUSED_PAUSE: Duration = Duration::from_secs(1);
 /// How long the root is not told of the loss of a link that had lasted: its
 /// cause may be a death, which the root then knows by itself.
 const FIRST_LOSS_PAUSE: Duration = Duration::from_millis(5);
@@ -55,7 +58,7 @@ pub(crate) struct NodeRole {
 
 /// Joins as `config` says; retries while the root is not there or still believes
 /// in an earlier life of this node.
-pub(crate) async fn join(config: NodeConfig) -> Result<Rc<Core>, JoinError> {
+pub(crate) async fn join(mut config: NodeConfig) -> Result<Rc<Core>, JoinError> {
     let runtime = TcpRuntime::new()?;
     for addr in [config.listen, config.root] {
         check_reach(config.trust.as_ref(), addr)?;
@@ -63,15 +66,18 @@ pub(crate) async fn join(config: NodeConfig) -> Result<Rc<Core>, JoinError> {
     let listener = storm_session::listen(config.listen)?;
     let deadline = runtime.now() + config.join_timeout;
     let mut pause = FIRST_PAUSE;
-    let mut told = Vec::new();
+    let mut told = Told::default();
     let mut last = None;
     loop {
         let limit = deadline - runtime.now();
         let port = listener.local_addr()?.port();
-        let error = match runtime.timeout(limit, attempt(&config, port)).await {
+        let tried = runtime.timeout(limit, attempt(&config, port)).await;
+        let error = match tried {
             Some(Ok((stream, buffer, welcome))) => {
                 return Ok(start(&config, runtime, listener, stream, buffer, &welcome));
             }
+            // With the plan that it was told, at once.
+            Some(Err(JoinError::Refused(refusal))) if adopts(&mut config, &refusal) => continue,
             Some(Err(error)) => error,
             // What stood in the way before says more.
             None => last.take().unwrap_or_else(|| JoinError::Io(io::ErrorKind::TimedOut.into())),
@@ -80,21 +86,63 @@ pub(crate) async fn join(config: NodeConfig) -> Result<Rc<Core>, JoinError> {
             JoinError::Io(_) | JoinError::NoAnswer => true,
             JoinError::Refused(Refusal::NameInUse { .. }) => true,
             JoinError::Session(_) => config.await_key,
-            JoinError::Refused(Refusal::KeyNeeded { .. }) => config.await_key,
-            JoinError::Refused(_) => false,
+            JoinError::Refused(Refusal::KeyNeeded { .. }) => config.await_key || config.persist,
+            JoinError::Refused(Refusal::Fabric { .. }) => config.persist && !config.follows,
+            JoinError::Refused(_) => config.persist,
         };
         if !again || runtime.now() + pause >= deadline {
             return Err(error);
         }
-        // Each kind once: there are few.
-        let kind = std::mem::discriminant(&error);
-        if !told.contains(&kind) {
-            told.push(kind);
-            tracing::warn!(manager = %config.root, why = error.why(), "not let in; trying again");
-        }
+        told.tell(&config, &error);
+        let longest = match &error {
+            JoinError::Refused(Refusal::NameInUse { .. }) => MAX_PAUSE,
+            JoinError::Refused(_) => MAX_REFUSED_PAUSE,
+            JoinError::Io(_) | JoinError::NoAnswer | JoinError::Session(_) => MAX_PAUSE,
+        };
         last = Some(error);
+        pause = pause.min(longest);
         runtime.sleep(pause).await;
-        pause = (pause * 2).min(MAX_PAUSE);
+        pause = (pause * 2).min(longest);
+    }
+}
+
+/// Whether the root has another plan of global memory, and this node makes it.
+fn adopts(config: &mut NodeConfig, refusal: &Refusal) -> bool {
+    let Refusal::Layout { root, plan, .. } = refusal else { return false };
+    let layout = config.adopt.make(plan).filter(|layout| layout.hash() == *root);
+    let adopts = layout.is_some();
+    if let Some(layout) = layout {
+        tracing::info!(node = config.name, "the plan of memory is now the manager's");
+        config.layout = layout;
+    }
+    adopts
+}
+
+/// What was said of why this node is not let in.
+#[derive(Default)]
+struct Told {
+    kinds: Vec<std::mem::Discriminant<JoinError>>,
+    refusal: Option<Refusal>,
+}
+
+impl Told {
+    /// Says it, unless it was said: each refusal when it is not the one before, and each other kind of
+    /// error, of which there are few, once.
+    fn tell(&mut self, config: &NodeConfig, error: &JoinError) {
+        let (manager, why) = (config.root, error.why());
+        if let JoinError::Refused(refusal) = error {
+            if self.refusal.as_ref() != Some(refusal) {
+                self.refusal = Some(refusal.clone());
+                let hint = refusal.hint();
+                tracing::warn!(%manager, %refusal, hint, "not let in; trying again");
+            }
+            return;
+        }
+        let kind = std::mem::discriminant(error);
+        if !self.kinds.contains(&kind) {
+            self.kinds.push(kind);
+            tracing::warn!(%manager, why, "not let in; trying again");
+        }
     }
 }
 
@@ -177,6 +225,7 @@ fn start(
     buffer.admit();
     let core = Core::new(Identity {
         node: welcome.node,
+        name: config.name.clone(),
         incarnation: welcome.incarnation,
         cluster: config.cluster.clone(),
         trust: config.trust.clone(),
@@ -215,9 +264,9 @@ fn start(
 /// Does what the root says until it says nothing more.
 async fn follow(core: Rc<Core>, control: Rc<Link>, mut buffer: FrameBuffer) {
     if let Err(error) = read_control(&core, &control, &mut buffer).await {
-        tracing::warn!(node = %core.node, %error, "the link to the root is closed");
+        tracing::warn!(node = %core.name, %error, "the link to the root is closed");
     }
-    tracing::info!(node = %core.node, "cut off from the cluster");
+    tracing::info!(node = %core.name, "cut off from the cluster");
     core.finish();
 }
 
@@ -258,7 +307,7 @@ async fn watch_root(core: Rc<Core>, limit: Duration) {
         let Some(Role::Node(role)) = core.role.get() else { return };
         silent = if role.heard.replace(false) { 0 } else { silent + 1 };
     }
-    tracing::warn!(node = %core.node, ?limit, "the root says nothing");
+    tracing::warn!(node = %core.name, ?limit, "the root says nothing");
     core.finish();
 }
 

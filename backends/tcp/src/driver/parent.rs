@@ -56,7 +56,7 @@ pub(crate) async fn connect(core: Rc<Core>, parent: Member, epoch: Epoch) {
         match open_both(&core, &parent, epoch).await {
             Ok(lanes) => break lanes,
             Err(error) => {
-                tracing::debug!(node = %core.node, parent = %parent.node, %error, "not reached");
+                tracing::debug!(node = %core.name, parent = %parent.listen, %error, "not reached");
                 core.runtime.sleep(pause).await;
                 pause = (pause * 2).min(MAX_PAUSE);
             }
@@ -139,7 +139,7 @@ async fn serve(core: Rc<Core>, parent: Lender, express: Rc<Link>, bulk: Rc<Link>
         Lane::Bulk => read_chunks(&core, parent, &bulk).await,
     };
     if let Err(error) = result {
-        tracing::warn!(node = %core.node, %error, "the link to the parent is closed");
+        tracing::warn!(node = %core.name, %error, "the link to the parent is closed");
     }
     express.close();
     bulk.close();
@@ -218,7 +218,7 @@ fn open(core: &Rc<Core>, parent: Lender, reference: &Reference) -> io::Result<Pi
         Err(error) => error,
     };
     let outlook = error.outlook();
-    tracing::info!(node = %core.node, parent = %parent.0, ?outlook, %error, "no reference");
+    tracing::info!(node = %core.name, parent = core.peer(parent.0), ?outlook, %error, "no reference");
     if let Some(refusal) = core.references.failed(parent, outlook)
         && let Some(Role::Node(role)) = core.role.get()
     {

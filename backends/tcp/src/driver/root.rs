@@ -42,6 +42,7 @@ pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
     let incarnation = Incarnation(1);
     let core = Core::new(Identity {
         node: NodeId::MM,
+        name: "the manager".to_owned(),
         incarnation,
         cluster: config.cluster.clone(),
         trust: config.trust.clone(),
@@ -99,7 +100,8 @@ async fn watch(core: Rc<Core>, patience: Patience) {
             root.tell(&core, node, &FromRoot::Ping { number });
         }
         if !findings.dead.is_empty() {
-            tracing::warn!(nodes = %findings.dead, "no answer: dead");
+            let names: Vec<String> = findings.dead.iter().map(|node| root.name(node)).collect();
+            tracing::warn!(nodes = names.join(","), "no answer: dead");
             root.lose(&core, &findings.dead);
         }
         core.pump();
@@ -127,19 +129,22 @@ pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut bu
     buffer.admit();
     core.pump();
     root.welcome(&core, node, incarnation, &link);
-    tracing::info!(%node, name = join.name, "joined");
+    let name = join.name;
+    tracing::info!(node = name, "joined");
     core.runtime_spawn(link.clone().write_rest());
     let end = read_control(&core, root, node, &link, &mut buffer).await;
     if let Err(error) = &end {
-        tracing::warn!(%node, %error, "a node is cut off");
+        tracing::warn!(node = name, %error, "a node is cut off");
     }
     // Unless it was cut off before, and is perhaps back by another link.
     let current = root.controls.borrow().get(&node).is_some_and(|now| Rc::ptr_eq(now, &link));
     if current {
         let process_ended = matches!(end, Ok(End::Unannounced)) && link.was_ended();
         match end {
-            Ok(End::Withdrawn) => tracing::info!(%node, "wants to join no more; it never started"),
-            _ => tracing::info!(%node, process_ended, "gone"),
+            Ok(End::Withdrawn) => {
+                tracing::info!(node = name, "wants to join no more; it never started")
+            }
+            _ => tracing::info!(node = name, process_ended, "gone"),
         }
         if process_ended {
             core.membership.process_ended(node, incarnation);
@@ -189,7 +194,8 @@ async fn read_control(
                 FromNode::References { taken } => sequencer.references(node, taken),
                 FromNode::Pong { number } => {
                     if sequencer.answered(node, Instant::from_nanos(number)) {
-                        tracing::warn!(%node, "somebody has said more of it than it had issued");
+                        let node = sequencer.name(node);
+                        tracing::warn!(node, "somebody has said more of it than it had issued");
                     }
                 }
                 FromNode::Parting if started => return Ok(End::Parting),
@@ -209,14 +215,25 @@ impl RootRole {
         if join.version == PROTOCOL_VERSION && join.fabric != own {
             return Err(Refusal::Fabric { root: own.to_owned(), node: join.fabric.clone() });
         }
-        self.sequencer.borrow_mut().join(join, &self.config.cluster)
+        let joined = self.sequencer.borrow_mut().join(join, &self.config.cluster);
+        joined.map_err(|refusal| match refusal {
+            Refusal::Layout { root, node, .. } => {
+                Refusal::Layout { root, node, plan: self.config.plan.clone() }
+            }
+            refusal => refusal,
+        })
+    }
+
+    fn name(&self, node: NodeId) -> String {
+        self.sequencer.borrow().name(node)
     }
 
     /// A node that tries again and again fills no log.
     fn note_refusal(&self, core: &Core, from: IpAddr, name: &str, refusal: &Refusal) {
         let (now, from) = (core.runtime.now().since_origin(), from.to_canonical());
         if let Some(unlogged) = self.refusals.borrow_mut().note(from, refusal.kind(), now) {
-            tracing::warn!(name, %from, %refusal, unlogged, "a node was refused");
+            let hint = refusal.hint();
+            tracing::warn!(name, %from, %refusal, hint, unlogged, "a node was refused");
         }
     }
 

@@ -344,7 +344,7 @@ impl Engine {
             Operation::Store { var, value } => self.memory.store_word(var, value),
         };
         if let Err(error) = result {
-            tracing::error!(node = %self.node, ?seq, %error, "an operation does not fit memory");
+            tracing::error!(?seq, %error, "an operation does not fit memory");
         }
         self.verdicts.get(&seq).copied().unwrap_or(true)
     }
@@ -356,7 +356,7 @@ impl Engine {
         event: Option<EventId>,
     ) -> Result<(), storm_primitives::OutOfBounds> {
         let Some(staging) = self.stagings.remove(&stage) else {
-            tracing::error!(node = %self.node, ?stage, "a transfer is committed that is not here");
+            tracing::error!(?stage, "a transfer is committed that is not here");
             return Ok(());
         };
         for (offset, piece) in staging.chunks() {

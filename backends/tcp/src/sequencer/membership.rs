@@ -30,7 +30,9 @@ impl Sequencer {
             return Err(Refusal::Cluster { root, node });
         }
         if join.layout != self.layout.hash() {
-            return Err(Refusal::Layout { root: self.layout.hash(), node: join.layout });
+            // The root, who knows it, adds the plan.
+            let (root, plan) = (self.layout.hash(), Vec::new());
+            return Err(Refusal::Layout { root, node: join.layout, plan });
         }
         let node = self.names.resolve(&join.name)?;
         if self.alive.contains(node) {
@@ -42,6 +44,11 @@ impl Sequencer {
         }
         self.admit_member(Member { node, incarnation, listen: join.listen });
         Ok(Joined { node, incarnation })
+    }
+
+    /// The name of a node, as it joined.
+    pub fn name(&self, node: NodeId) -> String {
+        self.names.name(node)
     }
 
     /// The view for a node that has seen none.

@@ -13,7 +13,7 @@ use storm_primitives::{
 
 /// Changes with every change of a message, also of those that heartbeats and reports
 /// carry.
-pub const PROTOCOL_VERSION: u32 = 12;
+pub const PROTOCOL_VERSION: u32 = 13;
 
 /// The place of an operation in the order of all operations, counted from 1.
 #[derive(
@@ -119,6 +119,8 @@ pub enum Refusal {
         root: LayoutHash,
         /// The hash of the node.
         node: LayoutHash,
+        /// What the root's plan is made from, for the node to make it too.
+        plan: Vec<u8>,
     },
     /// It wants to be in another cluster.
     Cluster {

@@ -106,6 +106,10 @@ impl Host for LiveHost {
         }
     }
 
+    fn name(&self, _node: NodeId) -> String {
+        self.config.name.clone()
+    }
+
     fn status(&self) -> NodeStatus {
         node_facts::status()
     }

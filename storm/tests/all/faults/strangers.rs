@@ -28,23 +28,22 @@ fn a_job_waits_for_the_node_that_joins_late() {
     cluster.end();
 }
 
+/// It was refused, and every node needed the manager's new configuration before the manager had it.
 #[test]
-fn a_node_with_another_layout_is_refused_with_the_reason() {
+fn a_node_with_another_plan_of_memory_takes_the_managers() {
     let mut cluster = RealCluster::without_nodes(2, "");
     cluster.start_node(1);
-    cluster.caller().until_idle(1);
     let config = fs::read_to_string(cluster.scratch.work().join("storm.toml")).expect("ours");
     let config = format!("{config}[network]\njob-slots = 8\n");
     fs::write(cluster.scratch.work().join("other.toml"), config).expect("written");
     let dir = cluster.node_dir(2).display().to_string();
     let words = format!("{} --config other.toml --work-dir {dir}", cluster.node_words(2));
-    let refused = cluster.scratch.does(&words);
-    assert!(!refused.status.success(), "{}", told(&refused));
-    let said = stderr(&refused);
-    assert!(said.contains("plan of global memory"), "{said}");
-    assert!(said.contains("--config"), "what to try: {said}");
-    assert!(cluster.log("mm").contains("plan of global memory"), "{}", cluster.log("mm"));
-    assert_works(&cluster);
+    cluster.start_node_as(2, &words);
+    cluster.caller().until_idle(2);
+    assert!(cluster.log("n2").contains("the plan of memory is now the manager's"));
+    let done = cluster.caller().storm("run -n 2 -N 2 --no-bcast /bin/echo well").output();
+    let done = done.expect("storm starts");
+    assert_eq!(stdout(&done), "well\nwell\n", "{}", told(&done));
     cluster.end();
 }
 
@@ -93,7 +92,7 @@ fn a_node_that_offers_less_or_that_nobody_knows_is_refused_with_the_reason() {
     let refused = cluster.scratch.does(&format!("{unknown} {at}"));
     assert!(!refused.status.success(), "{}", told(&refused));
     assert!(
-        stderr(&refused).contains("\"n9\" is not in the manager's table"),
+        stderr(&refused).contains("\"n9\" is not in the manager's configuration"),
         "{}",
         told(&refused)
     );

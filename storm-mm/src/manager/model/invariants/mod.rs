@@ -65,9 +65,10 @@ mod tests {
         assert!(slots::check(&world).is_err());
 
         let (mut world, job) = running();
-        let at = world.journal[0].1.at;
+        let submitted = world.journal.iter().position(|(of, _)| *of == job).unwrap();
+        let at = world.journal[submitted].1.at;
         let kind = JobEventKind::Held { hold: crate::job::Hold::User };
-        world.journal.insert(1, (job, crate::job::JobEvent { at, kind }));
+        world.journal.insert(submitted + 1, (job, crate::job::JobEvent { at, kind }));
         assert!(needs_respected::check(&world).is_err());
 
         let (mut world, job) = running();

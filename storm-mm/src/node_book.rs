@@ -1,0 +1,179 @@
+//! The book of nodes: which id each name has. An id is given once, and stays with its name for as
+//! long as the node is configured or the journal tells of a run on it
+//! (`docs/decisions/0127-a-node-is-its-name.md`).
+//!
+//! What this does not do: write the journal. The manager does, when the book differs from it.
+
+use crate::PartitionError;
+use crate::job::{JobEvent, JobEventKind};
+use std::collections::{BTreeMap, BTreeSet};
+use storm_primitives::{MAX_NODES, NodeId};
+use storm_rm::JobId;
+
+/// See the top.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeBook {
+    ids: BTreeMap<String, NodeId>,
+    is_news: bool,
+    live_jobs: u32,
+}
+
+impl NodeBook {
+    /// The book for nodes of these names on a journal. A journal without a book has the ids that
+    /// nodes had by their positions.
+    ///
+    /// # Errors
+    /// [`PartitionError::NodeIds`] when there are more names than ids.
+    pub fn of<'a>(
+        journal: impl IntoIterator<Item = &'a (JobId, JobEvent)>,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<NodeBook, PartitionError> {
+        let Told { book, used, live } = Told::by(journal);
+        let names: Vec<&str> = names.into_iter().collect();
+        let (mut ids, mut taken) = (BTreeMap::new(), BTreeSet::from([NodeId::MM]));
+        let configured: BTreeSet<&str> = names.iter().copied().collect();
+        for (name, id) in book.into_iter().flatten() {
+            let stays = configured.contains(name.as_str()) || used.contains(id);
+            // A damaged journal may give an id twice.
+            if stays && taken.insert(*id) {
+                ids.insert(name.clone(), *id);
+            }
+        }
+        if book.is_some() {
+            taken.extend(used);
+        }
+        let mut free = (1..MAX_NODES).map(NodeId).filter(|id| !taken.contains(id));
+        for name in names {
+            if !ids.contains_key(name) {
+                let id = free.next().ok_or(PartitionError::NodeIds { most: MAX_NODES - 1 })?;
+                ids.insert(name.to_owned(), id);
+            }
+        }
+        let is_news = book != Some(&ids);
+        Ok(NodeBook { ids, is_news, live_jobs: live.len().try_into().unwrap_or(u32::MAX) })
+    }
+
+    /// The id of a name.
+    pub fn id(&self, name: &str) -> Option<NodeId> {
+        self.ids.get(name).copied()
+    }
+
+    /// The highest id: a plan of global memory has places up to it.
+    pub fn highest(&self) -> NodeId {
+        self.ids.values().max().copied().unwrap_or(NodeId::MM)
+    }
+
+    /// Jobs that were on the machine when the journal ended: a manager needs a place in the arrays
+    /// of flags for each.
+    pub fn live_jobs(&self) -> u32 {
+        self.live_jobs
+    }
+
+    /// The entry that makes the journal know this book, if it does not.
+    pub(crate) fn news(&self) -> Option<JobEventKind> {
+        self.is_news.then(|| JobEventKind::NodesNumbered { ids: self.ids.clone() })
+    }
+
+    /// Every name with its id, also of nodes that are not configured any more.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, NodeId)> {
+        self.ids.iter().map(|(name, id)| (name.as_str(), *id))
+    }
+}
+
+/// What a journal tells of nodes.
+struct Told<'a> {
+    book: Option<&'a BTreeMap<String, NodeId>>,
+    /// Those that any job has run on.
+    used: BTreeSet<NodeId>,
+    live: BTreeSet<JobId>,
+}
+
+impl<'a> Told<'a> {
+    fn by(journal: impl IntoIterator<Item = &'a (JobId, JobEvent)>) -> Told<'a> {
+        let mut told = Told { book: None, used: BTreeSet::new(), live: BTreeSet::new() };
+        for (job, event) in journal {
+            match &event.kind {
+                JobEventKind::NodesNumbered { ids } => told.book = Some(ids),
+                JobEventKind::Placed { ranks, .. } => {
+                    told.used.extend(ranks.iter().map(|share| share.node));
+                    told.live.insert(*job);
+                }
+                JobEventKind::Ended { .. } | JobEventKind::Requeued { .. } => {
+                    told.live.remove(job);
+                }
+                _ => {}
+            }
+        }
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::OF_NO_JOB;
+    use jiff::Timestamp;
+    use storm_rm::message::NodeRanks;
+    use storm_rm::{JobIncarnation, Rank, Row};
+
+    type Entry = (JobId, JobEvent);
+
+    fn entry(job: u64, kind: JobEventKind) -> Entry {
+        (JobId(job), JobEvent { at: Timestamp::UNIX_EPOCH, kind })
+    }
+
+    fn placed(job: u64, node: u32) -> Entry {
+        let ranks = vec![NodeRanks { node: NodeId(node), first: Rank(0), count: 1 }];
+        let (incarnation, row, node_list) = (JobIncarnation(1), Row(0), String::new());
+        entry(job, JobEventKind::Placed { incarnation, ranks, row, node_list })
+    }
+
+    fn book(journal: &[Entry], names: &[&'static str]) -> NodeBook {
+        NodeBook::of(journal, names.iter().copied()).expect("there are ids")
+    }
+
+    fn ids(book: &NodeBook) -> Vec<(&str, u32)> {
+        book.iter().map(|(name, id)| (name, id.0)).collect()
+    }
+
+    fn noted(book: &NodeBook) -> Entry {
+        entry(OF_NO_JOB.0, book.news().expect("the journal does not know it"))
+    }
+
+    #[test]
+    fn names_keep_their_ids_wherever_they_stand() {
+        let first = book(&[], &["n1", "n2"]);
+        assert_eq!(ids(&first), [("n1", 1), ("n2", 2)]);
+        let journal = vec![noted(&first)];
+        assert_eq!(book(&journal, &["n1", "n2"]).news(), None);
+        assert_eq!(ids(&book(&journal, &["n2", "a1", "n1"])), [("a1", 3), ("n1", 1), ("n2", 2)]);
+    }
+
+    #[test]
+    fn an_id_is_given_again_only_when_the_journal_tells_of_no_run_there() {
+        let mut journal = vec![noted(&book(&[], &["n1", "n2"])), placed(1, 2)];
+        let without = book(&journal, &["n1", "m1"]);
+        assert_eq!(ids(&without), [("m1", 3), ("n1", 1), ("n2", 2)]);
+        assert_eq!(without.live_jobs(), 1);
+        journal.push(noted(&without));
+        assert_eq!(book(&journal, &["n2", "n1"]).id("n2"), Some(NodeId(2)));
+        journal.remove(1);
+        assert_eq!(ids(&book(&journal, &["n1", "m1", "m2"])), [("m1", 3), ("m2", 2), ("n1", 1)]);
+    }
+
+    #[test]
+    fn a_journal_without_a_book_has_ids_by_position() {
+        let journal = [placed(1, 2)];
+        assert_eq!(ids(&book(&journal, &["n1", "n2"])), [("n1", 1), ("n2", 2)]);
+    }
+
+    #[test]
+    fn a_damaged_book_gives_no_id_twice() {
+        let twice = ["a", "b", "c"].map(|name| (name.to_owned(), NodeId(1)));
+        let mut all = BTreeMap::from(twice);
+        all.insert("d".to_owned(), NodeId::MM);
+        let journal = [entry(0, JobEventKind::NodesNumbered { ids: all })];
+        let book = book(&journal, &["a", "b", "c", "d"]);
+        assert_eq!(ids(&book), [("a", 1), ("b", 2), ("c", 3), ("d", 4)]);
+    }
+}
