@@ -7,6 +7,7 @@ mod scratch;
 mod bcs;
 mod client;
 mod dependencies;
+mod edits;
 mod exit_status;
 mod faults;
 mod flexible;
