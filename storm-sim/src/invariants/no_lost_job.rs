@@ -38,6 +38,7 @@ impl NoLostJob {
                 Some(stage @ (Stage::Holds | Stage::Runs | Stage::Ends)),
                 JobEventKind::Moved { .. }
                 | JobEventKind::OnColumns { .. }
+                | JobEventKind::OnElements { .. }
                 | JobEventKind::UnderPolicy { .. }
                 | JobEventKind::Suspended { .. }
                 | JobEventKind::Resumed { .. },
@@ -66,6 +67,7 @@ impl NoLostJob {
                 _,
                 JobEventKind::PartitionsSet { .. }
                 | JobEventKind::NodesDrained { .. }
+                | JobEventKind::NodesNumbered { .. }
                 | JobEventKind::ReservationsSet { .. },
             ) => return Ok(()),
             (before, kind) => {

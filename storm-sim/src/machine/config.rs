@@ -234,7 +234,7 @@ impl MachineConfig {
 }
 
 /// The name of a node.
-pub(super) fn name_of(node: NodeId) -> String {
+pub(crate) fn name_of(node: NodeId) -> String {
     format!("n{}", node.0)
 }
 

@@ -77,7 +77,8 @@ impl Machine {
     pub(super) fn start_next_manager(&self) -> Result<(), MachineError> {
         let inner = &self.inner;
         let configuration = self.configuration();
-        let numbers = Numbers::under(&configuration, inner.config.all_nodes());
+        let journal = inner.journal.entries();
+        let numbers = Numbers::under(&configuration, &journal, inner.config.all_nodes())?;
         let renumbered = numbers.after(&inner.numbers.replace(numbers.clone()));
         if inner.read.replace(configuration.clone()) != configuration {
             inner.record.note(Fact::Configured(&configuration));

@@ -12,8 +12,8 @@ mod node_managers;
 mod numbers;
 mod unfinished;
 
-pub(crate) use config::node_named;
 pub use config::{JobRequest, MachineConfig, MachineError};
+pub(crate) use config::{name_of, node_named};
 pub use configuration::{Configuration, ConfiguredNode, ConfiguredPartition};
 pub use unfinished::{UnfinishedJob, UnfinishedJobs};
 
@@ -120,7 +120,7 @@ impl Machine {
         simulation.trace().silence(true);
         let runtime = simulation.runtime();
         let configuration = config.configuration();
-        let numbers = Numbers::under(&configuration, config.all_nodes());
+        let numbers = Numbers::under(&configuration, &[], config.all_nodes())?;
         let numbers = Rc::new(RefCell::new(numbers));
         let record = RecordConfig {
             nodes: config.all_nodes(),

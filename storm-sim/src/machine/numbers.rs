@@ -3,6 +3,10 @@
 //! number in its name.
 
 use super::Configuration;
+use super::config::name_of;
+use std::collections::BTreeSet;
+use storm_mm::journal::Entry;
+use storm_mm::{NodeBook, PartitionError};
 use storm_primitives::NodeId;
 
 /// See the module.
@@ -13,19 +17,25 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Those under a configuration, on a machine of so many nodes. Nodes that are not
-    /// configured have the numbers behind: they are in no cluster.
-    pub(super) fn under(configuration: &Configuration, nodes: u32) -> Numbers {
-        let configured = configuration.nodes.len() as u32;
-        let mut behind = configured;
-        let given = (1..=nodes).map(|node| match configuration.index_of(NodeId(node)) {
-            Some(index) => NodeId(index as u32 + 1),
-            None => {
-                behind += 1;
-                NodeId(behind)
-            }
-        });
-        Numbers { given: given.collect() }
+    /// Those that a manager with this configuration gives, on a journal of a machine of so many
+    /// nodes. Nodes that the manager does not know have the numbers that are left: they are in no
+    /// cluster.
+    ///
+    /// # Errors
+    /// [`PartitionError`] when there are more names than numbers.
+    pub(super) fn under(
+        configuration: &Configuration,
+        journal: &[Entry],
+        nodes: u32,
+    ) -> Result<Numbers, PartitionError> {
+        let names: Vec<String> =
+            configuration.nodes.iter().map(|entry| name_of(entry.node)).collect();
+        let book = NodeBook::of(journal, names.iter().map(String::as_str))?;
+        let all = || (1..=nodes).map(NodeId);
+        let taken: BTreeSet<NodeId> = all().filter_map(|node| book.id(&name_of(node))).collect();
+        let mut left = all().filter(|number| !taken.contains(number));
+        let given = all().map(|node| book.id(&name_of(node)).or_else(|| left.next()));
+        Ok(Numbers { given: given.map(Option::unwrap_or_default).collect() })
     }
 
     /// What the manager calls a node.
@@ -55,11 +65,12 @@ mod tests {
     fn under(nodes: &[u32]) -> Numbers {
         let entry = |node: &u32| ConfiguredNode { node: NodeId(*node), pes: 1 };
         let nodes = nodes.iter().map(entry).collect();
-        Numbers::under(&Configuration { nodes, partitions: Vec::new() }, 4)
+        let configuration = Configuration { nodes, partitions: Vec::new() };
+        Numbers::under(&configuration, &[], 4).expect("there are numbers")
     }
 
     #[test]
-    fn the_order_of_the_file_gives_the_numbers() {
+    fn each_node_has_a_number_and_each_number_a_node() {
         let numbers = under(&[4, 1, 2]);
         let given = [1, 2, 3, 4].map(|node| numbers.number(NodeId(node)).0);
         assert_eq!(given, [2, 3, 4, 1]);
@@ -68,9 +79,8 @@ mod tests {
     }
 
     #[test]
-    fn a_node_keeps_its_identity_over_an_edit() {
+    fn a_node_keeps_its_identity_when_it_is_numbered_anew() {
         let (former, next) = (under(&[1, 2, 3]), under(&[4, 1, 2]));
-        let moved = next.after(&former);
-        assert_eq!(moved, [2, 3, 4, 1].map(NodeId));
+        assert_eq!(next.after(&former), [2, 3, 4, 1].map(NodeId));
     }
 }

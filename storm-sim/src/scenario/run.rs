@@ -104,15 +104,16 @@ async fn play(
     };
     let edits = async {
         match scenario.random_edits {
-            Some(edits) => edits.happen(machine.clone()).await,
+            Some(edits) => {
+                edits.happen(machine.clone()).await?;
+                // Jobs may wait to be submitted to a partition that is large enough.
+                restore(machine)
+            }
             None => Ok(()),
         }
     };
     let submissions = submit_all(machine, arrivals, scenario.random_edits.is_some());
     futures_util::try_join!(faults, random, edits, submissions)?;
-    if scenario.random_edits.is_some() {
-        restore(machine)?;
-    }
     if scenario.has_faults() {
         // What a script broke stays broken while its jobs run: one that waits for
         // it would wait for ever.
