@@ -31,7 +31,7 @@ pub use live::{SpoolContents, SpooledFile};
 pub use manager::{Core, Effect, Notice, PartitionError, StageJob, StageOutcome, TimerKind, Watch};
 pub use node_book::NodeBook;
 pub use service_config::{
-    AccountConfig, DEFAULT_ACCOUNT, DEFAULT_PRIORITY_INTERVAL, PriorityConfig, QosConfig,
-    ServiceConfig,
+    AccountConfig, DEFAULT_ACCOUNT, DEFAULT_PRIORITY_INTERVAL, NamedIn, PriorityConfig, QosConfig,
+    ServiceConfig, UnknownUser,
 };
 pub use storm_sched::NodeSpec as NodeConfig;

@@ -23,6 +23,31 @@ pub struct ServiceConfig {
     pub accounts: Vec<AccountConfig>,
     /// The qualities of service.
     pub qos: Vec<QosConfig>,
+    /// Users who are named and whom the host does not know: as if they were not named, until it
+    /// does.
+    pub unknown_users: Vec<UnknownUser>,
+}
+
+/// A user whom the configuration names and the host does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownUser {
+    /// The name.
+    pub name: String,
+    /// Where it is named.
+    pub named_in: NamedIn,
+    /// The user's shares, of an account.
+    pub shares: u32,
+}
+
+/// A place in the configuration that names users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedIn {
+    /// The administrators.
+    Admins,
+    /// An account, by name.
+    Account(String),
+    /// A quality of service, by name.
+    Qos(String),
 }
 
 /// What counts for priorities.

@@ -119,6 +119,7 @@ impl ChromeTrace {
             | JobEventKind::Moved { .. }
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. }
+            | JobEventKind::PartitionsConfigured { .. }
             | JobEventKind::ReservationsSet { .. }
             | JobEventKind::OnColumns { .. }
             | JobEventKind::OnElements { .. }

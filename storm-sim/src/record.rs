@@ -256,6 +256,7 @@ impl State {
             | JobEventKind::Resumed { .. }
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. }
+            | JobEventKind::PartitionsConfigured { .. }
             | JobEventKind::ReservationsSet { .. }
             | JobEventKind::OnColumns { .. }
             | JobEventKind::OnElements { .. }

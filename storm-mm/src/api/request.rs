@@ -108,6 +108,17 @@ pub enum ManagerRequest {
         #[serde(default)]
         quantum_us: Option<u64>,
     },
+    /// Have a partition be again as it is configured. For administrators.
+    ResetPartition {
+        /// Its name.
+        partition: String,
+        /// Its policy.
+        #[serde(default)]
+        sched: bool,
+        /// Its quantum.
+        #[serde(default)]
+        quantum: bool,
+    },
     /// The reservations that are not over.
     Reservations,
     /// Reserve nodes. For administrators; answered
@@ -152,6 +163,7 @@ impl ManagerRequest {
         "resume",
         "partitions",
         "set-partition",
+        "reset-partition",
         "reservations",
         "reserve",
         "unreserve",
@@ -202,6 +214,7 @@ impl ManagerRequest {
             | ManagerRequest::Resume { .. }
             | ManagerRequest::Partitions
             | ManagerRequest::SetPartition { .. }
+            | ManagerRequest::ResetPartition { .. }
             | ManagerRequest::Shares
             | ManagerRequest::Reservations
             | ManagerRequest::Reserve(_)

@@ -34,6 +34,11 @@ fn requests() -> Vec<ManagerRequest> {
             sched: Some("gang".to_owned()),
             quantum_us: Some(2_000),
         },
+        ManagerRequest::ResetPartition {
+            partition: "main".to_owned(),
+            sched: true,
+            quantum: false,
+        },
         ManagerRequest::Nodes,
         ManagerRequest::Partitions,
         ManagerRequest::History(HistoryQuery::default()),

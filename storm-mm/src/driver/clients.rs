@@ -25,6 +25,14 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
     }
 }
 
+/// Tells the core of users whom the host has come to know.
+pub(super) async fn learn_users<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
+    let Some(known) = shared.config.known_users.clone() else { return };
+    while let Ok((name, uid)) = known.recv().await {
+        shared.drive(|core, now| core.user_known(now, &name, uid));
+    }
+}
+
 /// Whether an event ends a run of a job: it is over, or waits again.
 pub(super) fn ends_the_run(reply: &Reply) -> bool {
     matches!(reply, Reply::Ended { .. } | Reply::State { state: JobState::Pending, .. })
@@ -57,6 +65,9 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::SetPartition { partition, sched, quantum_us } => {
             set_partition(shared, peer, &partition, sched.as_deref(), quantum_us)
         }
+        ManagerRequest::ResetPartition { partition, sched, quantum } => shared
+            .drive(|core, now| core.reset_partition(now, peer, &partition, sched, quantum))
+            .map(|partition| Reply::Partitions { partitions: vec![partition] }),
         ManagerRequest::Shutdown => shut_down(shared, peer),
         ManagerRequest::Jobs(filter) => Ok(jobs(shared, &filter)),
         ManagerRequest::History(query) => Ok(history(shared, &query)),

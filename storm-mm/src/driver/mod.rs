@@ -60,6 +60,8 @@ pub struct DriverConfig {
     /// 4.2.1); at once when there is none, so that nobody waits for a slice of an
     /// idle machine.
     pub act_every: Option<Duration>,
+    /// Users whom the host has come to know since the start, by name and number.
+    pub known_users: Option<async_channel::Receiver<(String, u32)>>,
 }
 
 impl Default for DriverConfig {
@@ -69,6 +71,7 @@ impl Default for DriverConfig {
             heartbeat_interval: Duration::from_millis(400),
             farewell: Duration::from_secs(2),
             act_every: None,
+            known_users: None,
         }
     }
 }
@@ -109,6 +112,7 @@ pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     let _starts = runtime.spawn(watches::run_starts(shared.clone()));
     let _terminations = runtime.spawn(watches::run_terminations(shared.clone()));
     let _tending = runtime.spawn(staging::tend(shared.clone()));
+    let _users = runtime.spawn(clients::learn_users(shared.clone()));
     let _clients = runtime.spawn(clients::run(shared.clone(), calls));
     let partitions = shared.core.borrow().partition_count();
     let _slices: Vec<Task> = (0..partitions)

@@ -174,6 +174,12 @@ pub enum JobEventKind {
         /// Nodes, each with a range of its elements, without the range's end.
         elements: Vec<(NodeId, u32, u32)>,
     },
+    /// A manager has started with another configuration of partitions. Not of a job: the entry
+    /// has the number [`OF_NO_JOB`], and replaces the one before it.
+    PartitionsConfigured {
+        /// Each as it was configured last, by name: also those that are not configured any more.
+        partitions: BTreeMap<String, PartitionConfigured>,
+    },
 }
 
 /// What a user has used under an account.
@@ -225,6 +231,15 @@ pub struct PartitionSetting {
     pub quantum_us: u64,
     /// The policy that takes over as soon as its rows hold the jobs that run.
     pub next_sched: Option<String>,
+}
+
+/// What the configuration says of a partition, as far as it can be changed at work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionConfigured {
+    /// The name of its policy.
+    pub sched: String,
+    /// The length of a slice, in microseconds.
+    pub quantum_us: u64,
 }
 
 /// The number under which the journal has what is of no job.

@@ -6,7 +6,7 @@ mod event;
 mod record;
 
 pub use event::{
-    EndCause, Hold, JobEvent, JobEventKind, OF_NO_JOB, Outcome, PartitionSetting,
-    ReservationRecord, UsageOf,
+    EndCause, Hold, JobEvent, JobEventKind, OF_NO_JOB, Outcome, PartitionConfigured,
+    PartitionSetting, ReservationRecord, UsageOf,
 };
 pub use record::{JobRecord, Phase};

@@ -167,6 +167,7 @@ impl JobRecord {
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::UsageNoted { .. }
             | JobEventKind::ReservationsSet { .. }
+            | JobEventKind::PartitionsConfigured { .. }
             | JobEventKind::NodesNumbered { .. }
             | JobEventKind::PartitionsSet { .. } => {}
             JobEventKind::Classed { service } => self.service.clone_from(service),

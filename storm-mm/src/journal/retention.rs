@@ -51,6 +51,7 @@ enum OfJob {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum OfNoJob {
     Partitions,
+    Configured,
     Nodes,
     Usage,
     Reservations,
@@ -102,6 +103,9 @@ impl From<&Entry> for Mark {
             }
             JobEventKind::PartitionsSet { .. } => {
                 Mark { of_no_job: Some(OfNoJob::Partitions), ..mark }
+            }
+            JobEventKind::PartitionsConfigured { .. } => {
+                Mark { of_no_job: Some(OfNoJob::Configured), ..mark }
             }
             JobEventKind::UsageNoted { .. } => Mark { of_no_job: Some(OfNoJob::Usage), ..mark },
             JobEventKind::ReservationsSet { .. } => {

@@ -72,6 +72,7 @@ impl Core {
         self.check_held_bytes(&spec)?;
         // An array has a number of its own.
         self.next_job += 1 + tasks.unwrap_or(0);
+        self.contents_sent(now, peer.uid, &spec);
         let spec = Rc::new(spec);
         self.append(
             now,
@@ -139,7 +140,7 @@ impl Core {
         self.enter(now, job);
     }
 
-    fn check_size(&self, spec: &JobSpec) -> Result<(), ApiError> {
+    pub(super) fn check_size(&self, spec: &JobSpec) -> Result<(), ApiError> {
         let limit = self.config.heartbeat_bytes * SPEC_SHARE_PERCENT / 100;
         // As it travels: also long lists of files or limits must fit.
         let bytes = postcard::to_stdvec(spec).map_or(usize::MAX, |encoded| encoded.len());

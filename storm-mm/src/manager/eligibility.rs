@@ -1,9 +1,11 @@
-//! The gate before the policies: a job that is held, whose time has not come, or whose
-//! dependencies are not satisfied is unknown to its policy (`docs/decisions/0041`).
+//! The gate before the policies: a job that is held, whose time has not come, whose
+//! dependencies are not satisfied, or for which the configuration lacks something is unknown to
+//! its policy (`docs/decisions/0041`, `0132`).
 //!
 //! What this does not do: say when a hold is lifted ([`super::holding`]) or a job has
 //! ended ([`super::dependencies`]).
 
+use super::unmet::Unmet;
 use super::{Core, Effect, TimerKind};
 use crate::job::{EndCause, Hold};
 use jiff::Timestamp;
@@ -28,6 +30,8 @@ pub(super) enum Obstacle {
     /// This one cannot come true any more.
     NeverSatisfied(Condition),
     ArrayLimit(u32),
+    /// The configuration does not have what it asks for.
+    Unmet(Unmet),
     /// All places in the arrays of flags are those of suspended jobs, or were.
     Places,
     GoingDown,
@@ -69,6 +73,7 @@ impl Core {
             | Obstacle::Held(_)
             | Obstacle::Dependency { .. }
             | Obstacle::ArrayLimit(_)
+            | Obstacle::Unmet(_)
             | Obstacle::Places
             | Obstacle::GoingDown => {}
         }
@@ -96,8 +101,9 @@ impl Core {
                 }
             }
             None => {
-                let reason = format!("partition {} does not exist any more", record.partition);
-                self.end_waiting(now, job, EndCause::Unplaceable { reason });
+                let lack = Unmet::Partition(record.partition.clone());
+                self.needs.unmet.insert(job, lack.clone());
+                self.wait(now, job, Obstacle::Unmet(lack));
             }
         }
     }
@@ -137,6 +143,9 @@ impl Core {
         if let Some(obstacle) = self.unmet_dependency(record) {
             return Some(obstacle);
         }
+        if let Some(lack) = self.needs.unmet.get(&job) {
+            return Some(Obstacle::Unmet(lack.clone()));
+        }
         if self.is_stranded(job) {
             return Some(Obstacle::Places);
         }
@@ -147,12 +156,22 @@ impl Core {
         (!may).then_some(Obstacle::ArrayLimit(limit))
     }
 
-    /// Why a job waits that its policy does not know.
+    /// Why a job waits that its policy does not know: also what the configuration lacks for it,
+    /// where it waits for something else first.
     pub(super) fn need_reason(&self, now: Instant, job: JobId) -> Option<String> {
         if !self.needs.waiting.contains(&job) {
             return None;
         }
-        Some(match self.obstacle(now, job)? {
+        let obstacle = self.obstacle(now, job)?;
+        let then = match (&obstacle, self.needs.unmet.get(&job)) {
+            (Obstacle::Unmet(_), _) | (_, None) => String::new(),
+            (_, Some(lack)) => format!("; {lack}"),
+        };
+        Some(self.told_obstacle(obstacle) + &then)
+    }
+
+    fn told_obstacle(&self, obstacle: Obstacle) -> String {
+        match obstacle {
             Obstacle::Held(Hold::User) => "it is held by its user (JobHeldUser)".to_owned(),
             Obstacle::Held(Hold::Admin) => {
                 "it is held by an administrator (JobHeldAdmin)".to_owned()
@@ -176,11 +195,12 @@ impl Core {
             Obstacle::ArrayLimit(limit) => {
                 format!("{limit} jobs of its array may run at once (JobArrayTaskLimit)")
             }
+            Obstacle::Unmet(lack) => lack.to_string(),
             Obstacle::Places => {
                 let limit = self.config.job_slots;
                 format!("the {limit} jobs that there may be have begun: one must end before it")
             }
             Obstacle::GoingDown => "the cluster is going down".to_owned(),
-        })
+        }
     }
 }

@@ -174,6 +174,10 @@ impl Core {
                 // What waits for something else its policy does not know.
                 let partition = partition.filter(|_| !self.needs.waiting.contains(&job));
                 self.end_waiting(now, job, cause);
+                if partition.is_none() {
+                    // Its partition may not be there any more.
+                    self.forget_vacating(job);
+                }
                 if let Some(partition) = partition {
                     let withdrawn = Event::Cancel(storm_sched::JobId(job.0));
                     self.withdraw(now, partition, job, withdrawn);

@@ -36,10 +36,12 @@ mod recovery;
 mod reports;
 mod reservations;
 mod scheduling;
+mod settings;
 mod shares;
 mod slots;
 mod strobing;
 mod switching;
+mod unmet;
 mod vacating;
 mod views;
 mod waited;
@@ -51,7 +53,9 @@ pub use effect::{Effect, Notice, StageJob, StageOutcome, TimerKind, Watch};
 pub use partition::PartitionError;
 
 use crate::history::History;
-use crate::job::{JobEvent, JobEventKind, JobRecord, OF_NO_JOB, PartitionSetting};
+use crate::job::{
+    JobEvent, JobEventKind, JobRecord, OF_NO_JOB, PartitionConfigured, PartitionSetting,
+};
 use crate::{CoreConfig, NodeBook};
 use held_bytes::HeldBytes;
 use jiff::{SignedDuration, Timestamp};
@@ -97,6 +101,8 @@ pub struct Core {
     settling: bool,
     /// What was changed of partitions since they were configured, by name.
     settings: BTreeMap<String, PartitionSetting>,
+    /// How partitions are configured, or were when they last were, by name.
+    configured: BTreeMap<String, PartitionConfigured>,
     priorities: Priorities,
     preemption: Preemption,
     /// Nodes that are for some jobs only, now or later.
@@ -155,6 +161,7 @@ impl Core {
             awaited: BTreeSet::new(),
             settling: false,
             settings: BTreeMap::new(),
+            configured: BTreeMap::new(),
             priorities: Priorities::new(&config.service),
             preemption: Preemption::new(&config.service),
             reservations: ReservationTable::default(),
@@ -234,6 +241,10 @@ impl Core {
         }
         if let JobEventKind::PartitionsSet { settings } = &event.kind {
             self.settings.clone_from(settings);
+            return;
+        }
+        if let JobEventKind::PartitionsConfigured { partitions } = &event.kind {
+            self.configured.clone_from(partitions);
             return;
         }
         if let JobEventKind::NodesNumbered { .. } = &event.kind {

@@ -4,6 +4,7 @@
 //! What this does not do: decide. It finds what a decision concerns without a walk over
 //! all jobs.
 
+use super::unmet::Unmet;
 use crate::api::{ForgottenJobs, JobState};
 use crate::job::{JobRecord, Outcome, Phase};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -18,6 +19,8 @@ type Named = (u32, String);
 pub(super) struct NeedsTable {
     /// Jobs that wait, and that their policy does not know.
     pub(super) waiting: BTreeSet<JobId>,
+    /// What the configuration does not have for jobs of a former manager.
+    pub(super) unmet: BTreeMap<JobId, Unmet>,
     /// The jobs that wait for the end of a job or an array.
     pub(super) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Arrays of which a job is known.
@@ -83,6 +86,7 @@ impl NeedsTable {
     pub(super) fn job_ended(&mut self, record: &JobRecord, outcome: &Outcome) {
         let job = record.id;
         self.waiting.remove(&job);
+        self.unmet.remove(&job);
         self.forget_conditions(record);
         let completed = outcome.state == JobState::Completed;
         let unit = record.unit();

@@ -112,8 +112,6 @@ pub(super) struct Partition {
     policies: Registry,
     /// What the policy was made with; the quantum as it was set last.
     pub(super) params: PolicyParams,
-    /// Its policy or quantum was set while it was at work.
-    pub(super) changed: bool,
     /// Another policy is to take over.
     pub(super) switching: Option<Switching>,
     /// The node at each index of the policy's machine.
@@ -207,7 +205,6 @@ impl Partition {
             policy,
             policies: config.policies.clone(),
             params: given.params,
-            changed: false,
             switching: None,
             nodes: members.iter().copied().collect(),
             members,

@@ -9,7 +9,7 @@ use super::shares::Shares;
 use super::{Core, Effect, TimerKind};
 use crate::api::{ApiError, ErrorCode, Peer, PriorityView, Service, ShareView, UserView};
 use crate::job::{JobEvent, JobEventKind, JobRecord, OF_NO_JOB, Phase};
-use crate::{DEFAULT_PRIORITY_INTERVAL, PriorityConfig, QosConfig, ServiceConfig};
+use crate::{DEFAULT_PRIORITY_INTERVAL, NamedIn, PriorityConfig, QosConfig, ServiceConfig};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroU32;
@@ -79,7 +79,13 @@ impl Core {
         }
         if !own.contains(&asked.as_str()) && !self.is_admin(peer) {
             let message = format!("you are no user of account {asked:?}");
-            return Err(ApiError::new(ErrorCode::NotPermitted, message).hint(hint));
+            let error = ApiError::new(ErrorCode::NotPermitted, message).hint(hint);
+            return Err(match self.unknown_users_of(&NamedIn::Account(asked)) {
+                Some(users) => error.why(format!(
+                    "it is for {users} as well, and the manager's host knows no such user yet"
+                )),
+                None => error,
+            });
         }
         Ok(Some(asked))
     }
@@ -92,11 +98,7 @@ impl Core {
         jobs: u64,
     ) -> Result<Option<String>, ApiError> {
         let all = &self.config.service.qos;
-        let may = |qos: &QosConfig| {
-            let anybody = qos.users.is_empty() && qos.accounts.is_empty();
-            let named = account.is_some_and(|own| qos.accounts.iter().any(|name| name == own));
-            anybody || named || qos.users.contains(&peer.uid)
-        };
+        let may = |qos: &QosConfig| self.may_have(qos, peer.uid, account);
         let Some(asked) = asked else {
             let default = all.iter().find(|qos| qos.default && may(qos));
             return default

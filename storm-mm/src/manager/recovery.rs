@@ -60,8 +60,9 @@ impl Core {
         self.counters.submitted_before = self.next_job - 1;
         // Each who waited for them has it in the journal.
         self.needs.ends.clear();
-        self.restore_settings();
+        self.restore_settings(now);
         self.restore_reservations(now);
+        self.note_unmet();
         let of_phase = |wanted: fn(&Phase) -> bool| {
             let records = self.jobs.values().filter(|record| wanted(&record.phase));
             records.map(|record| record.id).collect::<Vec<JobId>>()

@@ -77,6 +77,19 @@ impl Shares {
         if own.is_empty() { vec![&self.accounts[self.default].name] } else { own }
     }
 
+    /// The account has one user more.
+    pub(super) fn add_user(&mut self, account: &str, uid: u32, shares: u32) {
+        let Some(index) = self.accounts.iter().position(|known| known.name == account) else {
+            return;
+        };
+        let users = &mut self.accounts[index].users;
+        if users.iter().all(|(other, _)| *other != uid) {
+            users.push((uid, shares));
+        }
+        // What the user had used before is remembered.
+        self.member(Some(account), uid).shares = shares;
+    }
+
     pub(super) fn knows(&self, account: &str) -> bool {
         self.accounts.iter().any(|known| known.name == account)
     }

@@ -8,10 +8,10 @@
 //! bytes that they were launched with, so the jobs that run end first.
 
 use super::live_job::Launch;
-use super::partition::{Partition, Switching};
+use super::partition::Switching;
 use super::{Core, Effect};
 use crate::api::{ApiError, ErrorCode, PartitionView, Peer};
-use crate::job::{JobEventKind, JobRecord, OF_NO_JOB, PartitionSetting, Phase};
+use crate::job::{JobEventKind, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use storm_primitives::Instant;
@@ -50,37 +50,6 @@ struct TakenOver {
 }
 
 impl Core {
-    /// The policy of a job: that of its partition, or that under which it ended.
-    pub(super) fn policy_of(&self, record: &JobRecord) -> String {
-        let now = || {
-            // A job that runs may be in another one by now than it was submitted to.
-            let live = self.live.get(&record.id).map(|live| live.partition);
-            let id = live.or_else(|| self.partition_named(&record.partition));
-            let partition = id.map(|id| &self.partitions[usize::from(id.0)]);
-            partition.map_or_else(String::new, |p| p.policy.name().to_owned())
-        };
-        match &record.phase {
-            Phase::Ended(_) => match &record.sched {
-                Some(sched) => sched.clone(),
-                None => self.configured_policy(&record.partition).unwrap_or_else(now),
-            },
-            _ => now(),
-        }
-    }
-
-    /// The policy that a job runs under, where that is another than its partition is configured with.
-    pub(super) fn other_policy(&self, record: &JobRecord) -> Option<String> {
-        let present = self.policy_of(record);
-        let configured = self.configured_policy(&record.partition)?;
-        (configured != present).then_some(present)
-    }
-
-    fn configured_policy(&self, partition: &str) -> Option<String> {
-        let configured = self.config.partitions.iter().find(|own| own.name == partition)?;
-        let sched = &configured.sched;
-        Some(self.config.policies.canonical(sched).unwrap_or(sched).to_owned())
-    }
-
     /// Gives a partition another policy, another quantum, or both.
     ///
     /// # Errors
@@ -118,7 +87,6 @@ impl Core {
         if sched.is_some() && !stays {
             self.begin_switch(now, id, target.name());
         }
-        self.partition(id).changed = true;
         self.note_settings(now);
         Ok(self.partition_view(&self.partitions[usize::from(id.0)]))
     }
@@ -129,7 +97,7 @@ impl Core {
             .hint(format!("there are: {}", names.join(", ")))
     }
 
-    fn set_quantum(&mut self, now: Instant, id: PartitionId, quantum: Quantum) {
+    pub(super) fn set_quantum(&mut self, now: Instant, id: PartitionId, quantum: Quantum) {
         self.partition(id).params.quantum_us = quantum;
         self.handle_event(now, id, Event::SetQuantum(quantum));
         self.effects.push(Effect::SlicesChanged(id));
@@ -137,7 +105,7 @@ impl Core {
 
     /// From now on the former policy starts nothing, and the new one takes over when it
     /// can.
-    fn begin_switch(&mut self, now: Instant, id: PartitionId, sched: &str) {
+    pub(super) fn begin_switch(&mut self, now: Instant, id: PartitionId, sched: &str) {
         let mut queue = self.partition(id).switching.take().map_or_else(Vec::new, |s| s.queue);
         // Those of an earlier switch that was not over come first.
         let earlier = queue.len();
@@ -323,44 +291,6 @@ impl Core {
             if self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Running) {
                 self.append(now, job, JobEventKind::Ran { time });
             }
-        }
-    }
-
-    /// What differs from the configuration goes into the journal.
-    fn note_settings(&mut self, now: Instant) {
-        let setting = |partition: &Partition| PartitionSetting {
-            sched: partition.policy.name().to_owned(),
-            quantum_us: partition.params.quantum_us.into(),
-            next_sched: partition.next_sched().map(str::to_owned),
-        };
-        let changed = self.partitions.iter().filter(|partition| partition.changed);
-        let settings: BTreeMap<String, PartitionSetting> =
-            changed.map(|partition| (partition.name.clone(), setting(partition))).collect();
-        if settings != self.settings {
-            self.append(now, OF_NO_JOB, JobEventKind::PartitionsSet { settings });
-        }
-    }
-
-    /// Makes the partitions what a former manager had made of them, on the journal's word.
-    pub(super) fn restore_settings(&mut self) {
-        for (name, setting) in self.settings.clone() {
-            let Some(id) = self.partition_named(&name) else {
-                tracing::warn!(partition = %name, "a partition that was changed is not there");
-                continue;
-            };
-            let partition = self.partition(id);
-            if let Ok(quantum) = Quantum::try_from(setting.quantum_us) {
-                partition.params.quantum_us = quantum;
-            }
-            match partition.fresh_policy(&setting.sched) {
-                Ok(policy) => partition.policy = policy,
-                Err(error) => {
-                    tracing::error!(partition = %name, %error, "its configured policy remains");
-                }
-            }
-            partition.changed = true;
-            partition.switching =
-                setting.next_sched.map(|sched| Switching { sched, queue: Vec::new() });
         }
     }
 }

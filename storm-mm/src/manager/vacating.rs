@@ -113,8 +113,17 @@ impl Core {
     /// Why a job that is to run again does not.
     pub(super) fn vacating_reason(&self, now: Instant, job: JobId) -> Option<String> {
         let until = &self.vacating.get(&job)?.until;
-        let nodes = self.nodes.fold(&until.keys().copied().collect());
+        let lost = until.keys().copied().collect();
+        let nodes = self.nodes.fold(&lost);
         let left = until.values().max()?.saturating_since(now).as_secs() + 1;
+        let removed = self.nodes.not_configured(&lost);
+        if !removed.is_empty() {
+            let removed = self.nodes.fold(&removed);
+            return Some(format!(
+                "it is to run again, and {nodes} may still run it: it waits, {left} s at most; \
+                 {removed} is not in the configuration any more"
+            ));
+        }
         Some(format!(
             "it is to run again, and {nodes} may still run it: it waits until {nodes} is back, \
              {left} s at most"

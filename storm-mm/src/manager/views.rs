@@ -202,7 +202,8 @@ impl Core {
             (Some(reason), _) => {
                 let told = self.reserved_reason(&reason);
                 let told = told.unwrap_or_else(|| reason.told(&|job| self.job_name(JobId(job.0))));
-                told + &self.nodes.why_refused(&reason)
+                let loss = self.reservation_loss(now, record).unwrap_or_default();
+                told + &self.nodes.why_refused(&reason) + &loss
             }
             (None, Some(_)) => "its partition's policy is about to be told of it".to_owned(),
             (None, None) => format!("partition {} does not exist any more", record.partition),
@@ -371,6 +372,9 @@ impl Core {
         PartitionView {
             name: partition.name.clone(),
             sched: partition.policy.name().to_owned(),
+            configured_sched: self.unset_sched(partition),
+            configured_quantum_us: self.unset_quantum_us(partition),
+            warning: self.slice_warning(partition),
             default: partition.default,
             node_list: partition.node_list.clone(),
             nodes: partition.members.len() as u32,

@@ -131,6 +131,7 @@ impl GangStart {
             | JobEventKind::Resumed { .. }
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. }
+            | JobEventKind::PartitionsConfigured { .. }
             | JobEventKind::ReservationsSet { .. }
             | JobEventKind::OnColumns { .. }
             | JobEventKind::OnElements { .. }

@@ -39,10 +39,10 @@ impl NoLostJob {
                 JobEventKind::Moved { .. }
                 | JobEventKind::OnColumns { .. }
                 | JobEventKind::OnElements { .. }
-                | JobEventKind::UnderPolicy { .. }
                 | JobEventKind::Suspended { .. }
                 | JobEventKind::Resumed { .. },
-            ) => stage,
+            )
+            | (Some(stage), JobEventKind::UnderPolicy { .. }) => stage,
             (Some(Stage::Holds | Stage::Runs | Stage::Ends), JobEventKind::Ending { .. }) => {
                 Stage::Ends
             }
@@ -66,8 +66,9 @@ impl NoLostJob {
             (
                 _,
                 JobEventKind::PartitionsSet { .. }
-                | JobEventKind::NodesDrained { .. }
+                | JobEventKind::PartitionsConfigured { .. }
                 | JobEventKind::NodesNumbered { .. }
+                | JobEventKind::NodesDrained { .. }
                 | JobEventKind::ReservationsSet { .. },
             ) => return Ok(()),
             (before, kind) => {

@@ -11,12 +11,14 @@ use std::time::Duration;
 A partition that gets another policy keeps all of its jobs: those that run go on where they
 are, those that wait keep their order. While more rows hold jobs than the new policy can
 have, nothing new starts and the rows that there are go on in turn; `storm partition show`
-says so. What is set stays over restarts of the Machine Manager.
+says so. What is set stays over restarts of the Machine Manager, until --reset, or until the
+key is edited in the configuration; lists mark it with (set).
 
 Examples:
   storm partition list
   storm partition set-sched main fcfs
-  storm partition set-quantum main 2ms")]
+  storm partition set-quantum main 2ms
+  storm partition set-quantum main --reset")]
 pub(crate) struct PartitionOptions {
     #[command(subcommand)]
     pub(crate) command: PartitionCommand,
@@ -43,8 +45,14 @@ pub(crate) enum PartitionCommand {
         /// Name of the partition
         #[arg(value_name = "PARTITION")]
         name: String,
-        #[arg(value_name = "POLICY", help = super::with_policies("Name of the policy"))]
-        sched: String,
+        #[arg(
+            value_name = "POLICY", required_unless_present = "reset",
+            help = super::with_policies("Name of the policy")
+        )]
+        sched: Option<String>,
+        /// The policy that is configured
+        #[arg(long, conflicts_with = "sched")]
+        reset: bool,
         #[command(flatten)]
         cluster: ClusterOptions,
     },
@@ -54,8 +62,11 @@ pub(crate) enum PartitionCommand {
         #[arg(value_name = "PARTITION")]
         name: String,
         /// Length of a slice, as 2ms
-        #[arg(value_name = "TIME", value_parser = parse_time)]
-        quantum: Duration,
+        #[arg(value_name = "TIME", value_parser = parse_time, required_unless_present = "reset")]
+        quantum: Option<Duration>,
+        /// The length that is configured
+        #[arg(long, conflicts_with = "quantum")]
+        reset: bool,
         #[command(flatten)]
         cluster: ClusterOptions,
     },

@@ -5,6 +5,7 @@ use super::{connect, print};
 use crate::cli::{ClusterOptions, PartitionCommand};
 use crate::failure::Failure;
 use crate::output::Output;
+use std::time::Duration;
 use storm_mm::api::{ManagerRequest, PartitionView, Reply};
 
 /// See the top.
@@ -20,25 +21,33 @@ pub(super) async fn run(command: PartitionCommand, output: &dyn Output) -> Resul
             let partition = found.ok_or_else(|| no_such_partition(&name, &partitions))?;
             print(&output.partition(partition))?;
         }
-        PartitionCommand::SetSched { name, sched, cluster } => {
-            set(&cluster, name, Some(sched), None, output).await?;
+        PartitionCommand::SetSched { name: partition, sched, reset, cluster } => {
+            let request = match reset {
+                true => ManagerRequest::ResetPartition { partition, sched: true, quantum: false },
+                false => ManagerRequest::SetPartition { partition, sched, quantum_us: None },
+            };
+            change(&cluster, request, output).await?;
         }
-        PartitionCommand::SetQuantum { name, quantum, cluster } => {
-            let quantum_us = u64::try_from(quantum.as_micros()).unwrap_or(u64::MAX);
-            set(&cluster, name, None, Some(quantum_us), output).await?;
+        PartitionCommand::SetQuantum { name: partition, quantum, reset, cluster } => {
+            let us = |quantum: Duration| u64::try_from(quantum.as_micros()).unwrap_or(u64::MAX);
+            let request = match reset {
+                true => ManagerRequest::ResetPartition { partition, sched: false, quantum: true },
+                false => {
+                    let quantum_us = quantum.map(us);
+                    ManagerRequest::SetPartition { partition, sched: None, quantum_us }
+                }
+            };
+            change(&cluster, request, output).await?;
         }
     }
     Ok(0)
 }
 
-async fn set(
+async fn change(
     cluster: &ClusterOptions,
-    partition: String,
-    sched: Option<String>,
-    quantum_us: Option<u64>,
+    request: ManagerRequest,
     output: &dyn Output,
 ) -> Result<(), Failure> {
-    let request = ManagerRequest::SetPartition { partition, sched, quantum_us };
     let changed = ask(cluster, request).await?;
     changed.iter().try_for_each(|partition| print(&output.partition(partition)))
 }

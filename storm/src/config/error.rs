@@ -74,8 +74,6 @@ pub(crate) enum ConfigProblem {
         "history: it must be at least 1: how a job ended is asked of the manager when it has ended"
     )]
     History,
-    #[error("admins: this host knows no user {name:?}; a number works as well")]
-    NoSuchAdmin { name: String },
     #[error("network.{key}: {value} is not from {least} to {most}")]
     Network { key: &'static str, value: u32, least: u32, most: u32 },
     #[error("flexible.{0}")]
@@ -122,6 +120,12 @@ impl ConfigProblem {
 /// What the parser says, in the words of the file where it has those of the program.
 fn syntax(error: &toml::de::Error) -> String {
     let said = error.to_string();
+    if said.contains("duplicate key") {
+        let said = said.trim_end();
+        return format!(
+            "{said}\na table such as [clients] stands in the file once, with all its keys"
+        );
+    }
     match said.contains("invalid type: map, expected a sequence") {
         true => format!(
             "{}\nwhat there can be several of has two brackets: [[nodes]], [[partitions]], \

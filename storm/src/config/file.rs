@@ -4,6 +4,7 @@ use super::clients::ClientsConfig;
 use super::flexible::FlexibleConfig;
 use super::security::SecurityConfig;
 use super::service::{AccountEntry, PriorityEntry, QosEntry, UserName};
+use super::users::{KnownUsers, NamedUser};
 use super::written_address;
 use super::written_memory::WrittenMemory;
 use super::written_time::WrittenTime;
@@ -94,6 +95,9 @@ pub(crate) struct MmConfig {
     /// When something has taken too long.
     #[serde(default)]
     pub(crate) timeouts: TimeoutConfig,
+    /// Who the users are that it names: nobody, unless the host was asked.
+    #[serde(skip)]
+    pub(super) users: KnownUsers,
 }
 
 /// Nodes that are alike.
@@ -255,16 +259,45 @@ impl MmConfig {
         self.strobe_span.0
     }
 
-    /// Reads and checks a file.
+    /// Reads and checks a file; users whom it names are not looked up.
     pub(crate) fn read(path: &Path) -> Result<MmConfig, ConfigError> {
+        MmConfig::read_with_users(path, |_| KnownUsers::default())
+    }
+
+    /// Reads and checks a file; `look_up` says who the users are that it names. Those of whom
+    /// nothing is known are warned of, and absent.
+    pub(crate) fn read_with_users(
+        path: &Path,
+        look_up: impl FnOnce(Vec<String>) -> KnownUsers,
+    ) -> Result<MmConfig, ConfigError> {
         let fail = |problem| ConfigError { file: path.to_owned(), line: None, problem };
         let length = fs::metadata(path).map_err(|error| fail(error.into()))?.len();
         if length > MAX_FILE_BYTES {
             return Err(fail(ConfigProblem::TooLong));
         }
         let text = fs::read_to_string(path).map_err(|error| fail(error.into()))?;
-        MmConfig::parse(&text)
-            .map_err(|problem| ConfigError { line: problem.line_in(&text), ..fail(problem) })
+        let wrong =
+            |problem: ConfigProblem| ConfigError { line: problem.line_in(&text), ..fail(problem) };
+        let mut config = MmConfig::parse(&text).map_err(wrong)?;
+        let named: Vec<NamedUser> = config.named_users().collect();
+        config.users = look_up(named.iter().map(|user| user.name.clone()).collect());
+        // Two names may be of one user.
+        config.plan().map_err(wrong)?;
+        Ok(config)
+    }
+
+    /// Says which of its users the host does not know, with their keys and lines.
+    pub(crate) fn warn_of_unknown_users(&self, path: &Path) {
+        // Whoever has changed it since has changed its lines.
+        let text = fs::read_to_string(path).unwrap_or_default();
+        for NamedUser { key, name } in self.unknown_users() {
+            let (file, line) = (path.display(), super::line::line_of(&text, &key));
+            tracing::warn!(
+                %file, line, key, name,
+                "this host knows no such user: as if it were not named, until the host does; a \
+                 number works as well"
+            );
+        }
     }
 
     /// Parses and checks a file's text.

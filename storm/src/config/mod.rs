@@ -36,6 +36,7 @@ mod policies;
 mod resolve;
 mod security;
 mod service;
+mod users;
 mod written_address;
 mod written_memory;
 mod written_time;
@@ -49,6 +50,7 @@ pub(crate) use policies::{Idle, offer, policies};
 pub(crate) use resolve::{ClusterPlan, MAX_PES, PlannedPartition};
 pub(crate) use security::SecurityConfig;
 pub(crate) use service::ServiceProblem;
+pub(crate) use users::KnownUsers;
 
 #[cfg(test)]
 mod tests;

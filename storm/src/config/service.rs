@@ -18,18 +18,17 @@
 //! accounts = ["physics"]
 //! ```
 //!
-//! What this does not do: ask who a user is before the file is read as a whole; a name
-//! that this host does not know is an error then.
+//! What this does not do: ask who a user is. A name that is not known here is left for later.
 
+use super::users::{KnownUsers, NamedUser};
 use super::written_time::WrittenTime;
-use super::{ConfigProblem, MmConfig, PlannedPartition};
-use nix::unistd::User;
+use super::{MmConfig, PlannedPartition};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use storm_mm::{
-    AccountConfig, DEFAULT_ACCOUNT, DEFAULT_PRIORITY_INTERVAL, PriorityConfig, QosConfig,
-    ServiceConfig,
+    AccountConfig, DEFAULT_ACCOUNT, DEFAULT_PRIORITY_INTERVAL, NamedIn, PriorityConfig, QosConfig,
+    ServiceConfig, UnknownUser,
 };
 use storm_sched::PreemptMode;
 use storm_sched::priority::{HalfLife, Weights};
@@ -137,8 +136,6 @@ pub(crate) enum ServiceProblem {
     Circle { key: String },
     #[error("{key}.default: another one is the default already")]
     TwoDefaults { key: String },
-    #[error("{key}.users: this host knows no user {name:?}; a number works as well")]
-    NoSuchUser { key: String, name: String },
     #[error("{key}.users: user {name} is named twice")]
     UserTwice { key: String, name: String },
     #[error("{key}.accounts: there is no account {name:?}")]
@@ -155,23 +152,71 @@ pub(crate) enum ServiceProblem {
 }
 
 impl MmConfig {
-    /// The numbers of the administrators.
-    pub(crate) fn admin_uids(&self) -> Result<Vec<u32>, ConfigProblem> {
-        let uid = |user: &UserName| {
-            user.uid().ok_or_else(|| ConfigProblem::NoSuchAdmin { name: user.to_string() })
-        };
-        self.admins.iter().map(uid).collect()
+    /// The numbers of the administrators whom the host knows.
+    pub(crate) fn admin_uids(&self) -> Vec<u32> {
+        self.admins.iter().filter_map(|user| self.users.uid(user)).collect()
+    }
+
+    /// The users whom it names, not by number.
+    pub(super) fn named_users(&self) -> impl Iterator<Item = NamedUser> + '_ {
+        let admins = self.admins.iter().map(|user| ("admins".to_owned(), user));
+        let of_accounts = self.accounts.iter().zip(0..).flat_map(|(account, index)| {
+            let key = format!("accounts[{index}].users");
+            account.users.iter().map(move |entry| (key.clone(), entry.parts().0))
+        });
+        let of_qos = self.qos.iter().zip(0..).flat_map(|(qos, index)| {
+            qos.users.iter().map(move |user| (format!("qos[{index}].users"), user))
+        });
+        admins.chain(of_accounts).chain(of_qos).filter_map(|(key, user)| match user {
+            UserName::Name(name) => Some(NamedUser { key, name: name.clone() }),
+            UserName::Number(_) => None,
+        })
+    }
+
+    /// Those of them whom the host does not know.
+    pub(crate) fn unknown_users(&self) -> impl Iterator<Item = NamedUser> + '_ {
+        self.named_users()
+            .filter(|named| self.users.uid(&UserName::Name(named.name.clone())).is_none())
     }
 
     /// Who is served how, checked.
     pub(super) fn planned_service(
         &self,
         partitions: &[PlannedPartition],
-    ) -> Result<ServiceConfig, ConfigProblem> {
-        let accounts = planned_accounts(&self.accounts)?;
-        let qos = planned_qos(&self.qos, &accounts)?;
+    ) -> Result<ServiceConfig, ServiceProblem> {
+        let accounts = planned_accounts(&self.accounts, &self.users)?;
+        let qos = planned_qos(&self.qos, &accounts, &self.users)?;
         let priority = self.priority.as_ref().map(|entry| entry.planned(partitions)).transpose()?;
-        Ok(ServiceConfig { priority, accounts, qos })
+        Ok(ServiceConfig { priority, accounts, qos, unknown_users: self.named_in_vain() })
+    }
+
+    fn named_in_vain(&self) -> Vec<UnknownUser> {
+        let admins = self.admins.iter().map(|user| (user, NamedIn::Admins, 1));
+        let of_accounts = self.accounts.iter().flat_map(|account| {
+            account.users.iter().map(|entry| {
+                let (user, shares) = entry.parts();
+                (user, NamedIn::Account(account.name.clone()), shares)
+            })
+        });
+        let of_qos = self
+            .qos
+            .iter()
+            .flat_map(|qos| qos.users.iter().map(|user| (user, NamedIn::Qos(qos.name.clone()), 1)));
+        let unknown = |(user, named_in, shares): (&UserName, NamedIn, u32)| {
+            let name = user.to_string();
+            self.users.uid(user).is_none().then_some(UnknownUser { name, named_in, shares })
+        };
+        admins.chain(of_accounts).chain(of_qos).filter_map(unknown).collect()
+    }
+}
+
+impl UserEntry {
+    /// The user and its shares.
+    fn parts(&self) -> (&UserName, u32) {
+        match self {
+            UserEntry::One(user) => (user, 1),
+            UserEntry::WithShares { user, shares } => (user, *shares),
+        }
     }
 }
 
@@ -208,7 +253,10 @@ impl PriorityEntry {
     }
 }
 
-fn planned_accounts(entries: &[AccountEntry]) -> Result<Vec<AccountConfig>, ServiceProblem> {
+fn planned_accounts(
+    entries: &[AccountEntry],
+    known: &KnownUsers,
+) -> Result<Vec<AccountConfig>, ServiceProblem> {
     let mut planned: Vec<AccountConfig> = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
         let key = format!("accounts[{index}]");
@@ -216,18 +264,7 @@ fn planned_accounts(entries: &[AccountEntry]) -> Result<Vec<AccountConfig>, Serv
         if entry.default && planned.iter().any(|account| account.default) {
             return Err(ServiceProblem::TwoDefaults { key });
         }
-        let mut users: Vec<(u32, u32)> = Vec::new();
-        for user in &entry.users {
-            let (user, shares) = match user {
-                UserEntry::One(user) => (user, 1),
-                UserEntry::WithShares { user, shares } => (user, *shares),
-            };
-            let uid = uid_of(&key, user)?;
-            if users.iter().any(|(other, _)| *other == uid) {
-                return Err(ServiceProblem::UserTwice { key, name: user.to_string() });
-            }
-            users.push((uid, shares));
-        }
+        let users = users_of(&key, entry, known)?;
         planned.push(AccountConfig {
             name: entry.name.clone(),
             parent: entry.parent.clone(),
@@ -240,6 +277,25 @@ fn planned_accounts(entries: &[AccountEntry]) -> Result<Vec<AccountConfig>, Serv
         check_parents(&format!("accounts[{index}]"), account, &planned)
     })?;
     Ok(planned)
+}
+
+/// The users of an account whom the host knows, each named once.
+fn users_of(
+    key: &str,
+    entry: &AccountEntry,
+    known: &KnownUsers,
+) -> Result<Vec<(u32, u32)>, ServiceProblem> {
+    let mut users: Vec<(u32, u32)> = Vec::new();
+    let mut named = Vec::new();
+    for (user, shares) in entry.users.iter().map(UserEntry::parts) {
+        let uid = known.uid(user);
+        if named.contains(&user) || users.iter().any(|(other, _)| Some(*other) == uid) {
+            return Err(ServiceProblem::UserTwice { key: key.to_owned(), name: user.to_string() });
+        }
+        named.push(user);
+        users.extend(uid.map(|uid| (uid, shares)));
+    }
+    Ok(users)
 }
 
 /// The accounts above one end somewhere, and are there.
@@ -266,6 +322,7 @@ fn check_parents(
 fn planned_qos(
     entries: &[QosEntry],
     accounts: &[AccountConfig],
+    users: &KnownUsers,
 ) -> Result<Vec<QosConfig>, ServiceProblem> {
     let mut planned: Vec<QosConfig> = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -284,7 +341,7 @@ fn planned_qos(
             name: entry.name.clone(),
             priority: entry.priority,
             default: entry.default,
-            users: entry.users.iter().map(|user| uid_of(&key, user)).collect::<Result<_, _>>()?,
+            users: entry.users.iter().filter_map(|user| users.uid(user)).collect(),
             accounts: entry.accounts.clone(),
             max_jobs_per_user: entry.max_jobs_per_user.map(NonZeroU32::get),
             preempts: entry.preempts.clone(),
@@ -343,23 +400,6 @@ fn check_name<'a>(
         return Err(ServiceProblem::Twice { key, name: own });
     }
     Ok(())
-}
-
-fn uid_of(key: &str, user: &UserName) -> Result<u32, ServiceProblem> {
-    let unknown = || ServiceProblem::NoSuchUser { key: key.to_owned(), name: user.to_string() };
-    user.uid().ok_or_else(unknown)
-}
-
-impl UserName {
-    /// The number, if this host knows the name.
-    fn uid(&self) -> Option<u32> {
-        match self {
-            UserName::Number(uid) => Some(*uid),
-            UserName::Name(name) => {
-                User::from_name(name).ok().flatten().map(|user| user.uid.as_raw())
-            }
-        }
-    }
 }
 
 impl std::fmt::Display for UserName {

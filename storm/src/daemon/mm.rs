@@ -3,15 +3,18 @@
 use super::local_nodes::LocalNodes;
 use super::remote_users::remote_clients;
 use super::settings::Settings;
+use super::user_database;
 use super::{DaemonError, backend, descriptor, start_log};
 use crate::cli::MmOptions;
 use crate::config::{Idle, PlannedPartition};
 use crate::local_cluster::{LOG_NAME, Ready, check_unused, nodes_dir};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::{getegid, geteuid};
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, Permissions};
 use std::future::pending;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::Path;
@@ -36,6 +39,8 @@ use tokio::task::{LocalSet, spawn_local};
 const WAITING_CALLS: usize = 1024;
 /// So long a former manager may take to end: some hundred megabytes are gone in a fraction of it.
 const FORMER_MANAGER_ENDS: Duration = Duration::from_secs(5);
+/// A manager that runs greets a client in a moment, and an overrun one within this time.
+const GREETING_TAKES: Duration = Duration::from_millis(500);
 /// Between two looks at whether it has.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Bytes of replies to our own requests.
@@ -75,7 +80,10 @@ pub(crate) fn run_mm(options: MmOptions) -> Result<(), DaemonError> {
     if let Some(local) = &settings.local {
         match &outcome {
             // Another manager has come first.
-            Err(DaemonError::Journal { source: JournalError::InUse(_), .. }) => {}
+            Err(
+                DaemonError::Running { .. }
+                | DaemonError::Journal { source: JournalError::InUse(_), .. },
+            ) => {}
             // Whoever is told that a kept cluster has died is told of its log; of another the
             // owner removes the directory.
             Err(DaemonError::Driver(_)) => remove_all_but_log(&local.runtime_dir),
@@ -129,7 +137,11 @@ async fn serve(
         announce_remote(&listener);
         server = server.with_remote_clients(listener, clients);
     }
-    let config = DriverConfig { heartbeat_interval: settings.heartbeat, ..DriverConfig::default() };
+    let config = DriverConfig {
+        heartbeat_interval: settings.heartbeat,
+        known_users: Some(learn_users(settings)),
+        ..DriverConfig::default()
+    };
     let driver = driver::run(primitives.clone(), plan, core, journal, contents, waiting, config);
     // Jobs or not: most of what a manager has to do for them is little, and always the same.
     spawn_local(let_go_at_rest(|| false, let_go_of_text));
@@ -158,6 +170,15 @@ async fn serve(
     nodes.leave().await;
     let _ = fs::remove_file(&settings.socket);
     Ok(ended?)
+}
+
+/// The users whom the host comes to know of those that it does not know now.
+fn learn_users(settings: &Settings) -> async_channel::Receiver<(String, u32)> {
+    let unknown = settings.plan.service.unknown_users.iter().map(|user| user.name.clone());
+    let names: BTreeSet<String> = unknown.collect();
+    let (known, learned) = async_channel::bounded(WAITING_CALLS);
+    spawn_local(user_database::ask_again(names.into_iter().collect(), known));
+    learned
 }
 
 /// Serves the clients of a configured cluster until it is shut down, this manager is asked to
@@ -241,8 +262,12 @@ impl Manager {
         let now = root.handle().runtime().now();
         let core_config =
             CoreConfig { job_slots: plan.config.job_slots, ..settings.core_config(now) };
-        let core = Core::new(core_config, entries, now)?;
+        let mut core = Core::new(core_config, entries, now)?;
         let spool = open_spool(settings)?;
+        let needed = core.needed_contents();
+        let missing =
+            needed.into_iter().filter(|(uid, hash)| spool.size_bytes(*uid, hash).is_none());
+        core.contents_missing(now, &missing.collect());
         let remote = remote_clients(settings)?;
         let listener = listen_for_clients(settings).map_err(at(&settings.socket))?;
         Ok(Manager { root, plan, core, journal, spool, tells_sums, listener, remote })
@@ -254,14 +279,31 @@ impl Manager {
 fn open_journal(settings: &Settings) -> Result<(RedbJournal, Vec<Entry>), DaemonError> {
     let path = settings.state_dir.join("journal.redb");
     let began = Instant::now();
+    let mut said = false;
     loop {
         match RedbJournal::open(&path, settings.history) {
             Err(JournalError::InUse(_)) if began.elapsed() < FORMER_MANAGER_ENDS => {
+                if let Some(pid) = answering_manager(&settings.socket) {
+                    return Err(DaemonError::Running { socket: settings.socket.clone(), pid });
+                }
+                if !std::mem::replace(&mut said, true) {
+                    let (journal, at_most) = (path.display(), FORMER_MANAGER_ENDS);
+                    tracing::info!(%journal, ?at_most, "another process has the journal: waiting");
+                }
                 std::thread::sleep(LOOK_AGAIN);
             }
             opened => return opened.map_err(|source| DaemonError::Journal { path, source }),
         }
     }
+}
+
+/// The process that greets whoever connects to this socket: one that is being killed does not.
+fn answering_manager(socket: &Path) -> Option<i32> {
+    let mut stream = std::os::unix::net::UnixStream::connect(socket).ok()?;
+    let pid = getsockopt(&stream, PeerCredentials).ok()?.pid();
+    stream.set_read_timeout(Some(GREETING_TAKES)).ok()?;
+    stream.read_exact(&mut [0]).ok()?;
+    Some(pid)
 }
 
 fn open_spool(settings: &Settings) -> Result<Spool, DaemonError> {

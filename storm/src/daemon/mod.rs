@@ -8,6 +8,7 @@ mod mm;
 mod nm;
 mod remote_users;
 mod settings;
+mod user_database;
 mod work_dir;
 
 pub(crate) use mm::run_mm;
@@ -40,6 +41,8 @@ pub(crate) enum DaemonError {
     Partition(#[from] PartitionError),
     #[error("the journal {} cannot be used", path.display())]
     Journal { path: PathBuf, source: JournalError },
+    #[error("another manager (process {pid}) is running: it answers on {}", socket.display())]
+    Running { socket: PathBuf, pid: i32 },
     #[error("{} cannot be used", path.display())]
     Path { path: PathBuf, source: io::Error },
     #[error("{} cannot become the directory of a cluster", path.display())]
@@ -112,6 +115,7 @@ impl DaemonError {
                 Some("`storm nodes --fabric` lists the devices; --backend tcp needs none")
             }
             DaemonError::Journal { source, .. } => Some(journal_hint(source)),
+            DaemonError::Running { .. } => Some(ONE_MANAGER),
             DaemonError::Driver(DriverError::Journal(_)) => Some(
                 "is the file system of `state-dir` full? start it again when it can be written: \
                  the nodes keep the jobs meanwhile",
@@ -157,9 +161,12 @@ impl DaemonError {
 }
 
 /// What to do about a journal that cannot be used.
+/// What to do about another manager.
+const ONE_MANAGER: &str = "one manager per state-dir: end the other one first";
+
 fn journal_hint(error: &JournalError) -> &'static str {
     match error {
-        JournalError::InUse(_) => "one manager per state-dir: end the other one first",
+        JournalError::InUse(_) => ONE_MANAGER,
         JournalError::Damaged { .. } => {
             "put back a copy of the file, or move it away to begin without the jobs in it; \
              Node Managers then end what they still run"

@@ -2,12 +2,13 @@
 //! options of a local cluster.
 
 use super::DaemonError;
+use super::user_database::{self, UserNames};
 use crate::cli::{BackendOptions, MmOptions, RdmaMulticast};
 use crate::config::{
     ClusterPlan, DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PlannedPartition, Revoked,
 };
 use crate::local_cluster::{CLUSTER_NAME, SOCKET_NAME};
-use nix::unistd::{Uid, User, geteuid};
+use nix::unistd::geteuid;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -83,7 +84,11 @@ impl Settings {
     pub(super) fn read(options: &MmOptions) -> Result<Settings, DaemonError> {
         match (&options.config, options.local_nodes, &options.runtime_dir) {
             (None, Some(nodes), Some(dir)) => Settings::local(options, nodes, dir.clone()),
-            (Some(file), ..) => Ok(Settings::configured(options, MmConfig::read(file)?)?),
+            (Some(file), ..) => {
+                let config = MmConfig::read_with_users(file, user_database::look_up)?;
+                config.warn_of_unknown_users(file);
+                Settings::configured(options, config)
+            }
             // The command line's parser lets neither come to pass.
             (None, ..) => Err(DaemonError::Plan(crate::config::ConfigProblem::NoNodes)),
         }
@@ -92,7 +97,7 @@ impl Settings {
     fn configured(options: &MmOptions, config: MmConfig) -> Result<Settings, DaemonError> {
         let revoked = config.clients.revoked()?;
         let clients = config.clients.listen.map(|listen| (listen, revoked));
-        let (strobe_span, admins) = (config.strobe_span(), config.admin_uids()?);
+        let (strobe_span, admins) = (config.strobe_span(), config.admin_uids());
         Ok(Settings {
             plan: config.plan()?,
             heartbeat: config.timeouts.heartbeat(),
@@ -188,6 +193,7 @@ impl Settings {
 
     /// The core's configuration; `now` is the backend's clock at this moment.
     pub(super) fn core_config(&self, now: Instant) -> CoreConfig {
+        let names = UserNames::of_host();
         let since = jiff::SignedDuration::try_from(now.since_origin()).unwrap_or_default();
         CoreConfig {
             cluster: self.cluster.clone(),
@@ -208,9 +214,7 @@ impl Settings {
             service: self.plan.service.clone(),
             admin_uids: self.trusted_uids(),
             origin: jiff::Timestamp::now().saturating_sub(since).unwrap_or_default(),
-            user_name: Rc::new(|uid| {
-                User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name)
-            }),
+            user_name: Rc::new(move |uid| names.name(uid)),
         }
     }
 }

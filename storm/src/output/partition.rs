@@ -25,8 +25,11 @@ fn row(partition: &PartitionView) -> Vec<String> {
     let default = if partition.default { "*" } else { "" };
     vec![
         format!("{}{default}", partition.name),
-        policy(partition),
-        quantum(partition).unwrap_or_else(|| "-".to_owned()),
+        marked(policy(partition), partition.configured_sched.is_some()),
+        quantum(partition).map_or_else(
+            || "-".to_owned(),
+            |quantum| marked(quantum, partition.configured_quantum_us.is_some()),
+        ),
         partition.nodes.to_string(),
         partition.nodes_up.to_string(),
         partition.nodes_drained.to_string(),
@@ -47,9 +50,10 @@ pub(super) fn details(partition: &PartitionView) -> String {
     });
     pairs(&[
         ("Partition", partition.name.clone()),
-        ("Policy", partition.sched.clone()),
+        ("Policy", format!("{}{}", partition.sched, unset_sched(partition))),
         ("Changes", draining.unwrap_or_default()),
-        ("Quantum", quantum(partition).unwrap_or_default()),
+        ("Quantum", quantum(partition).map_or_else(String::new, |q| q + &unset_quantum(partition))),
+        ("Warning", partition.warning.clone().unwrap_or_default()),
         ("Slices", slices(partition).unwrap_or_default()),
         ("Default", if partition.default { "yes".to_owned() } else { String::new() }),
         (
@@ -88,9 +92,37 @@ fn slices(partition: &PartitionView) -> Option<String> {
 }
 
 fn quantum(partition: &PartitionView) -> Option<String> {
-    let us = partition.quantum_us?;
-    Some(match us % 1_000 {
+    partition.quantum_us.map(time)
+}
+
+fn time(us: u64) -> String {
+    match us % 1_000 {
         0 => format!("{} ms", us / 1_000),
         _ => format!("{us} us"),
-    })
+    }
+}
+
+/// A value that was set at work, and not by the configuration.
+fn marked(value: String, is_set: bool) -> String {
+    if is_set { format!("{value} (set)") } else { value }
+}
+
+fn unset_sched(partition: &PartitionView) -> String {
+    let told = |configured: &String| {
+        let name = &partition.name;
+        format!(
+            " (set at work; configured: {configured}; storm partition set-sched {name} --reset)"
+        )
+    };
+    partition.configured_sched.as_ref().map_or_else(String::new, told)
+}
+
+fn unset_quantum(partition: &PartitionView) -> String {
+    let told = |us: u64| {
+        let (name, configured) = (&partition.name, time(us));
+        format!(
+            " (set at work; configured: {configured}; storm partition set-quantum {name} --reset)"
+        )
+    };
+    partition.configured_quantum_us.map_or_else(String::new, told)
 }

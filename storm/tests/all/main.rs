@@ -8,6 +8,7 @@ mod bcs;
 mod client;
 mod dependencies;
 mod edits;
+mod edited_configuration;
 mod exit_status;
 mod faults;
 mod flexible;

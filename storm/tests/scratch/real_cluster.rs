@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// Tries to reach a manager that is starting.
 const MAX_TRIES: usize = 10_000;
@@ -85,7 +85,12 @@ impl RealCluster {
 
     /// Starts the manager by these words and waits until it answers.
     pub(crate) fn start_manager_as(&mut self, words: &str) {
-        self.manager = Some(self.daemon(words, "mm"));
+        self.start_manager_by(self.scratch.storm(words.split_whitespace()));
+    }
+
+    /// Starts the manager by this command and waits until it answers.
+    pub(crate) fn start_manager_by(&mut self, command: Command) {
+        self.manager = Some(self.logged(command, "mm"));
         for _ in 0..MAX_TRIES {
             let mut asked = self.caller().storm("queue");
             if asked.output().expect("storm starts").status.success() {
@@ -206,10 +211,21 @@ impl RealCluster {
         self.manager = None;
     }
 
+    /// Replaces a text of the configuration by another one: the next manager reads it.
+    pub(crate) fn edit(&self, former: &str, next: &str) {
+        let file = self.scratch.work().join("storm.toml");
+        let text = fs::read_to_string(&file).expect("it was written");
+        assert!(text.contains(former), "{former:?} is not in {text}");
+        fs::write(&file, text.replace(former, next)).expect("written");
+    }
+
     fn daemon(&self, words: &str, log: &str) -> Child {
+        self.logged(self.scratch.storm(words.split_whitespace()), log)
+    }
+
+    fn logged(&self, mut command: Command, log: &str) -> Child {
         let open = fs::OpenOptions::new().create(true).append(true).clone();
         let log = open.open(self.scratch.work().join(format!("{log}.log"))).expect("a log");
-        let mut command = self.scratch.storm(words.split_whitespace());
         command.stderr(log).stdout(Stdio::null()).spawn().expect("storm starts")
     }
 }

@@ -235,6 +235,7 @@ fn is_streaming(request: &ManagerRequest) -> bool {
         | ManagerRequest::Hold { .. }
         | ManagerRequest::Release { .. }
         | ManagerRequest::SetPartition { .. }
+        | ManagerRequest::ResetPartition { .. }
         | ManagerRequest::Nodes
         | ManagerRequest::Partitions
         | ManagerRequest::History(_)
@@ -254,6 +255,7 @@ fn may_be_long(request: &ManagerRequest) -> bool {
         | ManagerRequest::Attach { .. }
         | ManagerRequest::Input { .. }
         | ManagerRequest::SetPartition { .. }
+        | ManagerRequest::ResetPartition { .. }
         | ManagerRequest::Unreserve { .. }
         | ManagerRequest::Drain { .. }
         | ManagerRequest::Resume { .. }

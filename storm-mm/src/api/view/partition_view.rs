@@ -12,6 +12,15 @@ pub struct PartitionView {
     /// The policy that takes over as soon as it has room for the jobs that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_sched: Option<String>,
+    /// The policy that it is configured with, where another one was set at work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configured_sched: Option<String>,
+    /// The quantum that it is configured with, in microseconds, where another one was set at work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configured_quantum_us: Option<u64>,
+    /// What its users should know, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
     /// Jobs that name neither partition nor policy go there.
     pub default: bool,
     /// Its nodes, folded.

@@ -12,7 +12,9 @@ mod random;
 mod reservations;
 mod resources;
 mod service;
+mod settings;
 mod tables;
+mod unmet;
 mod world;
 
 /// A configuration with room for so many ended jobs.

@@ -110,6 +110,30 @@ fn what_is_deleted_binds_nobody_and_its_number_is_not_given_again() {
     check_all(&world);
 }
 
+/// Nodes of a reservation were removed: nothing said so of the jobs that waited for it.
+#[test]
+fn a_job_of_a_reservation_that_has_lost_nodes_says_so_and_runs_when_it_is_over() {
+    let mut world = World::joined("fcfs", 8);
+    let nodes = Some("n[3-4]".to_owned());
+    let request = ReservationRequest { nodes, ..window(&world, "demo") };
+    reserve(&mut world, &request).expect("nothing stands against it");
+    let own = submit_to(&mut world, limited(4, 60), "demo").expect("it may");
+    fn fewer(config: &mut crate::CoreConfig) {
+        config.nodes.truncate(3);
+        config.partitions[0].nodes.truncate(3);
+    }
+    world.edit = fewer;
+    world.restart(|node| node.0 == 4, |_| false);
+    let told = reason(&world, own);
+    assert!(told.contains("its reservation demo, until") && told.contains("has lost n4"), "{told}");
+    turn(&mut world);
+    let told = reason(&world, own);
+    assert!(told.contains("has lost n4"), "{told}");
+    turn(&mut world);
+    assert_eq!(world.record(own).runs, 1, "it is over: a job like others");
+    check_all(&world);
+}
+
 #[test]
 fn what_cannot_be_is_refused_with_what_stands_against_it() {
     let mut world = World::joined("fcfs", 8);

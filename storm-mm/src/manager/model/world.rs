@@ -53,7 +53,9 @@ pub(super) struct World {
     pub(super) restarted: bool,
     sched: String,
     job_slots: u32,
-    service: ServiceConfig,
+    pub(super) service: ServiceConfig,
+    /// What was edited in the configuration since the start: the next manager reads it.
+    pub(super) edit: fn(&mut CoreConfig),
     /// What an effect did that must not happen.
     pub(super) faults: Vec<String>,
     /// What nodes were told about slices.
@@ -147,6 +149,7 @@ impl World {
             sched: sched.to_owned(),
             job_slots,
             service,
+            edit: |_| (),
             faults: Vec::new(),
             strobes: Vec::new(),
         };
@@ -270,7 +273,8 @@ impl World {
         self.first_runs.retain(|node, _| !dead(*node));
         let nodes = std::mem::take(&mut self.joined);
         let service = self.service.clone();
-        let config = CoreConfig { service, ..config(&self.sched, self.job_slots) };
+        let mut config = CoreConfig { service, ..config(&self.sched, self.job_slots) };
+        (self.edit)(&mut config);
         self.core = Core::new(config, self.journal.clone(), self.now).unwrap();
         self.act(|_, _| ());
         for node in nodes.into_iter().filter(|node| !dead(*node)) {

@@ -116,6 +116,15 @@ impl Core {
 
     /// The policies of a manager on the journal of a former one are told what is reserved.
     pub(super) fn restore_reservations(&mut self, now: Instant) {
+        for record in self.reservations.left(self.wall(now)) {
+            if let Some(nodes) = self.lost_nodes(record) {
+                let (reservation, partition) = (&record.name, &record.partition);
+                tracing::warn!(
+                    %reservation, %partition, nodes,
+                    "a reservation has nodes that its partition is not configured with any more"
+                );
+            }
+        }
         for id in (0..self.partition_count()).map(PartitionId) {
             for reservation in self.reservations_of(now, id) {
                 self.handle_event(now, id, Event::Reserve(reservation));

@@ -3,6 +3,7 @@
 use crate::api::{ApiError, ErrorCode, Peer};
 use crate::job::{JobRecord, ReservationRecord};
 use crate::manager::Core;
+use crate::manager::node_table::fold_names;
 use jiff::Timestamp;
 use std::time::Duration;
 use storm_primitives::Instant;
@@ -84,6 +85,36 @@ impl Core {
             features: node.features().to_vec(),
         });
         Machine::of_nodes(specs).ok()
+    }
+
+    /// The nodes of a reservation that its partition does not have any more, if there are any.
+    pub(in crate::manager) fn lost_nodes(&self, record: &ReservationRecord) -> Option<String> {
+        let partition = self.partition_named(&record.partition);
+        let here = |name: &String| {
+            let members = partition.map(|id| &self.partitions[usize::from(id.0)].members);
+            members.is_some_and(|all| all.iter().any(|node| self.node_name(*node) == *name))
+        };
+        let lost: Vec<String> = record.nodes.iter().filter(|name| !here(name)).cloned().collect();
+        (!lost.is_empty()).then(|| fold_names(&lost))
+    }
+
+    /// What a job that waits should know of its reservation: nodes of it that are gone.
+    pub(in crate::manager) fn reservation_loss(
+        &self,
+        now: Instant,
+        record: &JobRecord,
+    ) -> Option<String> {
+        let (id, name) = record.reservation.as_ref()?;
+        let reservation = self.reservations.by_id.get(id)?;
+        if reservation.end <= self.wall(now) {
+            return None;
+        }
+        let (lost, end) = (self.lost_nodes(reservation)?, reservation.end);
+        Some(format!(
+            "; its reservation {name}, until {end}, has lost {lost}: partition {} is not configured \
+             with that",
+            reservation.partition
+        ))
     }
 
     /// The name of the reservation that a job is in.

@@ -1,0 +1,287 @@
+//! What waiting jobs ask of the configuration and it does not have: a partition, nodes of
+//! some kind, an account, a quality of service, files in the spool. Such a job waits until a
+//! manager starts with it (`docs/decisions/0132`).
+//!
+//! What this does not do: judge new submissions. [`super::admission`] refuses those.
+
+use super::Core;
+use super::admission::request_of;
+use crate::api::Peer;
+use crate::job::{JobRecord, Phase};
+use crate::service_config::{NamedIn, UnknownUser};
+use crate::{AccountConfig, DEFAULT_ACCOUNT, QosConfig};
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::rc::Rc;
+use storm_primitives::Instant;
+use storm_rm::{ContentHash, JobId, JobSpec};
+
+/// What there is not, of all that a job asks for: the first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Unmet {
+    /// No partition has this name.
+    Partition(String),
+    /// The nodes of this partition are too few, too small, or lack a feature.
+    Nodes { partition: String, why: String },
+    /// No account has this name.
+    Account(String),
+    /// No quality of service has this name.
+    Qos(String),
+    /// The owner may be one of these users, by whom the account is used: the host does not know them.
+    AccountUsers { account: String, users: String },
+    /// The same, of a quality of service.
+    QosUsers { qos: String, users: String },
+    /// Its specification does not fit a message to its nodes.
+    Room { why: String },
+    /// A file that it was submitted with is not in the spool.
+    Files,
+}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unmet::Partition(name) => write!(
+                f,
+                "partition {name} is not in the configuration: the job waits until the manager is \
+                 started with it (PartitionConfig)"
+            ),
+            Unmet::Nodes { partition, why } => write!(
+                f,
+                "partition {partition} as it is configured now cannot run it: {why} \
+                 (BadConstraints)"
+            ),
+            Unmet::Account(name) => write!(
+                f,
+                "account {name} is not in the configuration: the job waits until the manager is \
+                 started with it (InvalidAccount)"
+            ),
+            Unmet::Qos(name) => write!(
+                f,
+                "quality of service {name} is not in the configuration: the job waits until the \
+                 manager is started with it (InvalidQOS)"
+            ),
+            Unmet::AccountUsers { account, users } => write!(
+                f,
+                "account {account} is for {users}, and the manager's host knows no such user: the \
+                 job waits until it does (InvalidAccount)"
+            ),
+            Unmet::QosUsers { qos, users } => write!(
+                f,
+                "quality of service {qos} is for {users}, and the manager's host knows no such \
+                 user: the job waits until it does (InvalidQOS)"
+            ),
+            Unmet::Room { why } => write!(
+                f,
+                "heartbeat-bytes in the configuration is too small for it: {why}; the job waits \
+                 until the manager is started with more (BadConstraints)"
+            ),
+            Unmet::Files => f.write_str(
+                "a file that it was submitted with is not in the manager's spool any more: submit \
+                 the job again, and cancel this one (MissingFiles)",
+            ),
+        }
+    }
+}
+
+impl Core {
+    /// Takes note of what the configuration does not have for the jobs of a former manager, also
+    /// for those that run: they may have to wait again. The log gets a line for each lack.
+    pub(super) fn note_unmet(&mut self) {
+        let goes_on = self.jobs.values().filter(|record| !matches!(record.phase, Phase::Ended(_)));
+        // The jobs of an array share their specification.
+        let mut last: Option<(Rc<JobSpec>, Option<Unmet>)> = None;
+        let mut unmet = BTreeMap::new();
+        for record in goes_on {
+            let known = last.take().filter(|(spec, _)| Rc::ptr_eq(spec, &record.spec));
+            let (spec, placeless) =
+                known.unwrap_or_else(|| (record.spec.clone(), self.lacks_place(record)));
+            let lack = placeless.clone().or_else(|| self.lacks_service(record));
+            last = Some((spec, placeless));
+            unmet.extend(lack.map(|lack| (record.id, lack)));
+        }
+        let mut waiting: BTreeMap<&Unmet, u32> = BTreeMap::new();
+        for (_, lack) in unmet.iter().filter(|(job, _)| self.jobs[job].phase == Phase::Pending) {
+            *waiting.entry(lack).or_default() += 1;
+        }
+        for (lack, jobs) in waiting {
+            warn_of(lack, jobs);
+        }
+        self.needs.unmet = unmet;
+    }
+
+    /// The partition that a job lacks, or what its partition lacks for it.
+    fn lacks_place(&self, record: &JobRecord) -> Option<Unmet> {
+        let Some(id) = self.partition_named(&record.partition) else {
+            return Some(Unmet::Partition(record.partition.clone()));
+        };
+        let machine = self.partitions[usize::from(id.0)].policy.machine();
+        let request = request_of(record.id, &record.spec);
+        if let Err(why) = storm_sched::feasible(machine, &request) {
+            let partition = record.partition.clone();
+            return Some(Unmet::Nodes { partition, why: why.to_string() });
+        }
+        let too_large = self.check_size(&record.spec).err()?;
+        Some(Unmet::Room { why: too_large.why.unwrap_or(too_large.message) })
+    }
+
+    fn lacks_service(&self, record: &JobRecord) -> Option<Unmet> {
+        let account = record.service.account.as_deref();
+        account
+            .and_then(|name| self.lacks_account(record, name))
+            .or_else(|| self.lacks_qos(record, record.service.qos.as_deref()?))
+    }
+
+    fn lacks_account(&self, record: &JobRecord, name: &str) -> Option<Unmet> {
+        if !self.priorities.shares.knows(name) {
+            // That of users of none has this name where no account is marked as the default.
+            return (name != DEFAULT_ACCOUNT).then(|| Unmet::Account(name.to_owned()));
+        }
+        let users = self.unknown_users_of(&NamedIn::Account(name.to_owned()))?;
+        let peer = owner_of(record);
+        let may =
+            self.is_admin(peer) || self.priorities.shares.accounts_of(peer.uid).contains(&name);
+        (!may).then(|| Unmet::AccountUsers { account: name.to_owned(), users })
+    }
+
+    fn lacks_qos(&self, record: &JobRecord, name: &str) -> Option<Unmet> {
+        let Some(qos) = self.config.service.qos.iter().find(|qos| qos.name == name) else {
+            return Some(Unmet::Qos(name.to_owned()));
+        };
+        let users = self.unknown_users_of(&NamedIn::Qos(name.to_owned()))?;
+        let may = self.may_have(qos, record.spec.owner.uid, record.service.account.as_deref());
+        (!may).then(|| Unmet::QosUsers { qos: name.to_owned(), users })
+    }
+
+    /// Whether a user, by number or account, may have a quality of service.
+    pub(super) fn may_have(&self, qos: &QosConfig, uid: u32, account: Option<&str>) -> bool {
+        let unknown = || self.unknown_users_of(&NamedIn::Qos(qos.name.clone()));
+        let anybody = qos.users.is_empty() && qos.accounts.is_empty() && unknown().is_none();
+        let named = account.is_some_and(|own| qos.accounts.iter().any(|name| name == own));
+        anybody || named || qos.users.contains(&uid)
+    }
+
+    /// The users that an entry of the configuration names and the host does not know.
+    pub(super) fn unknown_users_of(&self, place: &NamedIn) -> Option<String> {
+        let unknown = self.config.service.unknown_users.iter();
+        let names: Vec<&str> =
+            unknown.filter(|user| user.named_in == *place).map(|user| user.name.as_str()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+
+    /// The host has come to know a user whom the configuration names.
+    pub fn user_known(&mut self, now: Instant, name: &str, uid: u32) {
+        let all = std::mem::take(&mut self.config.service.unknown_users);
+        let (known, unknown): (Vec<UnknownUser>, _) =
+            all.into_iter().partition(|user| user.name == name);
+        self.config.service.unknown_users = unknown;
+        for UnknownUser { named_in, shares, .. } in known {
+            match named_in {
+                NamedIn::Admins => self.config.admin_uids.push(uid),
+                NamedIn::Account(account) => {
+                    let of_name = |known: &&mut AccountConfig| known.name == account;
+                    if let Some(found) = self.config.service.accounts.iter_mut().find(of_name)
+                        && found.users.iter().all(|(other, _)| *other != uid)
+                    {
+                        found.users.push((uid, shares));
+                    }
+                    self.priorities.shares.add_user(&account, uid, shares);
+                }
+                NamedIn::Qos(qos) => {
+                    let of_name = |known: &&mut QosConfig| known.name == qos;
+                    if let Some(found) = self.config.service.qos.iter_mut().find(of_name) {
+                        found.users.push(uid);
+                    }
+                }
+            }
+        }
+        tracing::info!(name, uid, "the host knows a user now whom the configuration names");
+        self.look_again_for_users(now);
+    }
+
+    /// Jobs whose owners were unknown may go on.
+    fn look_again_for_users(&mut self, now: Instant) {
+        let of_users =
+            |lack: &Unmet| matches!(lack, Unmet::AccountUsers { .. } | Unmet::QosUsers { .. });
+        let unmet = self.needs.unmet.iter().filter(|(_, lack)| of_users(lack));
+        let jobs: Vec<JobId> = unmet.map(|(job, _)| *job).collect();
+        self.together(now, |core| {
+            for job in jobs {
+                let lack = core.jobs.get(&job).and_then(|record| core.lacks_service(record));
+                match lack {
+                    Some(lack) => drop(core.needs.unmet.insert(job, lack)),
+                    None => {
+                        core.needs.unmet.remove(&job);
+                        core.reconsider(now, job);
+                    }
+                }
+            }
+        });
+    }
+
+    /// These contents, by user, are needed and not in the spool: jobs that wait with them wait on.
+    pub fn contents_missing(&mut self, now: Instant, missing: &HashSet<(u32, ContentHash)>) {
+        let lacks = |record: &&JobRecord| {
+            let uid = record.spec.owner.uid;
+            let mut files = super::scheduling::files_of(&record.spec).into_iter();
+            record.phase == Phase::Pending && files.any(|file| missing.contains(&(uid, file.hash)))
+        };
+        let jobs: Vec<JobId> = self.jobs.values().filter(lacks).map(|record| record.id).collect();
+        if jobs.is_empty() {
+            return;
+        }
+        warn_of(&Unmet::Files, jobs.len() as u32);
+        // The last first: none may start because another goes.
+        self.together(now, |core| {
+            for job in jobs.into_iter().rev() {
+                core.needs.unmet.entry(job).or_insert(Unmet::Files);
+                core.leave(now, job);
+            }
+        });
+    }
+
+    /// A user has sent files: jobs of the same user that lack only these go on.
+    pub(super) fn contents_sent(&mut self, now: Instant, uid: u32, spec: &JobSpec) {
+        if !self.needs.unmet.values().any(|lack| *lack == Unmet::Files) {
+            return;
+        }
+        let sent: HashSet<ContentHash> =
+            super::scheduling::files_of(spec).into_iter().map(|file| file.hash).collect();
+        let lacking = self.needs.unmet.iter().filter(|(_, lack)| **lack == Unmet::Files);
+        let whole = |job: &&JobId| {
+            self.jobs.get(job).is_some_and(|record| {
+                let files = super::scheduling::files_of(&record.spec);
+                record.spec.owner.uid == uid && files.iter().all(|file| sent.contains(&file.hash))
+            })
+        };
+        let jobs: Vec<JobId> = lacking.map(|(job, _)| job).filter(whole).copied().collect();
+        for job in jobs {
+            self.needs.unmet.remove(&job);
+            self.reconsider(now, job);
+        }
+    }
+}
+
+fn owner_of(record: &JobRecord) -> Peer {
+    Peer { uid: record.spec.owner.uid, gid: record.spec.owner.gid, pid: 0 }
+}
+
+fn warn_of(lack: &Unmet, jobs: u32) {
+    let said = lack.to_string();
+    match lack {
+        Unmet::Partition(partition) => {
+            tracing::warn!(%partition, jobs, "jobs wait for a partition that is not configured");
+        }
+        Unmet::Nodes { partition, why } => {
+            tracing::warn!(%partition, jobs, why, "jobs wait that their partition cannot run");
+        }
+        Unmet::Account(account) => {
+            tracing::warn!(%account, jobs, "jobs wait for an account that is not configured");
+        }
+        Unmet::Qos(qos) => {
+            tracing::warn!(%qos, jobs, "jobs wait for a quality of service that is not configured");
+        }
+        Unmet::AccountUsers { .. } | Unmet::QosUsers { .. } | Unmet::Room { .. } | Unmet::Files => {
+            tracing::warn!(jobs, why = %said, "jobs wait");
+        }
+    }
+}

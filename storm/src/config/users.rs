@@ -1,0 +1,36 @@
+//! The users whom a configuration names, and who they are on this host.
+//!
+//! What this does not do: ask the host, which may take as long as a name service likes. A name
+//! that is not known is as if it were not there (`docs/decisions/0132`).
+
+use super::service::UserName;
+use std::collections::BTreeMap;
+
+/// Numbers of users, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KnownUsers(BTreeMap<String, u32>);
+
+impl FromIterator<(String, u32)> for KnownUsers {
+    fn from_iter<T: IntoIterator<Item = (String, u32)>>(users: T) -> KnownUsers {
+        KnownUsers(users.into_iter().collect())
+    }
+}
+
+impl KnownUsers {
+    /// The number of a user, where it was written or the host knows the name.
+    pub(super) fn uid(&self, user: &UserName) -> Option<u32> {
+        match user {
+            UserName::Number(uid) => Some(*uid),
+            UserName::Name(name) => self.0.get(name).copied(),
+        }
+    }
+}
+
+/// A user whom the configuration names, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedUser {
+    /// The key, as `accounts[0].users`.
+    pub(crate) key: String,
+    /// The name.
+    pub(crate) name: String,
+}
