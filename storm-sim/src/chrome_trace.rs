@@ -64,6 +64,8 @@ impl ChromeTrace {
             Fact::NodeUp(node) => self.instant(now, *node, "up"),
             Fact::NodeBack(node) => self.instant(now, *node, "back"),
             Fact::Inflicted(node, fault) => self.instant(now, *node, &format!("{fault:?}")),
+            Fact::NodeManagerDown(node) => self.instant(now, *node, "node manager down"),
+            Fact::Configured(_) => self.instant(now, NodeId::MM, "configuration edited"),
             Fact::ManagerDown => self.instant(now, NodeId::MM, "manager down"),
             Fact::ManagerUp => self.instant(now, NodeId::MM, "manager up"),
             Fact::Over => self.close(now),

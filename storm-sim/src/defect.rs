@@ -38,6 +38,11 @@ pub trait Defect {
         true
     }
 
+    /// What the next manager reads of an event that is in the journal.
+    fn reads(&self, job: JobId, event: &mut JobEventKind) {
+        let _ = (job, event);
+    }
+
     /// What the manager hears to its question whether a run has ended on all its
     /// nodes (Algorithm 8), where `truth` is the answer.
     fn hears_ended(&self, truth: bool) -> bool {

@@ -1,5 +1,6 @@
 //! What happened on the simulated machine, as those who watch it are told.
 
+use crate::Configuration;
 use storm_mm::job::JobEventKind;
 use storm_nm::modelled::HostAct;
 use storm_primitives::sim::NodeFault;
@@ -7,7 +8,8 @@ use storm_primitives::{NodeId, NodeSet};
 use storm_rm::message::Strobe;
 use storm_rm::{JobId, JobIncarnation};
 
-/// One thing that happened.
+/// One thing that happened. Nodes have the numbers of their names here, whatever numbers
+/// the present manager has given them; only [`Fact::Compared`] has those.
 #[derive(Clone, Debug)]
 pub enum Fact<'a> {
     /// The Machine Manager acknowledged a job.
@@ -29,6 +31,11 @@ pub enum Fact<'a> {
     NodeBack(NodeId),
     /// A fault befell a node or its link; or one ended.
     Inflicted(NodeId, NodeFault),
+    /// The node manager of a node ended; the node goes on with its ranks. Where they die
+    /// with the node manager, the node is down as well.
+    NodeManagerDown(NodeId),
+    /// The configuration was edited: the manager that starts next has read it so.
+    Configured(&'a Configuration),
     /// The Machine Manager was killed.
     ManagerDown,
     /// A Machine Manager starts on the journal.

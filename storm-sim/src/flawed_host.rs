@@ -1,6 +1,7 @@
 //! The host of a simulated node, with the [`Defect`] of its machine, if it has one,
 //! between it and the node manager.
 
+use crate::machine::name_of;
 use crate::{Defect, Switch};
 use bytes::Bytes;
 use std::io;
@@ -28,6 +29,10 @@ impl Host for FlawedHost {
 
     fn info(&self, node: NodeId) -> NodeInfo {
         self.inner.info(node)
+    }
+
+    fn name(&self, _number: NodeId) -> String {
+        name_of(self.node)
     }
 
     fn status(&self) -> NodeStatus {

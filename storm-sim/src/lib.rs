@@ -43,6 +43,7 @@ pub use hosts::{Hosts, PlainHosts};
 pub use interconnect::MessageCosts;
 pub use job_record::JobTimes;
 pub use machine::{
-    JobRequest, Machine, MachineConfig, MachineError, RunError, UnfinishedJob, UnfinishedJobs,
+    Configuration, ConfiguredNode, ConfiguredPartition, JobRequest, Machine, MachineConfig,
+    MachineError, RunError, UnfinishedJob, UnfinishedJobs,
 };
 pub use report::{HistogramSummary, JobReport, Report};

@@ -149,7 +149,10 @@ fn plain(seed: u64, nodes: u32) -> MachineConfig {
     MachineConfig {
         seed,
         nodes,
+        spare_nodes: 0,
+        hand_over: false,
         pes: PES,
+        partitions: 1,
         sched: "gang".to_owned(),
         policies: storm_sched::Registry::standard(),
         quantum: Duration::from_millis(50),

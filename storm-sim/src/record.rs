@@ -144,6 +144,8 @@ impl Record {
             | Fact::NodeDown(_)
             | Fact::NodeUp(_)
             | Fact::Inflicted(..)
+            | Fact::NodeManagerDown(_)
+            | Fact::Configured(_)
             | Fact::Over => false,
         };
         if important || state.violation.is_some() {

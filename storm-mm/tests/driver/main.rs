@@ -10,6 +10,7 @@ mod workload;
 mod attached;
 mod deaths;
 mod durability;
+mod edits;
 mod endings;
 mod kill_points;
 mod launches;

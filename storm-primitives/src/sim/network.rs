@@ -15,13 +15,13 @@ mod links;
 mod lives;
 mod operations;
 
-use crate::sim::executor::{Core, Simulation};
+use crate::sim::executor::{Core, Group, Simulation};
 use crate::sim::fabric::{Fabric, Random};
 use crate::sim::link::Link;
 use crate::sim::node::SimPrimitives;
 use crate::sim::operation::{Message, OpId, Pending, Request};
 use crate::sim::{NetworkConfig, NodeFault, ScriptedFault};
-use crate::{Incarnation, Instant, Layout, NodeId, NodeSet};
+use crate::{Instant, Layout, NodeId, NodeSet};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -53,8 +53,8 @@ type Held = Box<dyn FnOnce(&Rc<Network>)>;
 /// One node as the network sees it.
 struct Node {
     life: u64,
-    /// The life that its tasks began with.
-    began: u64,
+    /// Its tasks: they outlive a life that ends without the node's death.
+    group: Group,
     up: bool,
     frozen: bool,
     /// The sequencer knows that it is dead.
@@ -93,6 +93,17 @@ impl SimNetwork {
         layout: &Layout,
         fabric: Rc<dyn Fabric>,
     ) -> SimNetwork {
+        SimNetwork::without(simulation, nodes, &NodeSet::new(), layout, fabric)
+    }
+
+    /// The same where the nodes of `absent` live and have not joined.
+    pub fn without(
+        simulation: &Simulation,
+        nodes: u32,
+        absent: &NodeSet,
+        layout: &Layout,
+        fabric: Rc<dyn Fabric>,
+    ) -> SimNetwork {
         let network = Rc::new(Network {
             core: simulation.core.clone(),
             fabric,
@@ -106,6 +117,7 @@ impl SimNetwork {
         });
         for node in (0..=nodes).map(NodeId) {
             network.join(node);
+            network.state.borrow_mut().nodes[node.index()].known_dead = absent.contains(node);
         }
         network.everyone_knows_everyone();
         SimNetwork { network }
@@ -134,14 +146,7 @@ impl SimNetwork {
     /// The same, and the management node is told that it is the node's process that has
     /// ended: its host lives, and closes its links.
     pub fn end_process(&self, node: NodeId) {
-        let (life, mm) = {
-            let state = self.network.state.borrow();
-            let mm = state.nodes[NodeId::MM.index()].handle.clone();
-            (state.nodes[node.index()].life, mm)
-        };
-        if let Some(mm) = mm {
-            mm.membership.process_ended(node, Incarnation(life));
-        }
+        self.network.tell_of_end(node);
         self.network.kill(node);
     }
 
@@ -187,8 +192,25 @@ impl SimNetwork {
     /// A new management node in the place of one that was killed. The other nodes
     /// that live are no part of its cluster until they [join again](Self::join_again).
     pub fn restart_manager(&self) -> SimPrimitives {
-        self.network.begin_anew();
+        self.network.begin_anew_with(|_| {});
         self.node(NodeId::MM)
+    }
+
+    /// The same, and the next management node numbers the nodes anew: the node that was
+    /// `n(i+1)` is `numbers[i]` from now on. Its tasks, its link and its speed are those
+    /// that it had.
+    ///
+    /// # Panics
+    /// When `numbers` does not name each compute node once.
+    pub fn restart_manager_numbering(&self, numbers: &[NodeId]) -> SimPrimitives {
+        self.network.begin_anew_with(|network| network.renumber(numbers));
+        self.node(NodeId::MM)
+    }
+
+    /// A node leaves, and the management node is told that its process has ended; the
+    /// tasks of the node go on. It can [join again](Self::join_again).
+    pub fn leave(&self, node: NodeId) {
+        self.network.leave(node);
     }
 
     /// Has a node that lives, but was cut off or lost its management node, join as a
@@ -223,7 +245,7 @@ impl Node {
     fn absent() -> Node {
         Node {
             life: 0,
-            began: 0,
+            group: Group { node: NodeId::MM, life: 0 },
             up: false,
             frozen: false,
             known_dead: true,

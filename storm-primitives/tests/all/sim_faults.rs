@@ -1,6 +1,8 @@
 //! Misfortunes of simulated nodes and links: what each does to an operation, and
 //! that none breaks the contract.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::sim::{NetworkConfig, NodeFault, ScriptedFault, SimNetwork, Simulation};
 use storm_primitives::{
@@ -201,4 +203,50 @@ fn a_world_that_is_gone_frees_what_its_tasks_hold() {
     world.pass(HOP);
     drop((world, node));
     assert_eq!(std::rc::Rc::strong_count(&held), 1);
+}
+
+/// A node that is numbered anew was its position: the tasks of one died with another.
+#[test]
+fn nodes_that_are_numbered_anew_keep_their_tasks_and_their_links() {
+    let world = world(1);
+    world.network.inflict(VICTIM, NodeFault::Slow { percent: 300 });
+    world.network.kill(NodeId::MM);
+    let numbers = [4, 3, 2, 1].map(NodeId);
+    let heard = Rc::new(Cell::new(None));
+    let (told, runtime) = (heard.clone(), world.network.node(VICTIM).runtime().clone());
+    let sleep = runtime.sleep(HOP);
+    let task = runtime.spawn(async move {
+        sleep.await;
+        told.set(Some(VICTIM));
+    });
+    task.detach();
+    world.network.restart_manager_numbering(&numbers);
+    assert_eq!(world.network.slow_percent(NodeId(2)), 300);
+    assert_eq!(world.network.slow_percent(VICTIM), 100);
+    world.network.kill(VICTIM);
+    world.pass(HOP * 2);
+    assert_eq!(heard.get(), Some(VICTIM), "its task died with that of the node of its number");
+    world.network.rejoin(VICTIM);
+    let others = [1, 2, 4].map(NodeId).map(|node| world.network.join_again(node).is_some());
+    assert_eq!(others, [true; 3]);
+    let (_, sent) = world.transfer();
+    assert_eq!((sent, world.written().len()), (Ok(()), NODES as usize));
+}
+
+#[test]
+fn the_tasks_of_a_node_that_leaves_go_on_and_it_joins_again() {
+    let world = world(1);
+    let (left, runtime) = (Rc::new(Cell::new(false)), world.network.node(VICTIM).runtime().clone());
+    let (told, sleep) = (left.clone(), runtime.sleep(HOP));
+    let task = runtime.spawn(async move {
+        sleep.await;
+        told.set(true);
+    });
+    task.detach();
+    world.network.leave(VICTIM);
+    let (took, sent) = world.transfer();
+    assert_eq!(sent, Err(PrimitiveError::NodesDead { nodes: NodeSet::single(VICTIM) }));
+    assert!(took < DETECTION && left.get());
+    assert!(world.network.join_again(VICTIM).is_some());
+    assert_eq!(world.transfer().1, Ok(()));
 }

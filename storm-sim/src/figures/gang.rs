@@ -65,6 +65,7 @@ pub fn gang(setup: &GangSetup) -> Result<GangPoint, FigureError> {
         binary_bytes: 0,
         application: setup.application.clone(),
         requeue: false,
+        partition: None,
     };
     let (this, mpl) = (machine.clone(), setup.mpl);
     let outcome = machine.run(setup.limit, async move {

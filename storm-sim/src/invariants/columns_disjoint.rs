@@ -1,7 +1,7 @@
 //! Matrix columns are disjoint: in one row, no processing element belongs to two
 //! runs of jobs. Counted per row and node, as a launch names ranks per node.
 //!
-//! What it does not do: look at partitions; a simulated machine has one.
+//! What it does not do: look at partitions; a node of a simulated machine is in one.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -106,6 +106,8 @@ impl Invariant for ColumnsDisjoint {
             | Fact::NodeDown(_)
             | Fact::NodeUp(_)
             | Fact::Inflicted(..)
+            | Fact::NodeManagerDown(_)
+            | Fact::Configured(_)
             | Fact::ManagerDown
             | Fact::ManagerUp
             | Fact::Over => {}

@@ -87,7 +87,9 @@ impl Invariant for ColumnsFreed {
             | Fact::Compared(_)
             | Fact::ManagerDown
             | Fact::ManagerUp
-            | Fact::Inflicted(..) => {}
+            | Fact::Inflicted(..)
+            | Fact::NodeManagerDown(_)
+            | Fact::Configured(_) => {}
         }
         Ok(())
     }

@@ -184,7 +184,7 @@ impl Invariant for GangStart {
                 }
             }
             Fact::Terminated(incarnation) => return self.terminated(*incarnation),
-            Fact::NodeDown(node) => self.disturb(*node),
+            Fact::NodeDown(node) | Fact::NodeManagerDown(node) => self.disturb(*node),
             Fact::Inflicted(node, fault) => match fault {
                 NodeFault::Thaw | NodeFault::Mend | NodeFault::Slow { percent: 100 } => {}
                 NodeFault::Kill
@@ -196,7 +196,7 @@ impl Invariant for GangStart {
             },
             Fact::ManagerDown => self.runs.values_mut().for_each(|run| run.excused = true),
             // All nodes begin anew. Faults of links and processors stay.
-            Fact::ManagerUp | Fact::NodeUp(_) => {}
+            Fact::ManagerUp | Fact::NodeUp(_) | Fact::Configured(_) => {}
             Fact::Over => {
                 for (job, run) in &self.runs {
                     run.whole_or_none(*job, "is left over")?;

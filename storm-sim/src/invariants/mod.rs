@@ -11,6 +11,7 @@ mod own_row;
 mod strobe_order;
 #[cfg(test)]
 mod testing;
+mod untouched;
 
 pub use caw_whole::CawWhole;
 pub use columns_disjoint::ColumnsDisjoint;
@@ -20,6 +21,7 @@ pub use no_lost_job::NoLostJob;
 pub use one_run::OneRun;
 pub use own_row::OwnRow;
 pub use strobe_order::StrobeOrder;
+pub use untouched::Untouched;
 
 use crate::Fact;
 use storm_primitives::Instant;
@@ -66,6 +68,7 @@ pub fn all(pes: u32) -> Vec<Box<dyn Invariant>> {
         Box::new(StrobeOrder::default()),
         Box::new(OwnRow::default()),
         Box::new(ColumnsFreed::default()),
+        Box::new(Untouched::new(pes)),
     ]
 }
 

@@ -1,9 +1,11 @@
 //! No job is lost: what was acknowledged is in the journal, a job's life is a
-//! legal one, and when nothing more happens every job has ended.
+//! legal one, and when nothing more happens every job has ended. A job that waits does not
+//! fail, whatever becomes of the nodes and partitions that it waits for.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
 use std::collections::BTreeMap;
+use storm_mm::api::JobState;
 use storm_mm::job::JobEventKind;
 use storm_rm::JobId;
 
@@ -46,6 +48,12 @@ impl NoLostJob {
             }
             (Some(Stage::Holds | Stage::Runs | Stage::Ends), JobEventKind::Requeued { .. }) => {
                 Stage::Waits
+            }
+            (Some(Stage::Waits), JobEventKind::Ended { outcome, .. })
+                if matches!(outcome.state, JobState::Failed | JobState::NodeFail) =>
+            {
+                let why = outcome.reason.as_deref().unwrap_or("no reason is given");
+                return broken(format!("job {job} waits and fails: {why}"));
             }
             (
                 Some(Stage::Waits | Stage::Holds | Stage::Runs | Stage::Ends),
@@ -101,6 +109,8 @@ impl Invariant for NoLostJob {
             | Fact::NodeDown(_)
             | Fact::NodeUp(_)
             | Fact::Inflicted(..)
+            | Fact::NodeManagerDown(_)
+            | Fact::Configured(_)
             | Fact::ManagerDown
             | Fact::ManagerUp => Ok(()),
         }
@@ -109,7 +119,7 @@ impl Invariant for NoLostJob {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{ended, placed};
+    use super::super::testing::{ended, placed, submitted};
     use super::*;
 
     #[test]
@@ -122,6 +132,19 @@ mod tests {
         let mut invariant = NoLostJob::default();
         assert!(invariant.note(&Fact::Journal(JobId(1), &placed(1, 0, &[1]))).is_err());
         assert!(invariant.note(&Fact::Journal(JobId(1), &ended())).is_err());
+    }
+
+    #[test]
+    fn a_job_that_fails_while_it_waits_is_found() {
+        let mut invariant = NoLostJob::default();
+        invariant.note(&Fact::Journal(JobId(1), &submitted("gone", false))).unwrap();
+        let mut failed = ended();
+        if let JobEventKind::Ended { outcome, .. } = &mut failed {
+            outcome.state = JobState::Failed;
+            outcome.reason = Some("partition gone does not exist".to_owned());
+        }
+        let found = invariant.note(&Fact::Journal(JobId(1), &failed)).unwrap_err();
+        assert_eq!(found.0, "job 1 waits and fails: partition gone does not exist");
     }
 
     #[test]

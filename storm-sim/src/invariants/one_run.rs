@@ -64,6 +64,8 @@ impl Invariant for OneRun {
             }
             Fact::Host(..)
             | Fact::Inflicted(..)
+            | Fact::NodeManagerDown(_)
+            | Fact::Configured(_)
             | Fact::Journal(..)
             | Fact::Acknowledged(_)
             | Fact::NodeBack(_)

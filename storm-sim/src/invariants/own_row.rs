@@ -191,7 +191,7 @@ impl Invariant for OwnRow {
                 self.nodes.remove(node);
             }
             // It missed strobes, and is told the row with the next or with a job.
-            Fact::NodeBack(node) => {
+            Fact::NodeBack(node) | Fact::NodeManagerDown(node) => {
                 if let Some(node) = self.nodes.get_mut(node) {
                     node.row = None;
                 }
@@ -203,6 +203,7 @@ impl Invariant for OwnRow {
             | Fact::Terminated(_)
             | Fact::Compared(_)
             | Fact::Inflicted(..)
+            | Fact::Configured(_)
             | Fact::ManagerUp
             | Fact::Over => {}
         }

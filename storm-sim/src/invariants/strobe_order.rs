@@ -74,6 +74,8 @@ impl Invariant for StrobeOrder {
             | Fact::Compared(_)
             | Fact::NodeDown(_)
             | Fact::Inflicted(..)
+            | Fact::NodeManagerDown(_)
+            | Fact::Configured(_)
             | Fact::ManagerDown
             | Fact::Over => Ok(()),
         }

@@ -1,5 +1,8 @@
 //! Facts for the tests of the invariants.
 
+use crate::{Application, JobRequest};
+use std::rc::Rc;
+use std::time::Duration;
 use storm_mm::api::JobState;
 use storm_mm::job::{EndCause, JobEventKind, Outcome};
 use storm_nm::JobKey;
@@ -23,9 +26,22 @@ pub(super) fn placed(incarnation: u32, row: u32, nodes: &[u32]) -> JobEventKind 
     }
 }
 
+/// The submission of a job to a partition.
+pub(super) fn submitted(partition: &str, requeue: bool) -> JobEventKind {
+    let request = JobRequest {
+        name: "job".to_owned(),
+        procs: 1,
+        binary_bytes: 0,
+        requeue,
+        partition: Some(partition.to_owned()),
+        application: Application::Compute { time: Duration::ZERO },
+    };
+    JobEventKind::Submitted { spec: Rc::new(request.spec(0)), partition: partition.to_owned() }
+}
+
 pub(super) fn ended() -> JobEventKind {
     let outcome = Outcome { state: JobState::Completed, exit_code: 0, reason: None };
-    JobEventKind::Ended { outcome, exits: Vec::new(), ran: std::time::Duration::ZERO }
+    JobEventKind::Ended { outcome, exits: Vec::new(), ran: Duration::ZERO }
 }
 
 pub(super) fn key(job: u64, incarnation: u32) -> JobKey {

@@ -1,6 +1,7 @@
 //! What a simulated machine is made of, and what it is asked to run.
 
 use super::daemons::REQUEUE_FENCE;
+use super::{Configuration, ConfiguredNode, ConfiguredPartition};
 use crate::content;
 use crate::hosts::Hosts;
 use crate::interconnect::MessageCosts;
@@ -9,6 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::{CoreConfig, NodeConfig, PartitionConfig, PartitionError};
 use storm_nm::classes::{ClassRuleError, ClassRules};
+use storm_primitives::NodeId;
 use storm_primitives::sim::Fabric;
 use storm_rm::{GlobalPlan, InputSpec, JobSpec, OutputSpec, Owner, PlanConfig, Program};
 use storm_sched::{MplLimit, ParamError, PolicyParams, Quantum, Registry};
@@ -51,6 +53,14 @@ pub enum MachineError {
         /// How many were asked for.
         pes: u32,
     },
+    /// Too few or too many partitions.
+    #[error("{nodes} nodes make no {partitions} partitions: use 1 to {nodes}")]
+    Partitions {
+        /// How many were asked for.
+        partitions: u32,
+        /// Nodes of the machine.
+        nodes: u32,
+    },
     /// The partition makes no sense.
     #[error("the partition makes no sense")]
     Partition(#[from] PartitionError),
@@ -67,11 +77,18 @@ pub enum MachineError {
 pub struct MachineConfig {
     /// Everything random comes from it.
     pub seed: u64,
-    /// Compute nodes.
+    /// Compute nodes that are configured at first.
     pub nodes: u32,
+    /// Nodes that are there besides: the first edit of the configuration can add them.
+    pub spare_nodes: u32,
     /// Processing elements of each.
     pub pes: u32,
-    /// The policy of its one partition.
+    /// The ranks of a node outlive its node manager, and the next one takes them over;
+    /// otherwise they die with it.
+    pub hand_over: bool,
+    /// Partitions at first: the nodes are dealt out to them in order.
+    pub partitions: u32,
+    /// The policy of every partition.
     pub sched: String,
     /// The policies that there are.
     pub policies: Registry,
@@ -116,6 +133,8 @@ pub struct JobRequest {
     /// Length of its program, which is sent to its nodes; 0 where it is on the
     /// nodes already.
     pub binary_bytes: u64,
+    /// Its partition; the first of the configuration when left out.
+    pub partition: Option<String>,
     /// What it does.
     pub application: Application,
     /// Run it again when its node dies.
@@ -131,8 +150,13 @@ impl std::fmt::Debug for MachineConfig {
 
 impl MachineConfig {
     pub(crate) fn check(&self) -> Result<(), MachineError> {
-        if !(1..=NODES_MAX).contains(&self.nodes) {
-            return Err(MachineError::Nodes { nodes: self.nodes });
+        let all = self.nodes.saturating_add(self.spare_nodes);
+        if self.nodes == 0 || all > NODES_MAX {
+            return Err(MachineError::Nodes { nodes: all });
+        }
+        if !(1..=self.nodes).contains(&self.partitions) {
+            let (partitions, nodes) = (self.partitions, self.nodes);
+            return Err(MachineError::Partitions { partitions, nodes });
         }
         if !(1..=PES_MAX).contains(&self.pes) {
             return Err(MachineError::Pes { pes: self.pes });
@@ -151,7 +175,7 @@ impl MachineConfig {
 
     pub(super) fn plan(&self) -> GlobalPlan {
         GlobalPlan::new(PlanConfig {
-            max_nodes: self.nodes,
+            max_nodes: self.all_nodes(),
             job_slots: JOB_SLOTS,
             heartbeat_slots: HEARTBEAT_SLOTS,
             heartbeat_bytes: HEARTBEAT_BYTES,
@@ -164,19 +188,31 @@ impl MachineConfig {
         })
     }
 
-    pub(crate) fn core(&self) -> CoreConfig {
-        let node = |number| NodeConfig::new(format!("n{number}"), self.pes);
+    /// All nodes, whether they are configured or not.
+    pub(crate) fn all_nodes(&self) -> u32 {
+        self.nodes + self.spare_nodes
+    }
+
+    /// The configuration at first.
+    pub(crate) fn configuration(&self) -> Configuration {
+        Configuration::even(self.nodes, self.pes, self.partitions)
+    }
+
+    /// What the manager is told of a configuration.
+    pub(crate) fn core(&self, configuration: &Configuration) -> CoreConfig {
+        let node = |entry: &ConfiguredNode| NodeConfig::new(name_of(entry.node), entry.pes);
+        let partition = |(index, one): (usize, &ConfiguredPartition)| PartitionConfig {
+            name: one.name.clone(),
+            nodes: one.nodes.iter().filter_map(|node| configuration.index_of(*node)).collect(),
+            sched: self.sched.clone(),
+            // They were checked before the machine was started.
+            params: self.params().unwrap_or_default(),
+            default: index == 0,
+        };
         CoreConfig {
             cluster: "simulated".to_owned(),
-            nodes: (1..=self.nodes).map(node).collect(),
-            partitions: vec![PartitionConfig {
-                name: "all".to_owned(),
-                nodes: (0..self.nodes as usize).collect(),
-                sched: self.sched.clone(),
-                // They were checked before the machine was started.
-                params: self.params().unwrap_or_default(),
-                default: true,
-            }],
+            nodes: configuration.nodes.iter().map(node).collect(),
+            partitions: configuration.partitions.iter().enumerate().map(partition).collect(),
             policies: self.policies.clone(),
             job_slots: JOB_SLOTS,
             heartbeat_bytes: HEARTBEAT_BYTES as usize,
@@ -197,10 +233,20 @@ impl MachineConfig {
     }
 }
 
+/// The name of a node.
+pub(crate) fn name_of(node: NodeId) -> String {
+    format!("n{}", node.0)
+}
+
+/// The node of a name.
+pub(crate) fn node_named(name: &str) -> Option<NodeId> {
+    name.strip_prefix('n')?.parse().ok().map(NodeId)
+}
+
 impl JobRequest {
     /// The job as a client submits it; `application` is its number in the
     /// machine's table.
-    pub(super) fn spec(&self, application: usize) -> JobSpec {
+    pub(crate) fn spec(&self, application: usize) -> JobSpec {
         let program = match self.binary_bytes {
             0 => Program::OnNodes(format!("/bin/{}", self.name).as_str().into()),
             bytes => Program::Shipped(content::file(&self.name, bytes)),
@@ -211,7 +257,7 @@ impl JobRequest {
             procs: self.procs,
             nodes: None,
             resources: storm_rm::Resources::default(),
-            partition: None,
+            partition: self.partition.clone(),
             sched: None,
             time_limit: None,
             program,

@@ -1,9 +1,10 @@
-//! The daemons of a machine: nodes that outlive their manager, and the next manager.
+//! The manager of a machine and the next one, and what nodes are like.
 
+use super::config::name_of;
+use super::numbers::Numbers;
 use super::{Machine, MachineError};
 use crate::client::CALLS;
 use crate::content::EmptyContents;
-use crate::flawed_host::FlawedHost;
 use crate::watched::Watched;
 use crate::{Client, Fact};
 use std::cell::RefCell;
@@ -14,20 +15,12 @@ use storm_mm::Core;
 use storm_mm::api::Call;
 use storm_mm::driver::{self, DriverConfig};
 use storm_nm::modelled::{Activity, Model, ModelledHost, RankContext, Script};
-use storm_nm::{ExitReason, NmConfig};
 use storm_primitives::sim::{SimNetwork, SimPrimitives, SimRuntime};
-use storm_primitives::{NodeId, PrimitiveError, Primitives, Runtime};
-use storm_rm::remote_queue::EnqueueError;
+use storm_primitives::{NodeId, Primitives, Runtime, Task};
 
 /// Hundredths of a whole.
 const WHOLE_PERCENT: u32 = 100;
 
-/// Between two tries of a node to find a manager.
-const JOIN_PAUSE: Duration = Duration::from_millis(5);
-/// How long a node without a manager keeps the jobs that asked to be queued again.
-const NODE_FENCE: Duration = Duration::from_millis(50);
-/// How long they may go on after their node manager has last said so: it may be frozen.
-const NODE_LEASE: Duration = Duration::from_millis(80);
 /// How long the manager waits for it: longer than the node takes to notice and to kill.
 pub(super) const REQUEUE_FENCE: Duration = Duration::from_millis(200);
 
@@ -35,8 +28,22 @@ pub(super) const REQUEUE_FENCE: Duration = Duration::from_millis(200);
 pub(super) struct Life {
     pub(super) network: SimNetwork,
     pub(super) client: Client,
-    /// The hosts of the present lives of the nodes.
-    pub(super) hosts: RefCell<BTreeMap<NodeId, ModelledHost<SimRuntime>>>,
+    /// The present lives of the nodes.
+    pub(super) nodes: RefCell<BTreeMap<NodeId, NodeLife>>,
+}
+
+/// The present life of a node.
+pub(super) struct NodeLife {
+    pub(super) host: ModelledHost<SimRuntime>,
+    /// Its node manager, while there is one.
+    pub(super) daemon: Option<Task>,
+}
+
+impl Life {
+    /// The host of the present life of a node.
+    pub(super) fn host(&self, node: NodeId) -> Option<ModelledHost<SimRuntime>> {
+        self.nodes.borrow().get(&node).map(|life| life.host.clone())
+    }
 }
 
 impl Machine {
@@ -45,16 +52,19 @@ impl Machine {
         let inner = &self.inner;
         let (config, plan) = (&inner.config, &inner.plan);
         inner.record.note(Fact::ManagerUp);
-        let network = SimNetwork::with_fabric(
+        let spare = (config.nodes + 1..=config.all_nodes()).map(NodeId).collect();
+        let network = SimNetwork::without(
             &inner.simulation,
-            config.nodes,
+            config.all_nodes(),
+            &spare,
             &plan.layout,
             config.fabric.clone(),
         );
         let (calls, requests) = async_channel::bounded(CALLS);
-        let life = Life { network, client: Client { calls }, hosts: RefCell::default() };
-        for node in (1..=config.nodes).map(NodeId) {
-            self.start_node(&life, node);
+        let life = Life { network, client: Client { calls }, nodes: RefCell::default() };
+        for node in (1..=config.all_nodes()).map(NodeId) {
+            let joined = (!spare.contains(node)).then(|| life.network.node(node));
+            self.start_node(&life, node, joined);
         }
         let own = life.network.node(NodeId::MM);
         self.run_manager(own, &life.network, requests)?;
@@ -66,13 +76,20 @@ impl Machine {
     /// with their jobs; those that were to come back meanwhile do so now.
     pub(super) fn start_next_manager(&self) -> Result<(), MachineError> {
         let inner = &self.inner;
+        let configuration = self.configuration();
+        let journal = inner.journal.entries();
+        let numbers = Numbers::under(&configuration, &journal, inner.config.all_nodes())?;
+        let renumbered = numbers.after(&inner.numbers.replace(numbers.clone()));
+        if inner.read.replace(configuration.clone()) != configuration {
+            inner.record.note(Fact::Configured(&configuration));
+        }
         inner.record.note(Fact::ManagerUp);
         let (calls, requests) = async_channel::bounded(CALLS);
         {
             let mut life = inner.life.borrow_mut();
             let Some(life) = &mut *life else { return Ok(()) };
             life.client = Client { calls };
-            let own = life.network.restart_manager();
+            let own = life.network.restart_manager_numbering(&renumbered);
             self.run_manager(own, &life.network, requests)?;
         }
         let waiting = inner.rejoining.take();
@@ -89,7 +106,8 @@ impl Machine {
         let inner = &self.inner;
         let (config, plan) = (&inner.config, &inner.plan);
         let runtime = own.runtime().clone();
-        let core = Core::new(config.core(), inner.journal.entries(), runtime.now())?;
+        let core =
+            Core::new(config.core(&inner.read.borrow()), inner.journal.entries(), runtime.now())?;
         let (record, defect) = (inner.record.clone(), config.defect.clone());
         let mm = Watched::new(own, network.clone(), plan, record, defect);
         let contents =
@@ -110,64 +128,15 @@ impl Machine {
         Ok(())
     }
 
-    /// Starts the node manager of the present life of a node.
-    pub(super) fn start_node(&self, life: &Life, node: NodeId) {
-        let primitives = life.network.node(node);
-        let runtime = primitives.runtime().clone();
-        let inner = ModelledHost::new(runtime.clone(), self.model(node, &life.network));
-        // It does not freeze with the node manager.
-        inner.keep_on(self.runtime());
-        inner.judge_by(self.inner.config.class_rules);
-        // A slow node is slow also in its next life.
-        inner.slow_processors(life.network.slow_percent(node));
-        life.hosts.borrow_mut().insert(node, inner.clone());
-        let host = FlawedHost { node, inner, defect: self.inner.config.defect.clone() };
-        let (plan, record) = (self.inner.plan.clone(), self.inner.record.clone());
-        let (network, waiting) = (life.network.clone(), runtime.clone());
-        let returns = record.clone();
-        let task = runtime.spawn(async move {
-            let config = NmConfig {
-                switch_records: 0,
-                requeue_fence: NODE_FENCE,
-                lease: NODE_LEASE,
-                ..NmConfig::default()
-            };
-            let way_back = async || loop {
-                waiting.sleep(JOIN_PAUSE).await;
-                if let Some(primitives) = network.join_again(node) {
-                    returns.note(Fact::NodeBack(node));
-                    return Some(primitives);
-                }
-            };
-            let exit = storm_nm::run_and_return(primitives, plan, host, config, way_back).await;
-            match exit.reason {
-                // It was cut off; what comes next is up to the faults.
-                ExitReason::Disconnected
-                | ExitReason::Shutdown
-                | ExitReason::Unreachable(EnqueueError::Network(
-                    PrimitiveError::Disconnected | PrimitiveError::NodesDead { .. },
-                )) => {}
-                reason @ (ExitReason::Unreachable(_)
-                | ExitReason::Heartbeat(_)
-                | ExitReason::HostLost
-                | ExitReason::NoPlace { .. }
-                | ExitReason::TooFewPes { .. }
-                | ExitReason::AskedToEnd) => {
-                    record.fail("a node manager runs", format!("that of {node} left: {reason}"));
-                }
-            }
-        });
-        task.detach();
-    }
-
-    fn model(&self, node: NodeId, network: &SimNetwork) -> Model {
+    pub(super) fn model(&self, node: NodeId, network: &SimNetwork) -> Model {
         let config = &self.inner.config;
+        let numbers = self.inner.numbers.clone();
         let (hosts, network) = (config.hosts.clone(), network.clone());
         let world = self.runtime();
         let applications = self.inner.applications.clone();
         let record = self.inner.record.clone();
         Model {
-            hostname: format!("n{}", node.0),
+            hostname: name_of(node),
             pes: config.pes,
             processors: config.hosts.processors(),
             prepare_time: Duration::ZERO,
@@ -185,7 +154,8 @@ impl Machine {
                     | Activity::Write { .. }
                     | Activity::Exit
                     | Activity::Tick => {
-                        takes.saturating_mul(network.slow_percent(node)) / WHOLE_PERCENT
+                        let number = numbers.borrow().number(node);
+                        takes.saturating_mul(network.slow_percent(number)) / WHOLE_PERCENT
                     }
                 }
             }),

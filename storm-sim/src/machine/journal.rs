@@ -1,8 +1,11 @@
-//! The manager's journal in memory; each entry is a fact.
+//! The manager's journal in memory; each entry is a fact, which names nodes by the numbers
+//! of their names.
 
+use super::numbers::Numbers;
 use crate::interconnect::Interconnect;
 use crate::record::Record;
 use crate::{Defect, Fact};
+use std::cell::RefCell;
 use std::rc::Rc;
 use storm_mm::job::JobEventKind;
 use storm_mm::journal::{Entry, Journal, JournalError, MemoryJournal};
@@ -14,6 +17,8 @@ pub(super) struct RecordedJournal {
     record: Rc<Record>,
     interconnect: Interconnect,
     defect: Option<Rc<dyn Defect>>,
+    /// What the manager that writes it calls the nodes.
+    numbers: Rc<RefCell<Numbers>>,
 }
 
 impl RecordedJournal {
@@ -21,12 +26,30 @@ impl RecordedJournal {
         record: Rc<Record>,
         interconnect: Interconnect,
         defect: Option<Rc<dyn Defect>>,
+        numbers: Rc<RefCell<Numbers>>,
     ) -> RecordedJournal {
-        RecordedJournal { entries: MemoryJournal::default(), record, interconnect, defect }
+        RecordedJournal { entries: MemoryJournal::default(), record, interconnect, defect, numbers }
     }
 
     pub(super) fn entries(&self) -> Vec<Entry> {
-        self.entries.entries()
+        let mut entries = self.entries.entries();
+        if let Some(defect) = &self.defect {
+            entries.iter_mut().for_each(|(job, event)| defect.reads(*job, &mut event.kind));
+        }
+        entries
+    }
+
+    /// An event with the nodes' own numbers; `None` where it names no node by number.
+    fn named(&self, kind: &JobEventKind) -> Option<JobEventKind> {
+        let mut kind = match kind {
+            JobEventKind::Placed { .. } => kind.clone(),
+            _ => return None,
+        };
+        if let JobEventKind::Placed { ranks, .. } = &mut kind {
+            let numbers = self.numbers.borrow();
+            ranks.iter_mut().for_each(|share| share.node = numbers.node(share.node));
+        }
+        Some(kind)
     }
 }
 
@@ -41,7 +64,8 @@ impl Journal for RecordedJournal {
             if matches!(event.kind, JobEventKind::Ended { .. } | JobEventKind::Requeued { .. }) {
                 self.interconnect.forget(*job);
             }
-            self.record.note(Fact::Journal(*job, &event.kind));
+            let named = self.named(&event.kind);
+            self.record.note(Fact::Journal(*job, named.as_ref().unwrap_or(&event.kind)));
         }
         Ok(())
     }

@@ -1,14 +1,20 @@
 //! A cluster in one thread: the real Machine Manager and the real Node Managers,
 //! on a simulated network and modelled hosts.
 //!
-//! Nodes and the manager can be killed, frozen and brought back while it runs.
+//! Nodes and the manager can be killed, frozen and brought back while it runs, and the
+//! configuration can be edited.
 
 mod config;
+mod configuration;
 mod daemons;
 mod journal;
+mod node_managers;
+mod numbers;
 mod unfinished;
 
 pub use config::{JobRequest, MachineConfig, MachineError};
+pub(crate) use config::{name_of, node_named};
+pub use configuration::{Configuration, ConfiguredNode, ConfiguredPartition};
 pub use unfinished::{UnfinishedJob, UnfinishedJobs};
 
 use crate::interconnect::Interconnect;
@@ -19,6 +25,7 @@ use daemons::Life;
 use futures_util::future::{Either, select};
 use hdrhistogram::Histogram;
 use journal::RecordedJournal;
+use numbers::Numbers;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -62,8 +69,11 @@ pub enum RunError {
         /// Why.
         why: String,
     },
+    /// No manager starts with the edited configuration.
+    #[error("no manager starts with the edited configuration")]
+    Configuration(#[source] MachineError),
     /// The machine healed, and could not run a job.
-    #[error("after all faults were healed, a fresh job over the whole machine ended {how}")]
+    #[error("after all faults were healed, a fresh job over a whole partition ended {how}")]
     NotHealed {
         /// How it ended.
         how: String,
@@ -87,6 +97,12 @@ struct Inner {
     /// The daemons and the network.
     life: RefCell<Option<Life>>,
     manager_up: Cell<bool>,
+    /// As the next manager will read it.
+    configuration: RefCell<Configuration>,
+    /// As the present manager has read it, or the last one had.
+    read: Rc<RefCell<Configuration>>,
+    /// What the present manager calls the nodes.
+    numbers: Rc<RefCell<Numbers>>,
     killed: RefCell<BTreeSet<NodeId>>,
     /// Nodes that come back with the next manager.
     rejoining: RefCell<BTreeSet<NodeId>>,
@@ -103,8 +119,11 @@ impl Machine {
         // What the network says of every operation is not the machine's trace.
         simulation.trace().silence(true);
         let runtime = simulation.runtime();
+        let configuration = config.configuration();
+        let numbers = Numbers::under(&configuration, &[], config.all_nodes())?;
+        let numbers = Rc::new(RefCell::new(numbers));
         let record = RecordConfig {
-            nodes: config.nodes,
+            nodes: config.all_nodes(),
             pes: config.pes,
             checks: config.checks,
             traces: config.traces,
@@ -117,12 +136,16 @@ impl Machine {
                 record.clone(),
                 interconnect.clone(),
                 config.defect.clone(),
+                numbers.clone(),
             ),
             interconnect,
             record,
             applications: Rc::default(),
             life: RefCell::new(None),
             manager_up: Cell::new(false),
+            read: Rc::new(RefCell::new(configuration.clone())),
+            configuration: RefCell::new(configuration),
+            numbers,
             killed: RefCell::default(),
             rejoining: RefCell::default(),
             simulation,
@@ -318,7 +341,7 @@ impl Machine {
     /// Stops a node for ever.
     pub fn kill(&self, node: NodeId) {
         if let Some(life) = &*self.inner.life.borrow() {
-            life.network.kill(node);
+            life.network.kill(self.number(node));
         }
         self.inner.killed.borrow_mut().insert(node);
         self.inner.record.note(Fact::NodeDown(node));
@@ -339,7 +362,7 @@ impl Machine {
     /// From now on the disk of a node takes nothing more, or has room again.
     pub fn fill_disk(&self, node: NodeId, full: bool) {
         let life = self.inner.life.borrow();
-        if let Some(host) = life.as_ref().and_then(|life| life.hosts.borrow().get(&node).cloned()) {
+        if let Some(host) = life.as_ref().and_then(|life| life.host(node)) {
             host.fill_disk(full);
         }
     }
@@ -355,24 +378,25 @@ impl Machine {
     fn alter(&self, node: NodeId, fault: NodeFault) {
         let life = self.inner.life.borrow();
         let Some(life) = &*life else { return };
-        life.network.inflict(node, fault);
-        if let (NodeFault::Slow { percent }, Some(host)) = (fault, life.hosts.borrow().get(&node)) {
+        life.network.inflict(self.number(node), fault);
+        if let (NodeFault::Slow { percent }, Some(host)) = (fault, life.host(node)) {
             host.slow_processors(percent);
         }
     }
 
     /// Brings a node back with a fresh memory, whatever became of its last life; while
-    /// there is no manager, as soon as there is one.
+    /// there is no manager that knows it, as soon as there is one.
     pub fn rejoin(&self, node: NodeId) {
-        if !self.inner.manager_up.get() {
+        let known = self.inner.read.borrow().pes(node).is_some();
+        if !self.inner.manager_up.get() || !known {
             self.inner.rejoining.borrow_mut().insert(node);
             return;
         }
         if let Some(life) = &*self.inner.life.borrow() {
-            life.network.rejoin(node);
+            let primitives = life.network.rejoin(self.number(node));
             self.inner.killed.borrow_mut().remove(&node);
             self.inner.record.note(Fact::NodeUp(node));
-            self.start_node(life, node);
+            self.start_node(life, node, Some(primitives));
         }
     }
 
@@ -385,10 +409,32 @@ impl Machine {
         self.inner.record.note(Fact::ManagerDown);
     }
 
-    /// Starts a manager on the journal of the former one.
+    /// The configuration as the next manager will read it.
+    pub fn configuration(&self) -> Configuration {
+        self.inner.configuration.borrow().clone()
+    }
+
+    /// The configuration that the present manager works with, or the last one did.
+    pub fn configuration_read(&self) -> Configuration {
+        self.inner.read.borrow().clone()
+    }
+
+    /// Edits the configuration file: the next manager reads it.
+    pub fn edit(&self, configuration: Configuration) {
+        self.inner.configuration.replace(configuration);
+    }
+
+    /// What the present manager calls a node.
+    fn number(&self, node: NodeId) -> NodeId {
+        self.inner.numbers.borrow().number(node)
+    }
+
+    /// Starts a manager on the journal of the former one, with the configuration as it is
+    /// now.
     ///
     /// # Errors
-    /// None for a configuration that the machine was started with.
+    /// [`MachineError`] when the configuration makes no sense; none where it is that which
+    /// the machine was started with.
     pub fn restart_manager(&self) -> Result<(), MachineError> {
         if !self.inner.manager_up.get() {
             self.start_next_manager()?;

@@ -31,8 +31,8 @@ pub enum ScenarioError {
     Network(#[from] storm_primitives::PrimitiveError),
     /// A job does not fit.
     #[error(
-        "job {name:?} has {procs} ranks; the machine has {elements} processing elements: \
-         make the job smaller or the machine larger"
+        "job {name:?} has {procs} ranks; a partition of the machine has {elements} processing \
+         elements: make the job smaller or the machine larger"
     )]
     JobTooLarge {
         /// Its name.

@@ -63,6 +63,10 @@ pub enum FaultKind {
     FillDisk,
     /// It has room again.
     FreeDisk,
+    /// The node manager of the node is killed; the node goes on.
+    KillNodeManager,
+    /// The next node manager of the node starts.
+    StartNodeManager,
     /// The Machine Manager is killed. The nodes keep their jobs.
     KillManager,
     /// A manager starts on the journal; the nodes that live join it with their jobs.
@@ -100,6 +104,8 @@ enum KindName {
     Slow,
     FillDisk,
     FreeDisk,
+    KillNodeManager,
+    StartNodeManager,
     KillManager,
     RestartManager,
 }
@@ -123,6 +129,8 @@ impl TryFrom<WrittenFault> for Fault {
             KindName::Slow => FaultKind::Slow { percent: needed(&mut written.percent, "percent")? },
             KindName::FillDisk => FaultKind::FillDisk,
             KindName::FreeDisk => FaultKind::FreeDisk,
+            KindName::KillNodeManager => FaultKind::KillNodeManager,
+            KindName::StartNodeManager => FaultKind::StartNodeManager,
             KindName::KillManager => FaultKind::KillManager,
             KindName::RestartManager => FaultKind::RestartManager,
         };
@@ -182,6 +190,8 @@ impl Fault {
             FaultKind::Slow { percent } => machine.inflict(node, NodeFault::Slow { percent }),
             FaultKind::FillDisk => machine.fill_disk(node, true),
             FaultKind::FreeDisk => machine.fill_disk(node, false),
+            FaultKind::KillNodeManager => machine.kill_node_manager(node),
+            FaultKind::StartNodeManager => machine.start_node_manager(node),
             FaultKind::KillManager => machine.kill_manager(),
             FaultKind::RestartManager => machine.restart_manager()?,
         }

@@ -1,6 +1,6 @@
 //! A scenario as it is written.
 
-use super::{Fault, FlexibleEntry, RandomFaults, ScenarioError};
+use super::{Fault, FlexibleEntry, RandomEdits, RandomFaults, ScenarioError};
 use crate::profile;
 use crate::{Application, JobRequest, MachineConfig};
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,8 @@ pub struct Scenario {
     pub faults: Vec<Fault>,
     /// Faults from the seed.
     pub random_faults: Option<RandomFaults>,
+    /// Edits of the configuration from the seed.
+    pub random_edits: Option<RandomEdits>,
 }
 
 /// The machine of a scenario.
@@ -50,8 +52,17 @@ pub struct MachineEntry {
     /// How finely its network is simulated.
     #[serde(default)]
     pub fidelity: Fidelity,
-    /// Nodes.
+    /// Nodes that are configured.
     pub nodes: u32,
+    /// Nodes besides, which edits of the configuration can add.
+    #[serde(default)]
+    pub spare_nodes: u32,
+    /// The ranks of a node outlive its node manager, and the next one takes them over.
+    #[serde(default)]
+    pub hand_over: bool,
+    /// Partitions, of about as many nodes each: `all`, or `p1`, `p2` and so on.
+    #[serde(default = "one")]
+    pub partitions: u32,
     /// Processing elements of each; those of the profile when left out.
     pub pes: Option<u32>,
     /// The policy.
@@ -188,7 +199,10 @@ impl Scenario {
         if self.jobs.is_empty() && self.generated_jobs.is_none() {
             return Err(ScenarioError::NoJob);
         }
-        let elements = u64::from(config.nodes) * u64::from(config.pes);
+        let configuration = config.configuration();
+        let partitions = configuration.partitions.iter();
+        let elements = partitions.map(|one| configuration.elements(one)).min();
+        let elements = elements.map_or(0, u64::from);
         let largest = self.generated_jobs.as_ref().and_then(|jobs| jobs.max_procs);
         let named = self.jobs.iter().filter_map(|job| Some((job.name.as_str(), job.procs?)));
         for (name, procs) in named.chain(largest.map(|procs| ("generated", procs))) {
@@ -202,7 +216,8 @@ impl Scenario {
         }
         self.jobs.iter().try_for_each(|job| job.check_pairs(elements))?;
         self.faults.iter().try_for_each(|fault| fault.check(config.nodes))?;
-        self.random_faults.iter().try_for_each(RandomFaults::check)
+        self.random_faults.iter().try_for_each(RandomFaults::check)?;
+        self.random_edits.iter().try_for_each(RandomEdits::check)
     }
 
     /// The machine under a seed.
@@ -215,8 +230,14 @@ impl Scenario {
             return Err(crate::MachineError::Nodes { nodes: 0 }.into());
         }
         let MachineEntry { profile, nodes, load, fidelity, .. } = entry;
-        let base = profile::machine_simulated(profile, seed, *nodes, *load, *fidelity)?;
+        // The network reaches those that are not configured, too.
+        let all = nodes.saturating_add(entry.spare_nodes);
+        let base = profile::machine_simulated(profile, seed, all, *load, *fidelity)?;
         Ok(MachineConfig {
+            nodes: *nodes,
+            spare_nodes: entry.spare_nodes,
+            hand_over: entry.hand_over,
+            partitions: entry.partitions,
             pes: entry.pes.unwrap_or(base.pes),
             sched: entry.sched.clone(),
             quantum: entry.quantum,
@@ -232,7 +253,7 @@ impl Scenario {
 
     /// Whether anything is to go wrong.
     pub fn has_faults(&self) -> bool {
-        !self.faults.is_empty() || self.random_faults.is_some()
+        !self.faults.is_empty() || self.random_faults.is_some() || self.random_edits.is_some()
     }
 
     /// All jobs in order of their submission; `random` gives a number below its
@@ -246,6 +267,7 @@ impl Scenario {
                 binary_bytes: mib(job.binary_mib),
                 application: job.application.clone(),
                 requeue: job.requeue,
+                partition: None,
             };
             let arrival = Arrival { at: job.at, request };
             arrivals.extend(std::iter::repeat_n(arrival, job.copies as usize));
@@ -288,6 +310,7 @@ impl GeneratedJobs {
                 binary_bytes: random(mib(self.max_binary_mib) + 1),
                 application: self.application(random(4), upto(self.max_work)),
                 requeue: random(2) == 0,
+                partition: None,
             };
             arrivals.push(Arrival { at, request });
         }
@@ -318,7 +341,7 @@ fn mib(count: f64) -> u64 {
 
 /// The policy must exist and take the partition.
 fn storm_mm_check(config: &MachineConfig) -> Result<(), ScenarioError> {
-    storm_mm::Core::new(config.core(), [], storm_primitives::Instant::ORIGIN)
+    storm_mm::Core::new(config.core(&config.configuration()), [], storm_primitives::Instant::ORIGIN)
         .map(|_| ())
         .map_err(|error| ScenarioError::Machine(error.into()))
 }

@@ -2,10 +2,12 @@
 //! one seed.
 
 mod bounds;
+mod edit;
 mod error;
 mod fault;
 mod file;
 mod flexible;
+mod random_edits;
 mod random_faults;
 mod run;
 mod seeds;
@@ -15,6 +17,7 @@ pub use error::ScenarioError;
 pub use fault::{Fault, FaultKind};
 pub use file::{GeneratedJobs, JobEntry, MachineEntry, Scenario};
 pub use flexible::FlexibleEntry;
+pub use random_edits::RandomEdits;
 pub use random_faults::RandomFaults;
 pub use run::{Outcome, RunOptions, ScenarioFailure, run};
 pub use seeds::run_seeds;

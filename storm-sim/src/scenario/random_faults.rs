@@ -65,12 +65,7 @@ impl Default for RandomFaults {
 
 impl RandomFaults {
     pub(super) fn check(&self) -> Result<(), ScenarioError> {
-        for (name, rate) in self.rates() {
-            if rate != 0.0 && !(LEAST_PER_S..=MOST_PER_S).contains(&rate) {
-                return Err(ScenarioError::Rate { name, rate, most: MOST_PER_S });
-            }
-        }
-        Ok(())
+        check_rates(&self.rates())
     }
 
     fn rates(&self) -> [(&'static str, f64); 7] {
@@ -152,6 +147,16 @@ impl RandomFaults {
         });
         task.detach();
     }
+}
+
+/// Whether rates make sense, each with its name.
+pub(super) fn check_rates(rates: &[(&'static str, f64)]) -> Result<(), ScenarioError> {
+    for (name, rate) in rates.iter().copied() {
+        if rate != 0.0 && !(LEAST_PER_S..=MOST_PER_S).contains(&rate) {
+            return Err(ScenarioError::Rate { name, rate, most: MOST_PER_S });
+        }
+    }
+    Ok(())
 }
 
 /// A random time up to `longest`.

@@ -3,7 +3,11 @@
 
 use super::file::Arrival;
 use super::{Scenario, ScenarioError};
-use crate::{Application, ChromeTrace, JobRequest, Machine, Report, RunError};
+use crate::machine::node_named;
+use crate::{
+    Application, ChromeTrace, ConfiguredNode, ConfiguredPartition, JobRequest, Machine, Report,
+    RunError,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_mm::api::{JobState, ManagerRequest, NodeState, Reply};
@@ -14,6 +18,8 @@ use thiserror::Error;
 const SETTLED: Duration = Duration::from_millis(500);
 /// Between two rounds of healing: longer than any fabric takes to notice a death.
 const HEAL_PAUSE: Duration = Duration::from_millis(20);
+/// Between two tries to submit a job that no partition takes now.
+const SUBMIT_PAUSE: Duration = Duration::from_millis(2);
 /// What the fresh job computes.
 const FRESH_WORK: Duration = Duration::from_millis(5);
 
@@ -96,8 +102,18 @@ async fn play(
             None => Ok(()),
         }
     };
-    let submissions = submit_all(machine, arrivals);
-    futures_util::try_join!(faults, random, submissions)?;
+    let edits = async {
+        match scenario.random_edits {
+            Some(edits) => {
+                edits.happen(machine.clone()).await?;
+                // Jobs may wait to be submitted to a partition that is large enough.
+                restore(machine)
+            }
+            None => Ok(()),
+        }
+    };
+    let submissions = submit_all(machine, arrivals, scenario.random_edits.is_some());
+    futures_util::try_join!(faults, random, edits, submissions)?;
     // What a script broke stays broken until the script mends it, however long the limit:
     // the limit names the jobs that wait for a repair in vain.
     if !scenario.faults.is_empty() {
@@ -108,20 +124,71 @@ async fn play(
     }
     machine.all_ended().await;
     if scenario.has_faults() {
-        fresh_job(machine).await?;
+        fresh_jobs(machine).await?;
     }
     machine.runtime().sleep(SETTLED).await;
     machine.over();
     Ok(())
 }
 
-async fn submit_all(machine: &Machine, arrivals: Vec<Arrival>) -> Result<(), RunError> {
+async fn submit_all(
+    machine: &Machine,
+    arrivals: Vec<Arrival>,
+    anywhere: bool,
+) -> Result<(), RunError> {
     let start = machine.now();
     for Arrival { at, request } in arrivals {
         machine.runtime().sleep_until(start + at).await;
-        machine.submit(&request).await?;
+        if anywhere {
+            submit_anywhere(machine, request).await?;
+        } else {
+            machine.submit(&request).await?;
+        }
     }
     Ok(())
+}
+
+/// Submits a job to a random partition that takes it now. It is one that the machine began
+/// with: that is there again in the end.
+async fn submit_anywhere(machine: &Machine, request: JobRequest) -> Result<(), RunError> {
+    let first = machine.config().configuration();
+    loop {
+        let now = machine.configuration_read();
+        let takes = |one: &&ConfiguredPartition| {
+            let known = first.partitions.iter().any(|known| known.name == one.name);
+            known && now.elements(one) >= request.procs
+        };
+        let fitting: Vec<&ConfiguredPartition> = now.partitions.iter().filter(takes).collect();
+        if !fitting.is_empty() {
+            let index = machine.random_below(fitting.len() as u64) as usize;
+            let partition = Some(fitting[index].name.clone());
+            match machine.submit(&JobRequest { partition, ..request.clone() }).await {
+                // The manager that was asked in the end reads another configuration.
+                Err(RunError::Refused { .. }) => {}
+                done => return done.map(|_| ()),
+            }
+        }
+        machine.runtime().sleep(SUBMIT_PAUSE).await;
+    }
+}
+
+/// Starts a manager with the configuration of the beginning, and all other nodes in its last
+/// partition: whatever was submitted can run, and no node is left out with what it holds.
+fn restore(machine: &Machine) -> Result<(), RunError> {
+    let config = machine.config();
+    let mut configuration = config.configuration();
+    for node in (config.nodes + 1..=config.all_nodes()).map(NodeId) {
+        configuration.nodes.push(ConfiguredNode { node, pes: config.pes });
+        configuration
+            .partitions
+            .iter_mut()
+            .last()
+            .into_iter()
+            .for_each(|last| last.nodes.push(node));
+    }
+    machine.kill_manager();
+    machine.edit(configuration);
+    machine.restart_manager().map_err(RunError::Configuration)
 }
 
 async fn script(machine: &Machine, scenario: &Scenario) -> Result<(), RunError> {
@@ -138,11 +205,12 @@ async fn script(machine: &Machine, scenario: &Scenario) -> Result<(), RunError> 
 
 /// Brings everything back until the manager knows every node to be up.
 async fn heal(machine: &Machine) {
-    let nodes = machine.config().nodes;
+    let nodes = machine.config().all_nodes();
     loop {
         let _ = machine.restart_manager();
         for node in (1..=nodes).map(NodeId) {
             machine.heal(node);
+            machine.start_node_manager(node);
         }
         machine.killed().into_iter().for_each(|node| machine.rejoin(node));
         machine.runtime().sleep(HEAL_PAUSE).await;
@@ -162,29 +230,30 @@ async fn nodes_down(machine: &Machine) -> Option<Vec<NodeId>> {
     let Some(Reply::Nodes { nodes }) = client.ask(ManagerRequest::Nodes).await else {
         return None;
     };
-    let numbered = (1..).map(NodeId).zip(nodes);
     let down =
-        numbered.filter(|(_, view)| matches!(view.state, NodeState::Down | NodeState::Unknown));
-    Some(down.map(|(node, _)| node).collect())
+        nodes.iter().filter(|view| matches!(view.state, NodeState::Down | NodeState::Unknown));
+    Some(down.filter_map(|view| node_named(&view.name)).collect())
 }
 
-async fn fresh_job(machine: &Machine) -> Result<(), RunError> {
-    let config = machine.config();
-    let request = JobRequest {
-        name: "fresh".to_owned(),
-        procs: config.nodes.saturating_mul(config.pes),
-        binary_bytes: u64::from(config.chunk_bytes),
-        application: Application::Compute { time: FRESH_WORK },
-        requeue: false,
-    };
-    let job = machine.submit(&request).await?;
-    let times = machine.ended(job).await;
-    match times.state {
-        Some(JobState::Completed) => Ok(()),
-        state => {
-            let state = state.map_or_else(|| "nowhere".to_owned(), |state| state.to_string());
+/// A job over all elements of each partition.
+async fn fresh_jobs(machine: &Machine) -> Result<(), RunError> {
+    let configuration = machine.configuration_read();
+    for partition in &configuration.partitions {
+        let request = JobRequest {
+            name: "fresh".to_owned(),
+            procs: configuration.elements(partition),
+            binary_bytes: u64::from(machine.config().chunk_bytes),
+            application: Application::Compute { time: FRESH_WORK },
+            requeue: false,
+            partition: Some(partition.name.clone()),
+        };
+        let job = machine.submit(&request).await?;
+        let times = machine.ended(job).await;
+        if times.state != Some(JobState::Completed) {
+            let state = times.state.map_or_else(|| "nowhere".to_owned(), |state| state.to_string());
             let how = format!("{state}: {}", times.reason.unwrap_or_default());
-            Err(RunError::NotHealed { how })
+            return Err(RunError::NotHealed { how });
         }
     }
+    Ok(())
 }

@@ -4,6 +4,7 @@
 mod any_profile;
 mod campaign;
 mod coscheduling;
+mod edits;
 mod figures;
 mod flexible;
 mod mutants;

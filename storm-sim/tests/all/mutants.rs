@@ -11,6 +11,7 @@ use storm_qsnet_sim::Load;
 use storm_rm::{JobId, Row};
 use storm_sim::invariants::{
     CawWhole, ColumnsDisjoint, ColumnsFreed, GangStart, Invariant, NoLostJob, OwnRow, StrobeOrder,
+    Untouched,
 };
 use storm_sim::{
     Application, Defect, JobRequest, Machine, MachineConfig, RunError, Switch, profile,
@@ -54,6 +55,8 @@ enum Bug {
     StopsNothing,
     /// A strobe does not resume the new row.
     ResumesNothing,
+    /// The next manager takes each node for the one behind it, as if one were missing.
+    CountsNodes,
 }
 
 impl Defect for Bug {
@@ -95,6 +98,12 @@ impl Defect for Bug {
         }
     }
 
+    fn reads(&self, _job: JobId, event: &mut JobEventKind) {
+        if let (Bug::CountsNodes, JobEventKind::Placed { ranks, .. }) = (self, event) {
+            ranks.iter_mut().for_each(|share| share.node = NodeId(share.node.0 % NODES + 1));
+        }
+    }
+
     fn hears_ended(&self, truth: bool) -> bool {
         truth || *self == Bug::EndsEarly
     }
@@ -122,7 +131,31 @@ fn job(number: u32) -> JobRequest {
         binary_bytes: 0,
         application: Application::Compute { time: Duration::from_millis(30) },
         requeue: false,
+        partition: None,
     }
+}
+
+/// A job on the first nodes, under which the last one is removed from the configuration.
+fn run_over_an_edit(seed: u64, bug: Option<Bug>) -> Result<(), RunError> {
+    let machine = Machine::start(config(seed, bug)).expect("a sound machine");
+    let this = machine.clone();
+    machine.run(LIMIT, async move {
+        this.joined(NODES).await;
+        let job = this.submit(&JobRequest { procs: NODES * PES / 2, ..job(0) }).await?;
+        while this.job(job).is_none_or(|times| times.started.is_none()) {
+            this.runtime().sleep(Duration::from_millis(1)).await;
+        }
+        let mut configuration = this.configuration();
+        configuration.nodes.pop();
+        configuration.partitions[0].nodes.pop();
+        this.kill_manager();
+        this.edit(configuration);
+        this.restart_manager().expect("a configuration that makes sense");
+        this.all_ended().await;
+        this.runtime().sleep(SETTLED).await;
+        this.over();
+        Ok(())
+    })
 }
 
 /// Four jobs over the whole machine, two of them at a time.
@@ -147,6 +180,13 @@ fn run(seed: u64, bug: Option<Bug>) -> Result<(), RunError> {
 
 /// Every seed breaks this invariant before any other.
 fn finds(invariant: &dyn Invariant, bug: Bug) {
+    finds_in(run, invariant, bug);
+}
+
+type Run = fn(u64, Option<Bug>) -> Result<(), RunError>;
+
+/// The same in runs of another kind.
+fn finds_in(run: Run, invariant: &dyn Invariant, bug: Bug) {
     for seed in SEEDS {
         let failure = run(seed, Some(bug)).expect_err(&format!("{bug:?} passes, seed {seed}"));
         let RunError::Violation(violation) = failure else {
@@ -159,7 +199,9 @@ fn finds(invariant: &dyn Invariant, bug: Bug) {
 #[test]
 fn a_machine_without_a_bug_keeps_every_promise() {
     for seed in SEEDS {
-        run(seed, None).unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}"));
+        for run in [run, run_over_an_edit] {
+            run(seed, None).unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}"));
+        }
     }
 }
 
@@ -211,6 +253,11 @@ fn own_row_finds_an_old_row_that_runs_on() {
 #[test]
 fn own_row_finds_a_new_row_that_stays_stopped() {
     finds(&OwnRow::default(), Bug::ResumesNothing);
+}
+
+#[test]
+fn untouched_finds_a_manager_that_takes_a_node_for_another() {
+    finds_in(run_over_an_edit, &Untouched::new(PES), Bug::CountsNodes);
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         ),
         (machine("nodes = 4\nquantum = \"1us\""), "use 100 us to"),
         (machine("nodes = 4\nquantum = \"soon\""), "write it as"),
-        (machine("nodes = 2") + "procs = 9\n", "9 ranks; the machine has 8"),
+        (machine("nodes = 2") + "procs = 9\n", "9 ranks; a partition of the machine has 8"),
         (machine("nodes = 2") + "procs = 0\n", "has no ranks"),
         ("[machine]\nprofile = \"plain\"\nnodes = 2\n".to_owned(), "has no job"),
         (machine("nodes = 2").replace("plain", "cray"), "es40-qsnet, ideal"),

@@ -7,9 +7,9 @@
 mod asked;
 mod beside;
 mod directives;
+mod doubts;
 mod flux;
 mod lsf;
-mod doubts;
 mod mpi_type;
 mod own_stream;
 mod payload;

@@ -10,6 +10,7 @@ mod client;
 mod dependencies;
 mod descriptors;
 mod edited_configuration;
+mod edits;
 mod exit_status;
 mod faults;
 mod flexible;

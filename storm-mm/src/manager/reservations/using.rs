@@ -3,8 +3,8 @@
 use crate::api::{ApiError, ErrorCode, Peer, ReservedNodes};
 use crate::job::{JobRecord, ReservationRecord};
 use crate::manager::Core;
-use crate::manager::node_table::fold_names;
 use crate::manager::admission::request_of;
+use crate::manager::node_table::fold_names;
 use jiff::Timestamp;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};

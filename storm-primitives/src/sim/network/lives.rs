@@ -9,6 +9,7 @@ use crate::sim::node::SimPrimitives;
 use crate::sim::operation::{OpId, Phase, Request};
 use crate::sim::runtime::SimRuntime;
 use crate::{EventTable, GlobalMemory, Incarnation, Membership, NodeId, NodeSet, PrimitiveError};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 impl Network {
@@ -79,12 +80,49 @@ impl Network {
 
     /// The tasks of a node: they live on when it joins again without having died.
     fn group_of(&self, node: NodeId) -> Group {
-        Group { node, life: self.state.borrow().nodes[node.index()].began }
+        self.state.borrow().nodes[node.index()].group
+    }
+
+    /// Tells the management node that the process of a node's present life has ended.
+    pub(super) fn tell_of_end(&self, node: NodeId) {
+        let (life, mm) = {
+            let state = self.state.borrow();
+            let mm = state.nodes[NodeId::MM.index()].handle.clone();
+            (state.nodes[node.index()].life, mm)
+        };
+        if let Some(mm) = mm {
+            mm.membership.process_ended(node, Incarnation(life));
+        }
+    }
+
+    /// Ends the present life of a node whose tasks go on.
+    pub(super) fn leave(self: &Rc<Self>, node: NodeId) {
+        self.tell_of_end(node);
+        let life = self.state.borrow().nodes[node.index()].life;
+        self.declare_dead(node, life);
+    }
+
+    /// Gives the compute nodes other numbers; none of them is in the cluster now.
+    pub(super) fn renumber(&self, numbers: &[NodeId]) {
+        let state = &mut *self.state.borrow_mut();
+        // What was on its way to a number is of a life that nobody has any more.
+        let next_life = 1 + state.nodes.iter().map(|node| node.life).max().unwrap_or_default();
+        let former: Vec<Node> = state.nodes.drain(1..).collect();
+        assert_eq!(former.len(), numbers.len(), "each compute node has a number");
+        let mut renumbered: BTreeMap<NodeId, Node> = BTreeMap::new();
+        for (mut node, number) in former.into_iter().zip(numbers) {
+            node.life = next_life;
+            assert!(renumbered.insert(*number, node).is_none(), "{number} is given twice");
+        }
+        let in_order = renumbered.keys().copied().eq((1..=numbers.len() as u32).map(NodeId));
+        assert!(in_order, "the numbers are those of the compute nodes");
+        state.nodes.extend(renumbered.into_values());
     }
 
     /// A new management node after the death of the former one: nobody else is there
     /// yet, and nothing that was under way ever ends.
-    pub(super) fn begin_anew(self: &Rc<Self>) {
+    /// `meanwhile` happens while nobody is there.
+    pub(super) fn begin_anew_with(self: &Rc<Self>, meanwhile: impl FnOnce(&Self)) {
         self.end_life(NodeId::MM);
         {
             let state = &mut *self.state.borrow_mut();
@@ -95,6 +133,7 @@ impl Network {
                 node.held.clear();
             }
         }
+        meanwhile(self);
         self.join(NodeId::MM);
         self.announce_join(NodeId::MM);
     }
@@ -102,16 +141,16 @@ impl Network {
     /// A node that was cut off, or lost its management node, joins again with fresh memory; its
     /// tasks go on. Returns false while there is no management node to join.
     pub(super) fn join_again(self: &Rc<Self>, node: NodeId) -> bool {
-        let (life, began) = {
+        let (life, group) = {
             let state = self.state.borrow();
             let (mm, entry) = (&state.nodes[NodeId::MM.index()], &state.nodes[node.index()]);
             if !mm.up || mm.known_dead || !entry.up || entry.is_silent() {
                 return false;
             }
-            (entry.life, entry.began)
+            (entry.life, entry.group)
         };
         self.declare_dead(node, life);
-        self.join_as(node, began);
+        self.join_as(node, group);
         self.announce_join(node);
         true
     }
@@ -218,21 +257,20 @@ impl Network {
 
     pub(super) fn join(self: &Rc<Self>, node: NodeId) {
         let life = self.state.borrow().nodes[node.index()].life + 1;
-        self.join_as(node, life);
+        self.join_as(node, Group { node, life });
     }
 
-    /// Begins the next life of a node. Its tasks are those that were started in life `began`.
-    fn join_as(self: &Rc<Self>, node: NodeId, began: u64) {
+    /// Begins the next life of a node, whose tasks are those of `group`.
+    fn join_as(self: &Rc<Self>, node: NodeId, group: Group) {
         let (life, membership) = {
             let mut state = self.state.borrow_mut();
             let entry = &mut state.nodes[node.index()];
             let life = entry.life + 1;
             // The machine behind a new life is as slow as before; its link is whole.
             let link = Link { slow_percent: entry.link.slow_percent, ..Link::SOUND };
-            *entry = Node { life, began, up: true, known_dead: false, link, ..Node::absent() };
+            *entry = Node { life, group, up: true, known_dead: false, link, ..Node::absent() };
             (life, Membership::new())
         };
-        let group = Group { node, life: began };
         let handle = SimPrimitives {
             network: self.clone(),
             runtime: SimRuntime::new(self.core.clone(), Some(group)),

@@ -1,0 +1,368 @@
+//! A job on nodes that stay is not touched: when the configuration is edited and the manager
+//! started again, a run goes on as if nothing had happened, if all its nodes are still
+//! configured with as many elements as the runs in its row have there, in a partition of the
+//! same name. It is neither ended nor signalled, queued again, started again or suspended.
+//!
+//! The same holds for a run whose ranks all execute when a node manager ends and leaves its ranks
+//! to the next one.
+//!
+//! A run that does not stay is queued again if its job asked for that; it has not failed.
+//!
+//! What it does not do: look at runs whose nodes a fault has befallen, or whose nodes are
+//! configured with more elements than they have.
+
+use super::{Broken, Invariant, broken};
+use crate::{Configuration, Fact};
+use std::collections::{BTreeMap, BTreeSet};
+use storm_mm::api::JobState;
+use storm_mm::job::JobEventKind;
+use storm_nm::JobKey;
+use storm_nm::modelled::HostAct;
+use storm_primitives::NodeId;
+use storm_primitives::sim::NodeFault;
+use storm_rm::message::NodeRanks;
+use storm_rm::{JobId, JobIncarnation, Row};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Untouched {
+    /// Elements that each node has.
+    pes: u32,
+    jobs: BTreeMap<JobId, Asked>,
+    runs: BTreeMap<JobId, Run>,
+    /// Nodes that a fault has befallen and not left.
+    troubled: BTreeSet<NodeId>,
+}
+
+/// What a job asked for.
+#[derive(Debug)]
+struct Asked {
+    partition: String,
+    requeue: bool,
+}
+
+/// The run of a job that has not ended.
+#[derive(Debug)]
+struct Run {
+    incarnation: JobIncarnation,
+    row: Row,
+    ranks: Vec<NodeRanks>,
+    /// All its ranks execute.
+    started: bool,
+    edited: Edited,
+}
+
+/// What the last edit or restart means for a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Edited {
+    /// There was none since the run began.
+    Not,
+    /// It is not to be touched.
+    Stays,
+    /// Its place is gone.
+    Goes,
+    /// It may end for another reason.
+    Excused,
+}
+
+impl Untouched {
+    /// For nodes with `pes` processing elements each.
+    pub fn new(pes: u32) -> Untouched {
+        Untouched { pes, jobs: BTreeMap::new(), runs: BTreeMap::new(), troubled: BTreeSet::new() }
+    }
+
+    fn edited(&mut self, configuration: &Configuration) {
+        let mut used: BTreeMap<(NodeId, Row), u32> = BTreeMap::new();
+        for run in self.runs.values() {
+            for share in &run.ranks {
+                *used.entry((share.node, run.row)).or_default() += share.count;
+            }
+        }
+        let pes = self.pes;
+        // A place that an earlier edit took may come back too late.
+        let judged = |run: &Run| matches!(run.edited, Edited::Not | Edited::Stays);
+        for (job, run) in self.runs.iter_mut().filter(|(_, run)| judged(run)) {
+            let partition = self.jobs.get(job).map(|asked| asked.partition.as_str());
+            let fits = |share: &NodeRanks| {
+                let wanted = used.get(&(share.node, run.row)).copied().unwrap_or_default();
+                let there = configuration.pes(share.node);
+                if std::env::var_os("STORM_STRICT").is_some() {
+                    return there.is_some();
+                }
+                let enough = there.is_some_and(|there| (wanted..=pes).contains(&there));
+                enough && configuration.partition_of(share.node) == partition
+            };
+            run.edited = if run.ranks.iter().all(fits) { Edited::Stays } else { Edited::Goes };
+        }
+    }
+
+    /// The node manager of a node ended. The next one takes over the runs whose ranks all
+    /// execute.
+    fn judge_running_on(&mut self, node: NodeId) {
+        for run in self.runs.values_mut() {
+            let here = run.ranks.iter().any(|share| share.node == node);
+            if here && !run.started {
+                run.edited = Edited::Excused;
+            } else if here && run.edited == Edited::Not {
+                run.edited = Edited::Stays;
+            }
+        }
+    }
+
+    /// A fault may end the runs on a node.
+    fn trouble(&mut self, node: NodeId) {
+        self.troubled.insert(node);
+        self.excuse(|_, run| run.ranks.iter().any(|share| share.node == node));
+    }
+
+    fn excuse(&mut self, which: impl Fn(JobId, &Run) -> bool) {
+        let excused = self.runs.iter_mut().filter(|(job, run)| which(**job, run));
+        excused.for_each(|(_, run)| run.edited = Edited::Excused);
+    }
+
+    fn inflicted(&mut self, node: NodeId, fault: NodeFault) {
+        match fault {
+            NodeFault::Thaw | NodeFault::Mend | NodeFault::Slow { percent: 100 } => {
+                self.troubled.remove(&node);
+            }
+            NodeFault::Kill
+            | NodeFault::Freeze
+            | NodeFault::Delay(_)
+            | NodeFault::Slow { .. }
+            | NodeFault::Lossy { .. }
+            | NodeFault::Cut => self.trouble(node),
+        }
+    }
+
+    fn journal(&mut self, job: JobId, kind: &JobEventKind) -> Result<(), Broken> {
+        match kind {
+            JobEventKind::Submitted { spec, partition } => {
+                let asked = Asked { partition: partition.clone(), requeue: spec.requeue };
+                self.jobs.insert(job, asked);
+            }
+            JobEventKind::Placed { incarnation, ranks, row, .. } => {
+                self.touched(job, "is placed anew")?;
+                let troubled = ranks.iter().any(|share| self.troubled.contains(&share.node));
+                let edited = if troubled { Edited::Excused } else { Edited::Not };
+                let (incarnation, row, ranks) = (*incarnation, *row, ranks.clone());
+                self.runs.insert(job, Run { incarnation, row, ranks, started: false, edited });
+            }
+            JobEventKind::Started { .. } => {
+                if let Some(run) = self.runs.get_mut(&job) {
+                    run.started = true;
+                }
+            }
+            JobEventKind::Moved { row } => {
+                if let Some(run) = self.runs.get_mut(&job) {
+                    run.row = *row;
+                }
+            }
+            JobEventKind::Ending { cause } => {
+                self.touched(job, &format!("is ended: {cause}"))?;
+                self.excuse(|other, run| other == job && run.edited == Edited::Not);
+            }
+            JobEventKind::Suspended { by, .. } => {
+                self.touched(job, &format!("is suspended for job {by}"))?;
+            }
+            JobEventKind::Requeued { cause } => {
+                self.touched(job, &format!("is queued again: {cause}"))?;
+                self.runs.remove(&job);
+            }
+            JobEventKind::Ended { outcome, .. } => {
+                let why = outcome.reason.as_deref().unwrap_or("no reason is given");
+                let how = format!("ended {}: {why}", outcome.state);
+                if outcome.state != JobState::Completed {
+                    self.touched(job, &how)?;
+                }
+                self.failed_for_an_edit(job, outcome.state, &how)?;
+                self.runs.remove(&job);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Something was done to the run of a job, which may have to stay as it is.
+    fn touched(&self, job: JobId, how: &str) -> Result<(), Broken> {
+        match self.runs.get(&job) {
+            Some(run) if run.edited == Edited::Stays => {
+                broken(format!("job {job} has all its nodes and elements, and it {how}"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn failed_for_an_edit(&self, job: JobId, state: JobState, how: &str) -> Result<(), Broken> {
+        let goes = self.runs.get(&job).is_some_and(|run| run.edited == Edited::Goes);
+        let requeue = self.jobs.get(&job).is_some_and(|asked| asked.requeue);
+        if goes && requeue && matches!(state, JobState::Failed | JobState::NodeFail) {
+            return broken(format!(
+                "an edit took the place of job {job}, which was to be queued \
+                again, and it {how}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn act(&self, node: NodeId, act: &HostAct) -> Result<(), Broken> {
+        match act {
+            HostAct::Signal { job, .. } | HostAct::Destroy(job) | HostAct::LeaseOver(job) => {
+                self.touched_on(node, job, act)
+            }
+            HostAct::Left => {
+                let here = |run: &Run| run.ranks.iter().any(|share| share.node == node);
+                let ended = self.runs.iter().filter(|(_, run)| here(run));
+                let how = format!("is lost as the node manager of {node} leaves");
+                ended.map(|(job, _)| *job).try_for_each(|job| self.touched(job, &how))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn touched_on(&self, node: NodeId, key: &JobKey, act: &HostAct) -> Result<(), Broken> {
+        let present = self.runs.get(&key.job).is_some_and(|run| run.incarnation == key.incarnation);
+        if !present {
+            return Ok(());
+        }
+        self.touched(key.job, &format!("is touched on {node}: {act}"))
+    }
+}
+
+impl Invariant for Untouched {
+    fn name(&self) -> &'static str {
+        "a job on nodes that stay is not touched"
+    }
+
+    fn note(&mut self, fact: &Fact<'_>) -> Result<(), Broken> {
+        match fact {
+            Fact::Configured(configuration) => self.edited(configuration),
+            Fact::Journal(job, kind) => return self.journal(*job, kind),
+            Fact::Host(node, act) => return self.act(*node, act),
+            Fact::NodeDown(node) => self.trouble(*node),
+            Fact::NodeManagerDown(node) => self.judge_running_on(*node),
+            Fact::Inflicted(node, fault) => self.inflicted(*node, *fault),
+            Fact::NodeUp(node) => {
+                self.troubled.remove(node);
+            }
+            Fact::Acknowledged(_)
+            | Fact::NodeBack(_)
+            | Fact::Terminated(_)
+            | Fact::Compared(_)
+            | Fact::ManagerDown
+            | Fact::ManagerUp
+            | Fact::Over => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{ended, ending, key, placed, submitted};
+    use super::*;
+    use crate::ConfiguredNode;
+    use storm_mm::job::EndCause;
+
+    const PES: u32 = 4;
+
+    /// Job 1, which may be `requeue`d, with two ranks on each of the first two nodes.
+    fn running(requeue: bool) -> Untouched {
+        let mut invariant = Untouched::new(PES);
+        let first = submitted("all", requeue);
+        invariant.note(&Fact::Journal(JobId(1), &first)).unwrap();
+        invariant.note(&Fact::Journal(JobId(1), &placed(1, 0, &[1, 2]))).unwrap();
+        invariant
+    }
+
+    fn lost() -> JobEventKind {
+        ending(EndCause::NodeLost { node: "n1".to_owned() })
+    }
+
+    /// What comes of the loss of job 1 after an edit.
+    fn lost_after(edit: impl FnOnce(&mut Configuration)) -> Result<(), Broken> {
+        let mut invariant = running(false);
+        let mut configuration = Configuration::even(3, PES, 1);
+        edit(&mut configuration);
+        invariant.note(&Fact::Configured(&configuration)).unwrap();
+        invariant.note(&Fact::Journal(JobId(1), &lost()))
+    }
+
+    #[test]
+    fn a_job_that_is_ended_on_nodes_that_stay_is_found() {
+        let found = lost_after(|edited| edited.nodes.reverse()).unwrap_err();
+        assert!(found.0.contains("job 1 has all its nodes and elements, and it is ended: node n1"));
+        lost_after(|edited| edited.nodes[0].pes = 2).unwrap_err();
+        lost_after(|edited| edited.nodes.truncate(2)).unwrap_err();
+    }
+
+    #[test]
+    fn a_job_whose_place_is_gone_may_end() {
+        lost_after(|edited| edited.nodes[0].pes = 1).unwrap();
+        lost_after(|edited| edited.nodes[1].pes = PES + 1).unwrap();
+        lost_after(|edited| edited.nodes.truncate(1)).unwrap();
+        lost_after(|edited| edited.partitions[0].name = "other".to_owned()).unwrap();
+        lost_after(|edited| edited.partitions[0].nodes.truncate(1)).unwrap();
+    }
+
+    #[test]
+    fn two_jobs_of_a_row_that_do_not_fit_together_may_end() {
+        let mut invariant = running(false);
+        invariant.note(&Fact::Journal(JobId(2), &submitted("all", false))).unwrap();
+        invariant.note(&Fact::Journal(JobId(2), &placed(2, 0, &[1]))).unwrap();
+        let mut configuration = Configuration::even(3, PES, 1);
+        configuration.nodes[0] = ConfiguredNode { node: NodeId(1), pes: 3 };
+        invariant.note(&Fact::Configured(&configuration)).unwrap();
+        invariant.note(&Fact::Journal(JobId(1), &lost())).unwrap();
+    }
+
+    #[test]
+    fn what_nodes_do_to_such_a_job_is_found() {
+        let configuration = Configuration::even(3, PES, 1);
+        for act in [HostAct::Destroy(key(1, 1)), HostAct::LeaseOver(key(1, 1)), HostAct::Left] {
+            let mut invariant = running(false);
+            invariant.note(&Fact::Host(NodeId(1), &act)).unwrap();
+            invariant.note(&Fact::Configured(&configuration)).unwrap();
+            invariant.note(&Fact::Host(NodeId(3), &HostAct::Left)).unwrap();
+            invariant.note(&Fact::Host(NodeId(1), &act)).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn a_fault_is_another_reason_and_an_end_is_none() {
+        let mut invariant = running(false);
+        invariant.note(&Fact::Configured(&Configuration::even(3, PES, 1))).unwrap();
+        invariant.note(&Fact::NodeDown(NodeId(2))).unwrap();
+        invariant.note(&Fact::Journal(JobId(1), &lost())).unwrap();
+        let mut invariant = running(false);
+        invariant.note(&Fact::Configured(&Configuration::even(3, PES, 1))).unwrap();
+        invariant.note(&Fact::Journal(JobId(1), &ended())).unwrap();
+    }
+
+    #[test]
+    fn the_end_of_a_node_manager_is_no_reason_once_all_ranks_execute() {
+        let breakdown = storm_mm::api::LaunchBreakdown::default();
+        for started in [false, true] {
+            let mut invariant = running(false);
+            if started {
+                let kind = JobEventKind::Started { breakdown };
+                invariant.note(&Fact::Journal(JobId(1), &kind)).unwrap();
+            }
+            invariant.note(&Fact::NodeManagerDown(NodeId(2))).unwrap();
+            assert_eq!(invariant.note(&Fact::Journal(JobId(1), &lost())).is_err(), started);
+        }
+    }
+
+    #[test]
+    fn a_job_to_be_queued_again_that_fails_for_an_edit_is_found() {
+        for requeue in [false, true] {
+            let mut invariant = running(requeue);
+            invariant.note(&Fact::Configured(&Configuration::even(1, PES, 1))).unwrap();
+            let mut failed = ended();
+            if let JobEventKind::Ended { outcome, .. } = &mut failed {
+                outcome.state = JobState::Failed;
+            }
+            let found = invariant.note(&Fact::Journal(JobId(1), &failed));
+            assert_eq!(found.is_err(), requeue);
+        }
+    }
+}
