@@ -6,6 +6,7 @@ mod descriptor;
 mod local_nodes;
 mod mm;
 mod nm;
+mod open_journal;
 mod remote_users;
 mod settings;
 mod user_database;
