@@ -387,7 +387,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
         if self.told_refused.replace(Some(configured)) != Some(configured) {
             tracing::error!(
-                node = self.name,
+                node = %self.name,
                 offered,
                 configured,
                 "this node offers fewer PEs than are configured: it keeps its jobs and gets no others; \
@@ -399,7 +399,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// Ends all jobs and what serves them. The Machine Manager that ordered it
     /// still hears how they ended.
     async fn leave(self: &Rc<Self>, reason: &ExitReason) {
-        tracing::info!(node = self.name, %reason, "leaving");
+        tracing::info!(node = %self.name, %reason, "leaving");
         self.handle(Event::Leave);
         let runtime = self.runtime.clone();
         let idle = self.changed.until(|| self.core.borrow().is_idle().then_some(()));

@@ -304,7 +304,7 @@ pub(super) async fn watch_liveness<P: Primitives, C: Contents + 'static>(shared:
         if !silent.is_empty() {
             let interval: Duration = shared.config.heartbeat_interval;
             let nodes = shared.core.borrow().names_of_nodes(&silent);
-            tracing::warn!(nodes, number, ?interval, "heartbeats are not handled in time");
+            tracing::warn!(%nodes, number, ?interval, "heartbeats are not handled in time");
         }
         late_before = isolated.late;
     }

@@ -77,7 +77,7 @@ async fn read_reports<P: Primitives, C: Contents + 'static>(
             Ok(item) => item,
             Err(error) => {
                 let node = shared.core.borrow().name_of_node(node);
-                tracing::error!(node, %error, "no more reports can be read from this node");
+                tracing::error!(%node, %error, "no more reports can be read from this node");
                 return;
             }
         };
@@ -103,7 +103,7 @@ fn ignored<P: Primitives, C: Contents + 'static>(
     error: &dyn std::fmt::Display,
 ) {
     let node = shared.core.borrow().name_of_node(node);
-    tracing::error!(node, %error, "a malformed report was ignored");
+    tracing::error!(%node, %error, "a malformed report was ignored");
 }
 
 fn take<P: Primitives, C: Contents + 'static>(

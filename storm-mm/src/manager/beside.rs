@@ -39,7 +39,7 @@ impl Core {
         }
         let nodes = self.nodes.fold(&nodes);
         tracing::warn!(
-            %job, nodes,
+            %job, %nodes,
             "no partition has room for this job as it is configured now: it goes on, and its nodes take \
              no further job until it ends"
         );
@@ -64,7 +64,9 @@ impl Core {
         let entry = self.nodes.get(node)?;
         let beside = || {
             let job = self.job_name(self.beside_on(node)?);
-            Some(format!("job {job} goes on there, for which its partition has no room any more"))
+            Some(format!(
+                "job {job} goes on there, for which no partition has room as configured now"
+            ))
         };
         entry.refused.clone().or_else(|| entry.drained.clone()).or_else(beside)
     }

@@ -23,8 +23,10 @@ impl Core {
     /// The policy of a job: that of its partition, or that under which it ended.
     pub(super) fn policy_of(&self, record: &JobRecord) -> String {
         let now = || {
-            let partition = self.partitions.iter().find(|p| p.name == record.partition);
-            partition.map(|p| p.policy.name().to_owned())
+            // A job that runs may be in another one by now than it was submitted to.
+            let live = self.live.get(&record.id).map(|live| live.partition);
+            let id = live.or_else(|| self.partition_named(&record.partition))?;
+            Some(self.partitions[usize::from(id.0)].policy.name().to_owned())
         };
         let configured = || self.configured.get(&record.partition).map(|own| own.sched.clone());
         let known = match &record.phase {

@@ -142,6 +142,10 @@ impl Core {
             },
             Phase::Running => match self.live.get(&record.id) {
                 Some(live) if live.launch == Launch::Recovering => self.recovery_reason(record.id),
+                Some(_) if self.beside.contains(&record.id) => format!(
+                    "it runs on {}, for which no partition has room as they are configured now",
+                    record.node_list
+                ),
                 Some(live) if self.partitions[usize::from(live.partition.0)].is_slicing() => {
                     let partition = &self.partitions[usize::from(live.partition.0)];
                     let rows = partition.policy.rows().len();

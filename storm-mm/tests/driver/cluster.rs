@@ -138,7 +138,7 @@ impl Cluster {
             cluster.start_node(node);
         }
         let mm = cluster.network.node(NodeId::MM);
-        cluster.run_manager(mm, journal, entries, requests);
+        cluster.run_manager(mm, journal, entries, requests, core_config(&cluster.shape));
         cluster
     }
 
@@ -148,8 +148,9 @@ impl Cluster {
         journal: impl Journal + 'static,
         entries: Vec<Entry>,
         requests: async_channel::Receiver<Call>,
+        config: CoreConfig,
     ) {
-        let core = Core::new(core_config(&self.shape), entries, mm.runtime().now());
+        let core = Core::new(config, entries, mm.runtime().now());
         let core = core.expect("a sound configuration");
         let (plan, contents) = (self.plan.clone(), self.contents.clone());
         let end = self.mm_end.clone();
@@ -172,9 +173,19 @@ impl Cluster {
         journal: impl Journal + 'static,
         entries: Vec<Entry>,
     ) -> Client {
+        self.start_manager_as(journal, entries, core_config(&self.shape))
+    }
+
+    /// The same with an edited configuration.
+    pub(crate) fn start_manager_as(
+        &self,
+        journal: impl Journal + 'static,
+        entries: Vec<Entry>,
+        config: CoreConfig,
+    ) -> Client {
         let mm = self.network.restart_manager();
         let (calls, requests) = async_channel::bounded(CALLS);
-        self.run_manager(mm, journal, entries, requests);
+        self.run_manager(mm, journal, entries, requests, config);
         Client { calls, peer: USER }
     }
 
@@ -295,7 +306,7 @@ impl Cluster {
     }
 }
 
-fn core_config(shape: &Shape) -> CoreConfig {
+pub(crate) fn core_config(shape: &Shape) -> CoreConfig {
     let node = |number| NodeConfig::new(format!("n{number}"), shape.pes);
     CoreConfig {
         cluster: "simulated".to_owned(),

@@ -5,11 +5,13 @@ mod client;
 mod cluster;
 mod contents;
 mod seeds;
+mod waiting;
 mod workload;
 
 mod attached;
 mod deaths;
 mod durability;
+mod edits;
 mod endings;
 mod kill_points;
 mod launches;

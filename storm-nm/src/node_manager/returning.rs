@@ -44,7 +44,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.inputs.count_anew();
         self.end_slices();
         self.handle(Event::ManagerLost);
-        tracing::warn!(node = self.name, %reason, ?limit, "keeping the jobs; joining again");
+        tracing::warn!(node = %self.name, %reason, ?limit, "keeping the jobs; joining again");
         // What else ends it is said from now on.
         self.exit.take();
         let (fence, way_back) = (pin!(self.keep_fence(since)), pin!(way_back()));

@@ -23,7 +23,6 @@ use storm_backend_tcp::{Adopt, JoinError, Node, NodeConfig, TcpPrimitives};
 use storm_nm::classes::ClassRules;
 use storm_nm::live::{LiveConfig, PmixStarter, ServeError, serve, start_keeper};
 use storm_nm::{ExitReason, Life};
-use storm_primitives::Primitives;
 use storm_rm::{GlobalPlan, PlanConfig};
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
@@ -99,7 +98,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         heartbeat_bytes.store(plan.config.heartbeat_bytes, Ordering::Relaxed);
         Ok::<_, JoinFailed>(Life { primitives, plan: Some(plan) })
     };
-    let exit = serve(keeper, config, plan, join);
+    let exit = serve::<TcpPrimitives, _, _>(keeper, config, plan, join);
     // Empty by now. Another life makes it anew.
     drop(work_dir);
     let asked_to_end = asked_to_end.load(Ordering::Relaxed);
@@ -240,7 +239,7 @@ async fn join_cluster(
         joined = join_or_follow(network, config, variables) => joined?,
         () = ends.come() => return Err(interrupted()),
     };
-    tracing::info!(node = name, "joined the cluster");
+    tracing::info!(node = %name, "joined the cluster");
     let leaving = joined.clone();
     spawn_local(async move {
         ends.come().await;

@@ -8,6 +8,7 @@ mod bcs;
 mod client;
 mod dependencies;
 mod edited_configuration;
+mod edits;
 mod exit_status;
 mod faults;
 mod flexible;

@@ -50,15 +50,27 @@ impl RealCluster {
         let port = free.local_addr().expect("its number").port();
         drop(free);
         let scratch = Scratch::make();
-        let work = scratch.work().display().to_string();
+        let cluster = RealCluster { scratch, port, manager: None, nodes: BTreeMap::new() };
+        cluster.configure(settings, &format!("[[nodes]]\nnames = \"n[1-{nodes}]\"\npes = 2\n"));
+        cluster
+    }
+
+    /// Writes the configuration, for the next manager: lines before its tables, and these.
+    pub(crate) fn configure(&self, settings: &str, tables: &str) {
+        let (port, work) = (self.port, self.scratch.work().display().to_string());
         let config = format!(
             "cluster = \"{}\"\nlisten = \"127.0.0.1:{port}\"\nsocket = \"{work}/mm.sock\"\n\
-             state-dir = \"{work}/state\"\n{settings}\n\
-             [[nodes]]\nnames = \"n[1-{nodes}]\"\npes = 2\n",
-            scratch.cluster()
+             state-dir = \"{work}/state\"\n{settings}\n{tables}",
+            self.scratch.cluster()
         );
-        fs::write(scratch.work().join("storm.toml"), config).expect("written");
-        RealCluster { scratch, port, manager: None, nodes: BTreeMap::new() }
+        fs::write(self.scratch.work().join("storm.toml"), config).expect("written");
+    }
+
+    /// Ends the manager as an operator does, and starts one with another configuration.
+    pub(crate) fn restart_with(&mut self, settings: &str, tables: &str) {
+        self.end_manager(Signal::SIGTERM);
+        self.configure(settings, tables);
+        self.start_manager();
     }
 
     /// Speaks to this cluster.
@@ -115,6 +127,13 @@ impl RealCluster {
         let dir = self.node_dir(node).display().to_string();
         let words = format!("{} --config storm.toml --work-dir {dir}", self.node_words(node));
         self.start_node_as(node, &words);
+    }
+
+    /// Starts the Node Manager of a node of this name and size; `node` tells it from the others.
+    pub(crate) fn start_node_called(&mut self, node: u32, name: &str, pes: u32) {
+        let (dir, mm) = (self.node_dir(node).display().to_string(), self.manager_address());
+        let words = format!("nm --mm {mm} --name {name} --pes {pes} --config storm.toml");
+        self.start_node_as(node, &format!("{words} --work-dir {dir}"));
     }
 
     /// Starts a Node Manager by these words.

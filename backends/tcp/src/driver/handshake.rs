@@ -229,7 +229,7 @@ async fn serve(core: Rc<Core>, hello: Hello, stream: Stream, mut buffer: FrameBu
                     lanes::serve(core, tree, link, buffer).await;
                 }
                 Err(error) => {
-                    tracing::warn!(node = %core.name, child = core.peer(tree.node), %error, "no lane");
+                    tracing::warn!(node = %core.name, child = %core.peer(tree.node), %error, "no lane");
                 }
             }
         }

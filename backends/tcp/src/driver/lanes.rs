@@ -117,7 +117,7 @@ async fn read_replies(core: &Rc<Core>, child: NodeId, link: &Rc<Link>, mut buffe
             Ok(Some(frames)) => frames,
             Ok(None) => return,
             Err(error) => {
-                tracing::warn!(node = %core.name, child = core.peer(child), %error, "a child's lane is closed");
+                tracing::warn!(node = %core.name, child = %core.peer(child), %error, "a child's lane is closed");
                 return;
             }
         };
@@ -126,7 +126,7 @@ async fn read_replies(core: &Rc<Core>, child: NodeId, link: &Rc<Link>, mut buffe
                 Ok(up) if !link.is_closed() => core.engine.borrow_mut().on_up(child, up),
                 Ok(_) => return,
                 Err(error) => {
-                    tracing::warn!(node = %core.name, child = core.peer(child), %error, "a child's lane is closed");
+                    tracing::warn!(node = %core.name, child = %core.peer(child), %error, "a child's lane is closed");
                     return;
                 }
             }

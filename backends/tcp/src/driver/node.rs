@@ -112,7 +112,7 @@ fn adopts(config: &mut NodeConfig, refusal: &Refusal) -> bool {
     let layout = config.adopt.make(plan).filter(|layout| layout.hash() == *root);
     let adopts = layout.is_some();
     if let Some(layout) = layout {
-        tracing::info!(node = config.name, "the plan of memory is now the manager's");
+        tracing::info!(node = %config.name, "the plan of memory is now the manager's");
         config.layout = layout;
     }
     adopts
@@ -134,7 +134,7 @@ impl Told {
             if self.refusal.as_ref() != Some(refusal) {
                 self.refusal = Some(refusal.clone());
                 let hint = refusal.hint();
-                tracing::warn!(%manager, %refusal, hint, "not let in; trying again");
+                tracing::warn!(%manager, %refusal, %hint, "not let in; trying again");
             }
             return;
         }

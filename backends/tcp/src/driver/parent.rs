@@ -218,7 +218,7 @@ fn open(core: &Rc<Core>, parent: Lender, reference: &Reference) -> io::Result<Pi
         Err(error) => error,
     };
     let outlook = error.outlook();
-    tracing::info!(node = %core.name, parent = core.peer(parent.0), ?outlook, %error, "no reference");
+    tracing::info!(node = %core.name, parent = %core.peer(parent.0), ?outlook, %error, "no reference");
     if let Some(refusal) = core.references.failed(parent, outlook)
         && let Some(Role::Node(role)) = core.role.get()
     {

@@ -101,7 +101,7 @@ async fn watch(core: Rc<Core>, patience: Patience) {
         }
         if !findings.dead.is_empty() {
             let names: Vec<String> = findings.dead.iter().map(|node| root.name(node)).collect();
-            tracing::warn!(nodes = names.join(","), "no answer: dead");
+            tracing::warn!(nodes = %names.join(","), "no answer: dead");
             root.lose(&core, &findings.dead);
         }
         core.pump();
@@ -130,11 +130,11 @@ pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut bu
     core.pump();
     root.welcome(&core, node, incarnation, &link);
     let name = join.name;
-    tracing::info!(node = name, "joined");
+    tracing::info!(node = %name, "joined");
     core.runtime_spawn(link.clone().write_rest());
     let end = read_control(&core, root, node, &link, &mut buffer).await;
     if let Err(error) = &end {
-        tracing::warn!(node = name, %error, "a node is cut off");
+        tracing::warn!(node = %name, %error, "a node is cut off");
     }
     // Unless it was cut off before, and is perhaps back by another link.
     let current = root.controls.borrow().get(&node).is_some_and(|now| Rc::ptr_eq(now, &link));
@@ -142,9 +142,9 @@ pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut bu
         let process_ended = matches!(end, Ok(End::Unannounced)) && link.was_ended();
         match end {
             Ok(End::Withdrawn) => {
-                tracing::info!(node = name, "wants to join no more; it never started")
+                tracing::info!(node = %name, "wants to join no more; it never started")
             }
-            _ => tracing::info!(node = name, process_ended, "gone"),
+            _ => tracing::info!(node = %name, process_ended, "gone"),
         }
         if process_ended {
             core.membership.process_ended(node, incarnation);
@@ -195,7 +195,7 @@ async fn read_control(
                 FromNode::Pong { number } => {
                     if sequencer.answered(node, Instant::from_nanos(number)) {
                         let node = sequencer.name(node);
-                        tracing::warn!(node, "somebody has said more of it than it had issued");
+                        tracing::warn!(%node, "somebody has said more of it than it had issued");
                     }
                 }
                 FromNode::Parting if started => return Ok(End::Parting),
@@ -233,7 +233,7 @@ impl RootRole {
         let (now, from) = (core.runtime.now().since_origin(), from.to_canonical());
         if let Some(unlogged) = self.refusals.borrow_mut().note(from, refusal.kind(), now) {
             let hint = refusal.hint();
-            tracing::warn!(name, %from, %refusal, hint, unlogged, "a node was refused");
+            tracing::warn!(name, %from, %refusal, %hint, unlogged, "a node was refused");
         }
     }
 
