@@ -70,6 +70,8 @@ impl From<&Entry> for Mark {
             replaces: None,
             environment_bytes: 0,
         };
+        let replaces = |what| Mark { replaces: Some(what), ..mark };
+        let of_no_job = |what| Mark { of_no_job: Some(what), ..mark };
         match &event.kind {
             JobEventKind::Placed { incarnation, .. } => Mark { run: Some(*incarnation), ..mark },
             JobEventKind::Ended { .. } => Mark { ends: true, ..mark },
@@ -96,26 +98,14 @@ impl From<&Entry> for Mark {
             | JobEventKind::OnElements { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::Moved { .. } => mark,
-            JobEventKind::Held { .. } | JobEventKind::Released { .. } => {
-                Mark { replaces: Some(OfJob::Hold), ..mark }
-            }
-            JobEventKind::Suspended { .. } | JobEventKind::Resumed { .. } => {
-                Mark { replaces: Some(OfJob::Stop), ..mark }
-            }
-            JobEventKind::PartitionsSet { .. } => {
-                Mark { of_no_job: Some(OfNoJob::Partitions), ..mark }
-            }
-            JobEventKind::PartitionsConfigured { .. } => {
-                Mark { of_no_job: Some(OfNoJob::Configured), ..mark }
-            }
-            JobEventKind::UsageNoted { .. } => Mark { of_no_job: Some(OfNoJob::Usage), ..mark },
-            JobEventKind::ReservationsSet { .. } => {
-                Mark { of_no_job: Some(OfNoJob::Reservations), ..mark }
-            }
-            JobEventKind::NodesDrained { .. } => Mark { of_no_job: Some(OfNoJob::Nodes), ..mark },
-            JobEventKind::NodesNumbered { .. } => {
-                Mark { of_no_job: Some(OfNoJob::Numbers), ..mark }
-            }
+            JobEventKind::Held { .. } | JobEventKind::Released { .. } => replaces(OfJob::Hold),
+            JobEventKind::Suspended { .. } | JobEventKind::Resumed { .. } => replaces(OfJob::Stop),
+            JobEventKind::PartitionsSet { .. } => of_no_job(OfNoJob::Partitions),
+            JobEventKind::PartitionsConfigured { .. } => of_no_job(OfNoJob::Configured),
+            JobEventKind::UsageNoted { .. } => of_no_job(OfNoJob::Usage),
+            JobEventKind::ReservationsSet { .. } => of_no_job(OfNoJob::Reservations),
+            JobEventKind::NodesDrained { .. } => of_no_job(OfNoJob::Nodes),
+            JobEventKind::NodesNumbered { .. } => of_no_job(OfNoJob::Numbers),
         }
     }
 }

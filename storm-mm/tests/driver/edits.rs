@@ -17,7 +17,7 @@ const BACK: Duration = Duration::from_millis(300);
 /// How long the managers of these tests wait for nodes.
 const RECOVERY: Duration = Duration::from_secs(2);
 
-fn start(seed: u64, shape: Shape) -> (Cluster, SlowJournal) {
+pub(crate) fn start(seed: u64, shape: Shape) -> (Cluster, SlowJournal) {
     let simulation = Simulation::new(seed);
     let journal = SlowJournal::new(&simulation);
     let cluster = Cluster::start_with(&simulation, shape, journal.clone(), Vec::new());
@@ -25,7 +25,7 @@ fn start(seed: u64, shape: Shape) -> (Cluster, SlowJournal) {
 }
 
 /// Kills the manager, and starts another one with an edited configuration; its client.
-async fn edit(
+pub(crate) async fn edit(
     cluster: &Cluster,
     journal: &SlowJournal,
     change: impl FnOnce(&mut CoreConfig),
@@ -54,7 +54,7 @@ fn divide(config: &mut CoreConfig, nodes: &[(&str, u32)], partitions: &[(&str, &
     config.partitions = partitions.iter().map(made).collect();
 }
 
-async fn running(cluster: &Cluster, spec: JobSpec) -> JobId {
+pub(crate) async fn running(cluster: &Cluster, spec: JobSpec) -> JobId {
     let mut following = cluster.client.run(spec).await;
     following.until(JobState::Running).await;
     following.job

@@ -5,6 +5,7 @@ mod client;
 mod cluster;
 mod contents;
 mod seeds;
+mod waiting;
 mod workload;
 
 mod attached;

@@ -5,27 +5,25 @@ use super::local_nodes::LocalNodes;
 use super::remote_users::remote_clients;
 use super::settings::Settings;
 use super::user_database;
-use super::{DaemonError, backend, descriptor, start_log};
+use super::{DaemonError, backend, descriptor, open_journal::open_journal, start_log};
 use crate::cli::MmOptions;
 use crate::config::{Idle, PlannedPartition};
 use crate::local_cluster::{LOG_NAME, Ready, check_unused, nodes_dir};
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::{getegid, geteuid};
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, Permissions};
 use std::future::pending;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::Path;
-use std::time::{Duration, Instant};
 use storm_backend_tcp::{NameTable, Root, RootConfig, TcpPrimitives};
 use storm_mm::api::{
     ApiError, Call, ErrorCode, ManagerRequest, Peer, RemoteClients, ReplySink, Server, Spool,
     reply_channel,
 };
 use storm_mm::driver::{self, DriverConfig, DriverError};
-use storm_mm::journal::{Entry, JournalError, RedbJournal};
+use storm_mm::journal::{JournalError, RedbJournal};
 use storm_mm::{Core, CoreConfig, NodeBook, SpoolContents};
 use storm_nm::live::{let_go_at_rest, let_go_of_text};
 use storm_primitives::{Primitives, Runtime};
@@ -37,12 +35,6 @@ use tokio::task::{LocalSet, spawn_local};
 
 /// Requests of clients that may wait for the core.
 const WAITING_CALLS: usize = 1024;
-/// So long a former manager may take to end: some hundred megabytes are gone in a fraction of it.
-const FORMER_MANAGER_ENDS: Duration = Duration::from_secs(5);
-/// A manager that runs greets a client in a moment, and an overrun one within this time.
-const GREETING_TAKES: Duration = Duration::from_millis(500);
-/// Between two looks at whether it has.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Bytes of replies to our own requests.
 const OWN_REPLY_BYTES: usize = 64 << 10;
 
@@ -271,38 +263,6 @@ impl Manager {
         let listener = listen_for_clients(settings).map_err(at(&settings.socket))?;
         Ok(Manager { root, plan, core, journal, spool, tells_sums, listener, remote })
     }
-}
-
-/// One that was killed has the journal until the kernel has taken its memory back.
-#[expect(clippy::disallowed_methods, reason = "no event tells that a lock is free")]
-fn open_journal(settings: &Settings) -> Result<(RedbJournal, Vec<Entry>), DaemonError> {
-    let path = settings.state_dir.join("journal.redb");
-    let began = Instant::now();
-    let mut said = false;
-    loop {
-        match RedbJournal::open(&path, settings.history) {
-            Err(JournalError::InUse(_)) if began.elapsed() < FORMER_MANAGER_ENDS => {
-                if let Some(pid) = answering_manager(&settings.socket) {
-                    return Err(DaemonError::Running { socket: settings.socket.clone(), pid });
-                }
-                if !std::mem::replace(&mut said, true) {
-                    let (journal, at_most) = (path.display(), FORMER_MANAGER_ENDS);
-                    tracing::info!(%journal, ?at_most, "another process has the journal: waiting");
-                }
-                std::thread::sleep(LOOK_AGAIN);
-            }
-            opened => return opened.map_err(|source| DaemonError::Journal { path, source }),
-        }
-    }
-}
-
-/// The process that greets whoever connects to this socket: one that is being killed does not.
-fn answering_manager(socket: &Path) -> Option<i32> {
-    let mut stream = std::os::unix::net::UnixStream::connect(socket).ok()?;
-    let pid = getsockopt(&stream, PeerCredentials).ok()?.pid();
-    stream.set_read_timeout(Some(GREETING_TAKES)).ok()?;
-    stream.read_exact(&mut [0]).ok()?;
-    Some(pid)
 }
 
 fn open_spool(settings: &Settings) -> Result<Spool, DaemonError> {

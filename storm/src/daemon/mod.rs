@@ -7,6 +7,7 @@ mod file_sizes;
 mod local_nodes;
 mod mm;
 mod nm;
+mod open_journal;
 mod remote_users;
 mod settings;
 mod user_database;
