@@ -47,7 +47,7 @@ pub(crate) use error::{ConfigError, ConfigProblem};
 pub(crate) use file::{
     DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig,
 };
-pub(crate) use given_param::{GivenParam, ParamProblem, with_params};
+pub(crate) use given_param::{GivenParam, ParamProblem, refuse_beside, with_params};
 pub(crate) use policies::{Idle, offer, policies};
 pub(crate) use resolve::{ClusterPlan, MAX_PES, PlannedPartition};
 pub(crate) use security::SecurityConfig;
