@@ -54,14 +54,14 @@ pub enum Condition {
     AfterNotOk(JobId),
     /// No job of the same name and user that was submitted before is left.
     Singleton,
-    /// It has begun, or has ended without, so many minutes ago.
+    /// The job has begun, or has ended without, so many minutes ago.
     After {
         /// The other job.
         job: JobId,
-        /// Since its begin.
+        /// Minutes since its begin.
         minutes: u32,
     },
-    /// Of an array the job with the same index has ended, and all its ranks with 0.
+    /// The job of the array with the same index has ended, and all its ranks exited with 0.
     AfterCorr(JobId),
 }
 

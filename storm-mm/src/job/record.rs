@@ -302,7 +302,7 @@ impl JobRecord {
             }
             JobEventKind::DependencyNoted { on, note: DependencyNote::Begun { at } } => {
                 self.begun_before.insert(*on, *at);
-                self.note(event, "dependency", format!("job {on} has begun"));
+                self.note(event, "dependency", format!("job {on} has begun, or has ended without"));
             }
             JobEventKind::DependencyNoted {
                 on,

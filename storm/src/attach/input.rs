@@ -152,7 +152,7 @@ fn read_terminal(buffer: &mut [u8]) -> Result<usize, Trouble> {
     let mut failed_in_foreground = false;
     loop {
         while is_in_background() {
-            thread::sleep(FOREGROUND_LOOK);
+            wait_for_look();
         }
         match StandardInput.read(buffer) {
             // The kernel ends the input of a terminal that hangs up as Ctrl-D does.
@@ -167,6 +167,11 @@ fn read_terminal(buffer: &mut [u8]) -> Result<usize, Trouble> {
             Err(_) => failed_in_foreground = true,
         }
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "no event tells of the foreground, and nobody waits")]
+fn wait_for_look() {
+    thread::sleep(FOREGROUND_LOOK);
 }
 
 /// Somebody who ignores SIGHUP wants the job to outlive the terminal: then its input has ended.

@@ -111,8 +111,8 @@ mod tests {
         ]);
         assert_eq!(
             asked.options().join(" "),
-            "-J wave -a 1-10%4 -n 64 -t 4:30:00 -p batch --ntasks-per-node 8 -o out.%A.%a --exclusive \
-             -H -d afterok:7,afterany:8 -A chem"
+            "-J wave -a 1-10%4 -n 64 -t 4:30:00 -p batch --ntasks-per-node 8 -o out.%A.%a \
+             --exclusive -H -d afterok:7,afterany:8 -A chem"
         );
         assert_eq!(asked.left, Vec::<String>::new());
     }

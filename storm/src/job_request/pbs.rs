@@ -134,8 +134,8 @@ mod tests {
         ]);
         assert_eq!(
             asked.options().join(" "),
-            "-J wave -p batch -A chem -N 2 --ntasks-per-node 4 -t 90s -o out.txt -d afterok:7 -a 0-9 \
-             -H --requeue --export ALL,A=1"
+            "-J wave -p batch -A chem -N 2 --ntasks-per-node 4 -t 90s -o out.txt -d afterok:7 \
+             -a 0-9 -H --requeue --export ALL,A=1"
         );
         assert_eq!(asked.left, Vec::<String>::new());
     }
