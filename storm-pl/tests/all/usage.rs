@@ -20,17 +20,17 @@ struct Started {
     stdin: OwnedFd,
     number: i32,
     _output: PipeReader,
-    _held: (OwnedFd, storm_pl::OwnEnds),
+    _held: (Option<OwnedFd>, storm_pl::OwnEnds),
 }
 
 async fn start(node: &mut Node, pl: PlIndex, spec: &LaunchSpec) -> Started {
     let rank = RankSpec { stdin: Input::Pipe, ..RankSpec::default() };
     let rank = RankSpec { stdout: storm_pl::Output::Pipe, ..rank };
     let launching = node.handle.launch(PadId(0), pl, &spec.encode().unwrap(), &rank).unwrap();
-    let mut output = PipeReader::new(launching.ends.stdout);
+    let mut output = PipeReader::new(launching.ends.stdout.expect("a pipe"));
     let number = output.until("\n").await.trim().parse().unwrap();
     let held = (launching.ends.pmi, launching.own);
-    Started { stdin: launching.ends.stdin, number, _output: output, _held: held }
+    Started { stdin: launching.ends.stdin.expect("a pipe"), number, _output: output, _held: held }
 }
 
 /// The CPU time of a process as it is now, and of the children that it waited for.
