@@ -37,8 +37,12 @@ fn let_go(cluster: &RealCluster, job: u64) {
     assert_eq!((&ended["exit_code"], &ended["runs"]), (&3.into(), &1.into()), "{ended}");
 }
 
-fn is_up(cluster: &RealCluster, nodes: u64) {
-    cluster.caller().wait_for("status", |status| (status["nodes_up"] == nodes).then_some(()));
+fn is_up(cluster: &RealCluster, nodes: usize) {
+    cluster.caller().wait_for("nodes", |listed| {
+        let is_up =
+            |node: &&serde_json::Value| node["state"] != "UNKNOWN" && node["state"] != "DOWN";
+        (listed.as_array()?.iter().filter(is_up).count() == nodes).then_some(())
+    });
 }
 
 /// All jobs died: a node was its position.
