@@ -6,6 +6,7 @@ mod coscheduling;
 mod following;
 mod inputs;
 mod leasing;
+mod lives;
 mod reception;
 mod returning;
 mod streams;
@@ -20,6 +21,7 @@ use coscheduling::Coscheduling;
 use following::{Ahead, Arrivals, Following};
 use futures_util::future::{Either, select};
 use inputs::Inputs;
+pub use lives::Life;
 use returning::is_lost_link;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,22 +82,6 @@ pub struct NmExit {
     pub reason: ExitReason,
     /// What its switches took.
     pub switches: SwitchLog,
-}
-
-/// One life of a node in the cluster.
-#[derive(Clone, Debug)]
-pub struct Life<P> {
-    /// Its end of the network.
-    pub primitives: P,
-    /// The plan of global memory, where it is another than that of the life before.
-    pub plan: Option<GlobalPlan>,
-}
-
-impl<P> From<P> for Life<P> {
-    /// One with the plan of the life before.
-    fn from(primitives: P) -> Life<P> {
-        Life { primitives, plan: None }
-    }
 }
 
 /// Runs the node manager of `primitives.node()` until the Machine Manager shuts
@@ -254,25 +240,6 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.link.borrow().clone()
     }
 
-    /// The plan of the present life.
-    fn plan(&self) -> Rc<GlobalPlan> {
-        self.plan.borrow().clone()
-    }
-
-    /// The next life begins, perhaps under another id and with another plan.
-    fn begin_life(&self, life: Life<P>) {
-        let Life { primitives, plan } = life;
-        let id = primitives.node();
-        if self.id.replace(id) != id {
-            self.core.borrow_mut().renumber(id);
-        }
-        if let Some(plan) = plan {
-            self.outbox.set_item_limit(plan.config.report_bytes as usize);
-            self.plan.replace(Rc::new(plan));
-        }
-        self.link.replace(primitives);
-    }
-
     /// Says that the node is here, with what it holds if it `returns`, and starts
     /// everything that runs beside the heartbeats.
     fn begin(
@@ -372,27 +339,6 @@ impl<P: Primitives, H: Host> Node<P, H> {
                     }
                 }
             }
-        }
-    }
-
-    /// The Machine Manager has no use for a node that offers fewer processing elements than these: this
-    /// one, or one of its name that was here before. One that may have jobs stays, for them.
-    fn refused(self: &Rc<Self>, configured: u32) {
-        let offered = self.host.info(self.id.get()).pes;
-        if offered >= configured {
-            return;
-        }
-        if !self.returned.get() {
-            return self.give_up(ExitReason::TooFewPes { offered, configured });
-        }
-        if self.told_refused.replace(Some(configured)) != Some(configured) {
-            tracing::error!(
-                node = %self.name,
-                offered,
-                configured,
-                "this node offers fewer PEs than are configured: it keeps its jobs and gets no others; \
-                 start it with as many --pes when they have ended, or change `pes` in [[nodes]]"
-            );
         }
     }
 

@@ -21,6 +21,7 @@
 mod content_sum;
 mod coscheduling;
 mod environment;
+mod exit_status;
 pub mod failure_detection;
 pub mod file_transfer;
 mod global_plan;

@@ -3,6 +3,7 @@
 //! Both travel through remote queues (Algorithms 1 to 3), encoded with postcard.
 //! Every variant has a row in `docs/protocol.md`.
 
+pub use crate::exit_status::ExitStatus;
 use crate::{
     ArrayTask, Channel, ContentSum, Coscheduling, FileSpec, Generation, JobId, JobIncarnation,
     JobSlot, JobSpec, Owner, PartitionId, Rank, RankClass, RankMap, Row, RowSet,
@@ -470,38 +471,4 @@ pub struct RankExit {
     pub system_us: u64,
     /// Largest resident set in KiB.
     pub max_rss_kib: u64,
-}
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ExitStatus {
-    /// It exited with this code.
-    Code(u8),
-    /// This signal ended it.
-    Signal(i32),
-}
-
-impl ExitStatus {
-    /// As a shell gives it: the code, or 128 plus the signal.
-    pub fn shell_code(self) -> u8 {
-        match self {
-            ExitStatus::Code(code) => code,
-            ExitStatus::Signal(signal) => {
-                u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX)
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_signal_that_no_system_has_is_a_status_all_the_same() {
-        for (signal, code) in [(9, 137), (64, 192), (0, 128), (i32::MAX, 255), (i32::MIN, 255)] {
-            assert_eq!(ExitStatus::Signal(signal).shell_code(), code, "{signal}");
-        }
-    }
 }

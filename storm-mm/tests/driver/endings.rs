@@ -121,12 +121,25 @@ fn a_cluster_with_jobs_in_every_phase_shuts_down_and_leaves_nothing() {
     });
 }
 
+/// They did not fit an item of the queue, and the job ended.
+#[test]
+fn keys_that_are_longer_than_an_item_of_a_nodes_queue_go_in_parts() {
+    for_seeds(3, |seed| {
+        let cluster = Cluster::start(seed, Shape::fcfs(3, 1));
+        cluster.clone().run(async move {
+            let spec = job(3, &["p", "put-bytes", "10000", "fence"]);
+            let end = cluster.client.run(spec).await.end().await;
+            assert_eq!((end.state, end.exit_code), (JobState::Completed, 0), "{:?}", end.reason);
+        });
+    });
+}
+
 #[test]
 fn a_job_whose_keys_no_report_can_carry_ends_on_all_nodes_with_that_reason() {
     for_seeds(3, |seed| {
         let cluster = Cluster::start(seed, Shape::fcfs(3, 1));
         cluster.clone().run(async move {
-            let spec = job(3, &["p", "put-bytes", "10000", "fence"]);
+            let spec = job(3, &["p", "put-bytes", "5000000", "fence"]);
             let end = cluster.client.run(spec).await.end().await;
             assert_eq!((end.state, end.exit_code), (JobState::Failed, 1));
             let reason = end.reason.expect("a reason");

@@ -114,11 +114,6 @@ impl NodeCore {
         actions
     }
 
-    /// The network calls the node so in its next life.
-    pub(crate) fn renumber(&mut self, node: NodeId) {
-        self.config.node = node;
-    }
-
     /// How far a job is; `None` when it is not known here.
     pub fn phase(&self, job: JobKey) -> Option<JobPhase> {
         self.jobs.get(&job).map(|state| state.phase)

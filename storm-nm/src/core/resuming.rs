@@ -6,6 +6,7 @@ use super::job::{JobPhase, LocalJob};
 use super::node_core::ActiveRow;
 use super::{Action, CoreConfig, NodeCore};
 use crate::JobKey;
+use storm_primitives::NodeId;
 use storm_rm::JobIncarnation;
 use storm_rm::message::{HeldJob, Report, ResumedJob};
 use storm_rm::termination::Urgency;
@@ -28,6 +29,11 @@ impl NodeCore {
     pub(super) fn joined(&mut self, next_run: JobIncarnation) {
         self.answered = true;
         self.first_run = Some(self.first_run.map_or(next_run, |first| first.min(next_run)));
+    }
+
+    /// The network calls the node so in its next life.
+    pub(crate) fn renumber(&mut self, node: NodeId) {
+        self.config.node = node;
     }
 
     /// The Machine Manager is gone. The next one counts its strobes anew.

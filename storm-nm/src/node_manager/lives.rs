@@ -1,0 +1,66 @@
+//! The lives of a node in the cluster: each may have another id and another plan of global memory, and
+//! the jobs are the same (`docs/decisions/0127-a-node-is-its-name.md`).
+
+use super::{ExitReason, Node};
+use crate::Host;
+use std::rc::Rc;
+use storm_primitives::Primitives;
+use storm_rm::GlobalPlan;
+
+/// One life of a node in the cluster.
+#[derive(Clone, Debug)]
+pub struct Life<P> {
+    /// Its end of the network.
+    pub primitives: P,
+    /// The plan of global memory, where it is another than that of the life before.
+    pub plan: Option<GlobalPlan>,
+}
+
+impl<P> From<P> for Life<P> {
+    /// One with the plan of the life before.
+    fn from(primitives: P) -> Life<P> {
+        Life { primitives, plan: None }
+    }
+}
+
+impl<P: Primitives, H: Host> Node<P, H> {
+    /// The plan of the present life.
+    pub(super) fn plan(&self) -> Rc<GlobalPlan> {
+        self.plan.borrow().clone()
+    }
+
+    /// The next life begins, perhaps under another id and with another plan.
+    pub(super) fn begin_life(&self, life: Life<P>) {
+        let Life { primitives, plan } = life;
+        let id = primitives.node();
+        if self.id.replace(id) != id {
+            self.core.borrow_mut().renumber(id);
+        }
+        if let Some(plan) = plan {
+            self.outbox.set_item_limit(plan.config.report_bytes as usize);
+            self.plan.replace(Rc::new(plan));
+        }
+        self.link.replace(primitives);
+    }
+
+    /// The Machine Manager has no use for a node that offers fewer processing elements than these: this
+    /// one, or one of its name that was here before. One that may have jobs stays, for them.
+    pub(super) fn refused(self: &Rc<Self>, configured: u32) {
+        let offered = self.host.info(self.id.get()).pes;
+        if offered >= configured {
+            return;
+        }
+        if !self.returned.get() {
+            return self.give_up(ExitReason::TooFewPes { offered, configured });
+        }
+        if self.told_refused.replace(Some(configured)) != Some(configured) {
+            tracing::error!(
+                node = %self.name,
+                offered,
+                configured,
+                "this node offers fewer PEs than are configured: it keeps its jobs and gets no others; \
+                 start it with as many --pes when they have ended, or change `pes` in [[nodes]]"
+            );
+        }
+    }
+}
