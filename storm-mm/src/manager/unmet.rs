@@ -281,7 +281,7 @@ fn warn_of(lack: &Unmet, jobs: u32) {
             tracing::warn!(%qos, jobs, "jobs wait for a quality of service that is not configured");
         }
         Unmet::AccountUsers { .. } | Unmet::QosUsers { .. } | Unmet::Room { .. } | Unmet::Files => {
-            tracing::warn!(jobs, why = %said, "jobs wait");
+            tracing::warn!(jobs, why = %said, "jobs wait for what is not there");
         }
     }
 }

@@ -73,7 +73,9 @@ fn accounts_qualities_and_priorities_are_what_the_manager_is_told() {
          {ACCOUNT}parent = \"science\"\nshares = 3\nusers = [1000, {{ user = \"root\", shares = 2 }}]\n\
          [[accounts]]\nname = \"science\"\n{QOS}accounts = [\"physics\"]\nusers = [\"root\"]\n"
     );
-    let plan = MmConfig::parse(&text).and_then(|config| config.plan()).expect("it is right");
+    let mut config = MmConfig::parse(&text).expect("it is right");
+    config.users = KnownUsers::from_iter([("root".to_owned(), 0)]);
+    let plan = config.plan().expect("it is right");
     let priority = plan.service.priority.expect("it is on");
     assert_eq!((priority.weights.age, priority.weights.fair_share), (5, 7));
     assert_eq!(priority.half_life.left_after(Duration::from_secs(86_400)), 0.5);

@@ -11,8 +11,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// A user of any Debian, and its group.
-const NOBODY: (&str, u32) = ("nobody", 65_534);
+/// A user of any Debian, and its group. Not `nobody`: systemd knows that one without a file.
+const USER: (&str, u32) = ("daemon", 1);
 
 fn restart(cluster: &mut RealCluster) {
     cluster.end_manager(Signal::SIGKILL);
@@ -146,7 +146,7 @@ fn a_user_whom_the_host_does_not_know_costs_nobody_anything() {
     if !nix::unistd::geteuid().is_root() {
         return eprintln!("SKIPPED: a user database of a test's own needs root");
     }
-    let (name, uid) = NOBODY;
+    let (name, uid) = USER;
     let mut cluster = RealCluster::without_manager(1, &format!("admins = [\"{name}\", \"gone\"]"));
     let account = format!("[[accounts]]\nname = \"mine\"\nusers = [\"{name}\"]\n\n[[nodes]]");
     cluster.edit("[[nodes]]", &account);
@@ -155,7 +155,7 @@ fn a_user_whom_the_host_does_not_know_costs_nobody_anything() {
     let whole = fs::read_to_string("/etc/passwd").expect("any Debian has one");
     let without: String = whole
         .lines()
-        .filter(|line| !line.starts_with("nobody:"))
+        .filter(|line| !line.starts_with("daemon:"))
         .map(|l| format!("{l}\n"))
         .collect();
     let passwd = work.join("passwd");
@@ -168,7 +168,7 @@ fn a_user_whom_the_host_does_not_know_costs_nobody_anything() {
     cluster.end_manager(Signal::SIGKILL);
     fs::write(&passwd, &without).expect("written");
     cluster.start_manager_by(with_passwd(&cluster.scratch, &passwd));
-    cluster.caller().until_because(job, "account mine is for nobody, and the manager's host");
+    cluster.caller().until_because(job, "account mine is for daemon, and the manager's host");
     let log = cluster.log("mm");
     let told = |key: &str, name: &str| {
         log.lines().any(|line| {
