@@ -53,6 +53,8 @@ pub use host::{Content, Host, HostEvent, LaunchRefused};
 pub use job_key::JobKey;
 pub use job_task::JobTask;
 pub use node_manager::{ExitReason, NmExit, run, run_and_return};
-pub use output_pattern::{FileNameParts, PatternError, check_pattern, expand_pattern};
+pub use output_pattern::{
+    FileNameParts, PatternError, check_pattern, expand_pattern, names_one_file,
+};
 pub use storm_mpi::RDMA_DEVICE_VARIABLE;
 pub use switch_log::{SwitchLog, SwitchRecord};

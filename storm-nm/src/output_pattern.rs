@@ -42,6 +42,17 @@ pub fn expand_pattern(pattern: &OsBytes, parts: &FileNameParts<'_>) -> OsBytes {
     OsBytes::from(name)
 }
 
+/// Whether all jobs of an array get the same file under this pattern, and one that keeps what it is
+/// given.
+pub fn names_one_file(pattern: &OsBytes) -> bool {
+    let of = |job, index| {
+        let task = Some(ArrayTask { array: JobId(1), index });
+        let parts = FileNameParts { job: JobId(job), task, rank: Rank(0), node_name: "n" };
+        expand_pattern(pattern, &parts)
+    };
+    pattern.as_bytes() != b"/dev/null" && of(2, 1) == of(3, 2)
+}
+
 /// Why a name is no pattern of output files.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PatternError {
@@ -97,6 +108,16 @@ mod tests {
         assert_eq!(expand("%A_%a.out"), "7_0.out");
         let task = ArrayTask { array: JobId(4), index: 15 };
         assert_eq!(expand_task("%A_%a-%j.out", Some(task)), "4_15-7.out");
+    }
+
+    #[test]
+    fn a_pattern_without_job_and_index_names_one_file() {
+        for (pattern, one) in
+            [("out", true), ("%A-%r.out", true), ("%j", false), ("%a", false), ("%%a", true)]
+        {
+            assert_eq!(names_one_file(&pattern.into()), one, "{pattern}");
+        }
+        assert!(!names_one_file(&"/dev/null".into()));
     }
 
     #[test]

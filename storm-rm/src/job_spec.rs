@@ -92,7 +92,7 @@ pub struct FileSpec {
     pub hash: ContentHash,
     /// Length in bytes.
     pub size_bytes: u64,
-    /// Permission bits.
+    /// Permission bits. Copies have those for reading, writing and executing.
     pub mode: u32,
     /// File name without directories.
     pub name: OsBytes,

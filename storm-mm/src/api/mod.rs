@@ -67,6 +67,7 @@ pub use view::{
     ClassView, ClusterStatus, Explanation, ForgottenJobs, Holder, JobDetail, JobState, JobView,
     LaunchBreakdown, LogEntry, NodeState, NodeView, PartitionView, PriorityView, RankView,
     ReservationRequest, ReservationView, ShareView, SpecSummary, UserView, asked_for,
+    without_set_id,
 };
 
 /// Longest line of a request: a job specification holds the submitter's whole

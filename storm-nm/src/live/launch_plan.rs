@@ -4,7 +4,7 @@ use super::PmixStarter;
 use super::interpreter::interpreter;
 use super::job_directory::{DirectoryError, JobFile, plain_name};
 use crate::environment::{NodeNames, joins_by_pmix, rank_environment, submitted_environment};
-use crate::output_pattern::{FileNameParts, expand_pattern};
+use crate::output_pattern::{FileNameParts, expand_pattern, names_one_file};
 use crate::{JobTask, LaunchRefused};
 use nix::sys::resource::{Resource, getrlimit};
 use std::ffi::OsString;
@@ -14,8 +14,7 @@ use storm_pl::{
     ResourceLimit,
 };
 use storm_rm::{
-    ArrayTask, Binding, Destination, FileSpec, JobId, JobSpec, OsBytes, OutputSpec, Owner, Program,
-    Rank,
+    Binding, Destination, FileSpec, JobSpec, OsBytes, OutputSpec, Owner, Program, Rank,
 };
 
 /// "No such file or directory".
@@ -195,14 +194,13 @@ pub(super) fn rank_spec(
 
 /// A file of its own is emptied first; one that ranks share, or the jobs of an array, is appended to.
 fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes) -> Output {
-    let (job, of_array) = (task.launch.job, task.launch.task);
-    let of = |rank, job, task| {
+    let of = |rank| {
+        let (job, task) = (task.launch.job, task.launch.task);
         expand_pattern(pattern, &FileNameParts { job, task, rank, node_name: &names.name })
     };
-    let path = of(rank, job, of_array);
-    let of_another = of_array.map(|task| ArrayTask { index: !task.index, ..task });
-    let shared = (task.spec().procs > 1 && path == of(Rank(u32::MAX), job, of_array))
-        || (of_array.is_some() && path == of(rank, JobId(!job.0), of_another));
+    let path = of(rank);
+    let of_ranks = task.spec().procs > 1 && path == of(Rank(u32::MAX));
+    let shared = of_ranks || (task.launch.task.is_some() && names_one_file(pattern));
     Output::File { path: path.as_os_str().into(), append: shared }
 }
 

@@ -14,12 +14,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
 
+use self::exits::HeldExit;
 use crate::cgroup::{
     CgroupUnusable, NodeCgroup, NodeCgroupError, PadCgroup, kill_and_remove, own_directory,
 };
 use crate::exit::ExitStatus;
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
-use self::exits::HeldExit;
 use crate::keeper::fill::{NewPl, make_pl};
 use crate::keeper::leases::Leases;
 use crate::keeper::memory;

@@ -8,6 +8,4 @@ mod pads;
 
 pub use event::{Event, KeeperEvents};
 pub use handle::{KeeperHandle, LaunchError, Launching, OwnEnds, PlEnds};
-pub use keeper::{
-    Keeper, KeeperConfig, NAME_RULE, StartError, StartMethod, is_name, keeper_main,
-};
+pub use keeper::{Keeper, KeeperConfig, NAME_RULE, StartError, StartMethod, is_name, keeper_main};

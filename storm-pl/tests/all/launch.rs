@@ -5,8 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use crate::support::{self, BOTH, Mechanism, NOBODY, Node, program, shell, testbed};
 use storm_pl::{
-    Credentials, ExitStatus, Input, Keeper, KeeperConfig, LaunchSpec, LaunchStep, RefusedLimit, Output, PadId,
-    RankSpec, ResourceLimit, SpecError, StartMethod,
+    Credentials, ExitStatus, Input, Keeper, KeeperConfig, LaunchSpec, LaunchStep, Output, PadId,
+    RankSpec, RefusedLimit, ResourceLimit, SpecError, StartMethod,
 };
 
 fn plain() -> RankSpec {

@@ -5,10 +5,10 @@ use super::naming::dependency;
 use super::progress::{Upload, waiting};
 use super::wait::wait_for_own;
 use super::{choices, note, print};
-use crate::attach::{Follow, Outcome, follow};
+use crate::attach::{Follow, Outcome, OutputForm, follow};
 use crate::cli::{JobOptions, MpiArgument};
 use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, EXIT_USAGE, Failure};
-use crate::job_request::{absent_directory, foreign_directives, job_request, mpi_doubt};
+use crate::job_request::{absent_directory, doubts, foreign_directives, job_request, mpi_doubt};
 use crate::local_cluster::{LocalClusterShape, dimensions, start_embedded};
 use crate::manager::Manager;
 use crate::output::Output;
@@ -108,6 +108,9 @@ fn request(options: &JobOptions, attach: bool, output: &dyn Output) -> Result<Su
     if let Some(foreign) = foreign_directives(&submission) {
         let verb = if attach { "run" } else { "submit" };
         note(&output.note(&foreign.told(verb, options)));
+    }
+    for doubt in doubts(&submission.spec) {
+        note(&output.note(&doubt));
     }
     if let Some(doubt) = mpi_doubt(options.mpi.unwrap_or_default(), &options.program) {
         note(&output.note(&doubt));

@@ -244,3 +244,21 @@ fn who_reads_of_a_mistake_reads_in_which_file_and_line_it_is() {
     let error = MmConfig::read(&file).expect_err("a node has an element at least").to_string();
     assert_eq!(error, format!("the configuration {}, line 12, cannot be used", file.display()));
 }
+
+/// The manager took them, and each node refused them at its start.
+#[test]
+fn names_that_nodes_refuse_are_refused_here() {
+    let long = "n".repeat(101);
+    for (text, key) in [
+        (format!("cluster = \"my lab\"\n{GOOD_LOOPBACK}"), "cluster: \"my lab\""),
+        (format!("cluster = \"\"\n{GOOD_LOOPBACK}"), "cluster: \"\""),
+        (
+            "[[nodes]]\nnames = \"\u{fc}node\"\npes = 1\n".to_owned(),
+            "nodes[0].names: \"\u{fc}node\"",
+        ),
+        (format!("[[nodes]]\nnames = \"{long}\"\npes = 1\n"), "nodes[0].names: \"nnn"),
+    ] {
+        let said = MmConfig::parse(&text).expect_err("refused").to_string();
+        assert!(said.contains(key) && said.contains("letters of ASCII"), "{said}");
+    }
+}

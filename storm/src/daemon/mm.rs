@@ -1,5 +1,6 @@
 //! The Machine Manager's main.
 
+use super::file_sizes::allow_large_files;
 use super::local_nodes::LocalNodes;
 use super::remote_users::remote_clients;
 use super::settings::Settings;

@@ -11,6 +11,7 @@ mod remote_users;
 mod settings;
 mod work_dir;
 
+pub(crate) use file_sizes::too_small_bytes;
 pub(crate) use mm::run_mm;
 pub(crate) use nm::run_nm;
 

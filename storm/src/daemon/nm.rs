@@ -1,5 +1,6 @@
 //! The Node Manager's main.
 
+use super::file_sizes::allow_large_files;
 use super::settings::{LOCAL_LEASE, ROOT_TIMEOUT, plan_config};
 use super::work_dir::WorkDir;
 use super::{DaemonError, backend, start_log};

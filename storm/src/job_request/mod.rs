@@ -6,7 +6,9 @@
 
 mod beside;
 mod directives;
+mod doubts;
 mod mpi_type;
+mod own_stream;
 mod payload;
 mod program;
 mod sbatch;
@@ -14,6 +16,7 @@ mod shipped_files;
 mod surroundings;
 
 pub(crate) use directives::foreign_directives;
+pub(crate) use doubts::doubts;
 pub(crate) use mpi_type::doubt as mpi_doubt;
 pub(crate) use program::find_program;
 
@@ -149,6 +152,9 @@ fn working_directory(chosen: Option<&Path>) -> Result<PathBuf, Failure> {
 
 fn output(options: &JobOptions, attach: bool) -> Result<OutputSpec, Failure> {
     let checked = |option: &str, name: &OsString| {
+        if own_stream::descriptor(name).is_some() {
+            return Err(own_stream::refusal(option, name, attach));
+        }
         let pattern = OsBytes::from(name.clone());
         check_pattern(&pattern).map_err(|error| {
             let message = format!("{option} {}: {error}", name.display());
@@ -161,8 +167,12 @@ fn output(options: &JobOptions, attach: bool) -> Result<OutputSpec, Failure> {
         })?;
         Ok::<_, Failure>(pattern)
     };
-    let stderr = options.error.as_ref().map(|name| checked("--error", name)).transpose()?;
-    match &options.output {
+    // Here is where the output of a job that is followed goes anyhow.
+    let here = |name: &&OsString, stream| attach && own_stream::descriptor(name) == Some(stream);
+    let stdout = options.output.as_ref().filter(|name| !here(name, 1));
+    let stderr = options.error.as_ref().filter(|name| stdout.is_some() || !here(name, 2));
+    let stderr = stderr.map(|name| checked("--error", name)).transpose()?;
+    match stdout {
         Some(stdout) => Ok(OutputSpec::Files { stdout: checked("--output", stdout)?, stderr }),
         None if attach && stderr.is_some() => {
             Err(Failure::new("usage", "--error names a file on the nodes, and output comes here")

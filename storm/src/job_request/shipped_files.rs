@@ -80,7 +80,8 @@ impl ShippedFiles {
         Ok(FileSpec {
             hash,
             size_bytes,
-            mode: found.permissions().mode() & 0o777,
+            // Nodes leave out the bits that change the user: see `without_set_id`.
+            mode: found.permissions().mode() & 0o7777,
             name: OsBytes::from(name),
             destination,
         })

@@ -69,13 +69,9 @@ impl LocalClusterError {
     /// What to try.
     fn hint(&self) -> Option<&str> {
         match self {
-            LocalClusterError::RuntimeDir(_) => Some("set TMPDIR to a directory that you can use"),
-            LocalClusterError::NotOurs(_) => Some("remove it, or set XDG_RUNTIME_DIR"),
-            LocalClusterError::AlreadyUp { .. } => Some("`storm down` ends it"),
-            LocalClusterError::Busy => Some("wait for it"),
-            LocalClusterError::Refused(error) => error.hint.as_deref(),
             LocalClusterError::RuntimeDir(_)
             | LocalClusterError::StateDir { .. }
+            | LocalClusterError::Refused(_)
             | LocalClusterError::Died { .. }
             | LocalClusterError::Late { .. }
                 if too_small_bytes().is_some() =>
@@ -85,6 +81,11 @@ impl LocalClusterError {
                      `ulimit -f unlimited`, in a new session where that is refused",
                 )
             }
+            LocalClusterError::RuntimeDir(_) => Some("set TMPDIR to a directory that you can use"),
+            LocalClusterError::NotOurs(_) => Some("remove it, or set XDG_RUNTIME_DIR"),
+            LocalClusterError::AlreadyUp { .. } => Some("`storm down` ends it"),
+            LocalClusterError::Busy => Some("wait for it"),
+            LocalClusterError::Refused(error) => error.hint.as_deref(),
             LocalClusterError::Died { .. } | LocalClusterError::Late { .. } => {
                 Some("if the machine is too small for it, fewer nodes: --nodes 4")
             }

@@ -18,7 +18,7 @@ use storm_mm::api::{
     API_VERSION, Explanation, JobDetail, JobState, JobView, LaunchBreakdown, NodeView,
     PartitionView, RankView, ReservationView, asked_for,
 };
-use storm_rm::JobId;
+use storm_rm::{JobId, OsBytes};
 
 /// Ranks that `show` lists one by one; of more it lists those that failed.
 const RANKS_SHOWN: usize = 16;
@@ -295,9 +295,16 @@ impl TableOutput {
                 "Shipped",
                 if spec.shipped { written::bytes(spec.shipped_bytes) } else { "no".into() },
             ),
+            ("No set-uid", without_set_id(&spec.without_set_id)),
             ("Launch", job.breakdown.as_ref().map(breakdown_words).unwrap_or_default()),
         ]
     }
+}
+
+/// Of which files the copies lack that bit.
+fn without_set_id(names: &[OsBytes]) -> String {
+    let names: Vec<_> = names.iter().map(OsBytes::to_string_lossy).collect();
+    if names.is_empty() { String::new() } else { format!("copies of {}", names.join(", ")) }
 }
 
 fn job_row(together: &Together<'_>, zone: &Zone) -> Vec<String> {

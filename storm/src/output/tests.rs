@@ -112,6 +112,7 @@ fn detail() -> JobDetail {
             sched: Some("gang".to_owned()),
             shipped_bytes: 12 << 20,
             files: Vec::new(),
+            without_set_id: Vec::new(),
             output: OutputSpec::Client,
             input: InputSpec::RankZero,
             requeue: false,

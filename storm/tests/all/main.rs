@@ -4,6 +4,7 @@
 #[path = "../scratch/mod.rs"]
 mod scratch;
 
+mod accounting;
 mod bcs;
 mod client;
 mod dependencies;
@@ -12,12 +13,14 @@ mod faults;
 mod flexible;
 mod kept_cluster;
 mod kernels;
+mod limits;
 mod main_job;
 mod manager_restart;
 mod model;
 mod mpi;
 mod namespaces;
 mod needs;
+mod outputs;
 mod preemption;
 mod quantum;
 mod replay;

@@ -44,6 +44,9 @@ pub struct JobDetail {
     pub log: Vec<LogEntry>,
 }
 
+/// S_ISUID and S_ISGID (inode(7)).
+const SET_ID_BITS: u32 = 0o6000;
+
 /// What was asked for, without the environment: that may hold secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpecSummary {
@@ -65,6 +68,9 @@ pub struct SpecSummary {
     pub shipped_bytes: u64,
     /// Names of the further files to ship.
     pub files: Vec<OsBytes>,
+    /// Those to ship whose copies have no set-user-ID or set-group-ID bit, which the files have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without_set_id: Vec<OsBytes>,
     /// What becomes of the output.
     pub output: OutputSpec,
     /// What the ranks read.
@@ -97,12 +103,24 @@ impl From<&JobSpec> for SpecSummary {
                 .chain(program_bytes)
                 .fold(0, u64::saturating_add),
             files: spec.files.iter().map(|file| file.name.clone()).collect(),
+            without_set_id: without_set_id(spec).cloned().collect(),
             output: spec.output.clone(),
             input: spec.input,
             requeue: spec.requeue,
             needs: spec.needs.clone(),
         }
     }
+}
+
+/// The names of the files to ship that lose their set-user-ID or set-group-ID bit: a node gives nobody
+/// the rights of a file's owner for what a user sends.
+pub fn without_set_id(spec: &JobSpec) -> impl Iterator<Item = &OsBytes> {
+    let program = match &spec.program {
+        Program::Shipped(file) => Some(file),
+        Program::OnNodes(_) => None,
+    };
+    let files = program.into_iter().chain(&spec.files);
+    files.filter(|file| file.mode & SET_ID_BITS != 0).map(|file| &file.name)
 }
 
 /// A rank.

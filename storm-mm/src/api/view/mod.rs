@@ -22,7 +22,7 @@ pub use cluster_status::ClusterStatus;
 pub use explanation::Explanation;
 pub use forgotten_jobs::ForgottenJobs;
 pub use holder::Holder;
-pub use job_detail::{ClassView, JobDetail, LogEntry, RankView, SpecSummary};
+pub use job_detail::{ClassView, JobDetail, LogEntry, RankView, SpecSummary, without_set_id};
 pub use job_state::JobState;
 pub use job_view::{JobView, UserView};
 pub use launch_breakdown::LaunchBreakdown;

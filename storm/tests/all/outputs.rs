@@ -1,0 +1,163 @@
+//! Where the output of jobs goes: lines of ranks stay whole, and nothing is lost where jobs share a
+//! file.
+
+use crate::scratch::{Scratch, stderr, stdout, told};
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Output, Stdio};
+
+fn cluster(shape: &str) -> Scratch {
+    let scratch = Scratch::make();
+    scratch.prints(&format!("up {shape}"));
+    scratch
+}
+
+fn storm(scratch: &Scratch, words: &str, script: &str) -> Output {
+    let mut command = scratch.storm(words.split_whitespace());
+    command.args(["sh", "-c", script]).output().expect("storm starts")
+}
+
+/// The number of a job submitted so.
+fn submit(scratch: &Scratch, words: &str, script: &str) -> String {
+    let done = storm(scratch, &format!("submit --quiet {words}"), script);
+    assert!(done.status.success(), "{}", told(&done));
+    stdout(&done).trim().to_owned()
+}
+
+/// 22 of 24,000 lines were broken: programs write full buffers, which end in the middle of lines.
+#[test]
+fn lines_of_ranks_come_whole() {
+    const LINES: usize = 2_000;
+    let scratch = cluster("--nodes 2 --pes 4");
+    let script = format!(
+        "awk -v rank=$STORM_RANK 'BEGIN {{ for (i = 0; i < {LINES}; i++) printf \"%d %070d\\n\", rank, i }}'"
+    );
+    let done = storm(&scratch, "run -n 8", &script);
+    assert!(done.status.success(), "{}", stderr(&done));
+    let mut seen = BTreeMap::<&str, usize>::new();
+    let said = stdout(&done);
+    for line in said.lines() {
+        let (rank, number) = line.split_once(' ').unwrap_or_else(|| panic!("broken: {line:?}"));
+        let next = seen.entry(rank).or_default();
+        assert_eq!(number, format!("{next:070}"), "of rank {rank}");
+        *next += 1;
+    }
+    assert_eq!(seen.len(), 8, "{:?}", seen.keys());
+    assert!(seen.values().all(|count| *count == LINES), "{seen:?}");
+}
+
+#[test]
+fn a_prompt_of_one_of_several_ranks_is_seen() {
+    let scratch = cluster("--nodes 1 --pes 2");
+    let script = "test $STORM_RANK = 1 || { printf 'name? '; read name; echo hello $name; }";
+    let mut command = scratch.storm(["run", "-n", "2", "sh", "-c", script]);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut running = command.spawn().expect("storm starts");
+    let mut output = running.stdout.take().expect("a pipe");
+    let mut prompt = [0; 6];
+    output.read_exact(&mut prompt).expect("a prompt");
+    assert_eq!(&prompt, b"name? ");
+    let mut input = running.stdin.take().expect("a pipe");
+    input.write_all(b"ada\n").expect("it reads");
+    drop(input);
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).expect("text");
+    assert_eq!(rest, "hello ada\n");
+    assert!(running.wait().expect("it ends").success());
+}
+
+/// The jobs of an array emptied their common file one after the other.
+#[test]
+fn an_array_with_one_file_loses_nothing_and_is_told_of() {
+    let scratch = cluster("--nodes 1 --pes 4");
+    let submitted = storm(&scratch, "submit --array 1-20 -o one", "echo out; echo err >&2");
+    assert!(stderr(&submitted).contains("all 20 jobs of the array append to one"), "{submitted:?}");
+    scratch.prints("wait 1");
+    let text = fs::read_to_string(scratch.work().join("one")).expect("written");
+    let count = |wanted: &str| text.lines().filter(|line| *line == wanted).count();
+    assert_eq!((count("out"), count("err"), text.lines().count()), (20, 20, 40), "{text}");
+}
+
+#[test]
+fn a_job_does_not_empty_the_file_that_another_writes_to() {
+    let scratch = cluster("--nodes 1 --pes 4");
+    let path = scratch.work().join("one");
+    let slow = "echo first; until test -e go; do :; done; echo last";
+    for options in ["-o one", "-n 2 -o one"] {
+        let _ = fs::remove_file(&path);
+        let first = submit(&scratch, options, slow);
+        let begun = |_: &serde_json::Value| {
+            fs::read_to_string(&path).is_ok_and(|text| text.contains("first")).then_some(())
+        };
+        scratch.wait_for(&format!("show {first}"), begun);
+        let between = submit(&scratch, "-o one", "echo between");
+        scratch.prints(&format!("wait {between}"));
+        fs::write(scratch.work().join("go"), "").expect("written");
+        scratch.prints(&format!("wait {first}"));
+        let text = fs::read_to_string(&path).expect("written");
+        assert!(text.starts_with("first\n") && text.ends_with("last\n"), "{text}");
+        assert!(text.contains("between\n"), "{text}");
+        fs::remove_file(scratch.work().join("go")).expect("ours");
+        // A job that comes later begins anew.
+        let later = submit(&scratch, "-o one", "echo later");
+        scratch.prints(&format!("wait {later}"));
+        assert_eq!(fs::read_to_string(&path).expect("written"), "later\n");
+    }
+}
+
+/// It ended by signal 13, without a word of why.
+#[test]
+fn a_stream_of_the_process_as_its_output_is_explained_or_done() {
+    let scratch = cluster("--nodes 1 --pes 1");
+    for name in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
+        let done = storm(&scratch, &format!("run -o {name}"), "echo hi");
+        assert_eq!((done.status.code(), &*stdout(&done)), (Some(0), "hi\n"), "{}", told(&done));
+        let refused = storm(&scratch, &format!("submit -o {name}"), "echo hi");
+        assert_eq!(refused.status.code(), Some(2), "{}", told(&refused));
+        assert!(stderr(&refused).contains("`storm run` brings the output here"), "{refused:?}");
+    }
+    let both = storm(&scratch, "run -o /dev/stdout -e /dev/stderr", "echo hi; echo ho >&2");
+    assert_eq!((&*stdout(&both), both.status.code()), ("hi\n", Some(0)), "{}", told(&both));
+    assert!(stderr(&both).contains("ho\n"), "{}", told(&both));
+    let crossed = storm(&scratch, "run -o /dev/stderr", "echo hi");
+    assert_eq!(crossed.status.code(), Some(2), "{}", told(&crossed));
+}
+
+#[test]
+fn a_copy_without_its_set_uid_bit_is_told_of_and_recorded() {
+    let scratch = cluster("--nodes 1 --pes 1");
+    let path = scratch.work().join("own");
+    fs::copy("/bin/true", &path).expect("copied");
+    fs::set_permissions(&path, Permissions::from_mode(0o4755)).expect("ours");
+    let done = scratch.does("run ./own");
+    assert!(done.status.success(), "{}", told(&done));
+    assert!(stderr(&done).contains("the copies of own on the nodes have no set-uid"), "{done:?}");
+    let shown = scratch.prints("show 1");
+    assert!(shown.contains("copies of own"), "{shown}");
+    let mode = storm(&scratch, "run --bcast own", "stat -c %a $STORM_JOB_DIR/own");
+    assert!(!stdout(&mode).trim().starts_with('4'), "{}", told(&mode));
+    assert!(stderr(&mode).contains("the copies of own"), "{}", told(&mode));
+}
+
+/// `show --json` has one form for all that is not UTF-8: an array of bytes.
+#[test]
+fn what_is_not_utf_8_is_an_array_of_bytes_in_json() {
+    let scratch = cluster("--nodes 1 --pes 1");
+    let odd = std::ffi::OsStr::from_bytes(b"d\xff");
+    fs::create_dir(scratch.work().join(odd)).expect("made");
+    let mut command = scratch.storm(["run"]);
+    command.current_dir(scratch.work().join(odd)).arg("true").arg(odd);
+    let done = command.output().expect("storm starts");
+    assert!(done.status.success(), "{}", told(&done));
+    let spec = &scratch.json("show 1")["spec"];
+    let bytes = |value: &serde_json::Value| {
+        let bytes = value.as_array().expect("an array").iter();
+        bytes.map(|byte| byte.as_u64().expect("a byte")).collect::<Vec<_>>()
+    };
+    assert!(bytes(&spec["cwd"]).ends_with(&[u64::from(b'd'), 0xff]), "{spec}");
+    assert_eq!(bytes(&spec["argv"][1]), [u64::from(b'd'), 0xff]);
+    assert_eq!(spec["argv"][0], "true");
+}
