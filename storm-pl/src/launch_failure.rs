@@ -85,7 +85,7 @@ impl fmt::Display for RefusedLimit {
 
 /// The name of a resource limit of Linux.
 fn name_of_limit(resource: u32) -> Option<&'static str> {
-    Some(match i32::try_from(resource).ok()? as _ {
+    Some(match resource {
         libc::RLIMIT_CPU => "RLIMIT_CPU",
         libc::RLIMIT_FSIZE => "RLIMIT_FSIZE",
         libc::RLIMIT_DATA => "RLIMIT_DATA",
@@ -129,7 +129,7 @@ mod tests {
     /// "cannot set a resource limit: Operation not permitted" named neither the limit nor the values.
     #[test]
     fn a_limit_that_cannot_be_set_is_named_with_what_is_permitted() {
-        let resource = libc::RLIMIT_NOFILE as u32;
+        let resource = libc::RLIMIT_NOFILE;
         let of = |wanted| {
             let refused = RefusedLimit { resource, wanted, permitted: 1024 };
             LaunchFailure::new(LaunchStep::Limit(refused), Errno(libc::EPERM)).to_string()
