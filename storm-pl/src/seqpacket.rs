@@ -11,7 +11,9 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, sendmsg, socketpair,
 };
 use rustix::io::Errno as Interruption;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recv, recvmsg,
+};
 
 /// The most descriptors one message carries: those of a PL.
 pub(crate) const DESCRIPTORS_MAX: usize = 8;
@@ -39,6 +41,15 @@ pub(crate) struct Received {
     pub(crate) len: usize,
     /// Descriptors that came with it.
     pub(crate) descriptors: Vec<OwnedFd>,
+    /// More were sent: this process may have no more open (`EMFILE`), and the kernel has closed them.
+    pub(crate) cut: bool,
+}
+
+impl Received {
+    /// The other end is gone.
+    fn end() -> Self {
+        Self { len: 0, descriptors: Vec::new(), cut: false }
+    }
 }
 
 impl Seqpacket {
@@ -72,7 +83,7 @@ impl Seqpacket {
     /// Receives one message into `buffer`.
     ///
     /// # Errors
-    /// `InvalidData` when the message or its descriptors did not fit.
+    /// `InvalidData` when the message did not fit, or had more descriptors than one carries.
     pub(crate) fn receive(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Received> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -83,7 +94,7 @@ impl Seqpacket {
                 Err(Interruption::INTR) => {}
                 // A peer that died with unread data resets; for us that is the same as closed.
                 Err(Interruption::CONNRESET) => {
-                    return Ok(Received { len: 0, descriptors: Vec::new() });
+                    return Ok(Received::end());
                 }
                 Err(errno) => return Err(errno.into()),
             }
@@ -95,12 +106,25 @@ impl Seqpacket {
                 descriptors.extend(came);
             }
         }
-        let is_cut = message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
-        // The space may have room for more than was asked for.
-        if is_cut || descriptors.len() > DESCRIPTORS_MAX {
+        let too_long = message.flags.contains(ReturnFlags::TRUNC);
+        let cut = message.flags.contains(ReturnFlags::CTRUNC);
+        // The space may have room for more than was asked for, and is full when too many were sent.
+        let too_many = descriptors.len() + usize::from(cut) > DESCRIPTORS_MAX;
+        if too_long || too_many {
             return Err(io::Error::from(io::ErrorKind::InvalidData));
         }
-        Ok(Received { len: message.bytes, descriptors })
+        Ok(Received { len: message.bytes, descriptors, cut })
+    }
+
+    /// Reads the next message into `buffer` and leaves it there for others who have this end.
+    pub(crate) fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match recv(&self.0, &mut *buffer, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+                Ok((_, len)) => return Ok(len.min(buffer.len())),
+                Err(Interruption::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
     }
 
     /// Waits for the next message and tells its length, 0 when the other end is gone.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use storm_pl::{KeeperConfig, StartMethod};
+use storm_pl::{KeeperConfig, StartMethod, Survival};
 
 /// The program that ranks of a job under PMIx are until they become the job's: `storm __pmix`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +103,14 @@ impl LiveConfig {
         }
     }
 
+    /// How the keeper goes on when this node manager is gone. Its door is named for the cluster: the
+    /// keeper of a node of another cluster keeps what is not this one's.
+    fn survival(&self) -> Option<Survival> {
+        let bound = self.nm.node_return;
+        let door = self.dir.join(format!("keeper-{}", self.cluster));
+        (!bound.is_zero()).then_some(Survival { door, bound })
+    }
+
     pub(super) fn keeper(&self) -> KeeperConfig {
         KeeperConfig {
             cluster: self.cluster.clone(),
@@ -111,6 +119,7 @@ impl LiveConfig {
             cgroup_parent: self.cgroup_parent.clone(),
             signals_only: self.signals_only,
             leftovers: Some(SharedMemory::of(&self.dir).leftovers()),
+            survival: self.survival(),
             start: self.start.clone(),
         }
     }

@@ -44,6 +44,17 @@ impl PadCgroup {
         })
     }
 
+    /// Removes the directories of the pad at `path`, in which no process is.
+    pub(crate) fn remove(path: &Path) -> io::Result<()> {
+        for below in [Self::births_in(path), Self::run_in(path)] {
+            match fs::remove_dir(below) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        fs::remove_dir(path)
+    }
+
     /// The directory for starting processes inside.
     pub(crate) fn directory(&self) -> BorrowedFd<'_> {
         self.births.as_fd()

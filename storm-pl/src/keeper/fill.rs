@@ -11,6 +11,7 @@ use crate::launcher::{LaunchSockets, wait_for_launch};
 use crate::protocol::PadStep;
 use crate::seqpacket::{PlDescriptors, Seqpacket};
 use crate::sys::{self, Forked};
+use crate::title::set_title;
 
 /// A PL just forked, with the ends that go to the NM.
 pub(super) struct NewPl {
@@ -19,14 +20,20 @@ pub(super) struct NewPl {
     pub(super) ends: PlDescriptors,
 }
 
-/// Forks one PL of this keeper, inside `cgroup` when there is one.
-pub(super) fn make_pl(cgroup: Option<BorrowedFd<'_>>) -> Result<NewPl, (PadStep, Errno)> {
+/// Forks one PL of this keeper, inside `cgroup` when there is one, on the node of this name.
+pub(super) fn make_pl(
+    cgroup: Option<BorrowedFd<'_>>,
+    node: &str,
+) -> Result<NewPl, (PadStep, Errno)> {
     let (ends, sockets) = make_streams().map_err(|error| (PadStep::Streams, Errno::of(&error)))?;
     let keeper = ProcessId(nix::unistd::getpid().as_raw());
     // SAFETY: the keeper has one thread, and the child goes straight to `wait_for_launch`, which
     // never returns and never raises a signal at itself.
     match unsafe { sys::fork_into(cgroup) } {
-        Ok(Forked::Child) => wait_for_launch(&sockets, keeper),
+        Ok(Forked::Child) => {
+            set_title(&format!("storm: launcher {node}"));
+            wait_for_launch(&sockets, keeper)
+        }
         Ok(Forked::Parent(pid)) => {
             let [command, stdin, stdout, stderr, pmi] = ends;
             let LaunchSockets { stdout: own_stdout, stderr: own_stderr, pmi: own_pmi, .. } =

@@ -1,7 +1,10 @@
 //! The keeper: the tiny single-threaded parent of every application process of the node.
 
+mod claim;
+pub(crate) mod door;
 mod fill;
 mod keeper_process;
+mod kept;
 mod leases;
 mod leftovers;
 mod memory;
@@ -10,6 +13,7 @@ mod place;
 mod process_state;
 
 pub(crate) use keeper_process::run_keeper;
+pub use kept::{Keeps, KeptId, Survival};
 pub use leftovers::Leftovers;
 pub use memory::give_back_heap;
 pub use place::{PlaceFailure, PlaceSpec, PlaceStep};

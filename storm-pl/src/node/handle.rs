@@ -3,14 +3,14 @@
 //! No command waits: each is one message into a local socket, and its outcome is an event.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 use thiserror::Error;
 
 use crate::host_time::HostTime;
 use crate::ids::{PadId, PlIndex, PlaceId, ProcessId};
-use crate::keeper::PlaceSpec;
+use crate::keeper::{Keeps, KeptId, PlaceSpec};
 use crate::launch_spec::{EncodedSpec, RankSpec, SpecBody, SpecError};
 use crate::node::event::lock;
 use crate::node::pads::{Pad, Pads, Pl};
@@ -138,6 +138,35 @@ impl KeeperHandle {
         lock(&self.pads).pads.get(&pad).map_or(0, |state| state.size)
     }
 
+    /// Leaves these files of a job with the keeper, for the daemon that comes after this one
+    /// ([`Keeper::take_over`]): what it has to know of the job. Said before its ranks are launched.
+    ///
+    /// [`Keeper::take_over`]: crate::Keeper::take_over
+    ///
+    /// # Errors
+    /// When the keeper is gone or does not read: the job will end with this process.
+    pub fn keep(&self, job: KeptId, pad: PadId, files: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let pads = lock(&self.pads);
+        let count = u8::try_from(files.len()).unwrap_or(u8::MAX);
+        let command = Command::Keep { job, pad, files: count, ranks: Vec::new() };
+        protocol::send(&pads.control, &command, files, Wait::No)
+    }
+
+    /// The input of a kept rank has ended: its pipe is closed when this process has closed it too.
+    pub fn close_kept_input(&self, job: KeptId, pl: PlIndex) {
+        self.say(&Command::CloseInput { job, pl });
+    }
+
+    /// The job is over, and nothing of it is kept any more.
+    pub fn forget_kept(&self, job: KeptId) {
+        self.say(&Command::Forget { job });
+    }
+
+    fn say(&self, command: &Command) {
+        // Of a keeper that is gone nothing is kept.
+        let _ = protocol::send(&lock(&self.pads).control, command, &[], Wait::No);
+    }
+
     /// Tells a waiting PL to become `rank` of the job: one message, straight to the PL.
     ///
     /// # Errors
@@ -149,8 +178,27 @@ impl KeeperHandle {
         spec: &EncodedSpec,
         rank: &RankSpec,
     ) -> Result<Launching, LaunchError> {
+        self.launch_kept(pad, pl, spec, rank, None)
+    }
+
+    /// As [`launch`](Self::launch). What is `kept` of the rank is left with the keeper first, as a rank of
+    /// that job.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn launch_kept(
+        &self,
+        pad: PadId,
+        pl: PlIndex,
+        spec: &EncodedSpec,
+        rank: &RankSpec,
+        kept: Option<(KeptId, Keeps)>,
+    ) -> Result<Launching, LaunchError> {
         let rank = rank.encode()?;
         let mut pads = lock(&self.pads);
+        if let Some((job, keeps)) = kept {
+            pads.keep_rank((job, keeps), pad, pl);
+        }
         let draining = pads.pads.get(&pad).is_some_and(|state| state.draining);
         let state = pads.pads.get_mut(&pad).and_then(|state| state.pl_mut(pl));
         let Some(state) = state else { return Err(LaunchError::Unknown { pad, pl }) };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,11 +11,14 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use crate::cgroup::MemoryControl;
 use crate::exit::{ExitStatus, Usage};
 use crate::ids::{PadId, PlIndex, ProcessId};
+use crate::keeper::{Keeps, KeptId};
 use crate::launch_failure::LaunchFailure;
+use crate::node::takeover::{Former, FormerPad, FormerPl, kept_ends};
 use crate::node::{Event, OwnEnds, PlEnds};
-use crate::protocol::{self, Report};
+use crate::protocol::{self, Command, Report};
 use crate::seqpacket::{PlDescriptors, Received, Seqpacket, Wait};
 use crate::switch::{CgroupFreezer, Freezer, SignalFreezer};
+use crate::sys;
 
 /// A launch failure is two small integers.
 const FAILURE_MAX_BYTES: usize = 64;
@@ -24,6 +27,8 @@ const FAILURE_MAX_BYTES: usize = 64;
 pub(super) struct Pads {
     pub(super) control: Seqpacket,
     pub(super) keeper: ProcessId,
+    /// The keeper's process, where another process has started it.
+    pub(super) former: Option<OwnedFd>,
     /// The keeper is gone, and reaped or about to be.
     pub(super) gone: bool,
     /// Pings since the keeper's last answer to one.
@@ -114,11 +119,48 @@ impl Pads {
 
     /// Kills the keeper, stopped or not.
     pub(super) fn kill_keeper(&self) {
+        if let Some(process) = &self.former {
+            return sys::kill_process(process);
+        }
         if !self.gone {
             // SAFETY: kill takes two integers. The process is a child of this one, which reaps it
             // only after `gone` was set under the same lock: the number names nothing else.
             unsafe { libc::kill(self.keeper.0, libc::SIGKILL) };
         }
+    }
+
+    /// Takes over the pads in which jobs of a former daemon go on.
+    pub(super) fn take_over(&mut self, former: Former) -> io::Result<()> {
+        let Former { process, next_pad, pads } = former;
+        (self.former, self.next_pad) = (Some(process), next_pad.0);
+        let capacity = self.capacity;
+        for FormerPad { pad, pls } in pads {
+            let size = u16::try_from(pls.len()).unwrap_or(u16::MAX);
+            let last = pls.iter().map(|(pl, _)| pl.0.saturating_add(1)).max().unwrap_or(0);
+            let mut state = Pad::new(capacity.max(last), size);
+            state.filling = false;
+            // Whether it was is not known; to lift a limit that there is not does nothing.
+            state.limited = true;
+            if let Some(node) = &self.cgroup {
+                let path = crate::cgroup::PadCgroup::path_in(node, pad);
+                let freezer = Freezer::Cgroup(CgroupFreezer::open(&path)?);
+                state.freezer = Some(Arc::new(freezer));
+            }
+            for (pl, former) in pls {
+                let known = match former {
+                    FormerPl::Launching(command) => Pl::Launching { command },
+                    FormerPl::Running => Pl::Running,
+                    FormerPl::Failed => Pl::Failed,
+                    FormerPl::Ended => Pl::Ended,
+                };
+                if let Some(place) = state.pl_mut(pl) {
+                    *place = known;
+                }
+            }
+            self.pads.insert(pad, state);
+            self.watch_last(pad);
+        }
+        Ok(())
     }
 
     /// Watches a descriptor.
@@ -187,7 +229,25 @@ impl Pads {
                 self.unanswered = 0;
                 Ok(())
             }
-            Report::Started { .. } | Report::Refused { .. } => Err(invalid()),
+            Report::Started { .. }
+            | Report::Refused { .. }
+            | Report::Inheritance { .. }
+            | Report::InheritedJob { .. }
+            | Report::InheritedRank { .. } => Err(invalid()),
+        }
+    }
+
+    /// Leaves what is used of the streams of a waiting PL with the keeper.
+    pub(super) fn keep_rank(&self, (job, keeps): (KeptId, Keeps), pad: PadId, pl: PlIndex) {
+        let state = self.pads.get(&pad).and_then(|state| state.pls.get(usize::from(pl.0)));
+        let Some(Pl::Idle { command, ends, .. }) = state else { return };
+        let mut descriptors = vec![command.as_fd()];
+        descriptors.extend(kept_ends(ends, keeps));
+        let said = Command::Keep { job, pad, files: 0, ranks: vec![(pl, keeps)] };
+        if let Err(error) = protocol::send(&self.control, &said, &descriptors, Wait::No) {
+            tracing::warn!(%pad, %error, "a job will end with this node manager");
+            // Without this rank it could not go on.
+            let _ = protocol::send(&self.control, &Command::Forget { job }, &[], Wait::No);
         }
     }
 
@@ -240,8 +300,9 @@ impl Pads {
         let Some(state @ Pl::Launching { .. }) = pad_state.pl_mut(pl) else { return false };
         let Pl::Launching { command } = &*state else { return false };
         let mut buffer = [0; FAILURE_MAX_BYTES];
-        let len = match command.receive(&mut buffer, Wait::No) {
-            Ok(received) => received.len,
+        // Left there: the keeper may have to hand this end to the next daemon.
+        let len = match command.peek(&mut buffer) {
+            Ok(len) => len,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
             Err(_) => 0,
         };
@@ -255,11 +316,7 @@ impl Pads {
             events.push_back(Event::Launched { pad, pl });
         } else {
             *state = Pl::Failed;
-            let malformed = LaunchFailure {
-                step: crate::LaunchStep::Request,
-                errno: crate::Errno(libc::EBADMSG),
-            };
-            let failure = protocol::decode::<LaunchFailure>(&buffer[..len]).unwrap_or(malformed);
+            let failure = LaunchFailure::decode(&buffer[..len]);
             events.push_back(Event::LaunchFailed { pad, pl, failure });
         }
         if is_watched {

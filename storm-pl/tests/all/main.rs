@@ -9,3 +9,4 @@ mod pads;
 mod place;
 mod start;
 mod support;
+mod takeover;
