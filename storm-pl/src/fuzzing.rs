@@ -1,6 +1,7 @@
 //! What `fuzz/` reaches of the messages between NM, keeper and PL, which are private.
 //! Compiled by cargo-fuzz only.
 
+use crate::carried::CarriedSet;
 use crate::launch_spec::SpecBody;
 use crate::launcher::request::Request;
 use crate::protocol::{self, Command, Report};
@@ -23,7 +24,8 @@ pub fn message(kind: u8, bytes: &[u8]) {
 
 /// A launch message; whether a PL would act on it. Looks at all that a PL looks at.
 pub fn launch(message: &[u8]) -> bool {
-    let decoded = Request::split(message).and_then(|(rank, shared)| Request::decode(rank, shared));
+    let decoded =
+        Request::open(message).and_then(|(_, rank, shared)| Request::decode(rank, shared));
     decoded.is_some_and(|request| {
         let found = request.variable(b"PATH").is_some_and(|path| !path.is_empty());
         found || request.env.len() + request.args.len() < message.len()
@@ -35,7 +37,8 @@ pub fn launch(message: &[u8]) -> bool {
 pub fn launch_message(spec: &LaunchSpec, rank: &RankSpec) -> Option<Vec<u8>> {
     let rank = rank.encode().ok()?;
     let SpecBody::Inline(shared) = spec.encode().ok()?.body else { return None };
-    let mut message = (rank.len() as u32).to_le_bytes().to_vec();
+    let mut message = vec![CarriedSet::default().byte()];
+    message.extend((rank.len() as u32).to_le_bytes());
     message.extend(rank);
     message.extend_from_slice(&shared);
     Some(message)

@@ -109,6 +109,8 @@ pub struct RankSpec {
 #[derive(Clone, Debug)]
 pub struct EncodedSpec {
     pub(crate) body: SpecBody,
+    /// [`LaunchSpec::pmi`].
+    pub(crate) pmi: bool,
 }
 
 /// Where the encoded bytes are.
@@ -214,7 +216,7 @@ impl LaunchSpec {
         } else {
             SpecBody::File(Arc::new(memory_file(&bytes).map_err(SpecError::MemoryFile)?))
         };
-        Ok(EncodedSpec { body })
+        Ok(EncodedSpec { body, pmi: self.pmi })
     }
 }
 

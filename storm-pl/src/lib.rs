@@ -6,12 +6,13 @@
 //! makes a thread or executed as a hidden subcommand. The keeper keeps **pads**. A pad is a place
 //! to run one job on this node: where cgroup v2 can be used a cgroup directory, and in it one
 //! pre-forked **PL** per PE, born inside by `clone3(CLONE_INTO_CGROUP)` so that nothing migrates
-//! later. Each PL waits on its command socket with its pipes and its PMI socket already made; the
-//! NM holds the other ends, handed over by SCM_RIGHTS, and until the rank has ended the PL's own ends of what it
-//! reads: so it is woken for the end of a rank, and not for those of its streams before.
+//! later. Each PL waits on its command socket, the other end of which the NM holds: one descriptor
+//! per waiting PL, handed over by SCM_RIGHTS.
 //!
 //! A launch is one message from the NM straight to the PL ([`KeeperHandle::launch`]); the keeper
-//! is not involved. The PL turns itself into the application (limits, CPUs, user, directory,
+//! is not involved. The NM makes the pipes and the PMI socket that the rank uses, and sends the
+//! rank's ends along. While it has plenty of descriptors it keeps copies of those ends until the rank
+//! has ended ([`OwnEnds`]). The PL turns itself into the application (limits, CPUs, user, directory,
 //! streams, `execve`), and says which step failed if one did. Its command socket is closed by
 //! `execve`, so the NM sees the very moment.
 //!
@@ -50,8 +51,10 @@
 
 pub mod boost;
 mod capabilities;
+mod carried;
 mod cgroup;
 mod credentials;
+mod descriptors;
 mod exit;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -68,6 +71,7 @@ mod protocol;
 pub mod realtime;
 mod remove_tree;
 mod seqpacket;
+mod shortage;
 pub mod switch;
 mod sys;
 mod title;
@@ -75,20 +79,19 @@ mod title;
 pub use capabilities::Capabilities;
 pub use cgroup::{CgroupUnusable, MemoryUnlimited, remove_abandoned};
 pub use credentials::{Credentials, CredentialsError};
+pub use descriptors::DescriptorLimit;
 pub use exit::{ExitStatus, Usage};
 pub use host_time::HostTime;
 pub use ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
-pub use keeper::{
-    Keeps, KeptId, Leftovers, PlaceFailure, PlaceSpec, PlaceStep, Survival, give_back_heap,
-};
+pub use keeper::{KeptId, Leftovers, PlaceFailure, PlaceSpec, PlaceStep, Survival, give_back_heap};
 pub use launch_failure::{LaunchFailure, LaunchStep};
 pub use launch_spec::{EncodedSpec, Input, LaunchSpec, Output, RankSpec, ResourceLimit, SpecError};
 pub use node::{
-    Event, InheritedEnds, InheritedJob, InheritedLaunch, InheritedRank, Keeper, KeeperConfig,
-    KeeperEvents, KeeperHandle, LaunchError, Launching, OwnEnds, PlEnds, StartError, StartMethod,
-    keeper_main,
+    Event, InheritedJob, InheritedLaunch, InheritedRank, Keeper, KeeperConfig, KeeperEvents,
+    KeeperHandle, LaunchError, Launching, OwnEnds, PlEnds, StartError, StartMethod, keeper_main,
 };
 pub use original::stands_in_for;
 pub use protocol::{PadStep, Refusal};
 pub use remove_tree::remove_tree;
+pub use shortage::Shortage;
 pub use switch::{CgroupFreezer, FreezeError, Freezer, SignalFreezer, SwitchError, switch};

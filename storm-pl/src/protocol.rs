@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Release { pad: PadId, ticket: u32, running: Vec<PlIndex>, failed: Vec<PlIndex>, fill: u16 },
     /// Kill everything in the pad, then as `Release`.
     Destroy { pad: PadId, ticket: u32, fill: u16 },
+    /// Kill everything in the pad and remove it. Nothing more is said of it.
+    Discard { pad: PadId },
     /// Send a signal to the process groups of these PLs.
     Kill { pad: PadId, pls: Vec<PlIndex>, signal: i32 },
     /// Copy a file as a user.
@@ -84,8 +86,7 @@ pub(crate) enum Report {
     Refused { what: Refusal },
     /// Signals only: this pad has its own keeper; its control socket comes along.
     PadKeeper { pad: PadId, pid: ProcessId },
-    /// A PL waits. Its five NM-side ends come along: command, stdin, stdout, stderr, PMI; and its own ends of the
-    /// last three.
+    /// A PL waits. The NM's end of its command socket comes along.
     PlReady { pad: PadId, pl: PlIndex, pid: ProcessId },
     /// A pad or one of its PLs could not be made; ask again with `Release`.
     PadFailed { pad: PadId, step: PadStep, errno: Errno },
@@ -135,15 +136,18 @@ pub enum PadStep {
     /// Making its cgroup directory.
     #[error("cannot make the control group of the pad")]
     Cgroup,
-    /// Making pipes and sockets.
-    #[error("cannot make the standard streams of a PL")]
-    Streams,
+    /// Making the socket by which a PL or the keeper of a pad is told what to do.
+    #[error("cannot make the socket of a PL")]
+    Socket,
     /// Forking.
     #[error("cannot fork a PL")]
     Fork,
-    /// Handing the ends to the NM.
-    #[error("cannot hand the streams of a PL to the node manager")]
+    /// Handing that socket to the NM.
+    #[error("cannot hand the socket of a PL to the node manager")]
     Handover,
+    /// Opening the freezer of the pad, at the NM.
+    #[error("cannot open the freezer of the pad")]
+    Freezer,
     /// Undoing a freeze.
     #[error("cannot thaw the pad")]
     Thaw,

@@ -15,11 +15,10 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recv, recvmsg,
 };
 
-/// The most descriptors one message carries: those of a PL.
-pub(crate) const DESCRIPTORS_MAX: usize = 8;
+use crate::carried::CARRIED_MAX;
 
-/// The NM's ends of a PL's sockets and pipes, and some of the PL's.
-pub(crate) type PlDescriptors = [OwnedFd; DESCRIPTORS_MAX];
+/// The most descriptors one message carries.
+pub(crate) const DESCRIPTORS_MAX: usize = CARRIED_MAX;
 
 /// Whether a call may sleep.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -80,7 +79,8 @@ impl Seqpacket {
         }
     }
 
-    /// Receives one message into `buffer`.
+    /// Receives one message into `buffer`. A message for whose descriptors this process has no room
+    /// comes without them ([`Received::cut`]).
     ///
     /// # Errors
     /// `InvalidData` when the message did not fit, or had more descriptors than one carries.

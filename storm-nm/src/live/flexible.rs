@@ -186,7 +186,7 @@ impl Flexible {
     pub(super) fn watch(&self, job: &LiveJob, names: &NodeNames) {
         let task = &job.task;
         let classes = JobClasses::new(self.rules, task.ranks(), now());
-        let ranks = job.processes.borrow().clone();
+        let ranks = job.open_processes();
         let mut watched = Job {
             number: 0,
             page: job.page.clone(),

@@ -2,14 +2,14 @@
 
 mod events;
 mod host;
+mod start_rank;
 
 use super::booster::Booster;
 use super::cache::{Cache, CacheError};
 use super::cores::Cores;
+use super::descriptors::places_ahead;
 use super::flexible::Flexible;
-use super::launch_plan::{
-    PmixStart, Surroundings, job_contents, launch_spec, program_path, rank_spec,
-};
+use super::launch_plan::{PmixStart, job_contents, launch_spec, program_path};
 use super::live_job::LiveJob;
 use super::pad_pool::PadPool;
 use super::rank_streams::RankStreams;
@@ -30,10 +30,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use storm_mpi::Thresholds;
 use storm_mpi::page::{self, RankPage};
-use storm_pl::boost::Process;
 use storm_pl::{
-    Freezer, Keeper, KeeperEvents, KeeperHandle, MemoryUnlimited, PadId, PlIndex, PlaceFailure,
-    PlaceId,
+    DescriptorLimit, Freezer, Keeper, KeeperEvents, KeeperHandle, MemoryUnlimited, PadId,
+    PlaceFailure, PlaceId,
 };
 use storm_primitives::NodeId;
 use storm_rm::{Binding, Coscheduling, Owner, Rank};
@@ -142,7 +141,8 @@ impl LiveHost {
             .map_err(at(cache_path))?;
         tracing::info!(bytes = cache.capacity_bytes(), "the file cache has room");
         let (keeper, keeper_events) = keeper.into_async().map_err(AttachError::Keeper)?;
-        let pads = PadPool::new(keeper.clone(), config.pads, config.pads_max);
+        let ahead = places_ahead(DescriptorLimit::of_this_process(), config.pes, config.pads);
+        let pads = PadPool::new(keeper.clone(), ahead, config.pads_max);
         let (events, local) = mpsc::channel(EVENTS_MAX);
         let pings = pings(config.keeper_timeout);
         let cores = Cores::of_this_process().map_err(|error| AttachError::Cores(error.into()))?;
@@ -346,39 +346,6 @@ impl LiveHost {
                 self.cores.bind(task.key(), task.launch.rows, (task.count, each), start)
             }
         }
-    }
-
-    fn start_rank(&self, job: &LiveJob, rank: Rank, pl: PlIndex) -> Result<(), LaunchRefused> {
-        let key = job.task.key();
-        let names = self.names();
-        let (cores, cpus, waiting) = (self.cores.count(), job.cpus_of(rank), &job.waiting);
-        let surroundings = Surroundings { cores, cpus, waiting };
-        let rank_spec = rank_spec(&job.task, rank, &names, &job.directory, surroundings);
-        let launching = self
-            .keeper
-            .launch(job.pad, pl, &job.spec, &rank_spec)
-            .map_err(|error| LaunchRefused::because(&error))?;
-        job.ranks.borrow_mut().insert(pl, rank);
-        let place = rank.0.saturating_sub(job.task.first.0) as usize;
-        match Process::of(launching.pid).map(Arc::new) {
-            Ok(process) => {
-                self.booster.started(key, place, process.clone());
-                self.flexible.started(key, rank, process.clone());
-                job.processes.borrow_mut().insert(rank, process);
-            }
-            // It may be over already.
-            Err(error) => tracing::debug!(job = %key, %rank, %error, "a rank is never put first"),
-        }
-        let use_of = (job.task.reads_input(rank), job.task.output_to_client());
-        match RankStreams::open((launching.ends, launching.own), use_of, (key, rank), &self.events)
-        {
-            Ok(streams) => {
-                job.streams.borrow_mut().insert(rank, Rc::new(streams));
-            }
-            // The rank runs without its streams: it ends at the first use of one.
-            Err(error) => tracing::error!(job = %key, %rank, %error, "no streams for a rank"),
-        }
-        Ok(())
     }
 
     /// Queues an event of this thread's own making.

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use storm_mpi::page::RankPage;
 use storm_pl::boost::Process;
-use storm_pl::{EncodedSpec, Freezer, PadId, PlIndex};
+use storm_pl::{EncodedSpec, Freezer, PadId, PlIndex, ProcessId};
 use storm_rm::Rank;
 
 pub(super) struct LiveJob {
@@ -32,7 +32,7 @@ pub(super) struct LiveJob {
     /// Where its ranks say what they do, where they are asked to.
     pub(super) page: Option<Arc<RankPage>>,
     /// The processes of ranks that have not ended.
-    pub(super) processes: RefCell<BTreeMap<Rank, Arc<Process>>>,
+    pub(super) processes: RefCell<BTreeMap<Rank, ProcessId>>,
     /// What the last switch did to it.
     pub(super) stopped: Cell<bool>,
     /// The pad has been given back: it must not be stopped any more.
@@ -42,6 +42,18 @@ pub(super) struct LiveJob {
 impl LiveJob {
     pub(super) fn streams_of(&self, rank: Rank) -> Option<Rc<RankStreams>> {
         self.streams.borrow().get(&rank).cloned()
+    }
+
+    /// Descriptors of the processes of ranks that have not ended, as far as this node has heard.
+    pub(super) fn open_processes(&self) -> BTreeMap<Rank, Arc<Process>> {
+        let processes = self.processes.borrow();
+        let open = |(rank, pid): (&Rank, &ProcessId)| {
+            let opened = Process::of(*pid).inspect_err(|error| {
+                tracing::debug!(job = %self.task.key(), %rank, %error, "a rank is not followed");
+            });
+            Some((*rank, Arc::new(opened.ok()?)))
+        };
+        processes.iter().filter_map(open).collect()
     }
 
     /// None of its ranks will be heard of any more.

@@ -11,6 +11,7 @@ mod cache;
 mod cache_sink;
 mod config;
 mod cores;
+mod descriptors;
 mod flexible;
 mod interpreter;
 mod job_directory;

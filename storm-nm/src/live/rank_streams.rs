@@ -43,10 +43,12 @@ impl Drop for Pmi {
 }
 
 impl RankStreams {
-    /// Takes the ends over; those that nobody will use are closed.
+    /// Takes over the ends that there are.
+    ///
+    /// # Errors
+    /// The event loop has no room for another (`ENOSPC`, `ENOMEM`). All ends are closed then.
     pub(super) fn open(
         (ends, own): (PlEnds, OwnEnds),
-        (reads, writes): (bool, bool),
         (job, rank): (JobKey, Rank),
         events: &mpsc::Sender<HostEvent>,
     ) -> io::Result<RankStreams> {
@@ -54,18 +56,16 @@ impl RankStreams {
         // What kind of pipes they are, and that none of the ends blocks, is known: to ask takes two calls each.
         let receiver = |end| pipe::Receiver::from_owned_fd_unchecked(end).map(Rc::new);
         let streams = RankStreams::default();
-        if reads {
-            *streams.stdin.borrow_mut() =
-                Some(Rc::new(pipe::Sender::from_owned_fd_unchecked(stdin)?));
+        let stdin = stdin.map(pipe::Sender::from_owned_fd_unchecked).transpose()?;
+        *streams.stdin.borrow_mut() = stdin.map(Rc::new);
+        *streams.stdout.borrow_mut() = stdout.map(receiver).transpose()?;
+        *streams.stderr.borrow_mut() = stderr.map(receiver).transpose()?;
+        if let Some(pmi) = pmi {
+            let socket = Rc::new(UnixStream::from_std(StdUnixStream::from(pmi))?);
+            let reading = read_pmi(socket.clone(), (job, rank), events.clone());
+            let reader = spawn_local(reading).abort_handle();
+            *streams.pmi.borrow_mut() = Some(Pmi { socket, reader });
         }
-        if writes {
-            *streams.stdout.borrow_mut() = Some(receiver(stdout)?);
-            *streams.stderr.borrow_mut() = Some(receiver(stderr)?);
-        }
-        let socket = Rc::new(UnixStream::from_std(StdUnixStream::from(pmi))?);
-        let reading = read_pmi(socket.clone(), (job, rank), events.clone());
-        let reader = spawn_local(reading).abort_handle();
-        *streams.pmi.borrow_mut() = Some(Pmi { socket, reader });
         *streams.own.borrow_mut() = Some(own);
         Ok(streams)
     }

@@ -21,38 +21,43 @@ const RUN: &str = "run";
 /// The list of a directory's processes.
 pub(crate) const PROCESSES: &str = "cgroup.procs";
 
+/// Processes that are pinned by a descriptor at once.
+const PINNED_MAX: usize = 64;
+
 /// The cgroup of one pad, with the files the keeper uses held open.
 #[derive(Debug)]
 pub(crate) struct PadCgroup {
     births: File,
     processes: File,
     freeze: File,
-    run: PathBuf,
+    path: PathBuf,
 }
 
 impl PadCgroup {
-    /// Makes the directories.
+    /// Makes the directories. Leaves none behind when it fails, so that it can be tried again.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         fs::create_dir(path)?;
+        let made = Self::create_in(path);
+        if made.is_err() {
+            remove(path);
+        }
+        made
+    }
+
+    fn create_in(path: &Path) -> io::Result<Self> {
         let births = Self::births_in(path);
         fs::create_dir(&births)?;
         Ok(Self {
             processes: File::open(births.join(PROCESSES))?,
             births: File::open(births)?,
             freeze: File::options().write(true).open(path.join("cgroup.freeze"))?,
-            run: Self::run_in(path),
+            path: path.to_owned(),
         })
     }
 
-    /// Removes the directories of the pad at `path`, in which no process is.
-    pub(crate) fn remove(path: &Path) -> io::Result<()> {
-        for below in [Self::births_in(path), Self::run_in(path)] {
-            match fs::remove_dir(below) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        fs::remove_dir(path)
+    /// Removes the directories, in which no process is left.
+    pub(crate) fn remove(self) {
+        remove(&self.path);
     }
 
     /// The directory for starting processes inside.
@@ -68,13 +73,14 @@ impl PadCgroup {
     /// pad could never be filled again.
     pub(crate) fn kill(&self) -> io::Result<()> {
         self.freeze.write_all_at(b"1", 0)?;
-        let found = self.processes()?;
-        let pinned: Vec<_> = found.iter().map(|&pid| sys::open_process(pid)).collect();
-        // Those that are still there after they were pinned are the ones that were meant.
-        let still = self.processes()?;
-        for (pid, pinned) in found.iter().zip(&pinned) {
-            if let (Ok(pinned), true) = (pinned, still.contains(pid)) {
-                sys::kill_process(pinned);
+        for found in self.processes()?.chunks(PINNED_MAX) {
+            let pinned: Vec<_> = found.iter().map(|&pid| sys::open_process(pid)).collect();
+            // Those that are still there after they were pinned are the ones that were meant.
+            let still = self.processes()?;
+            for (pid, pinned) in found.iter().zip(&pinned) {
+                if let (Ok(pinned), true) = (pinned, still.contains(pid)) {
+                    sys::kill_process(pinned);
+                }
             }
         }
         Ok(())
@@ -91,7 +97,7 @@ impl PadCgroup {
         let mut file = &self.processes;
         file.rewind()?;
         file.read_to_string(&mut text)?;
-        match File::open(self.run.join(PROCESSES)) {
+        match File::open(Self::run_in(&self.path).join(PROCESSES)) {
             Ok(mut file) => drop(file.read_to_string(&mut text)?),
             // No run with a limit on its memory.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -113,5 +119,13 @@ impl PadCgroup {
     /// Where those of the pad `path` are whose memory is limited.
     pub(crate) fn run_in(path: &Path) -> PathBuf {
         path.join(RUN)
+    }
+}
+
+/// Removes a pad's directory and those below it. One that something still holds stays, and goes
+/// with the node's.
+fn remove(path: &Path) {
+    for directory in [PadCgroup::run_in(path), PadCgroup::births_in(path), path.to_owned()] {
+        let _ = fs::remove_dir(directory);
     }
 }

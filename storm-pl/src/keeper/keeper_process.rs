@@ -17,6 +17,7 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 
 use crate::cgroup::{NodeCgroup, PadCgroup, kill_and_remove};
+use crate::descriptors::DescriptorLimit;
 use crate::exit::{ExitStatus, Usage};
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::claim::claim_node;
@@ -30,7 +31,7 @@ use crate::keeper::place::{PlaceFailure, PlaceSpec, PlaceStep, place};
 use crate::keeper::process_state::{CONTROL_DESCRIPTOR, PARENT_GONE, settle, watch_signals};
 use crate::process_tree;
 use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, PadStep, Report};
-use crate::seqpacket::{PlDescriptors, Seqpacket, Wait};
+use crate::seqpacket::{Seqpacket, Wait};
 use crate::sys::{self, Forked};
 use crate::title::set_title;
 use orphan::Survivor;
@@ -42,7 +43,7 @@ const LOOK_AGAIN_MS: u16 = 2;
 const LOOKS_BEFORE_STUCK: u32 = 5_000;
 /// As many processes are named in that report.
 const STUCK_NAMED_MAX: usize = 16;
-/// So many reports may wait for those after them, each with the descriptors of a PL.
+/// So many reports may wait for those after them, each with the socket of a PL.
 const UNTOLD_MAX: usize = 5;
 /// Looks at the end of the keeper (some 4 s) before it leaves what cannot be killed.
 const LAST_LOOKS_MAX: u32 = 2_000;
@@ -81,7 +82,12 @@ pub(crate) fn run_keeper(control: OwnedFd) {
         }
         return;
     }
-    match KeeperProcess::new(control, setup.capacity, node, (Kind::Node, setup.node)) {
+    // What each PL may have, and its program, unless the job says otherwise.
+    let descriptors_max = DescriptorLimit::of_this_process().0;
+    // Where that fails, the keeper serves as many pads as it can.
+    let _ = DescriptorLimit::raise();
+    let sizes = Sizes { capacity: setup.capacity, descriptors_max };
+    match KeeperProcess::new(control, sizes, node, (Kind::Node, setup.node)) {
         Ok(mut keeper) => {
             keeper.survivor = survivor;
             keeper.run();
@@ -112,13 +118,22 @@ enum Child {
     PadKeeper,
 }
 
-/// A report, and the descriptors that come along.
-type News = (Report, Option<PlDescriptors>);
+/// What all pads of a node have in common.
+#[derive(Clone, Copy)]
+struct Sizes {
+    /// PLs in each.
+    capacity: u16,
+    /// Descriptors that each PL may have open.
+    descriptors_max: u64,
+}
+
+/// A report, and the descriptor that comes along.
+type News = (Report, Option<OwnedFd>);
 
 struct KeeperProcess {
     control: Seqpacket,
     signals: SignalFd,
-    capacity: u16,
+    sizes: Sizes,
     node: Option<NodeCgroup>,
     kind: Kind,
     pads: BTreeMap<PadId, Pad>,
@@ -146,7 +161,7 @@ struct KeeperProcess {
 impl KeeperProcess {
     fn new(
         control: Seqpacket,
-        capacity: u16,
+        sizes: Sizes,
         node: Option<NodeCgroup>,
         (kind, name): (Kind, String),
     ) -> Result<Self, Errno> {
@@ -155,7 +170,7 @@ impl KeeperProcess {
         Ok(Self {
             control,
             signals: watch_signals()?,
-            capacity,
+            sizes,
             node,
             kind,
             pads: BTreeMap::new(),
@@ -232,6 +247,10 @@ impl KeeperProcess {
                 let everything = true;
                 self.drain(pad, Draining { ticket, everything, fill, ..Draining::default() });
             }
+            Command::Discard { pad } => {
+                let (everything, discarded) = (true, true);
+                self.drain(pad, Draining { everything, discarded, ..Draining::default() });
+            }
             Command::Kill { pad, pls, signal } => self.kill(pad, &pls, signal),
             Command::Place { id, spec } => self.place(id, &spec),
             Command::Lease { pads, until } => self.hold_leases(&pads, until),
@@ -278,7 +297,7 @@ impl KeeperProcess {
                 Err(error) => return self.failed(id, PadStep::Cgroup, Errno::of(&error)),
             },
         };
-        self.pads.insert(id, Pad::new(id, cgroup, self.capacity));
+        self.pads.insert(id, Pad::new(id, cgroup, self.sizes.capacity));
         self.fill(id, pls, Vec::new());
     }
 
@@ -286,14 +305,14 @@ impl KeeperProcess {
     fn make_pad_keeper(&mut self, id: PadId, pls: u16) {
         let (ours, theirs) = match Seqpacket::pair() {
             Ok(pair) => pair,
-            Err(error) => return self.failed(id, PadStep::Streams, Errno::of(&error)),
+            Err(error) => return self.failed(id, PadStep::Socket, Errno::of(&error)),
         };
         let parent = nix::unistd::getpid();
         // SAFETY: the keeper has one thread.
         match unsafe { sys::fork_into(None) } {
             Ok(Forked::Child) => {
                 let name = std::mem::take(&mut self.name);
-                run_pad_keeper(theirs.into(), parent, (self.capacity, name), (id, pls));
+                run_pad_keeper(theirs.into(), parent, (self.sizes, name), (id, pls));
                 sys::exit_now(0)
             }
             Ok(Forked::Parent(pid)) => {
@@ -307,7 +326,7 @@ impl KeeperProcess {
     /// Makes the PLs that the pad lacks to have so many. The NM hears of several at once, after what is
     /// `untold`: it is woken once and not between any two forks.
     fn fill(&mut self, id: PadId, pls: u16, mut untold: Vec<News>) {
-        for index in 0..self.capacity {
+        for index in 0..self.sizes.capacity {
             let Some(pad) = self.pads.get_mut(&id) else { break };
             let pl = PlIndex(index);
             if pad.process(pl).is_some() {
@@ -316,11 +335,12 @@ impl KeeperProcess {
             if pad.pls.iter().flatten().count() >= usize::from(pls) {
                 break;
             }
-            match make_pl(pad.cgroup.as_ref().map(PadCgroup::directory), &self.name) {
-                Ok(NewPl { pid, ends }) => {
+            let cgroup = pad.cgroup.as_ref().map(PadCgroup::directory);
+            match make_pl(cgroup, self.sizes.descriptors_max, &self.name) {
+                Ok(NewPl { pid, command }) => {
                     pad.pls[usize::from(index)] = Some(pid);
                     self.children.insert(pid.0, Child::Pl(id, pl));
-                    untold.push((Report::PlReady { pad: id, pl, pid }, Some(ends)));
+                    untold.push((Report::PlReady { pad: id, pl, pid }, Some(command)));
                 }
                 Err((step, errno)) => {
                     self.tell(&mut untold);
@@ -352,6 +372,7 @@ impl KeeperProcess {
         if let Some(former) = &pad.draining {
             draining.everything |= former.everything;
             draining.fill = draining.fill.max(former.fill);
+            draining.discarded |= former.discarded;
         }
         if draining.everything {
             pad.kill_everything();
@@ -360,16 +381,15 @@ impl KeeperProcess {
     }
 
     fn look_at_pads(&mut self) {
-        let is_orphan = self.is_orphan();
         let draining: Vec<PadId> =
             self.pads.values().filter(|pad| pad.draining.is_some()).map(|pad| pad.id).collect();
         for id in draining {
             // Deaths that the look depends on may have come since the last signal.
             self.reap();
             let Some(pad) = self.pads.get_mut(&id) else { continue };
-            if let Some(Clean { ticket, fill }) = pad.look() {
-                if is_orphan {
-                    self.remove_pad(id);
+            if let Some(Clean { ticket, fill, discarded }) = pad.look() {
+                if discarded {
+                    self.remove(id);
                     continue;
                 }
                 match pad.cgroup.as_ref().map_or(Ok(()), PadCgroup::thaw) {
@@ -384,6 +404,15 @@ impl KeeperProcess {
                 processes.truncate(STUCK_NAMED_MAX);
                 self.report(&Report::PadStuck { pad: id, processes }, &[]);
             }
+        }
+    }
+
+    /// Nothing is left in a pad that the NM has forgotten.
+    fn remove(&mut self, id: PadId) {
+        let pad = self.pads.remove(&id);
+        // A directory that something still holds goes with the node's.
+        if let Some(cgroup) = pad.and_then(|pad| pad.cgroup) {
+            cgroup.remove();
         }
     }
 
@@ -495,12 +524,12 @@ impl KeeperProcess {
 fn run_pad_keeper(
     control: OwnedFd,
     parent: nix::unistd::Pid,
-    (capacity, name): (u16, String),
+    (sizes, name): (Sizes, String),
     (id, pls): (PadId, u16),
 ) {
     let Ok(control) = settle(control) else { return };
     let kind = (Kind::OnePad, name);
-    let Ok(mut keeper) = KeeperProcess::new(control, capacity, None, kind) else { return };
+    let Ok(mut keeper) = KeeperProcess::new(control, sizes, None, kind) else { return };
     let followed = sys::set_parent_death_signal(PARENT_GONE as i32);
     if followed.is_err() || nix::unistd::getppid() != parent {
         return;

@@ -25,21 +25,21 @@ pub struct Survival {
     pub bound: Duration,
 }
 
-/// What of a rank is kept: its command and PMI sockets always, its streams where they are used.
-/// Descriptors travel in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Keeps {
-    /// It reads its standard input.
-    pub stdin: bool,
-    /// Its standard output and error are read.
-    pub output: bool,
+/// What of a rank is kept beside its command socket: the streams that it has. Descriptors travel in
+/// this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Keeps {
+    pub(crate) stdin: bool,
+    pub(crate) stdout: bool,
+    pub(crate) stderr: bool,
+    pub(crate) pmi: bool,
 }
 
 impl Keeps {
-    /// How many descriptors that is.
-    #[must_use]
-    pub fn descriptors(self) -> usize {
-        2 + usize::from(self.stdin) + 2 * usize::from(self.output)
+    /// How many descriptors that is, with the command socket.
+    fn descriptors(self) -> usize {
+        let Self { stdin, stdout, stderr, pmi } = self;
+        1 + [stdin, stdout, stderr, pmi].into_iter().filter(|kept| *kept).count()
     }
 }
 
@@ -67,9 +67,9 @@ pub(super) struct KeptRank {
 impl KeptRank {
     /// Nothing more is written to its standard input. Where it has none, nothing happens.
     pub(super) fn close_input(&mut self) {
-        // After the command and PMI sockets.
+        // After the command socket.
         if self.keeps.stdin && self.ends.len() == self.keeps.descriptors() {
-            drop(self.ends.remove(2));
+            drop(self.ends.remove(1));
             self.keeps.stdin = false;
         }
     }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use std::fs::File;
 
-    const BOTH: Keeps = Keeps { stdin: true, output: true };
+    const BOTH: Keeps = Keeps { stdin: true, stdout: true, stderr: true, pmi: true };
 
     fn open(count: usize) -> Vec<OwnedFd> {
         (0..count).map(|_| File::open("/dev/null").expect("it is there").into()).collect()

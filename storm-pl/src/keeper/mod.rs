@@ -13,7 +13,8 @@ mod place;
 mod process_state;
 
 pub(crate) use keeper_process::run_keeper;
-pub use kept::{Keeps, KeptId, Survival};
+pub(crate) use kept::Keeps;
+pub use kept::{KeptId, Survival};
 pub use leftovers::Leftovers;
 pub use memory::give_back_heap;
 pub use place::{PlaceFailure, PlaceSpec, PlaceStep};

@@ -30,6 +30,8 @@ pub(super) struct Draining {
     pub(super) everything: bool,
     /// When it is clean it is filled until it has so many PLs.
     pub(super) fill: u16,
+    /// When it is clean it is removed.
+    pub(super) discarded: bool,
     /// PLs that are ending by themselves.
     pub(super) awaited: Vec<PlIndex>,
     /// Looks taken so far.
@@ -42,6 +44,8 @@ pub(super) struct Clean {
     pub(super) ticket: u32,
     /// How many PLs the pad is to have.
     pub(super) fill: u16,
+    /// The NM has forgotten the pad.
+    pub(super) discarded: bool,
 }
 
 impl Pad {
@@ -108,7 +112,8 @@ impl Pad {
             draining.awaited.iter().all(reaped)
         };
         if no_stray && ended {
-            let clean = Clean { ticket: draining.ticket, fill: draining.fill };
+            let Draining { ticket, fill, discarded, .. } = *draining;
+            let clean = Clean { ticket, fill, discarded };
             self.draining = None;
             return Some(clean);
         }

@@ -91,6 +91,6 @@ fn change_user(head: &SpecHead) -> Result<(), LaunchFailure> {
 
 fn close(descriptor: RawFd) {
     // Everything above is the command socket, which `execve` closes, or not open at all.
-    // SAFETY: the PMI socket was put there by `settle` and no object owns it.
+    // SAFETY: `settle` has put something there and no object owns it.
     unsafe { libc::close(descriptor) };
 }

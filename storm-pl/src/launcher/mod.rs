@@ -6,4 +6,4 @@ pub(crate) mod request;
 mod stdio;
 mod wait_for_launch;
 
-pub(crate) use wait_for_launch::{LaunchSockets, wait_for_launch};
+pub(crate) use wait_for_launch::wait_for_launch;

@@ -7,6 +7,7 @@ use std::ffi::CStr;
 
 use serde::de::DeserializeOwned;
 
+use crate::carried::CarriedSet;
 use crate::launch_spec::{RankHead, SpecHead};
 
 /// A decoded launch message.
@@ -27,8 +28,15 @@ pub(crate) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Splits a message into the rank's part and, when it came inline, the shared part.
-    pub(crate) fn split(message: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+    /// Splits a message into what it carries, the rank's part and, when it came inline, the shared part.
+    pub(crate) fn open(message: &'a [u8]) -> Option<(CarriedSet, &'a [u8], &'a [u8])> {
+        let (carried, rest) = message.split_first()?;
+        let (rank, shared) = Self::split(rest)?;
+        Some((CarriedSet::from_byte(*carried)?, rank, shared))
+    }
+
+    /// Splits what begins with its length from what follows.
+    fn split(message: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         let (length, rest) = message.split_first_chunk::<4>()?;
         rest.split_at_checked(u32::from_le_bytes(*length) as usize)
     }
@@ -211,7 +219,7 @@ mod tests {
 
         #[test]
         fn noise_never_panics(noise in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Some((rank, shared)) = Request::split(&noise) {
+            if let Some((_, rank, shared)) = Request::open(&noise) {
                 let _ = Request::decode(rank, shared);
             }
             let _ = crate::protocol::decode::<crate::protocol::Command>(&noise);

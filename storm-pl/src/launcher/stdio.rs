@@ -1,4 +1,5 @@
-//! Replaces the pre-made pipes by files where the rank asked for it. Opens them as the user.
+//! Opens the files that the rank asked for as its streams, as the user. Its pipes came with the
+//! launch; a stream that is neither is `/dev/null` since before.
 
 use std::ffi::CStr;
 use std::os::fd::{IntoRawFd, RawFd};
@@ -32,9 +33,8 @@ pub(super) fn redirect(request: &Request<'_>) -> Result<(), LaunchFailure> {
 fn replace(descriptor: RawFd, kind: StreamKind, path: &CStr) -> Result<(), Errno> {
     let write = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_APPEND;
     let (path, flags) = match kind {
-        StreamKind::Pipe => return Ok(()),
+        StreamKind::Pipe | StreamKind::Null => return Ok(()),
         StreamKind::SameAsStdout => return move_to(libc::STDOUT_FILENO, descriptor),
-        StreamKind::Null => (c"/dev/null", OFlag::O_RDWR),
         StreamKind::Read => (path, OFlag::O_RDONLY),
         StreamKind::Append => (path, write),
         StreamKind::Truncate => (path, write | OFlag::O_TRUNC),

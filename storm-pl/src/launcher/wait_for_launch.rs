@@ -1,45 +1,43 @@
-//! The life of a PL before its launch: settle on fixed descriptors, then wait for one message.
+//! The life of a PL before its launch: settle on fixed descriptors, then wait for one message, which
+//! brings the streams of the rank along.
 //!
 //! All that can be done before the job is known is done here, off the critical path. Runs in a
 //! child forked by the single-threaded keeper, so it may allocate; it never returns, and leaves
 //! only by `execve` or `_exit` (see [`crate::sys::fork_into`]).
 
 use std::io::IoSlice;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::carried::Carried;
 use crate::ids::{Errno, ProcessId};
 use crate::keeper::IGNORED;
 use crate::launch_failure::{LaunchFailure, LaunchStep};
 use crate::launch_spec::SPEC_MAX_BYTES;
 use crate::launcher::become_application::become_application;
 use crate::launcher::request::Request;
-use crate::seqpacket::{Seqpacket, Wait};
+use crate::seqpacket::{Received, Seqpacket, Wait};
 use crate::sys;
 
 /// Where the PMI socket is in the application, if it asked for one.
 pub(crate) const PMI_DESCRIPTOR: RawFd = 3;
 /// Where the command socket is until `execve` closes it.
 const COMMAND_DESCRIPTOR: RawFd = 4;
-/// A descriptor with one of the final numbers is first moved above this, so that putting one in
-/// place overwrites no other. A keeper has others there, so that none is.
-const PARKING_DESCRIPTOR: RawFd = 10;
+/// Standard output, standard error and the PMI socket are copies of standard input before the
+/// launch, which is `/dev/null` (`keeper::process_state`): what comes with the launch then has none
+/// of the numbers that it is copied to.
+const EMPTY_DESCRIPTORS: [RawFd; 3] = [libc::STDOUT_FILENO, libc::STDERR_FILENO, PMI_DESCRIPTOR];
 /// Sizes of blocks as a launch asks for them: the message, its strings' places, the environment.
 const HEAP_BLOCKS: [usize; 3] = [4 << 10, 2 << 10, 1 << 10];
 /// Exit code of a PL that could not become its application; the NM hears the reason apart.
 const FAILED_EXIT_CODE: i32 = 127;
 
-/// The PL's ends, in the order of their final descriptors 0 to 4.
-pub(crate) struct LaunchSockets {
-    pub(crate) stdin: OwnedFd,
-    pub(crate) stdout: OwnedFd,
-    pub(crate) stderr: OwnedFd,
-    pub(crate) pmi: OwnedFd,
-    pub(crate) command: OwnedFd,
-}
-
-/// Waits for the launch message and becomes the application, or exits when the NM is gone.
-pub(crate) fn wait_for_launch(sockets: &LaunchSockets, keeper: ProcessId) -> ! {
-    if settle(sockets).is_err() || follow_keeper(keeper).is_err() {
+/// Waits for the launch message and becomes the application, or exits when the NM is gone. The
+/// application may have `descriptors_max` descriptors open unless its job says otherwise.
+pub(crate) fn wait_for_launch(command: &Seqpacket, keeper: ProcessId, descriptors_max: u64) -> ! {
+    let settled = settle(command.as_fd()).and_then(|()| limit_descriptors(descriptors_max));
+    if settled.is_err() || follow_keeper(keeper).is_err() {
         sys::exit_now(FAILED_EXIT_CODE);
     }
     touch_heap();
@@ -83,20 +81,42 @@ fn launch(command: &Seqpacket, len: usize, keeper: ProcessId) -> LaunchFailure {
         Ok(received) => received,
         Err(error) => return LaunchFailure::new(LaunchStep::Request, Errno::of(&error)),
     };
-    let Some((rank, inline)) = Request::split(&message[..received.len]) else { return malformed };
-    let from_file = match received.descriptors.first() {
-        None => Vec::new(),
-        Some(file) => match read_whole(file) {
-            Ok(bytes) => bytes,
-            Err(errno) => return LaunchFailure::new(LaunchStep::Request, errno),
-        },
+    let Received { len, descriptors, cut } = received;
+    if cut {
+        return LaunchFailure::new(LaunchStep::Request, Errno(libc::EMFILE));
+    }
+    let Some((carried, rank, inline)) = Request::open(&message[..len]) else { return malformed };
+    let Some(descriptors) = carried.name(descriptors) else { return malformed };
+    let from_file = match take(descriptors) {
+        Ok(bytes) => bytes,
+        Err(errno) => return LaunchFailure::new(LaunchStep::Request, errno),
     };
-    drop(received);
     let shared = if from_file.is_empty() { inline } else { &from_file };
     match Request::decode(rank, shared) {
-        Some(request) => become_application(&request, keeper),
-        None => malformed,
+        Some(request) if request.head.pmi == carried.contains(Carried::Pmi) => {
+            become_application(&request, keeper)
+        }
+        Some(_) | None => malformed,
     }
+}
+
+/// Puts the streams in their places, and reads the memory file if there is one.
+fn take(descriptors: Vec<(Carried, OwnedFd)>) -> Result<Vec<u8>, Errno> {
+    let mut bytes = Vec::new();
+    for (name, descriptor) in descriptors {
+        let place = match name {
+            Carried::Stdin => libc::STDIN_FILENO,
+            Carried::Stdout => libc::STDOUT_FILENO,
+            Carried::Stderr => libc::STDERR_FILENO,
+            Carried::Pmi => PMI_DESCRIPTOR,
+            Carried::Spec => {
+                bytes = read_whole(&descriptor)?;
+                continue;
+            }
+        };
+        put(descriptor.as_fd(), place, 0)?;
+    }
+    Ok(bytes)
 }
 
 /// Reads a memory file that other PLs read at the same time, so without moving its offset.
@@ -117,19 +137,13 @@ fn read_whole(file: &OwnedFd) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-/// Puts every end at its final descriptor, closes all others, and drops what was inherited.
-fn settle(sockets: &LaunchSockets) -> Result<(), Errno> {
-    let LaunchSockets { stdin, stdout, stderr, pmi, command } = sockets;
-    let mut ends = [stdin, stdout, stderr, pmi, command].map(AsRawFd::as_raw_fd);
-    for end in ends.iter_mut().filter(|end| **end <= COMMAND_DESCRIPTOR) {
-        // SAFETY: F_DUPFD on a descriptor that `sockets` keeps open.
-        *end = check(unsafe { libc::fcntl(*end, libc::F_DUPFD, PARKING_DESCRIPTOR) })?;
-    }
-    for (target, from) in (0..).zip(ends) {
-        let flags = if target == COMMAND_DESCRIPTOR { libc::O_CLOEXEC } else { 0 };
-        // SAFETY: whatever was at these low numbers belongs to the keeper this was forked from, or
-        // was copied away just above; this process uses none of it any more.
-        check(unsafe { libc::dup3(from, target, flags) })?;
+/// Puts the command socket in its place, closes all others, and drops what was inherited.
+fn settle(command: BorrowedFd<'_>) -> Result<(), Errno> {
+    // A keeper has its control socket and its signals below, so this is another number.
+    put(command, COMMAND_DESCRIPTOR, libc::O_CLOEXEC)?;
+    for place in EMPTY_DESCRIPTORS {
+        // SAFETY: a keeper has its standard input open, and a PL is forked from one.
+        put(unsafe { BorrowedFd::borrow_raw(libc::STDIN_FILENO) }, place, 0)?;
     }
     sys::close_from(COMMAND_DESCRIPTOR + 1)?;
     nix::unistd::setsid()?;
@@ -137,6 +151,24 @@ fn settle(sockets: &LaunchSockets) -> Result<(), Errno> {
     Ok(())
 }
 
-fn check(result: i32) -> Result<i32, Errno> {
-    if result == -1 { Err(Errno::last()) } else { Ok(result) }
+/// The keeper may have raised its own limit.
+fn limit_descriptors(descriptors_max: u64) -> Result<(), Errno> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if soft != descriptors_max {
+        setrlimit(Resource::RLIMIT_NOFILE, descriptors_max.min(hard), hard)?;
+    }
+    Ok(())
+}
+
+/// Makes `place` a copy of a descriptor.
+fn put(descriptor: BorrowedFd<'_>, place: RawFd, flags: i32) -> Result<(), Errno> {
+    if descriptor.as_raw_fd() == place {
+        return Err(Errno(libc::EINVAL));
+    }
+    // SAFETY: whatever was at these low numbers belongs to the keeper this was forked from, or was
+    // put there by this function; no object of this process owns it.
+    match unsafe { libc::dup3(descriptor.as_raw_fd(), place, flags) } {
+        -1 => Err(Errno::last()),
+        _ => Ok(()),
+    }
 }

@@ -16,6 +16,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::cgroup::{MemoryControl, remove_remains};
+use crate::descriptors::DescriptorLimit;
 use crate::exit::{ExitStatus, Usage};
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::PlaceFailure;
@@ -165,7 +166,8 @@ impl KeeperEvents {
             cgroup: cgroup.ok(),
             memory: memory.ok(),
             pads: Default::default(),
-            next_pad: 0,
+            made: 0,
+            limit: DescriptorLimit::of_this_process(),
             next_place: 0,
             ending: false,
         };

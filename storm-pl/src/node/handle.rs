@@ -3,41 +3,30 @@
 //! No command waits: each is one message into a local socket, and its outcome is an event.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 
+use nix::poll::{PollTimeout, poll};
 use thiserror::Error;
 
+use crate::carried::Carried;
 use crate::host_time::HostTime;
-use crate::ids::{PadId, PlIndex, PlaceId, ProcessId};
-use crate::keeper::{Keeps, KeptId, PlaceSpec};
+use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
+use crate::keeper::{KeptId, PlaceSpec};
 use crate::launch_spec::{EncodedSpec, RankSpec, SpecBody, SpecError};
 use crate::node::event::lock;
 use crate::node::pads::{Pad, Pads, Pl};
+use crate::node::streams::{NewStreams, OwnEnds, PlEnds};
+use crate::node::takeover::keep_rank;
 use crate::protocol::{self, Command};
 use crate::seqpacket::{Seqpacket, Wait};
+use crate::shortage::Shortage;
 use crate::switch::Freezer;
 
-/// The NM's ends of the streams of one rank. All are non-blocking and closed on exec.
-#[derive(Debug)]
-pub struct PlEnds {
-    /// Write here what the rank reads from standard input; dropping it is the end of file.
-    pub stdin: OwnedFd,
-    /// Read the rank's standard output here.
-    pub stdout: OwnedFd,
-    /// Read the rank's standard error here.
-    pub stderr: OwnedFd,
-    /// A stream socket to the rank's `PMI_FD`.
-    pub pmi: OwnedFd,
-}
-
-/// The rank's own ends of its standard output, standard error and PMI socket. While somebody holds them their other ends
-/// do not come to an end with the rank: who hears of its end anyhow ([`Event::Exited`](crate::Event::Exited)) drops them
-/// then, and is not woken for each stream before.
-#[derive(Debug)]
-pub struct OwnEnds {
-    pub(super) _held: [OwnedFd; 3],
-}
+/// Tries (some 20 ms) to send the descriptors of a rank while too many of this user's are on their
+/// way to processes that have not had a processor.
+const SEND_TRIES_MAX: u32 = 20;
+const SEND_AGAIN_MS: u16 = 1;
 
 /// A launch under way.
 #[derive(Debug)]
@@ -72,8 +61,11 @@ pub enum LaunchError {
     /// The rank's part cannot be sent.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// The streams of the rank cannot be made. Nothing is left of them.
+    #[error("cannot make the streams of a process{}", limit(.0))]
+    Streams(#[source] io::Error),
     /// The message could not be sent: the PL has just died.
-    #[error("cannot reach the process that waits for the launch")]
+    #[error("cannot reach the process that waits for the launch{}", limit(.0))]
     Send(#[source] io::Error),
 }
 
@@ -110,8 +102,7 @@ impl KeeperHandle {
     /// When the keeper is gone or does not read.
     pub fn make_pad(&self, pls: u16) -> io::Result<PadId> {
         let mut pads = lock(&self.pads);
-        let pad = PadId(pads.next_pad);
-        pads.next_pad = pads.next_pad.checked_add(1).ok_or(io::ErrorKind::QuotaExceeded)?;
+        let pad = pads.new_id().ok_or(io::ErrorKind::QuotaExceeded)?;
         let state = Pad::new(pads.capacity, pls);
         let fill = state.size;
         pads.pads.insert(pad, state);
@@ -170,7 +161,8 @@ impl KeeperHandle {
     /// Tells a waiting PL to become `rank` of the job: one message, straight to the PL.
     ///
     /// # Errors
-    /// When the PL does not wait, or has just died. Later failures are events.
+    /// When the PL does not wait, or has just died, or there are no descriptors for its streams. The PL
+    /// waits on then, if it did. Later failures are events.
     pub fn launch(
         &self,
         pad: PadId,
@@ -181,8 +173,8 @@ impl KeeperHandle {
         self.launch_kept(pad, pl, spec, rank, None)
     }
 
-    /// As [`launch`](Self::launch). What is `kept` of the rank is left with the keeper first, as a rank of
-    /// that job.
+    /// As [`launch`](Self::launch). The streams of the rank are left with the keeper first, as those of a
+    /// rank of the job that is `kept`.
     ///
     /// # Errors
     /// The same.
@@ -192,13 +184,12 @@ impl KeeperHandle {
         pl: PlIndex,
         spec: &EncodedSpec,
         rank: &RankSpec,
-        kept: Option<(KeptId, Keeps)>,
+        kept: Option<KeptId>,
     ) -> Result<Launching, LaunchError> {
-        let rank = rank.encode()?;
+        let encoded = rank.encode()?;
         let mut pads = lock(&self.pads);
-        if let Some((job, keeps)) = kept {
-            pads.keep_rank((job, keeps), pad, pl);
-        }
+        let pads = &mut *pads;
+        let limit = pads.limit;
         let draining = pads.pads.get(&pad).is_some_and(|state| state.draining);
         let state = pads.pads.get_mut(&pad).and_then(|state| state.pl_mut(pl));
         let Some(state) = state else { return Err(LaunchError::Unknown { pad, pl }) };
@@ -208,8 +199,13 @@ impl KeeperHandle {
         let Pl::Idle { command, .. } = state else {
             return Err(LaunchError::NotWaiting { pad, pl });
         };
-        send_launch(command, spec, &rank).map_err(LaunchError::Send)?;
-        let Pl::Idle { pid, command, ends, own } = std::mem::take(state) else {
+        let streams = NewStreams::make(spec, rank, limit).map_err(LaunchError::Streams)?;
+        if let Some(job) = kept {
+            keep_rank(&pads.control, job, (pad, pl), (command, &streams.ends));
+        }
+        send_launch(command, spec, &encoded, &streams).map_err(LaunchError::Send)?;
+        let (ends, own) = streams.handed_over(limit);
+        let Pl::Idle { pid, command } = std::mem::take(state) else {
             // The same variable matched above and nothing has changed it since.
             return Err(LaunchError::NotWaiting { pad, pl });
         };
@@ -305,12 +301,10 @@ impl KeeperHandle {
     /// When the keeper is gone or does not read; it is forgotten all the same.
     pub fn discard(&self, pad: PadId) -> io::Result<()> {
         let mut pads = lock(&self.pads);
-        let Some(mut state) = pads.pads.remove(&pad) else { return Err(no_pad()) };
-        let ticket = state.drain();
+        let Some(state) = pads.pads.remove(&pad) else { return Err(no_pad()) };
         // A keeper of its own ends with the socket to it, and takes everything along.
         let Some(control) = &state.control else {
-            let command = Command::Destroy { pad, ticket, fill: 0 };
-            return protocol::send(&pads.control, &command, &[], Wait::No);
+            return protocol::send(&pads.control, &Command::Discard { pad }, &[], Wait::No);
         };
         // Else a process that is just being forked would keep it in the set.
         let _ = pads.epoll.delete(control);
@@ -413,18 +407,45 @@ impl KeeperHandle {
     }
 }
 
-/// Length of the rank's part, rank's part, and the shared part or the file that holds it.
-fn send_launch(command: &Seqpacket, spec: &EncodedSpec, rank: &[u8]) -> io::Result<()> {
+/// What comes along, length of the rank's part, rank's part, and the shared part unless its file
+/// comes along.
+fn send_launch(
+    command: &Seqpacket,
+    spec: &EncodedSpec,
+    rank: &[u8],
+    streams: &NewStreams,
+) -> io::Result<()> {
+    let mut carried = streams.carried;
+    let mut descriptors: Vec<BorrowedFd<'_>> = streams.theirs.iter().map(AsFd::as_fd).collect();
+    let shared: &[u8] = match &spec.body {
+        SpecBody::Inline(shared) => shared,
+        SpecBody::File(file) => {
+            carried.insert(Carried::Spec);
+            descriptors.push(file.as_fd());
+            &[]
+        }
+    };
     // RankSpec::encode has bounded it.
     let length = (rank.len() as u32).to_le_bytes();
-    let head = [IoSlice::new(&length), IoSlice::new(rank)];
-    match &spec.body {
-        SpecBody::Inline(shared) => {
-            let [length, rank] = head;
-            command.send(&[length, rank, IoSlice::new(shared)], &[], Wait::No)
+    let carried = [carried.byte()];
+    let parts = [&carried[..], &length, rank, shared].map(IoSlice::new);
+    let mut tries = 0;
+    loop {
+        match command.send(&parts, &descriptors, Wait::No) {
+            Err(error)
+                if error.raw_os_error() == Some(libc::ETOOMANYREFS) && tries < SEND_TRIES_MAX =>
+            {
+                tries += 1;
+                let _ = poll(&mut [], PollTimeout::from(SEND_AGAIN_MS));
+            }
+            sent => return sent,
         }
-        SpecBody::File(file) => command.send(&head, &[file.as_fd()], Wait::No),
     }
+}
+
+/// Which limit an error is about, to follow what failed.
+fn limit(error: &io::Error) -> String {
+    Shortage::of(Errno::of(error)).map_or_else(String::new, |shortage| format!(" ({shortage})"))
 }
 
 fn no_pad() -> io::Error {

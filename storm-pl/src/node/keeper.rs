@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command as Program, ExitCode, Stdio};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use thiserror::Error;
 
 use crate::capabilities::Capabilities;
 use crate::cgroup::{CgroupUnusable, MemoryControl, MemoryUnlimited};
+use crate::descriptors::DescriptorLimit;
 use crate::ids::ProcessId;
 use crate::keeper::{Leftovers, Survival, run_keeper};
 use crate::node::takeover::Former;
@@ -25,7 +25,7 @@ use crate::sys::{self, Forked};
 /// A keeper says that it has started after a millisecond, or after the 4 s that it gives a former
 /// one to clean up.
 const START_TIMEOUT_MS: u16 = 15_000;
-/// A pad has a descriptor table entry for every PL in the NM: more than this is a mistake.
+/// The NM has a descriptor for every waiting PL: more than this is a mistake.
 const CAPACITY_MAX: u16 = 4_096;
 
 /// How the keeper's process is made.
@@ -105,7 +105,8 @@ pub struct Keeper {
 
 impl Keeper {
     /// Starts it and waits until it is ready. Raises this process's soft limit on descriptors to
-    /// the hard one: each PL takes five of them. Jobs keep the limit from before.
+    /// the hard one, as the keeper does: a waiting PL takes one of them, a rank up to six. Ranks keep
+    /// the limit from before, unless their job has its own.
     ///
     /// # Errors
     /// When the process cannot be made, or another daemon already serves this node.
@@ -127,7 +128,9 @@ impl Keeper {
                 ProcessId(child.id() as i32)
             }
         };
-        raise_descriptor_limit();
+        if let Err(errno) = DescriptorLimit::raise() {
+            tracing::warn!(%errno, "the limit on open descriptors stays as it is");
+        }
         let setup = Command::Setup(Setup {
             name: name.clone(),
             capacity: config.capacity,
@@ -253,18 +256,6 @@ pub(super) fn cgroup_name(config: &KeeperConfig) -> Result<String, StartError> {
         }
     }
     Ok(format!("{}-{}-{}", crate::cgroup::NAME, config.cluster, config.node))
-}
-
-pub(super) fn raise_descriptor_limit() {
-    match getrlimit(Resource::RLIMIT_NOFILE) {
-        Ok((soft, hard)) if soft < hard => {
-            if let Err(errno) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
-                tracing::warn!(%errno, soft, hard, "cannot raise the limit on open descriptors");
-            }
-        }
-        Ok(_) => {}
-        Err(errno) => tracing::warn!(%errno, "cannot read the limit on open descriptors"),
-    }
 }
 
 #[cfg(test)]

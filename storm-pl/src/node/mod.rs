@@ -4,9 +4,11 @@ mod event;
 mod handle;
 mod keeper;
 mod pads;
+mod streams;
 mod takeover;
 
 pub use event::{Event, KeeperEvents};
-pub use handle::{KeeperHandle, LaunchError, Launching, OwnEnds, PlEnds};
+pub use handle::{KeeperHandle, LaunchError, Launching};
 pub use keeper::{Keeper, KeeperConfig, StartError, StartMethod, keeper_main};
-pub use takeover::{InheritedEnds, InheritedJob, InheritedLaunch, InheritedRank};
+pub use streams::{OwnEnds, PlEnds};
+pub use takeover::{InheritedJob, InheritedLaunch, InheritedRank};

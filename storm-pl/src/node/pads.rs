@@ -9,14 +9,14 @@ use std::sync::Arc;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 
 use crate::cgroup::MemoryControl;
+use crate::descriptors::DescriptorLimit;
 use crate::exit::{ExitStatus, Usage};
-use crate::ids::{PadId, PlIndex, ProcessId};
-use crate::keeper::{Keeps, KeptId};
+use crate::ids::{Errno, PadId, PlIndex, ProcessId};
 use crate::launch_failure::LaunchFailure;
-use crate::node::takeover::{Former, FormerPad, FormerPl, kept_ends};
-use crate::node::{Event, OwnEnds, PlEnds};
-use crate::protocol::{self, Command, Report};
-use crate::seqpacket::{PlDescriptors, Received, Seqpacket, Wait};
+use crate::node::Event;
+use crate::node::takeover::{Former, FormerPad, FormerPl};
+use crate::protocol::{PadStep, Report};
+use crate::seqpacket::{Received, Seqpacket};
 use crate::switch::{CgroupFreezer, Freezer, SignalFreezer};
 use crate::sys;
 
@@ -38,7 +38,10 @@ pub(super) struct Pads {
     pub(super) cgroup: Option<PathBuf>,
     pub(super) memory: Option<MemoryControl>,
     pub(super) pads: BTreeMap<PadId, Pad>,
-    pub(super) next_pad: u16,
+    /// Pads that were made so far.
+    pub(super) made: u32,
+    /// Of this process.
+    pub(super) limit: DescriptorLimit,
     pub(super) next_place: u64,
     /// The NM asked the keeper to end.
     pub(super) ending: bool,
@@ -72,12 +75,12 @@ pub(super) enum Pl {
     #[default]
     Absent,
     /// Waiting for a launch.
-    Idle { pid: ProcessId, command: Seqpacket, ends: PlEnds, own: OwnEnds },
+    Idle { pid: ProcessId, command: Seqpacket },
     /// Told to launch; has neither executed nor failed.
     Launching { command: Seqpacket },
     /// The application runs.
     Running,
-    /// The launch failed, which has been said; its end is of no interest.
+    /// The launch failed, or its socket did not come, which has been said; its end is of no interest.
     Failed,
     /// The application ended.
     Ended,
@@ -112,6 +115,19 @@ impl Source {
 }
 
 impl Pads {
+    /// A number that no pad has; those of pads that were given up long ago are used again.
+    pub(super) fn new_id(&mut self) -> Option<PadId> {
+        for _ in 0..=u16::MAX {
+            // Truncation begins anew after the last number.
+            let pad = PadId(self.made as u16);
+            self.made = self.made.wrapping_add(1);
+            if !self.pads.contains_key(&pad) {
+                return Some(pad);
+            }
+        }
+        None
+    }
+
     /// The socket to whoever keeps `pad`.
     pub(super) fn control_of(&self, pad: PadId) -> &Seqpacket {
         self.pads.get(&pad).and_then(|pad| pad.control.as_ref()).unwrap_or(&self.control)
@@ -132,7 +148,7 @@ impl Pads {
     /// Takes over the pads in which jobs of a former daemon go on.
     pub(super) fn take_over(&mut self, former: Former) -> io::Result<()> {
         let Former { process, next_pad, pads } = former;
-        (self.former, self.next_pad) = (Some(process), next_pad.0);
+        (self.former, self.made) = (Some(process), next_pad.0.into());
         let capacity = self.capacity;
         for FormerPad { pad, pls } in pads {
             let size = u16::try_from(pls.len()).unwrap_or(u16::MAX);
@@ -189,7 +205,7 @@ impl Pads {
     ) -> io::Result<()> {
         match report {
             Report::PlReady { pad, pl, pid } => self.add_pl(pad, pl, pid, received, events),
-            Report::PadKeeper { pad, pid } => self.add_pad_keeper(pad, pid, received),
+            Report::PadKeeper { pad, pid } => self.add_pad_keeper(pad, pid, received, events),
             Report::Exited { pad, pl, pid, status, usage } => {
                 self.take_exit(pad, pl, pid, (status, usage), events);
                 Ok(())
@@ -210,7 +226,9 @@ impl Pads {
                 Ok(())
             }
             Report::PadFailed { pad, step, errno } => {
-                events.push_back(Event::PadFailed { pad, step, errno });
+                if self.pads.contains_key(&pad) {
+                    events.push_back(Event::PadFailed { pad, step, errno });
+                }
                 Ok(())
             }
             Report::PadStuck { pad, processes } => {
@@ -234,20 +252,6 @@ impl Pads {
             | Report::Inheritance { .. }
             | Report::InheritedJob { .. }
             | Report::InheritedRank { .. } => Err(invalid()),
-        }
-    }
-
-    /// Leaves what is used of the streams of a waiting PL with the keeper.
-    pub(super) fn keep_rank(&self, (job, keeps): (KeptId, Keeps), pad: PadId, pl: PlIndex) {
-        let state = self.pads.get(&pad).and_then(|state| state.pls.get(usize::from(pl.0)));
-        let Some(Pl::Idle { command, ends, .. }) = state else { return };
-        let mut descriptors = vec![command.as_fd()];
-        descriptors.extend(kept_ends(ends, keeps));
-        let said = Command::Keep { job, pad, files: 0, ranks: vec![(pl, keeps)] };
-        if let Err(error) = protocol::send(&self.control, &said, &descriptors, Wait::No) {
-            tracing::warn!(%pad, %error, "a job will end with this node manager");
-            // Without this rank it could not go on.
-            let _ = protocol::send(&self.control, &Command::Forget { job }, &[], Wait::No);
         }
     }
 
@@ -333,40 +337,71 @@ impl Pads {
         received: Received,
         events: &mut VecDeque<Event>,
     ) -> io::Result<()> {
-        let freezer = match (&self.cgroup, self.pads.get(&pad)) {
-            (Some(node), Some(Pad { freezer: None, .. })) => {
-                let path = crate::cgroup::PadCgroup::path_in(node, pad);
-                Some(Freezer::Cgroup(CgroupFreezer::open(&path)?))
-            }
-            _ => None,
-        };
-        let Some(state) = self.pads.get_mut(&pad) else { return self.discarded(pad) };
-        if let Some(freezer) = freezer {
-            state.freezer = Some(Arc::new(freezer));
+        if !self.pads.contains_key(&pad) {
+            // What is told of a pad that was discarded meanwhile ends with the socket that came along.
+            return Ok(());
         }
-        let ends: Result<PlDescriptors, _> = received.descriptors.try_into();
-        let [command, stdin, stdout, stderr, pmi, own @ ..] = ends.map_err(|_| invalid())?;
-        let (ends, own) = (PlEnds { stdin, stdout, stderr, pmi }, OwnEnds { _held: own });
-        let command = command.into();
-        *state.pl_mut(pl).ok_or_else(invalid)? = Pl::Idle { pid, command, ends, own };
-        state.announce(pad, events);
+        let command = self.open_freezer(pad).and_then(|()| self.socket(received));
+        let state = self.pads.get_mut(&pad).ok_or_else(invalid)?;
+        let slot = state.pl_mut(pl).ok_or_else(invalid)?;
+        match command {
+            Ok(command) => {
+                *slot = Pl::Idle { pid, command };
+                state.announce(pad, events);
+            }
+            Err(refused) => {
+                // It ends as its socket has no other end any more.
+                *slot = Pl::Failed;
+                state.fail(pad, refused, events);
+            }
+        }
         Ok(())
     }
 
-    /// What is told of a pad that was discarded meanwhile ends with the sockets that came along.
-    fn discarded(&self, pad: PadId) -> io::Result<()> {
-        if pad.0 < self.next_pad { Ok(()) } else { Err(invalid()) }
+    /// Opens the freezer of a pad in a cgroup, if it is not open.
+    fn open_freezer(&mut self, pad: PadId) -> Result<(), (PadStep, Errno)> {
+        let (Some(node), Some(state)) = (&self.cgroup, self.pads.get_mut(&pad)) else {
+            return Ok(());
+        };
+        if state.freezer.is_none() {
+            let path = crate::cgroup::PadCgroup::path_in(node, pad);
+            let opened = CgroupFreezer::open(&path)
+                .map_err(|error| (PadStep::Freezer, Errno::of(&error)))?;
+            state.freezer = Some(Arc::new(Freezer::Cgroup(opened)));
+        }
+        Ok(())
     }
 
-    fn add_pad_keeper(&mut self, pad: PadId, pid: ProcessId, received: Received) -> io::Result<()> {
-        let control = received.descriptors.into_iter().next().ok_or_else(invalid)?;
+    /// The socket that came along, unless this process has no room for it.
+    fn socket(&self, received: Received) -> Result<Seqpacket, (PadStep, Errno)> {
+        let came = received.descriptors.into_iter().next().filter(|fd| self.limit.admits(fd));
+        came.map(Seqpacket::from).ok_or((PadStep::Handover, Errno(libc::EMFILE)))
+    }
+
+    fn add_pad_keeper(
+        &mut self,
+        pad: PadId,
+        pid: ProcessId,
+        received: Received,
+        events: &mut VecDeque<Event>,
+    ) -> io::Result<()> {
         if !self.pads.contains_key(&pad) {
-            return self.discarded(pad);
+            return Ok(());
         }
-        self.watch(&control, Source::PadKeeper(pad))?;
+        let watched = self.socket(received).and_then(|control| {
+            self.watch(&control, Source::PadKeeper(pad))
+                .map_err(|error| (PadStep::Handover, Errno::of(&error)))?;
+            Ok(control)
+        });
         let state = self.pads.get_mut(&pad).ok_or_else(invalid)?;
-        state.control = Some(control.into());
-        state.freezer = Some(Arc::new(Freezer::Signal(SignalFreezer::new(pid))));
+        match watched {
+            Ok(control) => {
+                state.control = Some(control);
+                state.freezer = Some(Arc::new(Freezer::Signal(SignalFreezer::new(pid))));
+            }
+            // The pad's keeper ends as its socket has no other end any more; the next try makes another.
+            Err(refused) => state.fail(pad, refused, events),
+        }
         Ok(())
     }
 
@@ -426,6 +461,13 @@ impl Pad {
         self.draining = true;
         self.ticket = self.ticket.wrapping_add(1);
         self.ticket
+    }
+
+    /// The pad is not filled, which is said once for each time.
+    fn fail(&mut self, pad: PadId, (step, errno): (PadStep, Errno), events: &mut VecDeque<Event>) {
+        if std::mem::take(&mut self.filling) {
+            events.push_back(Event::PadFailed { pad, step, errno });
+        }
     }
 
     fn announce(&mut self, pad: PadId, events: &mut VecDeque<Event>) {

@@ -8,14 +8,15 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::cgroup::MemoryControl;
+use crate::descriptors::DescriptorLimit;
 use crate::exit::{ExitStatus, Usage};
 use crate::ids::{PadId, PlIndex, ProcessId};
 use crate::keeper::door::{Greeting, knock};
 use crate::keeper::{Keeps, KeptId};
 use crate::launch_failure::LaunchFailure;
-use crate::node::keeper::{cgroup_name, raise_descriptor_limit};
+use crate::node::keeper::cgroup_name;
 use crate::node::{Keeper, KeeperConfig, PlEnds, StartError};
-use crate::protocol::{self, KEEPER_VERSION, MESSAGE_MAX_BYTES, Report};
+use crate::protocol::{self, Command, KEEPER_VERSION, MESSAGE_MAX_BYTES, Report};
 use crate::seqpacket::{Received, Seqpacket, Wait};
 use crate::sys;
 
@@ -81,8 +82,8 @@ pub struct InheritedRank {
     /// What its launch has come to: [`Event::Launched`](crate::Event::Launched) or
     /// [`Event::LaunchFailed`](crate::Event::LaunchFailed) follows where that is not known yet.
     pub launch: InheritedLaunch,
-    /// What was kept of its streams.
-    pub ends: InheritedEnds,
+    /// What was kept of its streams: standard input while it is open, the others for good.
+    pub ends: PlEnds,
     /// How it ended; [`Event::Exited`](crate::Event::Exited) follows where it has not.
     pub ended: Option<(ExitStatus, Usage)>,
 }
@@ -96,17 +97,6 @@ pub enum InheritedLaunch {
     Executed,
     /// It never executed.
     Failed(LaunchFailure),
-}
-
-/// The daemon's ends of the streams of a rank, as [`PlEnds`].
-#[derive(Debug)]
-pub struct InheritedEnds {
-    /// Where its PMI socket ends.
-    pub pmi: OwnedFd,
-    /// Standard input, while it is open.
-    pub stdin: Option<OwnedFd>,
-    /// Standard output and error, where they are read.
-    pub output: Option<(OwnedFd, OwnedFd)>,
 }
 
 impl Keeper {
@@ -124,7 +114,9 @@ impl Keeper {
         let Some(control) = knock(&survival.door).map_err(StartError::NotUp)? else {
             return Ok(None);
         };
-        raise_descriptor_limit();
+        if let Err(errno) = DescriptorLimit::raise() {
+            tracing::warn!(%errno, "the limit on open descriptors stays as it is");
+        }
         let timeout = PollTimeout::from(GREETING_TIMEOUT_MS);
         let greeting = match Greeting::receive(&control, timeout) {
             Ok(greeting) => greeting,
@@ -202,21 +194,35 @@ fn inherit_rank(control: &Seqpacket) -> io::Result<(InheritedRank, FormerPl)> {
     Ok((InheritedRank { pl, pid, launch, ends, ended }, state))
 }
 
-fn ends(keeps: Keeps, descriptors: Vec<OwnedFd>) -> io::Result<(Seqpacket, InheritedEnds)> {
+fn ends(keeps: Keeps, descriptors: Vec<OwnedFd>) -> io::Result<(Seqpacket, PlEnds)> {
     let mut descriptors = descriptors.into_iter();
-    let mut next = || descriptors.next().ok_or(io::Error::from(io::ErrorKind::InvalidData));
-    let (command, pmi) = (next()?.into(), next()?);
-    let stdin = if keeps.stdin { Some(next()?) } else { None };
-    let output = if keeps.output { Some((next()?, next()?)) } else { None };
-    Ok((command, InheritedEnds { pmi, stdin, output }))
+    let mut next = |kept: bool| match kept {
+        true => descriptors.next().map(Some).ok_or(io::Error::from(io::ErrorKind::InvalidData)),
+        false => Ok(None),
+    };
+    let command = next(true)?.ok_or(io::ErrorKind::InvalidData)?.into();
+    let (stdin, stdout, stderr) = (next(keeps.stdin)?, next(keeps.stdout)?, next(keeps.stderr)?);
+    Ok((command, PlEnds { stdin, stdout, stderr, pmi: next(keeps.pmi)? }))
 }
 
-/// The ends of a rank that are to be kept, but for the command socket.
-pub(super) fn kept_ends(ends: &PlEnds, keeps: Keeps) -> Vec<std::os::fd::BorrowedFd<'_>> {
-    let stdin = keeps.stdin.then_some(&ends.stdin);
-    let output = keeps.output.then_some([&ends.stdout, &ends.stderr]);
-    let all = [&ends.pmi].into_iter().chain(stdin).chain(output.into_iter().flatten());
-    all.map(AsFd::as_fd).collect()
+/// Leaves the streams of a rank that is about to be launched with the keeper.
+pub(super) fn keep_rank(
+    control: &Seqpacket,
+    job: KeptId,
+    (pad, pl): (PadId, PlIndex),
+    (command, ends): (&Seqpacket, &PlEnds),
+) {
+    let all = [&ends.stdin, &ends.stdout, &ends.stderr, &ends.pmi];
+    let [stdin, stdout, stderr, pmi] = all.map(Option::is_some);
+    let keeps = Keeps { stdin, stdout, stderr, pmi };
+    let ends = all.into_iter().flatten().map(AsFd::as_fd);
+    let descriptors: Vec<_> = [command.as_fd()].into_iter().chain(ends).collect();
+    let said = Command::Keep { job, pad, files: 0, ranks: vec![(pl, keeps)] };
+    if let Err(error) = protocol::send(control, &said, &descriptors, Wait::No) {
+        tracing::warn!(%pad, %error, "a job will end with this node manager");
+        // Without this rank it could not go on.
+        let _ = protocol::send(control, &Command::Forget { job }, &[], Wait::No);
+    }
 }
 
 fn next(control: &Seqpacket) -> io::Result<(Report, Received)> {

@@ -61,7 +61,7 @@ async fn start_burner(node: &Node, pad: PadId, token: &str) -> PipeReader {
     spec.env.push(("BED".into(), testbed().into()));
     let spec = spec.encode().unwrap();
     let launching = node.handle.launch(pad, PlIndex(0), &spec, &RankSpec::default()).unwrap();
-    let mut output = PipeReader::new(launching.ends.stdout);
+    let mut output = PipeReader::new(launching.ends.stdout.unwrap());
     let mut lines = 0;
     while lines < 3 {
         let bytes = output.read().await.unwrap();

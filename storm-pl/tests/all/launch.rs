@@ -225,7 +225,7 @@ async fn the_pmi_socket_is_named_and_connected() {
         .handle
         .launch(storm_pl::PadId(0), storm_pl::PlIndex(0), &spec.encode().unwrap(), &plain())
         .unwrap();
-    let pmi = std::os::unix::net::UnixStream::from(launching.ends.pmi);
+    let pmi = std::os::unix::net::UnixStream::from(launching.ends.pmi.unwrap());
     let mut pmi = tokio::net::UnixStream::from_std(pmi).unwrap();
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut line = [0; 9];
@@ -247,7 +247,7 @@ async fn streams_do_not_end_with_the_rank_while_its_own_ends_are_held() {
     let launching = node.handle.launch(pad, pl, &spec.encode().unwrap(), &plain()).unwrap();
     while !matches!(node.next().await, storm_pl::Event::Exited { .. }) {}
     let storm_pl::PlEnds { stdout, stderr, pmi, .. } = launching.ends;
-    let ends = [&stdout, &stderr, &pmi].map(|end| end.try_clone().unwrap());
+    let ends = [&stdout, &stderr, &pmi].map(|end| end.as_ref().unwrap().try_clone().unwrap());
     let mut ends = ends.map(std::fs::File::from);
     for (end, wrote) in ends.iter_mut().zip(["out\n", "", "cmd=init\n"]) {
         let mut bytes = [0; 64];

@@ -117,7 +117,7 @@ async fn a_signal_reaches_the_group_of_every_rank() {
         let mut outputs = Vec::new();
         for pl in [PlIndex(0), PlIndex(1)] {
             let launching = node.handle.launch(PAD, pl, &spec, &RankSpec::default()).unwrap();
-            outputs.push(support::PipeReader::new(launching.ends.stdout));
+            outputs.push(support::PipeReader::new(launching.ends.stdout.unwrap()));
         }
         for output in &mut outputs {
             output.until("up\n").await;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use storm_pl::{
-    Event, ExitStatus, HostTime, InheritedJob, InheritedLaunch, Input, Keeper, KeeperConfig, Keeps,
+    Event, ExitStatus, HostTime, InheritedJob, InheritedLaunch, Input, Keeper, KeeperConfig,
     KeptId, Output, PadId, PlIndex, RankSpec, Survival,
 };
 
@@ -15,7 +15,6 @@ use crate::support::{self, Mechanism, Node, shell};
 
 const JOB: KeptId = KeptId(7);
 const PAD: PadId = PadId(0);
-const BOTH: Keeps = Keeps { stdin: true, output: true };
 
 /// A configuration whose keeper survives for so long.
 fn surviving(door: &Path, bound: Duration) -> KeeperConfig {
@@ -52,7 +51,7 @@ fn launch(node: &Node, script: &str) -> storm_pl::Launching {
         ..RankSpec::default()
     };
     let spec = shell(script).encode().unwrap();
-    node.handle.launch_kept(PAD, PlIndex(0), &spec, &rank, Some((JOB, BOTH))).unwrap()
+    node.handle.launch_kept(PAD, PlIndex(0), &spec, &rank, Some(JOB)).unwrap()
 }
 
 async fn until_launched(node: &mut Node) {
@@ -105,7 +104,7 @@ async fn the_next_daemon_takes_over_a_rank_with_its_streams_and_its_end() {
         }
     };
     assert_eq!(exited, ExitStatus::Code(3));
-    assert_eq!(read_to_end(rank.ends.output.unwrap().0), "got one\nand two\n");
+    assert_eq!(read_to_end(rank.ends.stdout.unwrap()), "got one\nand two\n");
     node.handle.release(PAD).unwrap();
     node.until_ready(PAD).await;
     node.handle.forget_kept(JOB);
@@ -126,8 +125,8 @@ async fn an_end_that_nobody_saw_is_told_and_a_closed_input_is_closed() {
     let Some(mut node) = start(&config).await else { return };
     let mut launching = launch(&node, "cat; echo over >&2; exit 4");
     until_launched(&mut node).await;
-    File::from(launching.ends.stdin).write_all(b"all of it").unwrap();
-    launching.ends.stdin = note("another");
+    let stdin = launching.ends.stdin.take().unwrap();
+    File::from(stdin).write_all(b"all of it").unwrap();
     node.handle.close_kept_input(JOB, PlIndex(0));
     // Its end comes whether the daemon is there to hear of it or not.
     drop((node, launching));
@@ -144,7 +143,7 @@ async fn an_end_that_nobody_saw_is_told_and_a_closed_input_is_closed() {
     };
     assert_eq!(status, ExitStatus::Code(4));
     assert!(rank.ends.stdin.is_none());
-    let (stdout, stderr) = rank.ends.output.unwrap();
+    let (stdout, stderr) = (rank.ends.stdout.unwrap(), rank.ends.stderr.unwrap());
     assert_eq!((read_to_end(stdout), read_to_end(stderr)), ("all of it".into(), "over\n".into()));
 }
 
@@ -172,7 +171,7 @@ async fn a_lease_that_runs_out_ends_a_job_without_a_daemon_and_the_next_one_hear
     let until = HostTime(HostTime::now().0 + Duration::from_millis(100));
     node.handle.lease(&[PAD], until).unwrap();
     // The end of its output is that of the rank.
-    let stdout = launching.ends.stdout.try_clone().unwrap();
+    let stdout = launching.ends.stdout.as_ref().unwrap().try_clone().unwrap();
     drop((node, launching));
     assert_eq!(read_to_end(stdout), "");
     let (mut node, job) = take_over(&config);

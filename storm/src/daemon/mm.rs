@@ -7,7 +7,6 @@ use super::{DaemonError, backend, descriptor, start_log};
 use crate::cli::MmOptions;
 use crate::config::{Idle, PlannedPartition};
 use crate::local_cluster::{LOG_NAME, Ready, check_unused, nodes_dir};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{getegid, geteuid};
 use std::fs::{self, DirBuilder, Permissions};
 use std::future::pending;
@@ -104,10 +103,8 @@ fn refuse(ready: Option<OwnedFd>, error: DaemonError) -> DaemonError {
 
 /// Each client and each node takes a descriptor: all that we may have.
 fn open_all_descriptors() {
-    let raised = getrlimit(Resource::RLIMIT_NOFILE)
-        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
-    if let Err(error) = raised {
-        tracing::warn!(%error, "the limit of open files stays as it is");
+    if let Err(error) = storm_pl::DescriptorLimit::raise() {
+        tracing::warn!(%error, "the limit on open descriptors stays as it is");
     }
 }
 

@@ -285,6 +285,7 @@ fn interrupted() -> JoinError {
 /// keeper, and waits for the manager's return. Returns only if that fails.
 fn start_again() -> DaemonError {
     tracing::warn!("cut off from the cluster; joining again");
+    storm_pl::DescriptorLimit::restore();
     let error = match std::env::current_exe() {
         Ok(program) => {
             Command::new(program).args(std::env::args_os().skip(1)).env(REJOIN, "1").exec()

@@ -6,7 +6,7 @@ use crate::live::launch_plan::refused;
 use crate::live::live_job::LiveJob;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_pl::{Event, ExitStatus, PadId, PlIndex, Usage};
+use storm_pl::{Errno, Event, ExitStatus, PadId, PadStep, PlIndex, Shortage, Usage};
 use storm_rm::Rank;
 use storm_rm::message::RankExit;
 
@@ -21,9 +21,12 @@ impl LiveHost {
             Event::PadFailed { pad, .. } if self.pads.is_closed() => self.pads.lost(pad),
             Event::PadFailed { pad, step, errno } => {
                 tracing::error!(%pad, %step, %errno, "a place for jobs was not made");
-                self.pads.fill_failed(pad, &format!("{step} ({errno})"));
-                // A node that can serve no job would fail every job that it is given.
-                return self.pads.is_empty().then_some(HostEvent::Lost);
+                let why = explain_pad(step, errno);
+                self.pads.fill_failed(pad, &why);
+                // A node that can serve no job would fail every job that it is given. One without
+                // places has its descriptors back, and makes a place for a job that it has room for.
+                let lost = self.pads.is_empty() && !is_of_descriptors(errno);
+                return lost.then_some(HostEvent::Lost);
             }
             Event::Launched { pad, pl } => {
                 let (job, rank) = self.find(pad, pl)?;
@@ -115,6 +118,20 @@ impl LiveHost {
             self.tell(HostEvent::Exited { job: key, exit });
         }
     }
+}
+
+/// Why a place is not there, with the limit where it is for one.
+fn explain_pad(step: PadStep, errno: Errno) -> String {
+    match Shortage::of(errno) {
+        Some(shortage) => format!("{step} ({errno}: {shortage})"),
+        None => format!("{step} ({errno})"),
+    }
+}
+
+/// Whether it was for want of descriptors, of the daemon or of the host.
+fn is_of_descriptors(errno: Errno) -> bool {
+    use nix::errno::Errno::{EMFILE, ENFILE, ETOOMANYREFS};
+    [EMFILE, ENFILE, ETOOMANYREFS].iter().any(|known| errno == Errno::from(*known))
 }
 
 fn rank_exit(rank: Rank, status: ExitStatus, usage: Usage) -> RankExit {

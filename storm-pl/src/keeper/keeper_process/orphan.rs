@@ -60,7 +60,8 @@ impl KeeperProcess {
             self.pads.keys().copied().filter(|pad| self.kept.on(*pad).next().is_none()).collect();
         self.forget_waiting();
         for pad in idle {
-            self.drain(pad, Draining { everything: true, ..Draining::default() });
+            let (everything, discarded) = (true, true);
+            self.drain(pad, Draining { everything, discarded, ..Draining::default() });
         }
     }
 
@@ -140,16 +141,7 @@ impl KeeperProcess {
         let of_jobs = self.kept.0.values().map(|job| job.pad.0.saturating_add(1)).max();
         let next_pad = PadId(last.max(of_jobs.unwrap_or(0)));
         let jobs = u32::try_from(self.kept.0.len()).unwrap_or(u32::MAX);
-        Report::Inheritance { cgroup, capacity: self.capacity, next_pad, jobs }
-    }
-
-    /// An orphan does not fill a pad that is clean: it goes.
-    pub(super) fn remove_pad(&mut self, id: PadId) {
-        self.pads.remove(&id);
-        if let Some(node) = &self.node {
-            // One that stays goes with the node's.
-            let _ = crate::cgroup::PadCgroup::remove(&node.pad_path(id));
-        }
+        Report::Inheritance { cgroup, capacity: self.sizes.capacity, next_pad, jobs }
     }
 }
 

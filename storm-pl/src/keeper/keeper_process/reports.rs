@@ -4,18 +4,19 @@ use super::{KeeperProcess, LOOK_AGAIN_MS, News};
 use crate::ids::{Errno, PadId};
 use crate::protocol::{self, PadStep, Report};
 use crate::seqpacket::Wait;
+use crate::shortage::Shortage;
 use nix::poll::{PollTimeout, poll};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Tries (some 2 s) to hand over the descriptors of a PL.
-const HANDOVER_TRIES_MAX: u32 = 1_000;
+/// Tries (some 2 s) to say what the kernel has no room for.
+const TRIES_MAX: u32 = 1_000;
 
 impl KeeperProcess {
     pub(super) fn tell(&mut self, untold: &mut Vec<News>) {
-        for (report, ends) in untold.drain(..) {
-            let ends: Vec<&OwnedFd> = ends.iter().flatten().collect();
-            self.report(&report, &ends);
+        for (report, command) in untold.drain(..) {
+            let command: Vec<&OwnedFd> = command.iter().collect();
+            self.report(&report, &command);
         }
     }
 
@@ -40,13 +41,14 @@ impl KeeperProcess {
         let borrowed: Vec<_> = descriptors.iter().map(|fd| fd.as_fd()).collect();
         let mut tries = 0;
         // The next NM is told of what it has to know by what is kept.
-        while tries < HANDOVER_TRIES_MAX && !self.ended && !self.is_orphan() {
+        while tries < TRIES_MAX && !self.ended && !self.is_orphan() {
             // An NM that is stopped takes nothing, and the leases go on.
             match protocol::send(&self.control, report, &borrowed, Wait::No) {
                 Ok(()) => return,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.await_room(),
-                // Too many descriptors of this user are on their way: an NM has to take some.
-                Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => {
+                // Too many descriptors of this user are on their way, and an NM has to take some; or
+                // the kernel has no memory for the message.
+                Err(error) if Shortage::of(Errno::of(&error)).is_some() => {
                     let _ = poll(&mut [], PollTimeout::from(LOOK_AGAIN_MS));
                     tries += 1;
                 }
@@ -54,8 +56,11 @@ impl KeeperProcess {
             }
         }
         if let Report::PlReady { pad, .. } = report {
-            // Its ends close with this function; the PL sees that and exits.
+            // Its socket closes with this function; the PL sees that and exits.
             self.failed(*pad, PadStep::Handover, Errno(libc::ETOOMANYREFS));
+        } else {
+            // An NM that misses the end of a rank waits for it for ever.
+            self.ended = true;
         }
     }
 }

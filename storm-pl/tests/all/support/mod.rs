@@ -193,7 +193,8 @@ impl Outcome {
 }
 
 /// Reads a pipe to its end.
-pub(crate) async fn read_all(pipe: OwnedFd) -> String {
+pub(crate) async fn read_all(pipe: Option<OwnedFd>) -> String {
+    let Some(pipe) = pipe else { return String::new() };
     let mut text = Vec::new();
     let mut reader = PipeReader::new(pipe);
     while let Some(bytes) = reader.read().await {

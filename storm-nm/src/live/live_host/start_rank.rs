@@ -1,0 +1,64 @@
+//! Starting one rank of a job: its process, its streams.
+
+use super::LiveHost;
+use crate::live::launch_plan::{Surroundings, rank_spec};
+use crate::live::live_job::LiveJob;
+use crate::live::rank_streams::RankStreams;
+use crate::{JobKey, LaunchRefused};
+use std::rc::Rc;
+use std::sync::Arc;
+use storm_pl::boost::Process;
+use storm_pl::{PlIndex, ProcessId, Shortage};
+use storm_rm::Rank;
+
+impl LiveHost {
+    /// Has a waiting process become a rank of the job. When that is refused, nothing is heard of the
+    /// rank any more, and its process ends with the job at the latest.
+    pub(super) fn start_rank(
+        &self,
+        job: &LiveJob,
+        rank: Rank,
+        pl: PlIndex,
+    ) -> Result<(), LaunchRefused> {
+        let key = job.task.key();
+        let names = self.names();
+        let (cores, cpus, waiting) = (self.cores.count(), job.cpus_of(rank), &job.waiting);
+        let surroundings = Surroundings { cores, cpus, waiting };
+        let rank_spec = rank_spec(&job.task, rank, &names, &job.directory, surroundings);
+        let launching = self
+            .keeper
+            .launch(job.pad, pl, &job.spec, &rank_spec)
+            .map_err(|error| LaunchRefused::because(&error))?;
+        let streams = RankStreams::open((launching.ends, launching.own), (key, rank), &self.events);
+        let streams = streams.map_err(|error| {
+            let shortage = Shortage::of(storm_pl::Errno::of(&error));
+            let limit = shortage.map_or_else(
+                || "sysctl fs.epoll.max_user_watches".to_owned(),
+                |shortage| shortage.to_string(),
+            );
+            let reason = format!("the streams of a process cannot be watched ({limit}): {error}");
+            LaunchRefused { reason, exit_code: LaunchRefused::NOT_EXECUTABLE }
+        })?;
+        job.streams.borrow_mut().insert(rank, Rc::new(streams));
+        job.ranks.borrow_mut().insert(pl, rank);
+        job.processes.borrow_mut().insert(rank, launching.pid);
+        self.follow(job, key, rank, launching.pid);
+        Ok(())
+    }
+
+    /// Where the policy looks at processes, it has a descriptor of this one.
+    fn follow(&self, job: &LiveJob, key: JobKey, rank: Rank, pid: ProcessId) {
+        let place = rank.0.saturating_sub(job.task.first.0) as usize;
+        if job.page.is_none() && !self.flexible.watches(key) {
+            return;
+        }
+        match Process::of(pid).map(Arc::new) {
+            Ok(process) => {
+                self.booster.started(key, place, process.clone());
+                self.flexible.started(key, rank, process);
+            }
+            // It may be over already.
+            Err(error) => tracing::debug!(job = %key, %rank, %error, "a rank is never put first"),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! How many descriptors this process may have open, and what launches leave of them for the rest.
+//!
+//! The kernel gives the lowest free number to a new descriptor. Its number therefore tells how many
+//! are open at least, without asking.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::OnceLock;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::ids::Errno;
+
+/// Launches leave so many to the daemon, for its files and its connections.
+const RESERVE: u64 = 48;
+/// The part of a low limit that launches leave: one in so many.
+const RESERVED_PART: u64 = 8;
+
+/// The soft limit that this process began with.
+static BEFORE: OnceLock<u64> = OnceLock::new();
+
+/// The descriptors that this process may have open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DescriptorLimit(pub u64);
+
+impl DescriptorLimit {
+    /// The soft limit of this process now.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        // It fails for no resource that the kernel knows.
+        Self(getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft))
+    }
+
+    /// Raises the soft limit to the hard one.
+    ///
+    /// # Errors
+    /// When the kernel refuses; the limit stays as it was.
+    pub fn raise() -> Result<Self, Errno> {
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+        BEFORE.get_or_init(|| soft);
+        if soft < hard {
+            setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+        }
+        Ok(Self(hard))
+    }
+
+    /// Puts the soft limit back to what it was before [`DescriptorLimit::raise`]: for a program that
+    /// this process becomes or starts.
+    pub fn restore() {
+        if let (Some(&before), Ok((_, hard))) = (BEFORE.get(), getrlimit(Resource::RLIMIT_NOFILE)) {
+            // The program has more then, which harms nothing.
+            let _ = setrlimit(Resource::RLIMIT_NOFILE, before.min(hard), hard);
+        }
+    }
+
+    /// How many launches may use.
+    #[must_use]
+    pub fn for_launches(self) -> u64 {
+        self.0 - RESERVE.min(self.0 / RESERVED_PART)
+    }
+
+    /// Whether a launch may keep this descriptor.
+    pub(crate) fn admits(self, descriptor: impl AsFd) -> bool {
+        number(descriptor) < self.for_launches()
+    }
+
+    /// Whether there is more than enough while this descriptor is open.
+    pub(crate) fn is_far_from(self, descriptor: impl AsFd) -> bool {
+        number(descriptor) < self.0 / 2
+    }
+}
+
+fn number(descriptor: impl AsFd) -> u64 {
+    // An open descriptor is not negative.
+    u64::try_from(descriptor.as_fd().as_raw_fd()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DescriptorLimit;
+    use std::io;
+
+    #[test]
+    fn launches_leave_a_part_of_any_limit() {
+        for limit in [0, 7, 8, 64, 1024, 524_288, u64::MAX] {
+            let left = limit - DescriptorLimit(limit).for_launches();
+            assert!(left <= 48 && left <= limit / 8, "{limit}: {left}");
+        }
+        assert_eq!(DescriptorLimit(1024).for_launches(), 976);
+    }
+
+    #[test]
+    fn the_number_of_a_descriptor_tells_how_many_are_open() {
+        let (reader, _writer) = io::pipe().expect("a pipe");
+        assert!(DescriptorLimit(u64::MAX).admits(&reader));
+        assert!(DescriptorLimit(u64::MAX).is_far_from(&reader));
+        assert!(!DescriptorLimit(2).admits(&reader) && !DescriptorLimit(4).is_far_from(&reader));
+    }
+}

@@ -1,0 +1,82 @@
+//! What a node has run out of, as the kernel's number says, and what gives it more.
+
+use std::fmt;
+use std::fs;
+
+use crate::descriptors::DescriptorLimit;
+use crate::ids::Errno;
+
+/// The most open files of a host.
+const FILES_OF_HOST: &str = "/proc/sys/fs/file-max";
+
+/// A limit of a process or a host that was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage(Errno);
+
+impl Shortage {
+    /// The limit that an error tells of, if it tells of one.
+    #[must_use]
+    pub fn of(errno: Errno) -> Option<Self> {
+        let known = [
+            libc::EMFILE,
+            libc::ENFILE,
+            libc::ETOOMANYREFS,
+            libc::ENOMEM,
+            libc::ENOBUFS,
+            libc::EAGAIN,
+        ];
+        known.contains(&errno.0).then_some(Self(errno))
+    }
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = DescriptorLimit::of_this_process().0;
+        match self.0.0 {
+            libc::EMFILE => write!(
+                f,
+                "this daemon may have {limit} descriptors open; raise its hard limit (ulimit -Hn, \
+                 LimitNOFILE= of its unit)"
+            ),
+            libc::ETOOMANYREFS => write!(
+                f,
+                "more than {limit} descriptors of this user are on their way between processes; \
+                 raise the hard limit (ulimit -Hn, LimitNOFILE= of the unit)"
+            ),
+            libc::ENFILE => {
+                let files = fs::read_to_string(FILES_OF_HOST);
+                let files = files.as_deref().map_or("only so many", str::trim);
+                write!(f, "this host may have {files} files open; raise it (sysctl fs.file-max)")
+            }
+            libc::EAGAIN => f.write_str(
+                "a limit on processes or control groups is reached (ulimit -u, TasksMax= of the \
+                 unit, pids.max, cgroup.max.descendants)",
+            ),
+            _ => {
+                f.write_str("the memory of this host, or of the daemon's control group, is used up")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Shortage;
+    use crate::ids::Errno;
+
+    #[test]
+    fn a_shortage_names_its_limit() {
+        let text = |errno| Shortage::of(Errno(errno)).map(|shortage| shortage.to_string());
+        for (errno, named) in [
+            (libc::EMFILE, "LimitNOFILE="),
+            (libc::ETOOMANYREFS, "LimitNOFILE="),
+            (libc::ENFILE, "fs.file-max"),
+            (libc::EAGAIN, "pids.max"),
+            (libc::ENOMEM, "memory"),
+            (libc::ENOBUFS, "memory"),
+        ] {
+            assert!(text(errno).is_some_and(|text| text.contains(named)), "{errno}");
+        }
+        assert_eq!(text(libc::EACCES), None);
+    }
+}
