@@ -64,6 +64,8 @@ pub struct LiveConfig {
     /// Set before the link is closed when the node manager is to end by itself: it neither keeps jobs then
     /// nor looks for a way back.
     pub asked_to_end: Arc<AtomicBool>,
+    /// Set when the node manager is to end its jobs as well, where they could go on without it.
+    pub ends_jobs: Arc<AtomicBool>,
     /// Where to write the last switches at the end, as comma-separated values.
     pub switch_log: Option<PathBuf>,
     /// Starts the ranks of jobs that join through PMIx; `None` leaves them to PMI-1.
@@ -96,6 +98,7 @@ impl LiveConfig {
             boost_period: Duration::from_millis(10),
             class_rules: ClassRules::default(),
             asked_to_end: Arc::default(),
+            ends_jobs: Arc::default(),
             switch_log: None,
             pmix: None,
             network_variables: Arc::default(),

@@ -36,7 +36,6 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.end_life();
         self.lease_for_fence();
         self.cut_outputs();
-        self.inputs.count_anew();
         self.end_slices();
         self.handle(Event::ManagerLost);
         tracing::warn!(node = %self.id, %reason, ?limit, "keeping the jobs; joining again");
