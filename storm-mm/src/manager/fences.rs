@@ -63,6 +63,11 @@ impl Fences {
         Some(complete.into_values().flatten().collect())
     }
 
+    /// A node tells of its last fences again, which may be done.
+    pub(super) fn tell_again(&mut self) {
+        self.done = None;
+    }
+
     /// A rank has ended without having finalized.
     pub(super) fn left(&mut self, rank: Rank) {
         self.left.get_or_insert(rank);

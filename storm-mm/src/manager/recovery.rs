@@ -285,6 +285,9 @@ impl Core {
             over: NodeSet::new(),
             lost: Lost::new(),
             unheard: nodes.clone(),
+            away: Default::default(),
+            input_known: NodeSet::new(),
+            outputs: BTreeMap::new(),
             nodes,
             lacking: NodeSet::new(),
             hold_output: record.spec.output == OutputSpec::Client,
@@ -330,13 +333,15 @@ impl Core {
         let run_of = |core: &Core, job: &JobId| core.live[job].incarnation;
         let (kept, lost): (Vec<JobId>, Vec<JobId>) =
             awaited.iter().partition(|job| memory.jobs.contains(&(**job, run_of(self, job))));
-        let jobs = kept.iter().map(|job| self.resumed(*job)).collect();
+        let jobs = kept.iter().map(|job| self.resumed(*job, node)).collect();
         let next_run = JobIncarnation(self.next_incarnation);
         let answer = Command::Resume { jobs, next_run };
         self.effects.push(Effect::Command(NodeSet::single(node), answer));
         for job in &awaited {
             if let Some(live) = self.live.get_mut(job) {
                 live.unheard.remove(node);
+                live.away.remove(&node);
+                live.input_known.insert(node);
             }
         }
         for job in kept {
@@ -367,7 +372,7 @@ impl Core {
         self.end_job(now, job, EndCause::NodeLost { node });
     }
 
-    fn resumed(&self, job: JobId) -> ResumedJob {
+    fn resumed(&self, job: JobId, node: NodeId) -> ResumedJob {
         let live = &self.live[&job];
         ResumedJob {
             job,
@@ -378,6 +383,7 @@ impl Core {
             active_row: self.active_row(live.partition),
             coscheduling: self.partitions[usize::from(live.partition.0)].coscheduling(),
             hold_output: live.hold_output,
+            input_known: live.input_known.contains(node),
         }
     }
 
@@ -410,7 +416,7 @@ impl Core {
             }
             Phase::Pending | Phase::Ended(_) => return,
         }
-        tracing::info!(%job, "all its nodes are back after the restart of the manager");
+        tracing::info!(%job, "all its nodes are back");
         // The former manager may have changed the policy and not told them.
         self.tell_rows(job);
         if let Some(partition) = self.live.get(&job).map(|live| live.partition) {
@@ -434,10 +440,18 @@ impl Core {
         if live.launch != Launch::Recovering {
             return;
         }
-        let missing = std::mem::take(&mut live.unheard);
+        // Those that left this manager later have longer.
+        let late = |node: &NodeId| live.away.get(node).is_none_or(|left| left.until <= now);
+        let missing: NodeSet = live.unheard.iter().filter(late).collect();
+        if missing.is_empty() {
+            return;
+        }
+        live.unheard = live.unheard.difference(&missing);
         live.over = live.over.union(&missing);
-        let lost = missing.iter().map(|node| (node, now + self.config.requeue_fence));
-        live.lost.extend(lost);
+        for node in missing.iter() {
+            let until = live.away.remove(&node).map(|left| left.vacated);
+            live.lost.insert(node, until.unwrap_or(now + self.config.requeue_fence));
+        }
         let node = self.nodes.fold(&missing);
         self.end_job(now, job, EndCause::NodeLost { node });
         self.go_on_if_all_heard(now, job);
@@ -461,10 +475,12 @@ impl Core {
 
     /// Why a job is where a former manager left it.
     pub(super) fn recovery_reason(&self, job: JobId) -> String {
-        let unheard = self.live.get(&job).map(|live| self.nodes.fold(&live.unheard));
-        format!(
-            "the Machine Manager was restarted and waits for {} to come back",
-            unheard.unwrap_or_default()
-        )
+        let Some(live) = self.live.get(&job) else { return String::new() };
+        let left: NodeSet = live.away.keys().copied().collect();
+        let unheard = self.nodes.fold(&live.unheard);
+        if live.unheard.is_subset(&left) {
+            return format!("the Node Manager of {unheard} has ended: it waits for the next one");
+        }
+        format!("the Machine Manager was restarted and waits for {unheard} to come back")
     }
 }

@@ -50,6 +50,14 @@ pub struct LiveKeeper {
     pub(super) jobs: Vec<InheritedJob>,
 }
 
+impl LiveKeeper {
+    /// Whether it has kept any.
+    #[must_use]
+    pub fn has_jobs(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+}
+
 impl From<Keeper> for LiveKeeper {
     fn from(keeper: Keeper) -> LiveKeeper {
         LiveKeeper { keeper, jobs: Vec::new() }

@@ -5,6 +5,7 @@ mod input;
 mod labeller;
 mod queue_notes;
 mod returning;
+mod shown;
 mod signals;
 mod terminal;
 mod without_pmix;
@@ -14,6 +15,7 @@ use crate::manager::Manager;
 use input::Input;
 pub(crate) use queue_notes::QueueNotes;
 pub(crate) use signals::Interrupts;
+use shown::Shown;
 use std::future::ready;
 use std::time::{Duration, Instant};
 use storm_mm::api::{
@@ -86,6 +88,7 @@ pub(crate) async fn follow(
         suspended: false,
         queue_notes: QueueNotes::new(what.tell_waiting),
         terminal: Terminal::new(what.label),
+        shown: Shown::default(),
         without_pmix: WithoutPmix::default(),
         node_list: None,
         interrupted: None,
@@ -121,6 +124,7 @@ struct Follower {
     suspended: bool,
     queue_notes: QueueNotes,
     terminal: Terminal,
+    shown: Shown,
     without_pmix: WithoutPmix,
     node_list: Option<String>,
     interrupted: Option<Interruption>,
@@ -199,7 +203,8 @@ impl Follower {
             Reply::Error { error } if line.id == self.what.request || line.id == 0 => {
                 Err(error.into())
             }
-            Reply::Output { rank, stream, data, .. } => {
+            Reply::Output { rank, stream, offset, data, .. } => {
+                let data = self.shown.fresh(rank, stream, offset, data);
                 self.without_pmix.look(stream, &data);
                 self.terminal.write(rank, stream, &data).await;
                 self.look_at_reader().await?;
@@ -229,6 +234,10 @@ impl Follower {
                     _ => {}
                 }
                 self.running = state == JobState::Running;
+                if state == JobState::Pending {
+                    // It runs again from its beginning.
+                    self.shown = Shown::default();
+                }
                 self.queue_notes.is(state);
                 self.node_list = node_list.or(self.node_list.take());
                 Ok(None)

@@ -27,5 +27,6 @@ mod resources;
 mod robustness;
 mod sim;
 mod surroundings;
+mod takeover;
 mod tour;
 mod trust;
