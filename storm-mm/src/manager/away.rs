@@ -71,7 +71,6 @@ impl Core {
         live.launch = Launch::Recovering;
         live.unheard.insert(node);
         live.away.insert(node, left);
-        live.fences.tell_again();
         let incarnation = live.incarnation;
         tracing::info!(%job, node = %self.node_name(node), "waits for its next Node Manager");
         let kind = TimerKind::Recovery;

@@ -268,6 +268,10 @@ impl Core {
         puts: Vec<(String, String)>,
     ) {
         let Some(live) = self.live.get_mut(&job) else { return };
+        if let Some(puts) = live.fences.outcome(sequence) {
+            let done = Command::FenceDone { job, sequence, puts };
+            return self.effects.push(Effect::Command(NodeSet::single(node), done));
+        }
         let Some(complete) = live.fences.arrived(sequence, node, puts, &live.nodes) else {
             return self.end_if_in_vain(now, job);
         };

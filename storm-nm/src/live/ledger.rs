@@ -68,7 +68,6 @@ pub(super) struct Entry {
     pub(super) program: PathBuf,
     pub(super) memory_limit_bytes: Option<u64>,
     pub(super) memory_kills_before: u64,
-    pub(super) cpus: Vec<Vec<u16>>,
     /// Which files come with this one.
     pub(super) has_spool: bool,
     pub(super) has_page: bool,
@@ -85,7 +84,6 @@ impl Entry {
             program: PathBuf::new(),
             memory_limit_bytes: None,
             memory_kills_before: 0,
-            cpus: Vec::new(),
             has_spool: task.output_to_client(),
             has_page: false,
             has_lock: false,
@@ -160,6 +158,8 @@ impl Ledger {
         let encoded = postcard::to_stdvec(entry).map_err(io::Error::other)?;
         file.write_all_at(&encoded, ENTRY_AT)?;
         file.write_all_at(&(encoded.len() as u64).to_le_bytes(), ENTRY_LENGTH_AT)?;
+        // So that all places of ranks can be read.
+        file.set_len(LOG_AT)?;
         Ok(Ledger { file, first: entry.first, spool, log_end: Cell::new(LOG_AT) })
     }
 
@@ -204,6 +204,10 @@ impl Ledger {
     /// So many bytes are about to be read from the rank's PMI socket, after those of its line that were
     /// read before.
     pub(super) fn will_read(&self, rank: Rank, before: usize, bytes: &[u8]) -> io::Result<()> {
+        if before == 0 {
+            let sequence = self.read_u32(rank, SEQUENCE_AT)?.wrapping_add(1);
+            self.write(rank, SEQUENCE_AT, &sequence.to_le_bytes())?;
+        }
         let room = MAX_LINE_BYTES.saturating_sub(before);
         let kept = &bytes[..bytes.len().min(room)];
         self.write(rank, LINE_AT + before as u64, kept)?;
@@ -219,8 +223,7 @@ impl Ledger {
 
     /// Logs a request, if it changes anything.
     pub(super) fn log_line(&self, rank: Rank, line: &str) -> io::Result<()> {
-        let sequence = self.read_u32(rank, SEQUENCE_AT)?.wrapping_add(1);
-        self.write(rank, SEQUENCE_AT, &sequence.to_le_bytes())?;
+        let sequence = self.read_u32(rank, SEQUENCE_AT)?;
         let text = line.trim_start();
         if QUESTIONS.iter().any(|question| text.starts_with(question)) {
             return Ok(());
@@ -258,10 +261,10 @@ impl Ledger {
 
     /// How much input the rank has taken; nothing where a former node manager was just writing some.
     pub(super) fn taken(&self, rank: Rank) -> io::Result<Option<u64>> {
-        let Some(at) = self.end_of(rank).filter(|end| *end <= self.length()) else {
+        if self.end_of(rank).is_none() {
             return Ok(Some(0));
-        };
-        let at = at - RANK_BYTES;
+        }
+        let at = self.start_of(rank);
         let mut writing = [0];
         self.file.read_exact_at(&mut writing, at + WRITING_AT)?;
         Ok((writing[0] == 0).then_some(read_u64(&self.file, at + TAKEN_AT)?))
@@ -295,7 +298,7 @@ impl Ledger {
     }
 
     fn open_request(&self, rank: Rank, last: Option<u32>) -> io::Result<Option<OpenRequest>> {
-        if self.end_of(rank).is_none_or(|end| end > self.length()) {
+        if self.end_of(rank).is_none() {
             return Ok(None);
         }
         let length = self.read_u32(rank, LINE_LENGTH_AT)? as usize;
@@ -366,11 +369,7 @@ impl Ledger {
 
     fn read_u32(&self, rank: Rank, at: u64) -> io::Result<u32> {
         let mut bytes = [0; 4];
-        let at = self.start_of(rank) + at;
-        if at + 4 > self.length() {
-            return Ok(0);
-        }
-        self.file.read_exact_at(&mut bytes, at)?;
+        self.file.read_exact_at(&mut bytes, self.start_of(rank) + at)?;
         Ok(u32::from_le_bytes(bytes))
     }
 }

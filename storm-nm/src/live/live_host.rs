@@ -266,7 +266,7 @@ impl LiveHost {
             pad,
             freezer: Some(freezer),
             spec: Some(spec),
-            ledger: self.make_ledger(task, &program, memory_limit_bytes),
+            ledger: self.make_ledger(task, &program, (memory_limit_bytes, pad), page.is_some()),
             program,
             directory,
             streams: RefCell::default(),

@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::core::Event;
-use crate::{Host, HostEvent};
+use crate::{Host, HostEvent, InheritedInput};
 use std::rc::Rc;
 use storm_primitives::Primitives;
 
@@ -15,7 +15,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
             let job = inherited.task.key();
             let mut answers = self.core.borrow_mut().inherit(&inherited);
             self.inherit_output(job, inherited.outputs);
-            for input in inherited.inputs {
+            let reads = |input: &InheritedInput| inherited.task.reads_input(input.rank);
+            for input in inherited.inputs.into_iter().filter(reads) {
                 self.inputs.inherit(job, input);
             }
             self.open_streams(&inherited.task);

@@ -25,6 +25,8 @@ use crate::sys;
 const GREETING_TIMEOUT_MS: u16 = 15_000;
 /// Between two messages of one that hands over.
 const MESSAGE_TIMEOUT_MS: u16 = 5_000;
+/// How long a launch waits for a keeper that has much to read.
+const ROOM_TIMEOUT_MS: u16 = 100;
 /// How often somebody is told that the keeper of another version is waited for.
 const STILL_WAITING: Duration = Duration::from_secs(60);
 /// A launch failure is two small integers.
@@ -218,7 +220,14 @@ pub(super) fn keep_rank(
     let ends = all.into_iter().flatten().map(AsFd::as_fd);
     let descriptors: Vec<_> = [command.as_fd()].into_iter().chain(ends).collect();
     let said = Command::Keep { job, pad, files: 0, ranks: vec![(pl, keeps)] };
-    if let Err(error) = protocol::send(control, &said, &descriptors, Wait::No) {
+    let mut sent = protocol::send(control, &said, &descriptors, Wait::No);
+    if sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+        // A keeper that gets no processor has not read what was said of the ranks before.
+        let mut room = [PollFd::new(control.as_fd(), PollFlags::POLLOUT)];
+        let _ = poll(&mut room, PollTimeout::from(ROOM_TIMEOUT_MS));
+        sent = protocol::send(control, &said, &descriptors, Wait::No);
+    }
+    if let Err(error) = sent {
         tracing::warn!(%pad, %error, "a job will end with this node manager");
         // Without this rank it could not go on.
         let _ = protocol::send(control, &Command::Forget { job }, &[], Wait::No);

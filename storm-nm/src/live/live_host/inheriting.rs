@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use storm_mpi::page::RankPage;
-use storm_pl::{InheritedJob, InheritedLaunch, InheritedRank, KeptId, OwnEnds, PlIndex};
+use storm_pl::{InheritedJob, InheritedLaunch, InheritedRank, KeptId, OwnEnds, PadId, PlIndex};
 use storm_rm::message::{NodeReturn, Report};
 use storm_rm::{Coscheduling, Rank};
 
@@ -101,14 +101,16 @@ impl LiveHost {
         &self,
         task: &Rc<JobTask>,
         program: &Path,
-        memory_limit_bytes: Option<u64>,
+        (memory_limit_bytes, pad): (Option<u64>, PadId),
+        has_page: bool,
     ) -> Option<Rc<Ledger>> {
         // What nodes move between ranks is in this process.
         let first_run = self.first_run.get().filter(|_| self.survives && !task.launch.buffered)?;
         let entry = Entry {
             program: program.to_owned(),
             memory_limit_bytes,
-            has_page: task.launch.coscheduling != Coscheduling::Strobed,
+            memory_kills_before: memory_limit_bytes.map_or(0, |_| self.keeper.memory_kills(pad)),
+            has_page,
             has_lock: self.shared_memory.has(task.key()),
             ..Entry::new(task, first_run)
         };
@@ -217,16 +219,26 @@ impl LiveHost {
             past.open.into_iter().map(|request| (request.rank, request)).collect();
         let mut inputs = Vec::new();
         let lease_over = job.lease_over;
+        if job.ranks.len() != task.count as usize {
+            flaw = Some(CUT_LAUNCH.to_owned());
+        }
         if !job.given_back {
             self.by_pad.borrow_mut().insert(job.pad, key);
             self.pads.took_over();
         }
         let live = Rc::new(live);
         for (rank, of_rank) in task.ranks().zip(job.ranks) {
-            let request = open.get(&rank);
-            match self.take_over_rank(&live, rank, of_rank, request) {
+            if of_rank.ended.is_some() {
+                // It waits for no answer, and for no input.
+                open.remove(&rank);
+            }
+            let has_ended = of_rank.ended.is_some();
+            match self.take_over_rank(&live, rank, of_rank, open.get(&rank)) {
                 Ok(taken_bytes) => inputs.push(InheritedInput { rank, taken_bytes }),
-                Err(why) => drop(flaw.get_or_insert(why)),
+                Err(_) if has_ended => {}
+                Err(why) => {
+                    flaw.get_or_insert(why);
+                }
             }
         }
         // Of those that were answered nothing is left to be done.
