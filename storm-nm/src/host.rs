@@ -13,12 +13,8 @@ use std::time::Duration;
 use storm_mpi::segment::NodeEnd;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::file_transfer::ChunkSink;
-use storm_rm::message::{
-    NodeInfo, NodeStatus, RankExit, ReceiveFile, Report, Stream, Strobe,
-};
-use storm_rm::{
-    Coscheduling, FileSpec, JobId, JobIncarnation, Owner, Rank, RankClass, RowSet,
-};
+use storm_rm::message::{NodeInfo, NodeStatus, RankExit, ReceiveFile, Report, Stream, Strobe};
+use storm_rm::{Coscheduling, FileSpec, JobId, JobIncarnation, Owner, Rank, RankClass, RowSet};
 use thiserror::Error;
 
 /// The node of one node manager.

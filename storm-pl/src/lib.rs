@@ -94,5 +94,5 @@ pub use original::stands_in_for;
 pub use protocol::{PadStep, Refusal};
 pub use remove_tree::remove_tree;
 pub use shortage::Shortage;
-pub use sys::unread_by_peer;
 pub use switch::{CgroupFreezer, FreezeError, Freezer, SignalFreezer, SwitchError, switch};
+pub use sys::unread_by_peer;

@@ -116,7 +116,8 @@ impl Flow {
             let (offset, data) = (*offset, data.clone());
             Command::InputAgain { job, offset, data, eof: false }
         };
-        let end = Command::InputAgain { job, offset: self.sent_bytes, data: Bytes::new(), eof: true };
+        let end =
+            Command::InputAgain { job, offset: self.sent_bytes, data: Bytes::new(), eof: true };
         let pieces = self.sent.iter().filter(lacks).map(piece);
         pieces.chain(self.ended.then_some(end)).collect()
     }

@@ -56,7 +56,8 @@ impl Core {
         }
         let returns = self.nodes.get(node)?.info.as_ref()?.returns?;
         let (record, live) = (self.jobs.get(&job)?, self.live.get(&job)?);
-        let has_ranks = matches!(live.launch, Launch::Launched | Launch::Started | Launch::Recovering);
+        let has_ranks =
+            matches!(live.launch, Launch::Launched | Launch::Started | Launch::Recovering);
         // Nodes that move the bytes of ranks do not go on where others ended.
         let partition = &self.partitions[usize::from(live.partition.0)];
         let waits = has_ranks
@@ -66,7 +67,7 @@ impl Core {
     }
 
     /// The job goes on elsewhere, and waits for that node.
-    pub(super) fn await_return(&mut self, now: Instant, job: JobId, node: NodeId, left: Left) {
+    pub(super) fn await_return(&mut self, job: JobId, node: NodeId, left: Left) {
         let Some(live) = self.live.get_mut(&job) else { return };
         live.launch = Launch::Recovering;
         live.unheard.insert(node);

@@ -70,7 +70,7 @@ impl Core {
             .collect();
         for job in hit {
             match self.awaits_return(now, job, node, going) {
-                Some(left) => self.await_return(now, job, node, left),
+                Some(left) => self.await_return(job, node, left),
                 None => self.part_gone(now, job, node, runs_until),
             }
         }

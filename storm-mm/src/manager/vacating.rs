@@ -36,9 +36,8 @@ impl Core {
     /// at once, unless it keeps them for the next node manager.
     pub(super) fn keeper_ends(&self, now: Instant, node: NodeId) -> Instant {
         let returns = self.nodes.get(node).and_then(|entry| entry.info.as_ref()?.returns);
-        let kept = returns.map_or(Duration::ZERO, |returns| {
-            Duration::from_millis(returns.leased_within_ms)
-        });
+        let kept = returns
+            .map_or(Duration::ZERO, |returns| Duration::from_millis(returns.leased_within_ms));
         match kept.is_zero() {
             true => now + self.config.requeue_fence.min(KEEPER_TIME),
             false => now + kept + KEEPER_TIME,

@@ -79,7 +79,9 @@ fn large_output_comes_in_pieces() {
         let call = served.call().await;
         let all = Bytes::from(vec![b'x'; 3 * MAX_OUTPUT_EVENT_BYTES + 1]);
         let (rank, stream, data) = (Rank(0), Stream::Stderr, all.clone());
-        call.replies.send(Reply::Output { job: JOB, rank, stream, offset: 0, data }).expect("it reads");
+        call.replies
+            .send(Reply::Output { job: JOB, rank, stream, offset: 0, data })
+            .expect("it reads");
         call.replies.send(ended()).expect("it reads");
         let mut received = Vec::new();
         while let Some(line) = replies.next().await.expect("open") {

@@ -13,7 +13,7 @@
 
 mod spool;
 
-pub(super) use spool::{Spool, Spooled};
+pub(super) use spool::Spool;
 
 use crate::{JobKey, JobTask, PmiStep};
 use nix::sys::memfd::{MFdFlags, memfd_create};

@@ -32,8 +32,8 @@ use std::time::Duration;
 use storm_mpi::Thresholds;
 use storm_mpi::page::{self, RankPage};
 use storm_pl::{
-    DescriptorLimit, Freezer, Keeper, KeeperEvents, KeeperHandle, MemoryUnlimited, PadId,
-    PlaceFailure, PlaceId,
+    DescriptorLimit, Freezer, KeeperEvents, KeeperHandle, MemoryUnlimited, PadId, PlaceFailure,
+    PlaceId,
 };
 use storm_primitives::NodeId;
 use storm_rm::{Binding, Coscheduling, JobIncarnation, Owner, Rank};

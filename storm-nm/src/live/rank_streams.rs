@@ -90,15 +90,14 @@ impl RankStreams {
         let PlEnds { stdin, stdout, stderr, pmi } = ends;
         // What kind of pipes they are, and that none of the ends blocks, is known: to ask takes two calls each.
         let receiver = |end| pipe::Receiver::from_owned_fd_unchecked(end).map(Rc::new);
-        let streams = RankStreams { remembered, ..RankStreams::default() };
+        let streams = RankStreams { remembered: remembered.clone(), ..RankStreams::default() };
         let stdin = stdin.map(pipe::Sender::from_owned_fd_unchecked).transpose()?;
         *streams.stdin.borrow_mut() = stdin.map(Rc::new);
         *streams.stdout.borrow_mut() = stdout.map(receiver).transpose()?;
         *streams.stderr.borrow_mut() = stderr.map(receiver).transpose()?;
         if let Some(pmi) = pmi {
             let socket = Rc::new(UnixStream::from_std(StdUnixStream::from(pmi))?);
-            let noted = remembered.clone();
-            let reading = read_pmi(socket.clone(), (job, rank), events.clone(), noted);
+            let reading = read_pmi(socket.clone(), (job, rank), events.clone(), remembered);
             let reader = spawn_local(reading).abort_handle();
             *streams.pmi.borrow_mut() = Some(Pmi { socket, reader });
         }
@@ -125,7 +124,7 @@ impl RankStreams {
                 (Ok(()), Some((spool, rank))) => {
                     let limit = buffer.borrow().len();
                     let take = || spool.take((rank, stream), pipe.as_fd(), limit);
-                    pipe.try_io(Interest::READABLE, take).map(Bytes::from)
+                    pipe.try_io(take).map(Bytes::from)
                 }
                 (Ok(()), None) => {
                     let read = pipe.try_read(&mut buffer.borrow_mut());

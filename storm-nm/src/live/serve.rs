@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use storm_pl::{InheritedJob, Keeper, StartError};
+use storm_pl::{InheritedJob, Keeper, ProcessId, StartError};
 use storm_primitives::Primitives;
 use storm_rm::GlobalPlan;
 use thiserror::Error;
@@ -55,6 +55,12 @@ impl LiveKeeper {
     #[must_use]
     pub fn has_jobs(&self) -> bool {
         !self.jobs.is_empty()
+    }
+
+    /// The keeper's process.
+    #[must_use]
+    pub fn pid(&self) -> ProcessId {
+        self.keeper.pid()
     }
 }
 

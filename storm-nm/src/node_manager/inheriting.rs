@@ -39,6 +39,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// Whether jobs go on without this node manager.
     pub(super) fn leaves_jobs(&self) -> bool {
-        self.host.keeps_jobs().is_some() && !self.core.borrow().is_idle()
+        // Also one that is over here: the Machine Manager may not have heard of it.
+        self.host.keeps_jobs().is_some() && self.core.borrow().jobs().next().is_some()
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use storm_primitives::{MAX_NODES, NodeId, NodeSet};
 use storm_rm::heartbeat::{decode_for, encode};
 use storm_rm::message::{
-    Command, ExitStatus, Heartbeat, LaunchJob, NodeInfo, NodeReturn, NodeRanks, NodeStatus, RankExit,
-    ReceiveFile, Report, Stream, Strobe,
+    Command, ExitStatus, Heartbeat, LaunchJob, NodeInfo, NodeRanks, NodeReturn, NodeStatus,
+    RankExit, ReceiveFile, Report, Stream, Strobe,
 };
 use storm_rm::{
     ArraySpec, ArrayTask, Binding, Channel, Condition, ContentHash, ContentSum, Dependency,
@@ -296,10 +296,8 @@ fn info() -> impl Strategy<Value = NodeInfo> {
             memory_mib,
             version,
             capabilities,
-            returns: only_uid.map(|uid| NodeReturn {
-                within_ms: uid.into(),
-                leased_within_ms: memory_mib,
-            }),
+            returns: only_uid
+                .map(|uid| NodeReturn { within_ms: uid.into(), leased_within_ms: memory_mib }),
             only_uid,
         },
     )

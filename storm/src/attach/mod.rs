@@ -14,8 +14,8 @@ use crate::failure::{EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_STORM_FAILED, Fail
 use crate::manager::Manager;
 use input::Input;
 pub(crate) use queue_notes::QueueNotes;
-pub(crate) use signals::Interrupts;
 use shown::Shown;
+pub(crate) use signals::Interrupts;
 use std::future::ready;
 use std::time::{Duration, Instant};
 use storm_mm::api::{

@@ -159,8 +159,7 @@ fn after(reason: &ExitReason, ends: bool) -> Result<(), DaemonError> {
 /// `asked` is set as soon as a signal asks this Node Manager to end, whatever it is doing.
 /// SIGINT asks to end the jobs as well.
 fn watch_for_end(asked: &Arc<AtomicBool>, ends_jobs: &Arc<AtomicBool>) -> Result<(), DaemonError> {
-    let flags =
-        [(Signal::SIGINT, ends_jobs), (Signal::SIGTERM, asked), (Signal::SIGINT, asked)];
+    let flags = [(Signal::SIGINT, ends_jobs), (Signal::SIGTERM, asked), (Signal::SIGINT, asked)];
     for (signal, flag) in flags {
         signal_hook::flag::register(signal as i32, flag.clone())
             .map_err(|source| DaemonError::System { what: "the watch for signals", source })?;

@@ -2,7 +2,7 @@
 //! processes (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
 
 use crate::scratch::real_cluster::RealCluster;
-use crate::scratch::{stdout, sweep3d, told};
+use crate::scratch::{mpi_program, stdout, told};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
@@ -16,6 +16,28 @@ const UNTIL_GO: &str = "while [ ! -e go ]; do sleep 0.02; done; exit 3";
 /// Writes numbered lines, on both streams, until the file `go` is there.
 const LINES: &str = "i=0; while [ ! -e go ] || [ $i -lt 500 ]; do i=$((i+1)); echo line $i; \
                      echo error $i >&2; done; echo $i > lines-$STORM_RANK";
+
+/// Ranks that speak with each other until the file `go` is there.
+const MPI_UNTIL_GO: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int rank, size, sum = 0, over = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    while (!over) {
+        usleep(10000);
+        MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        if (rank == 0) over = access("go", F_OK) == 0;
+        MPI_Bcast(&over, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+    if (rank == 0) printf("sum %d on %d\n", sum, size);
+    MPI_Finalize();
+    return 0;
+}
+"#;
 
 fn end_node(cluster: &mut RealCluster, node: u32, signal: Signal) {
     match signal {
@@ -54,9 +76,9 @@ fn jobs_go_on_over_the_end_of_a_node_manager() {
             end_node(&mut cluster, node, signal);
             until_away(&cluster, job, node);
             cluster.start_node(node);
-            cluster.caller().wait_for("nodes", |nodes| {
-                (!nodes.to_string().contains("DOWN")).then_some(())
-            });
+            cluster
+                .caller()
+                .wait_for("nodes", |nodes| (!nodes.to_string().contains("DOWN")).then_some(()));
         }
         assert_eq!(cluster.caller().until(job, "RUNNING")["runs"], 1);
         go(&cluster);
@@ -143,7 +165,9 @@ fn what_happens_while_there_is_no_node_manager_is_found_by_the_next() {
     };
     let ends = caller(&cluster, UNTIL_GO);
     let cancelled = caller(&cluster, "touch runs; exec sleep 1000 # cancelled");
-    cluster.caller().wait_for("queue", |_| cluster.scratch.work().join("runs").exists().then_some(()));
+    cluster
+        .caller()
+        .wait_for("queue", |_| cluster.scratch.work().join("runs").exists().then_some(()));
     cluster.kill_node(1);
     cluster.kill_node(2);
     for job in [ends, cancelled] {
@@ -176,9 +200,9 @@ fn jobs_of_several_rows_go_on_in_turns() {
         end_node(&mut cluster, 1, signal);
         until_away(&cluster, jobs[0], 1);
         cluster.start_node(1);
-        cluster.caller().wait_for("nodes", |nodes| {
-            (!nodes.to_string().contains("DOWN")).then_some(())
-        });
+        cluster
+            .caller()
+            .wait_for("nodes", |nodes| (!nodes.to_string().contains("DOWN")).then_some(()));
     }
     go(&cluster);
     for job in jobs {
@@ -212,9 +236,7 @@ fn a_job_that_may_run_again_goes_on_if_its_node_is_back_in_time_and_else_runs_ag
     end_node(&mut cluster, node, Signal::SIGKILL);
     until_away(&cluster, job, node);
     cluster.start_node(node);
-    cluster.caller().wait_for("nodes", |nodes| {
-        (!nodes.to_string().contains("DOWN")).then_some(())
-    });
+    cluster.caller().wait_for("nodes", |nodes| (!nodes.to_string().contains("DOWN")).then_some(()));
     assert_eq!(cluster.caller().until(job, "RUNNING")["runs"], 1);
     end_node(&mut cluster, node, Signal::SIGKILL);
     let again = cluster.caller().wait_for(&format!("show {job}"), |job| {
@@ -241,9 +263,7 @@ fn an_interrupt_ends_a_node_with_its_jobs_and_storm_down_ends_all() {
     end_node(&mut cluster, 2, Signal::SIGTERM);
     until_away(&cluster, next, 2);
     cluster.start_node(2);
-    cluster.caller().wait_for("nodes", |nodes| {
-        (!nodes.to_string().contains("DOWN")).then_some(())
-    });
+    cluster.caller().wait_for("nodes", |nodes| (!nodes.to_string().contains("DOWN")).then_some(()));
     let socket = cluster.scratch.work().join("mm.sock").display().to_string();
     cluster.scratch.prints(&format!("down --socket {socket}"));
     cluster.has_ended();
@@ -268,14 +288,17 @@ fn a_rolling_upgrade_ends_no_job_and_loses_no_output() {
     let script = |rank| format!("{LINES}; exit {rank}");
     let batch: Vec<u64> = (0..12)
         .map(|number| {
-            let options = format!("-n {} -o out-{number}", 1 + number % 8);
+            let options = format!("-n {} -o out-{number}", 1 + number % 2);
             caller.submit_script(&options, UNTIL_GO).expect("a manager")
         })
         .collect();
+    let source = cluster.scratch.work().join("until_go.c");
+    fs::write(&source, MPI_UNTIL_GO).expect("written");
+    let program = mpi_program::compiled(&cluster.scratch, &source);
     let mut mpi = Vec::new();
     for _ in 0..4 {
         let mut command = caller.storm("run -n 8");
-        command.arg(sweep3d()).args("--verify --steps 40".split_whitespace());
+        command.arg(&program);
         mpi.push(piped(command));
     }
     let mut followed = Vec::new();
@@ -304,9 +327,9 @@ fn a_rolling_upgrade_ends_no_job_and_loses_no_output() {
     for node in 1..=4 {
         end_node(&mut cluster, node, if node % 2 == 0 { Signal::SIGKILL } else { Signal::SIGTERM });
         cluster.start_node(node);
-        cluster.caller().wait_for("nodes", |nodes| {
-            (!nodes.to_string().contains("DOWN")).then_some(())
-        });
+        cluster
+            .caller()
+            .wait_for("nodes", |nodes| (!nodes.to_string().contains("DOWN")).then_some(()));
     }
     go(&cluster);
     for job in batch {
@@ -315,7 +338,7 @@ fn a_rolling_upgrade_ends_no_job_and_loses_no_output() {
     for child in mpi {
         let done = child.wait_with_output().expect("it ends");
         assert!(done.status.success(), "{}", told(&done));
-        assert!(stdout(&done).contains("answer: OK"), "{}", told(&done));
+        assert_eq!(stdout(&done), "sum 28 on 8\n", "{}", told(&done));
     }
     for (mut child, reading) in followed {
         let (text, errors) = reading.join().expect("read");
@@ -325,8 +348,36 @@ fn a_rolling_upgrade_ends_no_job_and_loses_no_output() {
         };
         let lines = numbers(&text, "line ");
         assert!(lines == (1..=lines.len()).collect::<Vec<_>>(), "lost or doubled lines");
-        assert!(lines.len() >= 500 && numbers(&errors, "error ") == lines, "lost or doubled errors");
+        assert!(
+            lines.len() >= 500 && numbers(&errors, "error ") == lines,
+            "lost or doubled errors"
+        );
     }
     cluster.caller().until_idle(4);
     cluster.end();
+}
+
+/// Ranks of a job on two nodes that speak with each other, without and with turns.
+#[test]
+fn ranks_of_mpi_go_on_and_finish() {
+    for signal in ENDS {
+        let mut cluster = RealCluster::start(2, "");
+        let source = cluster.scratch.work().join("until_go.c");
+        fs::write(&source, MPI_UNTIL_GO).expect("written");
+        let program = mpi_program::compiled(&cluster.scratch, &source);
+        let mut command = cluster.caller().storm("run -n 4");
+        command.arg(&program);
+        let followed = piped(command);
+        cluster.caller().until(1, "RUNNING");
+        for node in [1, 2] {
+            end_node(&mut cluster, node, signal);
+            cluster.start_node(node);
+        }
+        go(&cluster);
+        let done = followed.wait_with_output().expect("it ends");
+        assert!(done.status.success(), "{}", told(&done));
+        assert_eq!(stdout(&done), "sum 6 on 4\n", "{}", told(&done));
+        cluster.caller().until_idle(2);
+        cluster.end();
+    }
 }

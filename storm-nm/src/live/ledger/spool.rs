@@ -152,7 +152,8 @@ impl Spool {
             let Some(((rank, stream), offset, bytes)) = self.record(*at, length)? else { break };
             let mut data = vec![0; bytes as usize];
             self.file.read_exact_at(&mut data, at + RECORD_BYTES)?;
-            let stream = if stream == number(Stream::Stdout) { Stream::Stdout } else { Stream::Stderr };
+            let stream =
+                if stream == number(Stream::Stdout) { Stream::Stdout } else { Stream::Stderr };
             kept.push(Spooled { rank, stream, offset, data });
         }
         Ok(kept)
@@ -194,9 +195,8 @@ impl Spool {
         }
         let mut head = [0; RECORD_BYTES as usize];
         self.file.read_exact_at(&mut head, at)?;
-        let word = |at: usize| {
-            u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
-        };
+        let word =
+            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         if word(0) != MARK {
             return Ok(None);
         }

@@ -4,8 +4,8 @@ use super::inheriting::kept_id;
 use super::{LiveHost, PINGS_UNANSWERED_MAX, Sources, remove_in_background};
 use crate::environment::joins_by_pmix;
 use crate::live::cache::CacheError;
-use crate::live::ledger::Told;
 use crate::live::launch_plan::{check_placement, credentials, job_files};
+use crate::live::ledger::Told;
 use crate::live::{CacheSink, job_directory, node_facts};
 use crate::{
     Content, Host, HostEvent, Inherited, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone,

@@ -23,7 +23,8 @@ use storm_rm::{Coscheduling, Rank};
 
 /// Why a job that was found does not go on.
 const CUT_LAUNCH: &str = "its Node Manager ended while it launched its ranks";
-const CUT_STREAM: &str = "its Node Manager was killed in the middle of a message to one of its ranks";
+const CUT_STREAM: &str =
+    "its Node Manager was killed in the middle of a message to one of its ranks";
 
 /// What a job is called between a node manager and the next: runs are numbered over all jobs.
 pub(super) fn kept_id(job: JobKey) -> KeptId {
@@ -78,9 +79,8 @@ fn read(files: &mut impl Iterator<Item = OwnedFd>) -> io::Result<Read> {
     let ranks = entry.task().count as usize;
     let page = page.map(|file| RankPage::of(file, ranks));
     // Locked already, by the open file that this is.
-    let lock = lock.and_then(|file| {
-        Flock::lock(file, nix::fcntl::FlockArg::LockSharedNonblock).ok()
-    });
+    let lock =
+        lock.and_then(|file| Flock::lock(file, nix::fcntl::FlockArg::LockSharedNonblock).ok());
     let told = ledger.told()?;
     Ok((ledger, entry, page, lock, told))
 }
@@ -311,7 +311,10 @@ impl LiveHost {
         match found.launch {
             InheritedLaunch::Failed(failure) => {
                 let refused = crate::live::launch_plan::refused(
-                    failure, &job.program, &job.task, (rank, &names),
+                    failure,
+                    &job.program,
+                    &job.task,
+                    (rank, &names),
                 );
                 self.tell(HostEvent::LaunchFailed { job: key, rank, refused });
             }

@@ -49,7 +49,9 @@ async fn take_end_of_input(calls: &Receiver<Call>) {
 
 fn write(events: &ReplySink, rank: u32, stream: Stream, data: &'static str) {
     let data = Bytes::from_static(data.as_bytes());
-    events.send(Reply::Output { job: JOB, rank: Rank(rank), stream, offset: 0, data }).expect("it reads");
+    events
+        .send(Reply::Output { job: JOB, rank: Rank(rank), stream, offset: 0, data })
+        .expect("it reads");
 }
 
 fn end(events: &ReplySink, state: JobState, exit_code: u8) {
