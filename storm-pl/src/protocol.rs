@@ -74,6 +74,8 @@ pub(crate) enum Command {
     CloseInput { job: KeptId, pl: PlIndex },
     /// The job is over, and everybody knows how it ended.
     Forget { job: KeptId },
+    /// End, with all that is kept.
+    End,
 }
 
 /// Keeper to NM.

@@ -262,6 +262,7 @@ impl KeeperProcess {
                 rank.into_iter().for_each(|rank| rank.close_input());
             }
             Command::Forget { job } => drop(self.kept.0.remove(&job)),
+            Command::End => self.ended = true,
             Command::Ping => self.report(&Report::Pong, &[]),
             // The NM is this same program: a second set-up is a bug there, and a keeper that guesses would
             // make it worse.

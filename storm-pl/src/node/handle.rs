@@ -403,6 +403,9 @@ impl KeeperHandle {
     pub fn shutdown(&self) -> io::Result<()> {
         let mut pads = lock(&self.pads);
         pads.ending = true;
+        // Without this word it would keep the jobs that were left with it. One that does not read is
+        // killed.
+        let _ = protocol::send(&pads.control, &Command::End, &[], Wait::No);
         pads.control.finish()
     }
 }
