@@ -23,7 +23,7 @@ use crate::keeper::PlaceFailure;
 use crate::launch_failure::LaunchFailure;
 use crate::node::pads::{Pads, Source};
 use crate::node::{Keeper, KeeperHandle};
-use crate::protocol::{self, MESSAGE_MAX_BYTES, PadStep};
+use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, PadStep};
 use crate::seqpacket::{Seqpacket, Wait};
 
 /// Descriptors asked about at once.
@@ -279,6 +279,7 @@ impl KeeperEvents {
         pads.gone = true;
         let expected = pads.ending;
         // Closing our ends makes a keeper that still lives (its message was bad) end as well.
+        let _ = protocol::send(&pads.control, &Command::End, &[], Wait::No);
         let _ = pads.control.finish();
         pads.ending = true;
         for (_, pad) in std::mem::take(&mut pads.pads) {
