@@ -106,14 +106,13 @@ impl LiveHost {
     ) -> Option<Rc<Ledger>> {
         // What nodes move between ranks is in this process.
         let first_run = self.first_run.get().filter(|_| self.survives && !task.launch.buffered)?;
-        let entry = Entry {
-            program: program.to_owned(),
-            memory_limit_bytes,
-            memory_kills_before: memory_limit_bytes.map_or(0, |_| self.keeper.memory_kills(pad)),
-            has_page,
-            has_lock: self.shared_memory.has(task.key()),
-            ..Entry::new(task, first_run)
-        };
+        let mut entry = Entry::new(task, first_run);
+        program.clone_into(&mut entry.program);
+        entry.memory_limit_bytes = memory_limit_bytes;
+        entry.memory_kills_before =
+            memory_limit_bytes.map_or(0, |_| self.keeper.memory_kills(pad));
+        entry.has_page = has_page;
+        entry.has_lock = self.shared_memory.has(task.key());
         match Ledger::make(task.key(), &entry) {
             Ok(ledger) => Some(Rc::new(ledger)),
             Err(error) => {
