@@ -60,6 +60,12 @@ fn assert_ended(job: &Value, exit_code: u64) {
     assert_eq!((&job["exit_code"], &job["runs"]), (&exit_code.into(), &1.into()), "{job}");
 }
 
+/// Starts the next Node Manager and waits until its node has joined.
+fn start_node(cluster: &mut RealCluster, node: u32) {
+    cluster.start_node(node);
+    cluster.caller().wait_for("nodes", |nodes| (!nodes.to_string().contains("DOWN")).then_some(()));
+}
+
 /// Waits until the manager misses the node, and says what a job waits for.
 fn until_away(cluster: &RealCluster, job: u64, node: u32) {
     let why = cluster.caller().until_because(job, "waits for the next one");
@@ -70,7 +76,8 @@ fn until_away(cluster: &RealCluster, job: u64, node: u32) {
 fn jobs_go_on_over_the_end_of_a_node_manager() {
     for signal in ENDS {
         let mut cluster = RealCluster::start(2, "");
-        let job = cluster.caller().submit_script("-n 2 -N 2", UNTIL_GO).expect("a manager");
+        let job =
+            cluster.caller().submit("-n 2 -N 2", &["/bin/sh", "-c", UNTIL_GO]).expect("a manager");
         cluster.caller().until(job, "RUNNING");
         for node in [1, 2] {
             end_node(&mut cluster, node, signal);
@@ -105,7 +112,7 @@ fn every_byte_of_output_comes_once_however_often_the_node_manager_ends() {
     for signal in [ENDS, ENDS].concat() {
         all.extend(lines.by_ref().take(200).map(|line| line.expect("text")));
         end_node(&mut cluster, 1, signal);
-        cluster.start_node(1);
+        start_node(&mut cluster, 1);
     }
     go(&cluster);
     all.extend(lines.map(|line| line.expect("text")));
@@ -159,7 +166,7 @@ fn input_goes_on_where_it_was() {
 fn what_happens_while_there_is_no_node_manager_is_found_by_the_next() {
     let mut cluster = RealCluster::start(2, "");
     let caller = |cluster: &RealCluster, script: &str| {
-        let job = cluster.caller().submit_script("-n 1", script).expect("a manager");
+        let job = cluster.caller().submit("-n 1", &["/bin/sh", "-c", script]).expect("a manager");
         cluster.caller().until(job, "RUNNING");
         job
     };
@@ -191,7 +198,7 @@ fn jobs_of_several_rows_go_on_in_turns() {
     let partitions = "partitions = [{ name = \"main\", sched = \"gang\", quantum = \"20ms\" }]";
     let mut cluster = RealCluster::start(1, partitions);
     let jobs: Vec<u64> = (0..3)
-        .map(|_| cluster.caller().submit_script("-n 2", UNTIL_GO).expect("a manager"))
+        .map(|_| cluster.caller().submit("-n 2", &["/bin/sh", "-c", UNTIL_GO]).expect("a manager"))
         .collect();
     for job in &jobs {
         cluster.caller().until(*job, "RUNNING");
@@ -215,7 +222,10 @@ fn jobs_of_several_rows_go_on_in_turns() {
 #[test]
 fn a_node_manager_that_does_not_come_back_loses_its_jobs_at_the_bound() {
     let mut cluster = RealCluster::start(1, "timeouts = { node-return = \"1s\" }");
-    let job = cluster.caller().submit_script("-n 1", "exec sleep 1000 # left").expect("a manager");
+    let job = cluster
+        .caller()
+        .submit("-n 1", &["/bin/sh", "-c", "exec sleep 1000 # left"])
+        .expect("a manager");
     cluster.caller().until(job, "RUNNING");
     cluster.kill_node(1);
     let ended = cluster.caller().until(job, "NODE_FAIL");
@@ -230,7 +240,8 @@ fn a_node_manager_that_does_not_come_back_loses_its_jobs_at_the_bound() {
 #[test]
 fn a_job_that_may_run_again_goes_on_if_its_node_is_back_in_time_and_else_runs_again() {
     let mut cluster = RealCluster::start(2, "timeouts = { requeue-fence = \"1h\" }");
-    let job = cluster.caller().submit_script("-n 1 --requeue", UNTIL_GO).expect("a manager");
+    let job =
+        cluster.caller().submit("-n 1 --requeue", &["/bin/sh", "-c", UNTIL_GO]).expect("a manager");
     let first = cluster.caller().until(job, "RUNNING")["node_list"].clone();
     let (node, other) = if first == "n1" { (1, "n2") } else { (2, "n1") };
     end_node(&mut cluster, node, Signal::SIGKILL);
@@ -253,12 +264,18 @@ fn a_job_that_may_run_again_goes_on_if_its_node_is_back_in_time_and_else_runs_ag
 #[test]
 fn an_interrupt_ends_a_node_with_its_jobs_and_storm_down_ends_all() {
     let mut cluster = RealCluster::start(2, "");
-    let job = cluster.caller().submit_script("-n 4", "exec sleep 1000 # here").expect("a manager");
+    let job = cluster
+        .caller()
+        .submit("-n 4", &["/bin/sh", "-c", "exec sleep 1000 # here"])
+        .expect("a manager");
     cluster.caller().until(job, "RUNNING");
     cluster.end_node(1, Signal::SIGINT);
     cluster.start_node(1);
     cluster.caller().until(job, "NODE_FAIL");
-    let next = cluster.caller().submit_script("-n 4", "exec sleep 1000 # here").expect("a manager");
+    let next = cluster
+        .caller()
+        .submit("-n 4", &["/bin/sh", "-c", "exec sleep 1000 # here"])
+        .expect("a manager");
     cluster.caller().until(next, "RUNNING");
     end_node(&mut cluster, 2, Signal::SIGTERM);
     until_away(&cluster, next, 2);
@@ -289,7 +306,7 @@ fn a_rolling_upgrade_ends_no_job_and_loses_no_output() {
     let batch: Vec<u64> = (0..12)
         .map(|number| {
             let options = format!("-n {} -o out-{number}", 1 + number % 2);
-            caller.submit_script(&options, UNTIL_GO).expect("a manager")
+            caller.submit(&options, &["/bin/sh", "-c", UNTIL_GO]).expect("a manager")
         })
         .collect();
     let source = cluster.scratch.work().join("until_go.c");
@@ -371,7 +388,7 @@ fn ranks_of_mpi_go_on_and_finish() {
         cluster.caller().until(1, "RUNNING");
         for node in [1, 2] {
             end_node(&mut cluster, node, signal);
-            cluster.start_node(node);
+            start_node(&mut cluster, node);
         }
         go(&cluster);
         let done = followed.wait_with_output().expect("it ends");

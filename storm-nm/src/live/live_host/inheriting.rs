@@ -109,8 +109,7 @@ impl LiveHost {
         let mut entry = Entry::new(task, first_run);
         program.clone_into(&mut entry.program);
         entry.memory_limit_bytes = memory_limit_bytes;
-        entry.memory_kills_before =
-            memory_limit_bytes.map_or(0, |_| self.keeper.memory_kills(pad));
+        entry.memory_kills_before = memory_limit_bytes.map_or(0, |_| self.keeper.memory_kills(pad));
         entry.has_page = has_page;
         entry.has_lock = self.shared_memory.has(task.key());
         match Ledger::make(task.key(), &entry) {
