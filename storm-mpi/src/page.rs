@@ -9,7 +9,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use nix::time::{ClockId, clock_gettime};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -138,6 +138,16 @@ impl RankPage {
         file.set_len((HEADER_BYTES + ranks * PLACE_BYTES) as u64)?;
         file.write_all_at(&MAGIC.to_ne_bytes(), 0)?;
         Ok(RankPage { file, ranks })
+    }
+
+    /// The file, for a process that outlives this one.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// One that another process has made, for so many ranks.
+    pub fn of(file: File, ranks: usize) -> RankPage {
+        RankPage { file, ranks }
     }
 
     /// Gives the file to a user: the one that was made, whatever has its name by now.

@@ -33,6 +33,10 @@ pub struct NmConfig {
     /// get no processor: the keeper ends them then. Longer than the Machine Manager takes to find a
     /// node manager dead that is stopped; zero: for ever.
     pub lease: Duration,
+    /// How long jobs go on without this node manager, once it has ended, and may be taken over by the
+    /// next one of this node; zero: not at all. Longer than it takes to install another version
+    /// and to start it, and as long as the other nodes of a job can be let wait.
+    pub node_return: Duration,
     /// Switches remembered one by one; older ones live on in the histograms.
     pub switch_records: usize,
 }
@@ -48,6 +52,7 @@ impl Default for NmConfig {
             manager_lost: Duration::from_secs(600),
             requeue_fence: Duration::from_secs(5),
             lease: Duration::from_secs(5),
+            node_return: Duration::ZERO,
             switch_records: 4096,
         }
     }

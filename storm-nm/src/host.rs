@@ -13,8 +13,8 @@ use std::time::Duration;
 use storm_mpi::segment::NodeEnd;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::file_transfer::ChunkSink;
-use storm_rm::message::{NodeInfo, NodeStatus, RankExit, ReceiveFile, Stream, Strobe};
-use storm_rm::{Coscheduling, FileSpec, Owner, Rank, RankClass, RowSet};
+use storm_rm::message::{NodeInfo, NodeStatus, RankExit, ReceiveFile, Report, Stream, Strobe};
+use storm_rm::{Coscheduling, FileSpec, JobId, JobIncarnation, Owner, Rank, RankClass, RowSet};
 use thiserror::Error;
 
 /// The node of one node manager.
@@ -38,6 +38,42 @@ pub trait Host: 'static {
     fn is_asked_to_end(&self) -> bool {
         false
     }
+
+    /// For how long jobs go on without this node manager, should it end; `None` where they end with it,
+    /// or somebody wants them to.
+    fn keeps_jobs(&self) -> Option<Duration> {
+        None
+    }
+
+    /// What a former node manager of this node has left running. Asked once, before anything else.
+    fn inherit(&self) -> Vec<Inherited> {
+        Vec::new()
+    }
+
+    /// The first run of a job that this node can have heard of, for the node manager that inherits
+    /// what is launched from now on.
+    fn remember_first_run(&self, first: Option<JobIncarnation>) {
+        let _ = first;
+    }
+
+    /// The ranks of the job leave a PMI barrier with these pairs.
+    fn remember_fence(&self, job: JobId, sequence: u64, puts: &[(String, String)]) {
+        let _ = (job, sequence, puts);
+    }
+
+    /// The input of this rank is counted from here on.
+    fn count_input_anew(&self, job: JobKey, rank: Rank) {
+        let _ = (job, rank);
+    }
+
+    /// How much of a stream was read by former node managers.
+    fn output_offset(&self, job: JobKey, rank: Rank, stream: Stream) -> u64 {
+        let _ = (job, rank, stream);
+        0
+    }
+
+    /// This node manager ends and leaves its jobs to the next one.
+    fn detach(&self) {}
 
     /// Looks for content in the owner's part of the cache; where it is missing,
     /// makes room and a file to write it to. Content found is kept for a while,
@@ -164,6 +200,55 @@ pub trait Host: 'static {
 
     /// All jobs are over: ends what serves them and cleans up.
     fn leave(&self) -> impl Future<Output = ()>;
+}
+
+/// A job that a former node manager left.
+#[derive(Clone, Debug)]
+pub struct Inherited {
+    /// What that one was told to launch.
+    pub task: Rc<JobTask>,
+    /// The first run that it could have heard of.
+    pub first_run: JobIncarnation,
+    /// The job is stopped.
+    pub stopped: bool,
+    /// What happened on the PMI connections of its ranks, in order.
+    pub pmi: Vec<PmiStep>,
+    /// Ranks that wait for the answer to a request: the last of theirs that is among `pmi`, or this line.
+    pub open_requests: Vec<(Rank, Option<String>)>,
+    /// Where the input of its ranks is.
+    pub inputs: Vec<InheritedInput>,
+    /// Reports of output that may not have reached the Machine Manager, in order.
+    pub outputs: Vec<Report>,
+    /// Why it cannot go on, if so.
+    pub flaw: Option<String>,
+}
+
+/// How much input a rank was handed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InheritedInput {
+    /// The rank.
+    pub rank: Rank,
+    /// So many bytes.
+    pub taken_bytes: u64,
+}
+
+/// Something that happened on the PMI connections of a job's ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PmiStep {
+    /// A rank sent a line.
+    Line {
+        /// The rank.
+        rank: Rank,
+        /// The line, without its newline.
+        line: String,
+    },
+    /// A barrier of all ranks of the job was over.
+    FenceDone {
+        /// Its number.
+        sequence: u64,
+        /// What the ranks of all nodes had put.
+        puts: Vec<(String, String)>,
+    },
 }
 
 /// What the cache has to say of a file.

@@ -4,6 +4,7 @@
 mod classes;
 mod coscheduling;
 mod following;
+mod inheriting;
 mod inputs;
 mod leasing;
 mod lives;
@@ -110,8 +111,8 @@ pub async fn run_and_return<P: Primitives, H: Host, L: Into<Life<P>>>(
     let node = Rc::new(Node::new(primitives, plan, host, config, &info));
     // Cancels the tasks, which hold the node, also when this future is dropped.
     let _guard = CancelOnDrop(node.clone());
+    let mut returns = node.inherit();
     node.watch_host();
-    let mut returns = false;
     let reason = loop {
         let reason = match node.begin(info.clone(), returns) {
             Ok(()) => node.serve().await,
@@ -125,7 +126,12 @@ pub async fn run_and_return<P: Primitives, H: Host, L: Into<Life<P>>>(
     };
     let asked = is_lost_link(&reason) && node.host.is_asked_to_end();
     let reason = if asked { ExitReason::AskedToEnd } else { reason };
-    node.leave(&reason).await;
+    if asked && node.leaves_jobs() {
+        tracing::info!(node = node.name, "leaving its jobs to the next Node Manager");
+        node.host.detach();
+    } else {
+        node.leave(&reason).await;
+    }
     NmExit { reason, switches: node.switches.replace(SwitchLog::new(0)) }
 }
 
@@ -331,6 +337,10 @@ impl<P: Primitives, H: Host> Node<P, H> {
             for (_, command) in here.clone().filter(|(_, one)| is_answer(one) == answers) {
                 match command {
                     Command::RefuseNode { configured_pes } => self.refused(*configured_pes),
+                    Command::FenceDone { job, sequence, puts } => {
+                        self.host.remember_fence(*job, *sequence, puts);
+                        self.handle(Event::Command(command.clone()));
+                    }
                     command => {
                         self.handle(Event::Command(command.clone()));
                         if is_answer(command) {
@@ -389,6 +399,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             Action::RefuseFile { info, reason } => self.refuse_file(&info, reason),
             Action::Prepare(task) if !self.open_slices(&task) => {}
             Action::Prepare(task) => self.spawn(|node| async move {
+                node.host.remember_first_run(node.core.borrow().first_run());
                 let outcome = node.host.prepare(&task).await;
                 node.handle(Event::Prepared { job: task.key(), outcome });
             }),
@@ -417,7 +428,10 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 self.hold_output(job, false);
                 self.host.forget(job);
             }
-            Action::Input { job, ranks, data, eof } => self.input(job, &ranks, &data, eof),
+            Action::Input { job, ranks, offset, data, eof } => {
+                self.input(job, &ranks, (offset, &data), eof);
+            }
+            Action::CountInput { job, ranks, known } => self.count_input(job, &ranks, known),
             Action::DropInput { job, rank } => self.drop_input(job, rank),
             Action::PmiReply { job, rank, line } => self.host.pmi_reply(job, rank, &line),
             Action::RankGone { job, rank } => self.rank_gone(job, rank),

@@ -195,7 +195,7 @@ mod tests {
 
     fn output(len: usize) -> Report {
         let data = Bytes::from(vec![7; len]);
-        Report::Output { job: JobId(1), rank: Rank(300), stream: Stream::Stdout, data }
+        Report::Output { job: JobId(1), rank: Rank(300), stream: Stream::Stdout, offset: 0, data }
     }
 
     #[test]

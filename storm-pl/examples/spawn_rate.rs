@@ -48,6 +48,7 @@ fn measure(program: &str, count: u16) -> Outcome<()> {
         cgroup_parent: None,
         signals_only: false,
         leftovers: None,
+        survival: None,
         start: StartMethod::Fork,
     })?;
     println!("keeper ready                 {:>9.2} ms", ms(start.elapsed()));

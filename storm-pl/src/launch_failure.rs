@@ -120,6 +120,12 @@ impl LaunchFailure {
     pub(crate) fn new(step: LaunchStep, errno: impl Into<Errno>) -> Self {
         Self { step, errno: errno.into() }
     }
+
+    /// As the PL said it. What makes no sense is a failure all the same.
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
+        let malformed = Self { step: LaunchStep::Request, errno: Errno(libc::EBADMSG) };
+        postcard::from_bytes(bytes).unwrap_or(malformed)
+    }
 }
 
 #[cfg(test)]

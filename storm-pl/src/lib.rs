@@ -24,7 +24,7 @@
 //!
 //! | who dies | what follows |
 //! |---|---|
-//! | NM | the keeper reads end of file, kills every pad, removes its cgroups, ends; one that was stopped goes on by PR_SET_PDEATHSIG |
+//! | NM | the keeper reads end of file. It keeps the jobs that the NM left with it ([`KeeperHandle::keep`]) for a bounded time, in which the next NM takes them over ([`Keeper::take_over`]); all else it kills. Where nothing was left, or the time is over, it removes its cgroups and ends. One that was stopped goes on by PR_SET_PDEATHSIG |
 //! | keeper | PLs and ranks die by PR_SET_PDEATHSIG; the NM kills the node's cgroup with all that had escaped them |
 //! | NM stopped | what it holds a lease for ([`KeeperHandle::lease`]) the keeper ends when that runs out; all else goes on |
 //! | both at once | ranks as above; daemonised children stay in the node's cgroup, which the next keeper of this name empties before it starts |
@@ -74,6 +74,7 @@ mod seqpacket;
 mod shortage;
 pub mod switch;
 mod sys;
+mod title;
 
 pub use capabilities::Capabilities;
 pub use cgroup::{CgroupUnusable, MemoryUnlimited, remove_abandoned};
@@ -82,15 +83,17 @@ pub use descriptors::DescriptorLimit;
 pub use exit::{ExitStatus, Usage};
 pub use host_time::HostTime;
 pub use ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
-pub use keeper::{Leftovers, PlaceFailure, PlaceSpec, PlaceStep, give_back_heap};
+pub use keeper::{KeptId, Leftovers, PlaceFailure, PlaceSpec, PlaceStep, Survival, give_back_heap};
 pub use launch_failure::{LaunchFailure, LaunchStep, RefusedLimit};
 pub use launch_spec::{EncodedSpec, Input, LaunchSpec, Output, RankSpec, ResourceLimit, SpecError};
 pub use node::{
-    Event, Keeper, KeeperConfig, KeeperEvents, KeeperHandle, LaunchError, Launching, NAME_RULE,
-    OwnEnds, PlEnds, StartError, StartMethod, is_name, keeper_main,
+    Event, InheritedJob, InheritedLaunch, InheritedRank, Keeper, KeeperConfig, KeeperEvents,
+    KeeperHandle, LaunchError, Launching, NAME_RULE, OwnEnds, PlEnds, StartError, StartMethod,
+    is_name, keeper_main,
 };
 pub use original::stands_in_for;
 pub use protocol::{PadStep, Refusal};
 pub use remove_tree::remove_tree;
 pub use shortage::Shortage;
 pub use switch::{CgroupFreezer, FreezeError, Freezer, SignalFreezer, SwitchError, switch};
+pub use sys::unread_by_peer;

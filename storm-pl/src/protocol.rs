@@ -1,7 +1,7 @@
 //! The messages between the NM and its keeper, and their encoding.
 //!
-//! Both sides are the same binary on the same node, so there is no version; still, every message
-//! is decoded as untrusted bytes.
+//! A keeper may outlive the binary that it was started from: a Node Manager that finds one compares
+//! [`KEEPER_VERSION`] before anything else is said. Every message is decoded as untrusted bytes.
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -14,12 +14,16 @@ use crate::cgroup::CgroupUnusable;
 use crate::exit::{ExitStatus, Usage};
 use crate::host_time::HostTime;
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
-use crate::keeper::{Leftovers, PlaceFailure, PlaceSpec};
+use crate::keeper::{Keeps, KeptId, Leftovers, PlaceFailure, PlaceSpec, Survival};
 use crate::seqpacket::{Seqpacket, Wait};
 
 /// No message is larger: the longest are a placement with two paths of 4 KiB each and the list of
 /// PLs of a pad.
 pub(crate) const MESSAGE_MAX_BYTES: usize = 32 * 1024;
+
+/// Version of these messages and of what Node Managers leave with a keeper. It rises with every
+/// change of either.
+pub(crate) const KEEPER_VERSION: u32 = 1;
 
 /// What the keeper has to know before it does anything.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -34,6 +38,10 @@ pub(crate) struct Setup {
     pub(crate) signals_only: bool,
     /// To be removed at the end.
     pub(crate) leftovers: Option<Leftovers>,
+    /// How it goes on when its NM is gone; not at all if `None`.
+    pub(crate) survival: Option<Survival>,
+    /// Name of the node in the titles of processes.
+    pub(crate) node: String,
 }
 
 /// NM to keeper.
@@ -59,13 +67,23 @@ pub(crate) enum Command {
     Ping,
     /// Kill everything in these pads at that time, unless another is said before or the job is over.
     Lease { pads: Vec<PadId>, until: HostTime },
+    /// Keep this job for the next NM. Descriptors come along: `files` of the NM's own, then those of
+    /// each rank, in the order of [`Keeps`]. Said again of the same job, it adds ranks.
+    Keep { job: KeptId, pad: PadId, files: u8, ranks: Vec<(PlIndex, Keeps)> },
+    /// The input of this rank has ended: close what is kept of it.
+    CloseInput { job: KeptId, pl: PlIndex },
+    /// The job is over, and everybody knows how it ended.
+    Forget { job: KeptId },
+    /// End, with all that is kept.
+    End,
 }
 
 /// Keeper to NM.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
-    /// Answer to `Setup`: the node's cgroup directory, or why there is none.
-    Started { cgroup: Result<PathBuf, CgroupUnusable> },
+    /// Answer to `Setup`: the node's cgroup directory, or why there is none; and whether jobs can be
+    /// kept without an NM.
+    Started { cgroup: Result<PathBuf, CgroupUnusable>, survives: bool },
     /// Setup failed for good.
     Refused { what: Refusal },
     /// Signals only: this pad has its own keeper; its control socket comes along.
@@ -95,6 +113,12 @@ pub(crate) enum Report {
     /// The lease of a pad has run out: everything in it is being killed. Said before the ends of what
     /// was killed.
     LeaseOver { pad: PadId },
+    /// To an NM that takes over: what follows. Pads from this number on are free.
+    Inheritance { cgroup: PathBuf, capacity: u16, next_pad: PadId, jobs: u32 },
+    /// A job that is kept; its files come along, and so many ranks follow.
+    InheritedJob { job: KeptId, pad: PadId, given_back: bool, lease_over: bool, ranks: u32 },
+    /// A rank of it; what is kept of it comes along.
+    InheritedRank { pl: PlIndex, pid: ProcessId, keeps: Keeps, ended: Option<(ExitStatus, Usage)> },
 }
 
 /// Why a keeper gave up at its start.

@@ -11,7 +11,9 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, sendmsg, socketpair,
 };
 use rustix::io::Errno as Interruption;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recv, recvmsg,
+};
 
 use crate::carried::CARRIED_MAX;
 
@@ -40,6 +42,13 @@ pub(crate) struct Received {
     pub(crate) descriptors: Vec<OwnedFd>,
     /// More were sent: this process may have no more open (`EMFILE`), and the kernel has closed them.
     pub(crate) cut: bool,
+}
+
+impl Received {
+    /// The other end is gone.
+    fn end() -> Self {
+        Self { len: 0, descriptors: Vec::new(), cut: false }
+    }
 }
 
 impl Seqpacket {
@@ -85,7 +94,7 @@ impl Seqpacket {
                 Err(Interruption::INTR) => {}
                 // A peer that died with unread data resets; for us that is the same as closed.
                 Err(Interruption::CONNRESET) => {
-                    return Ok(Received { len: 0, descriptors: Vec::new(), cut: false });
+                    return Ok(Received::end());
                 }
                 Err(errno) => return Err(errno.into()),
             }
@@ -105,6 +114,17 @@ impl Seqpacket {
             return Err(io::Error::from(io::ErrorKind::InvalidData));
         }
         Ok(Received { len: message.bytes, descriptors, cut })
+    }
+
+    /// Reads the next message into `buffer` and leaves it there for others who have this end.
+    pub(crate) fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match recv(&self.0, &mut *buffer, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+                Ok((_, len)) => return Ok(len.min(buffer.len())),
+                Err(Interruption::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
     }
 
     /// Waits for the next message and tells its length, 0 when the other end is gone.

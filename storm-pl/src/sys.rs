@@ -119,6 +119,17 @@ pub(crate) fn reset_signals(signals: impl IntoIterator<Item = libc::c_int>) {
     }
 }
 
+/// How many bytes that were sent on a local stream socket its peer has not read.
+///
+/// # Errors
+/// The kernel's.
+pub fn unread_by_peer(socket: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: SIOCOUTQ, which is TIOCOUTQ, writes one integer; the descriptor is open.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(bytes.max(0) as usize) }
+}
+
 /// Pins a process: the descriptor never names another one, even after its number is reused.
 pub(crate) fn open_process(process: ProcessId) -> Result<OwnedFd, Errno> {
     // SAFETY: pidfd_open takes two integers.

@@ -30,6 +30,8 @@ struct Inner {
     changes: BTreeMap<NodeId, Option<Incarnation>>,
     /// The last life of each node that is known to have ended with its process.
     ended: BTreeMap<NodeId, Incarnation>,
+    /// Those that ended with their links, which their hosts closed.
+    closed: BTreeMap<NodeId, Incarnation>,
     waiters: Vec<Waker>,
 }
 
@@ -154,6 +156,19 @@ impl Membership {
     /// nothing.
     pub fn has_process_ended(&self, node: NodeId, incarnation: Incarnation) -> bool {
         self.inner.borrow().ended.get(&node) == Some(&incarnation)
+    }
+
+    /// Records that a life of a node ends with its link, which its host has closed: that host runs, and
+    /// the node manager goes on without the link, or its keeper without the node manager. For
+    /// backends; before [`lost`](Self::lost).
+    pub fn link_closed(&self, node: NodeId, incarnation: Incarnation) {
+        self.inner.borrow_mut().closed.insert(node, incarnation);
+    }
+
+    /// Whether that life of a node is known to have ended so. False says nothing.
+    pub fn has_link_closed(&self, node: NodeId, incarnation: Incarnation) -> bool {
+        let inner = self.inner.borrow();
+        [&inner.closed, &inner.ended].iter().any(|all| all.get(&node) == Some(&incarnation))
     }
 
     /// Records that every node is gone. For backends.

@@ -80,6 +80,18 @@ pub enum Command {
         /// Nothing follows.
         eof: bool,
     },
+    /// Input that was sent to a node whose Node Manager has ended since, which may not have handed all
+    /// of it to the ranks.
+    InputAgain {
+        /// The job.
+        job: JobId,
+        /// Where in the job's input the data begin.
+        offset: u64,
+        /// Bytes; empty at end of file.
+        data: Bytes,
+        /// Nothing follows.
+        eof: bool,
+    },
     /// The attached client does not keep up: stop reading the output of the
     /// job's ranks, or go on. Nothing is lost; the ranks block when their pipes
     /// are full.
@@ -135,6 +147,9 @@ pub struct ResumedJob {
     pub coscheduling: Coscheduling,
     /// Keep its output: its client may come back.
     pub hold_output: bool,
+    /// This Machine Manager knows what input the node was sent, and wants to know what its ranks have
+    /// taken; else both count anew.
+    pub input_known: bool,
 }
 
 /// The announcement of a file (paper, Algorithm 5, RECEIVE-FILE-INFO).
@@ -284,6 +299,9 @@ pub enum Report {
         rank: Rank,
         /// Which stream.
         stream: Stream,
+        /// Where in the stream it begins: a node that goes on where another Node Manager ended may say
+        /// again what that one said.
+        offset: u64,
         /// What was written.
         data: Bytes,
     },
@@ -436,6 +454,17 @@ pub struct NodeInfo {
     pub capabilities: Vec<String>,
     /// The only user that it can run jobs for; any when it is privileged.
     pub only_uid: Option<u32>,
+    /// How its jobs go on when its Node Manager ends; they end with it if `None`.
+    pub returns: Option<NodeReturn>,
+}
+
+/// For how long a node is worth waiting for whose Node Manager has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeReturn {
+    /// Its keeper keeps jobs for so long.
+    pub within_ms: u64,
+    /// Jobs that asked to be queued again it keeps for so long.
+    pub leased_within_ms: u64,
 }
 
 /// Load of a node.

@@ -127,6 +127,11 @@ impl WatchedJobs {
         }
     }
 
+    /// Forgets those jobs.
+    pub fn forget_all(&mut self, those: impl Fn(JobId) -> bool) {
+        self.jobs.retain(|job, _| !those(*job));
+    }
+
     /// Forgets a job.
     pub fn remove(&mut self, job: JobId) {
         self.jobs.remove(&job);

@@ -126,6 +126,10 @@ pub enum Reply {
         rank: Rank,
         /// Where to.
         stream: Stream,
+        /// Where in the stream it begins: what a client has had already may come again when a manager and a
+        /// node were restarted.
+        #[serde(default)]
+        offset: u64,
         /// What.
         #[serde(with = "base64_bytes")]
         data: Bytes,

@@ -112,7 +112,8 @@ fn a_request_that_names_more_than_can_be_answered_is_refused() {
 #[test]
 fn replies_have_the_documented_form() {
     let data = Bytes::from_static(b"hello\n");
-    let output = Reply::Output { job: JobId(7), rank: Rank(3), stream: Stream::Stdout, data };
+    let output =
+        Reply::Output { job: JobId(7), rank: Rank(3), stream: Stream::Stdout, offset: 0, data };
     let line = ReplyLine { id: 2, reply: output };
     let text = serde_json::to_string(&line).expect("encodes");
     let expected =

@@ -345,7 +345,9 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
             Notice::Event(reply) => reply,
             // For those who wait, and follow nothing.
             Notice::Over(_) => return,
-            Notice::Output(rank, stream, data) => Reply::Output { job, rank, stream, data },
+            Notice::Output(rank, stream, offset, data) => {
+                Reply::Output { job, rank, stream, offset, data }
+            }
         };
         for subscriber in subscribers {
             subscriber.push(reply.clone());

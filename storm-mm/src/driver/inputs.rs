@@ -6,7 +6,7 @@ use super::{Contents, Shared};
 use crate::api::{ApiError, ErrorCode, Reply, ReplySink};
 use bytes::Bytes;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_primitives::{NodeId, NodeSet, Primitives};
 use storm_rm::input_flow::{PIECE_BYTES, WINDOW_BYTES};
 use storm_rm::message::Command;
@@ -39,6 +39,12 @@ struct Flow {
     /// What all ranks of each living node have taken.
     taken_bytes: BTreeMap<NodeId, u64>,
     waiting: VecDeque<InputRequest>,
+    /// What was sent and may not have been taken, with where each piece begins.
+    sent: VecDeque<(u64, Bytes)>,
+    /// The end was sent.
+    ended: bool,
+    /// Nodes whose Node Managers have ended: they are to say what they have taken.
+    returning: BTreeSet<NodeId>,
 }
 
 /// What is to be done next about a job's input.
@@ -50,7 +56,9 @@ enum Next {
 impl Flow {
     fn new(incarnation: JobIncarnation, nodes: &NodeSet) -> Flow {
         let taken_bytes = nodes.iter().map(|node| (node, 0)).collect();
-        Flow { incarnation, sent_bytes: 0, taken_bytes, waiting: VecDeque::new() }
+        let (waiting, sent) = (VecDeque::new(), VecDeque::new());
+        let returning = BTreeSet::new();
+        Flow { incarnation, sent_bytes: 0, taken_bytes, waiting, sent, ended: false, returning }
     }
 
     /// Where no node is left, nothing is under way.
@@ -65,6 +73,9 @@ impl Flow {
     }
 
     fn next(&mut self, job: JobId) -> Option<Next> {
+        if !self.returning.is_empty() {
+            return None;
+        }
         let room = self.has_room();
         let request = self.waiting.front_mut()?;
         let (piece, last) = match (request.data.is_empty(), request.eof) {
@@ -79,9 +90,36 @@ impl Flow {
             }
         };
         request.eof &= !last;
+        self.ended |= last;
+        if !piece.is_empty() {
+            self.sent.push_back((self.sent_bytes, piece.clone()));
+        }
         self.sent_bytes += piece.len() as u64;
         let nodes = self.taken_bytes.keys().copied().collect();
         Some(Next::Say(nodes, Command::Input { job, data: piece, eof: last }))
+    }
+}
+
+impl Flow {
+    /// Nobody lacks what all have taken.
+    fn forget_taken(&mut self) {
+        let least = self.taken_bytes.values().min().copied().unwrap_or(self.sent_bytes);
+        while self.sent.front().is_some_and(|(at, piece)| at + piece.len() as u64 <= least) {
+            self.sent.pop_front();
+        }
+    }
+
+    /// What a node that is back lacks, which has taken so much.
+    fn again(&self, job: JobId, taken_bytes: u64) -> Vec<Command> {
+        let lacks = |(at, piece): &&(u64, Bytes)| at + piece.len() as u64 > taken_bytes;
+        let piece = |(offset, data): &(u64, Bytes)| {
+            let (offset, data) = (*offset, data.clone());
+            Command::InputAgain { job, offset, data, eof: false }
+        };
+        let end =
+            Command::InputAgain { job, offset: self.sent_bytes, data: Bytes::new(), eof: true };
+        let pieces = self.sent.iter().filter(lacks).map(piece);
+        pieces.chain(self.ended.then_some(end)).collect()
     }
 }
 
@@ -133,7 +171,19 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
             && flow.incarnation == incarnation
             && let Some(known) = flow.taken_bytes.get_mut(&node)
         {
-            *known = taken_bytes.max(*known);
+            let again = match flow.returning.remove(&node) {
+                true => {
+                    *known = taken_bytes;
+                    flow.again(job, taken_bytes)
+                }
+                false => {
+                    *known = taken_bytes.max(*known);
+                    Vec::new()
+                }
+            };
+            flow.forget_taken();
+            let node = NodeSet::single(node);
+            again.into_iter().for_each(|command| self.say_in_turn(node.clone(), command));
         }
         self.pass_input(job);
     }
@@ -143,6 +193,11 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     pub(super) fn input_of_dead(&self, node: NodeId) {
         let jobs: Vec<JobId> = {
             let (mut flows, core) = (self.inputs.flows.borrow_mut(), self.core.borrow());
+            for (_, flow) in flows.iter_mut().filter(|(job, _)| core.is_recovering(**job)) {
+                if flow.taken_bytes.contains_key(&node) {
+                    flow.returning.insert(node);
+                }
+            }
             let hit = flows
                 .iter_mut()
                 .filter(|(job, _)| !core.is_recovering(**job))

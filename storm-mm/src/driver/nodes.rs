@@ -38,10 +38,16 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
             shared.pending.nodes_died(&dead);
             shared.outbox.nodes_died(&dead);
             let ended = membership.has_process_ended(node, incarnation);
-            shared.drive(|core, now| match ended {
-                true => core.node_died(now, node),
-                false => core.node_lost(now, node),
+            let closed = membership.has_link_closed(node, incarnation);
+            shared.drive(|core, now| match (ended, closed) {
+                (true, _) => core.node_died(now, node),
+                (false, true) => core.node_left(now, node),
+                (false, false) => core.node_lost(now, node),
             });
+            let awaits = |job| shared.core.borrow().is_recovering(job);
+            // Those are watched again when the node is back.
+            shared.terminating.borrow_mut().forget_all(awaits);
+            shared.starting.borrow_mut().forget_all(awaits);
             shared.terminating.borrow_mut().nodes_died(&dead);
             shared.terminating_bell.ring();
             shared.input_of_dead(node);

@@ -113,7 +113,7 @@ mod tests {
 
     fn output(len: usize) -> Reply {
         let data = Bytes::from(vec![b'x'; len]);
-        Reply::Output { job: JOB, rank: Rank(0), stream: Stream::Stdout, data }
+        Reply::Output { job: JOB, rank: Rank(0), stream: Stream::Stdout, offset: 0, data }
     }
 
     fn ended() -> Reply {

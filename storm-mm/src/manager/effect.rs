@@ -124,5 +124,5 @@ pub enum Notice {
     /// wait for it ([`Core::await_ends`](super::Core::await_ends)).
     Over(Option<Box<JobView>>),
     /// Output, to be delivered in order with flow control.
-    Output(Rank, storm_rm::message::Stream, bytes::Bytes),
+    Output(Rank, storm_rm::message::Stream, u64, bytes::Bytes),
 }

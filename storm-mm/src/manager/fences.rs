@@ -16,12 +16,14 @@ pub(super) struct Fences {
     arrived: BTreeMap<u64, BTreeMap<NodeId, Vec<(String, String)>>>,
     /// A rank that will be in no fence any more.
     left: Option<Rank>,
+    /// The last that is done, with what came of it.
+    last: Option<(u64, Vec<(String, String)>)>,
 }
 
 impl Default for Fences {
     /// Of a job that has not had a fence.
     fn default() -> Fences {
-        Fences { done: Some(0), arrived: BTreeMap::new(), left: None }
+        Fences { done: Some(0), arrived: BTreeMap::new(), left: None, last: None }
     }
 }
 
@@ -29,7 +31,7 @@ impl Fences {
     /// Of a job that a former manager launched. Its nodes tell of their last two
     /// fences: where one is done on a node, another may still be in it.
     pub(super) fn resumed() -> Fences {
-        Fences { done: None, arrived: BTreeMap::new(), left: None }
+        Fences { done: None, arrived: BTreeMap::new(), left: None, last: None }
     }
 
     /// A node is in fence `sequence`; all pairs in order of node once every one
@@ -60,7 +62,16 @@ impl Fences {
         if self.arrived.is_empty() {
             self.done = Some(sequence);
         }
-        Some(complete.into_values().flatten().collect())
+        let pairs: Vec<(String, String)> = complete.into_values().flatten().collect();
+        self.last = Some((sequence, pairs.clone()));
+        Some(pairs)
+    }
+
+    /// What the ranks put before this fence, if it is the last that is done: a node whose Node Manager
+    /// has ended may not have heard of it.
+    pub(super) fn outcome(&self, sequence: u64) -> Option<Vec<(String, String)>> {
+        let (last, pairs) = self.last.as_ref()?;
+        (*last == sequence).then(|| pairs.clone())
     }
 
     /// A rank has ended without having finalized.

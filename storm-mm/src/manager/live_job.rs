@@ -17,7 +17,7 @@ const STOPPED_TIMER: Duration = Duration::from_millis(10);
 /// How far the launch of a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Launch {
-    /// A former manager placed it, and not all its nodes have come back.
+    /// A former manager placed it, or a node of it is without a Node Manager, and not all its nodes have come back.
     Recovering,
     /// Its files are on their way.
     Staging,
@@ -47,8 +47,16 @@ pub(super) struct LiveJob {
     pub(super) over: NodeSet,
     /// Those of them that were lost and may still run ranks of it, and until when.
     pub(super) lost: Lost,
-    /// Nodes that a former manager placed it on and that have not come back.
+    /// Nodes that a former manager placed it on, or whose Node Managers have ended, and that have not come
+    /// back.
     pub(super) unheard: NodeSet,
+    /// Until when those that were here under this manager may come back, and by when their keepers have
+    /// ended what they keep if they do not.
+    pub(super) away: super::away::Away,
+    /// Nodes that know of their input what this manager knows.
+    pub(super) input_known: NodeSet,
+    /// How much of the output of each rank has come.
+    pub(super) outputs: BTreeMap<(Rank, bool), u64>,
     /// Nodes that came back and never heard of its launch.
     pub(super) lacking: NodeSet,
     /// Its nodes keep its output: its client may come back.

@@ -9,6 +9,7 @@
 
 mod admission;
 mod arrays;
+mod away;
 mod beside;
 mod classes;
 mod coscheduling;

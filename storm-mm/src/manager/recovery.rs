@@ -293,6 +293,9 @@ impl Core {
             over: NodeSet::new(),
             lost: Lost::new(),
             unheard: nodes.clone(),
+            away: Default::default(),
+            input_known: NodeSet::new(),
+            outputs: BTreeMap::new(),
             nodes,
             lacking: NodeSet::new(),
             hold_output: record.spec.output == OutputSpec::Client,
@@ -338,13 +341,15 @@ impl Core {
         let run_of = |core: &Core, job: &JobId| core.live[job].incarnation;
         let (kept, lost): (Vec<JobId>, Vec<JobId>) =
             awaited.iter().partition(|job| memory.jobs.contains(&(**job, run_of(self, job))));
-        let jobs = kept.iter().map(|job| self.resumed(*job)).collect();
+        let jobs = kept.iter().map(|job| self.resumed(*job, node)).collect();
         let next_run = JobIncarnation(self.next_incarnation);
         let answer = Command::Resume { jobs, next_run };
         self.effects.push(Effect::Command(NodeSet::single(node), answer));
         for job in &awaited {
             if let Some(live) = self.live.get_mut(job) {
                 live.unheard.remove(node);
+                live.away.remove(&node);
+                live.input_known.insert(node);
             }
         }
         for job in kept {
@@ -375,7 +380,7 @@ impl Core {
         self.end_job(now, job, EndCause::NodeLost { node });
     }
 
-    fn resumed(&self, job: JobId) -> ResumedJob {
+    fn resumed(&self, job: JobId, node: NodeId) -> ResumedJob {
         let live = &self.live[&job];
         ResumedJob {
             job,
@@ -386,6 +391,7 @@ impl Core {
             active_row: self.active_row(live.partition),
             coscheduling: self.partitions[usize::from(live.partition.0)].coscheduling(),
             hold_output: live.hold_output,
+            input_known: live.input_known.contains(node),
         }
     }
 
@@ -418,7 +424,7 @@ impl Core {
             }
             Phase::Pending | Phase::Ended(_) => return,
         }
-        tracing::info!(%job, "all its nodes are back after the restart of the manager");
+        tracing::info!(%job, "all its nodes are back");
         // The former manager may have changed the policy and not told them.
         self.tell_rows(job);
         if let Some(partition) = self.live.get(&job).map(|live| live.partition) {
@@ -442,10 +448,18 @@ impl Core {
         if live.launch != Launch::Recovering {
             return;
         }
-        let missing = std::mem::take(&mut live.unheard);
+        // Those that left this manager later have longer.
+        let late = |node: &NodeId| live.away.get(node).is_none_or(|left| left.until <= now);
+        let missing: NodeSet = live.unheard.iter().filter(late).collect();
+        if missing.is_empty() {
+            return;
+        }
+        live.unheard = live.unheard.difference(&missing);
         live.over = live.over.union(&missing);
-        let lost = missing.iter().map(|node| (node, now + self.config.requeue_fence));
-        live.lost.extend(lost);
+        for node in missing.iter() {
+            let until = live.away.remove(&node).map(|left| left.vacated);
+            live.lost.insert(node, until.unwrap_or(now + self.config.requeue_fence));
+        }
         let removed = self.nodes.not_configured(&missing);
         let cause = match removed.is_empty() {
             true => EndCause::NodeLost { node: self.nodes.fold(&missing) },
@@ -473,9 +487,13 @@ impl Core {
 
     /// Why a job is where a former manager left it.
     pub(super) fn recovery_reason(&self, job: JobId) -> String {
-        let unheard = self.live.get(&job).map(|live| live.unheard.clone()).unwrap_or_default();
-        let removed = self.nodes.not_configured(&unheard);
-        let nodes = self.nodes.fold(&unheard);
+        let Some(live) = self.live.get(&job) else { return String::new() };
+        let nodes = self.nodes.fold(&live.unheard);
+        let left: NodeSet = live.away.keys().copied().collect();
+        if live.unheard.is_subset(&left) {
+            return format!("the Node Manager of {nodes} has ended: it waits for the next one");
+        }
+        let removed = self.nodes.not_configured(&live.unheard);
         let why = match removed.is_empty() {
             true => String::new(),
             false => {

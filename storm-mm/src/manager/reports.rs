@@ -1,6 +1,8 @@
 //! What the nodes say: joining, dying, and the reports of their ranks.
 
+use super::away::Going;
 use super::live_job::Launch;
+use super::vacating::KEEPER_TIME;
 use super::{Core, Effect, Notice};
 use crate::job::{EndCause, Phase};
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -17,19 +19,32 @@ const PAIR_BYTES: usize = 6;
 impl Core {
     /// A node was cut off, or a new life of it has replaced the old one.
     pub fn node_lost(&mut self, now: Instant, node: NodeId) {
-        self.node_gone(now, node, Some(now + self.config.requeue_fence));
+        self.node_goes(now, node, Going::Lost);
     }
 
     /// The process of a node manager has ended: its keeper ends the ranks.
     pub fn node_died(&mut self, now: Instant, node: NodeId) {
-        let until = self.keeper_ends(now);
-        self.node_gone(now, node, Some(until));
+        self.node_goes(now, node, Going::ProcessEnded);
         // It may have been taken for lost before.
+        let until = self.keeper_ends(now, node);
         self.vacated_until(now, node, until);
     }
 
+    pub(super) fn node_goes(&mut self, now: Instant, node: NodeId, going: Going) {
+        let runs_until = match going {
+            Going::ProcessEnded => self.keeper_ends(now, node),
+            Going::LinkClosed | Going::Lost => now + self.config.requeue_fence,
+        };
+        self.node_gone(now, node, (Some(runs_until), going));
+    }
+
     /// The node is of no more use; until when its processes may go on, if they may.
-    fn node_gone(&mut self, now: Instant, node: NodeId, runs_until: Option<Instant>) {
+    fn node_gone(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        (runs_until, going): (Option<Instant>, Going),
+    ) {
         self.held.remove(&node);
         if !self.nodes.set_up(node, false) {
             return;
@@ -54,13 +69,16 @@ impl Core {
             .map(|(job, _)| *job)
             .collect();
         for job in hit {
-            self.part_gone(now, job, node, runs_until);
+            match self.awaits_return(now, job, node, going) {
+                Some(left) => self.await_return(job, node, left),
+                None => self.part_gone(now, job, node, runs_until),
+            }
         }
     }
 
     /// The keeper of a node has ended its ranks of a job, and may have but just begun to.
     fn lease_over(&mut self, now: Instant, node: NodeId, job: JobId, run: JobIncarnation) {
-        let until = self.keeper_ends(now);
+        let until = now + self.config.requeue_fence.min(KEEPER_TIME);
         let is_there = self.live.get(&job).is_some_and(|live| {
             live.incarnation == run && live.nodes.contains(node) && !live.over.contains(node)
         });
@@ -151,8 +169,14 @@ impl Core {
             Report::FileFailed { .. } => {}
             // The driver paces the input by it; nothing is decided.
             Report::InputTaken { .. } => {}
-            Report::Output { job, rank, stream, data } => {
-                self.effects.push(Effect::Notify(job, Notice::Output(rank, stream, data)));
+            Report::Output { job, rank, stream, offset, mut data } => {
+                let known = self.known_output(job, (rank, stream), (offset, data.len()));
+                let data = data.split_off(known);
+                if !data.is_empty() {
+                    let offset = offset.saturating_add(known as u64);
+                    let notice = Notice::Output(rank, stream, offset, data);
+                    self.effects.push(Effect::Notify(job, notice));
+                }
             }
             Report::Fence { job, sequence, puts } => self.fence(now, job, node, sequence, puts),
             Report::LaunchFailed { job, incarnation, reason, exit_code, .. } => {
@@ -176,7 +200,7 @@ impl Core {
             Report::JobFailed { job, incarnation, reason } => {
                 self.fail(now, job, incarnation, EndCause::Unserviceable { reason });
             }
-            Report::ProcessesLost => self.node_gone(now, node, None),
+            Report::ProcessesLost => self.node_gone(now, node, (None, Going::Lost)),
             Report::RankLeft { job, incarnation, rank } => {
                 let live = self.live.get_mut(&job).filter(|live| live.incarnation == incarnation);
                 if let Some(live) = live {
@@ -233,7 +257,9 @@ impl Core {
     /// elements are free, though reports of how its ranks ended may be on their
     /// way.
     pub fn terminated(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
-        if self.live.get(&job).is_some_and(|live| live.incarnation == incarnation) {
+        let known = self.live.get(&job).filter(|live| live.incarnation == incarnation);
+        // One that is waited for has been asked in an earlier life.
+        if known.is_some_and(|live| live.launch != Launch::Recovering) {
             self.release(now, job);
         }
     }
@@ -248,6 +274,10 @@ impl Core {
         puts: Vec<(String, String)>,
     ) {
         let Some(live) = self.live.get_mut(&job) else { return };
+        if let Some(puts) = live.fences.outcome(sequence) {
+            let done = Command::FenceDone { job, sequence, puts };
+            return self.effects.push(Effect::Command(NodeSet::single(node), done));
+        }
         let Some(complete) = live.fences.arrived(sequence, node, puts, &live.nodes) else {
             return self.end_if_in_vain(now, job);
         };

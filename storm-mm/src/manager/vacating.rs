@@ -19,7 +19,7 @@ use storm_rm::JobId;
 const KILL_TIME: Duration = Duration::from_secs(1);
 /// How long the keeper of a node manager that has died takes at most to kill what that ran: it
 /// does nothing else. Within the second after which such a job is to run again.
-const KEEPER_TIME: Duration = Duration::from_millis(750);
+pub(super) const KEEPER_TIME: Duration = Duration::from_millis(750);
 
 /// Nodes that were lost, and until when they may still run ranks of what they ran.
 pub(super) type Lost = BTreeMap<NodeId, Instant>;
@@ -32,9 +32,16 @@ pub(super) struct Vacating {
 }
 
 impl Core {
-    /// By when the keeper of a node manager that has died has ended its ranks.
-    pub(super) fn keeper_ends(&self, now: Instant) -> Instant {
-        now + self.config.requeue_fence.min(KEEPER_TIME)
+    /// By when the keeper of a node manager that has died has ended its ranks of jobs with a lease:
+    /// at once, unless it keeps them for the next node manager.
+    pub(super) fn keeper_ends(&self, now: Instant, node: NodeId) -> Instant {
+        let returns = self.nodes.get(node).and_then(|entry| entry.info.as_ref()?.returns);
+        let kept = returns
+            .map_or(Duration::ZERO, |returns| Duration::from_millis(returns.leased_within_ms));
+        match kept.is_zero() {
+            true => now + self.config.requeue_fence.min(KEEPER_TIME),
+            false => now + kept + KEEPER_TIME,
+        }
     }
 
     /// Queues a job again as soon as no node of `lost` can run ranks of it any more.

@@ -17,7 +17,7 @@ fn small_buffer() -> ServerLimits {
 
 pub(crate) fn output(number: u8) -> Reply {
     let data = Bytes::from(vec![number; BLOCK_BYTES]);
-    Reply::Output { job: JOB, rank: Rank(0), stream: Stream::Stdout, data }
+    Reply::Output { job: JOB, rank: Rank(0), stream: Stream::Stdout, offset: 0, data }
 }
 
 pub(crate) fn ended() -> Reply {
@@ -79,7 +79,9 @@ fn large_output_comes_in_pieces() {
         let call = served.call().await;
         let all = Bytes::from(vec![b'x'; 3 * MAX_OUTPUT_EVENT_BYTES + 1]);
         let (rank, stream, data) = (Rank(0), Stream::Stderr, all.clone());
-        call.replies.send(Reply::Output { job: JOB, rank, stream, data }).expect("it reads");
+        call.replies
+            .send(Reply::Output { job: JOB, rank, stream, offset: 0, data })
+            .expect("it reads");
         call.replies.send(ended()).expect("it reads");
         let mut received = Vec::new();
         while let Some(line) = replies.next().await.expect("open") {

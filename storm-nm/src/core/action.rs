@@ -78,10 +78,22 @@ pub enum Action {
         job: JobKey,
         /// The ranks that read it.
         ranks: Vec<Rank>,
+        /// Where in the job's input it begins, if ranks may have had some of it.
+        offset: Option<u64>,
         /// What to hand over.
         data: Bytes,
         /// Nothing follows.
         eof: bool,
+    },
+    /// Another Machine Manager counts the job's input anew, or this one wants to know what ranks have
+    /// taken of what it has sent.
+    CountInput {
+        /// The job.
+        job: JobKey,
+        /// The ranks that read it.
+        ranks: Vec<Rank>,
+        /// What was sent before counts.
+        known: bool,
     },
     /// The rank is gone: discard its input, what is here and what comes.
     DropInput {

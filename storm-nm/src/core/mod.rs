@@ -4,6 +4,7 @@ mod action;
 mod ahead;
 mod ending;
 mod event;
+mod inheriting;
 mod job;
 mod node_core;
 mod pmi;

@@ -169,7 +169,10 @@ impl NodeCore {
                 }
             }
             Command::ReleaseJob { job } => self.release(job, actions),
-            Command::Input { job, data, eof } => self.input(job, data, eof, actions),
+            Command::Input { job, data, eof } => self.input(job, (None, data, eof), actions),
+            Command::InputAgain { job, offset, data, eof } => {
+                self.input(job, (Some(offset), data, eof), actions);
+            }
             Command::HoldOutput { job, hold } => {
                 if let Some(key) = self.current(job) {
                     let doomed = self.jobs.get(&key).is_some_and(|state| state.doomed);
@@ -293,7 +296,7 @@ impl NodeCore {
         }
     }
 
-    fn host_event(&mut self, event: HostEvent, actions: &mut Vec<Action>) {
+    pub(super) fn host_event(&mut self, event: HostEvent, actions: &mut Vec<Action>) {
         match event {
             HostEvent::Launched { job, rank } => self.executes(job, rank, actions),
             HostEvent::LaunchFailed { job, rank, refused } => {
@@ -463,17 +466,22 @@ impl NodeCore {
         }
     }
 
-    fn input(&mut self, job: JobId, data: Bytes, eof: bool, actions: &mut Vec<Action>) {
+    fn input(
+        &mut self,
+        job: JobId,
+        (offset, data, eof): (Option<u64>, Bytes, bool),
+        actions: &mut Vec<Action>,
+    ) {
         let Some(key) = self.current(job) else { return };
         let Some(state) = self.jobs.get(&key) else { return };
         let reads = |rank: &Rank| state.task.reads_input(*rank);
         let ranks: Vec<Rank> = state.task.ranks().filter(reads).collect();
         if !ranks.is_empty() {
-            actions.push(Action::Input { job: key, ranks, data, eof });
+            actions.push(Action::Input { job: key, ranks, offset, data, eof });
         }
     }
 
-    fn fence_done(
+    pub(super) fn fence_done(
         &mut self,
         job: JobId,
         sequence: u64,

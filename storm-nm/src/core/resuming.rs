@@ -98,6 +98,8 @@ impl NodeCore {
             if !known.follows {
                 known.row = row;
             }
+            let ranks = job.task.ranks().filter(|rank| job.task.reads_input(*rank)).collect();
+            actions.push(Action::CountInput { job: key, ranks, known: resumed.input_known });
             job.tell_all(&self.config, actions);
             if job.phase == JobPhase::Ended {
                 actions.push(job.announcement(&self.config));

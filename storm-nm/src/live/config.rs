@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use storm_pl::{KeeperConfig, StartMethod};
+use storm_pl::{KeeperConfig, StartMethod, Survival};
 
 /// The program that ranks of a job under PMIx are until they become the job's: `storm __pmix`.
 #[derive(Clone, Debug)]
@@ -64,6 +64,8 @@ pub struct LiveConfig {
     /// Set before the link is closed when the node manager is to end by itself: it neither keeps jobs then
     /// nor looks for a way back.
     pub asked_to_end: Arc<AtomicBool>,
+    /// Set when the node manager is to end its jobs as well, where they could go on without it.
+    pub ends_jobs: Arc<AtomicBool>,
     /// Where to write the last switches at the end, as comma-separated values.
     pub switch_log: Option<PathBuf>,
     /// Starts the ranks of jobs that join through PMIx; `None` leaves them to PMI-1.
@@ -96,11 +98,20 @@ impl LiveConfig {
             boost_period: Duration::from_millis(10),
             class_rules: ClassRules::default(),
             asked_to_end: Arc::default(),
+            ends_jobs: Arc::default(),
             switch_log: None,
             pmix: None,
             network_variables: Arc::default(),
             nm: NmConfig::default(),
         }
+    }
+
+    /// How the keeper goes on when this node manager is gone. Its door is named for the cluster: the
+    /// keeper of a node of another cluster keeps what is not this one's.
+    fn survival(&self) -> Option<Survival> {
+        let bound = self.nm.node_return;
+        let door = self.dir.join(format!("keeper-{}", self.cluster));
+        (!bound.is_zero()).then_some(Survival { door, bound })
     }
 
     pub(super) fn keeper(&self) -> KeeperConfig {
@@ -111,6 +122,7 @@ impl LiveConfig {
             cgroup_parent: self.cgroup_parent.clone(),
             signals_only: self.signals_only,
             leftovers: Some(SharedMemory::of(&self.dir).leftovers()),
+            survival: self.survival(),
             start: self.start.clone(),
         }
     }

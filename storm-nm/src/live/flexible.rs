@@ -185,12 +185,14 @@ impl Flexible {
     /// The ranks of a job are watched, and its slots are kept for those that need them.
     pub(super) fn watch(&self, job: &LiveJob, names: &NodeNames) {
         let task = &job.task;
+        // One that is over here has none.
+        let Some(freezer) = job.freezer.clone() else { return };
         let classes = JobClasses::new(self.rules, task.ranks(), now());
         let ranks = job.open_processes();
         let mut watched = Job {
             number: 0,
             page: job.page.clone(),
-            freezer: job.freezer.clone(),
+            freezer,
             first: task.first,
             ranks,
             classes,

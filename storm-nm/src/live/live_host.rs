@@ -2,6 +2,7 @@
 
 mod events;
 mod host;
+mod inheriting;
 mod start_rank;
 
 use super::booster::Booster;
@@ -15,12 +16,12 @@ use super::pad_pool::PadPool;
 use super::rank_streams::RankStreams;
 use super::shared_memory::SharedMemory;
 use super::switcher::Switcher;
-use super::{LiveConfig, job_directory};
+use super::{LiveConfig, LiveKeeper, job_directory};
 use crate::environment::{NodeNames, boosted_waiting, implicit_waiting};
 use crate::leases::Leases;
-use crate::{Host, HostEvent, JobKey, JobTask, LaunchRefused};
+use crate::{Host, HostEvent, Inherited, JobKey, JobTask, LaunchRefused};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -31,11 +32,11 @@ use std::time::Duration;
 use storm_mpi::Thresholds;
 use storm_mpi::page::{self, RankPage};
 use storm_pl::{
-    DescriptorLimit, Freezer, Keeper, KeeperEvents, KeeperHandle, MemoryUnlimited, PadId,
-    PlaceFailure, PlaceId,
+    DescriptorLimit, Freezer, KeeperEvents, KeeperHandle, MemoryUnlimited, PadId, PlaceFailure,
+    PlaceId,
 };
 use storm_primitives::NodeId;
-use storm_rm::{Binding, Coscheduling, Owner, Rank};
+use storm_rm::{Binding, Coscheduling, JobIncarnation, Owner, Rank};
 use thiserror::Error;
 use tokio::sync::{Mutex, Notify, OnceCell, mpsc, oneshot};
 use tokio::task::spawn_blocking;
@@ -94,6 +95,12 @@ pub struct LiveHost {
     places: RefCell<BTreeMap<PlaceId, oneshot::Sender<Result<(), PlaceFailure>>>>,
     read_buffer: RefCell<Vec<u8>>,
     shared_memory: SharedMemory,
+    /// What a former node manager left, until it is asked for.
+    inherited: Cell<Vec<Inherited>>,
+    /// The keeper goes on without this node manager.
+    survives: bool,
+    /// The first run of a job that this node can have heard of.
+    first_run: Cell<Option<JobIncarnation>>,
     keeper_gone: Cell<bool>,
     keeper_left: Notify,
     /// Begins the slices that were ordered ahead.
@@ -124,17 +131,21 @@ impl LiveHost {
     ///
     /// # Panics
     /// Outside of a tokio runtime with I/O and time enabled.
-    pub fn attach(keeper: Keeper, config: LiveConfig) -> Result<LiveHost, AttachError> {
+    pub fn attach(keeper: LiveKeeper, config: LiveConfig) -> Result<LiveHost, AttachError> {
+        let LiveKeeper { keeper, jobs: left } = keeper;
+        let survives = keeper.survives();
         let memory = keeper.limits_memory();
         let limits = match &memory {
             Ok(()) => "jobs are held to the memory that they ask for".to_owned(),
             Err(why) => why.to_string(),
         };
         let capabilities = vec![keeper.capabilities().to_string(), limits];
-        prepare_directory(&config.dir)?;
+        let (left, unusable) = inheriting::open(left);
+        let kept: BTreeSet<JobKey> = left.iter().map(|(job, _)| job.key()).collect();
+        prepare_directory(&config.dir, &kept)?;
         let at = |path: PathBuf| move |source| AttachError::Directory { path, source };
         let shared_memory = SharedMemory::of(&config.dir);
-        shared_memory.remove_all();
+        shared_memory.remove_all_but(&kept);
         let cache_path = config.dir.join("cache");
         let cache = Cache::open(cache_path.clone(), config.cache_bytes)
             .map_err(CacheError::into_io)
@@ -149,7 +160,7 @@ impl LiveHost {
         let flexible = Flexible::new(cores.count(), events.clone())
             .judging_by(config.class_rules)
             .after(config.realtime_priority);
-        Ok(LiveHost {
+        let host = LiveHost {
             capabilities,
             memory,
             told_of_memory: Cell::new(false),
@@ -175,11 +186,16 @@ impl LiveHost {
             places: RefCell::default(),
             read_buffer: RefCell::default(),
             shared_memory,
+            inherited: Cell::default(),
+            survives,
+            first_run: Cell::default(),
             keeper_gone: Cell::new(false),
             keeper_left: Notify::new(),
             thresholds: OnceCell::new(),
             config,
-        })
+        };
+        host.take_over(left, unusable);
+        Ok(host)
     }
 
     /// The network has numbered this node: for what it tells its ranks.
@@ -248,8 +264,9 @@ impl LiveHost {
             memory_kills_before: memory_limit_bytes.map_or(0, |_| self.keeper.memory_kills(pad)),
             task: task.clone(),
             pad,
-            freezer,
-            spec,
+            freezer: Some(freezer),
+            spec: Some(spec),
+            ledger: self.make_ledger(task, &program, (memory_limit_bytes, pad), page.is_some()),
             program,
             directory,
             streams: RefCell::default(),
@@ -382,7 +399,7 @@ impl LiveHost {
     fn freezers(&self, keys: &[JobKey]) -> Vec<Arc<Freezer>> {
         let jobs = self.jobs.borrow();
         let live = keys.iter().filter_map(|key| jobs.get(key)).filter(|job| !job.over.get());
-        live.map(|job| job.freezer.clone()).collect()
+        live.filter_map(|job| job.freezer.clone()).collect()
     }
 
     /// What a switch means for jobs, whatever it comes to.
@@ -419,13 +436,22 @@ fn pings(keeper_timeout: Duration) -> Interval {
 }
 
 /// `dir` and `dir/jobs`, through which users pass to their own; what a crashed
-/// daemon left of its jobs is removed.
-fn prepare_directory(dir: &Path) -> Result<(), AttachError> {
+/// daemon left of its jobs is removed, but for those that go on.
+fn prepare_directory(dir: &Path, kept: &BTreeSet<JobKey>) -> Result<(), AttachError> {
     let jobs = dir.join("jobs");
     let prepare = || {
         fs::create_dir_all(dir)?;
-        job_directory::remove(&jobs)?;
-        fs::create_dir(&jobs)?;
+        if kept.is_empty() {
+            job_directory::remove(&jobs)?;
+            fs::create_dir(&jobs)?;
+        }
+        let kept: BTreeSet<String> = kept.iter().map(ToString::to_string).collect();
+        for entry in fs::read_dir(&jobs)? {
+            let entry = entry?;
+            if !kept.contains(&*entry.file_name().to_string_lossy()) {
+                job_directory::remove(&entry.path())?;
+            }
+        }
         for path in [dir, &jobs] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o711))?;
         }

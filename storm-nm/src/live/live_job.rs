@@ -1,5 +1,6 @@
 //! One job on a real node: its pad, its ranks' streams, its directory.
 
+use super::ledger::Ledger;
 use super::rank_streams::RankStreams;
 use crate::JobTask;
 use std::cell::{Cell, RefCell};
@@ -15,8 +16,10 @@ use storm_rm::Rank;
 pub(super) struct LiveJob {
     pub(super) task: Rc<JobTask>,
     pub(super) pad: PadId,
-    pub(super) freezer: Arc<Freezer>,
-    pub(super) spec: EncodedSpec,
+    /// None of a job that was taken over when its pad was no longer its own.
+    pub(super) freezer: Option<Arc<Freezer>>,
+    /// None of a job that was taken over: its ranks have been launched.
+    pub(super) spec: Option<EncodedSpec>,
     pub(super) program: PathBuf,
     pub(super) directory: PathBuf,
     pub(super) streams: RefCell<BTreeMap<Rank, Rc<RankStreams>>>,
@@ -35,6 +38,8 @@ pub(super) struct LiveJob {
     pub(super) processes: RefCell<BTreeMap<Rank, ProcessId>>,
     /// What the last switch did to it.
     pub(super) stopped: Cell<bool>,
+    /// What the next node manager has to know of it; none where it ends with this one.
+    pub(super) ledger: Option<Rc<Ledger>>,
     /// The pad has been given back: it must not be stopped any more.
     pub(super) over: Cell<bool>,
 }

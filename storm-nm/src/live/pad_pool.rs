@@ -123,6 +123,11 @@ impl PadPool {
         }
     }
 
+    /// A pad of a former node manager is one more; its job gives it back as others do.
+    pub(super) fn took_over(&self) {
+        self.made.set(self.made.get().saturating_add(1));
+    }
+
     /// Beside those of the start, pads have as many processes as the largest job that took them:
     /// of an array of small jobs each makes its own and no more.
     fn make_another(&self, pls: u16) -> Result<(), PadError> {

@@ -1,16 +1,20 @@
 //! The node's ends of a rank's pipes and of its PMI connection.
 
+use super::ledger::{Ledger, OpenRequest};
 use crate::{HostEvent, JobKey};
 use bytes::Bytes;
-use std::cell::RefCell;
+use nix::sys::socket::{MsgFlags, Shutdown, recv, shutdown};
+use std::cell::{Cell, RefCell};
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::rc::Rc;
 use storm_mpi::pmi::wire::MAX_LINE_BYTES;
 use storm_mpi::segment::{NodeEnd, hand_over};
-use storm_pl::{OwnEnds, PlEnds};
+use storm_pl::{KeeperHandle, KeptId, OwnEnds, PlEnds, PlIndex};
 use storm_rm::Rank;
 use storm_rm::message::Stream;
+use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -28,6 +32,36 @@ pub(super) struct RankStreams {
     pmi: RefCell<Option<Pmi>>,
     /// Until the rank has ended, so that its streams do not end one by one before.
     own: RefCell<Option<OwnEnds>>,
+    /// What the next node manager has to know of it.
+    remembered: Option<Remembered>,
+}
+
+/// Where it is written down what happens on the streams of one rank.
+#[derive(Clone)]
+pub(super) struct Remembered {
+    pub(super) ledger: Rc<Ledger>,
+    pub(super) keeper: KeeperHandle,
+    pub(super) job: KeptId,
+    pub(super) pl: PlIndex,
+    pub(super) rank: Rank,
+    /// How much input it has taken.
+    pub(super) taken_bytes: Cell<u64>,
+}
+
+impl std::fmt::Debug for Remembered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Remembered({:?}, {})", self.job, self.rank)
+    }
+}
+
+impl Remembered {
+    /// What cannot be written down cannot be taken over: the job will end with this node manager.
+    fn note(&self, noted: io::Result<()>) {
+        if let Err(error) = noted {
+            tracing::warn!(rank = %self.rank, %error, "its job will end with this node manager");
+            self.keeper.forget_kept(self.job);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -51,18 +85,19 @@ impl RankStreams {
         (ends, own): (PlEnds, OwnEnds),
         (job, rank): (JobKey, Rank),
         events: &mpsc::Sender<HostEvent>,
+        remembered: Option<Remembered>,
     ) -> io::Result<RankStreams> {
         let PlEnds { stdin, stdout, stderr, pmi } = ends;
         // What kind of pipes they are, and that none of the ends blocks, is known: to ask takes two calls each.
         let receiver = |end| pipe::Receiver::from_owned_fd_unchecked(end).map(Rc::new);
-        let streams = RankStreams::default();
+        let streams = RankStreams { remembered: remembered.clone(), ..RankStreams::default() };
         let stdin = stdin.map(pipe::Sender::from_owned_fd_unchecked).transpose()?;
         *streams.stdin.borrow_mut() = stdin.map(Rc::new);
         *streams.stdout.borrow_mut() = stdout.map(receiver).transpose()?;
         *streams.stderr.borrow_mut() = stderr.map(receiver).transpose()?;
         if let Some(pmi) = pmi {
             let socket = Rc::new(UnixStream::from_std(StdUnixStream::from(pmi))?);
-            let reading = read_pmi(socket.clone(), (job, rank), events.clone());
+            let reading = read_pmi(socket.clone(), (job, rank), events.clone(), remembered);
             let reader = spawn_local(reading).abort_handle();
             *streams.pmi.borrow_mut() = Some(Pmi { socket, reader });
         }
@@ -82,15 +117,23 @@ impl RankStreams {
             Stream::Stderr => &self.stderr,
         };
         let pipe = slot.borrow().clone()?;
+        let noted = self.remembered.as_ref();
+        let spool = noted.and_then(|noted| Some((noted.ledger.spool()?, noted.rank)));
         loop {
-            let read = match pipe.readable().await {
-                Ok(()) => pipe.try_read(&mut buffer.borrow_mut()),
-                Err(error) => Err(error),
+            let read = match (pipe.readable().await, spool) {
+                (Ok(()), Some((spool, rank))) => {
+                    let limit = buffer.borrow().len();
+                    let take = || spool.take((rank, stream), pipe.as_fd(), limit);
+                    pipe.try_io(take).map(Bytes::from)
+                }
+                (Ok(()), None) => {
+                    let read = pipe.try_read(&mut buffer.borrow_mut());
+                    read.map(|len| Bytes::copy_from_slice(&buffer.borrow()[..len]))
+                }
+                (Err(error), _) => Err(error),
             };
             match read {
-                Ok(len) if len > 0 => {
-                    return Some(Bytes::copy_from_slice(&buffer.borrow()[..len]));
-                }
+                Ok(data) if !data.is_empty() => return Some(data),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Ok(_) | Err(_) => {
                     slot.borrow_mut().take();
@@ -105,7 +148,7 @@ impl RankStreams {
         while !data.is_empty() {
             let Some(pipe) = self.stdin.borrow().clone() else { return };
             let written = match pipe.writable().await {
-                Ok(()) => pipe.try_write(&data),
+                Ok(()) => self.write_some(&pipe, &data),
                 Err(error) => Err(error),
             };
             match written {
@@ -117,12 +160,49 @@ impl RankStreams {
         }
     }
 
+    fn write_some(&self, pipe: &pipe::Sender, data: &[u8]) -> io::Result<usize> {
+        let Some(noted) = &self.remembered else { return pipe.try_write(data) };
+        noted.note(noted.ledger.will_write(noted.rank));
+        let written = pipe.try_write(data);
+        let len = *written.as_ref().unwrap_or(&0) as u64;
+        noted.taken_bytes.set(noted.taken_bytes.get() + len);
+        noted.note(noted.ledger.has_written(noted.rank, noted.taken_bytes.get()));
+        written
+    }
+
     pub(super) fn close_stdin(&self) {
         self.stdin.borrow_mut().take();
+        if let Some(noted) = &self.remembered {
+            noted.keeper.close_kept_input(noted.job, noted.pl);
+        }
+    }
+
+    /// The input of the rank is counted from here on.
+    pub(super) fn count_input_anew(&self) {
+        if let Some(noted) = &self.remembered {
+            noted.taken_bytes.set(0);
+            noted.note(noted.ledger.has_written(noted.rank, 0));
+        }
     }
 
     pub(super) fn close_pmi(&self) {
-        self.pmi.borrow_mut().take();
+        if let Some(pmi) = self.pmi.borrow_mut().take() {
+            // Others may have this end as well. One that is closed by the rank is as good.
+            let _ = shutdown(pmi.socket.as_raw_fd(), Shutdown::Both);
+        }
+    }
+
+    /// Whether the answer to a request that a former node manager was about to give was given;
+    /// nothing where that cannot be told.
+    pub(super) fn was_answered(&self, request: &OpenRequest) -> Option<bool> {
+        if !request.answering {
+            return Some(false);
+        }
+        let socket = self.pmi.borrow().as_ref().map(|pmi| pmi.socket.clone())?;
+        // The rank has not read it, or has asked for more.
+        let unread = storm_pl::unread_by_peer(socket.as_fd()).is_ok_and(|bytes| bytes > 0);
+        let asks = recv(socket.as_raw_fd(), &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
+        (unread || asks.is_ok()).then_some(true)
     }
 
     /// Answers with the memory that the rank shares with the node manager.
@@ -141,7 +221,11 @@ impl RankStreams {
         let socket = self.pmi.borrow().as_ref().map(|pmi| pmi.socket.clone());
         let Some(socket) = socket else { return };
         let message = format!("{line}\n");
-        if !socket.try_write(message.as_bytes()).is_ok_and(|len| len == message.len()) {
+        let noted = self.remembered.as_ref();
+        noted.inspect(|noted| noted.note(noted.ledger.will_answer(noted.rank)));
+        let sent = socket.try_write(message.as_bytes());
+        noted.inspect(|noted| noted.note(noted.ledger.has_answered(noted.rank)));
+        if !sent.is_ok_and(|len| len == message.len()) {
             tracing::warn!("a rank does not read its PMI responses: connection closed");
             self.close_pmi();
         }
@@ -153,11 +237,18 @@ async fn read_pmi(
     socket: Rc<UnixStream>,
     (job, rank): (JobKey, Rank),
     events: mpsc::Sender<HostEvent>,
+    noted: Option<Remembered>,
 ) {
     let mut pending = Vec::new();
     while socket.readable().await.is_ok() {
         let mut chunk = [0; PMI_READ_BYTES];
-        match socket.try_read(&mut chunk) {
+        let read = match &noted {
+            None => socket.try_read(&mut chunk),
+            Some(noted) => socket.try_io(Interest::READABLE, || {
+                read_noted(&socket, noted, pending.len(), &mut chunk)
+            }),
+        };
+        match read {
             Ok(len) if len > 0 => pending.extend_from_slice(&chunk[..len]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Ok(_) | Err(_) => return,
@@ -165,6 +256,7 @@ async fn read_pmi(
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
             let line = String::from_utf8_lossy(&pending[..end]).into_owned();
             pending.drain(..=end);
+            noted.iter().for_each(|noted| noted.note(noted.ledger.log_line(rank, &line)));
             if events.send(HostEvent::Pmi { job, rank, line }).await.is_err() {
                 return;
             }
@@ -175,5 +267,31 @@ async fn read_pmi(
             let _ = events.send(HostEvent::Pmi { job, rank, line }).await;
             return;
         }
+    }
+}
+
+/// Reads what is there, which is written down before it leaves the socket.
+fn read_noted(
+    socket: &UnixStream,
+    noted: &Remembered,
+    before: usize,
+    chunk: &mut [u8],
+) -> io::Result<usize> {
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let len = recv(socket.as_raw_fd(), chunk, flags | MsgFlags::MSG_PEEK)?;
+    if len > 0 {
+        noted.note(noted.ledger.will_read(noted.rank, before, &chunk[..len]));
+        recv(socket.as_raw_fd(), &mut chunk[..len], flags)?;
+        noted.note(noted.ledger.has_read(noted.rank));
+    }
+    Ok(len)
+}
+
+/// Takes what a former node manager was about to read out of the socket, where it is still in it: it
+/// has been written down.
+pub(super) fn skip_unread(ends: &PlEnds, bytes: usize) {
+    if let Some(pmi) = &ends.pmi {
+        let mut unread = vec![0; bytes];
+        let _ = recv(pmi.as_raw_fd(), &mut unread, MsgFlags::MSG_DONTWAIT);
     }
 }

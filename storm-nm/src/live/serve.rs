@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use storm_pl::{Keeper, StartError};
+use storm_pl::{InheritedJob, Keeper, ProcessId, StartError};
 use storm_primitives::Primitives;
 use storm_rm::GlobalPlan;
 use thiserror::Error;
@@ -30,6 +30,9 @@ pub enum ServeError {
     /// The cluster cannot be joined.
     #[error("the cluster cannot be joined")]
     Join(#[source] Box<dyn Error + Send + Sync>),
+    /// There were jobs of a former node manager, and no Machine Manager for them.
+    #[error("no Machine Manager came for the jobs of this node")]
+    NoManager,
     /// The record of switches cannot be written.
     #[error("the record of switches {path} cannot be written")]
     SwitchLog {
@@ -40,15 +43,47 @@ pub enum ServeError {
     },
 }
 
-/// Starts the keeper. Call it before the process makes any thread.
+/// A keeper, and the jobs that it has kept since its last node manager ended.
+#[derive(Debug)]
+pub struct LiveKeeper {
+    pub(super) keeper: Keeper,
+    pub(super) jobs: Vec<InheritedJob>,
+}
+
+impl LiveKeeper {
+    /// Whether it has kept any.
+    #[must_use]
+    pub fn has_jobs(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
+    /// The keeper's process.
+    #[must_use]
+    pub fn pid(&self) -> ProcessId {
+        self.keeper.pid()
+    }
+}
+
+impl From<Keeper> for LiveKeeper {
+    fn from(keeper: Keeper) -> LiveKeeper {
+        LiveKeeper { keeper, jobs: Vec::new() }
+    }
+}
+
+/// Takes over the keeper of a former node manager of this node, or starts one. Call it before the
+/// process makes any thread.
 ///
 /// # Errors
 /// [`StartError`].
-pub fn start_keeper(config: &LiveConfig) -> Result<Keeper, StartError> {
+pub fn start_keeper(config: &LiveConfig) -> Result<LiveKeeper, StartError> {
     // What the keeper removes at the end is named by the directory's place. Whether it can be made the
     // node manager says when it uses it. Not what is above: somebody may just have removed that.
     let _ = std::fs::create_dir(&config.dir);
-    Keeper::start(&config.keeper())
+    let config = config.keeper();
+    match Keeper::take_over(&config)? {
+        Some((keeper, jobs)) => Ok(LiveKeeper { keeper, jobs }),
+        None => Keeper::start(&config).map(LiveKeeper::from),
+    }
 }
 
 /// Runs a node manager on the calling thread until it is shut down or the cluster
@@ -60,7 +95,7 @@ pub fn start_keeper(config: &LiveConfig) -> Result<Keeper, StartError> {
 /// # Errors
 /// [`ServeError`]; nothing of the node manager is left then.
 pub fn serve<P, L, E>(
-    keeper: Keeper,
+    keeper: LiveKeeper,
     config: LiveConfig,
     plan: GlobalPlan,
     mut join: impl AsyncFnMut() -> Result<L, E>,
@@ -70,7 +105,7 @@ where
     L: Into<Life<P>>,
     E: Into<Box<dyn Error + Send + Sync>>,
 {
-    tracing::info!(node = %config.name, "{}", keeper.capabilities());
+    tracing::info!(node = %config.name, "{}", keeper.keeper.capabilities());
     if let Some(priority) = config.realtime_priority
         && let Err(refused) = storm_pl::realtime::become_realtime(priority)
     {
@@ -85,8 +120,19 @@ where
     let (nm, switch_log) = (config.nm.clone(), config.switch_log.clone());
     let asked_to_end = config.asked_to_end.clone();
     let exit = local.block_on(&runtime, async {
+        let inherits = !keeper.jobs.is_empty();
         let host = LiveHost::attach(keeper, config)?;
-        match join().await {
+        // Jobs that were found are kept for as long as those of a node that was cut off.
+        let joined = match inherits {
+            true => tokio::time::timeout(nm.manager_lost, join()).await,
+            false => Ok(join().await),
+        };
+        let Ok(joined) = joined else {
+            tracing::error!("no Machine Manager came for the jobs that were found: they are ended");
+            host.leave().await;
+            return Err(ServeError::NoManager);
+        };
+        match joined {
             Ok(life) => {
                 let Life { primitives, plan: told } = life.into();
                 let plan = told.unwrap_or(plan);
@@ -106,7 +152,11 @@ where
                 Ok(run_and_return(primitives, plan, host, nm, way_back).await)
             }
             Err(error) => {
-                host.leave().await;
+                // Whoever corrects what is wrong starts another that goes on with them.
+                match inherits && host.keeps_jobs().is_some() {
+                    true => host.detach(),
+                    false => host.leave().await,
+                }
                 Err(ServeError::Join(error.into()))
             }
         }

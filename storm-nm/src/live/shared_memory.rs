@@ -9,7 +9,7 @@
 use super::job_directory;
 use crate::JobKey;
 use nix::fcntl::{Flock, FlockArg, OFlag};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -89,10 +89,39 @@ impl SharedMemory {
         self.locks().remove(&job);
     }
 
+    /// Whether there is one for this job.
+    pub(super) fn has(&self, job: JobKey) -> bool {
+        self.locks().contains_key(&job)
+    }
+
+    /// Its lock, for the keeper to hold on to.
+    pub(super) fn lock_of(&self, job: JobKey) -> Option<File> {
+        self.locks().get(&job).and_then(|lock| lock.try_clone().ok())
+    }
+
+    /// The locks outlive this process, with whoever else has them.
+    pub(super) fn leave_locked(&self) {
+        std::mem::take(&mut *self.locks()).into_values().for_each(std::mem::forget);
+    }
+
+    /// A former node manager has made it.
+    pub(super) fn take_over(&self, job: JobKey, lock: Flock<File>) {
+        self.locks().insert(job, lock);
+    }
+
     /// Removes those of this node manager and of others that are no more; blocking.
     pub(super) fn remove_all(&self) {
+        self.remove_all_but(&BTreeSet::new());
+    }
+
+    /// As [`remove_all`](Self::remove_all), but for those of jobs that go on.
+    pub(super) fn remove_all_but(&self, kept: &BTreeSet<JobKey>) {
+        let kept: BTreeSet<PathBuf> = kept.iter().map(|job| self.path(*job)).collect();
         for entry in fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten() {
             let (name, path) = (entry.file_name(), entry.path());
+            if kept.contains(&path) {
+                continue;
+            }
             if name.as_bytes().starts_with(self.prefix.as_bytes()) {
                 remove(&path);
             } else if is_of_a_node_manager(name.as_bytes()) {

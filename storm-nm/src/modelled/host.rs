@@ -269,6 +269,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             capabilities: vec!["modelled".to_owned()],
             only_uid: model.only_uid,
+            returns: None,
         }
     }
 

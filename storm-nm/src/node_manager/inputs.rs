@@ -7,7 +7,7 @@
 
 use super::Node;
 use crate::bell::Bell;
-use crate::{Host, JobKey};
+use crate::{Host, InheritedInput, JobKey};
 use bytes::Bytes;
 use futures_util::future::select;
 use std::cell::{Cell, RefCell};
@@ -64,16 +64,29 @@ impl Inputs {
         }
     }
 
-    /// The next Machine Manager knows nothing of what was sent before: what waits is
-    /// the beginning.
-    pub(super) fn count_anew(&self) {
-        for input in self.jobs.borrow().values() {
-            input.reported_bytes.set(0);
-            for reader in input.readers.borrow().values() {
-                reader.received_bytes.set(0);
-                reader.taken_bytes.set(0);
-            }
+    /// A former node manager has handed so much to a rank.
+    pub(super) fn inherit(&self, job: JobKey, input: InheritedInput) {
+        let reader = self.reader(job, input.rank);
+        reader.received_bytes.set(input.taken_bytes);
+        reader.taken_bytes.set(input.taken_bytes);
+    }
+
+    /// This Machine Manager knows nothing of what was sent before: what waits is the beginning.
+    fn count_anew(&self, job: JobKey) {
+        let Some(input) = self.jobs.borrow().get(&job).cloned() else { return };
+        input.reported_bytes.set(0);
+        for reader in input.readers.borrow().values() {
+            reader.received_bytes.set(0);
+            reader.taken_bytes.set(0);
         }
+    }
+
+    /// What all ranks of the job have taken, which is reported now.
+    fn taken(&self, job: JobKey) -> Option<u64> {
+        let input = self.jobs.borrow().get(&job)?.clone();
+        let taken = input.readers.borrow().values().map(|reader| reader.taken_bytes.get()).min()?;
+        input.reported_bytes.set(taken);
+        Some(taken)
     }
 
     /// What all ranks of the job have taken, when it is worth a report.
@@ -134,10 +147,30 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.spawn(|node| async move { node.pump_input(job, rank, &reader).await });
     }
 
-    /// Queues input for ranks.
-    pub(super) fn input(self: &Rc<Self>, job: JobKey, ranks: &[Rank], data: &Bytes, eof: bool) {
+    /// A Machine Manager has its say on what it has sent of a job's input.
+    pub(super) fn count_input(self: &Rc<Self>, key: JobKey, ranks: &[Rank], known: bool) {
+        if !known {
+            self.inputs.count_anew(key);
+            ranks.iter().for_each(|rank| self.host.count_input_anew(key, *rank));
+        } else if let Some(taken_bytes) = self.inputs.taken(key) {
+            let JobKey { job, incarnation } = key;
+            self.post(Report::InputTaken { job, incarnation, taken_bytes }, Urgency::AtOnce);
+        }
+    }
+
+    /// Queues input for ranks: not what they have received already, where it is known where it begins.
+    pub(super) fn input(
+        self: &Rc<Self>,
+        job: JobKey,
+        ranks: &[Rank],
+        (offset, data): (Option<u64>, &Bytes),
+        eof: bool,
+    ) {
         for rank in ranks {
             let reader = self.inputs.reader(job, *rank);
+            let known = offset.map_or(0, |at| reader.received_bytes.get().saturating_sub(at));
+            let known = usize::try_from(known).unwrap_or(usize::MAX).min(data.len());
+            let data = data.slice(known..);
             if !data.is_empty() {
                 reader.push(Piece::Data(data.clone()));
             }

@@ -41,7 +41,6 @@ impl<P: Primitives, H: Host> Node<P, H> {
         let limit = limit.saturating_sub(now - since);
         self.lease_for_fence(since);
         self.cut_outputs();
-        self.inputs.count_anew();
         self.end_slices();
         self.handle(Event::ManagerLost);
         tracing::warn!(node = %self.name, %reason, ?limit, "keeping the jobs; joining again");

@@ -95,15 +95,23 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
+    /// Output of a job that a former node manager read, which waits for the Machine Manager's word.
+    pub(super) fn inherit_output(&self, job: JobKey, reports: Vec<Report>) {
+        self.held.cut.borrow_mut().insert(job, reports);
+    }
+
     async fn pump_output(self: &Rc<Self>, key: JobKey, rank: Rank, stream: Stream) {
         let room = (self.plan().config.report_bytes as usize).saturating_sub(OUTPUT_HEAD_BYTES);
         let limit = READ_BYTES_MAX.min(room.max(1));
+        let mut offset = self.host.output_offset(key, rank, stream);
         let may_read = || (!self.held.is_held(key)).then_some(());
         loop {
             self.held.changed.until(may_read).await;
             self.outbox.room().await;
             let Some(data) = self.host.read_output(key, rank, stream, limit).await else { break };
-            let report = Report::Output { job: key.job, rank, stream, data };
+            let begins = offset;
+            offset += data.len() as u64;
+            let report = Report::Output { job: key.job, rank, stream, offset: begins, data };
             if let Some(report) = self.held.keep(key, report) {
                 self.post(report, Urgency::AtOnce);
             }

@@ -189,7 +189,7 @@ impl Cluster {
     pub(crate) fn output(&self, job: u64, rank: u32, stream: Stream) -> String {
         let mut all = Vec::new();
         for (_, report) in self.reports.borrow().iter() {
-            if let Report::Output { job: JobId(j), rank: Rank(r), stream: s, data } = report
+            if let Report::Output { job: JobId(j), rank: Rank(r), stream: s, data, .. } = report
                 && (*j, *r, *s) == (job, rank, stream)
             {
                 all.extend_from_slice(data);

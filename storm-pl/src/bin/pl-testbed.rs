@@ -69,6 +69,7 @@ fn manage(cluster: &str, mechanism: &str, user: u32, script: &str) -> ExitCode {
         cgroup_parent: None,
         signals_only: mechanism != "cgroup",
         leftovers: None,
+        survival: None,
         start: StartMethod::Fork,
     };
     let keeper = match Keeper::start(&config) {

@@ -7,6 +7,7 @@ use crate::launcher::wait_for_launch;
 use crate::protocol::PadStep;
 use crate::seqpacket::Seqpacket;
 use crate::sys::{self, Forked};
+use crate::title::set_title;
 
 /// A PL just forked, with what goes to the NM.
 pub(super) struct NewPl {
@@ -15,11 +16,12 @@ pub(super) struct NewPl {
     pub(super) command: OwnedFd,
 }
 
-/// Forks one PL of this keeper, inside `cgroup` when there is one. The PL may have
-/// `descriptors_max` descriptors open.
+/// Forks one PL of this keeper, inside `cgroup` when there is one, on the node of this name. The PL
+/// may have `descriptors_max` descriptors open.
 pub(super) fn make_pl(
     cgroup: Option<BorrowedFd<'_>>,
     descriptors_max: u64,
+    node: &str,
 ) -> Result<NewPl, (PadStep, Errno)> {
     let (command, theirs) =
         Seqpacket::pair().map_err(|error| (PadStep::Socket, Errno::of(&error)))?;
@@ -27,7 +29,10 @@ pub(super) fn make_pl(
     // SAFETY: the keeper has one thread, and the child goes straight to `wait_for_launch`, which
     // never returns and never raises a signal at itself.
     match unsafe { sys::fork_into(cgroup) } {
-        Ok(Forked::Child) => wait_for_launch(&theirs, keeper, descriptors_max),
+        Ok(Forked::Child) => {
+            set_title(&format!("storm: launcher {node}"));
+            wait_for_launch(&theirs, keeper, descriptors_max)
+        }
         Ok(Forked::Parent(pid)) => Ok(NewPl { pid, command: command.into() }),
         Err(error) => Err((PadStep::Fork, Errno::of(&error))),
     }

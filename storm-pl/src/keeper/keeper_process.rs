@@ -1,10 +1,12 @@
 //! The keeper's event loop: commands from the NM, deaths of children, pads becoming clean.
 //!
-//! One thread, no runtime. It blocks whenever nothing happens, and ends only when the NM is gone
-//! or tells it to; whatever the end, it takes every process of every pad with it.
+//! One thread, no runtime. It blocks whenever nothing happens. It ends when the NM tells it to, when
+//! the NM is gone and has left no job for the next one, or when that does not come in time;
+//! whatever the end, it takes every process of every pad with it.
 
 mod exits;
 mod leases;
+mod orphan;
 mod reports;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -12,25 +14,29 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 
 use self::exits::HeldExit;
-use crate::cgroup::{
-    CgroupUnusable, NodeCgroup, NodeCgroupError, PadCgroup, kill_and_remove, own_directory,
-};
+use crate::cgroup::{NodeCgroup, PadCgroup, kill_and_remove};
 use crate::descriptors::DescriptorLimit;
 use crate::exit::ExitStatus;
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
+use crate::keeper::claim::claim_node;
+use crate::keeper::door::Door;
 use crate::keeper::fill::{NewPl, make_pl};
+use crate::keeper::kept::KeptJobs;
 use crate::keeper::leases::Leases;
 use crate::keeper::memory;
 use crate::keeper::pad::{Clean, Draining, Pad};
 use crate::keeper::place::{PlaceFailure, PlaceSpec, PlaceStep, place};
 use crate::keeper::process_state::{CONTROL_DESCRIPTOR, PARENT_GONE, settle, watch_signals};
 use crate::process_tree;
-use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, PadStep, Refusal, Report, Setup};
+use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, PadStep, Report};
 use crate::seqpacket::{Seqpacket, Wait};
 use crate::sys::{self, Forked};
+use crate::title::set_title;
+use orphan::Survivor;
 
 /// How soon a draining pad is looked at again. Deaths wake the keeper anyhow; the timer is for
 /// processes that leave their cgroup a moment after their parent heard of it.
@@ -44,7 +50,7 @@ const UNTOLD_MAX: usize = 5;
 /// Looks at the end of the keeper (some 4 s) before it leaves what cannot be killed.
 const LAST_LOOKS_MAX: u32 = 2_000;
 
-/// Runs a keeper on `control` until its NM is gone.
+/// Runs a keeper on `control` for as long as [`crate::KeeperConfig`] says.
 pub(crate) fn run_keeper(control: OwnedFd) {
     let Ok(control) = settle(control) else { return };
     let mut buffer = vec![0; MESSAGE_MAX_BYTES];
@@ -56,9 +62,19 @@ pub(crate) fn run_keeper(control: OwnedFd) {
     // The session of the NM and its terminal must not reach the jobs. Fails only for a process
     // that leads its group already, which a fresh child does not.
     let _ = nix::unistd::setsid();
+    set_title(&format!("storm: keeper {}", setup.node));
     let (node, report) = match claim_node(&setup, &control) {
-        Ok((node, cgroup)) => (node, Report::Started { cgroup }),
+        Ok((node, cgroup)) => (node, Report::Started { cgroup, survives: false }),
         Err(what) => (None, Report::Refused { what }),
+    };
+    // Without a control group each pad has a keeper of its own, which none but this NM can reach.
+    let survival = setup.survival.filter(|_| node.is_some());
+    // A keeper that cannot be found ends with its NM.
+    let survivor = survival
+        .and_then(|survival| Some(Survivor::new(Door::open(&survival.door).ok()?, survival.bound)));
+    let report = match report {
+        Report::Started { cgroup, .. } => Report::Started { cgroup, survives: survivor.is_some() },
+        refused => refused,
     };
     let refused = matches!(report, Report::Refused { .. });
     if protocol::send(&control, &report, &[], Wait::Block).is_err() || refused {
@@ -73,8 +89,9 @@ pub(crate) fn run_keeper(control: OwnedFd) {
     // Where that fails, the keeper serves as many pads as it can.
     let _ = DescriptorLimit::raise();
     let sizes = Sizes { capacity: setup.capacity, descriptors_max };
-    match KeeperProcess::new(control, sizes, node, Kind::Node) {
+    match KeeperProcess::new(control, sizes, node, (Kind::Node, setup.node)) {
         Ok(mut keeper) => {
+            keeper.survivor = survivor;
             keeper.run();
             // While it has the node: the next keeper waits for it.
             if let Some(leftovers) = setup.leftovers {
@@ -130,10 +147,18 @@ struct KeeperProcess {
     exits: Vec<HeldExit>,
     buffer: Vec<u8>,
     /// Commands that were read before their turn.
-    early: VecDeque<Command>,
+    early: VecDeque<(Command, Vec<OwnedFd>)>,
     /// A pad's keeper died: orphans of its pad have to be found and killed.
     orphans: bool,
-    /// The NM is gone.
+    /// What is kept for the next NM.
+    kept: KeptJobs,
+    /// How this process goes on without an NM, if it does.
+    survivor: Option<Survivor>,
+    /// Somebody has asked it to end, which it does when there is no NM.
+    asked_to_end: bool,
+    /// The name of the node, for titles.
+    name: String,
+    /// It is over.
     ended: bool,
 }
 
@@ -142,7 +167,7 @@ impl KeeperProcess {
         control: Seqpacket,
         sizes: Sizes,
         node: Option<NodeCgroup>,
-        kind: Kind,
+        (kind, name): (Kind, String),
     ) -> Result<Self, Errno> {
         memory::give_back();
         sys::become_subreaper()?;
@@ -160,6 +185,10 @@ impl KeeperProcess {
             buffer: vec![0; MESSAGE_MAX_BYTES],
             early: VecDeque::new(),
             orphans: false,
+            kept: KeptJobs::default(),
+            survivor: None,
+            asked_to_end: false,
+            name,
             ended: false,
         })
     }
@@ -172,10 +201,13 @@ impl KeeperProcess {
             let timeout = match waiting {
                 _ if !self.early.is_empty() => PollTimeout::ZERO,
                 true => LOOK_AGAIN_MS.into(),
-                false => self.lease_timeout(),
+                false => self.next_look(),
             };
+            let door = self.survivor.as_ref().map(|survivor| survivor.door.as_fd());
+            let is_orphan = self.is_orphan();
+            let heard = door.filter(|_| is_orphan).unwrap_or(self.control.as_fd());
             let mut sources = [
-                PollFd::new(self.control.as_fd(), PollFlags::POLLIN),
+                PollFd::new(heard, PollFlags::POLLIN),
                 PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
             ];
             // Interrupted or not, both sources are asked without blocking.
@@ -184,9 +216,13 @@ impl KeeperProcess {
             if signalled {
                 self.take_signals();
             }
-            if commanded || !self.early.is_empty() {
-                self.take_command();
+            match is_orphan {
+                true if commanded => self.answer_door(),
+                true => {}
+                false if commanded || !self.early.is_empty() => drop(self.take_command()),
+                false => {}
             }
+            self.look_at_bound();
             self.look_at_leases();
             self.look_at_exits();
             self.look_at_pads();
@@ -200,13 +236,15 @@ impl KeeperProcess {
             if signal.ssi_signo == PARENT_GONE as u32 {
                 self.ended = true;
             }
+            self.asked_to_end |= signal.ssi_signo == Signal::SIGTERM as u32;
         }
         self.reap();
     }
 
     /// Whether there was one.
     fn take_command(&mut self) -> bool {
-        let Some(command) = self.early.pop_front().or_else(|| self.receive()) else { return false };
+        let next = self.early.pop_front().or_else(|| self.receive());
+        let Some((command, came)) = next else { return false };
         match command {
             Command::MakePad { pad, fill } => self.make_pad(pad, fill),
             Command::Release { pad, ticket, running, failed, fill } => {
@@ -224,6 +262,15 @@ impl KeeperProcess {
             Command::Kill { pad, pls, signal } => self.kill(pad, &pls, signal),
             Command::Place { id, spec } => self.place(id, &spec),
             Command::Lease { pads, until } => self.hold_leases(&pads, until),
+            Command::Keep { job, pad, files, ranks } => {
+                self.keep((job, pad), files, ranks, came);
+            }
+            Command::CloseInput { job, pl } => {
+                let rank = self.kept.0.get_mut(&job).and_then(|job| job.ranks.get_mut(&pl));
+                rank.into_iter().for_each(|rank| rank.close_input());
+            }
+            Command::Forget { job } => drop(self.kept.0.remove(&job)),
+            Command::End => self.ended = true,
             Command::Ping => self.report(&Report::Pong, &[]),
             // The NM is this same program: a second set-up is a bug there, and a keeper that guesses would
             // make it worse.
@@ -232,15 +279,20 @@ impl KeeperProcess {
         true
     }
 
-    /// The next command, if there is one; none will come when the NM is gone, or says what does not decode.
-    fn receive(&mut self) -> Option<Command> {
+    /// The next command, if there is one, and what came along; none will come when the NM is gone, or
+    /// says what does not decode.
+    fn receive(&mut self) -> Option<(Command, Vec<OwnedFd>)> {
         let received = match self.control.receive(&mut self.buffer, Wait::No) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
-            received => received.ok().filter(|received| received.len > 0),
+            Ok(received) if received.len > 0 => received,
+            Ok(_) | Err(_) => {
+                self.lose_nm();
+                return None;
+            }
         };
-        let command = received.and_then(|it| protocol::decode(&self.buffer[..it.len]).ok());
+        let command = protocol::decode(&self.buffer[..received.len]).ok();
         self.ended |= command.is_none();
-        command
+        Some((command?, received.descriptors))
     }
 
     fn make_pad(&mut self, id: PadId, pls: u16) {
@@ -268,7 +320,8 @@ impl KeeperProcess {
         // SAFETY: the keeper has one thread.
         match unsafe { sys::fork_into(None) } {
             Ok(Forked::Child) => {
-                run_pad_keeper(theirs.into(), parent, self.sizes, (id, pls));
+                let name = std::mem::take(&mut self.name);
+                run_pad_keeper(theirs.into(), parent, (self.sizes, name), (id, pls));
                 sys::exit_now(0)
             }
             Ok(Forked::Parent(pid)) => {
@@ -292,7 +345,7 @@ impl KeeperProcess {
                 break;
             }
             let cgroup = pad.cgroup.as_ref().map(PadCgroup::directory);
-            match make_pl(cgroup, self.sizes.descriptors_max) {
+            match make_pl(cgroup, self.sizes.descriptors_max, &self.name) {
                 Ok(NewPl { pid, command }) => {
                     pad.pls[usize::from(index)] = Some(pid);
                     self.children.insert(pid.0, Child::Pl(id, pl));
@@ -323,6 +376,7 @@ impl KeeperProcess {
 
     fn drain(&mut self, id: PadId, mut draining: Draining) {
         self.leases.forget(id);
+        self.kept.on(id).for_each(|job| job.given_back = true);
         let Some(pad) = self.pads.get_mut(&id) else { return };
         if let Some(former) = &pad.draining {
             draining.everything |= former.everything;
@@ -456,45 +510,16 @@ impl KeeperProcess {
 fn run_pad_keeper(
     control: OwnedFd,
     parent: nix::unistd::Pid,
-    sizes: Sizes,
+    (sizes, name): (Sizes, String),
     (id, pls): (PadId, u16),
 ) {
     let Ok(control) = settle(control) else { return };
-    let Ok(mut keeper) = KeeperProcess::new(control, sizes, None, Kind::OnePad) else { return };
+    let kind = (Kind::OnePad, name);
+    let Ok(mut keeper) = KeeperProcess::new(control, sizes, None, kind) else { return };
     let followed = sys::set_parent_death_signal(PARENT_GONE as i32);
     if followed.is_err() || nix::unistd::getppid() != parent {
         return;
     }
     keeper.make_pad(id, pls);
     keeper.run();
-}
-
-/// The node's cgroup, or why there is none.
-type Claim = (Option<NodeCgroup>, Result<std::path::PathBuf, CgroupUnusable>);
-
-fn claim_node(setup: &Setup, control: &Seqpacket) -> Result<Claim, Refusal> {
-    if setup.signals_only {
-        return Ok((None, Err(CgroupUnusable::SwitchedOff)));
-    }
-    let parent = match &setup.cgroup_parent {
-        Some(parent) => Ok(parent.clone()),
-        None => own_directory(),
-    };
-    let parent = match parent {
-        Ok(parent) => parent,
-        Err(why) => return Ok((None, Err(why))),
-    };
-    // It says nothing before it is told of the start: what can be read is its end.
-    let is_there = || {
-        let mut end = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
-        poll(&mut end, PollTimeout::ZERO).unwrap_or(0) == 0
-    };
-    match NodeCgroup::claim(&parent, &setup.name, is_there) {
-        Ok(node) => {
-            let path = node.path().to_owned();
-            Ok((Some(node), Ok(path)))
-        }
-        Err(NodeCgroupError::Unusable(why)) => Ok((None, Err(why))),
-        Err(NodeCgroupError::Refused(what)) => Err(what),
-    }
 }

@@ -38,13 +38,13 @@ pub(super) fn settle(control: OwnedFd) -> Result<Seqpacket, Errno> {
     Ok(Seqpacket::from(unsafe { OwnedFd::from_raw_fd(CONTROL_DESCRIPTOR) }))
 }
 
-/// What a keeper ignores, and a program does not expect to find ignored: what a terminal or an
-/// operator's `kill` of the whole session sends, as the NM decides, and words to a standard error
-/// that nobody reads.
-pub(crate) const IGNORED: [Signal; 5] =
-    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGPIPE];
+/// What a keeper ignores, and a program does not expect to find ignored: what a terminal sends, as
+/// the NM decides, and words to a standard error that nobody reads.
+pub(crate) const IGNORED: [Signal; 4] =
+    [Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGPIPE];
 
-/// Deaths and the loss of the parent come as readable events; of all other signals those of
+/// Deaths, the loss of the parent and SIGTERM, which ends a keeper without an NM, come as readable
+/// events; of all other signals those of
 /// [`IGNORED`] are ignored and the rest do what they do by default, whoever started this process:
 /// a PL, which is forked from it, has to undo those few and no more.
 pub(super) fn watch_signals() -> Result<SignalFd, Errno> {
@@ -58,7 +58,7 @@ pub(super) fn watch_signals() -> Result<SignalFd, Errno> {
     }
     // SAFETY: the default action of SIGCHLD runs no handler.
     unsafe { sigaction(Signal::SIGCHLD, &deaths_only) }?;
-    let mask: SigSet = [Signal::SIGCHLD, PARENT_GONE].into_iter().collect();
+    let mask: SigSet = [Signal::SIGCHLD, Signal::SIGTERM, PARENT_GONE].into_iter().collect();
     mask.thread_block()?;
     Ok(SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?)
 }

@@ -23,7 +23,7 @@ use crate::keeper::PlaceFailure;
 use crate::launch_failure::LaunchFailure;
 use crate::node::pads::{Pads, Source};
 use crate::node::{Keeper, KeeperHandle};
-use crate::protocol::{self, MESSAGE_MAX_BYTES, PadStep};
+use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, PadStep};
 use crate::seqpacket::{Seqpacket, Wait};
 
 /// Descriptors asked about at once.
@@ -153,9 +153,10 @@ impl AsRawFd for Watched {
 
 impl KeeperEvents {
     pub(super) fn attach(keeper: Keeper) -> io::Result<(KeeperHandle, Self)> {
-        let Keeper { control, pid, capacity, cgroup, memory } = keeper;
+        let Keeper { control, pid, capacity, cgroup, memory, former, .. } = keeper;
         let epoll = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
-        let pads = Pads {
+        let mut pads = Pads {
+            former: None,
             control,
             keeper: pid,
             gone: false,
@@ -171,6 +172,9 @@ impl KeeperEvents {
             ending: false,
         };
         pads.watch(&pads.control, Source::Keeper)?;
+        if let Some(former) = former {
+            pads.take_over(former)?;
+        }
         let pads = Arc::new(Mutex::new(pads));
         // SAFETY: `Watched` shares the ownership of the epoll instance, so its descriptor stays
         // open, and stays the same, for as long as the `AsyncFd` holds it.
@@ -248,6 +252,9 @@ impl KeeperEvents {
             if received.len == 0 {
                 return Ok(false);
             }
+            if received.cut {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
             let report = protocol::decode(&self.buffer[..received.len])?;
             pads.take_report(report, received, &mut self.queue)?;
         }
@@ -272,6 +279,7 @@ impl KeeperEvents {
         pads.gone = true;
         let expected = pads.ending;
         // Closing our ends makes a keeper that still lives (its message was bad) end as well.
+        let _ = protocol::send(&pads.control, &Command::End, &[], Wait::No);
         let _ = pads.control.finish();
         pads.ending = true;
         for (_, pad) in std::mem::take(&mut pads.pads) {
@@ -284,7 +292,13 @@ impl KeeperEvents {
         }
         // It has closed its sockets, so it has ended or is about to; if somebody else has reaped
         // it already, that is as good.
-        let _ = waitpid(Pid::from_raw(pads.keeper.0), None);
+        match &pads.former {
+            None => drop(waitpid(Pid::from_raw(pads.keeper.0), None)),
+            Some(process) => {
+                let mut ended = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
+                let _ = poll(&mut ended, PollTimeout::from(END_TIMEOUT_MS));
+            }
+        }
         if let Some(path) = &pads.cgroup
             && let Err(error) = remove_remains(path)
         {

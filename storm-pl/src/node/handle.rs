@@ -12,11 +12,12 @@ use thiserror::Error;
 use crate::carried::Carried;
 use crate::host_time::HostTime;
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
-use crate::keeper::PlaceSpec;
+use crate::keeper::{KeptId, PlaceSpec};
 use crate::launch_spec::{EncodedSpec, RankSpec, SpecBody, SpecError};
 use crate::node::event::lock;
 use crate::node::pads::{Pad, Pads, Pl};
 use crate::node::streams::{NewStreams, OwnEnds, PlEnds};
+use crate::node::takeover::keep_rank;
 use crate::protocol::{self, Command};
 use crate::seqpacket::{Seqpacket, Wait};
 use crate::shortage::Shortage;
@@ -128,6 +129,35 @@ impl KeeperHandle {
         lock(&self.pads).pads.get(&pad).map_or(0, |state| state.size)
     }
 
+    /// Leaves these files of a job with the keeper, for the daemon that comes after this one
+    /// ([`Keeper::take_over`]): what it has to know of the job. Said before its ranks are launched.
+    ///
+    /// [`Keeper::take_over`]: crate::Keeper::take_over
+    ///
+    /// # Errors
+    /// When the keeper is gone or does not read: the job will end with this process.
+    pub fn keep(&self, job: KeptId, pad: PadId, files: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let pads = lock(&self.pads);
+        let count = u8::try_from(files.len()).unwrap_or(u8::MAX);
+        let command = Command::Keep { job, pad, files: count, ranks: Vec::new() };
+        protocol::send(&pads.control, &command, files, Wait::No)
+    }
+
+    /// The input of a kept rank has ended: its pipe is closed when this process has closed it too.
+    pub fn close_kept_input(&self, job: KeptId, pl: PlIndex) {
+        self.say(&Command::CloseInput { job, pl });
+    }
+
+    /// The job is over, and nothing of it is kept any more.
+    pub fn forget_kept(&self, job: KeptId) {
+        self.say(&Command::Forget { job });
+    }
+
+    fn say(&self, command: &Command) {
+        // Of a keeper that is gone nothing is kept.
+        let _ = protocol::send(&lock(&self.pads).control, command, &[], Wait::No);
+    }
+
     /// Tells a waiting PL to become `rank` of the job: one message, straight to the PL.
     ///
     /// # Errors
@@ -140,8 +170,25 @@ impl KeeperHandle {
         spec: &EncodedSpec,
         rank: &RankSpec,
     ) -> Result<Launching, LaunchError> {
+        self.launch_kept(pad, pl, spec, rank, None)
+    }
+
+    /// As [`launch`](Self::launch). The streams of the rank are left with the keeper first, as those of a
+    /// rank of the job that is `kept`.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn launch_kept(
+        &self,
+        pad: PadId,
+        pl: PlIndex,
+        spec: &EncodedSpec,
+        rank: &RankSpec,
+        kept: Option<KeptId>,
+    ) -> Result<Launching, LaunchError> {
         let encoded = rank.encode()?;
         let mut pads = lock(&self.pads);
+        let pads = &mut *pads;
         let limit = pads.limit;
         pads.begin_time(pad);
         let draining = pads.pads.get(&pad).is_some_and(|state| state.draining);
@@ -154,6 +201,9 @@ impl KeeperHandle {
             return Err(LaunchError::NotWaiting { pad, pl });
         };
         let streams = NewStreams::make(spec, rank, limit).map_err(LaunchError::Streams)?;
+        if let Some(job) = kept {
+            keep_rank(&pads.control, job, (pad, pl), (command, &streams.ends));
+        }
         send_launch(command, spec, &encoded, &streams).map_err(LaunchError::Send)?;
         let (ends, own) = streams.handed_over(limit);
         let Pl::Idle { pid, command } = std::mem::take(state) else {
@@ -363,6 +413,9 @@ impl KeeperHandle {
     pub fn shutdown(&self) -> io::Result<()> {
         let mut pads = lock(&self.pads);
         pads.ending = true;
+        // Without this word it would keep the jobs that were left with it. One that does not read is
+        // killed.
+        let _ = protocol::send(&pads.control, &Command::End, &[], Wait::No);
         pads.control.finish()
     }
 }

@@ -14,7 +14,8 @@ use crate::capabilities::Capabilities;
 use crate::cgroup::{CgroupUnusable, MemoryControl, MemoryUnlimited};
 use crate::descriptors::DescriptorLimit;
 use crate::ids::ProcessId;
-use crate::keeper::{Leftovers, run_keeper};
+use crate::keeper::{Leftovers, Survival, run_keeper};
+use crate::node::takeover::Former;
 use crate::node::{KeeperEvents, KeeperHandle};
 use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, Refusal, Report, Setup};
 use crate::realtime::{DEFAULT_PRIORITY, probe_realtime};
@@ -72,6 +73,9 @@ pub struct KeeperConfig {
     /// What the keeper removes when it ends, after all processes of jobs have: it outlives a daemon that is
     /// killed.
     pub leftovers: Option<Leftovers>,
+    /// How it goes on when this process is gone, with what was left with it
+    /// ([`KeeperHandle::keep`](crate::KeeperHandle::keep)); not at all if `None`.
+    pub survival: Option<Survival>,
     /// How to make the process.
     pub start: StartMethod,
 }
@@ -107,6 +111,9 @@ pub struct Keeper {
     pub(super) capacity: u16,
     pub(super) cgroup: Result<PathBuf, CgroupUnusable>,
     pub(super) memory: Result<MemoryControl, MemoryUnlimited>,
+    pub(super) survives: bool,
+    /// Of one that was started by another process, which is taken over.
+    pub(super) former: Option<Former>,
 }
 
 impl Keeper {
@@ -143,11 +150,20 @@ impl Keeper {
             cgroup_parent: config.cgroup_parent.clone(),
             signals_only: config.signals_only,
             leftovers: config.leftovers.clone(),
+            survival: config.survival.clone(),
+            node: config.node.clone(),
         });
         protocol::send(&control, &setup, &[], Wait::Block).map_err(StartError::NotUp)?;
-        let cgroup = await_start(&control)?;
+        let (cgroup, survives) = await_start(&control)?;
         let memory = MemoryControl::find(cgroup.as_deref().ok(), &name);
-        Ok(Self { control, pid, capacity: config.capacity, cgroup, memory })
+        let capacity = config.capacity;
+        Ok(Self { control, pid, capacity, cgroup, memory, survives, former: None })
+    }
+
+    /// Whether it goes on without this process, with what is left with it.
+    #[must_use]
+    pub fn survives(&self) -> bool {
+        self.survives
     }
 
     /// What this node can do, to be logged once.
@@ -217,7 +233,10 @@ fn fork_keeper(theirs: Seqpacket) -> Result<ProcessId, StartError> {
     }
 }
 
-fn await_start(control: &Seqpacket) -> Result<Result<PathBuf, CgroupUnusable>, StartError> {
+/// The node's control group, or why there is none; and whether the keeper survives this process.
+type Started = (Result<PathBuf, CgroupUnusable>, bool);
+
+fn await_start(control: &Seqpacket) -> Result<Started, StartError> {
     let mut sources = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
     let timeout = PollTimeout::from(START_TIMEOUT_MS);
     let ready = loop {
@@ -236,13 +255,13 @@ fn await_start(control: &Seqpacket) -> Result<Result<PathBuf, CgroupUnusable>, S
         return Err(not_up(io::ErrorKind::UnexpectedEof.into()));
     }
     match protocol::decode(&buffer[..received.len]).map_err(not_up)? {
-        Report::Started { cgroup } => Ok(cgroup),
+        Report::Started { cgroup, survives } => Ok((cgroup, survives)),
         Report::Refused { what } => Err(StartError::Refused(what)),
         _ => Err(not_up(io::ErrorKind::InvalidData.into())),
     }
 }
 
-fn cgroup_name(config: &KeeperConfig) -> Result<String, StartError> {
+pub(super) fn cgroup_name(config: &KeeperConfig) -> Result<String, StartError> {
     for name in [&config.cluster, &config.node] {
         if !is_name(name) {
             return Err(StartError::Name(name.clone()));
@@ -277,6 +296,8 @@ mod tests {
             cgroup_parent: None,
             signals_only: false,
             leftovers: None,
+            survival: None,
+            node: "n1".to_owned(),
         };
         let (control, theirs) = Seqpacket::pair().expect("a pair");
         protocol::send(&control, &Command::Setup(setup), &[], Wait::Block).expect("sent");

@@ -6,8 +6,10 @@ mod keeper;
 mod pad_time;
 mod pads;
 mod streams;
+mod takeover;
 
 pub use event::{Event, KeeperEvents};
 pub use handle::{KeeperHandle, LaunchError, Launching};
 pub use keeper::{Keeper, KeeperConfig, NAME_RULE, StartError, StartMethod, is_name, keeper_main};
 pub use streams::{OwnEnds, PlEnds};
+pub use takeover::{InheritedJob, InheritedLaunch, InheritedRank};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,9 +15,11 @@ use crate::ids::{Errno, PadId, PlIndex, ProcessId};
 use crate::launch_failure::LaunchFailure;
 use crate::node::Event;
 use crate::node::pad_time::PadTime;
-use crate::protocol::{self, PadStep, Report};
-use crate::seqpacket::{Received, Seqpacket, Wait};
+use crate::node::takeover::{Former, FormerPad, FormerPl};
+use crate::protocol::{PadStep, Report};
+use crate::seqpacket::{Received, Seqpacket};
 use crate::switch::{CgroupFreezer, Freezer, SignalFreezer};
+use crate::sys;
 
 /// A launch failure is two small integers.
 const FAILURE_MAX_BYTES: usize = 64;
@@ -26,6 +28,8 @@ const FAILURE_MAX_BYTES: usize = 64;
 pub(super) struct Pads {
     pub(super) control: Seqpacket,
     pub(super) keeper: ProcessId,
+    /// The keeper's process, where another process has started it.
+    pub(super) former: Option<OwnedFd>,
     /// The keeper is gone, and reaped or about to be.
     pub(super) gone: bool,
     /// Pings since the keeper's last answer to one.
@@ -134,6 +138,9 @@ impl Pads {
 
     /// Kills the keeper, stopped or not.
     pub(super) fn kill_keeper(&self) {
+        if let Some(process) = &self.former {
+            return sys::kill_process(process);
+        }
         if !self.gone {
             // SAFETY: kill takes two integers. The process is a child of this one, which reaps it
             // only after `gone` was set under the same lock: the number names nothing else.
@@ -152,6 +159,40 @@ impl Pads {
         if let Some(state) = self.pads.get_mut(&pad).filter(|state| !state.draining) {
             state.time.get_or_insert_with(|| PadTime::begin(group.as_deref()));
         }
+    }
+
+    /// Takes over the pads in which jobs of a former daemon go on.
+    pub(super) fn take_over(&mut self, former: Former) -> io::Result<()> {
+        let Former { process, next_pad, pads } = former;
+        (self.former, self.made) = (Some(process), next_pad.0.into());
+        let capacity = self.capacity;
+        for FormerPad { pad, pls } in pads {
+            let size = u16::try_from(pls.len()).unwrap_or(u16::MAX);
+            let last = pls.iter().map(|(pl, _)| pl.0.saturating_add(1)).max().unwrap_or(0);
+            let mut state = Pad::new(capacity.max(last), size);
+            state.filling = false;
+            // Whether it was is not known; to lift a limit that there is not does nothing.
+            state.limited = true;
+            if let Some(node) = &self.cgroup {
+                let path = crate::cgroup::PadCgroup::path_in(node, pad);
+                let freezer = Freezer::Cgroup(CgroupFreezer::open(&path)?);
+                state.freezer = Some(Arc::new(freezer));
+            }
+            for (pl, former) in pls {
+                let known = match former {
+                    FormerPl::Launching(command) => Pl::Launching { command },
+                    FormerPl::Running => Pl::Running,
+                    FormerPl::Failed => Pl::Failed,
+                    FormerPl::Ended => Pl::Ended,
+                };
+                if let Some(place) = state.pl_mut(pl) {
+                    *place = known;
+                }
+            }
+            self.pads.insert(pad, state);
+            self.watch_last(pad);
+        }
+        Ok(())
     }
 
     /// Watches a descriptor.
@@ -223,7 +264,11 @@ impl Pads {
                 self.unanswered = 0;
                 Ok(())
             }
-            Report::Started { .. } | Report::Refused { .. } => Err(invalid()),
+            Report::Started { .. }
+            | Report::Refused { .. }
+            | Report::Inheritance { .. }
+            | Report::InheritedJob { .. }
+            | Report::InheritedRank { .. } => Err(invalid()),
         }
     }
 
@@ -276,8 +321,9 @@ impl Pads {
         let Some(state @ Pl::Launching { .. }) = pad_state.pl_mut(pl) else { return false };
         let Pl::Launching { command } = &*state else { return false };
         let mut buffer = [0; FAILURE_MAX_BYTES];
-        let len = match command.receive(&mut buffer, Wait::No) {
-            Ok(received) => received.len,
+        // Left there: the keeper may have to hand this end to the next daemon.
+        let len = match command.peek(&mut buffer) {
+            Ok(len) => len,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
             Err(_) => 0,
         };
@@ -291,11 +337,7 @@ impl Pads {
             events.push_back(Event::Launched { pad, pl });
         } else {
             *state = Pl::Failed;
-            let malformed = LaunchFailure {
-                step: crate::LaunchStep::Request,
-                errno: crate::Errno(libc::EBADMSG),
-            };
-            let failure = protocol::decode::<LaunchFailure>(&buffer[..len]).unwrap_or(malformed);
+            let failure = LaunchFailure::decode(&buffer[..len]);
             events.push_back(Event::LaunchFailed { pad, pl, failure });
         }
         if is_watched {

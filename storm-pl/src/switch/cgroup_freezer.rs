@@ -17,7 +17,7 @@ impl CgroupFreezer {
     /// # Errors
     /// When the file is not there or may not be written.
     pub fn open(directory: &Path) -> io::Result<Self> {
-        File::options().write(true).open(directory.join("cgroup.freeze")).map(Self)
+        File::options().read(true).write(true).open(directory.join("cgroup.freeze")).map(Self)
     }
 
     /// Stops everything inside, now and until resumed: processes born meanwhile are born stopped.
@@ -26,6 +26,13 @@ impl CgroupFreezer {
     /// When the kernel refuses.
     pub fn stop(&self) -> Result<(), FreezeError> {
         self.0.write_all_at(b"1", 0).map_err(FreezeError::Cgroup)
+    }
+
+    /// Whether it was stopped last. Where that cannot be read, it was not.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        let mut state = [0];
+        self.0.read_exact_at(&mut state, 0).is_ok() && state == *b"1"
     }
 
     /// Resumes everything inside.

@@ -41,6 +41,15 @@ impl Freezer {
         }
     }
 
+    /// Whether it was stopped last. Of one that is stopped by signals nothing is known.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        match self {
+            Self::Cgroup(freezer) => freezer.is_stopped(),
+            Self::Signal(_) => false,
+        }
+    }
+
     /// Lets every process run again. Resuming a running pad changes nothing.
     ///
     /// # Errors

@@ -10,4 +10,5 @@ mod pads;
 mod place;
 mod start;
 mod support;
+mod takeover;
 mod usage;

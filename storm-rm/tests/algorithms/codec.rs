@@ -8,8 +8,8 @@ use std::time::Duration;
 use storm_primitives::{MAX_NODES, NodeId, NodeSet};
 use storm_rm::heartbeat::{decode_for, encode};
 use storm_rm::message::{
-    Command, ExitStatus, Heartbeat, LaunchJob, NodeInfo, NodeRanks, NodeStatus, RankExit,
-    ReceiveFile, Report, Stream, Strobe,
+    Command, ExitStatus, Heartbeat, LaunchJob, NodeInfo, NodeRanks, NodeReturn, NodeStatus,
+    RankExit, ReceiveFile, Report, Stream, Strobe,
 };
 use storm_rm::{
     ArraySpec, ArrayTask, Binding, Channel, Condition, ContentHash, ContentSum, Dependency,
@@ -250,6 +250,8 @@ fn command() -> impl Strategy<Value = Command> {
             data,
             eof
         }),
+        (job(), any::<u64>(), bytes(), any::<bool>())
+            .prop_map(|(job, offset, data, eof)| Command::InputAgain { job, offset, data, eof }),
         (job(), any::<bool>()).prop_map(|(job, hold)| Command::HoldOutput { job, hold }),
         (job(), any::<u64>(), pairs()).prop_map(|(job, sequence, puts)| Command::FenceDone {
             job,
@@ -295,6 +297,8 @@ fn info() -> impl Strategy<Value = NodeInfo> {
             memory_mib,
             version,
             capabilities,
+            returns: only_uid
+                .map(|uid| NodeReturn { within_ms: uid.into(), leased_within_ms: memory_mib }),
             only_uid,
         },
     )
@@ -317,12 +321,9 @@ fn report() -> impl Strategy<Value = Report> {
                 exit_code
             }
         ),
-        (job(), rank(), stream, bytes()).prop_map(|(job, rank, stream, data)| Report::Output {
-            job,
-            rank,
-            stream,
-            data
-        }),
+        (job(), rank(), stream, any::<u64>(), bytes()).prop_map(
+            |(job, rank, stream, offset, data)| Report::Output { job, rank, stream, offset, data }
+        ),
         (job(), run(), vec(exit(), 0..5))
             .prop_map(|(job, incarnation, ranks)| Report::Terminated { job, incarnation, ranks }),
         (job(), any::<u64>(), pairs()).prop_map(|(job, sequence, puts)| Report::Fence {

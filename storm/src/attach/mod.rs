@@ -5,6 +5,7 @@ mod input;
 mod labeller;
 mod queue_notes;
 mod returning;
+mod shown;
 mod signals;
 mod terminal;
 mod whole_lines;
@@ -15,6 +16,7 @@ use crate::manager::Manager;
 use bytes::Bytes;
 use input::{Given, Input, Trouble};
 pub(crate) use queue_notes::QueueNotes;
+use shown::Shown;
 use signals::EXIT_HUNG_UP;
 pub(crate) use signals::Interrupts;
 use std::future::ready;
@@ -92,6 +94,7 @@ pub(crate) async fn follow(
         suspended: false,
         queue_notes: QueueNotes::new(what.tell_waiting),
         terminal: Terminal::new(what.form),
+        shown: Shown::default(),
         without_pmix: WithoutPmix::default(),
         node_list: None,
         interrupted: None,
@@ -129,6 +132,7 @@ struct Follower {
     suspended: bool,
     queue_notes: QueueNotes,
     terminal: Terminal,
+    shown: Shown,
     without_pmix: WithoutPmix,
     node_list: Option<String>,
     interrupted: Option<Interruption>,
@@ -206,7 +210,8 @@ impl Follower {
             Reply::Error { error } if line.id == self.what.request || line.id == 0 => {
                 Err(error.into())
             }
-            Reply::Output { rank, stream, data, .. } => {
+            Reply::Output { rank, stream, offset, data, .. } => {
+                let data = self.shown.fresh(rank, stream, offset, data);
                 self.without_pmix.look(stream, &data);
                 self.terminal.write(rank, stream, &data).await;
                 self.look_at_reader().await?;
@@ -236,6 +241,10 @@ impl Follower {
                     _ => {}
                 }
                 self.running = state == JobState::Running;
+                if state == JobState::Pending {
+                    // It runs again from its beginning.
+                    self.shown = Shown::default();
+                }
                 self.queue_notes.is(state);
                 self.node_list = node_list.or(self.node_list.take());
                 Ok(None)

@@ -187,9 +187,16 @@ pub(crate) struct TimeoutConfig {
     pub(super) manager_lost: WrittenTime,
     /// How long it keeps those of them that asked to be queued again.
     pub(super) requeue_fence: WrittenTime,
+    /// How long jobs go on on a node whose Node Manager has ended.
+    pub(super) node_return: WrittenTime,
     /// How long a restarted manager waits for the nodes of jobs that ran.
     pub(super) recovery: WrittenTime,
 }
+
+/// Longer than it takes to install another version and to start it, or than `systemd` takes to start a
+/// Node Manager that has crashed; no longer than the other nodes of a job can be let wait for one that
+/// does not come.
+const DEFAULT_NODE_RETURN: Duration = Duration::from_secs(60);
 
 impl Default for TimeoutConfig {
     fn default() -> TimeoutConfig {
@@ -200,6 +207,7 @@ impl Default for TimeoutConfig {
             kill_grace: WrittenTime(storm_mm::DEFAULT_KILL_GRACE),
             manager_lost: WrittenTime(storm_nm::NmConfig::default().manager_lost),
             requeue_fence: WrittenTime(storm_nm::NmConfig::default().requeue_fence),
+            node_return: WrittenTime(DEFAULT_NODE_RETURN),
             recovery: WrittenTime(storm_mm::DEFAULT_RECOVERY_TIMEOUT),
         }
     }
@@ -229,6 +237,11 @@ impl TimeoutConfig {
     /// How long jobs outlive their manager.
     pub(crate) fn manager_lost(&self) -> Duration {
         self.manager_lost.0
+    }
+
+    /// How long jobs outlive the Node Manager of their node.
+    pub(crate) fn node_return(&self) -> Duration {
+        self.node_return.0
     }
 
     /// How long jobs that asked to be queued again outlive their manager.

@@ -66,10 +66,10 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     let keeper = start_keeper(&config)?;
     let asked_to_end = config.asked_to_end.clone();
     let network_variables = config.network_variables.clone();
-    watch_for_end(&asked_to_end)?;
+    watch_for_end(&asked_to_end, &config.ends_jobs)?;
     let plan = GlobalPlan::new(plan_config(&network, nodes));
     let present = Rc::new(RefCell::new(plan.clone()));
-    let mut joins_again = std::env::var_os(REJOIN).is_some();
+    let mut joins_again = std::env::var_os(REJOIN).is_some() || keeper.has_jobs();
     let join = async || {
         let listen = options.listen.as_ref().map(NodeAddress::resolve).transpose()?;
         let listen = listen.unwrap_or(SocketAddr::new(address, 0));
@@ -139,12 +139,14 @@ fn keep_jobs(config: &mut LiveConfig, timeouts: &TimeoutConfig, once: bool) {
     config.nm.manager_lost = timeouts.manager_lost();
     config.nm.requeue_fence = timeouts.requeue_fence();
     config.nm.lease = timeouts.lease();
+    config.nm.node_return = timeouts.node_return();
     if once {
         // A cluster for one job needs one place for it per node at the start.
         config.pads = 1;
         // Its owner is gone with its manager: nobody wants the job any more.
         config.nm.manager_lost = Duration::ZERO;
         config.nm.lease = LOCAL_LEASE;
+        config.nm.node_return = Duration::ZERO;
     }
 }
 
@@ -179,9 +181,11 @@ fn after(reason: &ExitReason, ends: bool) -> Result<(), DaemonError> {
 }
 
 /// `asked` is set as soon as a signal asks this Node Manager to end, whatever it is doing.
-fn watch_for_end(asked: &Arc<AtomicBool>) -> Result<(), DaemonError> {
-    for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        signal_hook::flag::register(signal as i32, asked.clone())
+/// SIGINT asks to end the jobs as well.
+fn watch_for_end(asked: &Arc<AtomicBool>, ends_jobs: &Arc<AtomicBool>) -> Result<(), DaemonError> {
+    let flags = [(Signal::SIGINT, ends_jobs), (Signal::SIGTERM, asked), (Signal::SIGINT, asked)];
+    for (signal, flag) in flags {
+        signal_hook::flag::register(signal as i32, flag.clone())
             .map_err(|source| DaemonError::System { what: "the watch for signals", source })?;
     }
     Ok(())

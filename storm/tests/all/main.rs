@@ -35,6 +35,7 @@ mod resources;
 mod robustness;
 mod sim;
 mod surroundings;
+mod takeover;
 mod terminal;
 mod tour;
 mod trust;

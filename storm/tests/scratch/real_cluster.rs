@@ -199,8 +199,14 @@ impl RealCluster {
     }
 
     fn end_daemons(&mut self) {
-        for daemon in self.nodes.values().chain(&self.manager) {
-            signal_to(daemon, Signal::SIGTERM);
+        // SIGTERM would leave the jobs to the next Node Managers.
+        for (daemon, signal) in self
+            .nodes
+            .values()
+            .map(|node| (node, Signal::SIGINT))
+            .chain(self.manager.iter().map(|manager| (manager, Signal::SIGTERM)))
+        {
+            signal_to(daemon, signal);
             // One that was stopped must go on to end.
             signal_to(daemon, Signal::SIGCONT);
         }

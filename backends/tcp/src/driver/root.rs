@@ -140,7 +140,7 @@ pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut bu
     let current = root.controls.borrow().get(&node).is_some_and(|now| Rc::ptr_eq(now, &link));
     if current {
         let process_ended = matches!(end, Ok(End::Unannounced)) && link.was_ended();
-        match end {
+        match &end {
             Ok(End::Withdrawn) => {
                 tracing::info!(node = %name, "wants to join no more; it never started")
             }
@@ -149,10 +149,31 @@ pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut bu
         if process_ended {
             core.membership.process_ended(node, incarnation);
         }
+        // A host that is gone closes nothing: its silence is noticed, and this is not its link any more.
+        let is_closed = match &end {
+            Ok(End::Withdrawn) => false,
+            Ok(End::Parting | End::Unannounced) => true,
+            Err(error) => is_reset(error),
+        };
+        if is_closed {
+            core.membership.link_closed(node, incarnation);
+        }
         root.lose(&core, &NodeSet::single(node));
         core.pump();
     }
     link.close();
+}
+
+/// Whether the other side has closed a link before it had read all.
+fn is_reset(error: &ReadError) -> bool {
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = source {
+        if let Some(io) = error.downcast_ref::<io::Error>() {
+            return io.kind() == io::ErrorKind::ConnectionReset;
+        }
+        source = error.source();
+    }
+    false
 }
 
 /// How a control link ends that does not break.

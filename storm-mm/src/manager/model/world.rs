@@ -306,6 +306,7 @@ impl World {
             version: "0".to_owned(),
             capabilities: Vec::new(),
             only_uid: None,
+            returns: None,
         };
         self.joined.insert(node);
         self.report(node, Report::Joined(info));

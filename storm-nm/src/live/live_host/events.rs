@@ -134,7 +134,7 @@ fn is_of_descriptors(errno: Errno) -> bool {
     [EMFILE, ENFILE, ETOOMANYREFS].iter().any(|known| errno == Errno::from(*known))
 }
 
-fn rank_exit(rank: Rank, status: ExitStatus, usage: Usage) -> RankExit {
+pub(super) fn rank_exit(rank: Rank, status: ExitStatus, usage: Usage) -> RankExit {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let status = match status {
         ExitStatus::Code(code) => storm_rm::message::ExitStatus::Code(code),

@@ -1,11 +1,15 @@
 //! The [`Host`] trait on a real node.
 
+use super::inheriting::kept_id;
 use super::{LiveHost, PINGS_UNANSWERED_MAX, Sources, remove_in_background};
 use crate::environment::joins_by_pmix;
 use crate::live::cache::CacheError;
 use crate::live::launch_plan::{check_placement, credentials, job_files};
+use crate::live::ledger::Told;
 use crate::live::{CacheSink, job_directory, node_facts};
-use crate::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone};
+use crate::{
+    Content, Host, HostEvent, Inherited, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone,
+};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,7 +24,10 @@ use storm_mpi::segment::NodeEnd;
 use storm_pl::{Credentials, HostTime, PadId, PlaceSpec};
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Stream, Strobe};
-use storm_rm::{Coscheduling, Destination, FileSpec, OsBytes, Owner, Rank, RankClass, RowSet};
+use storm_rm::{
+    Coscheduling, Destination, FileSpec, JobId, JobIncarnation, OsBytes, Owner, Rank, RankClass,
+    RowSet,
+};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
@@ -103,6 +110,7 @@ impl Host for LiveHost {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             capabilities: self.capabilities.clone(),
             only_uid: (!uid.is_root()).then_some(uid.as_raw()),
+            returns: self.returns(),
         }
     }
 
@@ -160,6 +168,7 @@ impl Host for LiveHost {
         if stopped {
             self.switch(None, &[key], &[]);
         }
+        self.leave_with_keeper(&job);
         let waiting = self.keeper.waiting(job.pad);
         let mut pls = waiting.into_iter();
         for rank in task.ranks() {
@@ -173,6 +182,49 @@ impl Host for LiveHost {
             if let Err(refused) = started {
                 self.tell(HostEvent::LaunchFailed { job: key, rank, refused });
             }
+        }
+        job.ledger.iter().for_each(|ledger| self.note_told(key, ledger, Told::All));
+    }
+
+    fn inherit(&self) -> Vec<Inherited> {
+        self.inherited.take()
+    }
+
+    fn keeps_jobs(&self) -> Option<Duration> {
+        let ends = self.config.ends_jobs.load(Ordering::Relaxed);
+        (self.survives && !ends).then_some(self.config.nm.node_return)
+    }
+
+    fn remember_first_run(&self, first: Option<JobIncarnation>) {
+        self.first_run.set(first);
+    }
+
+    fn remember_fence(&self, job: JobId, sequence: u64, puts: &[(String, String)]) {
+        let jobs = self.jobs.borrow();
+        let latest = jobs.iter().rev().find(|(key, _)| key.job == job);
+        if let Some((key, ledger)) = latest.and_then(|(key, job)| Some((key, job.ledger.as_ref()?)))
+            && let Err(error) = ledger.log_fence(sequence, puts)
+        {
+            self.not_kept(*key, &error);
+        }
+    }
+
+    fn output_offset(&self, job: JobKey, rank: Rank, stream: Stream) -> u64 {
+        let live = self.job(job);
+        let ledger = live.as_ref().and_then(|live| live.ledger.as_ref());
+        let spool = ledger.and_then(|ledger| ledger.spool());
+        spool.map_or(0, |spool| spool.total(rank, stream))
+    }
+
+    fn detach(&self) {
+        self.flexible.forget_all();
+        // What is locked for jobs stays locked.
+        self.shared_memory.leave_locked();
+    }
+
+    fn count_input_anew(&self, job: JobKey, rank: Rank) {
+        if let Some(streams) = self.streams(job, rank) {
+            streams.count_input_anew();
         }
     }
 
@@ -197,7 +249,7 @@ impl Host for LiveHost {
         let jobs = self.jobs.borrow();
         let here = |key: JobKey| Some((key, jobs.get(&key).filter(|job| !job.over.get())?));
         for (key, job) in named.into_iter().filter_map(here) {
-            freezers.insert(key, job.freezer.clone());
+            freezers.extend(job.freezer.clone().map(|freezer| (key, freezer)));
             cpus.extend(job.cpus.iter().flatten());
         }
         self.switcher.order(now, plan, freezers, cpus)
@@ -262,6 +314,7 @@ impl Host for LiveHost {
         self.cores.release(job);
         let former = self.jobs.borrow_mut().remove(&job);
         if let Some(former) = former {
+            self.keeper.forget_kept(kept_id(job));
             self.pads.fill_soon(former.pad);
             remove_in_background(self.job_directory(job), self.shared_memory.clone(), job);
         }

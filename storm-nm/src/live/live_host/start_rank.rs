@@ -1,6 +1,7 @@
 //! Starting one rank of a job: its process, its streams.
 
 use super::LiveHost;
+use super::inheriting::kept_id;
 use crate::live::launch_plan::{Surroundings, rank_spec};
 use crate::live::live_job::LiveJob;
 use crate::live::rank_streams::RankStreams;
@@ -25,11 +26,18 @@ impl LiveHost {
         let (cores, cpus, waiting) = (self.cores.count(), job.cpus_of(rank), &job.waiting);
         let surroundings = Surroundings { cores, cpus, waiting };
         let rank_spec = rank_spec(&job.task, rank, &names, &job.directory, surroundings);
+        let Some(spec) = &job.spec else {
+            let reason = "its ranks were launched before this node manager was there".to_owned();
+            return Err(LaunchRefused { reason, exit_code: LaunchRefused::NOT_EXECUTABLE });
+        };
+        let kept = job.ledger.is_some().then(|| kept_id(key));
         let launching = self
             .keeper
-            .launch(job.pad, pl, &job.spec, &rank_spec)
+            .launch_kept(job.pad, pl, spec, &rank_spec, kept)
             .map_err(|error| LaunchRefused::because(&error))?;
-        let streams = RankStreams::open((launching.ends, launching.own), (key, rank), &self.events);
+        let noted = job.ledger.clone().map(|ledger| self.remembered(ledger, key, (pl, rank), 0));
+        let ends = (launching.ends, launching.own);
+        let streams = RankStreams::open(ends, (key, rank), &self.events, noted);
         let streams = streams.map_err(|error| {
             let shortage = Shortage::of(storm_pl::Errno::of(&error));
             let limit = shortage.map_or_else(
@@ -47,7 +55,7 @@ impl LiveHost {
     }
 
     /// Where the policy looks at processes, it has a descriptor of this one.
-    fn follow(&self, job: &LiveJob, key: JobKey, rank: Rank, pid: ProcessId) {
+    pub(super) fn follow(&self, job: &LiveJob, key: JobKey, rank: Rank, pid: ProcessId) {
         let place = rank.0.saturating_sub(job.task.first.0) as usize;
         if job.page.is_none() && !self.flexible.watches(key) {
             return;

@@ -115,6 +115,7 @@ impl KeeperProcess {
             usage = usage.plus(pad.abandoned.take(pid));
             strays = strays.plus(pad.abandoned.others());
         }
+        self.kept.ended(pid, status, usage.plus(strays));
         self.report(&Report::Exited { pad, pl, pid, status, usage, strays }, &[]);
     }
 

@@ -26,13 +26,15 @@ impl KeeperProcess {
         }
     }
 
-    /// How long there is nothing to do about leases.
-    pub(super) fn lease_timeout(&self) -> PollTimeout {
+    /// How long there is nothing to do: about leases, or for an orphan to go on waiting.
+    pub(super) fn next_look(&self) -> PollTimeout {
         if self.pads.values().any(|pad| pad.condemned) {
             return LOOK_AGAIN_MS.into();
         }
-        let Some(until) = self.leases.next() else { return PollTimeout::NONE };
-        let left = until.0.saturating_sub(HostTime::now().0).min(LONGEST_SLEEP);
+        let of_leases = self.leases.next();
+        let of_leases = of_leases.map(|until| until.0.saturating_sub(HostTime::now().0));
+        let next = of_leases.into_iter().chain(self.orphan_timeout()).min();
+        let Some(left) = next.map(|left| left.min(LONGEST_SLEEP)) else { return PollTimeout::NONE };
         // Rounded up: it is not looked at before its time again and again.
         let left = left.as_micros().div_ceil(1_000);
         u16::try_from(left).map_or(PollTimeout::MAX, PollTimeout::from)
@@ -61,6 +63,7 @@ impl KeeperProcess {
             pad.kill_everything();
             pad.condemned = true;
             self.leases_over.push(id);
+            self.kept.on(id).for_each(|job| job.lease_over = true);
         }
         self.pads.values_mut().filter(|pad| pad.condemned).for_each(super::Pad::look_at_condemned);
     }
@@ -71,12 +74,12 @@ impl KeeperProcess {
         let mut wanted = PollFlags::POLLOUT;
         wanted.set(PollFlags::POLLIN, self.early.len() < EARLY_MAX);
         let mut room = [PollFd::new(self.control.as_fd(), wanted)];
-        if poll(&mut room, self.lease_timeout()) == Ok(0) {
+        if poll(&mut room, self.next_look()) == Ok(0) {
             return self.end_leases();
         }
         let has_said = room[0].revents().is_some_and(|events| events.contains(PollFlags::POLLIN));
         match has_said.then(|| self.receive()).flatten() {
-            Some(Command::Lease { pads, until }) => self.hold_leases(&pads, until),
+            Some((Command::Lease { pads, until }, _)) => self.hold_leases(&pads, until),
             other => self.early.extend(other),
         }
     }

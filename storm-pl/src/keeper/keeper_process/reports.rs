@@ -40,7 +40,8 @@ impl KeeperProcess {
     fn send(&mut self, report: &Report, descriptors: &[&OwnedFd]) {
         let borrowed: Vec<_> = descriptors.iter().map(|fd| fd.as_fd()).collect();
         let mut tries = 0;
-        while tries < TRIES_MAX && !self.ended {
+        // The next NM is told of what it has to know by what is kept.
+        while tries < TRIES_MAX && !self.ended && !self.is_orphan() {
             // An NM that is stopped takes nothing, and the leases go on.
             match protocol::send(&self.control, report, &borrowed, Wait::No) {
                 Ok(()) => return,
@@ -51,10 +52,7 @@ impl KeeperProcess {
                     let _ = poll(&mut [], PollTimeout::from(LOOK_AGAIN_MS));
                     tries += 1;
                 }
-                Err(_) => {
-                    self.ended = true;
-                    return;
-                }
+                Err(_) => return self.lose_nm(),
             }
         }
         if let Report::PlReady { pad, .. } = report {

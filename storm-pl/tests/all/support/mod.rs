@@ -65,6 +65,7 @@ pub(crate) fn config(mechanism: Mechanism, capacity: u16) -> KeeperConfig {
         cgroup_parent: None,
         signals_only: mechanism == Mechanism::Signals,
         leftovers: None,
+        survival: None,
         start: StartMethod::Exec { program: testbed(), args: vec!["keeper".into()] },
     }
 }

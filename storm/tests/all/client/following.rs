@@ -51,7 +51,9 @@ async fn take_end_of_input(calls: &Receiver<Call>) {
 
 fn write(events: &ReplySink, rank: u32, stream: Stream, data: &'static str) {
     let data = Bytes::from_static(data.as_bytes());
-    events.send(Reply::Output { job: JOB, rank: Rank(rank), stream, data }).expect("it reads");
+    events
+        .send(Reply::Output { job: JOB, rank: Rank(rank), stream, offset: 0, data })
+        .expect("it reads");
 }
 
 fn end(events: &ReplySink, state: JobState, exit_code: u8) {
@@ -111,7 +113,7 @@ fn input_reaches_the_job_in_order_and_ends() {
         }
         let data = Bytes::from(received);
         let (rank, stream) = (Rank(0), Stream::Stdout);
-        events.send(Reply::Output { job: JOB, rank, stream, data }).expect("it reads");
+        events.send(Reply::Output { job: JOB, rank, stream, offset: 0, data }).expect("it reads");
         end(&events, JobState::Completed, 0);
     });
     let mut child = served

@@ -41,7 +41,7 @@ const UNTIL_GO: &str = "while [ ! -e go ]; do sleep 0.02; done; exit 3";
 
 #[test]
 fn a_job_that_asks_for_it_is_queued_again_when_its_node_manager_is_killed() {
-    let mut cluster = RealCluster::start(2, "");
+    let mut cluster = RealCluster::start(2, "timeouts = { node-return = \"0s\" }");
     let again = cluster.caller().submit_script("--requeue", UNTIL_GO).expect("a manager");
     cluster.caller().until(again, "RUNNING");
     cluster.kill_node(2);
@@ -56,7 +56,8 @@ fn a_job_that_asks_for_it_is_queued_again_when_its_node_manager_is_killed() {
 #[test]
 fn a_job_that_asks_for_it_runs_elsewhere_although_its_node_manager_does_not_come_back() {
     // A node that might run on would be waited for so long.
-    let mut cluster = RealCluster::start(2, "timeouts = { requeue-fence = \"1h\" }");
+    let mut cluster =
+        RealCluster::start(2, "timeouts = { requeue-fence = \"1h\", node-return = \"0s\" }");
     let options = "-n 1 --no-bcast --requeue";
     let again = cluster.caller().submit(options, &["/bin/sh", "-c", UNTIL_GO]);
     let again = again.expect("a manager");

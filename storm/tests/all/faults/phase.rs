@@ -45,7 +45,7 @@ impl Phase {
     pub(crate) fn settings(node_hung: &str) -> String {
         format!(
             "partitions = [{{ name = \"main\", sched = \"fcfs\" }}]\n\
-             timeouts = {{ node-hung = \"{node_hung}\", kill-grace = \"5s\" }}"
+             timeouts = {{ node-hung = \"{node_hung}\", node-return = \"0s\", kill-grace = \"5s\" }}"
         )
     }
 

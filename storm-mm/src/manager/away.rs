@@ -1,0 +1,113 @@
+//! Nodes whose Node Managers have ended while their hosts go on: the keepers there keep the jobs, for
+//! the Node Managers that come next (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
+//!
+//! What this does not do: wait for a node that is silent. Nobody knows whether its host is there.
+
+use super::live_job::Launch;
+use super::vacating::KEEPER_TIME;
+use super::{Core, Effect, TimerKind};
+use crate::job::Phase;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use storm_primitives::{Instant, NodeId};
+use storm_rm::message::{NodeReturn, Stream};
+use storm_rm::{JobId, Rank};
+
+/// The nodes that a job waits for.
+pub(super) type Away = BTreeMap<NodeId, Left>;
+
+/// How a node was left by its Node Manager.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    /// Until when it may come back.
+    pub(super) until: Instant,
+    /// When its ranks have certainly ended, if it does not.
+    pub(super) vacated: Instant,
+}
+
+/// How a node went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Going {
+    /// It is silent, or has said that nothing is left there: who waits for it may wait for ever.
+    Lost,
+    /// Its host has closed its link.
+    LinkClosed,
+    /// So it has, because the process of the Node Manager ended.
+    ProcessEnded,
+}
+
+impl Core {
+    /// A node of which the host has closed the link: its Node Manager goes on without it, or its keeper
+    /// without that one.
+    pub fn node_left(&mut self, now: Instant, node: NodeId) {
+        self.node_goes(now, node, Going::LinkClosed);
+    }
+
+    /// Until when a job waits for a node to come back that went so, if it does.
+    pub(super) fn awaits_return(
+        &self,
+        now: Instant,
+        job: JobId,
+        node: NodeId,
+        going: Going,
+    ) -> Option<Left> {
+        if going == Going::Lost || self.shutting_down {
+            return None;
+        }
+        let returns = self.nodes.get(node)?.info.as_ref()?.returns?;
+        let (record, live) = (self.jobs.get(&job)?, self.live.get(&job)?);
+        let has_ranks =
+            matches!(live.launch, Launch::Launched | Launch::Started | Launch::Recovering);
+        // Nodes that move the bytes of ranks do not go on where others ended.
+        let partition = &self.partitions[usize::from(live.partition.0)];
+        let waits = has_ranks
+            && matches!(record.phase, Phase::Starting | Phase::Running | Phase::Ending(_))
+            && partition.policy.communication_slice().is_none();
+        waits.then(|| left(now, returns, record.spec.requeue, (going, self.config.requeue_fence)))
+    }
+
+    /// The job goes on elsewhere, and waits for that node.
+    pub(super) fn await_return(&mut self, job: JobId, node: NodeId, left: Left) {
+        let Some(live) = self.live.get_mut(&job) else { return };
+        live.launch = Launch::Recovering;
+        live.unheard.insert(node);
+        live.away.insert(node, left);
+        let incarnation = live.incarnation;
+        tracing::info!(%job, node = %self.node_name(node), "waits for its next Node Manager");
+        let kind = TimerKind::Recovery;
+        self.effects.push(Effect::Timer { at: left.until, job, incarnation, kind });
+    }
+
+    /// How much of this output was passed on before: a node may say again what it said.
+    pub(super) fn known_output(
+        &mut self,
+        job: JobId,
+        (rank, stream): (Rank, Stream),
+        (offset, len): (u64, usize),
+    ) -> usize {
+        let Some(live) = self.live.get_mut(&job) else { return 0 };
+        let end = offset.saturating_add(len as u64);
+        let seen = live.outputs.entry((rank, stream == Stream::Stderr)).or_insert(offset);
+        let known = usize::try_from(seen.saturating_sub(offset)).unwrap_or(usize::MAX);
+        *seen = end.max(*seen);
+        known.min(len)
+    }
+}
+
+fn left(
+    now: Instant,
+    returns: NodeReturn,
+    requeue: bool,
+    (going, fence): (Going, Duration),
+) -> Left {
+    let NodeReturn { within_ms, leased_within_ms } = returns;
+    let within = Duration::from_millis(if requeue { leased_within_ms } else { within_ms });
+    // The keeper's time is up.
+    let until = now + within + KEEPER_TIME;
+    let vacated = match going {
+        Going::ProcessEnded => until,
+        // A Node Manager that lives holds its leases for the fence.
+        Going::LinkClosed | Going::Lost => until.max(now + fence),
+    };
+    Left { until, vacated }
+}

@@ -1,0 +1,43 @@
+//! Jobs of a former node manager of this node: they are brought to where that one had them, and wait
+//! for the Machine Manager's word as those of a node that was cut off
+//! (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
+
+use super::job::LocalJob;
+use super::{Action, NodeCore};
+use crate::{HostEvent, Inherited, PmiStep};
+use std::collections::BTreeMap;
+use storm_rm::Rank;
+
+impl NodeCore {
+    /// Takes a job over. What its ranks were last answered on PMI, if they were: whoever was not told
+    /// is to be told now.
+    pub(crate) fn inherit(&mut self, inherited: &Inherited) -> BTreeMap<Rank, String> {
+        let key = inherited.task.key();
+        let first =
+            self.first_run.map_or(inherited.first_run, |first| first.min(inherited.first_run));
+        self.first_run = Some(first);
+        let mut job = LocalJob::new(inherited.task.clone());
+        job.launching(inherited.stopped);
+        job.orphaned = true;
+        self.jobs.insert(key, job);
+        let mut answers = BTreeMap::new();
+        for step in &inherited.pmi {
+            let mut actions = Vec::new();
+            match step.clone() {
+                PmiStep::Line { rank, line } => {
+                    answers.remove(&rank);
+                    self.host_event(HostEvent::Pmi { job: key, rank, line }, &mut actions);
+                }
+                PmiStep::FenceDone { sequence, puts } => {
+                    self.fence_done(key.job, sequence, puts, &mut actions);
+                }
+            }
+            for action in actions {
+                if let Action::PmiReply { rank, line, .. } = action {
+                    answers.insert(rank, line);
+                }
+            }
+        }
+        answers
+    }
+}

@@ -1,0 +1,385 @@
+//! What the next node manager has to know of a job, should this one end before the job does: a file
+//! in memory, which the keeper holds on to (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
+//!
+//! It is written as things happen, never at the end: a node manager that is killed has no end. Each
+//! step is written so that the next one can tell whether it was taken:
+//!
+//! - Output leaves a rank's pipe for a file by one call (splice(2)): how long the file is says how much
+//!   has left.
+//! - A PMI request stays in its socket until it is written down, and is written down until it is answered.
+//! - Where two calls make one step (an answer is sent, input is written) a mark stands between
+//!   them. A node manager that is killed within those microseconds leaves the mark, and the job ends
+//!   with that reason rather than to go on with a message lost or doubled.
+
+mod spool;
+
+pub(super) use spool::Spool;
+
+use crate::{JobKey, JobTask, PmiStep};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::rc::Rc;
+use storm_mpi::pmi::wire::MAX_LINE_BYTES;
+use storm_rm::message::LaunchJob;
+use storm_rm::{JobIncarnation, Rank};
+
+/// Where things are in the file. It is sparse: what is not written takes no memory.
+const LAUNCH_AT: u64 = 16;
+const ENTRY_LENGTH_AT: u64 = 24;
+const ENTRY_AT: u64 = 4096;
+const RANKS_AT: u64 = 64 << 20;
+const LOG_AT: u64 = 128 << 20;
+/// The longest log: the keys of 10,000 ranks, several times over. A job with more is not taken over.
+const LOG_MAX_BYTES: u64 = 64 << 20;
+
+/// A rank's place, and what is where in it.
+const RANK_BYTES: u64 = 8192;
+const ANSWERING_AT: u64 = 0;
+const WRITING_AT: u64 = 1;
+const UNREAD_AT: u64 = 4;
+const LINE_LENGTH_AT: u64 = 8;
+const SEQUENCE_AT: u64 = 12;
+const TAKEN_AT: u64 = 16;
+const LINE_AT: u64 = 64;
+
+/// A record of the log: kind, rank, sequence, length; then as many bytes.
+const RECORD_BYTES: u64 = 16;
+const LINE_RECORD: u32 = 1;
+const FENCE_RECORD: u32 = 2;
+
+/// Requests that change nothing: they are not logged.
+const QUESTIONS: [&str; 5] =
+    ["cmd=get ", "cmd=get_maxes", "cmd=get_appnum", "cmd=get_my_kvsname", "cmd=get_universe_size"];
+
+/// What is written once, before the ranks start.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Entry {
+    launch: LaunchJob,
+    first: Rank,
+    count: u32,
+    first_run: JobIncarnation,
+    pub(super) program: PathBuf,
+    pub(super) memory_limit_bytes: Option<u64>,
+    pub(super) memory_kills_before: u64,
+    /// Which files come with this one.
+    pub(super) has_spool: bool,
+    pub(super) has_page: bool,
+    pub(super) has_lock: bool,
+}
+
+impl Entry {
+    pub(super) fn new(task: &JobTask, first_run: JobIncarnation) -> Entry {
+        Entry {
+            launch: (*task.launch).clone(),
+            first: task.first,
+            count: task.count,
+            first_run,
+            program: PathBuf::new(),
+            memory_limit_bytes: None,
+            memory_kills_before: 0,
+            has_spool: task.output_to_client(),
+            has_page: false,
+            has_lock: false,
+        }
+    }
+
+    pub(super) fn task(&self) -> JobTask {
+        let launch = Rc::new(self.launch.clone());
+        JobTask { launch, first: self.first, count: self.count }
+    }
+
+    pub(super) fn first_run(&self) -> JobIncarnation {
+        self.first_run
+    }
+}
+
+/// How far the launch of a job's ranks was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// No rank has been told to start.
+    Nobody,
+    /// Some may have been.
+    Some,
+    /// All have been.
+    All,
+}
+
+/// The file of one job.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    file: File,
+    first: Rank,
+    spool: Option<Spool>,
+    log_end: Cell<u64>,
+}
+
+/// What a ledger says of a job's PMI.
+#[derive(Debug, Default)]
+pub(super) struct PmiPast {
+    /// What happened, in order.
+    pub(super) steps: Vec<PmiStep>,
+    /// The requests that have no answer yet, and whether an answer may have been sent. Those of the
+    /// first kind are in the log.
+    pub(super) open: Vec<OpenRequest>,
+}
+
+/// A request without an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OpenRequest {
+    pub(super) rank: Rank,
+    pub(super) line: String,
+    /// It is among the steps.
+    pub(super) logged: bool,
+    /// Its answer was about to be sent.
+    pub(super) answering: bool,
+    /// It may still be in the socket: so many bytes of it.
+    pub(super) unread: usize,
+}
+
+impl Ledger {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// The kernel's; or the files of this process may not grow, by its limits.
+    pub(super) fn make(key: JobKey, entry: &Entry) -> io::Result<Ledger> {
+        let limit = getrlimit(Resource::RLIMIT_FSIZE)?.0;
+        if limit != RLIM_INFINITY {
+            return Err(io::Error::other("its files may not grow beyond the limit of file sizes"));
+        }
+        let file = memory_file(&format!("storm-job-{key}"))?;
+        let spool = entry.has_spool.then(|| Spool::make(entry.count)).transpose()?;
+        let encoded = postcard::to_stdvec(entry).map_err(io::Error::other)?;
+        file.write_all_at(&encoded, ENTRY_AT)?;
+        file.write_all_at(&(encoded.len() as u64).to_le_bytes(), ENTRY_LENGTH_AT)?;
+        // So that all places of ranks can be read.
+        file.set_len(LOG_AT)?;
+        Ok(Ledger { file, first: entry.first, spool, log_end: Cell::new(LOG_AT) })
+    }
+
+    /// Opens that of a former node manager.
+    ///
+    /// # Errors
+    /// What it says makes no sense.
+    pub(super) fn open(file: OwnedFd, spool: Option<OwnedFd>) -> io::Result<(Ledger, Entry)> {
+        let file = File::from(file);
+        let mut encoded = vec![0; read_u64(&file, ENTRY_LENGTH_AT)?.min(RANKS_AT) as usize];
+        file.read_exact_at(&mut encoded, ENTRY_AT)?;
+        let entry: Entry = postcard::from_bytes(&encoded).map_err(io::Error::other)?;
+        let spool = spool.map(|spool| Spool::open(spool, entry.count)).transpose()?;
+        Ok((Ledger { file, first: entry.first, spool, log_end: Cell::new(LOG_AT) }, entry))
+    }
+
+    /// What goes to the keeper.
+    pub(super) fn files(&self) -> Vec<BorrowedFd<'_>> {
+        let spool = self.spool.as_ref().map(Spool::file);
+        [self.file.as_fd()].into_iter().chain(spool).collect()
+    }
+
+    pub(super) fn spool(&self) -> Option<&Spool> {
+        self.spool.as_ref()
+    }
+
+    /// How far its launch is, from now on.
+    pub(super) fn set_told(&self, told: Told) -> io::Result<()> {
+        self.file.write_all_at(&[told as u8], LAUNCH_AT)
+    }
+
+    pub(super) fn told(&self) -> io::Result<Told> {
+        let mut byte = [0];
+        self.file.read_exact_at(&mut byte, LAUNCH_AT)?;
+        Ok(match byte[0] {
+            0 => Told::Nobody,
+            1 => Told::Some,
+            _ => Told::All,
+        })
+    }
+
+    /// So many bytes are about to be read from the rank's PMI socket, after those of its line that were
+    /// read before.
+    pub(super) fn will_read(&self, rank: Rank, before: usize, bytes: &[u8]) -> io::Result<()> {
+        if before == 0 {
+            let sequence = self.read_u32(rank, SEQUENCE_AT)?.wrapping_add(1);
+            self.write(rank, SEQUENCE_AT, &sequence.to_le_bytes())?;
+        }
+        let room = MAX_LINE_BYTES.saturating_sub(before);
+        let kept = &bytes[..bytes.len().min(room)];
+        self.write(rank, LINE_AT + before as u64, kept)?;
+        let length = u32::try_from(before + kept.len()).unwrap_or(u32::MAX);
+        self.write(rank, LINE_LENGTH_AT, &length.to_le_bytes())?;
+        self.write(rank, UNREAD_AT, &(bytes.len() as u32).to_le_bytes())
+    }
+
+    /// They have been.
+    pub(super) fn has_read(&self, rank: Rank) -> io::Result<()> {
+        self.write(rank, UNREAD_AT, &0_u32.to_le_bytes())
+    }
+
+    /// Logs a request, if it changes anything.
+    pub(super) fn log_line(&self, rank: Rank, line: &str) -> io::Result<()> {
+        let sequence = self.read_u32(rank, SEQUENCE_AT)?;
+        let text = line.trim_start();
+        if QUESTIONS.iter().any(|question| text.starts_with(question)) {
+            return Ok(());
+        }
+        self.log(LINE_RECORD, rank, sequence, line.as_bytes())
+    }
+
+    /// Logs the end of a fence.
+    pub(super) fn log_fence(&self, sequence: u64, puts: &[(String, String)]) -> io::Result<()> {
+        let encoded = postcard::to_stdvec(&(sequence, puts)).map_err(io::Error::other)?;
+        self.log(FENCE_RECORD, self.first, 0, &encoded)
+    }
+
+    /// The answer to the rank's request is about to be sent.
+    pub(super) fn will_answer(&self, rank: Rank) -> io::Result<()> {
+        self.write(rank, ANSWERING_AT, &[1])
+    }
+
+    /// It has been.
+    pub(super) fn has_answered(&self, rank: Rank) -> io::Result<()> {
+        self.write(rank, LINE_LENGTH_AT, &0_u32.to_le_bytes())?;
+        self.write(rank, ANSWERING_AT, &[0])
+    }
+
+    /// Input is about to be written to the rank.
+    pub(super) fn will_write(&self, rank: Rank) -> io::Result<()> {
+        self.write(rank, WRITING_AT, &[1])
+    }
+
+    /// So much of it has been, in all.
+    pub(super) fn has_written(&self, rank: Rank, taken_bytes: u64) -> io::Result<()> {
+        self.write(rank, TAKEN_AT, &taken_bytes.to_le_bytes())?;
+        self.write(rank, WRITING_AT, &[0])
+    }
+
+    /// How much input the rank has taken; nothing where a former node manager was just writing some.
+    pub(super) fn taken(&self, rank: Rank) -> io::Result<Option<u64>> {
+        if self.end_of(rank).is_none() {
+            return Ok(Some(0));
+        }
+        let at = self.start_of(rank);
+        let mut writing = [0];
+        self.file.read_exact_at(&mut writing, at + WRITING_AT)?;
+        Ok((writing[0] == 0).then_some(read_u64(&self.file, at + TAKEN_AT)?))
+    }
+
+    /// What has happened on the PMI connections of these ranks. From now on the log goes on there.
+    pub(super) fn pmi_past(&self, ranks: impl Iterator<Item = Rank>) -> io::Result<PmiPast> {
+        let mut past = PmiPast::default();
+        let mut last: std::collections::BTreeMap<Rank, u32> = std::collections::BTreeMap::new();
+        let mut at = LOG_AT;
+        while let Some((kind, rank, sequence, body)) = self.record(at)? {
+            at += RECORD_BYTES + body.len() as u64;
+            match kind {
+                LINE_RECORD => {
+                    last.insert(rank, sequence);
+                    let line = String::from_utf8_lossy(&body).into_owned();
+                    past.steps.push(PmiStep::Line { rank, line });
+                }
+                FENCE_RECORD => {
+                    let (sequence, puts) = postcard::from_bytes(&body).map_err(io::Error::other)?;
+                    past.steps.push(PmiStep::FenceDone { sequence, puts });
+                }
+                _ => return Err(io::ErrorKind::InvalidData.into()),
+            }
+        }
+        self.log_end.set(at);
+        for rank in ranks {
+            past.open.extend(self.open_request(rank, last.get(&rank).copied())?);
+        }
+        Ok(past)
+    }
+
+    fn open_request(&self, rank: Rank, last: Option<u32>) -> io::Result<Option<OpenRequest>> {
+        if self.end_of(rank).is_none() {
+            return Ok(None);
+        }
+        let length = self.read_u32(rank, LINE_LENGTH_AT)? as usize;
+        if length == 0 {
+            return Ok(None);
+        }
+        let mut line = vec![0; length.min(MAX_LINE_BYTES)];
+        self.file.read_exact_at(&mut line, self.start_of(rank) + LINE_AT)?;
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let mut answering = [0];
+        self.file.read_exact_at(&mut answering, self.start_of(rank) + ANSWERING_AT)?;
+        let unread = self.read_u32(rank, UNREAD_AT)? as usize;
+        let logged = last.is_some() && last == Some(self.read_u32(rank, SEQUENCE_AT)?);
+        let answering = answering[0] != 0;
+        Ok(Some(OpenRequest { rank, line, logged: logged && unread == 0, answering, unread }))
+    }
+
+    fn log(&self, kind: u32, rank: Rank, sequence: u32, body: &[u8]) -> io::Result<()> {
+        let at = self.log_end.get();
+        let end = at + RECORD_BYTES + body.len() as u64;
+        if end > LOG_AT + LOG_MAX_BYTES {
+            return Err(io::Error::other("its ranks exchange too much through PMI"));
+        }
+        self.file.write_all_at(body, at + RECORD_BYTES)?;
+        let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        let words = [kind, rank.0, sequence, length].map(u32::to_le_bytes);
+        // Last, and in one piece: a record without it is none.
+        self.file.write_all_at(words.as_flattened(), at)?;
+        self.log_end.set(end);
+        Ok(())
+    }
+
+    fn record(&self, at: u64) -> io::Result<Option<(u32, Rank, u32, Vec<u8>)>> {
+        let mut words = [[0; 4]; 4];
+        if at + RECORD_BYTES > self.length() {
+            return Ok(None);
+        }
+        self.file.read_exact_at(words.as_flattened_mut(), at)?;
+        let [kind, rank, sequence, length] = words.map(u32::from_le_bytes);
+        if kind == 0 || u64::from(length) > LOG_MAX_BYTES {
+            return Ok(None);
+        }
+        let mut body = vec![0; length as usize];
+        self.file.read_exact_at(&mut body, at + RECORD_BYTES)?;
+        Ok(Some((kind, Rank(rank), sequence, body)))
+    }
+
+    fn length(&self) -> u64 {
+        self.file.metadata().map_or(0, |metadata| metadata.len())
+    }
+
+    fn start_of(&self, rank: Rank) -> u64 {
+        RANKS_AT + u64::from(rank.0.saturating_sub(self.first.0)) * RANK_BYTES
+    }
+
+    /// Behind the rank's place, if there is room for one.
+    fn end_of(&self, rank: Rank) -> Option<u64> {
+        let end = self.start_of(rank) + RANK_BYTES;
+        (end <= LOG_AT).then_some(end)
+    }
+
+    fn write(&self, rank: Rank, at: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.end_of(rank).is_none() {
+            return Err(io::Error::other("it has more ranks here than have room"));
+        }
+        self.file.write_all_at(bytes, self.start_of(rank) + at)
+    }
+
+    fn read_u32(&self, rank: Rank, at: u64) -> io::Result<u32> {
+        let mut bytes = [0; 4];
+        self.file.read_exact_at(&mut bytes, self.start_of(rank) + at)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+}
+
+fn read_u64(file: &File, at: u64) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, at)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+fn memory_file(name: &str) -> io::Result<File> {
+    Ok(File::from(memfd_create(name, MFdFlags::MFD_CLOEXEC)?))
+}

@@ -1,0 +1,333 @@
+//! What this node manager leaves for the next one, and what it finds of the last one.
+
+use super::LiveHost;
+use super::events::rank_exit;
+use crate::live::ledger::{Entry, Ledger, OpenRequest, Told};
+use crate::live::live_job::LiveJob;
+use crate::live::rank_streams::{RankStreams, Remembered, skip_unread};
+use crate::{HostEvent, Inherited, InheritedInput, JobKey, JobTask};
+use nix::fcntl::Flock;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use storm_mpi::page::RankPage;
+use storm_pl::{InheritedJob, InheritedLaunch, InheritedRank, KeptId, OwnEnds, PadId, PlIndex};
+use storm_rm::message::{NodeReturn, Report};
+use storm_rm::{Coscheduling, Rank};
+
+/// Why a job that was found does not go on.
+const CUT_LAUNCH: &str = "its Node Manager ended while it launched its ranks";
+const CUT_STREAM: &str =
+    "its Node Manager was killed in the middle of a message to one of its ranks";
+
+/// What a job is called between a node manager and the next: runs are numbered over all jobs.
+pub(super) fn kept_id(job: JobKey) -> KeptId {
+    KeptId(u64::from(job.incarnation.0))
+}
+
+/// A job of a former node manager, as far as it can be told what it is.
+pub(super) struct Found {
+    job: InheritedJob,
+    entry: Entry,
+    ledger: Rc<Ledger>,
+    page: Option<RankPage>,
+    lock: Option<Flock<File>>,
+}
+
+impl Found {
+    pub(super) fn key(&self) -> JobKey {
+        self.entry.task().key()
+    }
+}
+
+/// Reads what the former node manager left; and the jobs of which that makes no sense.
+pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, Told)>, Vec<InheritedJob>) {
+    let (mut found, mut unusable) = (Vec::new(), Vec::new());
+    for mut job in left {
+        let mut files = std::mem::take(&mut job.files).into_iter();
+        match read(&mut files) {
+            Ok((ledger, entry, page, lock, told)) if told != Told::Nobody => {
+                found.push((Found { job, entry, ledger: Rc::new(ledger), page, lock }, told));
+            }
+            // It was about to be launched: the Machine Manager has it launched.
+            Ok(_) => unusable.push(job),
+            Err(error) => {
+                tracing::error!(%error, "a job of a former node manager cannot be taken over");
+                unusable.push(job);
+            }
+        }
+    }
+    (found, unusable)
+}
+
+type Read = (Ledger, Entry, Option<RankPage>, Option<Flock<File>>, Told);
+
+fn read(files: &mut impl Iterator<Item = OwnedFd>) -> io::Result<Read> {
+    let mut next = || files.next().ok_or(io::Error::from(io::ErrorKind::InvalidData));
+    let state = next()?;
+    let entry = Ledger::open(state.try_clone()?, None)?.1;
+    let spool = if entry.has_spool { Some(next()?) } else { None };
+    let page = if entry.has_page { Some(File::from(next()?)) } else { None };
+    let lock = if entry.has_lock { Some(File::from(next()?)) } else { None };
+    let (ledger, entry) = Ledger::open(state, spool)?;
+    let ranks = entry.task().count as usize;
+    let page = page.map(|file| RankPage::of(file, ranks));
+    // Locked already, by the open file that this is.
+    let lock =
+        lock.and_then(|file| Flock::lock(file, nix::fcntl::FlockArg::LockSharedNonblock).ok());
+    let told = ledger.told()?;
+    Ok((ledger, entry, page, lock, told))
+}
+
+impl LiveHost {
+    /// For how long this node may be without a node manager.
+    pub(super) fn returns(&self) -> Option<NodeReturn> {
+        let nm = &self.config.nm;
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.survives.then(|| NodeReturn {
+            within_ms: ms(nm.node_return),
+            leased_within_ms: ms(nm.lease.min(nm.node_return)),
+        })
+    }
+
+    /// What the next node manager has to know of a job, if it can go on without this one.
+    pub(super) fn make_ledger(
+        &self,
+        task: &Rc<JobTask>,
+        program: &Path,
+        (memory_limit_bytes, pad): (Option<u64>, PadId),
+        has_page: bool,
+    ) -> Option<Rc<Ledger>> {
+        // What nodes move between ranks is in this process.
+        let first_run = self.first_run.get().filter(|_| self.survives && !task.launch.buffered)?;
+        let mut entry = Entry::new(task, first_run);
+        program.clone_into(&mut entry.program);
+        entry.memory_limit_bytes = memory_limit_bytes;
+        entry.memory_kills_before = memory_limit_bytes.map_or(0, |_| self.keeper.memory_kills(pad));
+        entry.has_page = has_page;
+        entry.has_lock = self.shared_memory.has(task.key());
+        match Ledger::make(task.key(), &entry) {
+            Ok(ledger) => Some(Rc::new(ledger)),
+            Err(error) => {
+                self.not_kept(task.key(), &error);
+                None
+            }
+        }
+    }
+
+    /// The job ends with this node manager.
+    pub(super) fn not_kept(&self, job: JobKey, error: &io::Error) {
+        tracing::warn!(%job, %error, "this job will end with this node manager");
+        self.keeper.forget_kept(kept_id(job));
+    }
+
+    /// Leaves with the keeper what the next one has to know, before there are ranks.
+    pub(super) fn leave_with_keeper(&self, job: &LiveJob) {
+        let Some(ledger) = &job.ledger else { return };
+        let key = job.task.key();
+        let lock = self.shared_memory.lock_of(key);
+        let page = job.page.as_ref().map(|page| page.file());
+        let mut files = ledger.files();
+        files.extend(page);
+        files.extend(lock.as_ref().map(AsFd::as_fd));
+        match self.keeper.keep(kept_id(key), job.pad, &files) {
+            Ok(()) => self.note_told(key, ledger, Told::Some),
+            Err(error) => self.not_kept(key, &error),
+        }
+    }
+
+    pub(super) fn note_told(&self, job: JobKey, ledger: &Ledger, told: Told) {
+        if let Err(error) = ledger.set_told(told) {
+            self.not_kept(job, &error);
+        }
+    }
+
+    pub(super) fn remembered(
+        &self,
+        ledger: Rc<Ledger>,
+        job: JobKey,
+        (pl, rank): (PlIndex, Rank),
+        taken_bytes: u64,
+    ) -> Remembered {
+        let (keeper, job) = (self.keeper.clone(), kept_id(job));
+        Remembered { ledger, keeper, job, pl, rank, taken_bytes: Cell::new(taken_bytes) }
+    }
+
+    /// Goes on with the jobs that a former node manager left; ends those that cannot go on.
+    pub(super) fn take_over(&self, left: Vec<(Found, Told)>, unusable: Vec<InheritedJob>) {
+        for job in unusable {
+            self.keeper.forget_kept(job.job);
+            if !job.given_back {
+                // Nobody knows what runs there.
+                let _ = self.keeper.discard(job.pad);
+            }
+        }
+        let mut inherited = Vec::new();
+        for (found, told) in left {
+            let key = found.key();
+            tracing::info!(job = %key, "found this job, which a former node manager left");
+            inherited.push(self.take_over_job(found, told));
+        }
+        self.inherited.set(inherited);
+    }
+
+    fn take_over_job(&self, found: Found, told: Told) -> Inherited {
+        let Found { job, entry, ledger, page, lock } = found;
+        let task = Rc::new(entry.task());
+        let key = task.key();
+        let freezer = (!job.given_back).then(|| self.keeper.freezer(job.pad)).flatten();
+        let stopped = freezer.as_ref().is_some_and(|freezer| freezer.is_stopped());
+        lock.into_iter().for_each(|lock| self.shared_memory.take_over(key, lock));
+        let live = LiveJob {
+            memory_limit_bytes: entry.memory_limit_bytes,
+            memory_kills_before: entry.memory_kills_before,
+            task: task.clone(),
+            pad: job.pad,
+            over: Cell::new(job.given_back),
+            freezer,
+            spec: None,
+            program: entry.program.clone(),
+            directory: self.job_directory(key),
+            streams: RefCell::default(),
+            ranks: RefCell::default(),
+            cpus: self.binding(&task),
+            waiting: Vec::new(),
+            page: page.map(Arc::new),
+            processes: RefCell::default(),
+            stopped: Cell::new(stopped),
+            ledger: Some(ledger.clone()),
+        };
+        if let Some(page) = &live.page {
+            let boosts = task.launch.coscheduling == Coscheduling::PeriodicBoost;
+            self.booster.watch(key, page.clone(), boosts);
+        }
+        let mut flaw = (told == Told::Some).then(|| CUT_LAUNCH.to_owned());
+        let past = ledger.pmi_past(task.ranks());
+        let past = past.unwrap_or_else(|error| {
+            flaw = Some(format!("what its Node Manager left of it cannot be read: {error}"));
+            Default::default()
+        });
+        let mut open: BTreeMap<Rank, OpenRequest> =
+            past.open.into_iter().map(|request| (request.rank, request)).collect();
+        let mut inputs = Vec::new();
+        let lease_over = job.lease_over;
+        if job.ranks.len() != task.count as usize {
+            flaw = Some(CUT_LAUNCH.to_owned());
+        }
+        if !job.given_back {
+            self.by_pad.borrow_mut().insert(job.pad, key);
+            self.pads.took_over();
+        }
+        let live = Rc::new(live);
+        for (rank, of_rank) in task.ranks().zip(job.ranks) {
+            if of_rank.ended.is_some() {
+                // It waits for no answer, and for no input.
+                open.remove(&rank);
+            }
+            let has_ended = of_rank.ended.is_some();
+            match self.take_over_rank(&live, rank, of_rank, open.get(&rank)) {
+                Ok(taken_bytes) => inputs.push(InheritedInput { rank, taken_bytes }),
+                Err(_) if has_ended => {}
+                Err(why) => {
+                    flaw.get_or_insert(why);
+                }
+            }
+        }
+        // Of those that were answered nothing is left to be done.
+        let mut cut = false;
+        open.retain(|rank, request| match live.streams_of(*rank) {
+            Some(streams) => streams.was_answered(request).map_or_else(
+                || {
+                    cut = true;
+                    false
+                },
+                |answered| !answered,
+            ),
+            None => false,
+        });
+        if cut {
+            flaw.get_or_insert_with(|| CUT_STREAM.to_owned());
+        }
+        if lease_over {
+            self.tell(HostEvent::LeaseOver { job: key });
+        }
+        let outputs = ledger.spool().map(|spool| spool.kept()).transpose();
+        let outputs = outputs.unwrap_or_else(|error| {
+            flaw.get_or_insert_with(|| format!("its output cannot be read: {error}"));
+            None
+        });
+        let outputs = outputs.unwrap_or_default().into_iter().map(|spooled| Report::Output {
+            job: key.job,
+            rank: spooled.rank,
+            stream: spooled.stream,
+            offset: spooled.offset,
+            data: spooled.data.into(),
+        });
+        self.jobs.borrow_mut().insert(key, live);
+        let open = open.into_values().filter_map(|request| {
+            let line = request.line.strip_suffix('\n')?.to_owned();
+            Some((request.rank, (!request.logged).then_some(line)))
+        });
+        Inherited {
+            first_run: entry.first_run(),
+            task,
+            stopped,
+            pmi: past.steps,
+            open_requests: open.collect(),
+            inputs,
+            outputs: outputs.collect(),
+            flaw,
+        }
+    }
+
+    /// How much input the rank has taken; or why its job does not go on.
+    fn take_over_rank(
+        &self,
+        job: &Rc<LiveJob>,
+        rank: Rank,
+        found: InheritedRank,
+        request: Option<&OpenRequest>,
+    ) -> Result<u64, String> {
+        let (key, names) = (job.task.key(), self.names());
+        let ledger = job.ledger.clone().ok_or(CUT_LAUNCH)?;
+        let taken_bytes = ledger.taken(rank).map_err(|error| error.to_string())?;
+        request.into_iter().for_each(|request| skip_unread(&found.ends, request.unread));
+        let pl = found.pl;
+        let noted = self.remembered(ledger, key, (pl, rank), taken_bytes.unwrap_or(0));
+        let _ = noted.ledger.has_read(rank);
+        let ends = (found.ends, OwnEnds::default());
+        let streams = RankStreams::open(ends, (key, rank), &self.events, Some(noted));
+        let streams = streams.map_err(|error| format!("its streams cannot be read: {error}"))?;
+        job.streams.borrow_mut().insert(rank, Rc::new(streams));
+        job.ranks.borrow_mut().insert(pl, rank);
+        match found.launch {
+            InheritedLaunch::Failed(failure) => {
+                let refused = crate::live::launch_plan::refused(
+                    failure,
+                    &job.program,
+                    &job.task,
+                    (rank, &names),
+                );
+                self.tell(HostEvent::LaunchFailed { job: key, rank, refused });
+            }
+            InheritedLaunch::Executed => self.tell(HostEvent::Launched { job: key, rank }),
+            InheritedLaunch::UnderWay => {}
+        }
+        match found.ended {
+            Some((status, usage)) => {
+                self.tell(HostEvent::Exited { job: key, exit: rank_exit(rank, status, usage) });
+            }
+            None => {
+                job.processes.borrow_mut().insert(rank, found.pid);
+                self.follow(job, key, rank, found.pid);
+            }
+        }
+        taken_bytes.ok_or_else(|| CUT_STREAM.to_owned())
+    }
+}

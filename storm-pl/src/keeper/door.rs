@@ -1,0 +1,191 @@
+//! Where the next Node Manager of a node finds the keeper of the last one.
+//!
+//! The two may be of different versions. So the first message of each side has one form for ever:
+//! [`MAGIC`], then a version and a process, four bytes each, little-endian.
+
+use std::fs::{self, File};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept4, bind, connect, getsockopt,
+    listen, socket,
+};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use crate::ids::ProcessId;
+use crate::protocol::KEEPER_VERSION;
+use crate::seqpacket::{Seqpacket, Wait};
+
+const MAGIC: [u8; 8] = *b"STORMkpr";
+const GREETING_BYTES: usize = 16;
+/// A greeting is sent right after the connection: one that is not there by then never comes.
+const GREETING_TIMEOUT_MS: u16 = 1_000;
+/// Node Managers that wait at once; there is one.
+const BACKLOG: i32 = 4;
+
+/// What one side says first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Greeting {
+    pub(crate) version: u32,
+    pub(crate) pid: ProcessId,
+}
+
+impl Greeting {
+    /// That of this process.
+    pub(crate) fn own() -> Self {
+        Self { version: KEEPER_VERSION, pid: ProcessId(nix::unistd::getpid().as_raw()) }
+    }
+
+    pub(crate) fn send(self, socket: &Seqpacket) -> io::Result<()> {
+        let (version, pid) = (self.version.to_le_bytes(), self.pid.0.to_le_bytes());
+        let parts = [IoSlice::new(&MAGIC), IoSlice::new(&version), IoSlice::new(&pid)];
+        socket.send(&parts, &[], Wait::No)
+    }
+
+    /// Reads the other side's, waiting so long for it.
+    pub(crate) fn receive(socket: &Seqpacket, timeout: PollTimeout) -> io::Result<Self> {
+        let mut source = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+        while let Err(errno) = poll(&mut source, timeout) {
+            if errno != nix::errno::Errno::EINTR {
+                return Err(errno.into());
+            }
+        }
+        let mut buffer = [0; GREETING_BYTES];
+        let received = socket.receive(&mut buffer, Wait::No)?;
+        Self::decode(&buffer[..received.len]).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (version, pid) = bytes.strip_prefix(&MAGIC)?.split_first_chunk()?;
+        let pid = i32::from_le_bytes(pid.try_into().ok()?);
+        Some(Self { version: u32::from_le_bytes(*version), pid: ProcessId(pid) })
+    }
+}
+
+/// The socket of a keeper; dropped, its name is gone.
+#[derive(Debug)]
+pub(crate) struct Door {
+    path: PathBuf,
+    socket: OwnedFd,
+}
+
+impl Door {
+    /// Makes it. One that is there is of a keeper that has ended: the directory is locked by the
+    /// Node Manager that starts this one.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
+        with_short_name(path, |address| Ok(bind(socket.as_raw_fd(), address)?))?;
+        listen(&socket, Backlog::new(BACKLOG)?)?;
+        Ok(Self { path: path.to_owned(), socket })
+    }
+
+    /// The next who comes, if it is this user and says something right.
+    pub(crate) fn admit(&self) -> Option<(Seqpacket, Greeting)> {
+        let fd = accept4(self.socket.as_raw_fd(), SockFlag::SOCK_CLOEXEC).ok()?;
+        // SAFETY: the kernel has just made this descriptor for this process.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let peer = getsockopt(&socket, PeerCredentials).ok()?;
+        if peer.uid() != nix::unistd::geteuid().as_raw() {
+            return None;
+        }
+        let socket = Seqpacket::from(socket);
+        let greeting = Greeting::receive(&socket, GREETING_TIMEOUT_MS.into()).ok()?;
+        Some((socket, greeting))
+    }
+}
+
+impl AsFd for Door {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        // Whoever finds it meets nobody.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Knocks: the connection to the keeper whose door this is, or nothing where there is none.
+pub(crate) fn knock(path: &Path) -> io::Result<Option<Seqpacket>> {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
+    let connected = with_short_name(path, |address| Ok(connect(socket.as_raw_fd(), address)?));
+    match connected {
+        Ok(()) => {}
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+            ) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    }
+    let socket = Seqpacket::from(socket);
+    match Greeting::own().send(&socket) {
+        Ok(()) => Ok(Some(socket)),
+        Err(error) if error.raw_os_error() == Some(libc::EPIPE) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The name of a socket has 107 bytes at most, paths have more: it is named from its directory.
+fn with_short_name<T>(path: &Path, act: impl FnOnce(&UnixAddr) -> io::Result<T>) -> io::Result<T> {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let flags = (OFlag::O_DIRECTORY | OFlag::O_PATH).bits();
+    let directory = File::options().read(true).custom_flags(flags).open(directory)?;
+    let short = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name);
+    act(&UnixAddr::new(&short)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_knocks_is_let_in_and_both_know_the_version_of_the_other() {
+        let directory = tempfile::tempdir().expect("room");
+        let deep = directory.path().join("d".repeat(120));
+        fs::create_dir(&deep).expect("made");
+        let path = deep.join("keeper");
+        assert!(knock(&path).expect("no error").is_none(), "nobody is there");
+        let door = Door::open(&path).expect("opened");
+        let knocked = knock(&path).expect("no error").expect("a door");
+        let (admitted, greeting) = door.admit().expect("it has greeted");
+        assert_eq!(greeting, Greeting::own());
+        Greeting { version: 77, pid: ProcessId(5) }.send(&admitted).expect("sent");
+        let heard = Greeting::receive(&knocked, PollTimeout::from(1_000u16)).expect("heard");
+        assert_eq!((heard.version, heard.pid), (77, ProcessId(5)));
+        drop(door);
+        assert!(knock(&path).expect("no error").is_none(), "the name is gone");
+    }
+
+    #[test]
+    fn what_is_no_greeting_is_not_let_in() {
+        let directory = tempfile::tempdir().expect("room");
+        let path = directory.path().join("keeper");
+        let door = Door::open(&path).expect("opened");
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let stranger = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).expect("one");
+        with_short_name(&path, |at| Ok(connect(stranger.as_raw_fd(), at)?)).expect("connected");
+        let stranger = Seqpacket::from(stranger);
+        stranger.send(&[IoSlice::new(b"let me in")], &[], Wait::No).expect("sent");
+        assert!(door.admit().is_none());
+    }
+}

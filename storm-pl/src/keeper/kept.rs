@@ -1,0 +1,162 @@
+//! What a keeper keeps of a job for the Node Manager that takes it over: the files that the last
+//! one left, what it had of each rank, and how ranks ended meanwhile.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::exit::{ExitStatus, Usage};
+use crate::ids::{PadId, PlIndex, ProcessId};
+
+/// Names a kept job, between one Node Manager and its successors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct KeptId(pub u64);
+
+/// How a keeper goes on when its Node Manager is gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survival {
+    /// The socket at which the next Node Manager finds it. Its directory is there, and belongs to
+    /// this user.
+    pub door: PathBuf,
+    /// For how long. Then it ends all that it keeps.
+    pub bound: Duration,
+}
+
+/// What of a rank is kept beside its command socket: the streams that it has. Descriptors travel in
+/// this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Keeps {
+    pub(crate) stdin: bool,
+    pub(crate) stdout: bool,
+    pub(crate) stderr: bool,
+    pub(crate) pmi: bool,
+}
+
+impl Keeps {
+    /// How many descriptors that is, with the command socket.
+    fn descriptors(self) -> usize {
+        let Self { stdin, stdout, stderr, pmi } = self;
+        1 + [stdin, stdout, stderr, pmi].into_iter().filter(|kept| *kept).count()
+    }
+}
+
+/// One kept job.
+#[derive(Debug)]
+pub(super) struct KeptJob {
+    pub(super) pad: PadId,
+    pub(super) files: Vec<OwnedFd>,
+    pub(super) ranks: BTreeMap<PlIndex, KeptRank>,
+    /// The pad is not this job's any more.
+    pub(super) given_back: bool,
+    /// Its lease has run out.
+    pub(super) lease_over: bool,
+}
+
+/// One rank of it.
+#[derive(Debug)]
+pub(super) struct KeptRank {
+    pub(super) pid: ProcessId,
+    pub(super) keeps: Keeps,
+    pub(super) ends: Vec<OwnedFd>,
+    pub(super) ended: Option<(ExitStatus, Usage)>,
+}
+
+impl KeptRank {
+    /// Nothing more is written to its standard input. Where it has none, nothing happens.
+    pub(super) fn close_input(&mut self) {
+        // After the command socket.
+        if self.keeps.stdin && self.ends.len() == self.keeps.descriptors() {
+            drop(self.ends.remove(1));
+            self.keeps.stdin = false;
+        }
+    }
+}
+
+/// All kept jobs of a node.
+#[derive(Debug, Default)]
+pub(super) struct KeptJobs(pub(super) BTreeMap<KeptId, KeptJob>);
+
+impl KeptJobs {
+    /// Keeps more of a job. Descriptors that did not arrive, this process having too many, make
+    /// it a job that is not kept: what is left of it would be a job without its streams.
+    pub(super) fn keep(
+        &mut self,
+        id: KeptId,
+        pad: PadId,
+        files: usize,
+        ranks: Vec<(PlIndex, Keeps, ProcessId)>,
+        descriptors: Vec<OwnedFd>,
+    ) {
+        let expected: usize = ranks.iter().map(|(_, keeps, _)| keeps.descriptors()).sum();
+        if descriptors.len() != files + expected {
+            self.0.remove(&id);
+            return;
+        }
+        if files == 0 && !self.0.contains_key(&id) {
+            return;
+        }
+        let mut descriptors = descriptors.into_iter();
+        let job = self.0.entry(id).or_insert_with(|| KeptJob {
+            pad,
+            files: Vec::new(),
+            ranks: BTreeMap::new(),
+            given_back: false,
+            lease_over: false,
+        });
+        job.files.extend(descriptors.by_ref().take(files));
+        for (pl, keeps, pid) in ranks {
+            let ends = descriptors.by_ref().take(keeps.descriptors()).collect();
+            job.ranks.insert(pl, KeptRank { pid, keeps, ends, ended: None });
+        }
+    }
+
+    /// A process ended that may be a rank of one.
+    pub(super) fn ended(&mut self, pid: ProcessId, status: ExitStatus, usage: Usage) {
+        let ranks = self.0.values_mut().flat_map(|job| job.ranks.values_mut());
+        for rank in ranks.filter(|rank| rank.pid == pid && rank.ended.is_none()) {
+            rank.ended = Some((status, usage));
+        }
+    }
+
+    /// The jobs that have this pad.
+    pub(super) fn on(&mut self, pad: PadId) -> impl Iterator<Item = &mut KeptJob> {
+        self.0.values_mut().filter(move |job| job.pad == pad && !job.given_back)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    const BOTH: Keeps = Keeps { stdin: true, stdout: true, stderr: true, pmi: true };
+
+    fn open(count: usize) -> Vec<OwnedFd> {
+        (0..count).map(|_| File::open("/dev/null").expect("it is there").into()).collect()
+    }
+
+    #[test]
+    fn a_job_of_which_descriptors_are_missing_is_not_kept() {
+        let mut jobs = KeptJobs::default();
+        let rank = |pl| (PlIndex(pl), BOTH, ProcessId(i32::from(pl) + 10));
+        jobs.keep(KeptId(1), PadId(0), 1, vec![rank(0)], open(6));
+        jobs.keep(KeptId(1), PadId(0), 0, vec![rank(1)], open(5));
+        assert_eq!(jobs.0[&KeptId(1)].ranks.len(), 2);
+        jobs.keep(KeptId(1), PadId(0), 0, vec![rank(2)], open(4));
+        assert!(jobs.0.is_empty());
+        jobs.keep(KeptId(1), PadId(0), 0, vec![rank(3)], open(5));
+        assert!(jobs.0.is_empty(), "the rest of it is not a job");
+    }
+
+    #[test]
+    fn an_input_that_ends_closes_that_descriptor_and_no_other() {
+        let mut rank = KeptRank { pid: ProcessId(9), keeps: BOTH, ends: open(5), ended: None };
+        rank.close_input();
+        assert_eq!((rank.ends.len(), rank.keeps.descriptors()), (4, 4));
+        rank.close_input();
+        assert_eq!(rank.ends.len(), 4);
+    }
+}

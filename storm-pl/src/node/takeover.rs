@@ -1,0 +1,276 @@
+//! Takes over the keeper of a former daemon of this node, with the jobs that it keeps.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::cgroup::MemoryControl;
+use crate::descriptors::DescriptorLimit;
+use crate::exit::{ExitStatus, Usage};
+use crate::ids::{PadId, PlIndex, ProcessId};
+use crate::keeper::door::{Greeting, knock};
+use crate::keeper::{Keeps, KeptId};
+use crate::launch_failure::LaunchFailure;
+use crate::node::keeper::cgroup_name;
+use crate::node::{Keeper, KeeperConfig, PlEnds, StartError};
+use crate::protocol::{self, Command, KEEPER_VERSION, MESSAGE_MAX_BYTES, Report};
+use crate::seqpacket::{Received, Seqpacket, Wait};
+use crate::sys;
+
+/// A keeper notices at once that its daemon is gone, and greets; on an overrun host it may wait for a
+/// processor for seconds.
+const GREETING_TIMEOUT_MS: u16 = 15_000;
+/// Between two messages of one that hands over.
+const MESSAGE_TIMEOUT_MS: u16 = 5_000;
+/// How long a launch waits for a keeper that has much to read.
+const ROOM_TIMEOUT_MS: u16 = 100;
+/// How often somebody is told that the keeper of another version is waited for.
+const STILL_WAITING: Duration = Duration::from_secs(60);
+/// A launch failure is two small integers.
+const FAILURE_MAX_BYTES: usize = 64;
+
+/// What is known of a keeper that another process has started.
+#[derive(Debug)]
+pub(super) struct Former {
+    /// It is no child of this process: its number alone could be another one's by now.
+    pub(super) process: OwnedFd,
+    pub(super) next_pad: PadId,
+    pub(super) pads: Vec<FormerPad>,
+}
+
+/// A pad in which a job goes on.
+#[derive(Debug)]
+pub(super) struct FormerPad {
+    pub(super) pad: PadId,
+    pub(super) pls: Vec<(PlIndex, FormerPl)>,
+}
+
+/// A PL of it.
+#[derive(Debug)]
+pub(super) enum FormerPl {
+    Launching(Seqpacket),
+    Running,
+    Failed,
+    Ended,
+}
+
+/// A job that the former daemon left.
+#[derive(Debug)]
+pub struct InheritedJob {
+    /// What that one called it.
+    pub job: KeptId,
+    /// Where it runs, or ran.
+    pub pad: PadId,
+    /// It has been given back: what is left of the job is what follows.
+    pub given_back: bool,
+    /// Its lease has run out, and it was ended.
+    pub lease_over: bool,
+    /// What the former daemon left of its own.
+    pub files: Vec<OwnedFd>,
+    /// Its ranks.
+    pub ranks: Vec<InheritedRank>,
+}
+
+/// A rank of such a job.
+#[derive(Debug)]
+pub struct InheritedRank {
+    /// Its place in the pad.
+    pub pl: PlIndex,
+    /// Its process, or what was.
+    pub pid: ProcessId,
+    /// What its launch has come to: [`Event::Launched`](crate::Event::Launched) or
+    /// [`Event::LaunchFailed`](crate::Event::LaunchFailed) follows where that is not known yet.
+    pub launch: InheritedLaunch,
+    /// What was kept of its streams: standard input while it is open, the others for good.
+    pub ends: PlEnds,
+    /// How it ended; [`Event::Exited`](crate::Event::Exited) follows where it has not.
+    pub ended: Option<(ExitStatus, Usage)>,
+}
+
+/// What a launch has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InheritedLaunch {
+    /// It is under way, or was never told of.
+    UnderWay,
+    /// The application executes, or has.
+    Executed,
+    /// It never executed.
+    Failed(LaunchFailure),
+}
+
+impl Keeper {
+    /// Takes over the keeper that a former daemon of this node has left, if there is one. Of one that
+    /// another version of this program started, waits for the end, as nobody but it knows what
+    /// it keeps.
+    ///
+    /// # Errors
+    /// When there is one that does not hand over what it keeps; it ends that in time.
+    pub fn take_over(
+        config: &KeeperConfig,
+    ) -> Result<Option<(Self, Vec<InheritedJob>)>, StartError> {
+        let name = cgroup_name(config)?;
+        let Some(survival) = &config.survival else { return Ok(None) };
+        let Some(control) = knock(&survival.door).map_err(StartError::NotUp)? else {
+            return Ok(None);
+        };
+        if let Err(errno) = DescriptorLimit::raise() {
+            tracing::warn!(%errno, "the limit on open descriptors stays as it is");
+        }
+        let timeout = PollTimeout::from(GREETING_TIMEOUT_MS);
+        let greeting = match Greeting::receive(&control, timeout) {
+            Ok(greeting) => greeting,
+            // It had nothing to keep, and has just ended.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(None),
+            Err(error) => return Err(StartError::NotUp(error)),
+        };
+        if greeting.version != KEEPER_VERSION {
+            await_end(&control, greeting, survival.bound);
+            return Ok(None);
+        }
+        let taken = inherit(&control, config.capacity).map_err(StartError::NotUp)?;
+        let process = sys::open_process(greeting.pid);
+        let process =
+            process.map_err(|errno| StartError::NotUp(io::Error::from_raw_os_error(errno.0)))?;
+        let (cgroup, next_pad, pads, jobs) = taken;
+        let memory = MemoryControl::find(Some(&cgroup), &name);
+        let former = Some(Former { process, next_pad, pads });
+        let (pid, capacity) = (greeting.pid, config.capacity);
+        let cgroup = Ok(cgroup);
+        let keeper = Self { control, pid, capacity, cgroup, memory, survives: true, former };
+        Ok(Some((keeper, jobs)))
+    }
+}
+
+type Taken = (std::path::PathBuf, PadId, Vec<FormerPad>, Vec<InheritedJob>);
+
+fn inherit(control: &Seqpacket, offered: u16) -> io::Result<Taken> {
+    let (report, _) = next(control)?;
+    let Report::Inheritance { cgroup, capacity, next_pad, jobs } = report else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    if capacity > offered {
+        tracing::warn!(capacity, offered, "this node has fewer processing elements than before");
+    }
+    let (mut pads, mut inherited) = (Vec::new(), Vec::new());
+    for _ in 0..jobs {
+        let (report, files) = next(control)?;
+        let Report::InheritedJob { job, pad, given_back, lease_over, ranks } = report else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let (mut pls, mut of_job) = (Vec::new(), Vec::new());
+        for _ in 0..ranks {
+            let (rank, pl) = inherit_rank(control)?;
+            pls.push((rank.pl, pl));
+            of_job.push(rank);
+        }
+        if !given_back {
+            pads.push(FormerPad { pad, pls });
+        }
+        let files = files.descriptors;
+        inherited.push(InheritedJob { job, pad, given_back, lease_over, files, ranks: of_job });
+    }
+    Ok((cgroup, next_pad, pads, inherited))
+}
+
+fn inherit_rank(control: &Seqpacket) -> io::Result<(InheritedRank, FormerPl)> {
+    let (report, received) = next(control)?;
+    let Report::InheritedRank { pl, pid, keeps, ended } = report else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    let (command, ends) = ends(keeps, received.descriptors)?;
+    let mut buffer = [0; FAILURE_MAX_BYTES];
+    let launch = match command.peek(&mut buffer) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => InheritedLaunch::UnderWay,
+        Ok(len) if len > 0 => InheritedLaunch::Failed(LaunchFailure::decode(&buffer[..len])),
+        Ok(_) | Err(_) => InheritedLaunch::Executed,
+    };
+    let state = match (ended, launch) {
+        (Some(_), _) => FormerPl::Ended,
+        (None, InheritedLaunch::UnderWay) => FormerPl::Launching(command),
+        (None, InheritedLaunch::Executed) => FormerPl::Running,
+        (None, InheritedLaunch::Failed(_)) => FormerPl::Failed,
+    };
+    Ok((InheritedRank { pl, pid, launch, ends, ended }, state))
+}
+
+fn ends(keeps: Keeps, descriptors: Vec<OwnedFd>) -> io::Result<(Seqpacket, PlEnds)> {
+    let mut descriptors = descriptors.into_iter();
+    let mut next = |kept: bool| match kept {
+        true => descriptors.next().map(Some).ok_or(io::Error::from(io::ErrorKind::InvalidData)),
+        false => Ok(None),
+    };
+    let command = next(true)?.ok_or(io::ErrorKind::InvalidData)?.into();
+    let (stdin, stdout, stderr) = (next(keeps.stdin)?, next(keeps.stdout)?, next(keeps.stderr)?);
+    Ok((command, PlEnds { stdin, stdout, stderr, pmi: next(keeps.pmi)? }))
+}
+
+/// Leaves the streams of a rank that is about to be launched with the keeper.
+pub(super) fn keep_rank(
+    control: &Seqpacket,
+    job: KeptId,
+    (pad, pl): (PadId, PlIndex),
+    (command, ends): (&Seqpacket, &PlEnds),
+) {
+    let all = [&ends.stdin, &ends.stdout, &ends.stderr, &ends.pmi];
+    let [stdin, stdout, stderr, pmi] = all.map(Option::is_some);
+    let keeps = Keeps { stdin, stdout, stderr, pmi };
+    let ends = all.into_iter().flatten().map(AsFd::as_fd);
+    let descriptors: Vec<_> = [command.as_fd()].into_iter().chain(ends).collect();
+    let said = Command::Keep { job, pad, files: 0, ranks: vec![(pl, keeps)] };
+    let mut sent = protocol::send(control, &said, &descriptors, Wait::No);
+    if sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+        // A keeper that gets no processor has not read what was said of the ranks before.
+        let mut room = [PollFd::new(control.as_fd(), PollFlags::POLLOUT)];
+        let _ = poll(&mut room, PollTimeout::from(ROOM_TIMEOUT_MS));
+        sent = protocol::send(control, &said, &descriptors, Wait::No);
+    }
+    if let Err(error) = sent {
+        tracing::warn!(%pad, %error, "a job will end with this node manager");
+        // Without this rank it could not go on.
+        let _ = protocol::send(control, &Command::Forget { job }, &[], Wait::No);
+    }
+}
+
+fn next(control: &Seqpacket) -> io::Result<(Report, Received)> {
+    let mut source = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
+    loop {
+        match poll(&mut source, PollTimeout::from(MESSAGE_TIMEOUT_MS)) {
+            Err(nix::errno::Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) => break,
+        }
+    }
+    let mut buffer = vec![0; MESSAGE_MAX_BYTES];
+    let received = control.receive(&mut buffer, Wait::No)?;
+    if received.len == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    if received.cut {
+        return Err(io::Error::from_raw_os_error(libc::EMFILE));
+    }
+    Ok((protocol::decode(&buffer[..received.len])?, received))
+}
+
+/// Waits until a keeper has ended that speaks another version.
+fn await_end(control: &Seqpacket, greeting: Greeting, bound: Duration) {
+    let Greeting { version, pid } = greeting;
+    let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    tracing::warn!(
+        %pid, version, own = KEEPER_VERSION, program = %program.display(), ?bound,
+        "jobs of another version of this program go on here, which this one cannot take over: \
+         waiting until they have ended, or their keeper ends them"
+    );
+    let mut source = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
+    let timeout = PollTimeout::try_from(STILL_WAITING).unwrap_or(PollTimeout::MAX);
+    loop {
+        match poll(&mut source, timeout) {
+            Ok(0) => tracing::info!(%pid, "still waiting for the keeper of another version"),
+            Err(nix::errno::Errno::EINTR) => {}
+            Ok(_) | Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What a process is called in lists of processes. A keeper and its PLs are forked from a daemon,
+//! and would have its command line: who looks for the daemon by that would find, and kill, them.
+
+use std::ffi::CString;
+use std::fs;
+use std::sync::OnceLock;
+
+/// Where the kernel has the arguments of this process and of those that it forks.
+static ARGUMENTS: OnceLock<Option<(usize, usize)>> = OnceLock::new();
+/// Fields of `/proc/PID/stat` after the name, counted from 0, that say where they are.
+const ARGUMENTS_FIELDS: (usize, usize) = (45, 46);
+/// More arguments than that are left alone.
+const ARGUMENTS_MAX: usize = 1 << 20;
+
+/// Calls this process so. Where that cannot be done it keeps its name.
+///
+/// Nothing may read the arguments of the process afterwards: a keeper has none of its own, and a
+/// PL becomes another program.
+pub(crate) fn set_title(title: &str) {
+    if let Ok(name) = CString::new(title) {
+        // SAFETY: the name ends with a NUL; the kernel copies 16 bytes at most.
+        unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    }
+    let Some((start, end)) = *ARGUMENTS.get_or_init(arguments) else { return };
+    let room = end - start;
+    // The last byte stays NUL, or the kernel takes what is behind for a part of it.
+    let length = title.len().min(room - 1);
+    let arguments = std::ptr::with_exposed_provenance_mut::<u8>(start);
+    // SAFETY: the kernel put the arguments of this process there, on its stack, in pages that are
+    // writable as long as it lives; `length` is less than their bytes. No reference to them exists:
+    // this process was forked or executed to be a keeper, which never asks for its arguments.
+    unsafe {
+        std::ptr::copy_nonoverlapping(title.as_ptr(), arguments, length);
+        std::ptr::write_bytes(arguments.add(length), 0, room - length);
+    }
+}
+
+fn arguments() -> Option<(usize, usize)> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // The name, in parentheses, may have anything in it.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let at = |field: usize| fields.get(field)?.parse::<usize>().ok();
+    let (start, end) = (at(ARGUMENTS_FIELDS.0)?, at(ARGUMENTS_FIELDS.1)?);
+    (start != 0 && end > start && end - start <= ARGUMENTS_MAX).then_some((start, end))
+}
