@@ -41,6 +41,8 @@ pub struct NodeCore {
     pub(super) leaving: bool,
     /// The first run of a job that this node can have heard of.
     pub(super) first_run: Option<JobIncarnation>,
+    /// The latest run that was ended here for want of a Machine Manager, until there is one.
+    pub(super) given_up: Option<JobIncarnation>,
     /// The Machine Manager has answered that this life of the node has joined: what it says is
     /// for this life and for no earlier one.
     pub(super) answered: bool,
@@ -79,6 +81,7 @@ impl NodeCore {
             partitions: BTreeMap::new(),
             leaving: false,
             first_run: None,
+            given_up: None,
             answered: false,
         }
     }

@@ -19,15 +19,19 @@ impl NodeCore {
         orphans.map(|(key, _)| held(key)).collect()
     }
 
-    /// The first run of a job that this node can have heard of, if it was told.
+    /// The first run of a job that this node can have heard of, if it was told: of those from there on,
+    /// it has not heard of the ones that it does not hold. That is not so of runs that it was told
+    /// to launch and has given up, which must not be launched again.
     pub fn first_run(&self) -> Option<JobIncarnation> {
-        self.first_run
+        let behind = self.given_up.map_or(0, |run| run.0.saturating_add(1));
+        self.first_run.map(|first| first.max(JobIncarnation(behind)))
     }
 
     /// A Machine Manager has answered: it tells this life of the node of all runs from `next_run`
     /// on. One whose journal is another than that of the manager before counts them anew.
     pub(super) fn joined(&mut self, next_run: JobIncarnation) {
         self.answered = true;
+        self.given_up = None;
         self.first_run = Some(self.first_run.map_or(next_run, |first| first.min(next_run)));
     }
 
@@ -56,6 +60,7 @@ impl NodeCore {
             if let Some(job) = self.jobs.get_mut(&key) {
                 job.orphaned = false;
             }
+            self.given_up = self.given_up.max(Some(key.incarnation));
             self.supersede(key, actions);
         }
     }

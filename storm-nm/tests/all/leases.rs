@@ -54,6 +54,23 @@ fn who_asked_to_be_queued_again_has_a_lease_until_it_is_over() {
     assert_eq!(core.requeued(), []);
 }
 
+/// The next manager took a run that was given up for one that the node had never heard of, and had
+/// the same run launched there a second time.
+#[test]
+fn a_run_that_was_given_up_is_none_that_was_never_heard_of() {
+    let mut core = with_job(true);
+    let before = core.first_run();
+    assert!(before <= Some(JobIncarnation(1)));
+    core.handle(Event::ManagerLost);
+    assert_eq!(core.first_run(), before, "it is still held");
+    core.handle(Event::GivenUp);
+    assert_eq!(core.held(), []);
+    assert_eq!(core.first_run(), Some(JobIncarnation(2)));
+    let next_run = JobIncarnation(5);
+    core.handle(Event::Command(Command::Resume { jobs: Vec::new(), next_run }));
+    assert_eq!(core.first_run(), before, "the next manager knows");
+}
+
 #[test]
 fn the_manager_hears_of_a_lease_that_has_run_out_and_of_nothing_else() {
     let mut core = with_job(true);

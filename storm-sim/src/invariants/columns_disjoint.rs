@@ -1,6 +1,10 @@
 //! Matrix columns are disjoint: in one row, no processing element belongs to two
 //! runs of jobs. Counted per row and node, as a launch names ranks per node.
 //!
+//! A run that was there when the configuration was edited may hold no elements any more and go on
+//! beside the matrix: where such a run is moved to is not judged, but no other run is placed on its
+//! elements.
+//!
 //! What it does not do: look at partitions; a node of a simulated machine is in one.
 
 use super::{Broken, Invariant, broken};
@@ -24,6 +28,8 @@ struct Holding {
     job: JobId,
     row: Row,
     ranks: Vec<NodeRanks>,
+    /// It was there when the configuration was edited.
+    edited: bool,
 }
 
 impl ColumnsDisjoint {
@@ -39,19 +45,21 @@ impl ColumnsDisjoint {
         row: Row,
         ranks: &[NodeRanks],
     ) -> Result<(), Broken> {
+        let mut too_many = Ok(());
         for share in ranks {
             let used = self.used.entry((row, share.node)).or_default();
             *used += share.count;
-            if *used > self.pes {
+            if *used > self.pes && too_many.is_ok() {
                 let (node, pes) = (share.node, self.pes);
-                return broken(format!(
+                too_many = broken(format!(
                     "job {job} makes {used} ranks on {node} in row {} of {pes} elements",
                     row.0
                 ));
             }
         }
-        self.held.insert(incarnation, Holding { job, row, ranks: ranks.to_vec() });
-        Ok(())
+        let held = Holding { job, row, ranks: ranks.to_vec(), edited: false };
+        self.held.insert(incarnation, held);
+        too_many
     }
 
     fn free(&mut self, incarnation: JobIncarnation) {
@@ -69,9 +77,17 @@ impl ColumnsDisjoint {
         let Some(run) = self.held.iter().filter(of_job).map(|(run, _)| *run).next_back() else {
             return Ok(());
         };
-        let ranks = self.held[&run].ranks.clone();
+        let Holding { ranks, edited, .. } = &self.held[&run];
+        let (ranks, edited) = (ranks.clone(), *edited);
         self.free(run);
-        self.take(job, run, row, &ranks)
+        let taken = self.take(job, run, row, &ranks);
+        if edited {
+            if let Some(held) = self.held.get_mut(&run) {
+                held.edited = true;
+            }
+            return Ok(());
+        }
+        taken
     }
 
     fn free_job(&mut self, job: JobId) {
@@ -98,6 +114,7 @@ impl Invariant for ColumnsDisjoint {
                 self.free_job(*job);
             }
             Fact::Terminated(incarnation) => self.free(*incarnation),
+            Fact::Configured(_) => self.held.values_mut().for_each(|held| held.edited = true),
             Fact::Journal(..)
             | Fact::Acknowledged(_)
             | Fact::NodeBack(_)
@@ -107,7 +124,6 @@ impl Invariant for ColumnsDisjoint {
             | Fact::NodeUp(_)
             | Fact::Inflicted(..)
             | Fact::NodeManagerDown(_)
-            | Fact::Configured(_)
             | Fact::ManagerDown
             | Fact::ManagerUp
             | Fact::Over => {}

@@ -11,13 +11,13 @@
 //! ended by a signal may run in any row, so that it can act on it.
 
 use super::{Broken, Invariant, broken};
-use crate::Fact;
+use crate::{Configuration, Fact};
 use std::collections::BTreeMap;
 use storm_mm::job::JobEventKind;
 use storm_nm::JobKey;
 use storm_nm::modelled::HostAct;
 use storm_primitives::NodeId;
-use storm_rm::{JobId, JobIncarnation, Row, RowSet};
+use storm_rm::{JobId, JobIncarnation, PartitionId, Row, RowSet};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -27,6 +27,9 @@ pub struct OwnRow {
     /// The latest run of each job.
     runs: BTreeMap<JobId, JobIncarnation>,
     nodes: BTreeMap<NodeId, Node>,
+    /// The partition of each node, once the configuration was edited. A node can hear strobes of
+    /// another one, for a job that it was left there with.
+    partitions: BTreeMap<NodeId, PartitionId>,
     /// The node that is switching: what it does next may be a part of that.
     switching: Option<NodeId>,
 }
@@ -83,7 +86,20 @@ impl Node {
 }
 
 impl OwnRow {
+    fn edited(&mut self, configuration: &Configuration) {
+        self.partitions.clear();
+        for (index, partition) in (0..).zip(&configuration.partitions) {
+            let members = partition.nodes.iter().map(|node| (*node, PartitionId(index)));
+            self.partitions.extend(members);
+        }
+    }
+
     fn act(&mut self, id: NodeId, act: &HostAct) -> Result<(), Broken> {
+        if let HostAct::Strobe(strobe) = act
+            && self.partitions.get(&id).is_some_and(|own| *own != strobe.partition)
+        {
+            return Ok(());
+        }
         let node = self.nodes.entry(id).or_default();
         match act {
             HostAct::Strobe(strobe) => {
@@ -187,6 +203,7 @@ impl Invariant for OwnRow {
                 }
             }
             Fact::Host(node, act) => return self.act(*node, act),
+            Fact::Configured(configuration) => self.edited(configuration),
             Fact::NodeDown(node) | Fact::NodeUp(node) => {
                 self.nodes.remove(node);
             }
@@ -203,7 +220,6 @@ impl Invariant for OwnRow {
             | Fact::Terminated(_)
             | Fact::Compared(_)
             | Fact::Inflicted(..)
-            | Fact::Configured(_)
             | Fact::ManagerUp
             | Fact::Over => {}
         }
@@ -247,6 +263,20 @@ mod tests {
         let (stop, resume) = (HostAct::Stop(key(1, 1)), HostAct::Resume(key(2, 2)));
         after(&[strobe(1, 1), stop, resume]).unwrap();
         after(&[strobe(1, 0)]).unwrap();
+    }
+
+    #[test]
+    fn a_strobe_of_another_partition_is_for_others() {
+        let mut invariant = sharing();
+        let mut configuration = Configuration::even(2, 2, 2);
+        configuration.partitions.reverse();
+        invariant.note(&Fact::Configured(&configuration)).unwrap();
+        invariant.note(&Fact::Host(NODE, &strobe(1, 1))).unwrap();
+        invariant.note(&Fact::ManagerUp).unwrap();
+        configuration.partitions.reverse();
+        invariant.note(&Fact::Configured(&configuration)).unwrap();
+        invariant.note(&Fact::Host(NODE, &strobe(2, 1))).unwrap();
+        invariant.note(&Fact::ManagerUp).unwrap_err();
     }
 
     #[test]

@@ -1,15 +1,14 @@
 //! A job on nodes that stay is not touched: when the configuration is edited and the manager
-//! started again, a run goes on as if nothing had happened, if all its nodes are still
-//! configured with as many elements as the runs in its row have there, in a partition of the
-//! same name. It is neither ended nor signalled, queued again, started again or suspended.
+//! started again, a run whose nodes are all still configured goes on as if nothing had happened,
+//! whatever becomes of the order of the nodes, of their elements and of their partitions. The run is
+//! neither ended nor signalled, queued again, started again or suspended.
 //!
 //! The same holds for a run whose ranks all execute when a node manager ends and leaves its ranks
 //! to the next one.
 //!
-//! A run that does not stay is queued again if its job asked for that; it has not failed.
+//! A run that loses a node is queued again if its job asked for that; it has not failed.
 //!
-//! What it does not do: look at runs whose nodes a fault has befallen, or whose nodes are
-//! configured with more elements than they have.
+//! What it does not do: look at runs whose nodes a fault has befallen.
 
 use super::{Broken, Invariant, broken};
 use crate::{Configuration, Fact};
@@ -21,31 +20,25 @@ use storm_nm::modelled::HostAct;
 use storm_primitives::NodeId;
 use storm_primitives::sim::NodeFault;
 use storm_rm::message::NodeRanks;
-use storm_rm::{JobId, JobIncarnation, Row};
+use storm_rm::{JobId, JobIncarnation};
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Untouched {
-    /// Elements that each node has.
-    pes: u32,
-    jobs: BTreeMap<JobId, Asked>,
+    /// Jobs that asked to be queued again.
+    requeue: BTreeSet<JobId>,
     runs: BTreeMap<JobId, Run>,
     /// Nodes that a fault has befallen and not left.
     troubled: BTreeSet<NodeId>,
-}
-
-/// What a job asked for.
-#[derive(Debug)]
-struct Asked {
-    partition: String,
-    requeue: bool,
+    /// Nodes that have begun anew and launched nothing yet. One that loses its manager now cannot
+    /// say whether its last life was told to launch what is on its way there.
+    fresh: BTreeSet<NodeId>,
 }
 
 /// The run of a job that has not ended.
 #[derive(Debug)]
 struct Run {
     incarnation: JobIncarnation,
-    row: Row,
     ranks: Vec<NodeRanks>,
     /// All its ranks execute.
     started: bool,
@@ -59,40 +52,20 @@ enum Edited {
     Not,
     /// It is not to be touched.
     Stays,
-    /// Its place is gone.
+    /// One of its nodes is gone.
     Goes,
     /// It may end for another reason.
     Excused,
 }
 
 impl Untouched {
-    /// For nodes with `pes` processing elements each.
-    pub fn new(pes: u32) -> Untouched {
-        Untouched { pes, jobs: BTreeMap::new(), runs: BTreeMap::new(), troubled: BTreeSet::new() }
-    }
-
     fn edited(&mut self, configuration: &Configuration) {
-        let mut used: BTreeMap<(NodeId, Row), u32> = BTreeMap::new();
-        for run in self.runs.values() {
-            for share in &run.ranks {
-                *used.entry((share.node, run.row)).or_default() += share.count;
-            }
-        }
-        let pes = self.pes;
-        // A place that an earlier edit took may come back too late.
+        // A node that an earlier edit removed may come back too late.
         let judged = |run: &Run| matches!(run.edited, Edited::Not | Edited::Stays);
-        for (job, run) in self.runs.iter_mut().filter(|(_, run)| judged(run)) {
-            let partition = self.jobs.get(job).map(|asked| asked.partition.as_str());
-            let fits = |share: &NodeRanks| {
-                let wanted = used.get(&(share.node, run.row)).copied().unwrap_or_default();
-                let there = configuration.pes(share.node);
-                if std::env::var_os("STORM_STRICT").is_some() {
-                    return there.is_some();
-                }
-                let enough = there.is_some_and(|there| (wanted..=pes).contains(&there));
-                enough && configuration.partition_of(share.node) == partition
-            };
-            run.edited = if run.ranks.iter().all(fits) { Edited::Stays } else { Edited::Goes };
+        for run in self.runs.values_mut().filter(|run| judged(run)) {
+            let configured = |share: &NodeRanks| configuration.pes(share.node).is_some();
+            let stays = run.ranks.iter().all(configured);
+            run.edited = if stays { Edited::Stays } else { Edited::Goes };
         }
     }
 
@@ -136,25 +109,19 @@ impl Untouched {
 
     fn journal(&mut self, job: JobId, kind: &JobEventKind) -> Result<(), Broken> {
         match kind {
-            JobEventKind::Submitted { spec, partition } => {
-                let asked = Asked { partition: partition.clone(), requeue: spec.requeue };
-                self.jobs.insert(job, asked);
+            JobEventKind::Submitted { spec, .. } if spec.requeue => {
+                self.requeue.insert(job);
             }
-            JobEventKind::Placed { incarnation, ranks, row, .. } => {
+            JobEventKind::Placed { incarnation, ranks, .. } => {
                 self.touched(job, "is placed anew")?;
                 let troubled = ranks.iter().any(|share| self.troubled.contains(&share.node));
                 let edited = if troubled { Edited::Excused } else { Edited::Not };
-                let (incarnation, row, ranks) = (*incarnation, *row, ranks.clone());
-                self.runs.insert(job, Run { incarnation, row, ranks, started: false, edited });
+                let (incarnation, ranks) = (*incarnation, ranks.clone());
+                self.runs.insert(job, Run { incarnation, ranks, started: false, edited });
             }
             JobEventKind::Started { .. } => {
                 if let Some(run) = self.runs.get_mut(&job) {
                     run.started = true;
-                }
-            }
-            JobEventKind::Moved { row } => {
-                if let Some(run) = self.runs.get_mut(&job) {
-                    run.row = *row;
                 }
             }
             JobEventKind::Ending { cause } => {
@@ -186,7 +153,7 @@ impl Untouched {
     fn touched(&self, job: JobId, how: &str) -> Result<(), Broken> {
         match self.runs.get(&job) {
             Some(run) if run.edited == Edited::Stays => {
-                broken(format!("job {job} has all its nodes and elements, and it {how}"))
+                broken(format!("job {job} has all its nodes, and it {how}"))
             }
             Some(_) | None => Ok(()),
         }
@@ -194,20 +161,24 @@ impl Untouched {
 
     fn failed_for_an_edit(&self, job: JobId, state: JobState, how: &str) -> Result<(), Broken> {
         let goes = self.runs.get(&job).is_some_and(|run| run.edited == Edited::Goes);
-        let requeue = self.jobs.get(&job).is_some_and(|asked| asked.requeue);
+        let requeue = self.requeue.contains(&job);
         if goes && requeue && matches!(state, JobState::Failed | JobState::NodeFail) {
             return broken(format!(
-                "an edit took the place of job {job}, which was to be queued \
+                "an edit removed a node of job {job}, which was to be queued \
                 again, and it {how}"
             ));
         }
         Ok(())
     }
 
-    fn act(&self, node: NodeId, act: &HostAct) -> Result<(), Broken> {
+    fn act(&mut self, node: NodeId, act: &HostAct) -> Result<(), Broken> {
         match act {
             HostAct::Signal { job, .. } | HostAct::Destroy(job) | HostAct::LeaseOver(job) => {
                 self.touched_on(node, job, act)
+            }
+            HostAct::Launch { .. } => {
+                self.fresh.remove(&node);
+                Ok(())
             }
             HostAct::Left => {
                 let here = |run: &Run| run.ranks.iter().any(|share| share.node == node);
@@ -243,12 +214,17 @@ impl Invariant for Untouched {
             Fact::Inflicted(node, fault) => self.inflicted(*node, *fault),
             Fact::NodeUp(node) => {
                 self.troubled.remove(node);
+                self.fresh.insert(*node);
+            }
+            Fact::ManagerDown => {
+                let fresh = std::mem::take(&mut self.fresh);
+                let on_fresh = |run: &Run| run.ranks.iter().any(|one| fresh.contains(&one.node));
+                self.excuse(|_, run| !run.started && on_fresh(run));
             }
             Fact::Acknowledged(_)
             | Fact::NodeBack(_)
             | Fact::Terminated(_)
             | Fact::Compared(_)
-            | Fact::ManagerDown
             | Fact::ManagerUp
             | Fact::Over => {}
         }
@@ -260,14 +236,13 @@ impl Invariant for Untouched {
 mod tests {
     use super::super::testing::{ended, ending, key, placed, submitted};
     use super::*;
-    use crate::ConfiguredNode;
     use storm_mm::job::EndCause;
 
     const PES: u32 = 4;
 
     /// Job 1, which may be `requeue`d, with two ranks on each of the first two nodes.
     fn running(requeue: bool) -> Untouched {
-        let mut invariant = Untouched::new(PES);
+        let mut invariant = Untouched::default();
         let first = submitted("all", requeue);
         invariant.note(&Fact::Journal(JobId(1), &first)).unwrap();
         invariant.note(&Fact::Journal(JobId(1), &placed(1, 0, &[1, 2]))).unwrap();
@@ -290,28 +265,21 @@ mod tests {
     #[test]
     fn a_job_that_is_ended_on_nodes_that_stay_is_found() {
         let found = lost_after(|edited| edited.nodes.reverse()).unwrap_err();
-        assert!(found.0.contains("job 1 has all its nodes and elements, and it is ended: node n1"));
-        lost_after(|edited| edited.nodes[0].pes = 2).unwrap_err();
+        assert!(found.0.contains("job 1 has all its nodes, and it is ended: node n1"), "{found}");
         lost_after(|edited| edited.nodes.truncate(2)).unwrap_err();
+        lost_after(|edited| edited.nodes[0].pes = 1).unwrap_err();
+        lost_after(|edited| edited.partitions[0].name = "other".to_owned()).unwrap_err();
     }
 
     #[test]
-    fn a_job_whose_place_is_gone_may_end() {
-        lost_after(|edited| edited.nodes[0].pes = 1).unwrap();
-        lost_after(|edited| edited.nodes[1].pes = PES + 1).unwrap();
+    fn a_job_that_loses_a_node_may_end() {
         lost_after(|edited| edited.nodes.truncate(1)).unwrap();
-        lost_after(|edited| edited.partitions[0].name = "other".to_owned()).unwrap();
-        lost_after(|edited| edited.partitions[0].nodes.truncate(1)).unwrap();
-    }
-
-    #[test]
-    fn two_jobs_of_a_row_that_do_not_fit_together_may_end() {
         let mut invariant = running(false);
-        invariant.note(&Fact::Journal(JobId(2), &submitted("all", false))).unwrap();
-        invariant.note(&Fact::Journal(JobId(2), &placed(2, 0, &[1]))).unwrap();
-        let mut configuration = Configuration::even(3, PES, 1);
-        configuration.nodes[0] = ConfiguredNode { node: NodeId(1), pes: 3 };
-        invariant.note(&Fact::Configured(&configuration)).unwrap();
+        let mut edited = Configuration::even(3, PES, 1);
+        edited.nodes.remove(0);
+        invariant.note(&Fact::Configured(&edited)).unwrap();
+        // That it is back says nothing of its ranks.
+        invariant.note(&Fact::Configured(&Configuration::even(3, PES, 1))).unwrap();
         invariant.note(&Fact::Journal(JobId(1), &lost())).unwrap();
     }
 

@@ -92,6 +92,7 @@ impl Machine {
             let own = life.network.restart_manager_numbering(&renumbered);
             self.run_manager(own, &life.network, requests)?;
         }
+        self.start_refused();
         let waiting = inner.rejoining.take();
         waiting.into_iter().for_each(|node| self.rejoin(node));
         Ok(())

@@ -104,6 +104,9 @@ struct Inner {
     /// What the present manager calls the nodes.
     numbers: Rc<RefCell<Numbers>>,
     killed: RefCell<BTreeSet<NodeId>>,
+    /// Nodes whose node managers a manager had no use for, before they had any job. A service
+    /// manager starts them again.
+    refused: Rc<RefCell<BTreeSet<NodeId>>>,
     /// Nodes that come back with the next manager.
     rejoining: RefCell<BTreeSet<NodeId>>,
 }
@@ -148,6 +151,7 @@ impl Machine {
             numbers,
             killed: RefCell::default(),
             rejoining: RefCell::default(),
+            refused: Rc::default(),
             simulation,
             config,
         };

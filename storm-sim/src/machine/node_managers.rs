@@ -27,6 +27,7 @@ impl Machine {
     /// Starts a node and its node manager, which has joined the cluster if it is given its
     /// end of the network, else looks for a manager that knows it.
     pub(super) fn start_node(&self, life: &Life, node: NodeId, joined: Option<SimPrimitives>) {
+        self.inner.refused.borrow_mut().remove(&node);
         let network = &life.network;
         let runtime = network.node(self.number(node)).runtime().clone();
         let host = self.new_host(network, node, &runtime);
@@ -53,6 +54,7 @@ impl Machine {
         });
         let Some((daemon, host)) = killed else { return };
         drop(daemon);
+        self.inner.refused.borrow_mut().remove(&node);
         life.network.leave(self.number(node));
         self.inner.record.note(Fact::NodeManagerDown(node));
         if !self.inner.config.hand_over {
@@ -87,6 +89,18 @@ impl Machine {
         }
     }
 
+    /// Starts the node managers again that a manager had no use for.
+    pub(super) fn start_refused(&self) {
+        for node in self.inner.refused.take() {
+            if let Some(life) = &*self.inner.life.borrow()
+                && let Some(of_node) = life.nodes.borrow_mut().get_mut(&node)
+            {
+                of_node.daemon = None;
+            }
+            self.start_node_manager(node);
+        }
+    }
+
     fn new_host(
         &self,
         network: &SimNetwork,
@@ -118,7 +132,7 @@ impl Machine {
             numbers: self.inner.numbers.clone(),
             configuration: self.inner.read.clone(),
         };
-        let waiting = runtime.clone();
+        let (waiting, refused) = (runtime.clone(), self.inner.refused.clone());
         runtime.spawn(async move {
             let config = NmConfig {
                 switch_records: 0,
@@ -158,11 +172,16 @@ impl Machine {
                 | ExitReason::Unreachable(EnqueueError::Network(
                     PrimitiveError::Disconnected | PrimitiveError::NodesDead { .. },
                 )) => {}
+                // It ends no job: `untouched` would say so.
+                ExitReason::TooFewPes { .. } => {
+                    door.leave();
+                    returns.note(Fact::NodeManagerDown(node));
+                    refused.borrow_mut().insert(node);
+                }
                 reason @ (ExitReason::Unreachable(_)
                 | ExitReason::Heartbeat(_)
                 | ExitReason::HostLost
                 | ExitReason::NoPlace { .. }
-                | ExitReason::TooFewPes { .. }
                 | ExitReason::AskedToEnd) => {
                     record.fail("a node manager runs", format!("that of {node} left: {reason}"));
                 }
@@ -191,6 +210,10 @@ struct Door {
 }
 
 impl Door {
+    fn leave(&self) {
+        self.network.leave(self.numbers.borrow().number(self.node));
+    }
+
     /// The node's end of the network, while there is a manager that knows its name.
     fn enter(&self) -> Option<SimPrimitives> {
         self.configuration.borrow().pes(self.node)?;

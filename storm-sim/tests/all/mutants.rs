@@ -257,7 +257,7 @@ fn own_row_finds_a_new_row_that_stays_stopped() {
 
 #[test]
 fn untouched_finds_a_manager_that_takes_a_node_for_another() {
-    finds_in(run_over_an_edit, &Untouched::new(PES), Bug::CountsNodes);
+    finds_in(run_over_an_edit, &Untouched::default(), Bug::CountsNodes);
 }
 
 #[test]
