@@ -31,6 +31,7 @@ pub mod input_flow;
 mod job_spec;
 pub mod message;
 mod needs;
+mod node_info;
 mod os_bytes;
 pub mod poll;
 mod process_class;

@@ -116,8 +116,7 @@ fn replies_have_the_documented_form() {
         Reply::Output { job: JobId(7), rank: Rank(3), stream: Stream::Stdout, offset: 0, data };
     let line = ReplyLine { id: 2, reply: output };
     let text = serde_json::to_string(&line).expect("encodes");
-    let expected =
-        r#"{"id":2,"reply":"output","job":7,"rank":3,"stream":"stdout","data":"aGVsbG8K"}"#;
+    let expected = r#"{"id":2,"reply":"output","job":7,"rank":3,"stream":"stdout","offset":0,"data":"aGVsbG8K"}"#;
     assert_eq!(text, expected);
     assert_eq!(serde_json::from_str::<ReplyLine>(&text).expect("decodes"), line);
 }

@@ -5,6 +5,7 @@ mod ahead;
 mod ending;
 mod event;
 mod inheriting;
+mod input;
 mod job;
 mod node_core;
 mod pmi;

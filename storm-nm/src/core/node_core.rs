@@ -7,7 +7,6 @@ use super::pmi::{news_of_gone, pmi_actions};
 use super::{Action, Event};
 use crate::reason::{amount, bounded};
 use crate::{HostEvent, JobKey, JobTask, LaunchRefused};
-use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use storm_primitives::NodeId;
@@ -466,21 +465,6 @@ impl NodeCore {
             state.graces += 1;
             actions.push(Action::GrantSignalGrace { job: key });
             self.reschedule(None, None, actions);
-        }
-    }
-
-    fn input(
-        &mut self,
-        job: JobId,
-        (offset, data, eof): (Option<u64>, Bytes, bool),
-        actions: &mut Vec<Action>,
-    ) {
-        let Some(key) = self.current(job) else { return };
-        let Some(state) = self.jobs.get(&key) else { return };
-        let reads = |rank: &Rank| state.task.reads_input(*rank);
-        let ranks: Vec<Rank> = state.task.ranks().filter(reads).collect();
-        if !ranks.is_empty() {
-            actions.push(Action::Input { job: key, ranks, offset, data, eof });
         }
     }
 

@@ -1,5 +1,4 @@
-//! The modelled node as the node manager sees it, with the faults that a test
-//! can inject.
+//! The modelled node as the node manager sees it, with the faults that a test can inject.
 
 mod leases;
 

@@ -1,12 +1,12 @@
 //! The keeper's event loop: commands from the NM, deaths of children, pads becoming clean.
 //!
-//! One thread, no runtime. It blocks whenever nothing happens. It ends when the NM tells it to, when
-//! the NM is gone and has left no job for the next one, or when that does not come in time;
-//! whatever the end, it takes every process of every pad with it.
+//! One thread, no runtime. It blocks whenever nothing happens. It ends when the NM tells it to, or is gone
+//! and the next one has nothing to take over or does not come. It takes every process along.
 
 mod exits;
 mod leases;
 mod orphan;
+mod pad_keeper;
 mod reports;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -279,8 +279,7 @@ impl KeeperProcess {
         true
     }
 
-    /// The next command, if there is one, and what came along; none will come when the NM is gone, or
-    /// says what does not decode.
+    /// The next command and what came along; none will come when the NM is gone or talks nonsense.
     fn receive(&mut self) -> Option<(Command, Vec<OwnedFd>)> {
         let received = match self.control.receive(&mut self.buffer, Wait::No) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
@@ -308,28 +307,6 @@ impl KeeperProcess {
         };
         self.pads.insert(id, Pad::new(id, cgroup, self.sizes.capacity));
         self.fill(id, pls, Vec::new());
-    }
-
-    /// Forks the keeper of one pad. It gets its own control socket to the NM.
-    fn make_pad_keeper(&mut self, id: PadId, pls: u16) {
-        let (ours, theirs) = match Seqpacket::pair() {
-            Ok(pair) => pair,
-            Err(error) => return self.failed(id, PadStep::Socket, Errno::of(&error)),
-        };
-        let parent = nix::unistd::getpid();
-        // SAFETY: the keeper has one thread.
-        match unsafe { sys::fork_into(None) } {
-            Ok(Forked::Child) => {
-                let name = std::mem::take(&mut self.name);
-                run_pad_keeper(theirs.into(), parent, (self.sizes, name), (id, pls));
-                sys::exit_now(0)
-            }
-            Ok(Forked::Parent(pid)) => {
-                self.children.insert(pid.0, Child::PadKeeper);
-                self.report(&Report::PadKeeper { pad: id, pid }, &[&ours.into()]);
-            }
-            Err(error) => self.failed(id, PadStep::Fork, Errno::of(&error)),
-        }
     }
 
     /// Makes the PLs that the pad lacks to have so many. The NM hears of several at once, after what is
@@ -505,21 +482,4 @@ impl KeeperProcess {
             while let Ok(Some(_)) = self.signals.read_signal() {}
         }
     }
-}
-
-fn run_pad_keeper(
-    control: OwnedFd,
-    parent: nix::unistd::Pid,
-    (sizes, name): (Sizes, String),
-    (id, pls): (PadId, u16),
-) {
-    let Ok(control) = settle(control) else { return };
-    let kind = (Kind::OnePad, name);
-    let Ok(mut keeper) = KeeperProcess::new(control, sizes, None, kind) else { return };
-    let followed = sys::set_parent_death_signal(PARENT_GONE as i32);
-    if followed.is_err() || nix::unistd::getppid() != parent {
-        return;
-    }
-    keeper.make_pad(id, pls);
-    keeper.run();
 }
