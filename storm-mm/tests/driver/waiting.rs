@@ -12,6 +12,9 @@ use storm_mm::api::JobState;
 /// Longer than the jobs of this test run.
 const RUN: Duration = Duration::from_secs(6);
 
+/// An edit, and the reason of jobs that wait after it.
+type Edit = (fn(&mut CoreConfig), &'static str);
+
 fn renamed(config: &mut CoreConfig) {
     config.partitions[0].name = "others".to_owned();
 }
@@ -31,8 +34,7 @@ fn jobs_that_wait_are_there_after_any_edits_and_say_what_they_lack() {
             for _ in 0..3 {
                 waiting.push(cluster.client.submit(job(4, &["p"])).await);
             }
-            let edits: [(fn(&mut CoreConfig), &str); 2] =
-                [(renamed, "PartitionConfig"), (smaller, "BadConstraints")];
+            let edits: [Edit; 2] = [(renamed, "PartitionConfig"), (smaller, "BadConstraints")];
             let first = cluster.random(Duration::from_nanos(2)).as_nanos() as usize % 2;
             for (change, told) in [edits[first], edits[1 - first]] {
                 let client = edit(&cluster, &journal, change).await;
