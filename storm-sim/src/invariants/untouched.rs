@@ -1,7 +1,7 @@
 //! A job on nodes that stay is not touched: when the configuration is edited and the manager
 //! started again, a run whose nodes are all still configured goes on as if nothing had happened,
-//! whatever becomes of the order of the nodes, of their elements and of their partitions. The run is
-//! neither ended nor signalled, queued again, started again or suspended.
+//! whatever becomes of the order of the nodes, of their elements and of their partitions. The run
+//! is neither ended nor signalled, queued again, started again or suspended.
 //!
 //! The same holds for a run whose ranks all execute when a node manager ends and leaves its ranks
 //! to the next one.
