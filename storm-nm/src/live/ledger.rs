@@ -53,6 +53,8 @@ const LINE_AT: u64 = 64;
 const RECORD_BYTES: u64 = 16;
 const LINE_RECORD: u32 = 1;
 const FENCE_RECORD: u32 = 2;
+/// A record that was read: its kind, rank, sequence and body.
+type Record = (u32, Rank, u32, Vec<u8>);
 
 /// Requests that change nothing: they are not logged.
 const QUESTIONS: [&str; 5] =
@@ -331,7 +333,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn record(&self, at: u64) -> io::Result<Option<(u32, Rank, u32, Vec<u8>)>> {
+    fn record(&self, at: u64) -> io::Result<Option<Record>> {
         let mut words = [[0; 4]; 4];
         if at + RECORD_BYTES > self.length() {
             return Ok(None);

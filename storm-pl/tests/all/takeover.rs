@@ -97,11 +97,9 @@ async fn the_next_daemon_takes_over_a_rank_with_its_streams_and_its_end() {
     assert_eq!((rank.pl, rank.launch, rank.ended), (PlIndex(0), InheritedLaunch::Executed, None));
     let mut stdin = File::from(rank.ends.stdin.unwrap());
     stdin.write_all(b"one\ntwo\n").unwrap();
-    let exited = loop {
-        match node.next().await {
-            Event::Exited { pad: PAD, status, .. } => break status,
-            other => panic!("{other:?}"),
-        }
+    let exited = match node.next().await {
+        Event::Exited { pad: PAD, status, .. } => status,
+        other => panic!("{other:?}"),
     };
     assert_eq!(exited, ExitStatus::Code(3));
     assert_eq!(read_to_end(rank.ends.stdout.unwrap()), "got one\nand two\n");
@@ -134,11 +132,9 @@ async fn an_end_that_nobody_saw_is_told_and_a_closed_input_is_closed() {
     let rank = job.ranks.into_iter().next().unwrap();
     let status = match rank.ended {
         Some((status, _)) => status,
-        None => loop {
-            match node.next().await {
-                Event::Exited { status, .. } => break status,
-                other => panic!("{other:?}"),
-            }
+        None => match node.next().await {
+            Event::Exited { status, .. } => status,
+            other => panic!("{other:?}"),
         },
     };
     assert_eq!(status, ExitStatus::Code(4));

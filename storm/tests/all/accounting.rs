@@ -68,7 +68,7 @@ fn a_script_that_is_cancelled_used_what_its_child_did() {
 #[test]
 fn a_script_whose_time_is_over_used_what_its_child_did() {
     let scratch = cluster();
-    let job = submit(&scratch, "-t 3s", "./work; echo end");
+    let job = submit(&scratch, "-t 15s", "./work; echo end");
     assert_used(&ended(&scratch, &job, "TIMEOUT"), "a time limit");
 }
 

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::process::{Command, Stdio};
@@ -19,15 +21,21 @@ async fn call(calls: &Receiver<Call>) -> Call {
     calls.recv().await.expect("a call")
 }
 
-/// Takes the job; where its events go.
-async fn take_job(calls: &Receiver<Call>) -> ReplySink {
+/// Where the events of a job go, and how far each stream of its ranks is.
+struct Events {
+    replies: ReplySink,
+    written: RefCell<BTreeMap<(u32, bool), u64>>,
+}
+
+/// Takes the job.
+async fn take_job(calls: &Receiver<Call>) -> Events {
     let call = call(calls).await;
     assert!(matches!(call.request, ManagerRequest::Submit { attach: true, .. }));
     call.replies.send(Reply::Submitted { job: JOB }).expect("it waits");
     let state = JobState::Running;
     let running = Reply::State { job: JOB, state, reason: None, node_list: Some("n1".to_owned()) };
     call.replies.send(running).expect("it waits");
-    call.replies
+    Events { replies: call.replies, written: RefCell::default() }
 }
 
 /// The job is asked to end.
@@ -49,17 +57,19 @@ async fn take_end_of_input(calls: &Receiver<Call>) {
     call.replies.send(Reply::Ok).expect("it waits");
 }
 
-fn write(events: &ReplySink, rank: u32, stream: Stream, data: &'static str) {
+fn write(events: &Events, rank: u32, stream: Stream, data: &'static str) {
     let data = Bytes::from_static(data.as_bytes());
-    events
-        .send(Reply::Output { job: JOB, rank: Rank(rank), stream, offset: 0, data })
-        .expect("it reads");
+    let mut written = events.written.borrow_mut();
+    let end = written.entry((rank, stream == Stream::Stderr)).or_default();
+    let offset = std::mem::replace(end, *end + data.len() as u64);
+    let output = Reply::Output { job: JOB, rank: Rank(rank), stream, offset, data };
+    events.replies.send(output).expect("it reads");
 }
 
-fn end(events: &ReplySink, state: JobState, exit_code: u8) {
+fn end(events: &Events, state: JobState, exit_code: u8) {
     let reason = (state != JobState::Completed).then(|| "rank 1 said so".to_owned());
     let ended = Reply::Ended { job: JOB, state, exit_code, reason, breakdown: None };
-    events.send(ended).expect("it reads");
+    events.replies.send(ended).expect("it reads");
 }
 
 #[test]
@@ -113,7 +123,8 @@ fn input_reaches_the_job_in_order_and_ends() {
         }
         let data = Bytes::from(received);
         let (rank, stream) = (Rank(0), Stream::Stdout);
-        events.send(Reply::Output { job: JOB, rank, stream, offset: 0, data }).expect("it reads");
+        let output = Reply::Output { job: JOB, rank, stream, offset: 0, data };
+        events.replies.send(output).expect("it reads");
         end(&events, JobState::Completed, 0);
     });
     let mut child = served
