@@ -13,7 +13,7 @@
 
 mod spool;
 
-pub(super) use spool::Spool;
+pub(super) use spool::{Spool, Spooled};
 
 use crate::{JobKey, JobTask, PmiStep};
 use nix::sys::memfd::{MFdFlags, memfd_create};

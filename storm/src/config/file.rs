@@ -188,6 +188,7 @@ pub(crate) struct TimeoutConfig {
     /// How long it keeps those of them that asked to be queued again.
     pub(super) requeue_fence: WrittenTime,
     /// How long jobs go on on a node whose Node Manager has ended.
+    #[serde(deserialize_with = "WrittenTime::or_none")]
     pub(super) node_return: WrittenTime,
     /// How long a restarted manager waits for the nodes of jobs that ran.
     pub(super) recovery: WrittenTime,

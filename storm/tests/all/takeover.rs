@@ -66,10 +66,11 @@ fn start_node(cluster: &mut RealCluster, node: u32) {
     cluster.caller().wait_for("nodes", |nodes| (!nodes.to_string().contains("DOWN")).then_some(()));
 }
 
-/// Waits until the manager misses the node, and says what a job waits for.
+/// Waits until the manager misses the node, on which its jobs go on.
 fn until_away(cluster: &RealCluster, job: u64, node: u32) {
-    let why = cluster.caller().until_because(job, "waits for the next one");
-    assert!(why.to_string().contains(&format!("Node Manager of n{node} has ended")), "{why}");
+    cluster.caller().until_down(&format!("n{node}"));
+    let why = cluster.caller().storm(&format!("explain {job}")).output().expect("storm starts");
+    assert!(stdout(&why).contains("has ended: it waits for the next one"), "{}", told(&why));
 }
 
 #[test]
@@ -177,9 +178,8 @@ fn what_happens_while_there_is_no_node_manager_is_found_by_the_next() {
         .wait_for("queue", |_| cluster.scratch.work().join("runs").exists().then_some(()));
     cluster.kill_node(1);
     cluster.kill_node(2);
-    for job in [ends, cancelled] {
-        cluster.caller().until_because(job, "waits for the next one");
-    }
+    cluster.caller().until_down("n1");
+    cluster.caller().until_down("n2");
     go(&cluster);
     cluster.caller().cancel(cancelled);
     // The manager as well: it asks the nodes what they hold.
@@ -293,7 +293,7 @@ fn helper_processes_say_what_they_are() {
     let count = |title: &str| lines.iter().filter(|line| line.contains(title)).count();
     assert_eq!(count("storm: keeper n1"), 1, "{lines:?}");
     assert!(count("storm: launcher n1") >= 2, "{lines:?}");
-    assert_eq!(count("--name n1"), 1, "{lines:?}");
+    assert_eq!(count("--name\0n1"), 1, "{lines:?}");
     cluster.end();
 }
 

@@ -2,7 +2,7 @@
 
 use super::LiveHost;
 use super::events::rank_exit;
-use crate::live::ledger::{Entry, Ledger, OpenRequest, Told};
+use crate::live::ledger::{Entry, Ledger, OpenRequest, Spooled, Told};
 use crate::live::live_job::LiveJob;
 use crate::live::rank_streams::{RankStreams, Remembered, skip_unread};
 use crate::{HostEvent, Inherited, InheritedInput, JobKey, JobTask};
@@ -178,12 +178,68 @@ impl LiveHost {
     }
 
     fn take_over_job(&self, found: Found, told: Told) -> Inherited {
-        let Found { job, entry, ledger, page, lock } = found;
+        let (live, Found { job, entry, ledger, .. }) = self.revive(found);
+        let task = live.task.clone();
+        let key = task.key();
+        let is_whole = told == Told::All && job.ranks.len() == task.count as usize;
+        let mut flaw = (!is_whole).then(|| CUT_LAUNCH.to_owned());
+        let past = ledger.pmi_past(task.ranks()).unwrap_or_else(|error| {
+            flaw = Some(format!("what its Node Manager left of it cannot be read: {error}"));
+            Default::default()
+        });
+        let mut open: BTreeMap<Rank, OpenRequest> =
+            past.open.into_iter().map(|request| (request.rank, request)).collect();
+        if job.lease_over {
+            // Else the ends of what was killed would be those of ranks that failed.
+            self.tell(HostEvent::LeaseOver { job: key });
+        }
+        let mut inputs = Vec::new();
+        for (rank, of_rank) in task.ranks().zip(job.ranks) {
+            let has_ended = of_rank.ended.is_some();
+            if has_ended {
+                // It waits for no answer, and for no input.
+                open.remove(&rank);
+            }
+            match self.take_over_rank(&live, rank, of_rank, open.get(&rank)) {
+                Ok(taken_bytes) => inputs.push(InheritedInput { rank, taken_bytes }),
+                Err(_) if has_ended => {}
+                Err(why) => {
+                    flaw.get_or_insert(why);
+                }
+            }
+        }
+        let open_requests = unanswered(&live, open).unwrap_or_else(|| {
+            flaw.get_or_insert_with(|| CUT_STREAM.to_owned());
+            Vec::new()
+        });
+        let outputs = outputs(key, &ledger).unwrap_or_else(|error| {
+            flaw.get_or_insert_with(|| format!("its output cannot be read: {error}"));
+            Vec::new()
+        });
+        let (first_run, stopped) = (entry.first_run(), live.stopped.get());
+        self.jobs.borrow_mut().insert(key, live);
+        Inherited {
+            first_run,
+            task,
+            stopped,
+            pmi: past.steps,
+            open_requests,
+            inputs,
+            outputs,
+            flaw,
+        }
+    }
+
+    /// The job as this node manager has its jobs, without its ranks.
+    fn revive(&self, mut found: Found) -> (Rc<LiveJob>, Found) {
+        let (job, entry) = (&found.job, &found.entry);
         let task = Rc::new(entry.task());
         let key = task.key();
         let freezer = (!job.given_back).then(|| self.keeper.freezer(job.pad)).flatten();
         let stopped = freezer.as_ref().is_some_and(|freezer| freezer.is_stopped());
-        lock.into_iter().for_each(|lock| self.shared_memory.take_over(key, lock));
+        if let Some(lock) = found.lock.take() {
+            self.shared_memory.take_over(key, lock);
+        }
         let live = LiveJob {
             memory_limit_bytes: entry.memory_limit_bytes,
             memory_kills_before: entry.memory_kills_before,
@@ -198,92 +254,20 @@ impl LiveHost {
             ranks: RefCell::default(),
             cpus: self.binding(&task),
             waiting: Vec::new(),
-            page: page.map(Arc::new),
+            page: found.page.take().map(Arc::new),
             processes: RefCell::default(),
             stopped: Cell::new(stopped),
-            ledger: Some(ledger.clone()),
+            ledger: Some(found.ledger.clone()),
         };
         if let Some(page) = &live.page {
             let boosts = task.launch.coscheduling == Coscheduling::PeriodicBoost;
             self.booster.watch(key, page.clone(), boosts);
         }
-        let mut flaw = (told == Told::Some).then(|| CUT_LAUNCH.to_owned());
-        let past = ledger.pmi_past(task.ranks());
-        let past = past.unwrap_or_else(|error| {
-            flaw = Some(format!("what its Node Manager left of it cannot be read: {error}"));
-            Default::default()
-        });
-        let mut open: BTreeMap<Rank, OpenRequest> =
-            past.open.into_iter().map(|request| (request.rank, request)).collect();
-        let mut inputs = Vec::new();
-        let lease_over = job.lease_over;
-        if job.ranks.len() != task.count as usize {
-            flaw = Some(CUT_LAUNCH.to_owned());
-        }
         if !job.given_back {
             self.by_pad.borrow_mut().insert(job.pad, key);
             self.pads.took_over();
         }
-        let live = Rc::new(live);
-        for (rank, of_rank) in task.ranks().zip(job.ranks) {
-            if of_rank.ended.is_some() {
-                // It waits for no answer, and for no input.
-                open.remove(&rank);
-            }
-            let has_ended = of_rank.ended.is_some();
-            match self.take_over_rank(&live, rank, of_rank, open.get(&rank)) {
-                Ok(taken_bytes) => inputs.push(InheritedInput { rank, taken_bytes }),
-                Err(_) if has_ended => {}
-                Err(why) => {
-                    flaw.get_or_insert(why);
-                }
-            }
-        }
-        // Of those that were answered nothing is left to be done.
-        let mut cut = false;
-        open.retain(|rank, request| match live.streams_of(*rank) {
-            Some(streams) => streams.was_answered(request).map_or_else(
-                || {
-                    cut = true;
-                    false
-                },
-                |answered| !answered,
-            ),
-            None => false,
-        });
-        if cut {
-            flaw.get_or_insert_with(|| CUT_STREAM.to_owned());
-        }
-        if lease_over {
-            self.tell(HostEvent::LeaseOver { job: key });
-        }
-        let outputs = ledger.spool().map(|spool| spool.kept()).transpose();
-        let outputs = outputs.unwrap_or_else(|error| {
-            flaw.get_or_insert_with(|| format!("its output cannot be read: {error}"));
-            None
-        });
-        let outputs = outputs.unwrap_or_default().into_iter().map(|spooled| Report::Output {
-            job: key.job,
-            rank: spooled.rank,
-            stream: spooled.stream,
-            offset: spooled.offset,
-            data: spooled.data.into(),
-        });
-        self.jobs.borrow_mut().insert(key, live);
-        let open = open.into_values().filter_map(|request| {
-            let line = request.line.strip_suffix('\n')?.to_owned();
-            Some((request.rank, (!request.logged).then_some(line)))
-        });
-        Inherited {
-            first_run: entry.first_run(),
-            task,
-            stopped,
-            pmi: past.steps,
-            open_requests: open.collect(),
-            inputs,
-            outputs: outputs.collect(),
-            flaw,
-        }
+        (Rc::new(live), found)
     }
 
     /// How much input the rank has taken; or why its job does not go on.
@@ -330,4 +314,35 @@ impl LiveHost {
         }
         taken_bytes.ok_or_else(|| CUT_STREAM.to_owned())
     }
+}
+
+/// The requests that wait for an answer; nothing where it cannot be told whether one was given.
+fn unanswered(
+    job: &LiveJob,
+    open: BTreeMap<Rank, OpenRequest>,
+) -> Option<Vec<(Rank, Option<String>)>> {
+    let mut waiting = Vec::new();
+    for (rank, request) in open {
+        let Some(streams) = job.streams_of(rank) else { continue };
+        if streams.was_answered(&request)? {
+            continue;
+        }
+        // Of one that is not all there the rest is still to come.
+        let Some(line) = request.line.strip_suffix('\n') else { continue };
+        waiting.push((rank, (!request.logged).then(|| line.to_owned())));
+    }
+    Some(waiting)
+}
+
+/// Output of the job that may not have reached the Machine Manager.
+fn outputs(job: JobKey, ledger: &Ledger) -> io::Result<Vec<Report>> {
+    let Some(spool) = ledger.spool() else { return Ok(Vec::new()) };
+    let report = |spooled: Spooled| Report::Output {
+        job: job.job,
+        rank: spooled.rank,
+        stream: spooled.stream,
+        offset: spooled.offset,
+        data: spooled.data.into(),
+    };
+    Ok(spool.kept()?.into_iter().map(report).collect())
 }

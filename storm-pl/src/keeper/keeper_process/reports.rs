@@ -38,10 +38,13 @@ impl KeeperProcess {
     }
 
     fn send(&mut self, report: &Report, descriptors: &[&OwnedFd]) {
+        if self.is_orphan() {
+            // The next NM is told of what it has to know by what is kept.
+            return;
+        }
         let borrowed: Vec<_> = descriptors.iter().map(|fd| fd.as_fd()).collect();
         let mut tries = 0;
-        // The next NM is told of what it has to know by what is kept.
-        while tries < TRIES_MAX && !self.ended && !self.is_orphan() {
+        while tries < TRIES_MAX && !self.ended {
             // An NM that is stopped takes nothing, and the leases go on.
             match protocol::send(&self.control, report, &borrowed, Wait::No) {
                 Ok(()) => return,
@@ -53,6 +56,10 @@ impl KeeperProcess {
                     tries += 1;
                 }
                 Err(_) => return self.lose_nm(),
+            }
+            if self.is_orphan() {
+                // It went while this waited for room.
+                return;
             }
         }
         if let Report::PlReady { pad, .. } = report {
