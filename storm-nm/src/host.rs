@@ -335,7 +335,13 @@ impl LaunchRefused {
     pub const NOT_FOUND: u8 = 127;
 
     /// A refusal that has nothing to do with the program's existence.
-    pub fn because(error: &dyn std::error::Error) -> LaunchRefused {
-        LaunchRefused { reason: crate::reason::explain(error), exit_code: Self::NOT_EXECUTABLE }
+    pub fn because(error: &(dyn std::error::Error + 'static)) -> LaunchRefused {
+        let mut reason = crate::reason::explain(error);
+        if let Some(limit) =
+            crate::reason::descriptor_limit(error).filter(|it| !reason.contains(it))
+        {
+            reason = format!("{reason} ({limit})");
+        }
+        LaunchRefused { reason, exit_code: Self::NOT_EXECUTABLE }
     }
 }

@@ -1,8 +1,11 @@
 //! An error as a user reads it: what failed and why, in one line that a report can
 //! carry.
 
+use nix::errno::Errno;
 use std::error::Error;
 use std::fmt::Write;
+use std::io;
+use storm_pl::Shortage;
 
 /// Causes that are followed; no error here has more.
 const DEPTH_MAX: usize = 8;
@@ -33,6 +36,21 @@ pub(crate) fn amount(bytes: u64) -> String {
     }
 }
 
+/// The limit that was reached, where an error or one of its causes is that nothing more can be
+/// opened. An error of this kind says it of no particular file.
+pub(crate) fn descriptor_limit(error: &(dyn Error + 'static)) -> Option<String> {
+    let first: Option<&(dyn Error + 'static)> = Some(error);
+    let chain = std::iter::successors(first, source).take(DEPTH_MAX);
+    let numbers = chain.filter_map(|error| error.downcast_ref::<io::Error>()?.raw_os_error());
+    let known = [Errno::EMFILE, Errno::ENFILE];
+    let mut reached = numbers.filter(|number| known.contains(&Errno::from_raw(*number)));
+    Shortage::of(storm_pl::Errno(reached.next()?)).map(|shortage| shortage.to_string())
+}
+
+fn source<'a>(error: &&'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    (**error).source()
+}
+
 /// The reason, cut where it is too long for a report.
 pub(crate) fn bounded(mut reason: String) -> String {
     if reason.len() > REASON_BYTES_MAX {
@@ -52,6 +70,20 @@ mod tests {
     fn an_amount_is_never_rounded_to_nothing() {
         let amounts = [1 << 10, 1536 << 10, 1_500, 3 << 30, 0].map(amount);
         assert_eq!(amounts, ["1 KiB", "1536 KiB", "1500 bytes", "3072 MiB", "0 bytes"]);
+    }
+
+    #[test]
+    fn a_limit_on_descriptors_is_named_once() {
+        let of = |errno: Errno| io::Error::from_raw_os_error(errno as i32);
+        let limit = descriptor_limit(&of(Errno::EMFILE)).expect("one is reached");
+        assert!(limit.contains("LimitNOFILE="), "{limit}");
+        assert_eq!(descriptor_limit(&of(Errno::ENOENT)), None);
+        let wrapped = storm_pl::SpecError::MemoryFile(of(Errno::EMFILE));
+        let refused = crate::LaunchRefused::because(&wrapped).reason;
+        assert_eq!(refused.matches("LimitNOFILE=").count(), 1, "{refused}");
+        let named = storm_pl::LaunchError::Streams(of(Errno::EMFILE));
+        let refused = crate::LaunchRefused::because(&named).reason;
+        assert_eq!(refused.matches("LimitNOFILE=").count(), 1, "{refused}");
     }
 
     #[test]
