@@ -200,7 +200,7 @@ fn a_node_with_another_layout_is_told_both() {
         let other = other.build();
         let config = NodeConfig::new(root.local_addr(), "x", loopback(), other.clone());
         match Node::join(config).await {
-            Err(JoinError::Refused(Refusal::Layout { root, node })) => {
+            Err(JoinError::Refused(Refusal::Layout { root, node, .. })) => {
                 assert_eq!((root, node), (plan.layout.hash(), other.hash()));
             }
             other => panic!("{other:?}"),
