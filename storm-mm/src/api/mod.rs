@@ -66,7 +66,8 @@ pub use spool::{Spool, SpoolError};
 pub use view::{
     ClassView, ClusterStatus, Explanation, ForgottenJobs, Holder, JobDetail, JobState, JobView,
     LaunchBreakdown, LogEntry, NodeState, NodeView, PartitionView, PriorityView, RankView,
-    ReservationRequest, ReservationView, ShareView, SpecSummary, UserView, asked_for,
+    ReservationRequest, ReservationView, ReservedNodes, ShareView, SpecSummary, UserView,
+    asked_for,
 };
 
 /// Longest line of a request: a job specification holds the submitter's whole

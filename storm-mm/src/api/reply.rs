@@ -166,7 +166,8 @@ impl Reply {
             Reply::Job { job } => LINE * (4 + job.ranks.len() + job.log.len()),
             Reply::Error { error } => LINE + error.text_bytes(),
             Reply::Explanation { explanation } => {
-                LINE * (1 + explanation.details.len() + explanation.held_by.len())
+                let Explanation { details, held_by, reserved, .. } = &**explanation;
+                LINE * (1 + details.len() + held_by.len() + reserved.len())
             }
             Reply::Ok
             | Reply::NeedFiles { .. }

@@ -126,6 +126,7 @@ fn replies_survive_their_line() {
         reason: "no room".to_owned(),
         details: vec!["a".to_owned()],
         held_by: Vec::new(),
+        reserved: Vec::new(),
         estimate: Some(Timestamp::UNIX_EPOCH),
     };
     let error = ApiError::new(ErrorCode::NoSuchJob, "no job 7").why("w").hint("h");

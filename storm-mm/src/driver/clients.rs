@@ -64,7 +64,7 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             core.borrow().show(now, job).map(|job| Reply::Job { job: Box::new(job) })
         }
         ManagerRequest::Explain { job } => explain(shared, job),
-        ManagerRequest::Nodes => Ok(Reply::Nodes { nodes: core.borrow().list_nodes() }),
+        ManagerRequest::Nodes => Ok(Reply::Nodes { nodes: core.borrow().list_nodes(shared.now()) }),
         ManagerRequest::Drain { nodes, reason } => {
             shared.drive(|core, now| core.drain(now, peer, &nodes, &reason)).map(|()| Reply::Ok)
         }

@@ -16,11 +16,16 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use storm_primitives::Instant;
 use storm_rm::{JobId, JobIncarnation, PartitionId};
-use storm_sched::priority::{Factors, Weights};
+use storm_sched::priority::{Contributions, Factors, Weights};
 use storm_sched::{Event, JobRequest, Priority};
 
 /// The most jobs whose priorities one answer tells: some MiB of text.
 const MOST_TOLD: usize = 10_000;
+/// Between two reckonings out of turn: word of ends and questions may come in thousands a second.
+const BETWEEN_RECKONINGS: Duration = Duration::from_secs(1);
+/// While more jobs wait, priorities are reckoned in turn only: each reckoning tells the policies
+/// of all jobs whose age counts, which takes some 10 ms of a thousand.
+const MOST_RECKONED_OUT_OF_TURN: usize = 1_000;
 
 /// What the manager knows besides the records.
 #[derive(Debug)]
@@ -31,9 +36,18 @@ pub(super) struct Priorities {
     /// Somebody was charged, and the journal does not know.
     unnoted: bool,
     /// What the policies were told of the jobs that wait.
-    told: HashMap<JobId, Priority>,
+    told: HashMap<JobId, Told>,
+    /// When priorities were reckoned last.
+    reckoned: Option<Instant>,
     /// Partitions that are to be told on their next slice edge.
     due: BTreeSet<PartitionId>,
+}
+
+/// A priority that a policy orders its queue by, and what it is made of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    priority: Priority,
+    factors: Contributions,
 }
 
 impl Priorities {
@@ -43,6 +57,7 @@ impl Priorities {
             charged: BTreeMap::new(),
             unnoted: false,
             told: HashMap::new(),
+            reckoned: None,
             due: BTreeSet::new(),
         }
     }
@@ -155,7 +170,8 @@ impl Core {
         };
         let priority = weights.priority(&factors);
         if self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending) {
-            self.priorities.told.insert(job, priority);
+            let told = Told { priority, factors: weights.contributions(&factors) };
+            self.priorities.told.insert(job, told);
         }
         priority
     }
@@ -212,13 +228,35 @@ impl Core {
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Priorities });
     }
 
-    /// Charges who runs, and tells the policies what has become of the priorities.
+    /// The reckoning whose turn it is.
     pub(super) fn reckon_priorities(&mut self, now: Instant) {
-        self.charge_running(now);
+        self.reckon(now);
         self.note_usage(now);
+        self.begin_reckoning(now);
+    }
+
+    /// Reckons out of turn, so that who starts next, and what people are shown, rests on what
+    /// has run up to now (`docs/decisions/0135`).
+    pub(super) fn freshen_priorities(&mut self, now: Instant) {
+        if !self.config.service.charges() {
+            return;
+        }
+        let reckoned = self.priorities.reckoned;
+        let lately = reckoned.is_some_and(|at| now < at + BETWEEN_RECKONINGS)
+            && !self.priorities.shares.is_untold();
+        let waiting: usize = self.partitions.iter().map(|p| p.policy.pending_count()).sum();
+        if !lately && (reckoned.is_none() || waiting <= MOST_RECKONED_OUT_OF_TURN) {
+            self.reckon(now);
+        }
+    }
+
+    /// Charges who runs, and tells the policies what has become of the priorities.
+    fn reckon(&mut self, now: Instant) {
+        self.priorities.reckoned = Some(now);
+        self.charge_running(now);
         self.priorities.shares.reckon(self.wall(now));
         if self.config.service.priority.is_none() {
-            return self.begin_reckoning(now);
+            return;
         }
         for partition in (0..self.partition_count()).map(PartitionId) {
             if self.partition(partition).is_slicing() {
@@ -227,7 +265,6 @@ impl Core {
                 self.prioritise(now, partition);
             }
         }
-        self.begin_reckoning(now);
     }
 
     /// Whether priorities that were reckoned in the slice under way count from its end on.
@@ -247,7 +284,7 @@ impl Core {
         let mut events = Vec::new();
         for waits in waiting {
             let job = JobId(waits.0);
-            let before = self.priorities.told.get(&job).copied().unwrap_or_default();
+            let before = self.priorities.told.get(&job).copied().unwrap_or_default().priority;
             let priority = self.priority_of(now, job);
             if priority != before {
                 events.push(Event::Prioritise { job: waits, priority });
@@ -337,8 +374,10 @@ impl Core {
     }
 
     /// The priorities of jobs that wait, the highest first: of these, or of all. And how
-    /// many more there are than are told.
+    /// many more there are than are told. They are those that the policies order their queues
+    /// by.
     pub fn list_priorities(&mut self, now: Instant, jobs: &[JobId]) -> (Vec<PriorityView>, u32) {
+        self.freshen_priorities(now);
         let named: BTreeSet<JobId> = jobs.iter().flat_map(|job| self.jobs_of(*job)).collect();
         let wanted = |record: &&JobRecord| {
             record.phase == Phase::Pending && (jobs.is_empty() || named.contains(&record.id))
@@ -354,12 +393,18 @@ impl Core {
     }
 
     fn priority_view(&mut self, now: Instant, job: JobId) -> Option<PriorityView> {
-        let reckoned = self.factors_of(now, job);
-        let record = self.jobs.get(&job)?;
-        let (priority, factors) = match &reckoned {
-            Some((weights, factors)) => (weights.priority(factors), weights.contributions(factors)),
-            None => Default::default(),
+        // No policy has been told of jobs that are held, or wait for others or for their time.
+        let in_policy = self.priorities.told.get(&job).copied();
+        let Told { priority, factors } = match in_policy {
+            Some(told) => told,
+            None => {
+                self.factors_of(now, job).map_or_else(Told::default, |(weights, factors)| Told {
+                    priority: weights.priority(&factors),
+                    factors: weights.contributions(&factors),
+                })
+            }
         };
+        let record = self.jobs.get(&job)?;
         Some(PriorityView {
             job,
             array: record.task,
@@ -373,12 +418,10 @@ impl Core {
         })
     }
 
-    /// The tree of accounts and users.
+    /// The tree of accounts and users, as of the reckoning that priorities rest on.
     pub fn list_shares(&mut self, now: Instant) -> Vec<ShareView> {
-        let wall = self.wall(now);
-        self.charge_running(now);
-        self.priorities.shares.reckon(wall);
-        let lines = self.priorities.shares.lines(wall);
+        self.freshen_priorities(now);
+        let lines = self.priorities.shares.lines();
         let users = lines.iter().filter(|line| line.uid.is_some());
         let all: f64 = users.map(|line| line.usage_pe_s).sum();
         let view = |line: super::shares::Line<'_>| ShareView {

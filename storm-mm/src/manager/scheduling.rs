@@ -59,6 +59,11 @@ impl Core {
     /// somebody wants idles until the edge
     /// ([decision 0056](../../../docs/decisions/0056-edges-that-nobody-waits-for.md)).
     pub(super) fn tell_policy(&mut self, now: Instant, partition: PartitionId, event: Event) {
+        if matches!(event, Event::Finished(_)) {
+            // Who starts on these elements is decided by what all have used up to now.
+            self.freshen_priorities(now);
+            self.prioritise_if_due(now, partition);
+        }
         self.handle_event(now, partition, event);
         self.effects.push(Effect::SlicesChanged(partition));
     }

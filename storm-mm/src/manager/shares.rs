@@ -31,6 +31,10 @@ pub(super) struct Shares {
     members: BTreeMap<Member, Held>,
     /// As of the last reckoning.
     factors: BTreeMap<Member, f64>,
+    /// The usage that the factors were reckoned with, in processor-seconds.
+    reckoned: BTreeMap<Member, f64>,
+    /// The last reckoning was for a new user, and nobody else was told of it.
+    untold: bool,
 }
 
 /// A line of the tree.
@@ -66,7 +70,15 @@ impl Shares {
         let members = members.collect();
         let half_life = config.priority.as_ref().map(|priority| priority.half_life);
         let half_life = half_life.unwrap_or_default();
-        Shares { accounts, default, half_life, members, factors: BTreeMap::new() }
+        Shares {
+            accounts,
+            default,
+            half_life,
+            members,
+            factors: BTreeMap::new(),
+            reckoned: BTreeMap::new(),
+            untold: false,
+        }
     }
 
     /// The accounts that a user may name, the own one first.
@@ -111,13 +123,22 @@ impl Shares {
         if !self.factors.contains_key(&member) {
             self.member(account, uid);
             self.reckon(at);
+            self.untold = true;
         }
         self.factors.get(&member).copied().unwrap_or(0.0)
     }
 
+    /// Whether the factors are others than those that all priorities rest on.
+    pub(super) fn is_untold(&self) -> bool {
+        self.untold
+    }
+
     /// Works the factors out anew: O(n log n) in the users.
     pub(super) fn reckon(&mut self, at: Timestamp) {
-        let root = self.account_below(None, at, 0);
+        self.untold = false;
+        let used = |held: &Held| held.usage.pe_s_at(time_of(at), self.half_life);
+        self.reckoned = self.members.iter().map(|(member, held)| (*member, used(held))).collect();
+        let root = self.account_below(None, 0);
         let place: BTreeMap<&str, usize> =
             self.accounts.iter().map(|account| account.name.as_str()).zip(0..).collect();
         let ranked = root.fair_factors();
@@ -130,10 +151,10 @@ impl Shares {
         self.factors = factors;
     }
 
-    /// The tree, each account before what is below it.
-    pub(super) fn lines(&self, at: Timestamp) -> Vec<Line<'_>> {
+    /// The tree as of the last reckoning, each account before what is below it.
+    pub(super) fn lines(&self) -> Vec<Line<'_>> {
         let mut lines = Vec::new();
-        self.lines_below(None, at, 0, &mut lines);
+        self.lines_below(None, 0, &mut lines);
         lines
     }
 
@@ -155,11 +176,11 @@ impl Shares {
 
     /// The account of this place, with all below; the root without one. No account is
     /// deeper than there are accounts.
-    fn account_below(&self, index: Option<usize>, at: Timestamp, depth: usize) -> Account {
+    fn account_below(&self, index: Option<usize>, depth: usize) -> Account {
         let config = index.map(|index| &self.accounts[index]);
-        let users = index.into_iter().flat_map(|index| self.users_of(index, at)).collect();
+        let users = index.into_iter().flat_map(|index| self.users_of(index)).collect();
         let parent = config.map(|account| account.name.as_str());
-        let below = |(index, _)| self.account_below(Some(index), at, depth + 1);
+        let below = |(index, _)| self.account_below(Some(index), depth + 1);
         let deeper = depth <= self.accounts.len();
         let accounts = self.children(parent).filter(|_| deeper).map(below).collect();
         Account {
@@ -170,24 +191,18 @@ impl Shares {
         }
     }
 
-    fn users_of(&self, index: usize, at: Timestamp) -> impl Iterator<Item = Share> + '_ {
+    fn users_of(&self, index: usize) -> impl Iterator<Item = Share> + '_ {
         let users = self.members.range((index, 0)..=(index, u32::MAX));
-        users.map(move |(&(_, uid), held)| Share {
-            uid,
+        users.map(|(member, held)| Share {
+            uid: member.1,
             shares: held.shares,
-            usage_pe_s: held.usage.pe_s_at(time_of(at), self.half_life),
+            usage_pe_s: self.reckoned.get(member).copied().unwrap_or(0.0),
         })
     }
 
-    fn lines_below<'a>(
-        &'a self,
-        parent: Option<usize>,
-        at: Timestamp,
-        depth: u32,
-        lines: &mut Vec<Line<'a>>,
-    ) {
+    fn lines_below<'a>(&'a self, parent: Option<usize>, depth: u32, lines: &mut Vec<Line<'a>>) {
         let name = parent.map(|index| self.accounts[index].name.as_str());
-        let users: Vec<Share> = parent.into_iter().flat_map(|i| self.users_of(i, at)).collect();
+        let users: Vec<Share> = parent.into_iter().flat_map(|i| self.users_of(i)).collect();
         let below: Vec<(usize, &AccountConfig)> = self.children(name).collect();
         let of_users = users.iter().map(|user| u64::from(user.shares));
         let of_accounts = below.iter().map(|(_, account)| u64::from(account.shares));
@@ -210,11 +225,11 @@ impl Shares {
                 uid: None,
                 shares: account.shares,
                 share_of_siblings: f64::from(account.shares) / all,
-                usage_pe_s: self.account_below(Some(index), at, 0).usage_pe_s(),
+                usage_pe_s: self.account_below(Some(index), 0).usage_pe_s(),
                 factor: None,
             });
             if depth as usize <= self.accounts.len() {
-                self.lines_below(Some(index), at, depth + 1, lines);
+                self.lines_below(Some(index), depth + 1, lines);
             }
         }
     }

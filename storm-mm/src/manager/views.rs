@@ -3,11 +3,12 @@
 use super::ending::no_such_job;
 use super::listing::Waiting;
 use super::live_job::Launch;
+use super::reservations::in_the_way;
 use super::scheduling::{files_of, sched_time};
 use super::{Core, Partition};
 use crate::api::{
     ApiError, ClusterStatus, ErrorCode, Explanation, JobDetail, JobState, JobView, LogEntry,
-    NodeState, NodeView, PartitionView, RankView, SpecSummary, UserView, asked_for,
+    NodeState, NodeView, PartitionView, RankView, ReservedNodes, SpecSummary, UserView, asked_for,
 };
 use crate::job::{JobRecord, Phase};
 use jiff::Timestamp;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::RankExit;
 use storm_rm::{ContentHash, JobId, Memory, Rank, Resources};
+use storm_sched::PendingReason;
 
 impl Core {
     /// What the jobs that are not over may still have to be sent, by user and
@@ -94,15 +96,43 @@ impl Core {
             .chain(super::holders::lines(&held_by, more))
             .chain(self.sharing_of(record))
             .chain(details);
+        let waiting = Waiting::default();
+        let estimate = self.estimate(now, record, &waiting);
+        let (also, reserved) = self.reserved_beside(now, record, estimate);
         Ok(Explanation {
             job,
             array: record.task,
             state: record.state(),
-            reason: self.reason(now, record, &Waiting::default()),
+            reason: self.reason(now, record, &waiting) + &also,
             details: details.collect(),
             held_by,
-            estimate: self.estimate(now, record, &Waiting::default()),
+            reserved,
+            estimate,
         })
+    }
+
+    /// What is reserved that a job waits for beside what else it lacks; as the end of its
+    /// reason, and each.
+    fn reserved_beside(
+        &self,
+        now: Instant,
+        record: &JobRecord,
+        estimate: Option<Timestamp>,
+    ) -> (String, Vec<ReservedNodes>) {
+        let id = storm_sched::JobId(record.id.0);
+        let partition = self.partitions.iter().find(|p| p.name == record.partition);
+        let pending = partition.filter(|_| record.phase == Phase::Pending);
+        let Some(reason) = pending.and_then(|p| p.policy.explain(sched_time(now), id)) else {
+            return Default::default();
+        };
+        let named = match &reason {
+            PendingReason::Reserved { reservation, .. } => Some(*reservation),
+            _ => None,
+        };
+        let reserved = self.reserved_from(now, record, estimate);
+        let others = reserved.iter().filter(|(id, _)| Some(*id) != named);
+        let also = others.map(|(_, nodes)| format!("; and {}", in_the_way(nodes))).collect();
+        (also, reserved.into_iter().map(|(_, nodes)| nodes).collect())
     }
 
     /// When a job that waits starts at the latest, by the time limits of the others, where
@@ -280,11 +310,16 @@ impl Core {
     }
 
     /// All nodes in order of their number.
-    pub fn list_nodes(&self) -> Vec<NodeView> {
-        self.nodes.iter().map(|(id, entry)| self.node_view(id, entry)).collect()
+    pub fn list_nodes(&self, now: Instant) -> Vec<NodeView> {
+        self.nodes.iter().map(|(id, entry)| self.node_view(now, id, entry)).collect()
     }
 
-    fn node_view(&self, id: NodeId, entry: &super::node_table::NodeEntry) -> NodeView {
+    fn node_view(
+        &self,
+        now: Instant,
+        id: NodeId,
+        entry: &super::node_table::NodeEntry,
+    ) -> NodeView {
         let up = self.nodes.up().contains(id);
         let on_node = |job: &JobId| {
             let record = self.jobs.get(job)?;
@@ -305,9 +340,11 @@ impl Core {
             _ => asked.memory_limit_bytes(ranks).unwrap_or(0),
         };
         let held_bytes = held().map(bytes_of).fold(0, u64::saturating_add);
+        let reservation = self.reservation_on(now, &entry.name);
         let state = match (up, entry.seen) {
             (true, _) if entry.drained.is_some() && jobs.is_empty() => NodeState::Drained,
             (true, _) if entry.drained.is_some() => NodeState::Draining,
+            (true, _) if pes_used == 0 && reservation.is_some() => NodeState::Reserved,
             (true, _) if pes_used == 0 => NodeState::Idle,
             (true, _) if pes_used < entry.pes => NodeState::Mixed,
             (true, _) => NodeState::Allocated,
@@ -317,7 +354,9 @@ impl Core {
         let drained = entry.drained.as_ref();
         let reason = match (up, entry.seen, &entry.refused) {
             (_, _, Some(reason)) => Some(reason.clone()),
-            (true, _, None) => drained.cloned(),
+            (true, _, None) => drained.cloned().or_else(|| {
+                reservation.as_ref().map(|reservation| format!("reserved for {reservation}"))
+            }),
             (false, true, None) => Some(absent("it died or was cut off", drained)),
             (false, false, None) => Some(absent("it has not joined yet", drained)),
         };
@@ -327,6 +366,7 @@ impl Core {
             name: entry.name.clone(),
             state,
             reason,
+            reservation,
             partitions: self
                 .partitions
                 .iter()

@@ -73,8 +73,8 @@ impl Output for TableOutput {
     }
 
     fn explanation(&self, explanation: &Explanation, whole: Option<&ArrayStates>) -> String {
-        // Who holds what it waits for is among the details.
-        let Explanation { job, array, state, reason, details, held_by: _, estimate } = explanation;
+        // Who holds what it waits for is among the details, and what is reserved in the reason.
+        let Explanation { job, array, state, reason, details, estimate, .. } = explanation;
         let name = array.map_or_else(|| job.to_string(), |task| task.to_string());
         let said = |text: &str| written::local(&written::safe(text), &self.zone);
         let whole = whole.map(|array| array.text(&name)).unwrap_or_default();

@@ -139,6 +139,7 @@ fn node(number: u32, state: NodeState) -> NodeView {
         name: format!("n{number}"),
         state,
         reason: (state == NodeState::Down).then(|| "missed 2 heartbeats".to_owned()),
+        reservation: None,
         partitions: vec!["main".to_owned()],
         pes: 4,
         pes_used: if state == NodeState::Allocated { 4 } else { 0 },
@@ -189,6 +190,7 @@ fn explanations() {
         reason: "it needs 512 PEs and 256 are free in partition main".to_owned(),
         details: vec!["job 7 holds 256 PEs until 11:00".to_owned()],
         held_by: Vec::new(),
+        reserved: Vec::new(),
         estimate: Some(time(3_600)),
     };
     insta::assert_snapshot!(all(|form| form.explanation(&explanation, None)));
@@ -315,6 +317,7 @@ fn a_job_that_stands_for_its_array_says_how_that_is() {
         reason: "it runs on n1".to_owned(),
         details: Vec::new(),
         held_by: Vec::new(),
+        reserved: Vec::new(),
         estimate: None,
     };
     let table = TableOutput::new(TimeZone::UTC.into());

@@ -1,6 +1,6 @@
 //! Why a job does not run.
 
-use super::{Holder, JobState};
+use super::{Holder, JobState, ReservedNodes};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use storm_rm::{ArrayTask, JobId};
@@ -23,6 +23,10 @@ pub struct Explanation {
     /// first, and no more than are worth a look.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_by: Vec<Holder>,
+    /// Of a job that waits: the reservations of others that have nodes which it could have, in a
+    /// time in which it could be running. Its start is reckoned without those nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reserved: Vec<ReservedNodes>,
     /// When it should start at the latest, where the policy can tell.
     pub estimate: Option<Timestamp>,
 }

@@ -29,5 +29,5 @@ pub use launch_breakdown::LaunchBreakdown;
 pub use node_view::{NodeState, NodeView};
 pub use partition_view::PartitionView;
 pub use priority_view::PriorityView;
-pub use reservation_view::{ReservationRequest, ReservationView};
+pub use reservation_view::{ReservationRequest, ReservationView, ReservedNodes};
 pub use share_view::ShareView;

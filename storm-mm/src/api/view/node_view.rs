@@ -16,6 +16,9 @@ pub struct NodeView {
     pub state: NodeState,
     /// Why it is in this state, when that needs saying.
     pub reason: Option<String>,
+    /// The reservation that has it now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<String>,
     /// The partitions that it belongs to.
     pub partitions: Vec<String>,
     /// Processing elements.
@@ -55,6 +58,8 @@ pub struct NodeView {
 pub enum NodeState {
     /// It runs nothing.
     Idle,
+    /// It runs nothing, and is for the jobs of a reservation that has begun.
+    Reserved,
     /// Some of its processing elements hold ranks.
     Mixed,
     /// All of its processing elements hold ranks.
@@ -73,6 +78,7 @@ impl fmt::Display for NodeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             NodeState::Idle => "IDLE",
+            NodeState::Reserved => "RESERVED",
             NodeState::Mixed => "MIXED",
             NodeState::Allocated => "ALLOCATED",
             NodeState::Draining => "DRAINING",

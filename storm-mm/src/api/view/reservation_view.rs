@@ -30,6 +30,19 @@ pub struct ReservationView {
     pub jobs_pending: u32,
 }
 
+/// Nodes that a job that waits cannot have, because they are reserved for others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReservedNodes {
+    /// The name of the reservation.
+    pub reservation: String,
+    /// The nodes that the job could have otherwise, folded.
+    pub node_list: String,
+    /// When it begins, or began.
+    pub start: Timestamp,
+    /// When it ends.
+    pub end: Timestamp,
+}
+
 /// A reservation to be made. Nodes are named, or counted, or counted in processing
 /// elements.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

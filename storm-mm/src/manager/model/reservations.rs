@@ -2,7 +2,7 @@
 
 use super::invariants::check_all;
 use super::world::{ADMIN, USER, World, spec};
-use crate::api::{ApiError, ErrorCode, Peer, ReservationRequest, ReservationView};
+use crate::api::{ApiError, ErrorCode, NodeState, Peer, ReservationRequest, ReservationView};
 use crate::manager::TimerKind;
 use jiff::SignedDuration;
 use std::time::Duration;
@@ -86,6 +86,59 @@ fn jobs_wait_for_their_reservation_and_keep_out_of_others_also_over_a_restart() 
         check_all(&world);
         assert_eq!(world.record(foreign).runs, 1, "{sched}: it is over");
     }
+}
+
+#[test]
+fn a_reservation_is_named_also_where_a_running_job_is_in_the_way() {
+    for sched in ["fcfs", "backfill", "conservative", "gang"] {
+        let mut world = World::joined(sched, 8);
+        let whole = world.core.partitions[0].policy.machine().pes();
+        // Gang scheduling has a row for each.
+        let rows = world.core.partitions[0].rows_max();
+        for _ in 0..rows {
+            world.submit(limited(whole, 600));
+        }
+        let request = window(&world, "demo");
+        reserve(&mut world, &request).expect("nothing stands against it");
+        let long = world.submit(limited(whole, 2 * HOUR_S));
+        let short = world.submit(limited(1, 60));
+        let told = world.core.explain(world.now, long).expect("it waits");
+        for words in ["free PE", "; and n[1-2] is reserved for demo from"] {
+            assert!(told.reason.contains(words), "{sched}: {}", told.reason);
+        }
+        let [reserved] = &told.reserved[..] else { panic!("{sched}: {:?}", told.reserved) };
+        assert_eq!(
+            (reserved.reservation.as_str(), reserved.start),
+            ("demo", request.start.unwrap())
+        );
+        assert_eq!(reserved.node_list, "n[1-2]", "{sched}");
+        let told = world.core.explain(world.now, short).expect("it waits");
+        let early = told.estimate.is_none_or(|estimate| estimate < request.start.unwrap());
+        assert!(!early || told.reserved.is_empty(), "{sched}: it is over by then: {told:?}");
+    }
+}
+
+#[test]
+fn a_node_is_reserved_while_its_reservation_is_under_way_and_nobody_runs_there() {
+    let mut world = World::joined("fcfs", 8);
+    let state = |world: &World, node: usize| {
+        let view = world.core.list_nodes(world.now).swap_remove(node - 1);
+        (view.state, view.reservation, view.reason)
+    };
+    let request = window(&world, "demo");
+    reserve(&mut world, &request).expect("nothing stands against it");
+    assert_eq!(state(&world, 1), (NodeState::Idle, None, None), "it has not begun");
+    turn(&mut world);
+    let demo = Some("demo".to_owned());
+    let why = Some("reserved for demo".to_owned());
+    assert_eq!(state(&world, 1), (NodeState::Reserved, demo.clone(), why.clone()));
+    assert_eq!(state(&world, 3), (NodeState::Idle, None, None), "it is another's");
+    submit_to(&mut world, limited(1, 60), "demo").expect("it may");
+    let used = [1, 2].map(|node| state(&world, node));
+    assert!(used.contains(&(NodeState::Mixed, demo.clone(), why.clone())), "{used:?}");
+    assert!(used.contains(&(NodeState::Reserved, demo, why)), "{used:?}");
+    turn(&mut world);
+    assert_eq!(state(&world, 2).1, None, "it is over");
 }
 
 #[test]

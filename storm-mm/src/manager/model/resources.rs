@@ -24,7 +24,7 @@ fn resume(world: &mut World, names: &str) {
 
 /// State and reason of a node, from 1.
 fn node(world: &World, number: u32) -> (NodeState, Option<String>) {
-    let view = world.core.list_nodes().swap_remove(number as usize - 1);
+    let view = world.core.list_nodes(world.now).swap_remove(number as usize - 1);
     (view.state, view.reason)
 }
 
@@ -56,7 +56,7 @@ fn listings_tell_what_a_job_asks_for_and_what_it_holds() {
     let memory = Memory::PerNode(1 << 30);
     let asked = Resources { exclusive: true, memory, ..Resources::default() };
     let job = world.submit(asking(1, asked.clone()));
-    let view = world.core.list_nodes().swap_remove(0);
+    let view = world.core.list_nodes(world.now).swap_remove(0);
     assert_eq!((view.pes_used, view.memory_held_bytes), (2, 1 << 30), "the node is its own");
     let detail = world.core.show(world.now, job).expect("it is known");
     assert_eq!(detail.view.resources, asked);
@@ -117,7 +117,7 @@ fn a_job_of_wide_processes_on_nodes_of_its_own_outlives_the_manager() {
     world.restart(|_| false, |_| false);
     check_all(&world);
     assert_eq!(world.record(job).state(), JobState::Running);
-    assert_eq!(world.core.list_nodes()[2].pes_used, 2);
+    assert_eq!(world.core.list_nodes(world.now)[2].pes_used, 2);
     world.finish();
     assert_eq!(world.record(job).state(), JobState::Completed);
     check_all(&world);

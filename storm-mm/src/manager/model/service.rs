@@ -121,10 +121,9 @@ fn who_has_used_less_goes_first_after_the_next_reckoning_under_any_policy() {
             .map(|_| submit(&mut world, USER, 8, Service::default()).expect("it starts"))
             .collect();
         world.edge();
-        let mine = submit(&mut world, USER, 8, Service::default()).expect("it waits");
+        submit(&mut world, USER, 8, Service::default()).expect("it waits");
         let theirs = submit(&mut world, OTHER, 8, Service::default()).expect("it waits");
         world.edge();
-        assert_eq!(world.core.list_priorities(world.now, &[]).0[0].job, mine, "{sched}");
         reckon(&mut world);
         let first = world.core.list_priorities(world.now, &[]).0.remove(0);
         assert_eq!((first.job, first.priority), (theirs, Priority(1_000)), "{sched}");
@@ -134,6 +133,65 @@ fn who_has_used_less_goes_first_after_the_next_reckoning_under_any_policy() {
         }
         assert_eq!(world.record(theirs).runs, 1, "{sched}");
         world.finish();
+    }
+}
+
+/// Between two reckonings more time passes than lies between two that are out of turn.
+const LATER: Duration = Duration::from_secs(60);
+
+#[test]
+fn what_is_shown_while_somebody_runs_is_the_order_in_which_jobs_start() {
+    for sched in ["fcfs", "easy", "conservative", "easy-sjbf", "sjf", "gang"] {
+        for asked in [false, true] {
+            let mut world = world(sched, fair());
+            let rows = if sched == "gang" { 3 } else { 1 };
+            let running: Vec<JobId> = (0..rows)
+                .map(|_| submit(&mut world, USER, 8, Service::default()).expect("it starts"))
+                .collect();
+            world.edge();
+            while !world.starts.is_empty() {
+                world.started(0);
+            }
+            let mine = submit(&mut world, USER, 8, Service::default()).expect("it waits");
+            let theirs = submit(&mut world, OTHER, 8, Service::default()).expect("it waits");
+            world.now = world.now + LATER;
+            if asked {
+                let used = usage(&mut world);
+                assert!(used[0].1 > 0.0 && used[1].1 == 0.0, "{sched}: {used:?}");
+                world.edge();
+                let shown = world.core.list_priorities(world.now, &[]).0;
+                let order: Vec<JobId> = shown.iter().map(|view| view.job).collect();
+                assert_eq!(order, [theirs, mine], "{sched}");
+            }
+            for job in running {
+                end(&mut world, job);
+                world.edge();
+            }
+            assert_eq!(world.record(theirs).runs, 1, "{sched}, asked: {asked}");
+            world.finish();
+        }
+    }
+}
+
+#[test]
+fn shares_and_priorities_are_those_of_one_reckoning() {
+    let mut world = world("easy", fair());
+    submit(&mut world, USER, 4, Service::default()).expect("it starts");
+    world.started(0);
+    let waits = submit(&mut world, OTHER, 8, Service::default()).expect("it waits");
+    let factor = |world: &mut World| {
+        let now = world.now;
+        let lines = world.core.list_shares(now);
+        let line = lines.into_iter().find(|line| {
+            line.account == "theirs" && line.user.as_ref().is_some_and(|user| user.uid == OTHER.uid)
+        });
+        line.and_then(|line| line.fair_share).expect("a user")
+    };
+    for _ in 0..5 {
+        world.now = world.now + Duration::from_millis(700);
+        let (shares, told) = (factor(&mut world), told(&mut world, waits));
+        assert_eq!(told.factors.fair_share, (shares * 1_000.0) as u32);
+        assert_eq!(told.priority, Priority(told.factors.fair_share));
     }
 }
 

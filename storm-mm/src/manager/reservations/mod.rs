@@ -8,6 +8,8 @@ mod making;
 mod using;
 mod waking;
 
+pub(super) use using::in_the_way;
+
 use super::{Core, Effect};
 use crate::api::{ApiError, ErrorCode, Peer, ReservationView};
 use crate::job::{JobEvent, JobEventKind, OF_NO_JOB, Phase, ReservationRecord};

@@ -1,11 +1,12 @@
 //! Jobs of reservations: who may submit them, and why they wait.
 
-use crate::api::{ApiError, ErrorCode, Peer};
+use crate::api::{ApiError, ErrorCode, Peer, ReservedNodes};
 use crate::job::{JobRecord, ReservationRecord};
 use crate::manager::Core;
+use crate::manager::admission::request_of;
 use jiff::Timestamp;
 use std::time::Duration;
-use storm_primitives::Instant;
+use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::JobSpec;
 use storm_sched::{JobRequest, Machine, NodeSpec, PendingReason, ReservationId};
 
@@ -92,18 +93,66 @@ impl Core {
         Some(name.clone())
     }
 
+    /// The reservations of others that keep nodes from a job that waits, which could run there
+    /// when they have them: from now on, or from when it is to start.
+    pub(in crate::manager) fn reserved_from(
+        &self,
+        now: Instant,
+        record: &JobRecord,
+        estimate: Option<Timestamp>,
+    ) -> Vec<(ReservationId, ReservedNodes)> {
+        let (at, partition) = (self.wall(now), self.partition_named(&record.partition));
+        // A job of a reservation has the nodes of that one only, which no other has then.
+        let Some(partition) = partition.filter(|_| record.reservation.is_none()) else {
+            return Vec::new();
+        };
+        let entry = &self.partitions[usize::from(partition.0)];
+        let (request, machine) = (request_of(record.id, &record.spec), entry.policy.machine());
+        let may_have = |node: &NodeId| {
+            let node = entry.index_of(*node).and_then(|index| machine.node(index));
+            node.is_some_and(|node| request.may_have(node))
+        };
+        let from = estimate.map_or(at, |estimate| estimate.max(at));
+        let over = record.spec.time_limit.map(|limit| from.saturating_add(limit));
+        let until = over.and_then(Result::ok).unwrap_or(Timestamp::MAX);
+        let meets = |of: &&ReservationRecord| of.partition == record.partition && of.start < until;
+        let mut met: Vec<&ReservationRecord> = self.reservations.left(at).filter(meets).collect();
+        met.sort_by_key(|of| (of.start, of.id));
+        let kept = met.into_iter().filter_map(|of| {
+            let nodes: NodeSet = self.reserved_nodes(of).iter().filter(may_have).collect();
+            let told = ReservedNodes {
+                reservation: of.name.clone(),
+                node_list: self.nodes.fold(&nodes),
+                start: of.start,
+                end: of.end,
+            };
+            (!nodes.is_empty()).then_some((of.id, told))
+        });
+        kept.collect()
+    }
+
+    /// The name of the reservation that has a node now.
+    pub(in crate::manager) fn reservation_on(&self, now: Instant, node: &str) -> Option<String> {
+        let at = self.wall(now);
+        let has = |of: &&ReservationRecord| {
+            of.start <= at && of.nodes.iter().any(|reserved| reserved == node)
+        };
+        self.reservations.left(at).find(has).map(|of| of.name.clone())
+    }
+
     /// Why a job waits, by the names of reservations and the clock on the wall, where it
     /// waits for reservations.
     pub(in crate::manager) fn reserved_reason(&self, reason: &PendingReason) -> Option<String> {
         match reason {
             PendingReason::Reserved { reservation, .. } => {
                 let record = self.reservations.by_id.get(reservation)?;
-                let nodes = self.nodes.fold(&self.reserved_nodes(record));
                 let ReservationRecord { name, start, end, .. } = record;
-                Some(format!(
-                    "{nodes} is reserved for {name} from {start} to {end}, and the job could be \
-                     running in that time (ReqNodeNotAvail)"
-                ))
+                Some(in_the_way(&ReservedNodes {
+                    reservation: name.clone(),
+                    node_list: self.nodes.fold(&self.reserved_nodes(record)),
+                    start: *start,
+                    end: *end,
+                }))
             }
             PendingReason::NotBegun { reservation, .. } => {
                 let record = self.reservations.by_id.get(reservation)?;
@@ -119,6 +168,15 @@ impl Core {
             | PendingReason::Suspended { .. } => None,
         }
     }
+}
+
+/// What is said of nodes that a job cannot have.
+pub(in crate::manager) fn in_the_way(reserved: &ReservedNodes) -> String {
+    let ReservedNodes { reservation, node_list, start, end } = reserved;
+    format!(
+        "{node_list} is reserved for {reservation} from {start} to {end}, and the job could be \
+         running in that time (ReqNodeNotAvail)"
+    )
 }
 
 /// What is left of a reservation, from its start on.

@@ -113,6 +113,7 @@ fn explain_tells_the_reason() {
         reason: "it needs 512 PEs, the partition main has 256".to_owned(),
         details: Vec::new(),
         held_by: Vec::new(),
+        reserved: Vec::new(),
         estimate: None,
     };
     let served = answering(
