@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{
     Action, Capability, ColumnSet, Coscheduling, Event, InvariantViolation, JobId, Machine, Matrix,
-    PendingReason, SchedTime, Slot,
+    PendingReason, PriorityUse, SchedTime, Slot,
 };
 
 /// A scheduling policy of one partition.
@@ -41,6 +41,11 @@ pub trait Policy: Send {
     fn estimate_all(&self, now: SchedTime) -> Vec<(JobId, SchedTime)> {
         let estimate = |job| Some((job, self.estimate(now, job)?));
         self.pending().into_iter().filter_map(estimate).collect()
+    }
+
+    /// What priorities count for.
+    fn priority_use(&self) -> PriorityUse {
+        PriorityUse::default()
     }
 
     /// The jobs that wait, in queue order.

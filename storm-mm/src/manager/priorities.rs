@@ -236,7 +236,7 @@ impl Core {
     }
 
     /// Reckons out of turn, so that who starts next, and what people are shown, rests on what
-    /// has run up to now (`docs/decisions/0135`).
+    /// has run up to now (`docs/decisions/0134`).
     pub(super) fn freshen_priorities(&mut self, now: Instant) {
         if !self.config.service.charges() {
             return;
@@ -405,6 +405,7 @@ impl Core {
             }
         };
         let record = self.jobs.get(&job)?;
+        let partition = self.partitions.iter().find(|p| p.name == record.partition);
         Some(PriorityView {
             job,
             array: record.task,
@@ -413,6 +414,7 @@ impl Core {
             account: record.service.account.clone(),
             qos: record.service.qos.clone(),
             priority,
+            counts: partition.map(|p| p.policy.priority_use()).unwrap_or_default(),
             factors,
             nice: record.service.nice,
         })

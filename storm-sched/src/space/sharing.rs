@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::reservation::Pool;
 use crate::space::discipline::nameable;
-use crate::space::{Discipline, News, ROW, Space};
+use crate::space::{Discipline, News, Order, ROW, Space};
 use crate::{
     Action, Event, InvariantViolation, JobId, Machine, PendingReason, Policy, PolicyParams,
-    RowView, SchedTime, Slot,
+    PriorityUse, RowView, SchedTime, Slot,
 };
 
 /// Space sharing under a discipline.
@@ -80,6 +80,14 @@ impl<D: Discipline> Policy for SpaceSharing<D> {
 
     fn preempts(&self) -> bool {
         true
+    }
+
+    fn priority_use(&self) -> PriorityUse {
+        match (self.discipline.order(), self.discipline.keeps_estimates()) {
+            (Order::ShortestFirst, _) => PriorityUse::AmongEqualLimits,
+            (Order::Queue, true) => PriorityUse::First,
+            (Order::Queue, false) => PriorityUse::Always,
+        }
     }
 
     fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action> {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use storm_sched::{
-    Action, Event, JobId, JobRequest, Machine, Policy, PolicyParams, Priority, SchedTime, registry,
+    Action, Event, JobId, JobRequest, Machine, Policy, PolicyParams, Priority, PriorityUse,
+    SchedTime, registry,
 };
 
 const PES: u32 = 8;
@@ -180,6 +181,18 @@ proptest! {
                 now_s += 1;
             }
         }
+    }
+}
+
+#[test]
+fn a_policy_says_what_priorities_count_for() {
+    for name in registry::names() {
+        let expected = match name {
+            "sjf" => PriorityUse::AmongEqualLimits,
+            "easy-sjbf" => PriorityUse::First,
+            _ => PriorityUse::Always,
+        };
+        assert_eq!(policy(name, PES).priority_use(), expected, "{name}");
     }
 }
 

@@ -6,8 +6,10 @@ use super::{connect, note, print};
 use crate::cli::{PriorityOptions, SharesOptions};
 use crate::failure::Failure;
 use crate::output::{Numbered, Output, Sheet};
+use std::collections::BTreeSet;
 use storm_mm::api::{ManagerRequest, PriorityView, Reply, ShareView};
 use storm_rm::JobId;
+use storm_sched::PriorityUse;
 
 /// `priority`.
 pub(super) async fn priority(options: PriorityOptions, output: &dyn Output) -> Result<u8, Failure> {
@@ -77,10 +79,33 @@ fn priorities(jobs: &[PriorityView], left: u32) -> Sheet {
     };
     let document: Vec<_> = jobs.iter().map(|job| Numbered { id: job.job, told: job }).collect();
     let sheet = Sheet::new(&document).table(columns, jobs.iter().map(row));
+    let sheet = uses(jobs).into_iter().fold(sheet, Sheet::note);
     match left {
         0 => sheet,
         _ => sheet.note(format!("and {left} more of lower priorities: name those you mean")),
     }
+}
+
+/// What priorities count for in each partition where they are not all that counts.
+fn uses(jobs: &[PriorityView]) -> Vec<String> {
+    let uses: BTreeSet<(&str, &str)> = jobs
+        .iter()
+        .filter_map(|job| {
+            let said = match job.counts {
+                PriorityUse::Always => return None,
+                PriorityUse::First => {
+                    "the job of the highest priority is the next to start; those that pass it go \
+                     by their time limits, the shortest first"
+                }
+                PriorityUse::AmongEqualLimits => {
+                    "the shortest time limit starts first, and priorities decide among equal limits \
+                     only"
+                }
+            };
+            Some((job.partition.as_str(), said))
+        })
+        .collect();
+    uses.into_iter().map(|(partition, said)| format!("in partition {partition} {said}")).collect()
 }
 
 fn tree(shares: &[ShareView]) -> Sheet {

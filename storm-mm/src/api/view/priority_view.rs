@@ -3,8 +3,8 @@
 use super::UserView;
 use serde::{Deserialize, Serialize};
 use storm_rm::{ArrayTask, JobId};
-use storm_sched::Priority;
 use storm_sched::priority::Contributions;
+use storm_sched::{Priority, PriorityUse};
 
 /// One line of `storm priority`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub struct PriorityView {
     pub qos: Option<String>,
     /// Its priority: what the factors contribute, less its niceness.
     pub priority: Priority,
+    /// What it counts for under the policy of the partition.
+    #[serde(default)]
+    pub counts: PriorityUse,
     /// What each factor contributes.
     pub factors: Contributions,
     /// What its user took away.
