@@ -87,10 +87,20 @@ fn job(number: i64, submit_s: u64, run_s: u64, procs: u32) -> LogJob {
 
 fn replay(pes: u32, jobs: &[LogJob], policy: &mut dyn Policy) -> Schedule {
     let trace = Trace::new(pes, jobs, Estimates::OfUsers).unwrap();
-    let options = ReplayOptions::default();
+    let options = ReplayOptions { keep_busy: true, ..ReplayOptions::default() };
     let schedule = storm_replay::replay(&trace, policy, options, &mut |_| {}).unwrap();
     policy.check().unwrap();
+    check_busy(&trace, &schedule);
     schedule
+}
+
+/// What was busy is all that the jobs ran, and at no time more than there is.
+fn check_busy(trace: &Trace, schedule: &Schedule) {
+    let work = |job: &storm_replay::TraceJob| job.run.as_nanos() * u128::from(job.procs);
+    let work: u128 = trace.jobs().iter().map(work).sum();
+    assert_eq!(schedule.busy.iter().map(|busy| busy.pe_ns).sum::<u128>(), work);
+    assert!(schedule.busy.windows(2).all(|pair| pair[0].to == pair[1].from));
+    assert!(schedule.busy.iter().all(|busy| busy.mean_pes() <= f64::from(trace.pes())));
 }
 
 fn seconds(schedule: &Schedule) -> Vec<(f64, f64)> {
@@ -110,6 +120,37 @@ fn two_jobs_take_turns_and_the_longer_one_has_the_machine_to_itself_afterwards()
     let sharing = schedule.time_sharing.unwrap();
     assert_eq!((sharing.edges, sharing.switches), (18, 18));
     assert_eq!(schedule.capacity.loss(), 0.0);
+}
+
+#[test]
+fn jobs_of_different_length_never_keep_more_processors_busy_than_there_are() {
+    let jobs = [job(1, 0, 100, 100), job(2, 0, 1_000, 100)];
+    let schedule = replay(100, &jobs, gang(100, 8, Duration::from_secs(1)).as_mut());
+    assert!(!schedule.busy.is_empty());
+    assert!(schedule.busy.iter().all(|busy| busy.mean_pes() == 100.0), "{:?}", schedule.busy);
+}
+
+#[test]
+fn a_job_that_is_moved_is_where_it_was_moved_to() {
+    // Jobs 1 and 3 fill a row of 4, 2 and 4 another; when 1 and 4 end, one row holds 2 and 3.
+    let jobs = [job(1, 0, 4, 2), job(2, 0, 30, 2), job(3, 1, 30, 3), job(4, 1, 4, 1)];
+    let params = PolicyParams {
+        repack: true,
+        packing: storm_sched::Packing::FirstFit,
+        ..Default::default()
+    };
+    let mut policy = gang_with(5, 4, Duration::from_secs(1), params);
+    let trace = Trace::new(5, &jobs, Estimates::OfUsers).unwrap();
+    let options = ReplayOptions { keep_columns: true, ..ReplayOptions::default() };
+    let schedule = storm_replay::replay(&trace, policy.as_mut(), options, &mut |_| {}).unwrap();
+    let moved: Vec<_> = schedule.starts.iter().filter(|start| !start.moves.is_empty()).collect();
+    assert!(!moved.is_empty(), "{:?}", schedule.starts);
+    for start in &schedule.starts {
+        let stays: Vec<_> = start.stays().collect();
+        assert_eq!(stays.len(), 1 + start.moves.len());
+        assert_eq!((stays[0].0, stays[stays.len() - 1].1), (start.start, start.end));
+        assert!(stays.windows(2).all(|pair| pair[0].1 == pair[1].0));
+    }
 }
 
 #[test]

@@ -209,3 +209,33 @@ fn a_run_that_fails_names_the_jobs_that_have_not_ended_and_keeps_its_trace() {
     let trace = so_far.trace.expect("a trace was asked for").to_json();
     assert!(trace.contains("\"name\":\"runs\""), "{trace}");
 }
+
+/// A job over all nodes, one of which is killed.
+fn with_a_dead_node(limit: &str, further: &str) -> Scenario {
+    let text = format!(
+        "limit = \"{limit}\"\n[machine]\nprofile = \"ideal\"\nnodes = 4\npes = 2\n\
+         [[job]]\nname = \"solver\"\nrequeue = true\n\
+         application = {{ kind = \"compute\", time = \"1500ms\" }}\n\
+         [[fault]]\nat = \"100ms\"\nkind = \"kill\"\nnode = 2\n{further}"
+    );
+    Scenario::parse(&text).expect("it makes sense")
+}
+
+#[test]
+fn a_killed_node_stays_dead_however_long_the_limit_is() {
+    for limit in ["60s", "200s"] {
+        let failure = scenario::run(&with_a_dead_node(limit, ""), traced(1)).expect_err("it waits");
+        let ScenarioFailure::Run { source, so_far, .. } = failure else { panic!("{failure:?}") };
+        let told = source.to_string();
+        assert!(told.contains("job 1 (solver), PENDING: n2 is down"), "{told}");
+        let job = &so_far.report.jobs[0];
+        assert_eq!((job.state.as_str(), job.response_ms), ("PENDING", None), "{limit}");
+    }
+    let rejoin = "[[fault]]\nat = \"300ms\"\nkind = \"rejoin\"\nnode = 2\n";
+    let response = |limit| {
+        let outcome = scenario::run(&with_a_dead_node(limit, rejoin), traced(1)).expect("a run");
+        outcome.report.jobs[0].response_ms
+    };
+    assert!(response("60s").is_some_and(|response| response < 5_000.0));
+    assert_eq!(response("60s"), response("200s"), "the limit decides nothing else");
+}

@@ -179,4 +179,6 @@ pub(crate) enum Command {
 }
 
 #[cfg(test)]
+mod documented;
+#[cfg(test)]
 mod tests;

@@ -10,12 +10,14 @@ use crate::output::{Campaign, FailedSeed, Output, RealCost, Simulated};
 use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
-use storm_sim::ChromeTrace;
 use storm_sim::scenario::{self, RunOptions, Scenario, ScenarioError, ScenarioFailure};
+use storm_sim::{ChromeTrace, RunError};
 use tokio::sync::mpsc;
 
 /// Seeds that are over and not yet counted.
 const RESULTS: usize = 64;
+/// Said where jobs of a scenario with faults have not ended.
+const STAYS_BROKEN: &str = "what a [[fault]] breaks stays broken until a rejoin, thaw, mend or other remedy of the scenario";
 /// The name that stands for standard output.
 const STDOUT: &str = "-";
 
@@ -75,7 +77,10 @@ fn one(
             let failure = Failure::of("run", &source);
             let message = format!("seed {seed} fails: {}", failure.message);
             let repeat = repeat(options, seed);
-            let Failure { causes, .. } = failure;
+            let Failure { mut causes, .. } = failure;
+            if matches!(source, RunError::Hangs { .. }) && !scenario.faults.is_empty() {
+                causes.push(STAYS_BROKEN.to_owned());
+            }
             (*so_far, Some(FailedSeed { seed, message, causes, repeat }))
         }
     };

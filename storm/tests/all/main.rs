@@ -19,6 +19,7 @@ mod mpi;
 mod namespaces;
 mod needs;
 mod preemption;
+mod priorities;
 mod quantum;
 mod replay;
 mod reproduce;

@@ -215,6 +215,50 @@ fn a_generated_workload_is_a_log_of_the_load_that_was_asked_for() {
 }
 
 #[test]
+fn parameters_of_a_policy_are_given_by_name_and_refused_with_names_and_ranges() {
+    let scratch = place();
+    let shown = |words: &str| {
+        let json = scratch.json(words);
+        (json["quantum_s"].clone(), json["avg_response_s"].clone())
+    };
+    let by_option = shown("replay log.swf --sched gang --quantum 2s --mpl-limit 1");
+    let by_name =
+        shown("replay log.swf --sched gang --param quantum-us=2000000 --param mpl-limit=1");
+    assert_eq!((&by_option.0, &by_option), (&Value::from(2.0), &by_name));
+    scratch.prints("replay log.swf --sched gang --repack --param packing=first-fit");
+    scratch.prints("replay log.swf --sched gang --param repack=true");
+    for (words, said) in [
+        ("--sched gang --param quantum=1s", "quantum-us (100 to 3600000000)"),
+        ("--sched gang --param mpl-limit=0", "mpl-limit is 1 to 1024"),
+        ("--sched gang --param packing=tetris", "first-fit, best-fit, left-right"),
+        ("--sched gang --param repack", "NAME=VALUE is expected"),
+        ("--sched gang --param mpl-limit=2 --mpl-limit 2", "is given twice"),
+        ("--sched gang --repack --live", "cannot be used with"),
+    ] {
+        assert_says(&refused(&scratch, &format!("replay log.swf {words}"), 2), &[said]);
+    }
+    let idle = scratch.does("replay log.swf --sched fcfs --repack --param packing=buddy");
+    assert_says(&stderr(&idle), &["--repack means nothing under fcfs", "--param packing means"]);
+}
+
+#[test]
+fn intervals_are_told_by_their_ends_and_hold_possible_values() {
+    let scratch = Scratch::make();
+    scratch.prints("workload lublin --pes 64 --jobs 200 --load 0.9 --seed 5 -o load.swf");
+    let steady = scratch.json("replay load.swf --sched fcfs")["steady_state"].clone();
+    for (mean, least) in
+        [("avg_bounded_slowdown", 1.0), ("avg_wait_s", 0.0), ("avg_response_s", 0.0)]
+    {
+        let end = |name: &str| steady[mean][name].as_f64().expect("a number");
+        assert!(least <= end("low") && end("low") <= end("mean"), "{steady}");
+        assert!(end("mean") <= end("high"), "{steady}");
+    }
+    let table = scratch.prints("replay load.swf --sched fcfs");
+    let line = table.lines().find(|line| line.starts_with("steady state")).expect("a line");
+    assert!(line.contains("..") && !line.contains('±'), "{line}");
+}
+
+#[test]
 fn a_live_replay_stands_beside_virtual_time() {
     let scratch = Scratch::make();
     // Each takes the whole machine, so that their order does not depend on how fast this

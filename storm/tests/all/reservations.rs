@@ -74,6 +74,44 @@ fn reserved_nodes_are_for_the_jobs_of_the_reservation_until_it_is_deleted() {
 }
 
 #[test]
+fn a_reservation_is_seen_at_its_nodes_and_named_beside_the_job_that_is_in_the_way() {
+    let cluster = RealCluster::start(2, "");
+    let wait = ["/bin/sh", "-c", "until [ -e go ]; do sleep 0.02; done"];
+    let running = cluster.caller().submit("-n 4 --time 10 --no-bcast", &wait).expect("taken");
+    cluster.caller().until(running, "RUNNING");
+    says(&cluster, "reservation create --name demo --duration 1h --nodes n2");
+    let waits = submit(&cluster, "-n 4 --time 2:00:00");
+    cluster.caller().until(waits, "PENDING");
+    let text = says(&cluster, &format!("explain {waits}"));
+    assert!(text.contains("; and n2 is reserved for demo from"), "{text}");
+    assert!(text.contains(&format!("job {running} holds 4 PEs")), "{text}");
+    let json: Value =
+        serde_json::from_str(&says(&cluster, &format!("explain {waits} --json"))).expect("JSON");
+    assert_eq!(json["reserved"][0]["reservation"], "demo", "{json}");
+    assert_eq!(json["reserved"][0]["node_list"], "n2", "{json}");
+    let nodes =
+        || -> Value { serde_json::from_str(&says(&cluster, "nodes --json")).expect("JSON") };
+    let (busy, node) = (nodes(), |all: &Value, name: &str| {
+        let all = all.as_array().expect("a list").clone();
+        all.into_iter().find(|node| node["name"] == name).expect("it is there")
+    });
+    assert_eq!(node(&busy, "n2")["state"], "ALLOCATED");
+    assert_eq!(node(&busy, "n2")["reservation"], "demo");
+    says(&cluster, &format!("cancel {waits}"));
+    std::fs::write(cluster.scratch.work().join("go"), "").expect("written");
+    cluster.caller().until(running, "COMPLETED");
+    let idle = nodes();
+    assert_eq!(
+        (&node(&idle, "n1")["state"], &node(&idle, "n2")["state"]),
+        (&"IDLE".into(), &"RESERVED".into())
+    );
+    let table = says(&cluster, "nodes");
+    assert!(table.contains("RESERVED") && table.contains("reserved for demo"), "{table}");
+    says(&cluster, "reservation delete demo");
+    cluster.end();
+}
+
+#[test]
 fn what_cannot_be_reserved_or_used_is_refused_with_the_reason() {
     let cluster = RealCluster::start(2, "");
     let create = "reservation create --name demo --duration 1h";

@@ -1,0 +1,85 @@
+//! Every command and option that the user guide names is one that the program has.
+
+use super::Cli;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+use std::collections::BTreeSet;
+
+const GUIDE: &str = include_str!("../../../docs/user-guide.md");
+/// Options of other programs that the guide names.
+const OF_OTHERS: &[&str] = &[];
+
+/// What stands between backticks, and the lines of blocks of shell commands.
+fn commands() -> Vec<String> {
+    let mut commands = Vec::new();
+    let mut block: Option<bool> = None;
+    for line in GUIDE.lines() {
+        if let Some(language) = line.strip_prefix("```") {
+            block = if block.is_some() { None } else { Some(language == "sh") };
+            continue;
+        }
+        match block {
+            Some(true) => commands.extend(line.split('|').map(str::to_owned)),
+            Some(false) => {}
+            None => commands.extend(line.split('`').skip(1).step_by(2).map(str::to_owned)),
+        }
+    }
+    commands.retain(|command| command.trim_start().starts_with("storm "));
+    commands
+}
+
+/// The words up to where a shell's own signs begin, without quotes.
+fn words(command: &str) -> Vec<String> {
+    let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
+    for sign in command.trim().chars() {
+        match sign {
+            '\'' => quoted = !quoted,
+            '|' | ';' | '>' | '<' | '&' | '#' | '\\' if !quoted => break,
+            sign if sign.is_whitespace() && !quoted => words.push(std::mem::take(&mut word)),
+            sign => word.push(sign),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty() && word != "..." && !word.starts_with('['));
+    words
+}
+
+#[test]
+fn every_command_of_the_guide_is_understood() {
+    let commands = commands();
+    assert!(commands.len() > 50, "only {} are found", commands.len());
+    let mut unknown = Vec::new();
+    for command in commands {
+        // Placeholders are no good values: only what is named counts.
+        let kind = Cli::try_parse_from(words(&command)).err().map(|error| error.kind());
+        if matches!(kind, Some(ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand)) {
+            unknown.push(command);
+        }
+    }
+    assert!(unknown.is_empty(), "the guide names what is not there: {unknown:#?}");
+}
+
+fn options_of(command: &clap::Command, options: &mut BTreeSet<String>) {
+    for argument in command.get_arguments() {
+        options.extend(argument.get_long().map(str::to_owned));
+        options.extend(argument.get_all_aliases().into_iter().flatten().map(str::to_owned));
+    }
+    command.get_subcommands().for_each(|below| options_of(below, options));
+}
+
+#[test]
+fn every_option_of_the_guide_is_one_of_some_command() {
+    let mut options = BTreeSet::from(["help".to_owned(), "version".to_owned()]);
+    options_of(&Cli::command(), &mut options);
+    let is_of_name = |sign: char| sign.is_ascii_lowercase() || sign.is_ascii_digit() || sign == '-';
+    let named = GUIDE.match_indices("--").filter_map(|(at, _)| {
+        let before = GUIDE[..at].chars().next_back();
+        let name: String = GUIDE[at + 2..].chars().take_while(|sign| is_of_name(*sign)).collect();
+        let begins = before.is_none_or(|sign| !is_of_name(sign) && sign != '|' && sign != '_');
+        (begins && name.starts_with(|sign: char| sign.is_ascii_lowercase())).then_some(name)
+    });
+    let unknown: BTreeSet<String> = named
+        .filter(|name| !options.contains(name) && !OF_OTHERS.contains(&name.as_str()))
+        .collect();
+    assert!(unknown.is_empty(), "the guide names options that no command has: {unknown:?}");
+}
