@@ -1,6 +1,7 @@
 //! Which cluster a command speaks to.
 
 use crate::cli::{ClusterOptions, EmbeddedOptions, NodeAddress};
+use crate::config::refuse_beside;
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::key_file;
 use crate::manager::Manager;
@@ -146,6 +147,10 @@ impl Choices {
 
     /// Where a job goes: `--nodes` and `--pes` mean an embedded cluster.
     pub(crate) fn for_job(self, embedded: &EmbeddedOptions) -> Result<Target, Failure> {
+        if embedded.quantum.is_some() {
+            refuse_beside("--quantum", "quantum-us", &embedded.params)
+                .map_err(|error| Failure::of("usage", &error).exit(EXIT_USAGE))?;
+        }
         if embedded.nodes.is_some() || embedded.pes.is_some() {
             let is_another_there = self.is_any_there();
             return Ok(Target::Embedded { why: Why::AskedFor { is_another_there } });

@@ -101,9 +101,9 @@ pub(crate) struct UpOptions {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "gang",
           help = super::with_policies("Scheduling policies, a partition each"))]
     pub(crate) sched: Vec<String>,
-    /// Time slice of gang scheduling
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_time)]
-    pub(crate) quantum: Duration,
+    /// Time slice of gang scheduling [default: 50ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) quantum: Option<Duration>,
     /// Setting of the policies, by its name in `params` of a partition; as often as there are
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = GivenParam::from_str)]
     pub(crate) params: Vec<GivenParam>,

@@ -3,7 +3,7 @@
 use super::progress::waiting;
 use super::{note, print, state_dir};
 use crate::cli::{DownOptions, UpOptions};
-use crate::config::policies;
+use crate::config::{policies, refuse_beside};
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::local_cluster::{
     CLUSTER_NAME, KeptCluster, LocalClusterError, LocalClusterShape, StateDir, start_kept,
@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use std::path::Path;
 use std::time::Duration;
 use storm_mm::api::{Client, ManagerRequest};
-use storm_sched::{Machine, PolicyParams};
+use storm_sched::{DEFAULT_QUANTUM_US, Machine, PolicyParams};
 use tokio::time::{sleep, timeout};
 
 /// Room that a kept cluster should find for its jobs' files.
@@ -37,6 +37,10 @@ pub(super) async fn up(
     silent: bool,
 ) -> Result<u8, Failure> {
     check_policies(&options.sched, options.nodes)?;
+    if options.quantum.is_some() {
+        refuse_beside("--quantum", "quantum-us", &options.params)
+            .map_err(|error| Failure::of("usage", &error).exit(EXIT_USAGE))?;
+    }
     let state = state_dir();
     let lock = state.lock()?;
     if let Some(kept) = state.read() {
@@ -48,6 +52,7 @@ pub(super) async fn up(
         clean(&kept, &state)?;
     }
     let UpOptions { nodes, pes, sched, quantum, params, backend } = options;
+    let quantum = quantum.unwrap_or(Duration::from_micros(DEFAULT_QUANTUM_US));
     let shape = LocalClusterShape { nodes, pes, sched, quantum, params, switch_log: None, backend };
     let started = {
         let _spinner = waiting(silent, "starting the nodes");

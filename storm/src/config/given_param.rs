@@ -99,6 +99,21 @@ pub(crate) fn with_params(
     given.iter().try_fold(params, |params, given| given.applied(params))
 }
 
+/// Refuses a parameter beside the option that says the same.
+///
+/// # Errors
+/// It is among the given ones.
+pub(crate) fn refuse_beside(
+    option: &str,
+    name: &str,
+    given: &[GivenParam],
+) -> Result<(), ParamProblem> {
+    match given.iter().any(|param| param.name == name) {
+        true => Err(ParamProblem::Twice { name: format!("{option} (--param {name})") }),
+        false => Ok(()),
+    }
+}
+
 /// As a configuration has it, without the quotes of a text.
 fn value_of(text: &str) -> toml::Value {
     let number = text.parse().ok().map(toml::Value::Integer);
@@ -153,5 +168,8 @@ mod tests {
         let twice = [given("mpl-limit=2").unwrap(), given("mpl-limit=3").unwrap()];
         let twice = with_params(PolicyParams::default(), &twice).unwrap_err();
         assert_eq!(twice.to_string(), "mpl-limit is given twice: give it once");
+        let given = [given("quantum-us=2000").unwrap()];
+        assert!(refuse_beside("--quantum", "quantum-us", &given).is_err());
+        assert_eq!(refuse_beside("--mpl-limit", "mpl-limit", &given), Ok(()));
     }
 }

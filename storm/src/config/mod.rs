@@ -46,7 +46,7 @@ pub(crate) use error::{ConfigError, ConfigProblem};
 pub(crate) use file::{
     DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig,
 };
-pub(crate) use given_param::{GivenParam, ParamProblem, with_params};
+pub(crate) use given_param::{GivenParam, ParamProblem, refuse_beside, with_params};
 pub(crate) use policies::{Idle, offer, policies};
 pub(crate) use resolve::{ClusterPlan, PlannedPartition};
 pub(crate) use security::SecurityConfig;

@@ -13,7 +13,7 @@ mod starts;
 use super::progress::Patient;
 use super::{note, print};
 use crate::cli::{EventOrderArgument, ReplayOptions};
-use crate::config::{Idle, ParamProblem, policies, with_params};
+use crate::config::{Idle, policies, refuse_beside, with_params};
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::output::{Output, Sheet};
 use log::Log;
@@ -205,16 +205,11 @@ fn refuse_twice(options: &ReplayOptions) -> Result<(), Failure> {
         ("--quantum", "quantum-us", options.quantum.is_some()),
         ("--repack", "repack", options.repack),
     ];
-    let twice = |(_, name, given): &&(&str, &str, bool)| {
-        *given && options.params.iter().any(|param| param.name() == *name)
-    };
-    match same.iter().find(twice) {
-        None => Ok(()),
-        Some((option, name, _)) => {
-            let name = format!("{option} (--param {name})");
-            Err(Failure::of("usage", &ParamProblem::Twice { name }).exit(EXIT_USAGE))
-        }
+    for (option, name, _) in same.iter().filter(|(.., given)| *given) {
+        refuse_beside(option, name, &options.params)
+            .map_err(|error| Failure::of("usage", &error).exit(EXIT_USAGE))?;
     }
+    Ok(())
 }
 
 fn replay(options: &ReplayOptions, trace: &Trace, silent: bool) -> Result<Schedule, Failure> {
