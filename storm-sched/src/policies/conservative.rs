@@ -334,16 +334,34 @@ impl Reservations {
             self.profile.take(from, to, pes);
         }
         (self.stale, self.compressed) = (false, false);
-        // PEs are only taken here, so an equal hole begins where the last one did or later:
-        // a queue of equal jobs costs one walk over the profile.
+        // PEs are only taken here, so a hole begins where one that asks for no more was found, or
+        // later: a queue of equal jobs costs one walk over the profile, and others begin their
+        // search where one of about their shape would start.
         let mut found: HashMap<Hole, SchedTime> = HashMap::new();
-        let mut earliest = |profile: &Availability, hole: Hole| {
-            let from = found.get(&hole).copied().unwrap_or(SchedTime::ZERO);
+        let mut search = |profile: &Availability, from: SchedTime, hole: Hole| {
+            let from = found.get(&hole).map_or(from, |found| from.max(*found));
             let start = profile.earliest_from(from, hole)?;
             found.insert(hole, start);
             Some(start)
         };
+        let mut earliest = |profile: &Availability, hole: Hole| {
+            let from = search(profile, SchedTime::ZERO, rounded_down(hole))?;
+            search(profile, from, hole)
+        };
         space.offer(Order::Queue, |job| self.book_from(job, &mut earliest));
+    }
+}
+
+/// A hole that fits wherever this one does: of few shapes, powers of two.
+fn rounded_down(hole: Hole) -> Hole {
+    let Hole { first_pes, pes, length } = hole;
+    let nanos = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
+    let floor = |number: u64| number.checked_ilog2().map_or(0, |log| 1 << log);
+    let pes_floor = |pes: u32| u32::try_from(floor(u64::from(pes))).unwrap_or(0);
+    Hole {
+        first_pes: pes_floor(first_pes),
+        pes: pes_floor(pes),
+        length: Duration::from_nanos(floor(nanos)),
     }
 }
 
