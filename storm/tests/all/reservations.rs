@@ -75,7 +75,8 @@ fn reserved_nodes_are_for_the_jobs_of_the_reservation_until_it_is_deleted() {
 
 #[test]
 fn a_reservation_is_seen_at_its_nodes_and_named_beside_the_job_that_is_in_the_way() {
-    let cluster = RealCluster::start(2, "");
+    let partition = "[[partitions]]\nname = \"all\"\nnodes = \"n[1-2]\"\nsched = \"backfill\"\n";
+    let cluster = RealCluster::start(2, partition);
     let wait = ["/bin/sh", "-c", "until [ -e go ]; do sleep 0.02; done"];
     let running = cluster.caller().submit("-n 4 --time 10 --no-bcast", &wait).expect("taken");
     cluster.caller().until(running, "RUNNING");

@@ -61,10 +61,11 @@ impl Caller<'_> {
         })
     }
 
-    /// Waits until so many nodes are idle.
+    /// Waits until so many nodes are up and run nothing.
     pub(crate) fn until_idle(&self, nodes: usize) {
         self.wait_for("nodes", |listed| {
-            (listed.to_string().matches("IDLE").count() == nodes).then_some(())
+            let idle = |node: &&Value| node["state"] == "IDLE" || node["state"] == "RESERVED";
+            (listed.as_array()?.iter().filter(idle).count() == nodes).then_some(())
         });
     }
 
