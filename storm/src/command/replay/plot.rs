@@ -181,7 +181,7 @@ fn who_ran_where(area: &Area<'_>, trace: &Trace, schedule: &Schedule, time: &Tim
         let color = Palette99::pick(start.job.0 as usize).mix(OPACITY).filled();
         for (from, to, columns) in start.stays() {
             let (from, to) = (time.hours(from), time.hours(to));
-            canvas.draw_series(columns.ranges().into_iter().map(|range| {
+            canvas.draw_series(columns.ranges().iter().map(|range| {
                 let corners = [(from, f64::from(range.start)), (to, f64::from(range.end))];
                 Rectangle::new(corners, color)
             }))?;
