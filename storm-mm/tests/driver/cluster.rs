@@ -362,7 +362,9 @@ fn program(context: &RankContext<'_>) -> Script {
                 script.steps.push(Step::Write(Stream::Stdout, line.into()));
             }
             "echo" => script.steps.push(Step::Echo),
-            "put-bytes" if context.rank.0 == 0 => {
+            word @ ("put-bytes" | "all-put-bytes")
+                if context.rank.0 == 0 || word == "all-put-bytes" =>
+            {
                 // In pieces that the key-value space takes.
                 let piece = |piece| Step::Put {
                     key: format!("key-{piece}"),
