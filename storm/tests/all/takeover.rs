@@ -289,11 +289,13 @@ fn an_interrupt_ends_a_node_with_its_jobs_and_storm_down_ends_all() {
 #[test]
 fn helper_processes_say_what_they_are() {
     let cluster = RealCluster::start(1, "");
-    let lines = cluster.scratch.processes();
-    let count = |title: &str| lines.iter().filter(|line| line.contains(title)).count();
-    assert_eq!(count("storm: keeper n1"), 1, "{lines:?}");
-    assert!(count("storm: launcher n1") >= 2, "{lines:?}");
-    assert_eq!(count("--name\0n1"), 1, "{lines:?}");
+    // One that was just forked has its parent's title for a moment.
+    cluster.caller().wait_for("queue", |_| {
+        let lines = cluster.scratch.processes();
+        let count = |title: &str| lines.iter().filter(|line| line.contains(title)).count();
+        let (keepers, managers) = (count("storm: keeper n1"), count("--name\0n1"));
+        (keepers == 1 && managers == 1 && count("storm: launcher n1") >= 2).then_some(())
+    });
     cluster.end();
 }
 
