@@ -144,7 +144,7 @@ fn a_job_whose_keys_no_report_can_carry_ends_on_all_nodes_with_that_reason() {
             let end = cluster.client.run(spec).await.end().await;
             assert_eq!((end.state, end.exit_code), (JobState::Failed, 1));
             let reason = end.reason.expect("a reason");
-            assert!(reason.starts_with("n1 (host1) cannot go on with it: the keys"), "{reason}");
+            assert!(reason.contains("cannot go on with it: the keys"), "{reason}");
             let next = cluster.client.run(job(4, &["p"])).await.end().await;
             assert_eq!(next.state, JobState::Completed);
         });
