@@ -110,7 +110,9 @@ async fn received<T>(channel: &mut Option<Receiver<T>>) -> T {
 
 /// Reads to the end, which is sent as an empty block.
 fn read_all(sender: &Sender<Bytes>) -> Result<(), Trouble> {
-    let mut source = if stdin().is_terminal() { Source::terminal() } else { Source::Other };
+    // A terminal that has hung up already does not answer as one.
+    let is_terminal = stdin().is_terminal() || has_hung_up();
+    let mut source = if is_terminal { Source::terminal() } else { Source::Other };
     let mut buffer = vec![0; BLOCK_BYTES];
     loop {
         let length = source.read(&mut buffer)?;
