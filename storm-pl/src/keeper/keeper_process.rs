@@ -154,6 +154,8 @@ struct KeeperProcess {
     kept: KeptJobs,
     /// How this process goes on without an NM, if it does.
     survivor: Option<Survivor>,
+    /// The NM is gone, and its last commands are being taken.
+    hears_last: bool,
     /// Somebody has asked it to end, which it does when there is no NM.
     asked_to_end: bool,
     /// The name of the node, for titles.
@@ -187,6 +189,7 @@ impl KeeperProcess {
             orphans: false,
             kept: KeptJobs::default(),
             survivor: None,
+            hears_last: false,
             asked_to_end: false,
             name,
             ended: false,

@@ -7,6 +7,7 @@ use crate::live::live_job::LiveJob;
 use crate::live::rank_streams::{RankStreams, Remembered, skip_unread};
 use crate::{HostEvent, Inherited, InheritedInput, JobKey, JobTask};
 use nix::fcntl::Flock;
+use nix::sys::signal::Signal;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +18,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use storm_mpi::page::RankPage;
-use storm_pl::{InheritedJob, InheritedLaunch, InheritedRank, KeptId, OwnEnds, PadId, PlIndex};
+use storm_pl::{
+    ExitStatus, InheritedJob, InheritedLaunch, InheritedRank, KeptId, OwnEnds, PadId, PlIndex,
+    Usage,
+};
 use storm_rm::message::{NodeReturn, Report};
 use storm_rm::{Coscheduling, Rank};
 
@@ -192,6 +196,12 @@ impl LiveHost {
         if job.lease_over {
             // Else the ends of what was killed would be those of ranks that failed.
             self.tell(HostEvent::LeaseOver { job: key });
+        }
+        for rank in task.ranks().skip(job.ranks.len()) {
+            // The keeper does not have it: what there is of it ends with its place, unseen.
+            let killed = ExitStatus::Signal { signal: Signal::SIGKILL as i32, core_dumped: false };
+            let exit = rank_exit(rank, killed, Usage::default());
+            self.tell(HostEvent::Exited { job: key, exit });
         }
         let mut inputs = Vec::new();
         for (rank, of_rank) in task.ranks().zip(job.ranks) {

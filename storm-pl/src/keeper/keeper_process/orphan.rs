@@ -43,19 +43,26 @@ impl KeeperProcess {
 
     /// The NM is gone. Where it left jobs they are kept; else this is the end.
     pub(super) fn lose_nm(&mut self) {
-        let Some(survivor) = self.survivor.as_mut().filter(|_| !self.asked_to_end) else {
+        let Some(survivor) = self.survivor.as_ref().filter(|_| !self.asked_to_end) else {
             self.ended = true;
             return;
         };
-        if survivor.until.is_some() {
+        if survivor.until.is_some() || self.hears_last {
             return;
         }
+        // What the NM said before its end counts: a rank that it left here, an input that it closed.
+        // A reset shows before what was sent ahead of it.
+        self.hears_last = true;
+        while !self.ended && self.take_command() {}
+        self.hears_last = false;
         if self.kept.0.is_empty() {
             self.ended = true;
             return;
         }
-        survivor.until = Some(HostTime(HostTime::now().0.saturating_add(survivor.bound)));
-        self.early.clear();
+        if let Some(survivor) = &mut self.survivor {
+            let bound = survivor.bound;
+            survivor.until = Some(HostTime(HostTime::now().0.saturating_add(bound)));
+        }
         let idle: Vec<PadId> =
             self.pads.keys().copied().filter(|pad| self.kept.on(*pad).next().is_none()).collect();
         self.forget_waiting();

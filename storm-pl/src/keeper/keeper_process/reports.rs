@@ -38,7 +38,7 @@ impl KeeperProcess {
     }
 
     fn send(&mut self, report: &Report, descriptors: &[&OwnedFd]) {
-        if self.is_orphan() {
+        if self.is_orphan() || self.hears_last {
             // The next NM is told of what it has to know by what is kept.
             return;
         }
