@@ -44,13 +44,6 @@ pub(crate) struct Received {
     pub(crate) cut: bool,
 }
 
-impl Received {
-    /// The other end is gone.
-    fn end() -> Self {
-        Self { len: 0, descriptors: Vec::new(), cut: false }
-    }
-}
-
 impl Seqpacket {
     /// Makes a connected pair, closed on exec.
     pub(crate) fn pair() -> io::Result<(Self, Self)> {
@@ -92,10 +85,9 @@ impl Seqpacket {
             match recvmsg(&self.0, &mut parts, &mut control, wait.receive_flags()) {
                 Ok(message) => break message,
                 Err(Interruption::INTR) => {}
-                // A peer that died with unread data resets; for us that is the same as closed.
-                Err(Interruption::CONNRESET) => {
-                    return Ok(Received::end());
-                }
+                // A peer that died with unread data resets. That is told once, before what it had sent: a
+                // keeper has to know of jobs that were left with it in that moment.
+                Err(Interruption::CONNRESET) => {}
                 Err(errno) => return Err(errno.into()),
             }
         };
@@ -224,5 +216,16 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
         drop(writer);
         assert_eq!(open_on(&reader), 1);
+    }
+
+    #[test]
+    fn what_a_peer_has_said_is_heard_although_it_died_with_something_unread() {
+        let (one, other) = Seqpacket::pair().expect("a pair");
+        other.send(&[IoSlice::new(b"unread")], &[], Wait::Block).expect("sent");
+        one.send(&[IoSlice::new(b"last words")], &[], Wait::Block).expect("sent");
+        drop(one);
+        let mut buffer = [0; 16];
+        assert_eq!(other.receive(&mut buffer, Wait::No).expect("received").len, 10);
+        assert_eq!(other.receive(&mut buffer, Wait::No).expect("the end").len, 0);
     }
 }
