@@ -252,9 +252,6 @@ impl KeeperEvents {
             if received.len == 0 {
                 return Ok(false);
             }
-            if received.cut {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
             let report = protocol::decode(&self.buffer[..received.len])?;
             pads.take_report(report, received, &mut self.queue)?;
         }

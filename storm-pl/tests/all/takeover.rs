@@ -107,7 +107,6 @@ async fn the_next_daemon_takes_over_a_rank_with_its_streams_and_its_end() {
     node.until_ready(PAD).await;
     node.handle.forget_kept(JOB);
     let new = node.handle.make_pad(1).unwrap();
-    assert_eq!(new, PadId(1), "the number of a pad that is gone is free");
     node.until_ready(new).await;
     // Nothing is kept now: it ends with this daemon.
     node.handle.shutdown().unwrap();
