@@ -139,7 +139,7 @@ fn a_job_whose_keys_no_heartbeat_can_carry_ends_on_all_nodes_with_that_reason() 
     for_seeds(3, |seed| {
         let cluster = Cluster::start(seed, Shape::fcfs(3, 1));
         cluster.clone().run(async move {
-            let spec = job(3, &["p", "put-bytes", "40000", "fence"]);
+            let spec = job(3, &["p", "put-bytes", "60000", "fence"]);
             let end = cluster.client.run(spec).await.end().await;
             assert_eq!((end.state, end.exit_code), (JobState::Failed, 1));
             let reason = end.reason.expect("a reason");

@@ -360,8 +360,8 @@ fn an_abort_is_told_with_its_code() {
 #[test]
 fn keys_too_large_for_a_report_end_the_whole_job_with_that_reason() {
     let model = programs(|context| {
-        let put = |key| Step::Put { key: format!("key-{key}"), value: "v".repeat(1000) };
-        let keys = if context.rank == Rank(0) { 8 } else { 0 };
+        let put = |key| Step::Put { key: format!("key-{key}"), value: "v".repeat(1023) };
+        let keys = if context.rank == Rank(0) { 4096 } else { 0 };
         Script::of((0..keys).map(put).chain([Step::Fence]).collect())
     });
     let body = |world: Rc<World>| async move {
@@ -373,7 +373,7 @@ fn keys_too_large_for_a_report_end_the_whole_job_with_that_reason() {
         let (node, reason) = world.until(failed).await;
         assert_eq!(node, NodeId(1));
         let expected = "n1 (host1) cannot go on with it: the keys that its ranks put before a PMI \
-                        barrier do not fit a report of 4096 bytes";
+                        barrier do not fit a report of 4194304 bytes";
         assert_eq!(reason, expected);
         // Which is for the ranks of the other node, in the barrier for ever else.
         world.say(vec![Command::DestroyJob { job: JobId(1) }]).await;
