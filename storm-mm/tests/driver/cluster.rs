@@ -362,9 +362,7 @@ fn program(context: &RankContext<'_>) -> Script {
                 script.steps.push(Step::Write(Stream::Stdout, line.into()));
             }
             "echo" => script.steps.push(Step::Echo),
-            word @ ("put-bytes" | "all-put-bytes")
-                if context.rank.0 == 0 || word == "all-put-bytes" =>
-            {
+            "put-bytes" if context.rank.0 == 0 => {
                 // In pieces that the key-value space takes.
                 let piece = |piece| Step::Put {
                     key: format!("key-{piece}"),

@@ -135,17 +135,16 @@ fn keys_that_are_longer_than_an_item_of_a_nodes_queue_go_in_parts() {
 }
 
 #[test]
-fn a_job_whose_keys_no_report_can_carry_ends_on_all_nodes_with_that_reason() {
+fn a_job_whose_keys_no_heartbeat_can_carry_ends_on_all_nodes_with_that_reason() {
     for_seeds(3, |seed| {
-        // One rank may put less than a report carries; two may put more.
-        let cluster = Cluster::start(seed, Shape::fcfs(2, 2));
+        let cluster = Cluster::start(seed, Shape::fcfs(3, 1));
         cluster.clone().run(async move {
-            let spec = job(4, &["p", "all-put-bytes", "4000000", "fence"]);
+            let spec = job(3, &["p", "put-bytes", "60000", "fence"]);
             let end = cluster.client.run(spec).await.end().await;
             assert_eq!((end.state, end.exit_code), (JobState::Failed, 1));
             let reason = end.reason.expect("a reason");
-            assert!(reason.contains("cannot go on with it: the keys"), "{reason}");
-            let next = cluster.client.run(job(4, &["p"])).await.end().await;
+            assert!(reason.contains("`heartbeat-bytes` in [network]"), "{reason}");
+            let next = cluster.client.run(job(3, &["p"])).await.end().await;
             assert_eq!(next.state, JobState::Completed);
         });
     });

@@ -160,10 +160,10 @@ fn what_a_node_says_names_it_as_the_configuration_does() {
         let failed = cluster.caller().storm("run -n 1 --no-bcast /dev/null").output();
         let said = stderr(&failed.expect("storm starts"));
         assert!(said.contains(&format!("rank 0 cannot start on {name} (")), "{said}");
-        let killed =
-            cluster.caller().storm("run -n 1 --no-bcast /bin/sh -c").arg("kill -9 $$").output();
+        let mut killed = cluster.caller().storm("run -n 2 --no-bcast /bin/sh -c");
+        let killed = killed.arg("[ $STORM_RANK = 0 ] && kill -9 $$; sleep 600").output();
         let said = stderr(&killed.expect("storm starts"));
-        assert!(said.contains(&format!("rank 0 on {name} was ended")), "{said}");
+        assert!(said.contains(&format!("rank 0 on {name} was ended by signal 9")), "{said}");
         let log = cluster.log("n1") + &cluster.log("mm");
         assert!(log.contains(&format!("node={name}")), "{log}");
         assert!(!log.contains("n1 ") && !log.contains("n2 "), "{log}");
