@@ -73,14 +73,17 @@ impl Few {
         self.scratch.json("nodes")[0]["state"].clone()
     }
 
-    /// The Node Manager and its keeper, which has the same command line.
+    /// The Node Manager and its keeper.
     fn node_manager_and_keeper(&self) -> (i32, i32) {
-        let found = self.scratch.pids_of("nm");
-        let child_of = |parent: i32| found.iter().find(|one| one.1 == parent).map(|one| one.0);
-        let is_ours = |pid: i32| found.iter().any(|one| one.0 == pid);
-        let manager = found.iter().find(|one| !is_ours(one.1)).expect("a Node Manager").0;
-        let keeper = child_of(manager).expect("a keeper");
-        (manager, keeper)
+        let (manager, _) = *self.scratch.pids_of("nm").first().expect("a Node Manager");
+        let children = fs::read_to_string(format!("/proc/{manager}/task/{manager}/children"));
+        let children = children.expect("it lives");
+        let is_keeper = |pid: &i32| {
+            let title = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            title.starts_with("storm: keeper")
+        };
+        let mut pids = children.split_whitespace().map(|pid| pid.parse().expect("a number"));
+        (manager, pids.find(is_keeper).expect("a keeper"))
     }
 
     fn socket(&self) -> PathBuf {
