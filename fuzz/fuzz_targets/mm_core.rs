@@ -83,6 +83,7 @@ impl World {
             version: "0".to_owned(),
             capabilities: Vec::new(),
             only_uid: None,
+            returns: None,
         };
         self.act(|core, now| core.report(now, node, Report::Joined(info)));
     }
@@ -103,7 +104,7 @@ impl World {
         }
         let history = self.core.history(self.now, &HistoryQuery::default());
         serde_json::to_string(&history).expect("it can be shown");
-        serde_json::to_string(&self.core.list_nodes()).expect("it can be shown");
+        serde_json::to_string(&self.core.list_nodes(self.now)).expect("it can be shown");
         serde_json::to_string(&self.core.list_partitions()).expect("it can be shown");
         serde_json::to_string(&self.core.status(self.now, Instant::ORIGIN))
             .expect("it can be shown");

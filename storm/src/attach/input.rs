@@ -9,11 +9,13 @@ use crate::standard_streams::StandardInput;
 use async_channel::{Receiver, Sender};
 use bytes::Bytes;
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::termios::tcgetattr;
 use nix::unistd::{getpgrp, tcgetpgrp};
 use std::future::pending;
 use std::io::{self, IsTerminal, Read, stdin};
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 use storm_rm::InputSpec;
@@ -111,7 +113,7 @@ async fn received<T>(channel: &mut Option<Receiver<T>>) -> T {
 /// Reads to the end, which is sent as an empty block.
 fn read_all(sender: &Sender<Bytes>) -> Result<(), Trouble> {
     // A terminal that has hung up already does not answer as one.
-    let is_terminal = stdin().is_terminal() || has_hung_up();
+    let is_terminal = stdin().is_terminal() || matches!(tcgetattr(stdin()), Err(Errno::EIO));
     let mut source = if is_terminal { Source::terminal() } else { Source::Other };
     let mut buffer = vec![0; BLOCK_BYTES];
     loop {
@@ -186,6 +188,12 @@ fn is_in_background() -> bool {
     tcgetpgrp(stdin()).is_ok_and(|group| group != getpgrp())
 }
 
+/// Whether the other end of our terminal is gone. While it goes, reads end as at Ctrl-D, and the
+/// terminal still has attributes.
 fn has_hung_up() -> bool {
-    matches!(tcgetattr(stdin()), Err(Errno::EIO))
+    let input = stdin();
+    let mut source = [PollFd::new(input.as_fd(), PollFlags::empty())];
+    let gone = PollFlags::POLLHUP | PollFlags::POLLERR;
+    poll(&mut source, PollTimeout::ZERO).is_ok()
+        && source[0].revents().is_some_and(|events| events.intersects(gone))
 }
