@@ -21,7 +21,7 @@ fn replies() -> Vec<Vec<u8>> {
         Reply::Submitted { job },
         Reply::Jobs { jobs: core.list_jobs(now, &JobFilter::default()), more: false },
         Reply::Explanation { explanation: Box::new(core.explain(now, job).expect("it is there")) },
-        Reply::Nodes { nodes: core.list_nodes() },
+        Reply::Nodes { nodes: core.list_nodes(now) },
         Reply::Partitions { partitions: core.list_partitions() },
     ];
     let line = |reply| serde_json::to_vec(&ReplyLine { id: 1, reply }).expect("it is written");
