@@ -5,6 +5,7 @@
 mod scratch;
 
 mod accounting;
+mod architecture;
 mod bcs;
 mod client;
 mod dependencies;
