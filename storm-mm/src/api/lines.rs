@@ -24,10 +24,10 @@ pub enum LineError {
     Io(#[from] io::Error),
 }
 
-/// What there is of a line.
+/// The first part of a line.
 #[derive(Debug)]
 pub(super) enum LineStart {
-    /// All of it, without its line feed.
+    /// The whole line, without its line feed.
     Whole(Vec<u8>),
     /// More than was asked for: [`LineReader::line`] reads the rest.
     Long,
@@ -50,11 +50,10 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         LineReader { inner, limit_bytes, line: Vec::new() }
     }
 
-    /// The next line without its line feed; `None` at the end. Cancelling it
-    /// between two calls loses nothing.
+    /// The next line without its line feed; `None` at the end. Cancelling the call loses no bytes.
     ///
     /// # Errors
-    /// As [`LineError`] says; after the first one the stream is of no use.
+    /// See [`LineError`]; after the first error the stream cannot be used.
     pub async fn line(&mut self) -> Result<Option<Vec<u8>>, LineError> {
         match self.line_start(usize::MAX).await? {
             LineStart::Whole(line) => Ok(Some(line)),
@@ -63,10 +62,10 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The next line if it is one of at most about `short_bytes`; of a longer one no more is read.
+    /// The next line if it has at most about `short_bytes`. A longer line is not read any further.
     ///
     /// # Errors
-    /// As of [`line`](Self::line).
+    /// Those of [`line`](Self::line).
     pub(super) async fn line_start(&mut self, short_bytes: usize) -> Result<LineStart, LineError> {
         while self.line.len() <= short_bytes {
             let available = self.inner.fill_buf().await?;
@@ -88,7 +87,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Ok(LineStart::Long)
     }
 
-    /// The next raw bytes, at least one and as many as `into` takes at most; returns how many.
+    /// Reads raw bytes into `into`: at least one, at most its length. Returns how many.
     ///
     /// # Errors
     /// The stream ended or failed.

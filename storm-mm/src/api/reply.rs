@@ -1,4 +1,4 @@
-//! What the server answers, and the events of a job that a client follows.
+//! The server's answers, and the events of a job that a client follows.
 
 use super::{
     ApiError, ClusterStatus, Explanation, ForgottenJobs, JobDetail, JobState, JobView,
@@ -14,9 +14,9 @@ use storm_rm::{ContentHash, JobId, Rank};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum Reply {
-    /// It is done.
+    /// The request was carried out.
     Ok,
-    /// It cannot be done.
+    /// The request failed.
     Error {
         /// Why.
         error: ApiError,
@@ -47,7 +47,7 @@ pub enum Reply {
         #[serde(default)]
         more: bool,
     },
-    /// To who waits, before the first listing: jobs that it has nothing of.
+    /// To a client that waits, before the first listing: the jobs about which no record is left.
     Forgotten {
         /// By array.
         arrays: Vec<ForgottenJobs>,
@@ -62,12 +62,12 @@ pub enum Reply {
         /// The explanation.
         explanation: Box<Explanation>,
     },
-    /// What became of each job to be ended.
+    /// The outcome for each job that was to be ended.
     Cancelled {
         /// One entry per job asked for, in order.
         jobs: Vec<CancelOutcome>,
     },
-    /// What became of each job to be held or released.
+    /// The outcome for each job that was to be held or released.
     Altered {
         /// One entry per job asked for, in order.
         jobs: Vec<CancelOutcome>,
@@ -97,7 +97,7 @@ pub enum Reply {
     },
     /// The accounts and their users.
     Shares {
-        /// The tree, each account before what is below it.
+        /// The tree, each account before its members.
         shares: Vec<ShareView>,
     },
     /// The cluster.
@@ -126,11 +126,11 @@ pub enum Reply {
         rank: Rank,
         /// Where to.
         stream: Stream,
-        /// Where in the stream it begins: what a client has had already may come again when a manager and a
-        /// node were restarted.
+        /// Where in the stream the data begins. After a restart of a manager and a node, data that
+        /// the client already has may come again.
         #[serde(default)]
         offset: u64,
-        /// What.
+        /// The bytes.
         #[serde(with = "base64_bytes")]
         data: Bytes,
     },
@@ -152,7 +152,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// What it takes of a client's buffer, roughly, in bytes.
+    /// The space that the reply takes in a client's buffer, roughly, in bytes.
     pub(super) fn weight_bytes(&self) -> usize {
         const LINE: usize = 256;
         match self {
@@ -185,7 +185,7 @@ impl Reply {
     }
 }
 
-/// What became of the wish to end, hold or release one job.
+/// The outcome of the request to end, hold or release one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelOutcome {
     /// The job.
@@ -198,7 +198,7 @@ pub struct CancelOutcome {
 /// A reply with the number of the request that it answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplyLine {
-    /// The number; 0 for what answers no request in particular.
+    /// The number of the request; 0 for a reply that answers no single request.
     #[serde(default)]
     pub id: u64,
     /// The reply.

@@ -12,9 +12,8 @@ use thiserror::Error;
 #[error("the client is gone")]
 pub struct Gone;
 
-/// The replies to one request. Clones answer the same request. When the last
-/// one goes before the final reply was sent, the client is told that the
-/// manager failed.
+/// The replies to one request. Clones answer the same request. When the last clone is dropped
+/// before the final reply was sent, the client is told that the manager failed.
 #[derive(Clone, Debug)]
 pub struct ReplySink {
     shared: Arc<Sink>,
@@ -24,7 +23,7 @@ pub struct ReplySink {
 struct Sink {
     outgoing: Arc<Outgoing>,
     id: u64,
-    /// What the client is owed for it.
+    /// The kind of answer that the client is owed.
     answer: Answer,
     finished: AtomicBool,
 }
@@ -96,7 +95,7 @@ impl ReplySink {
             | Reply::Forgotten { .. }
             | Reply::State { .. }
             | Reply::Output { .. } => false,
-            // Of those who wait for jobs some have ended.
+            // A client that waits for jobs gets those that have ended so far.
             Reply::Jobs { more, .. } => !more,
             Reply::Ok
             | Reply::Error { .. }

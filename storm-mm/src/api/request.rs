@@ -1,4 +1,4 @@
-//! What a client may ask.
+//! The requests that a client may make.
 
 use super::{ApiError, ErrorCode, JobState, Part, ReservationRequest, Service, base64_bytes};
 use bytes::Bytes;
@@ -10,18 +10,18 @@ use storm_rm::{ContentHash, JobId, JobSpec};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ManagerRequest {
-    /// Run this job. Answered [`Submitted`](super::Reply::Submitted). By the
-    /// time that the core sees it, every file of it is in the spool.
+    /// Run this job. Answered [`Submitted`](super::Reply::Submitted). When the core sees the
+    /// request, all its files are in the spool.
     Submit {
         /// The job; its `owner` is replaced by the peer.
         spec: Box<JobSpec>,
         /// Its events follow until it has ended.
         #[serde(default)]
         attach: bool,
-        /// On whose account, and how urgent.
+        /// The account that is charged, and the job's urgency.
         #[serde(default)]
         service: Service,
-        /// It waits for this reservation, by name.
+        /// The name of the reservation whose nodes the job waits for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reservation: Option<String>,
     },
@@ -31,8 +31,8 @@ pub enum ManagerRequest {
         /// The job.
         job: JobId,
     },
-    /// Wait for jobs to end: answered [`Jobs`](super::Reply::Jobs), those that have ended on the
-    /// way and the last with `more` false.
+    /// Wait for jobs to end. Answered [`Jobs`](super::Reply::Jobs) as jobs end; the last answer has
+    /// `more` false.
     Wait {
         /// The jobs; the number of an array stands for all of its jobs.
         jobs: Vec<JobId>,
@@ -64,10 +64,11 @@ pub enum ManagerRequest {
     Cancel {
         /// The jobs.
         jobs: Vec<JobId>,
-        /// This signal to every process, instead of ending the job.
+        /// Send this signal to every process instead of ending the job.
         #[serde(default)]
         signal: Option<i32>,
-        /// Only those that are in one of these states by then; in any that has not ended, if empty.
+        /// Only the jobs that are in one of these states by then; all that have not ended, if
+        /// empty.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         states: Vec<JobState>,
     },
@@ -121,8 +122,8 @@ pub enum ManagerRequest {
     },
     /// The reservations that are not over.
     Reservations,
-    /// Reserve nodes. For administrators; answered
-    /// [`Reservations`](super::Reply::Reservations) with the one that was made.
+    /// Reserve nodes. For administrators; answered [`Reservations`](super::Reply::Reservations)
+    /// with the new reservation.
     Reserve(ReservationRequest),
     /// Take a reservation back. For administrators.
     Unreserve {
@@ -133,11 +134,11 @@ pub enum ManagerRequest {
     History(HistoryQuery),
     /// The priorities of jobs that wait.
     Priority {
-        /// These jobs; all when the list is empty.
+        /// The jobs; all jobs when the list is empty.
         #[serde(default)]
         jobs: Vec<JobId>,
     },
-    /// The accounts and their users: what is due to them, and what they have used.
+    /// The accounts and their users, with their shares and their usage.
     Shares,
     /// The cluster as a whole.
     Status,
@@ -175,8 +176,8 @@ impl ManagerRequest {
         ContentHeader::NAME,
     ];
 
-    /// The same, with each job named once: what is done for an array must not be done for
-    /// it as often as a client likes.
+    /// The same request with each job named once, so that a client which repeats an array's number
+    /// does not have the work for the array repeated.
     pub fn once_each(mut self) -> ManagerRequest {
         if let ManagerRequest::Cancel { jobs, .. }
         | ManagerRequest::Hold { jobs }
@@ -272,7 +273,7 @@ pub struct HistoryQuery {
 }
 
 impl HistoryQuery {
-    /// As many as a person reads.
+    /// As many lines as a person reads.
     pub const DEFAULT_LIMIT: u32 = 100;
 }
 
@@ -293,7 +294,7 @@ impl Default for HistoryQuery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContentHeader {
-    /// BLAKE3 of what follows.
+    /// BLAKE3 of the bytes that follow.
     pub hash: ContentHash,
     /// How many bytes follow the line feed.
     pub size_bytes: u64,
@@ -317,8 +318,8 @@ impl RequestLine {
     /// Reads a line.
     ///
     /// # Errors
-    /// What is wrong with it, with the number to answer under (0 when it has
-    /// none that can be read).
+    /// The reason why the line is no request, and the number to answer under (0 when the line has
+    /// no readable number).
     pub fn parse(line: &[u8]) -> Result<RequestLine, (u64, ApiError)> {
         let bad = |id, why: serde_json::Error| {
             let error = ApiError::new(ErrorCode::BadRequest, "the line is not a valid request");

@@ -18,9 +18,9 @@ pub struct Submission {
     pub spec: JobSpec,
     /// Follow it: its events come after the answer.
     pub attach: bool,
-    /// On whose account, and how urgent.
+    /// The account that is charged, and the job's urgency.
     pub service: Service,
-    /// It waits for this reservation, by name.
+    /// The name of the reservation whose nodes the job waits for.
     pub reservation: Option<String>,
     /// The files that the specification names, open for reading.
     pub files: Vec<(ContentHash, File)>,
@@ -45,13 +45,11 @@ pub struct Progress {
 }
 
 impl Client {
-    /// Submits a job; returns its number. When the submission attaches, its
-    /// events follow: [`split`](Self::split) the client to read them, they come
-    /// under the request number returned.
+    /// Submits a job; returns its number. When the submission attaches, the job's events follow
+    /// under the request number returned: [`split`](Self::split) the client to read them.
     ///
     /// # Errors
-    /// The manager refused it, a file could not be read, or as [`ClientError`]
-    /// says.
+    /// The manager refused the job, a file could not be read, or see [`ClientError`].
     pub async fn submit(
         &mut self,
         submission: Submission,

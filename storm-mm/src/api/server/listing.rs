@@ -1,5 +1,5 @@
-//! Listings of jobs: the core is asked for one part after the other, each when the client has
-//! taken the one before. A client that does not read costs the manager one part.
+//! Listings of jobs. The server asks the core for one part after the other, each when the client
+//! has read the part before. A client that does not read costs the manager one part.
 
 use super::connection::Connection;
 use crate::api::{
@@ -51,7 +51,7 @@ fn begin(request: &mut ManagerRequest) {
     }
 }
 
-/// Has the request ask for what follows `listed`; `false` when nothing does.
+/// Has the request ask for the part after `listed`; `false` when there is none.
 fn go_on(request: &mut ManagerRequest, listed: &[JobView]) -> bool {
     let Some(last) = listed.last() else { return false };
     match request {

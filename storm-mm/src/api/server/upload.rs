@@ -48,7 +48,7 @@ impl UploadError {
         }
     }
 
-    /// What the client is told.
+    /// The refusal that the client gets.
     pub(super) fn to_api(&self) -> ApiError {
         match self {
             UploadError::NotStored(error) | UploadError::NotTaken(error) => spool_refusal(error),
@@ -61,7 +61,7 @@ impl UploadError {
     }
 }
 
-/// What helps when no file can be stored.
+/// The hint for a file that cannot be stored.
 const WHERE_FILES_ARE: &str = "it keeps files below its `state-dir`, that of `storm up` in /dev/shm, \
     and some room for its journal; what is on every node needs no copy: --no-bcast";
 
@@ -83,7 +83,7 @@ fn spool_refusal(error: &SpoolError) -> ApiError {
 }
 
 impl Connection {
-    /// Asks for what is missing and takes it.
+    /// Asks the client for the missing files and stores them.
     pub(super) async fn receive_files(
         &self,
         spec: &JobSpec,

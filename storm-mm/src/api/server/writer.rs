@@ -14,10 +14,10 @@ use tokio::time::sleep;
 
 /// Lines that wait are written together up to about this many bytes.
 const BATCH_BYTES: usize = 64 << 10;
-/// Of which a client must take so much within its time.
+/// A client must take each piece of this size within its time.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Writes until no reply will come.
+/// Writes until no further reply will come.
 ///
 /// # Errors
 /// The client is gone, or was dropped because it does not read: it has taken nothing for
@@ -60,14 +60,15 @@ async fn write_piece(
     });
     loop {
         tokio::select! {
-            // A client that takes what it is given is not asked how long it took.
+            // A piece that the client has taken counts, however long it took.
             biased;
             written = &mut write => return written,
             () = poll_fn(|context| outgoing.poll_closed(context, false)) => {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             () = sleep(patience) => {
-                // Of who follows a job the output is held back, for as long as it likes.
+                // A client that follows a job may pause: its output is held back for as long as it
+                // likes.
                 if !outgoing.is_following() {
                     outgoing.end(Life::TooSlow);
                     return Err(io::ErrorKind::TimedOut.into());
