@@ -1,5 +1,5 @@
-//! Nodes come, speak and go: one reader per node's queue of reports, renewed with
-//! every life of the node.
+//! Follows nodes that come, report and go. Each life of a node has a reader of its own for the
+//! node's queue of reports.
 
 use super::parts::Parts;
 use super::{Contents, Shared};
@@ -45,7 +45,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
                 (false, false) => core.node_lost(now, node),
             });
             let awaits = |job| shared.core.borrow().is_recovering(job);
-            // Those are watched again when the node is back.
+            // Jobs that wait for the node are watched again when the node is back.
             shared.terminating.borrow_mut().forget_all(awaits);
             shared.starting.borrow_mut().forget_all(awaits);
             shared.terminating.borrow_mut().nodes_died(&dead);

@@ -26,8 +26,8 @@ pub trait Contents {
     /// Opens a content that user `uid` sent.
     fn open(&self, uid: u32, hash: &ContentHash) -> impl Future<Output = io::Result<Self::Source>>;
 
-    /// Called now and then: what `needed` does not name, by user and content, may
-    /// be removed where room is short.
+    /// Called at intervals. May remove contents that `needed` does not name, by user and content,
+    /// where room is short.
     ///
     /// # Errors
     /// The storage failed.
@@ -40,7 +40,7 @@ pub trait Contents {
 /// Between two looks at the room that contents take.
 const TENDING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Removes what no job needs any more, for as long as the manager runs.
+/// Removes contents that no job needs any more, for as long as the manager runs.
 pub(super) async fn tend<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
     let runtime = shared.primitives.runtime().clone();
     loop {
@@ -52,8 +52,7 @@ pub(super) async fn tend<P: Primitives, C: Contents + 'static>(shared: Rc<Shared
     }
 }
 
-/// The channels of the plan, each used by one transfer at a time, and the count
-/// of their uses.
+/// The channels of the plan, each used by one transfer at a time, and the count of their uses.
 pub(super) struct Channels {
     free: RefCell<Vec<Channel>>,
     waiting: RefCell<VecDeque<Waker>>,
@@ -105,8 +104,7 @@ pub(super) struct FileFailures {
 }
 
 impl FileFailures {
-    /// A node reports a failure. Those of earlier uses of the channel are of no
-    /// use to anybody.
+    /// Records a node's failure. Failures of earlier uses of the channel are dropped.
     pub(super) fn note(&self, channel: Channel, generation: Generation, reason: String) {
         let mut all = self.reasons.borrow_mut();
         let (newest, reasons) = all.entry(channel).or_insert((generation, Vec::new()));
@@ -200,8 +198,8 @@ async fn stage_file<P: Primitives, C: super::Contents + 'static>(
         }
         Err(error) => {
             if met_a_death(&error) {
-                // The core hears of it through the membership, blames the node and
-                // ends this task.
+                // The core learns of the death through the membership, blames the node and ends
+                // this task.
                 shared.primitives.runtime().sleep(DEATH_KNOWN).await;
             }
             Err(explain(shared, &name, &info, error).await)
@@ -221,8 +219,7 @@ fn met_a_death(error: &TransferError) -> bool {
     }
 }
 
-/// The reason of a failed transfer in words; that of the node itself where it
-/// has one.
+/// The reason of a failed transfer in words; the node's own reason where it gave one.
 async fn explain<P: Primitives, C: super::Contents + 'static>(
     shared: &Rc<Shared<P, C>>,
     name: &str,

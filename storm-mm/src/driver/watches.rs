@@ -11,13 +11,12 @@ use storm_rm::termination::{StartNews, detect_started, detect_termination};
 
 /// First pause between two looks at jobs that are ending; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_micros(500);
-/// Longest pause: as long as a job may hold its elements after its end. Questions in vain cost
-/// little, as one node is asked.
+/// Longest pause: a job may hold its elements this long after its end. A question in vain costs
+/// little, since only one node is asked.
 const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 
-/// Sees which of the jobs whose announcers have begun have all their ranks executing.
-/// One asks for all: a thousand that ask for a job each take the network from the
-/// heartbeats.
+/// Finds the jobs, among those whose announcers have begun, whose ranks all execute. One task asks
+/// for all jobs: a thousand tasks with one job each would take the network from the heartbeats.
 pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
     let runtime = shared.primitives.runtime().clone();
     let begin = || Backoff::patient(shared.plan.config.part_of_wait);
@@ -41,7 +40,7 @@ pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<
                     }
                 }
             }
-            // Whoever does not answer is dealt with elsewhere: the job ends or goes on.
+            // A node that does not answer is handled elsewhere: its job ends or goes on.
             Err(PrimitiveError::TimedOut { .. }) => {}
             Err(error) => {
                 shared.fail(error);
@@ -56,7 +55,7 @@ pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<
     }
 }
 
-/// Finds out who has not started its ranks of a job.
+/// Finds the nodes that have not started their ranks of a job.
 pub(super) async fn name_unstarted<P: Primitives, C: Contents + 'static>(
     shared: Rc<Shared<P, C>>,
     watch: Watch,
@@ -90,7 +89,7 @@ pub(super) async fn run_terminations<P: Primitives, C: Contents + 'static>(
         match detect_termination(&shared.primitives, &shared.plan, &mut asked, round).await {
             Ok(terminated) => {
                 for (job, incarnation) in terminated {
-                    // Another run of it may be watched by now.
+                    // By now the watch may be for another run of the job.
                     shared.terminating.borrow_mut().forget(job, incarnation);
                     shared.drive(|core, now| core.terminated(now, job, incarnation));
                 }
