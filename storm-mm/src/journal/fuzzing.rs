@@ -1,5 +1,5 @@
-//! What `fuzz/` reaches of the journal on disk, which is private: one entry as it is
-//! stored. Compiled by cargo-fuzz only.
+//! The part of the journal on disk that `fuzz/` reaches: decoding one stored entry. Compiled by
+//! cargo-fuzz only.
 
 use super::{Entry, JournalError, redb_journal};
 

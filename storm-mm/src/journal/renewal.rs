@@ -10,7 +10,7 @@ use storm_rm::{Environment, JobId};
 const ENVIRONMENT_BYTES: usize = 64 << 10;
 const JOBS: u64 = 200;
 const RETAINED: usize = 1_000;
-/// It goes on.
+/// The job that has not ended.
 const ALIVE: JobId = JobId(7);
 
 fn entry(job: JobId, kind: JobEventKind) -> Entry {
@@ -66,7 +66,7 @@ fn a_file_does_not_grow_with_environments_of_ended_jobs() {
         assert!(bytes < (1 << 20) + 2 * ENVIRONMENT_BYTES, "{bytes}");
         drop(journal);
     }
-    // What was written at once before any had ended is given back.
+    // The room of the environments, written while all jobs were alive, is given back.
     let file_bytes = std::fs::metadata(&path).expect("it is there").len();
     assert!(file_bytes < JOBS * ENVIRONMENT_BYTES as u64 / 2, "{file_bytes}");
 }

@@ -1,4 +1,4 @@
-//! What the log says of a journal that has lost events: never nothing.
+//! A journal that has lost events must say so in the log.
 
 use super::{Journal, RedbJournal};
 use crate::api::JobState;
@@ -11,10 +11,10 @@ use storm_rm::JobId;
 
 /// Where redb keeps which of its two latest transactions counts, and both.
 const HEADER_BYTES: usize = 320;
-/// Of these, which of the two counts, and whether it was closed.
+/// Bits that say which transaction counts, and whether the store was closed.
 const GOD_BYTE_BITS: std::ops::Range<usize> = 72..80;
 const ENTRIES: u64 = 5;
-/// What the file beside it tells.
+/// The warning that the file with the latest number causes.
 const LOST: &str = "the latest events of the journal are lost";
 
 /// A log in memory.
@@ -31,7 +31,7 @@ impl Write for Log {
     }
 }
 
-/// How many events are found, and what the log says. None if it is refused.
+/// The number of events found, `None` if the journal is refused; and the log.
 fn opened(path: &Path) -> (Option<usize>, String) {
     let log = Log::default();
     let writer = log.clone();
@@ -43,8 +43,8 @@ fn opened(path: &Path) -> (Option<usize>, String) {
     (found, String::from_utf8(said).expect("text"))
 }
 
-/// A journal of so many events, each of a transaction of its own; returns what is in its file while
-/// it is open, as a kill leaves it: before and after the last of them.
+/// Writes a journal of [`ENTRIES`] events, each in a transaction of its own. Returns the file as a
+/// kill leaves it, before and after the last event.
 fn write(path: &Path) -> [Vec<u8>; 2] {
     let (journal, _) = RedbJournal::open(path, 10).expect("opens");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
