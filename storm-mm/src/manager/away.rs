@@ -1,7 +1,7 @@
-//! Nodes whose Node Managers have ended while their hosts go on: the keepers there keep the jobs, for
-//! the Node Managers that come next (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
+//! Nodes whose Node Managers have ended while their hosts live. The keepers there keep the jobs for
+//! the next Node Managers (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
 //!
-//! What this does not do: wait for a node that is silent. Nobody knows whether its host is there.
+//! The manager does not wait for a silent node, since its host may be gone.
 
 use super::live_job::Launch;
 use super::vacating::KEEPER_TIME;
@@ -28,17 +28,17 @@ pub(super) struct Left {
 /// How a node went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Going {
-    /// It is silent, or has said that nothing is left there: who waits for it may wait for ever.
+    /// The node is silent, or has said that nothing is left there: a wait for it might never end.
     Lost,
     /// Its host has closed its link.
     LinkClosed,
-    /// So it has, because the process of the Node Manager ended.
+    /// The host has closed the link because the process of the Node Manager ended.
     ProcessEnded,
 }
 
 impl Core {
-    /// A node of which the host has closed the link: its Node Manager goes on without it, or its keeper
-    /// without that one.
+    /// A node's host has closed the link. Either the Node Manager goes on without the link, or its
+    /// keeper goes on without the Node Manager.
     pub fn node_left(&mut self, now: Instant, node: NodeId) {
         self.node_goes(now, node, Going::LinkClosed);
     }
@@ -78,7 +78,7 @@ impl Core {
         self.effects.push(Effect::Timer { at: left.until, job, incarnation, kind });
     }
 
-    /// How much of this output was passed on before: a node may say again what it said.
+    /// How much of this output was passed on before: a node may repeat output.
     pub(super) fn known_output(
         &mut self,
         job: JobId,

@@ -1,7 +1,7 @@
 //! Listings of jobs, whole or a part at a time.
 //!
-//! What this does not do: keep a copy of a listing between its parts. A job is listed once, as
-//! it is when its part is asked for.
+//! No copy of a listing is kept between its parts. A job is listed once, in its state when its part
+//! is asked for.
 
 use super::Core;
 use super::scheduling::sched_time;
@@ -16,11 +16,12 @@ use storm_primitives::Instant;
 use storm_rm::JobId;
 use storm_sched::{PendingReason, SchedTime};
 
-/// How long parts of listings share one walk of the queues. The reasons and estimates in a long
-/// listing are at most so old when its last part is made.
+/// How long the parts of listings share one walk of the queues. The reasons and estimates in the
+/// last part of a long listing are at most this old.
 const WALK_LASTS: Duration = Duration::from_secs(1);
 
-/// What the policies say of the jobs that wait for elements, where all were asked about.
+/// The policies' reasons and estimates for the jobs that wait for elements, from one walk of all
+/// queues.
 #[derive(Default)]
 pub(super) struct Waiting {
     pub(super) reasons: HashMap<JobId, PendingReason>,
@@ -44,7 +45,7 @@ impl Core {
         self.passing(filter, None).map(|record| self.view_with(now, record, &waiting)).collect()
     }
 
-    /// A part of what [`list_jobs`](Self::list_jobs) gives, and whether another follows.
+    /// A part of the result of [`list_jobs`](Self::list_jobs), and whether another part follows.
     pub fn list_part(
         &mut self,
         now: Instant,
@@ -65,8 +66,8 @@ impl Core {
         ended.map(|(_, record)| self.view(now, record)).collect()
     }
 
-    /// A part of what [`history`](Self::history) gives, within the query's limit, and whether
-    /// there are more. What is forgotten meanwhile is left out.
+    /// A part of the result of [`history`](Self::history), within the query's limit, and whether
+    /// there are more jobs. Jobs that are forgotten between parts are left out.
     pub fn history_part(
         &self,
         now: Instant,
@@ -82,7 +83,7 @@ impl Core {
         (views, ended.next().is_some())
     }
 
-    /// What a client may list, behind `after`.
+    /// The jobs after `after` that pass the filter.
     fn passing<'a>(
         &'a self,
         filter: &'a JobFilter,
@@ -118,7 +119,8 @@ impl Core {
         })
     }
 
-    /// What was found by a walk for another part, if that is good enough for this one.
+    /// The result of the walk for an earlier part, if that is recent enough; otherwise of a new
+    /// walk.
     fn last_walk(&mut self, now: Instant, part: Part) -> Arc<Waiting> {
         let is_first = part.after.is_none();
         if let Some((at, waiting)) = &self.last_walk.found
@@ -144,7 +146,7 @@ impl Core {
         }
     }
 
-    /// Whether a user is one of those who are meant; all are where none is named.
+    /// Whether a user is among the named users; if none is named, all are.
     fn is_meant<'a>(&'a self, uids: &'a [u32], names: &'a [String]) -> impl Fn(u32) -> bool + 'a {
         // Sets: a client names as many as fit a line.
         let (uids, names) =

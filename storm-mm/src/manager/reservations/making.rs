@@ -65,17 +65,16 @@ impl Core {
         self.set_reservations(now, id.0 + 1, all);
         let told = self.reservations_of(now, partition);
         for reservation in told.into_iter().filter(|reservation| reservation.id == id) {
-            // At once, also in the middle of a slice: what starts waits for the edge itself.
+            // At once, even in the middle of a slice: starting jobs wait for the edge themselves.
             self.handle_event(now, partition, Event::Reserve(reservation));
         }
         Ok(view)
     }
 
-    /// Takes a reservation back. Its jobs that run go on, and those that wait are jobs like
-    /// others.
+    /// Deletes a reservation. Its running jobs go on; its waiting jobs become ordinary jobs.
     ///
     /// # Errors
-    /// An [`ApiError`] for the client, and nothing is changed.
+    /// An [`ApiError`] for the client; nothing is changed then.
     pub fn unreserve(&mut self, now: Instant, peer: Peer, name: &str) -> Result<(), ApiError> {
         self.admin_only(peer)?;
         let at = self.wall(now);
@@ -126,7 +125,7 @@ impl Core {
             Some(name) => self.partition_named(name).ok_or_else(|| self.no_such_partition(name)),
             None => {
                 let default = self.partitions.iter().position(|partition| partition.default);
-                // There is one: configurations without are given one.
+                // Every configuration has or gets a default partition.
                 Ok(PartitionId(default.unwrap_or(0) as u16))
             }
         }
@@ -161,8 +160,8 @@ impl Core {
         Ok(nodes)
     }
 
-    /// So many nodes, or nodes with so many PEs, of those that nobody has reserved: first
-    /// those that are up and on which by the time limits nothing runs any more.
+    /// `count` nodes, or nodes with `pes` PEs together, that are in no other reservation. Nodes
+    /// that are up come first, and among them those whose jobs must have ended by then.
     fn chosen_nodes(
         &self,
         now: Instant,

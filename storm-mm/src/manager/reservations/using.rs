@@ -1,4 +1,4 @@
-//! Jobs of reservations: who may submit them, and why they wait.
+//! Jobs of reservations: the right to submit them, and their reasons to wait.
 
 use crate::api::{ApiError, ErrorCode, Peer, ReservedNodes};
 use crate::job::{JobRecord, ReservationRecord};
@@ -99,7 +99,7 @@ impl Core {
         (!lost.is_empty()).then(|| fold_names(&lost))
     }
 
-    /// What a job that waits should know of its reservation: nodes of it that are gone.
+    /// A warning for a waiting job: the nodes that its reservation has lost.
     pub(in crate::manager) fn reservation_loss(
         &self,
         now: Instant,
@@ -124,8 +124,8 @@ impl Core {
         Some(name.clone())
     }
 
-    /// The reservations of others that keep nodes from a job that waits, which could run there
-    /// when they have them: from now on, or from when it is to start.
+    /// The reservations of others that keep nodes from a waiting job, at a time when it could be
+    /// running there: from now on, or from its estimated start on.
     pub(in crate::manager) fn reserved_from(
         &self,
         now: Instant,
@@ -133,7 +133,8 @@ impl Core {
         estimate: Option<Timestamp>,
     ) -> Vec<(ReservationId, ReservedNodes)> {
         let (at, partition) = (self.wall(now), self.partition_named(&record.partition));
-        // A job of a reservation has the nodes of that one only, which no other has then.
+        // A job of a reservation can have only the nodes of that reservation, which are in no
+        // other.
         let Some(partition) = partition.filter(|_| record.reservation.is_none()) else {
             return Vec::new();
         };
@@ -201,7 +202,7 @@ impl Core {
     }
 }
 
-/// What is said of nodes that a job cannot have.
+/// The reason for nodes that a job cannot have.
 pub(in crate::manager) fn in_the_way(reserved: &ReservedNodes) -> String {
     let ReservedNodes { reservation, node_list, start, end } = reserved;
     format!(
@@ -210,7 +211,7 @@ pub(in crate::manager) fn in_the_way(reserved: &ReservedNodes) -> String {
     )
 }
 
-/// What is left of a reservation, from its start on.
+/// The rest of a reservation, from its start on.
 fn left_of(record: &ReservationRecord, at: Timestamp) -> Duration {
     let left = record.end.duration_since(record.start.max(at));
     Duration::try_from(left).unwrap_or_default()

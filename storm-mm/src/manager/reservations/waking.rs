@@ -8,7 +8,7 @@ use storm_primitives::Instant;
 use storm_rm::{JobIncarnation, PartitionId};
 use storm_sched::{Event, SchedTime};
 
-/// The longest time for which a timer is set: then it is set again.
+/// The longest time for which a timer is set; a longer wait sets it again.
 const LONGEST_TIMER: Duration = Duration::from_secs(86_400);
 
 impl Core {
