@@ -1,5 +1,5 @@
-//! The journal on disk: what was acknowledged is there after a reopening and after
-//! a kill, in order; nobody else may open it.
+//! The journal on disk: acknowledged entries are there, in order, after a reopening and after a
+//! kill. No other process may open it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -123,8 +123,8 @@ fn what_ended_long_ago_is_removed_and_the_file_does_not_grow_with_it() {
     assert_eq!(reopen(&path).last(), Some(&entry(JOBS)));
 }
 
-/// What a damaged file may be: refused in words, or opened with a beginning of what was
-/// acknowledged and nothing else.
+/// A damaged file is either refused in words, or opened with a prefix of the acknowledged entries
+/// and nothing else.
 fn assert_sound_or_refused(path: &Path, written: &[Entry], what: &str) -> bool {
     match RedbJournal::open(path, usize::MAX) {
         Ok((_, found)) => {

@@ -108,7 +108,7 @@ fn a_client_that_never_reads_is_dropped() {
         raw.hello().await;
         raw.send("{\"id\":1,\"request\":\"attach\",\"job\":7}\n").await;
         let call = served.call().await;
-        // Far beyond the overflow, and what a socket buffers: the end must come.
+        // Far beyond the overflow and the socket's buffers, the end must still come.
         let taken = (0..=u8::MAX)
             .cycle()
             .take(4_000)

@@ -53,7 +53,8 @@ fn a_long_listing_arrives_whole() {
     });
 }
 
-/// Numbers are not in the order of ends, and the job behind which a part begins may be forgotten.
+/// Jobs do not end in the order of their numbers, and the job after which a part begins may be
+/// forgotten.
 #[test]
 fn a_history_goes_on_behind_places_that_no_client_sees() {
     const COUNT: u64 = 300;
@@ -112,7 +113,7 @@ fn the_peer_owns_its_job_whatever_it_says() {
     });
 }
 
-/// The environment that the core gets of a job without one.
+/// The environment that the core receives for a job without one.
 async fn environment_that_arrives(served: &Served) -> Environment {
     let mut client = served.client().await;
     let core = async {

@@ -214,7 +214,7 @@ impl Following {
     }
 }
 
-/// A job of `procs` ranks; what they do is in `argv` (see the cluster's programs).
+/// A job of `procs` ranks, whose actions are in `argv` (see the cluster's programs).
 pub(crate) fn job(procs: u32, argv: &[&str]) -> JobSpec {
     JobSpec {
         name: argv[0].to_owned(),

@@ -35,7 +35,7 @@ const JOIN_PAUSE: Duration = Duration::from_millis(20);
 /// Calls that may wait for the manager.
 const CALLS: usize = 64;
 
-/// What a rank puts at once.
+/// Bytes that a rank puts at once.
 const PUT_BYTES: u64 = 1000;
 
 /// The cluster of a scenario.
@@ -251,7 +251,7 @@ impl Cluster {
         self.start_node(node);
     }
 
-    /// What a node runs on, to do harm to it.
+    /// The host of a node, to harm it.
     pub(crate) fn host(&self, node: NodeId) -> ModelledHost<SimRuntime> {
         self.hosts.borrow()[&node].clone()
     }
@@ -341,7 +341,7 @@ pub(crate) fn core_config(shape: &Shape) -> CoreConfig {
     }
 }
 
-/// What a rank does, from its arguments: pairs of a word and a value.
+/// The script of a rank, from its arguments: pairs of a word and a value.
 fn program(context: &RankContext<'_>) -> Script {
     let words: Vec<String> =
         context.argv[1..].iter().map(|arg| arg.to_string_lossy().into_owned()).collect();

@@ -1,5 +1,5 @@
-//! A manager that begins with an edited configuration: nodes and partitions come, go, change places and
-//! sizes, and jobs on nodes that stay are not touched.
+//! A manager that begins with an edited configuration. Nodes and partitions come, go, change places
+//! and sizes; jobs on nodes that stay are not touched.
 
 use crate::client::{Client, job};
 use crate::cluster::{Cluster, Shape, core_config};
@@ -24,7 +24,7 @@ pub(crate) fn start(seed: u64, shape: Shape) -> (Cluster, SlowJournal) {
     (cluster, journal)
 }
 
-/// Kills the manager, and starts another one with an edited configuration; its client.
+/// Kills the manager, and starts another with an edited configuration. Returns the new client.
 pub(crate) async fn edit(
     cluster: &Cluster,
     journal: &SlowJournal,

@@ -1,5 +1,5 @@
-//! Node managers that stand still, with jobs that asked to be queued again: the keeper ends those
-//! in time, whatever becomes of the node manager and the manager.
+//! Node Managers that stand still, with jobs that asked to be queued again. The keeper ends those
+//! jobs in time, whatever happens to the Node Manager and the manager.
 
 use crate::client::job;
 use crate::cluster::{Cluster, NODE_FENCE, NODE_LEASE, Shape};

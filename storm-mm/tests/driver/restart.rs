@@ -1,5 +1,5 @@
-//! A manager that is killed: the next one, on the same journal, knows every job
-//! that was acknowledged, and finds those again that run.
+//! A manager that is killed: the next one, on the same journal, knows every acknowledged job, and
+//! finds the running jobs again.
 
 use crate::client::{End, input, job};
 use crate::cluster::{Cluster, NODE_FENCE, Shape};
@@ -21,7 +21,7 @@ fn start(seed: u64, shape: Shape) -> (Cluster, SlowJournal) {
     (cluster, journal)
 }
 
-/// Kills the manager, and starts another one on its journal.
+/// Kills the manager, and starts another on its journal.
 async fn restart(cluster: &Cluster, journal: &SlowJournal) -> Cluster {
     cluster.kill_manager();
     cluster.pause(cluster.random(Duration::from_millis(50))).await;
@@ -348,7 +348,8 @@ fn a_time_limit_goes_on_over_a_restart_whatever_the_policy() {
             let took = cluster.simulation.now() - began;
             assert_eq!(end.state, JobState::Timeout, "{end:?}");
             assert!(took + NEWS >= LIMIT, "{took:?}");
-            // Of each restart: what the journal had not heard, and the time without.
+            // For each restart: the time that the journal had not heard of, and the time without a
+            // manager.
             let lost = (LIMIT / 16 + Duration::from_millis(300)) * RESTARTS;
             assert!(took < LIMIT + lost, "{took:?}");
         });

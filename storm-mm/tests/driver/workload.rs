@@ -1,5 +1,5 @@
-//! A workload of many jobs whose manager is killed again and again, and what must
-//! hold whatever happens: no acknowledged job is lost, and none runs twice.
+//! A workload of many jobs whose manager is killed again and again. Whatever happens, no
+//! acknowledged job is lost, and none runs twice.
 
 use crate::client::{Client, job, shipped};
 use crate::cluster::Cluster;
@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Longest time that a commit takes on either side of the instant that counts.
 const COMMIT: Duration = Duration::from_micros(400);
 
-/// A journal whose commits take time: a kill may come before or after what counts.
+/// A journal whose commits take time: a kill may come before or after the instant that counts.
 #[derive(Clone)]
 pub(crate) struct SlowJournal {
     simulation: Simulation,
@@ -35,7 +35,7 @@ impl SlowJournal {
         SlowJournal::with_commits(simulation, COMMIT)
     }
 
-    /// One whose commits take up to `longest` on either side of the instant that counts.
+    /// A journal whose commits take up to `longest` on either side of the instant that counts.
     pub(crate) fn with_commits(simulation: &Simulation, longest: Duration) -> SlowJournal {
         let (simulation, memory) = (simulation.clone(), MemoryJournal::default());
         SlowJournal { simulation, memory, longest }
@@ -77,7 +77,7 @@ impl Journal for SlowJournal {
     }
 }
 
-/// The client of the manager that is alive, if one is.
+/// The client of the living manager, if there is one.
 pub(crate) type CurrentClient = Rc<RefCell<Option<Client>>>;
 
 /// Submits a job until some manager acknowledges it.
@@ -98,7 +98,7 @@ async fn submit(cluster: &Cluster, client: &CurrentClient, spec: &JobSpec) -> Jo
             });
             match runtime.timeout(ANSWERED, asked).await.flatten() {
                 Some(Reply::Submitted { job }) => return job,
-                // It died over the request.
+                // The manager died while it handled the request.
                 Some(Reply::Error { error }) if error.code == ErrorCode::Internal => {}
                 Some(reply) => panic!("not submitted: {reply:?}"),
                 None => {}
@@ -108,7 +108,7 @@ async fn submit(cluster: &Cluster, client: &CurrentClient, spec: &JobSpec) -> Jo
     }
 }
 
-/// What one job of the workload is, by its number.
+/// The specification of a job of the workload, by its number.
 fn spec(cluster: &Cluster, index: u64) -> JobSpec {
     let nodes = u64::from(cluster.shape.nodes);
     let procs = 1 + index * 7 % (nodes * u64::from(cluster.shape.pes));

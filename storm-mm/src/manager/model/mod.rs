@@ -1,5 +1,5 @@
-//! The core against a model of its surroundings: random histories with the
-//! invariants checked after each step, and tables of what may happen when.
+//! The core against a model of its surroundings: random histories with the invariants checked after
+//! each step, and tables of the effects of events in each phase.
 
 mod early_edges;
 mod held_bytes;
@@ -17,7 +17,7 @@ mod tables;
 mod unmet;
 mod world;
 
-/// A configuration with room for so many ended jobs.
+/// A configuration with room for `history_limit` ended jobs.
 pub(crate) fn model_config(history_limit: usize) -> crate::CoreConfig {
     crate::CoreConfig { history_limit, ..world::config("fcfs", 4) }
 }

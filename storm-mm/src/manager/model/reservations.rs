@@ -1,4 +1,4 @@
-//! Reservations, case by case: who may, what is refused, and that they outlast the manager.
+//! Reservations, case by case: the users, the refusals, and that reservations outlast the manager.
 
 use super::invariants::check_all;
 use super::world::{ADMIN, USER, World, spec};

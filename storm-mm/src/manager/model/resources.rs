@@ -1,5 +1,5 @@
-//! What jobs ask of their nodes, and nodes out of service: refused, waited for, kept over
-//! a restart.
+//! Resources that jobs ask of their nodes, and nodes out of service: requests are refused, waited
+//! for, and kept over a restart.
 
 use super::invariants::check_all;
 use super::world::{NODES, World, spec};

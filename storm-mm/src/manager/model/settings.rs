@@ -1,4 +1,4 @@
-//! What was set at work and what was edited in the configuration, over restarts.
+//! Settings changed at run time and edits of the configuration, over restarts.
 
 use super::invariants::check_all;
 use super::world::{ADMIN, PARTITION, USER, World, spec};
@@ -65,7 +65,7 @@ fn what_is_set_at_work_is_marked_and_stays_until_it_is_reset() {
     assert_eq!(quanta(&back), (Some(CONFIGURED_US), None));
     restart(&mut world, |_| ());
     assert_eq!(quanta(&view(&world)), (Some(CONFIGURED_US), None));
-    // What is set to what is configured is not set.
+    // A value that equals the configured one is no change.
     set(&mut world, None, Some(7_000));
     assert_eq!(quanta(&set(&mut world, None, Some(CONFIGURED_US))), (Some(CONFIGURED_US), None));
     assert!(world.core.settings.is_empty());
@@ -124,7 +124,7 @@ fn a_policy_that_is_edited_takes_over_as_one_that_is_set() {
     assert_eq!((view(&world).sched.as_str(), view(&world).next_sched), ("fcfs", None));
     let completed = |job: &JobId| world.record(*job).state() == JobState::Completed;
     assert!(rows.iter().chain([&waits]).all(completed));
-    // With nobody there it is so at once.
+    // Without running jobs, the policy changes at once.
     restart(&mut world, |_| ());
     assert_eq!((view(&world).sched.as_str(), view(&world).next_sched), ("gang", None));
 }

@@ -1,4 +1,4 @@
-//! What holds after every step, one file each.
+//! The invariants that hold after every step, one file each.
 
 mod elements_accounted;
 mod needs_respected;
@@ -12,7 +12,7 @@ mod surroundings;
 
 use super::world::World;
 
-/// What is wrong, if anything.
+/// The violation, if there is one.
 type Check = fn(&World) -> Result<(), String>;
 
 /// The invariants by name.

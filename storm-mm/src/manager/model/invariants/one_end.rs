@@ -9,7 +9,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     let mut ended = BTreeSet::new();
     let mut runs = BTreeSet::new();
     for (job, event) in &world.journal {
-        // What it ended under is noted when the configuration is another one.
+        // A later configuration may add the policy under which the job ended.
         let noted = matches!(event.kind, JobEventKind::UnderPolicy { .. });
         if ended.contains(job) && !noted {
             return Err(format!("after its end job {job} has {:?}", event.kind));
