@@ -17,8 +17,7 @@ pub struct CoreConfig {
     /// The partitions; every node belongs to exactly one. A job that names no partition goes to the
     /// first one marked default, or else to the first.
     pub partitions: Vec<PartitionConfig>,
-    /// The policies that there are: those that partitions name here, and those that they
-    /// can be switched to.
+    /// All policies: those that the partitions name, and those that they can be switched to.
     pub policies: Registry,
     /// Jobs that can be on the machine at once.
     pub job_slots: u32,

@@ -28,7 +28,7 @@ const PROTECTED_USERS: usize = 1000;
 pub(crate) struct History {
     limit: usize,
     ended: BTreeMap<u64, JobId>,
-    /// The places of each user's.
+    /// The places of each user's jobs.
     of_users: BTreeSet<(u32, u64)>,
     shares: BTreeMap<u32, Share>,
     /// The shares in order: the user of the last one loses a job next.

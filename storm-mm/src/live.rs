@@ -52,9 +52,9 @@ impl Contents for SpoolContents {
 pub struct SpooledFile {
     file: Arc<File>,
     offset: u64,
-    /// On tmpfs, which has all in memory and does not know RWF_NOWAIT.
+    /// Whether the file is on tmpfs, which keeps all in memory and does not know RWF_NOWAIT.
     in_memory: bool,
-    /// Bytes read since others had their turn.
+    /// Bytes read since other tasks had their turn.
     in_a_row: usize,
     sum: Option<ContentSum>,
 }
@@ -71,7 +71,7 @@ impl SpooledFile {
     /// processor behind the daemons, which have real-time priority.
     fn read_cached(&self, chunk: &mut [u8]) -> usize {
         let mut slices = [IoSliceMut::new(chunk)];
-        // Where it is not supported, or nothing is cached, nothing was read.
+        // An error means that NOWAIT is not supported or nothing is cached: nothing was read.
         let how = if self.in_memory { ReadWriteFlags::empty() } else { ReadWriteFlags::NOWAIT };
         rustix::io::preadv2(&self.file, &mut slices, self.offset, how).unwrap_or(0)
     }

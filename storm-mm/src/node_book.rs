@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use storm_primitives::{MAX_NODES, NodeId};
 use storm_rm::JobId;
 
-/// See the top.
+/// The ids of all names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeBook {
     ids: BTreeMap<String, NodeId>,
@@ -58,7 +58,7 @@ impl NodeBook {
         self.ids.get(name).copied()
     }
 
-    /// The highest id: a plan of global memory has places up to it.
+    /// The highest id; a plan of global memory has places up to it.
     pub fn highest(&self) -> NodeId {
         self.ids.values().max().copied().unwrap_or(NodeId::MM)
     }
@@ -69,7 +69,7 @@ impl NodeBook {
         self.live_jobs
     }
 
-    /// The entry that makes the journal know this book, if it does not.
+    /// The journal entry with this book, if the journal does not have it.
     pub(crate) fn news(&self) -> Option<JobEventKind> {
         self.is_news.then(|| JobEventKind::NodesNumbered { ids: self.ids.clone() })
     }

@@ -34,9 +34,9 @@ pub struct ServiceConfig {
 pub struct UnknownUser {
     /// The name.
     pub name: String,
-    /// Where it is named.
+    /// The place that names the user.
     pub named_in: NamedIn,
-    /// The user's shares, of an account.
+    /// The user's shares, if an account names it.
     pub shares: u32,
 }
 
@@ -54,11 +54,11 @@ pub enum NamedIn {
 /// The settings of priorities.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PriorityConfig {
-    /// How much each factor counts.
+    /// The weight of each factor.
     pub weights: Weights,
     /// The time after which a usage counts half.
     pub half_life: HalfLife,
-    /// The time between two reckonings.
+    /// The time between two computations of all priorities.
     pub interval: Duration,
     /// The priorities of partitions; a partition not named has 0.
     pub partitions: BTreeMap<String, u32>,
@@ -102,7 +102,7 @@ pub struct QosConfig {
 }
 
 impl ServiceConfig {
-    /// Whether anybody is charged for anything.
+    /// Whether usage is charged at all.
     pub fn charges(&self) -> bool {
         self.priority.is_some() || !self.accounts.is_empty()
     }

@@ -10,7 +10,7 @@ pub struct ApiError {
     pub code: ErrorCode,
     /// The failure, in one sentence.
     pub message: String,
-    /// Why, where it is known and not said by the message.
+    /// The reason, where it is known and not in the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// A suggestion for the user.
@@ -61,7 +61,7 @@ impl std::error::Error for ApiError {}
 pub enum ErrorCode {
     /// The line is not a request: not JSON, a field missing or unknown.
     BadRequest,
-    /// There is no request of this name; the message lists those that there are.
+    /// There is no request of this name; the message lists all names.
     UnknownRequest,
     /// The line is longer than allowed. The connection ends.
     LineTooLong,

@@ -4,19 +4,20 @@ use std::io;
 use thiserror::Error;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
-/// Read at a time of lines: most are shorter. Thousands of connections have a buffer each.
+/// Bytes read at a time for lines: most lines are shorter, and thousands of connections have a
+/// buffer each.
 const BUFFER_BYTES: usize = 8 << 10;
 
-/// Why no line could be had.
+/// Why a line could not be read.
 #[derive(Debug, Error)]
 pub enum LineError {
-    /// More than the limit without a line feed.
+    /// More than the limit came without a line feed.
     #[error("the line is longer than {limit_bytes} bytes")]
     TooLong {
         /// The limit.
         limit_bytes: usize,
     },
-    /// The stream ended inside of a line, or inside of raw bytes.
+    /// The stream ended inside a line or inside raw bytes.
     #[error("the connection ended in the middle")]
     Truncated,
     /// The stream failed.
@@ -29,7 +30,7 @@ pub enum LineError {
 pub(super) enum LineStart {
     /// The whole line, without its line feed.
     Whole(Vec<u8>),
-    /// More than was asked for: [`LineReader::line`] reads the rest.
+    /// The line is longer than asked for: [`LineReader::line`] reads the rest.
     Long,
     /// The stream is at its end.
     End,
@@ -92,7 +93,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     /// # Errors
     /// The stream ended or failed.
     pub(super) async fn raw(&mut self, into: &mut [u8]) -> Result<usize, LineError> {
-        // Past the buffer of lines, where `into` is larger than that.
+        // If `into` is larger than the buffer of lines, reads directly into it.
         match self.inner.read(into).await? {
             0 => Err(LineError::Truncated),
             length => Ok(length),

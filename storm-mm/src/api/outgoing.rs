@@ -15,7 +15,7 @@ const OVERFLOW_FACTOR: usize = 4;
 /// room for some small answers.
 const READ_ON_BYTES: usize = 16 << 10;
 
-/// Why a reply was not taken. Output can be offered again.
+/// Why a reply was not accepted. Output can be offered again.
 #[derive(Debug, PartialEq)]
 pub enum TrySendError<T> {
     /// The client has not read enough; `room` tells when it has.
@@ -35,12 +35,12 @@ pub(super) enum Answer {
     Events,
 }
 
-/// How far the connection is.
+/// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     /// The client asks and reads.
     Open,
-    /// The client asks nothing more; it reads the answers, follows no job.
+    /// The client makes no further requests. It reads the answers, and follows no job.
     Finishing,
     /// No reply is accepted any more; those in the buffer are written if the client takes them at
     /// once.
@@ -63,11 +63,11 @@ struct State {
     /// Bytes that were taken out to be written, and are not written yet.
     writing_bytes: usize,
     life: Life,
-    /// Answers that are still owed, and jobs that are followed.
+    /// The number of answers that are owed and jobs that are followed.
     sinks: usize,
-    /// How many of these are of jobs that are followed or waited for.
+    /// How many of these are for jobs that are followed or waited for.
     streaming: usize,
-    /// How many are of answers that may be long.
+    /// How many of these are for answers that may be long.
     long: usize,
     /// The last events of a followed job that has ended are not read yet.
     trailing: bool,
@@ -95,7 +95,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Takes the line if the buffer is not full. A single line always fits in.
+    /// Accepts the line if the buffer is not full. A single line always fits.
     pub(super) fn try_push(
         &self,
         line: ReplyLine,
@@ -112,7 +112,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// The next line to write; ready with `None` when none will come.
+    /// The next line to write; ready with `None` when no further line will come.
     pub(super) fn poll_pop(&self, context: &mut Context<'_>) -> Poll<Option<ReplyLine>> {
         let mut state = self.lock();
         if state.life == Life::Gone {
@@ -136,7 +136,7 @@ impl Outgoing {
         self.lock().pop(self.limit_bytes)
     }
 
-    /// The client has taken all that was given out to be written.
+    /// The client has read all lines that were taken out.
     pub(super) fn written(&self) {
         let mut state = self.lock();
         state.writing_bytes = 0;
@@ -163,7 +163,7 @@ impl Outgoing {
         })
     }
 
-    /// Ready when the client has taken all that it was given, or never will (`false`).
+    /// Ready when the client has read all its replies, or never will (`false`).
     pub(super) fn poll_taken(&self, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.lock();
         let limit_bytes = self.limit_bytes;
@@ -178,7 +178,7 @@ impl Outgoing {
         (state.streaming > 0 || state.trailing) && state.life == Life::Open
     }
 
-    /// Ready when output would be taken, or never will be (`false`).
+    /// Ready when output would be accepted, or never will be (`false`).
     pub(super) fn poll_room(&self, context: &mut Context<'_>, streaming: bool) -> Poll<bool> {
         let mut state = self.lock();
         if !state.accepts(streaming) {
@@ -191,7 +191,7 @@ impl Outgoing {
         Poll::Pending
     }
 
-    /// Ready when nothing is taken any more.
+    /// Ready when nothing is accepted any more.
     pub(super) fn poll_closed(&self, context: &mut Context<'_>, streaming: bool) -> Poll<()> {
         let mut state = self.lock();
         if !state.accepts(streaming) {
@@ -248,8 +248,8 @@ impl Outgoing {
         state.wake();
     }
 
-    /// A panic while the lock is held leaves the state whole: no method of this
-    /// file can panic between two changes that belong together.
+    /// A panic while the lock is held leaves the state consistent: no method of this file can panic
+    /// between two changes that belong together.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -23,7 +23,7 @@ pub enum Reply {
     },
     /// Send these files, then wait.
     NeedFiles {
-        /// Which, by content.
+        /// Their hashes.
         hashes: Vec<ContentHash>,
     },
     /// The job is in the journal: it will not be forgotten.
@@ -42,14 +42,14 @@ pub enum Reply {
     Jobs {
         /// The jobs.
         jobs: Vec<JobView>,
-        /// Another line continues the listing; of jobs that are waited for, when more have
-        /// ended.
+        /// Whether another line continues the listing. For a wait: whether the last job has not
+        /// ended yet.
         #[serde(default)]
         more: bool,
     },
     /// To a client that waits, before the first listing: the jobs about which no record is left.
     Forgotten {
-        /// By array.
+        /// One entry per array.
         arrays: Vec<ForgottenJobs>,
     },
     /// One job.
@@ -91,7 +91,7 @@ pub enum Reply {
     Priorities {
         /// The jobs.
         jobs: Vec<PriorityView>,
-        /// How many more there are, of lower priorities.
+        /// How many jobs of lower priorities are left out.
         #[serde(default)]
         left: u32,
     },
@@ -124,7 +124,7 @@ pub enum Reply {
         job: JobId,
         /// The rank.
         rank: Rank,
-        /// Where to.
+        /// The stream that it wrote to.
         stream: Stream,
         /// Where in the stream the data begins. After a restart of a manager and a node, data that
         /// the client already has may come again.
@@ -190,7 +190,7 @@ impl Reply {
 pub struct CancelOutcome {
     /// The job.
     pub job: JobId,
-    /// Why not; absent when it is done.
+    /// Why the request failed; absent if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ApiError>,
 }

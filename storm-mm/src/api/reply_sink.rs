@@ -1,4 +1,4 @@
-//! Where the manager's core puts its replies to one request.
+//! The sink for the core's replies to one request.
 
 use super::outgoing::{Answer, Life, Outgoing};
 use super::{ApiError, ErrorCode, Reply, ReplyLine, TrySendError};
@@ -148,19 +148,19 @@ impl ReplyStream {
         self.sink_of(id, if streaming { Answer::Events } else { Answer::Short })
     }
 
-    /// The same for an answer of this kind.
+    /// The same, for this kind of answer.
     pub(super) fn sink_of(&self, id: u64, answer: Answer) -> ReplySink {
         self.outgoing.sink_made(answer);
         let (finished, outgoing) = (AtomicBool::new(false), Arc::clone(&self.outgoing));
         ReplySink { shared: Arc::new(Sink { outgoing, id, answer, finished }) }
     }
 
-    /// The next reply; `None` when none will come.
+    /// The next reply; `None` when no further reply will come.
     pub async fn next(&self) -> Option<ReplyLine> {
         poll_fn(|context| self.outgoing.poll_pop(context)).await
     }
 
-    /// No more requests come: [`next`](Self::next) ends after the last answer.
+    /// The client makes no further requests: [`next`](Self::next) ends after the last answer.
     pub fn finish(&self) {
         self.outgoing.end(Life::Finishing);
     }

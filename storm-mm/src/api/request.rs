@@ -15,7 +15,7 @@ pub enum ManagerRequest {
     Submit {
         /// The job; its `owner` is replaced by the peer.
         spec: Box<JobSpec>,
-        /// Its events follow until it has ended.
+        /// Whether its events follow until it has ended.
         #[serde(default)]
         attach: bool,
         /// The account that is charged, and the job's urgency.
@@ -25,8 +25,8 @@ pub enum ManagerRequest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reservation: Option<String>,
     },
-    /// Follow a job: answered [`Attached`](super::Reply::Attached), its events
-    /// follow until it has ended.
+    /// Follow a job: answered [`Attached`](super::Reply::Attached); then its events follow until it
+    /// has ended.
     Attach {
         /// The job.
         job: JobId,
@@ -44,7 +44,7 @@ pub enum ManagerRequest {
         /// The bytes.
         #[serde(with = "base64_bytes", default)]
         data: Bytes,
-        /// Nothing follows.
+        /// Whether this is the end of the input.
         #[serde(default)]
         eof: bool,
     },
@@ -77,7 +77,7 @@ pub enum ManagerRequest {
         /// The jobs.
         jobs: Vec<JobId>,
     },
-    /// Let held jobs go.
+    /// Release held jobs.
     Release {
         /// The jobs.
         jobs: Vec<JobId>,
@@ -98,25 +98,25 @@ pub enum ManagerRequest {
     },
     /// The partitions.
     Partitions,
-    /// Change a partition at work. For administrators.
+    /// Change a partition at run time. For administrators.
     SetPartition {
         /// Its name.
         partition: String,
-        /// The policy that it is to have.
+        /// The new policy.
         #[serde(default)]
         sched: Option<String>,
-        /// The length of its slices, in microseconds.
+        /// The new length of its slices, in microseconds.
         #[serde(default)]
         quantum_us: Option<u64>,
     },
-    /// Have a partition be again as it is configured. For administrators.
+    /// Give a partition its configured settings back. For administrators.
     ResetPartition {
         /// Its name.
         partition: String,
-        /// Its policy.
+        /// Reset its policy.
         #[serde(default)]
         sched: bool,
-        /// Its quantum.
+        /// Reset its quantum.
         #[serde(default)]
         quantum: bool,
     },
@@ -125,7 +125,7 @@ pub enum ManagerRequest {
     /// Reserve nodes. For administrators; answered [`Reservations`](super::Reply::Reservations)
     /// with the new reservation.
     Reserve(ReservationRequest),
-    /// Take a reservation back. For administrators.
+    /// Delete a reservation. For administrators.
     Unreserve {
         /// Its name.
         name: String,
@@ -142,7 +142,7 @@ pub enum ManagerRequest {
     Shares,
     /// The cluster as a whole.
     Status,
-    /// End all jobs and leave. For the manager's own user and root.
+    /// End all jobs and the cluster. For the manager's own user and root.
     Shutdown,
 }
 
@@ -191,7 +191,7 @@ impl ManagerRequest {
         self
     }
 
-    /// How many jobs, users and states it names in lists.
+    /// The number of jobs, users and states that the request lists.
     fn named(&self) -> usize {
         match self {
             ManagerRequest::Jobs(filter) => {
@@ -226,11 +226,11 @@ impl ManagerRequest {
     }
 }
 
-/// Most jobs or users that one request may name: as many as a shell passes to a command.
-/// The answer about a job that does not exist is a hundred times its number.
+/// The most jobs or users that one request may name: as many as a shell passes to a command. The
+/// answer about an unknown job is a hundred times as long as its number.
 pub const MAX_NAMED: usize = 1 << 14;
 
-/// Which jobs to list; an empty list is no restriction.
+/// The jobs to list; an empty list is no restriction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct JobFilter {
@@ -245,19 +245,19 @@ pub struct JobFilter {
     pub jobs: Vec<JobId>,
     /// Also the jobs that have ended.
     pub history: bool,
-    /// Only this part; all when it is absent. The server's: no client can say it.
+    /// Only this part; all jobs when it is absent. Set by the server, never by a client.
     #[serde(skip)]
     pub part: Option<Part>,
 }
 
-/// Which ended jobs to list, the latest first.
+/// The ended jobs to list, the latest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistoryQuery {
     /// Only those that ended in these states; an empty list is no restriction.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<JobState>,
-    /// Only of these users; an empty list is no restriction, as long as that of
+    /// Only of these users; an empty list is no restriction, provided that the list of
     /// [`users`](Self::users) is empty too.
     pub uids: Vec<u32>,
     /// Only of these users, as the manager's host calls them.
@@ -353,10 +353,10 @@ impl RequestLine {
         Ok(RequestLine::Manager(id, request))
     }
 
-    /// The line as it is sent, line feed included.
+    /// Encodes the line, with its line feed.
     ///
     /// # Errors
-    /// None that a request made by this crate can cause.
+    /// None for requests that this crate makes.
     pub fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
         #[derive(Serialize)]
         struct Numbered<'a> {

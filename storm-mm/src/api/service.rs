@@ -13,6 +13,6 @@ pub struct Service {
     pub account: Option<String>,
     /// The quality of service; the default one, if there is one, when it is absent.
     pub qos: Option<String>,
-    /// Taken away from the job's priority. Below 0 for administrators only.
+    /// Subtracted from the job's priority. Below 0 for administrators only.
     pub nice: i32,
 }

@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use storm_rm::{ContentHash, ContentSum};
 
-/// A file is not removed this soon after its last use: the job that needs it
-/// may be on its way to the core.
+/// A file is not removed this soon after its last use: the core may not know yet of the job that
+/// needs it.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// A content-addressed directory.

@@ -181,8 +181,8 @@ fn submit<P: Primitives, C: Contents + 'static>(
     if let Ok(job) = submitted
         && attach
     {
-        // Before the effects of the submission are carried out, so that no event
-        // is missed.
+        // Subscribes before the effects of the submission are carried out, so that no event is
+        // missed.
         shared.subscribe(job, replies.clone());
     }
     shared.defer(move || {
@@ -238,7 +238,7 @@ fn input<P: Primitives, C: Contents + 'static>(
         }
         answer => {
             let reply = match answer {
-                // Nobody reads it.
+                // The input has no reader.
                 Ok(_) => Reply::Ok,
                 Err(error) => Reply::Error { error },
             };
@@ -247,7 +247,7 @@ fn input<P: Primitives, C: Contents + 'static>(
     }
 }
 
-/// Where the ranks are that read the input of a job: nowhere once it has ended.
+/// The nodes whose ranks read the input of a job: none once it has ended.
 fn input_nodes<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     peer: Peer,

@@ -33,7 +33,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
         if let Some(error) = &failed {
             let reason = error.to_string();
             shared.drive(|core, now| core.coscheduling_failed(now, partition, &reason));
-            // Rung by that.
+            // The first ring comes from the call above.
             bell.heard().await;
             bell.heard().await;
             continue;
@@ -52,7 +52,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
                     rest(&shared, partition, sender, &(nodes, length)).await;
                 }
             }
-            // The core hears of the deaths, too, and then wants others.
+            // The core hears of the deaths as well, and then wants other nodes led.
             Err(BcsError::NobodyLeft) => {
                 paused = true;
                 bell.heard().await;

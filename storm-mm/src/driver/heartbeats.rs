@@ -14,8 +14,8 @@ use storm_rm::heartbeat::{HeartbeatError, begin_heartbeat, issue_heartbeat};
 use storm_rm::message::{Command, Heartbeat};
 use storm_rm::remote_queue::{EnqueueError, Sequence, Writer};
 
-/// Heartbeats in a row that may find no answer in the backend's time limit before
-/// the network counts as lost. A silent node is cut off by the backend long before.
+/// Heartbeats in a row without an answer in the backend's time limit before the network counts as
+/// lost. The backend cuts off a silent node long before.
 const TIMEOUTS_MAX: u32 = 16;
 
 /// The outcome of a probe.
@@ -83,7 +83,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
     }
 }
 
-/// Waits for something to tell, and tells it.
+/// Waits for something to send, and sends it.
 async fn issue_next<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     line: &mut Line<P>,
@@ -112,7 +112,7 @@ async fn issue_next<P: Primitives, C: Contents + 'static>(
     Ok(())
 }
 
-/// Has a heartbeat without commands on its way to those of these nodes that live.
+/// Begins a heartbeat without commands to the living among these nodes.
 async fn probe<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     line: &mut Line<P>,
@@ -212,8 +212,8 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
                     error @ (HeartbeatError::Encoding(_)
                     | HeartbeatError::Enqueue(EnqueueError::TooLarge { .. })),
                 ) => {
-                    // Admission bounds a job's size; this is a defect, and the rest
-                    // of the cluster must not stop for it.
+                    // Admission bounds a job's size, so this is a defect. The rest of the cluster
+                    // must go on.
                     tracing::error!(%error, "a heartbeat was dropped");
                     return Ok(());
                 }
@@ -258,7 +258,7 @@ async fn await_space<P: Primitives, C: Contents + 'static>(
                 timeouts += 1;
             }
             Some(Err(EnqueueError::Network(error))) => return Err(error),
-            // Nothing is sent yet that could be too large.
+            // Nothing was sent that could be too large.
             Some(Ok(()) | Err(EnqueueError::TooLarge { .. })) => {
                 if shared.deaths_known.get() == shared.primitives.membership().epoch() {
                     return Ok(died);

@@ -61,7 +61,7 @@ impl Flow {
         Flow { incarnation, sent_bytes: 0, taken_bytes, waiting, sent, ended: false, returning }
     }
 
-    /// Where no node is left, nothing is under way.
+    /// Without a node left, nothing counts as under way.
     fn has_room(&self) -> bool {
         let least = self.taken_bytes.values().min().copied().unwrap_or(self.sent_bytes);
         self.sent_bytes.saturating_sub(least) < WINDOW_BYTES
@@ -133,7 +133,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         nodes: &NodeSet,
         request: InputRequest,
     ) {
-        // Nodes that are on their way back will be there before anything is sent.
+        // Nodes that are on their way back are there before anything is sent.
         let alive = if self.core.borrow().is_recovering(job) {
             nodes.clone()
         } else {

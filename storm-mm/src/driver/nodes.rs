@@ -10,7 +10,7 @@ use storm_primitives::{Incarnation, NodeId, Primitives, Runtime, Task};
 use storm_rm::message::Report;
 use storm_rm::remote_queue::Reader;
 
-/// How long a report may take that was posted when a flag was set.
+/// Longest time until a report arrives that was posted when a flag was set.
 pub(super) const REPORT_DELAY: Duration = Duration::from_millis(20);
 
 /// Follows the membership for as long as the manager runs.
@@ -18,7 +18,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
     let membership = shared.primitives.membership().clone();
     let mut readers: BTreeMap<NodeId, Task> = BTreeMap::new();
     for node in (1..=shared.plan.config.max_nodes).map(NodeId) {
-        // Not emptied: nodes that joined before may have reported already.
+        // The queue is not emptied: a node that joined before may have reported already.
         let queue = shared.plan.reports(node);
         let queue = queue.map(|plan| Reader::new(shared.primitives.clone(), plan));
         readers.extend(queue.map(|queue| (node, reader(&shared, node, queue))));

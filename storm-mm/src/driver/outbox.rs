@@ -12,9 +12,9 @@ use storm_rm::message::{Command, Heartbeat, Slices};
 #[derive(Default)]
 pub(super) struct Outbox {
     commands: RefCell<Vec<(NodeSet, Command)>>,
-    /// Nodes to be reached though there is nothing to tell them.
+    /// Nodes to be reached even without a command for them.
     probed: RefCell<NodeSet>,
-    /// Nodes that died since the queue of heartbeats was told.
+    /// Nodes that died since the queue of heartbeats last heard of deaths.
     died: RefCell<NodeSet>,
     /// Rung after each of those deaths.
     deaths: Bell,
@@ -31,7 +31,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// The nodes that it concerns.
+    /// All nodes that the batch goes to.
     pub(super) fn nodes(&self) -> NodeSet {
         self.commands.iter().fold(self.probed.clone(), |all, (nodes, _)| all.union(nodes))
     }
@@ -115,7 +115,7 @@ impl Outbox {
         self.say(nodes, slices);
     }
 
-    /// Has the next heartbeat reach these nodes at any rate.
+    /// Has the next heartbeat reach these nodes in any case.
     pub(super) fn probe(&self, nodes: &NodeSet) {
         let mut probed = self.probed.borrow_mut();
         *probed = probed.union(nodes);
@@ -151,7 +151,7 @@ impl Outbox {
         self.last_probe.get()
     }
 
-    /// Waits until there is something to say.
+    /// Waits until there is something to send.
     pub(super) async fn news(&self) {
         while self.commands.borrow().is_empty() && self.probed.borrow().is_empty() {
             self.bell.heard().await;
@@ -171,8 +171,8 @@ impl Outbox {
         }
     }
 
-    /// A command that alone is too large is taken alone: issuing it fails, and
-    /// the others are not lost with it.
+    /// Takes a command that is too large by itself alone: issuing it fails, but the others are not
+    /// lost with it.
     fn take_fitting(&self, limit_bytes: usize) -> Vec<(NodeSet, Command)> {
         let mut commands = self.commands.borrow_mut();
         commands.sort_by_key(|(_, command)| strobed(command).is_none());
@@ -202,7 +202,7 @@ fn forget(commands: &mut Vec<(NodeSet, Command)>, dead: &NodeSet) {
     });
 }
 
-/// The partition that a command strobes, if it does.
+/// The partition that a command strobes, if it is a strobe.
 fn strobed(command: &Command) -> Option<PartitionId> {
     match command {
         Command::Strobe(strobe) => Some(strobe.partition),

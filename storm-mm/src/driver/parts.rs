@@ -7,11 +7,11 @@ use thiserror::Error;
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     bytes: Vec<u8>,
-    /// Its beginning was left out: so is the rest.
+    /// Whether the report was too long, so that its remaining parts are skipped.
     skips: bool,
 }
 
-/// Parts that are no report.
+/// Why parts do not form a report.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(super) enum PartsError {
     /// They are too long.

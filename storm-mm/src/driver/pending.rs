@@ -21,7 +21,7 @@ pub(super) struct Pending {
 /// An item of the queue.
 pub(super) enum Item {
     Effect(Effect),
-    /// Something of the driver's own, in its place among the effects.
+    /// An action of the driver, in its place among the effects.
     Action(Box<dyn FnOnce()>),
 }
 

@@ -31,7 +31,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
             });
             continue;
         }
-        // When the quantum or the rows change: look again.
+        // Looks again when the quantum or the rows change.
         let at_edge = pin!(runtime.sleep_until(needed));
         let changed = pin!(bell.heard());
         select(at_edge, changed).await;

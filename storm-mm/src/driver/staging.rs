@@ -37,7 +37,7 @@ pub trait Contents {
     ) -> impl Future<Output = io::Result<()>>;
 }
 
-/// Between two looks at the room that contents take.
+/// Time between two checks of the room that contents take.
 const TENDING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Removes contents that no job needs any more, for as long as the manager runs.
@@ -92,12 +92,12 @@ struct Lease<'a> {
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         self.channels.free.borrow_mut().push(self.channel);
-        // All look again: a waiter may have been cancelled.
+        // Wakes all waiters, since one may have been cancelled.
         self.channels.waiting.borrow_mut().drain(..).for_each(Waker::wake);
     }
 }
 
-/// Why the latest transfer of each channel failed on nodes, as they report it.
+/// The failures of each channel's latest transfer, as nodes report them.
 #[derive(Default)]
 pub(super) struct FileFailures {
     reasons: RefCell<BTreeMap<Channel, (Generation, Vec<String>)>>,
@@ -124,7 +124,7 @@ impl FileFailures {
     }
 }
 
-/// How long the core may take to hear of a death that a transfer met.
+/// Longest time until the core has heard of a death that a transfer met.
 const DEATH_KNOWN: Duration = Duration::from_secs(10);
 
 /// Brings all files of a job to its nodes and tells the core.

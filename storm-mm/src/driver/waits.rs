@@ -24,7 +24,7 @@ const TOLD_TOGETHER: usize = 256;
 pub(super) struct Waits {
     /// By job and by the number of the wait: thousands may wait for one job, and each may leave.
     by_job: RefCell<BTreeMap<(JobId, u64), Rc<Wait>>>,
-    /// Jobs that something is kept of for the clients of a user.
+    /// By user: the number of jobs that are kept for the user's clients.
     kept: RefCell<BTreeMap<u32, Rc<Cell<usize>>>>,
     /// The number of the next wait.
     number: Cell<u64>,
@@ -40,12 +40,12 @@ struct Wait {
     sink: ReplySink,
     left: RefCell<BTreeSet<JobId>>,
     untold: RefCell<Vec<JobView>>,
-    /// Rung when the last has ended.
+    /// Rung when the last job has ended.
     done: Bell,
 }
 
 impl Wait {
-    /// Returns when all have ended, or the client is gone.
+    /// Returns when all jobs have ended, or the client is gone.
     async fn over(&self) {
         while !self.left.borrow().is_empty() && !self.sink.is_closed() {
             let done = std::pin::pin!(self.done.heard());
@@ -54,7 +54,7 @@ impl Wait {
         }
     }
 
-    /// Counts the jobs that it keeps something of, after a change.
+    /// Updates the counts of kept jobs, after a change.
     fn count(&self) {
         let kept = self.left.borrow().len() + self.untold.borrow().len();
         self.of_user.set(self.of_user.get() - self.kept.replace(kept) + kept);
@@ -89,7 +89,7 @@ impl Drop for Wait {
 }
 
 impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
-    /// Answers when all of `jobs` have ended, and on the way of those that have.
+    /// Answers as jobs of `jobs` end, and for the last time when all have ended.
     pub(super) fn wait(self: &Rc<Self>, peer: Peer, jobs: &[JobId], replies: ReplySink) {
         let found = self.core.borrow().waited_for(self.now(), jobs);
         let arrays = self.core.borrow().forgotten_of(jobs);
@@ -112,7 +112,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.answer(replies, Reply::Error { error: refused });
     }
 
-    /// Lets go of a wait, and with it of the client's connection, when it is over.
+    /// Drops a wait, and its hold on the client's connection, when the wait is over.
     fn watch(self: &Rc<Self>, wait: Rc<Wait>) {
         let this = self.clone();
         let watching = self.primitives.runtime().spawn(async move {

@@ -1,4 +1,4 @@
-//! Watching flags in global memory: that a job's ranks run, that they ended.
+//! Watches flags in global memory: that a job's ranks execute, and that they have ended.
 
 use super::{Contents, Shared};
 use crate::manager::Watch;
@@ -34,7 +34,7 @@ pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<
             Ok(news) => {
                 for (job, incarnation, news) in news {
                     shared.starting.borrow_mut().forget(job, incarnation);
-                    // The membership tells of the death as well, and ends the job.
+                    // For a death, the membership tells as well, and ends the job.
                     if news == StartNews::Started {
                         shared.drive(|core, now| core.started(now, job, incarnation));
                     }
@@ -64,7 +64,7 @@ pub(super) async fn name_unstarted<P: Primitives, C: Contents + 'static>(
     let asked = isolate_unstarted(&shared.primitives, &shared.plan, &nodes, slot, incarnation);
     match asked.await {
         Ok(isolated) => {
-            // The dead are the membership's to tell: their jobs may be queued again.
+            // Deaths are left to the membership, since a job of a dead node may be queued again.
             shared.drive(|core, now| core.unstarted(now, job, incarnation, &isolated.late));
         }
         Err(error) => shared.fail(error),

@@ -95,7 +95,7 @@ pub enum JobEventKind {
         /// Whether it was COMPLETED; for an array, whether all of its jobs were.
         completed: bool,
     },
-    /// Its place in the matrix has another number now: its partition has another policy.
+    /// Its row has another number, because its partition has another policy.
     Moved {
         /// Its row.
         row: Row,
@@ -112,7 +112,7 @@ pub enum JobEventKind {
         /// The settings of every partition that differs from its configuration, by name.
         settings: BTreeMap<String, PartitionSetting>,
     },
-    /// It, or each job of an array, has an account, a quality of service or a niceness.
+    /// The job, or each job of an array, has an account, a quality of service or a niceness.
     Classed {
         /// Which.
         service: Rc<Service>,
@@ -122,7 +122,7 @@ pub enum JobEventKind {
     UsageNoted {
         /// The decayed usage of every user.
         usage: Vec<UsageOf>,
-        /// How much of the present runs of jobs is in it.
+        /// The part of each present run that the usage contains.
         charged: BTreeMap<JobId, Duration>,
     },
     /// Reservations were made or deleted. The entry belongs to no job: it has the number
@@ -152,8 +152,8 @@ pub enum JobEventKind {
         /// How long it has run.
         time: Duration,
     },
-    /// Which elements it has, as journals had it while columns were nodes' positions
-    /// ([`JobEventKind::OnElements`]).
+    /// The elements that the job has, as journals noted them while columns were positions of nodes.
+    /// Now [`JobEventKind::OnElements`].
     OnColumns {
         /// Columns of the matrix of its partition, ascending, each range without its end.
         columns: Vec<(u32, u32)>,
@@ -169,7 +169,7 @@ pub enum JobEventKind {
         /// The ids of all nodes that are configured or that a run in the journal was on, by name.
         ids: BTreeMap<String, NodeId>,
     },
-    /// Which elements of its nodes it has: others may be suspended for them.
+    /// The elements that the job has of its nodes. Other jobs may be suspended for them.
     OnElements {
         /// Nodes, each with a range of its elements, without the range's end.
         elements: Vec<(NodeId, u32, u32)>,
@@ -177,14 +177,15 @@ pub enum JobEventKind {
     /// A manager has started with another configuration of partitions. The entry belongs to no job:
     /// it has the number [`OF_NO_JOB`], and replaces the previous entry of its kind.
     PartitionsConfigured {
-        /// Each as it was configured last, by name: also those that are not configured any more.
+        /// The last configuration of each, by name, also of partitions that are no longer
+        /// configured.
         partitions: BTreeMap<String, PartitionConfigured>,
     },
     /// A job that it depends on has reached a stage that counts.
     DependencyNoted {
-        /// Which, or the array.
+        /// The job, or the array.
         on: JobId,
-        /// How far.
+        /// The stage.
         note: DependencyNote,
     },
 }
@@ -314,8 +315,7 @@ pub enum EndCause {
     ManagerRestarted,
     /// The cluster is going down.
     Shutdown,
-    /// No partition takes it any more: the configuration has changed, or the
-    /// queue is full.
+    /// No partition takes the job any more: the configuration has changed, or the queue is full.
     Unplaceable {
         /// Why not.
         reason: String,
@@ -375,8 +375,7 @@ impl EndCause {
         }
     }
 
-    /// The exit status that this cause gives the job; `None` where that of its
-    /// ranks counts.
+    /// The exit status that this cause gives the job; `None` if the status of its ranks counts.
     pub fn exit_code(&self) -> Option<u8> {
         const TERMINATED: u8 = 128 + 15;
         match self {

@@ -39,7 +39,7 @@ pub struct JobRecord {
     pub hold: Option<Hold>,
     /// The jobs that it depends on and that have ended: whether they were COMPLETED.
     pub ended_before: BTreeMap<JobId, bool>,
-    /// The jobs that it depends on and that have begun, or ended without: when.
+    /// The jobs that it depends on and that have begun, or ended without beginning: when.
     pub begun_before: BTreeMap<JobId, Timestamp>,
     /// For each array of which the job with the same index has ended: whether that job was
     /// COMPLETED.
@@ -50,8 +50,7 @@ pub struct JobRecord {
     pub partition: String,
     /// Where it is in its life.
     pub phase: Phase,
-    /// The present or latest run, numbered over the runs of all jobs; 0 before the
-    /// first.
+    /// The present or latest run, numbered over the runs of all jobs; 0 before the first run.
     pub incarnation: JobIncarnation,
     /// How often it was placed.
     pub runs: u32,
@@ -67,14 +66,13 @@ pub struct JobRecord {
     pub submitted: Timestamp,
     /// When its ranks started.
     pub started: Option<Timestamp>,
-    /// How long it had run when the journal was told last.
+    /// How long it had run at the journal's latest entry about its run time.
     pub ran: Duration,
-    /// When that was; its start if it was not told since.
+    /// The time of that entry; the run's start if there is none since.
     pub ran_at: Option<Timestamp>,
-    /// Its columns of the matrix, where a journal of a former version tells: ranges without
-    /// their ends.
+    /// Its columns of the matrix, from a journal of a former version: ranges without their ends.
     pub columns: Option<Vec<(u32, u32)>>,
-    /// Its elements of its nodes, where the journal tells: ranges without their ends.
+    /// Its elements of its nodes, if the journal has them: ranges without their ends.
     pub elements: Option<Vec<(NodeId, u32, u32)>>,
     /// The job for which its processes are suspended.
     pub suspended_for: Option<JobId>,
@@ -96,7 +94,7 @@ pub struct JobRecord {
     pub log: Vec<LogEntry>,
 }
 
-/// The most entries of a job's log: some are made by users, as often as they like.
+/// The most entries of a job's log: users can cause entries as often as they like.
 const MAX_LOG: usize = 128;
 /// The first entries, which always stay.
 const LOG_BEGIN: usize = 8;
@@ -273,7 +271,7 @@ impl JobRecord {
             }
             JobEventKind::Resumed { time } => {
                 self.suspended_for = None;
-                // Before its start its time does not count.
+                // Before the job's start its time does not count.
                 (self.ran, self.ran_at) = (*time, self.started.map(|_| event.at));
                 self.note(event, "resumed", format!("on {}", self.node_list));
             }
@@ -281,7 +279,7 @@ impl JobRecord {
         }
     }
 
-    /// Applies an event that concerns whether the job may start.
+    /// Applies an event about whether the job may start.
     fn apply_need(&mut self, event: &JobEvent) {
         match &event.kind {
             JobEventKind::Held { hold } => {

@@ -29,7 +29,7 @@ struct FormerEvent {
     kind: FormerKind,
 }
 
-/// In this order: postcard writes the number of the variant.
+/// In the former order, since postcard writes the number of the variant.
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 enum FormerKind {

@@ -8,10 +8,10 @@ pub fn seal(sequence: u64, encoded: &[u8]) -> Vec<u8> {
     redb_journal::seal(sequence, encoded)
 }
 
-/// The entry in stored bytes.
+/// Decodes a stored entry.
 ///
 /// # Errors
-/// They are damaged, or of another version.
+/// The bytes are damaged, or of another version.
 pub fn decode(sequence: u64, sealed: &[u8]) -> Result<Entry, JournalError> {
     redb_journal::decode(sequence, sealed)
 }

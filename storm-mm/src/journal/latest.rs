@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Sealed together with the number, so that it cannot be taken for an entry's number.
 const NAME: &[u8] = b"next entry";
-/// Its file: that of the journal, and this.
+/// Appended to the name of the journal's file.
 const SUFFIX: &str = ".next";
 /// No file of ours is longer.
 const READ_BYTES: usize = 64;

@@ -42,7 +42,7 @@ const CACHE_BYTES: usize = 8 << 20;
 /// The file is compacted at the start if it exceeds twice its entries by more than this.
 const MAX_SLACK_BYTES: u64 = 4 << 20;
 
-/// Requests that may wait for the writer; the manager is throttled beyond.
+/// Groups that may wait for the writer; beyond it, the manager waits.
 const WAITING_GROUPS: usize = 1024;
 
 /// Why the journal failed.
@@ -162,7 +162,7 @@ impl Drop for RedbJournal {
         let (closed, _) = crossbeam_channel::bounded(0);
         drop(std::mem::replace(&mut self.groups, closed));
         if let Some(writer) = self.writer.take() {
-            // A writer that panicked has said so on standard error.
+            // A writer that panicked has printed so on standard error.
             let _ = writer.join();
         }
     }
@@ -204,7 +204,7 @@ fn open_checked(
     entries.retain(|(sequence, _)| !unneeded.contains(sequence));
     let file_bytes = std::fs::metadata(path).map_or(0, |found| found.len());
     if !unneeded.is_empty() || file_bytes > MAX_SLACK_BYTES + 2 * entry_bytes {
-        // Gives the room back; a file that stays as it is serves as well.
+        // Gives the room back. If compacting fails, the file can be used as it is.
         if let Err(error) = database.compact() {
             tracing::warn!(%error, "the journal's file is not made smaller");
         }
@@ -247,7 +247,7 @@ fn store(path: &Path) -> redb::Builder {
     store
 }
 
-/// An error of the store, with those of its own that mean damage told apart.
+/// Tells errors of the store that mean damage from others.
 fn store_error(error: redb::Error) -> JournalError {
     match error {
         redb::Error::Corrupted(what) => JournalError::Damaged { what },
@@ -279,7 +279,7 @@ fn take_over_former(transaction: &redb::WriteTransaction) -> Result<(), JournalE
     Ok(())
 }
 
-/// All entries by their number, and how many bytes they are in the file.
+/// All entries with their numbers, and their total length in the file.
 fn read_all(database: &Database) -> Result<(Vec<(u64, Entry)>, u64), JournalError> {
     let read = database.begin_read()?;
     let table = read.open_table(EVENTS)?;
@@ -309,14 +309,14 @@ fn specification((_, event): &mut Entry) -> Option<&mut JobSpec> {
     }
 }
 
-/// The entry in stored bytes.
+/// Decodes a stored entry.
 pub(super) fn decode(sequence: u64, sealed: &[u8]) -> Result<Entry, JournalError> {
     let bytes = checked(sequence, sealed)?;
     postcard::from_bytes::<(JobId, JobEvent)>(bytes)
         .map_err(|source| JournalError::Entry { sequence, source })
 }
 
-/// An entry as it is stored: its checksum, which is also that of its place, and itself.
+/// The stored form of an entry: a checksum over its number and its bytes, and its bytes.
 pub(super) fn seal(sequence: u64, encoded: &[u8]) -> Vec<u8> {
     let mut sealed = checksum(sequence, encoded).to_vec();
     sealed.extend_from_slice(encoded);
@@ -329,7 +329,7 @@ fn checked(sequence: u64, sealed: &[u8]) -> Result<&[u8], JournalError> {
     })
 }
 
-/// The entry in stored bytes, unless they are damaged.
+/// The bytes of a stored entry, unless they are damaged.
 pub(super) fn unseal(sequence: u64, sealed: &[u8]) -> Option<&[u8]> {
     let (sum, encoded) = sealed.split_first_chunk::<CHECKSUM_BYTES>()?;
     (*sum == checksum(sequence, encoded)).then_some(encoded)
@@ -351,7 +351,7 @@ fn remove(transaction: &redb::WriteTransaction, unneeded: &[u64]) -> Result<(), 
     Ok(())
 }
 
-/// Writes these entries anew, those that are still there, without the environment.
+/// Writes those of these entries that still exist anew, without the environment.
 fn leave_environments_out(
     transaction: &redb::WriteTransaction,
     ended: &[u64],
@@ -391,7 +391,7 @@ impl Writer {
                 Ok(()) => {
                     self.commits.fetch_add(1, Ordering::Relaxed);
                     for group in groups {
-                        // The manager may be ending and not listen any more.
+                        // The manager may be ending, and not listen any more.
                         let _ = group.done.send(Ok(()));
                     }
                 }

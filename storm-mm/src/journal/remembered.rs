@@ -32,7 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// All entries, and those that were kept.
+/// All entries, and the kept ones.
 struct Journal {
     retained: usize,
     all: Vec<Entry>,

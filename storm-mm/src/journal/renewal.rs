@@ -1,4 +1,4 @@
-//! The environments of jobs that have ended are not in the journal any more; those of others are.
+//! The journal drops the environments of ended jobs, and keeps those of others.
 
 use super::{Entry, Journal, RedbJournal};
 use crate::api::JobState;
@@ -62,7 +62,7 @@ fn a_file_does_not_grow_with_environments_of_ended_jobs() {
             assert!(job != ALIVE || spec.env.text_bytes() > ENVIRONMENT_BYTES, "it goes on");
         }
         assert_eq!(entries.len() as u64, 2 * JOBS - 1);
-        // A mebibyte waits for more.
+        // Up to a mebibyte of environments waits before it is dropped.
         assert!(bytes < (1 << 20) + 2 * ENVIRONMENT_BYTES, "{bytes}");
         drop(journal);
     }

@@ -146,13 +146,13 @@ pub(super) struct Retention {
     forgotten_jobs: u64,
     /// How many of these have come since the last removal.
     due_jobs: u64,
-    /// The entries of no job, and those that they have replaced.
+    /// The latest entry of each kind that belongs to no job.
     of_no_job: BTreeMap<OfNoJob, u64>,
     /// For each job, the latest entries that a later entry would replace.
     latest: BTreeMap<(JobId, OfJob), u64>,
     replaced: Vec<u64>,
     last_run: Option<(JobIncarnation, JobId)>,
-    /// The entries with the environments of jobs and arrays that go on, and their lengths in bytes.
+    /// The entries with the environments of unfinished jobs and arrays, and their lengths in bytes.
     environments: BTreeMap<JobId, (u64, usize)>,
     /// The entries with the environments of ended jobs; `idle_bytes` is the total length.
     idle_environments: Vec<u64>,
@@ -256,7 +256,7 @@ impl Retention {
         self.next
     }
 
-    /// Whether enough is unneeded to be removed.
+    /// Whether enough entries are unneeded to remove them.
     pub(super) fn is_due(&self) -> bool {
         self.due_jobs >= SLACK || self.replaced.len() as u64 >= SLACK
     }
@@ -273,7 +273,7 @@ impl Retention {
         std::mem::take(&mut self.idle_environments)
     }
 
-    /// The entries that can be removed, which are forgotten here.
+    /// The entries that can be removed; this list forgets them.
     pub(super) fn take_unneeded(&mut self) -> Vec<u64> {
         let last_job = self.units.last_key_value().map(|(job, _)| *job);
         let last_run = self.last_run.map(|(_, job)| job);

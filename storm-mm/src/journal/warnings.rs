@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use storm_rm::JobId;
 
-/// Where redb keeps which of its two latest transactions counts, and both.
+/// The part of the file where redb keeps its two latest transactions, and which of them counts.
 const HEADER_BYTES: usize = 320;
 /// Bits that say which transaction counts, and whether the store was closed.
 const GOD_BYTE_BITS: std::ops::Range<usize> = 72..80;
@@ -125,7 +125,7 @@ fn a_journal_that_lost_its_latest_transaction_is_warned_of_wherever_its_header_i
     assert!(lost > 0, "no damage was noticed, and none went unnoticed");
 }
 
-/// The header is that of the latest transaction, its pages are not there.
+/// The header belongs to the latest transaction, whose pages are missing.
 #[test]
 fn a_journal_whose_latest_transaction_is_undone_is_warned_of() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -13,7 +13,7 @@ use storm_sched::{Constraint, JobRequest, NodeMemory};
 /// Share of a heartbeat that a job's specification may take; the rest is for
 /// the list of its nodes.
 const SPEC_SHARE_PERCENT: usize = 75;
-/// Longest name, or constraint, of a job: a file's name has 255 bytes.
+/// Longest name or constraint of a job; a file's name has at most 255 bytes.
 const MAX_TEXT_BYTES: usize = 1024;
 
 impl Core {
@@ -190,8 +190,7 @@ impl Core {
     }
 }
 
-/// Also of a machine that has room for them, no job has more ranks than a message can
-/// map.
+/// Even on a machine with room for more, a job has at most as many ranks as a message can map.
 fn check_ranks(spec: &JobSpec) -> Result<(), ApiError> {
     if spec.procs <= MAX_RANKS {
         return Ok(());

@@ -44,7 +44,7 @@ impl Core {
             later.insert(unit);
             return;
         }
-        // Each turn takes a job out of those that wait, or is the last.
+        // Each turn takes a job out of the waiting jobs, or is the last.
         loop {
             let Some(array) = self.needs.arrays.get(&unit) else { return };
             let limited =
@@ -59,7 +59,7 @@ impl Core {
         }
     }
 
-    /// The jobs that a number stands for: itself, or those of an array.
+    /// The jobs that a number stands for: the job itself, or those of an array.
     pub(super) fn jobs_of(&self, job: JobId) -> Vec<JobId> {
         if self.needs.arrays.contains_key(&job) {
             let known = |task: &JobId| self.jobs.contains_key(task);
@@ -69,7 +69,7 @@ impl Core {
         }
     }
 
-    /// The job that a question about a number is about: of an array the first that has not
+    /// The job that a question about a number is about. For an array, the first job that has not
     /// ended, or else the last.
     pub(super) fn one_of(&self, job: JobId) -> JobId {
         let jobs = self.jobs_of(job);

@@ -20,7 +20,7 @@ pub(super) struct ToldClass {
 }
 
 impl ToldClass {
-    /// Since when it has its class.
+    /// Since when the rank has had its class.
     fn since(&self) -> Instant {
         let age_ns = u64::from(self.told.for_ms) * 1_000_000;
         Instant::from_nanos(self.at.as_nanos().saturating_sub(age_ns))
@@ -87,7 +87,7 @@ struct Group {
     class: ProcessClass,
     witness: Option<Witness>,
     ranks: u32,
-    /// Means of theirs.
+    /// Means over the ranks.
     compute_us: u64,
     wait_us: u64,
     cpu_percent: u64,

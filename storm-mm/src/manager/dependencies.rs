@@ -195,7 +195,7 @@ impl Core {
             }
         }
         let holds = |condition: &Condition| condition.holds_after(completed);
-        // One that has ended meanwhile waits for nothing.
+        // A job that has ended meanwhile waits for nothing.
         let Some(awaited) = self.needs.awaited.get_mut(&job) else { return };
         awaited.left = awaited.left.saturating_sub(1);
         let fails = !any && !about.iter().all(holds) && !awaited.failed;
@@ -295,7 +295,7 @@ impl Core {
     }
 }
 
-/// When the delay after the begin of another job is over, once that has begun.
+/// When the delay after another job's begin is over; `None` until that job has begun.
 fn delay_over(record: &JobRecord, condition: Condition) -> Option<Timestamp> {
     let Condition::After { job, minutes } = condition else { return None };
     let begun = record.begun_before.get(&job)?;

@@ -13,7 +13,7 @@ use storm_primitives::{Instant, NodeId, has_step_of_nothing};
 use storm_rm::PartitionId;
 use storm_sched::Event;
 
-/// Longest reason, in bytes: a sentence, that a listing still shows.
+/// Longest reason, in bytes: a sentence that a listing can show.
 const MAX_REASON_BYTES: usize = 256;
 
 impl Core {

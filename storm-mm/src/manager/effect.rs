@@ -13,7 +13,7 @@ use storm_rm::{FileSpec, JobId, JobIncarnation, JobSlot, Owner, PartitionId, Ran
 pub enum Effect {
     /// Append to the journal.
     Journal(JobId, JobEvent),
-    /// Say this to these nodes with the next heartbeat.
+    /// Send this command to these nodes with the next heartbeat.
     Command(NodeSet, Command),
     /// Strobe these nodes at once; they begin the slices that follow by themselves.
     Strobe(NodeSet, Slices),
@@ -93,7 +93,7 @@ pub struct StageOutcome {
 /// The purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerKind {
-    /// The launch may have taken as long as it may.
+    /// The launch may have reached its time limit.
     Launch,
     /// The job may have reached its time limit.
     TimeLimit,
@@ -103,7 +103,7 @@ pub enum TimerKind {
     Recovery,
     /// A node that was lost cannot run the job any more.
     Vacated,
-    /// The time has come that the job was not to begin before.
+    /// The earliest time for the job to begin has come.
     Begin,
     /// The client of the job may not have come back after a restart of the manager.
     Output,

@@ -33,7 +33,7 @@ pub(super) enum Obstacle {
     ArrayLimit(u32),
     /// The configuration lacks something that the job asks for.
     Unmet(Unmet),
-    /// All places in the arrays of flags are those of suspended jobs, or were.
+    /// Suspended jobs hold all places in the arrays of flags, or did.
     Places,
     GoingDown,
 }

@@ -44,7 +44,7 @@ impl Core {
         signal: Option<i32>,
         states: &[JobState],
     ) -> Result<(), ApiError> {
-        // The last first: none may start because another goes.
+        // The last job first, so that none starts because another goes.
         let jobs = self.jobs_of(job).into_iter().rev().collect();
         self.each_of(now, peer, job, jobs, |core, job| {
             core.check_state(job, states)?;
@@ -158,7 +158,7 @@ impl Core {
     pub(super) fn end_job(&mut self, now: Instant, job: JobId, cause: EndCause) {
         let Some(record) = self.jobs.get(&job) else { return };
         match (&record.phase, self.live.get(&job).map(|live| live.launch)) {
-            // Else it would be queued again after the user was told that it ends.
+            // Otherwise the job would be queued again after its user was told that it ends.
             (
                 Phase::Ending(
                     EndCause::NodeLost { .. }
@@ -215,7 +215,7 @@ impl Core {
     fn end_processes(&mut self, now: Instant, job: JobId, cause: EndCause) {
         self.append(now, job, JobEventKind::Ending { cause: cause.clone() });
         let Some(live) = self.live.get_mut(&job) else { return };
-        // Where it never began there is nothing to end.
+        // Nodes on which the job never began have nothing to end.
         live.over = live.over.union(&std::mem::take(&mut live.lacking));
         let nodes = live.nodes.difference(&live.over).difference(&live.unheard);
         self.order_end(now, job, nodes, &cause);
@@ -361,7 +361,7 @@ impl Core {
         }
     }
 
-    /// A line of a job's log for people: the record knows users by their numbers alone.
+    /// A line of a job's log with the user's name, since the record has only the number.
     pub(super) fn with_user_name(&self, text: &str) -> String {
         let named = || {
             let (before, uid) = text.rsplit_once("by user ")?;
@@ -377,7 +377,7 @@ pub(super) fn no_such_job(job: JobId) -> ApiError {
         .hint("storm queue and storm hist list the jobs")
 }
 
-/// How a job ended, from why it was ended and how its ranks did.
+/// The outcome of a job, from the cause of its end and the exits of its ranks.
 fn outcome(cause: Option<(String, EndCause)>, exits: &[RankExit]) -> Outcome {
     let worst = exits.iter().max_by_key(|exit| exit.status.shell_code());
     let code = worst.map_or(0, |exit| exit.status.shell_code());

@@ -11,10 +11,10 @@ const FENCES_TOLD: usize = 3;
 /// The fences under way.
 #[derive(Clone, Debug)]
 pub(super) struct Fences {
-    /// The last that is done; `None` when a former manager knew.
+    /// The last fence that is done; `None` if only a former manager knew.
     done: Option<u64>,
     arrived: BTreeMap<u64, BTreeMap<NodeId, Vec<(String, String)>>>,
-    /// A rank that will be in no fence any more.
+    /// A rank that will take part in no further fence.
     left: Option<Rank>,
     /// The last fence that is done, with its pairs.
     last: Option<(u64, Vec<(String, String)>)>,

@@ -16,7 +16,7 @@ pub(super) const MAX_BYTES_PER_USER: u64 = 64 << 20;
 pub(super) struct HeldBytes {
     users: HashMap<u32, u64>,
     jobs: HashMap<u32, usize>,
-    /// By user and place in memory, which stays the same while a job has it.
+    /// By user and address, which stays the same while a job has the part.
     parts: HashMap<(u32, usize), Held>,
 }
 
@@ -101,7 +101,7 @@ enum Part {
 impl Part {
     const ALL: [Part; 2] = [Part::Specification, Part::Environment];
 
-    /// Where it is in memory.
+    /// The address of the part.
     fn place(self, spec: &JobSpec) -> usize {
         match self {
             Part::Specification => from_ref(spec).addr(),
@@ -109,7 +109,7 @@ impl Part {
         }
     }
 
-    /// How large it is.
+    /// The size of the part.
     fn bytes(self, spec: &JobSpec) -> u64 {
         let env = spec.env.text_bytes() + size_of_val(&*spec.env);
         let bytes = match self {
@@ -128,7 +128,7 @@ impl Part {
 /// Bytes of the manager's memory per condition and job: the job that it waits for, the jobs that
 /// wait for it, and the news that it has had.
 const CONDITION_BYTES: u64 = 128;
-/// The most conditions that are remembered of a job that is over, for people to look at.
+/// The most conditions that are remembered of a finished job, to be shown.
 const REMEMBERED_CONDITIONS: usize = 1024;
 
 /// Bytes in addition to the specification, for its jobs to hear of other jobs.

@@ -81,7 +81,7 @@ impl Core {
         Ok(())
     }
 
-    /// A job that has not started; a job that has is not held or released.
+    /// The record of a job that has not started. A job that has started cannot be held or released.
     fn waiting_record(&self, job: JobId) -> Result<&JobRecord, ApiError> {
         let record = self.jobs.get(&job).ok_or_else(|| no_such_job(job))?;
         let name = record.name();

@@ -70,7 +70,7 @@ impl Core {
         chosen: impl Fn(&Partition, &LiveJob) -> bool,
     ) {
         if self.shutting_down {
-            // Each is about to be ended.
+            // All these jobs are about to be ended.
             return;
         }
         let entry = &self.partitions[usize::from(partition.0)];
@@ -137,8 +137,7 @@ impl Core {
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Launch });
     }
 
-    /// The announcer of a job says that its ranks execute: those of the others are
-    /// asked for now.
+    /// The announcer of a job reports that its ranks execute: now the other nodes are asked.
     pub(super) fn part_started(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
         let Some(live) = self.live.get(&job) else { return };
         if live.incarnation != incarnation || live.launch != Launch::Launched {
@@ -176,8 +175,7 @@ impl Core {
         self.settle(now);
     }
 
-    /// Sets the timer for the earliest instant at which the job can have run as
-    /// long as it may.
+    /// Sets the timer for the earliest instant at which the job can have reached its time limit.
     pub(super) fn arm_time_limit(&mut self, now: Instant, job: JobId) {
         let (Some(live), Some(record)) = (self.live.get(&job), self.jobs.get(&job)) else { return };
         if let Some(limit) = record.spec.time_limit {

@@ -25,7 +25,7 @@ const WALK_LASTS: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Waiting {
     pub(super) reasons: HashMap<JobId, PendingReason>,
-    /// `None`: each job is asked about.
+    /// `None`: ask the policy about each job.
     pub(super) starts: Option<HashMap<JobId, SchedTime>>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct LastWalk {
 impl Core {
     /// The jobs that pass `filter`, in order of their number; its `part` is not looked at.
     pub fn list_jobs(&self, now: Instant, filter: &JobFilter) -> Vec<JobView> {
-        // One walk of the queues for all; of a few jobs each is asked about.
+        // One walk of the queues serves all jobs; a few named jobs are asked about one by one.
         let waiting = if filter.jobs.is_empty() { self.waiting(now) } else { Waiting::default() };
         self.passing(filter, None).map(|record| self.view_with(now, record, &waiting)).collect()
     }
@@ -134,7 +134,7 @@ impl Core {
         waiting
     }
 
-    /// Why each job that waits for elements does, and when it is to start.
+    /// The reason and the estimated start of each job that waits for elements.
     fn waiting(&self, now: Instant) -> Waiting {
         let time = sched_time(now);
         let policies = || self.partitions.iter().map(|partition| &partition.policy);
@@ -148,11 +148,11 @@ impl Core {
 
     /// Whether a user is among the named users; if none is named, all are.
     fn is_meant<'a>(&'a self, uids: &'a [u32], names: &'a [String]) -> impl Fn(u32) -> bool + 'a {
-        // Sets: a client names as many as fit a line.
+        // Sets, since a client may name as many as fit into a line.
         let (uids, names) =
             (HashSet::<&u32>::from_iter(uids), HashSet::<&String>::from_iter(names));
         let all = uids.is_empty() && names.is_empty();
-        // Each is looked up once, and only if a job of his is met.
+        // Each user is looked up once, and only if one of the user's jobs is met.
         let known = RefCell::new(HashMap::new());
         let is_named = move |uid| {
             let is_so = || (self.config.user_name)(uid).is_some_and(|own| names.contains(&own));
@@ -162,7 +162,8 @@ impl Core {
     }
 }
 
-/// Whether a job is among these, by its own number or its array's; of none, each is.
+/// Whether a job is among these, by its own number or its array's. If `jobs` is empty, every job
+/// is.
 fn is_named(jobs: &HashSet<JobId>, record: &JobRecord) -> bool {
     jobs.is_empty() || jobs.contains(&record.id) || jobs.contains(&record.unit())
 }

@@ -14,7 +14,7 @@ use storm_sched::{Placement, Slot};
 /// this much.
 const STOPPED_TIMER: Duration = Duration::from_millis(10);
 
-/// How far the launch of a job is.
+/// The progress of a job's launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Launch {
     /// A former manager placed it, or a Node Manager of it has ended, and some of its nodes have
@@ -38,7 +38,7 @@ pub(super) struct LiveJob {
     pub(super) partition: PartitionId,
     /// Its home row.
     pub(super) row: Row,
-    /// Its elements, while the policy believes that it has some.
+    /// Its elements, while its policy knows it.
     pub(super) placement: Option<Placement>,
     /// The rows that it runs in.
     pub(super) rows: RowSet,
@@ -56,11 +56,11 @@ pub(super) struct LiveJob {
     pub(super) away: super::away::Away,
     /// Nodes that know how much input this manager has sent them.
     pub(super) input_known: NodeSet,
-    /// How much of the output of each rank has come.
+    /// How much output of each rank and stream has come.
     pub(super) outputs: BTreeMap<(Rank, bool), u64>,
-    /// Nodes that came back and never heard of its launch.
+    /// Nodes that came back and had never heard of its launch.
     pub(super) lacking: NodeSet,
-    /// Its nodes keep its output: its client may come back.
+    /// Whether its nodes hold its output, since its client may come back.
     pub(super) hold_output: bool,
     pub(super) exits: BTreeMap<Rank, RankExit>,
     /// The classes of its ranks, as its nodes report them.
@@ -79,7 +79,7 @@ pub(super) struct LiveJob {
 }
 
 impl LiveJob {
-    /// Time that it ran, without that spent stopped.
+    /// Its run time, without the time for which it was stopped.
     pub(super) fn run_time(&self, now: Instant) -> Duration {
         self.ran + self.active_since.map_or(Duration::ZERO, |since| now - since)
     }
@@ -92,7 +92,7 @@ impl LiveJob {
         now + if stopped { left.max(STOPPED_TIMER) } else { left }
     }
 
-    /// Notes that its processes run, or do not, from now on.
+    /// Records that its processes run, or do not, from now on.
     pub(super) fn set_active(&mut self, now: Instant, active: bool) {
         self.ran = self.run_time(now);
         self.active_since = active.then_some(now);
@@ -110,8 +110,7 @@ impl LiveJob {
     }
 }
 
-/// A job that the policy has placed and that has to wait for a free place in the
-/// global arrays of flags.
+/// A job that the policy has placed, and that waits for a free place in the global arrays of flags.
 #[derive(Clone, Debug)]
 pub(super) struct Parked {
     pub(super) job: JobId,

@@ -81,7 +81,7 @@ pub struct Core {
     partitions: Vec<Partition>,
     /// Jobs that have not ended, and those that have and are remembered.
     jobs: BTreeMap<JobId, JobRecord>,
-    /// Which these are.
+    /// Which of the ended jobs are remembered.
     history: History,
     /// Jobs that hold processing elements.
     live: BTreeMap<JobId, LiveJob>,
@@ -101,7 +101,7 @@ pub struct Core {
     settling: bool,
     /// The settings of partitions that were changed at run time, by name.
     settings: BTreeMap<String, PartitionSetting>,
-    /// How partitions are configured, or were when they last were, by name.
+    /// The latest known configuration of each partition, by name.
     configured: BTreeMap<String, PartitionConfigured>,
     priorities: Priorities,
     preemption: Preemption,
@@ -248,7 +248,7 @@ impl Core {
             return;
         }
         if let JobEventKind::NodesNumbered { .. } = &event.kind {
-            // The book was read before all else.
+            // The book was read before the replay.
             return;
         }
         if let JobEventKind::UsageNoted { .. } = &event.kind {

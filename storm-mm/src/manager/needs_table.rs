@@ -19,7 +19,7 @@ type Named = (u32, String);
 /// The table. Dependencies are about *units*: a job, or an array as a whole.
 #[derive(Debug, Default)]
 pub(super) struct NeedsTable {
-    /// Jobs that wait, and that their policy does not know.
+    /// Waiting jobs that their policy does not know of.
     pub(super) waiting: BTreeSet<JobId>,
     /// The needs of a former manager's jobs that the configuration cannot meet.
     pub(super) unmet: BTreeMap<JobId, Unmet>,
@@ -36,18 +36,19 @@ pub(super) struct NeedsTable {
     pub(super) fill_later: Option<BTreeSet<JobId>>,
     /// Units that have not ended.
     names: BTreeMap<Named, BTreeSet<JobId>>,
-    /// Ends that others have not been told of.
+    /// Ends that waiting jobs have not been told of.
     pub(super) ends: VecDeque<End>,
-    /// Begins that others have not been told of.
+    /// Begins that waiting jobs have not been told of.
     pub(super) begins: VecDeque<Begin>,
 }
 
-/// How much a job waits for, so that not each piece of news has all of its conditions looked at.
+/// How much a job waits for, so that its conditions need not all be looked at for each piece of
+/// news.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Awaited {
-    /// Begins and ends.
+    /// The number of begins and ends that it waits for.
     pub(super) left: usize,
-    /// A condition cannot hold any more, and that was looked at.
+    /// Whether a failed condition has been dealt with.
     pub(super) failed: bool,
 }
 
@@ -79,7 +80,7 @@ pub(super) struct Array {
     left: u32,
     /// The number of its jobs that have neither begun nor ended.
     unbegun: u32,
-    /// When the latest of the others did.
+    /// When the latest of the other jobs began or ended.
     begun: Option<Timestamp>,
     /// The cached indices of an array of several ranges.
     indices: OnceCell<Vec<u32>>,
@@ -143,7 +144,7 @@ impl NeedsTable {
         }
     }
 
-    /// A job has begun for the first time, or ended without.
+    /// A job has begun for the first time, or has ended without beginning.
     pub(super) fn job_begun(&mut self, record: &JobRecord, at: Timestamp) {
         self.begins.push_back(Begin { unit: record.id, at });
         let unit = record.unit();
@@ -180,7 +181,7 @@ impl NeedsTable {
         self.ends.push_back(End { unit, completed: Some(completed), next_of_name });
     }
 
-    /// The unit of a record has ended; the first of its name, if that is another now.
+    /// The unit of a record has ended. Returns the first unit of its name, if that is now another.
     fn name_freed(&mut self, record: &JobRecord) -> Option<JobId> {
         let units = self.names.get_mut(&named(record))?;
         let was_first = units.first() == Some(&record.unit());
@@ -253,7 +254,7 @@ impl NeedsTable {
         self.arrays.get(&array).filter(|array| array.left == 0).map(|array| array.completed)
     }
 
-    /// When the last job of an array has begun, or ended without.
+    /// When the last job of an array has begun, or ended without beginning.
     pub(super) fn array_begun(&self, array: JobId) -> Option<Timestamp> {
         self.arrays.get(&array).filter(|array| array.unbegun == 0).and_then(|array| array.begun)
     }
@@ -263,8 +264,7 @@ impl NeedsTable {
         self.arrays.get(&array).is_some_and(|array| array.completed)
     }
 
-    /// Whether no unit of this name and user was submitted before that of `record` and
-    /// is left.
+    /// Whether no earlier unit of the same name and user is left.
     pub(super) fn is_first_of_its_name(&self, record: &JobRecord) -> bool {
         let first = self.names.get(&named(record)).and_then(|units| units.first());
         first.is_none_or(|first| *first >= record.unit())

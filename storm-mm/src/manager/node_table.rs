@@ -26,11 +26,11 @@ pub(super) struct NodeEntry {
     /// Memory that jobs may have, in bytes, where that is counted.
     pub(super) memory_bytes: Option<u64>,
     pub(super) features: Vec<String>,
-    /// Why it takes no further jobs, where an administrator has said so.
+    /// Why it takes no further jobs, if an administrator has drained it.
     pub(super) drained: Option<String>,
     /// Whether it was up at some time since this manager started.
     pub(super) seen: bool,
-    /// Why it is not up, when it said.
+    /// Why it was refused, if it was.
     pub(super) refused: Option<String>,
     pub(super) info: Option<NodeInfo>,
     pub(super) status: Option<NodeStatus>,

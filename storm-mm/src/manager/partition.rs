@@ -19,7 +19,7 @@ const CAPABILITIES: &[Capability] = &[];
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
 
-/// A partition that makes no sense.
+/// An inconsistent partition.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PartitionError {
     /// Jobs need at least one partition.
@@ -46,7 +46,7 @@ pub enum PartitionError {
         #[source]
         source: Unsupported,
     },
-    /// Its nodes make no machine.
+    /// Its nodes do not form a machine.
     #[error("partition {partition:?}")]
     Machine {
         /// The partition.
@@ -112,7 +112,7 @@ pub(super) struct Partition {
     policies: Registry,
     /// The parameters that the policy was made with; the quantum as last set.
     pub(super) params: PolicyParams,
-    /// Another policy is to take over.
+    /// The change to another policy, if there is one.
     pub(super) switching: Option<Switching>,
     /// The node at each index of the policy's machine.
     pub(super) members: Vec<NodeId>,
@@ -122,9 +122,9 @@ pub(super) struct Partition {
     pub(super) untold: Vec<Event>,
     /// The row that is active.
     pub(super) active: Row,
-    /// When it became so, unless that was with a regular edge.
+    /// When the active row became active, unless it did with a regular edge.
     pub(super) early_edge: Option<Instant>,
-    /// The edge under way comes when the slice was to end.
+    /// The edge under way comes on time.
     pub(super) on_grid: bool,
     /// The number of the strobe that began the slice under way.
     pub(super) strobes: u64,
@@ -134,7 +134,7 @@ pub(super) struct Partition {
     pub(super) rows_changed: bool,
     /// A job has come to nodes that the last strobe did not order slices of.
     pub(super) nodes_came: bool,
-    /// The last slice of communication that ended with nothing on the way.
+    /// The number of the last slice of communication that ended with nothing on the way.
     pub(super) checkpoint: Option<u64>,
 }
 
@@ -251,8 +251,8 @@ impl Partition {
         self.policy.next_edge_needed()
     }
 
-    /// Whether a job of these rows is launched without waiting for an edge: it can run in
-    /// the slice under way.
+    /// Whether a job of these rows is launched without waiting for an edge: it can run in the
+    /// present slice.
     pub(super) fn may_launch(&self, rows: RowSet) -> bool {
         rows != RowSet::NONE && (!self.is_slicing() || self.runs(rows))
     }

@@ -25,18 +25,19 @@ pub(super) struct Preemption {
     precedences: BTreeMap<String, Meanings>,
     /// Suspended jobs, in the order of their suspension.
     suspended: Vec<JobId>,
-    /// Jobs that wait for others to end that hold all places in the arrays of flags.
+    /// Jobs that gave up their elements, since suspended jobs hold all places in the arrays of
+    /// flags.
     stranded: BTreeSet<JobId>,
-    /// Nodes of a former manager have not come back, and might be free.
+    /// Nodes of a former manager have not come back yet, and may turn out to be free.
     returning: bool,
-    /// Places are being given back.
+    /// Elements are being given up.
     giving_way: bool,
 }
 
 /// The meaning of a quality of service for a job.
 #[derive(Debug)]
 struct Meanings {
-    /// One that asked to be run again if need be.
+    /// For a job that asked to be run again if need be.
     of_requeuable: Arc<Precedence>,
     /// For a job that did not ask to be run again: it is never run twice.
     of_others: Arc<Precedence>,
@@ -68,7 +69,7 @@ impl Preemption {
         Preemption { precedences: meanings.collect(), ..Preemption::default() }
     }
 
-    /// Takes note of a job that has changed.
+    /// Records whether a changed job is suspended.
     pub(super) fn note(&mut self, record: &JobRecord) {
         let known = self.suspended.iter().position(|job| *job == record.id);
         match (record.suspended_for, known) {
@@ -233,7 +234,7 @@ impl Core {
         self.slots.is_empty() && self.preemption.stranded.contains(&job)
     }
 
-    /// A job has ended: those may wait again that made way for it.
+    /// A job has ended: jobs that gave up their elements may wait for others again.
     pub(super) fn return_stranded(&mut self, now: Instant) {
         for job in std::mem::take(&mut self.preemption.stranded) {
             if self.slots.is_empty() {
@@ -294,7 +295,7 @@ impl Core {
         self.tell_holders(job, Command::SetRows { job, rows });
     }
 
-    /// Tells them how its ranks come to run together.
+    /// Tells the nodes of a job how its ranks come to run together.
     pub(super) fn tell_coscheduling(&mut self, job: JobId) {
         let Some(partition) = self.live.get(&job).map(|live| live.partition) else { return };
         let coscheduling = self.partitions[usize::from(partition.0)].coscheduling();

@@ -21,7 +21,8 @@ use storm_sched::{Event, JobRequest, Priority};
 
 /// The most jobs whose priorities one answer lists: some MiB of text.
 const MOST_TOLD: usize = 10_000;
-/// Between two reckonings out of turn: word of ends and questions may come in thousands a second.
+/// Least time between two computations out of turn, since ends and questions may come in thousands
+/// a second.
 const BETWEEN_RECKONINGS: Duration = Duration::from_secs(1);
 /// If more jobs wait, priorities are computed only at regular times. Each computation tells the
 /// policies of all jobs whose age counts, which takes some 10 ms for a thousand jobs.
@@ -31,15 +32,15 @@ const MOST_RECKONED_OUT_OF_TURN: usize = 1_000;
 #[derive(Debug)]
 pub(super) struct Priorities {
     pub(super) shares: Shares,
-    /// Time that jobs have run and were charged for already, of their present runs.
+    /// The part of each present run that was charged already.
     charged: BTreeMap<JobId, Duration>,
-    /// Somebody was charged, and the journal does not know.
+    /// Usage was charged that is not in the journal yet.
     unnoted: bool,
     /// The priorities that the policies were told, of the jobs that wait.
     told: HashMap<JobId, Told>,
-    /// When priorities were reckoned last.
+    /// When priorities were last computed.
     reckoned: Option<Instant>,
-    /// Partitions that are to be told on their next slice edge.
+    /// Partitions whose policies are told the priorities at their next slice edge.
     due: BTreeSet<PartitionId>,
 }
 
@@ -217,7 +218,7 @@ impl Core {
         own.map_or(0.0, |qos| part(qos.priority, most))
     }
 
-    /// Has the first reckoning take place.
+    /// Sets the timer for the next regular computation.
     pub(super) fn begin_reckoning(&mut self, now: Instant) {
         let service = &self.config.service;
         // Usage goes into the journal even without priorities.
@@ -269,12 +270,12 @@ impl Core {
         }
     }
 
-    /// Whether priorities that were reckoned in the slice under way count from its end on.
+    /// Whether priorities computed in the slice under way wait for its end.
     pub(super) fn priorities_are_due(&self, partition: PartitionId) -> bool {
         self.priorities.due.contains(&partition)
     }
 
-    /// A slice ends: priorities that were reckoned in it count from now on.
+    /// A slice ends: priorities computed during it take effect.
     pub(super) fn prioritise_if_due(&mut self, now: Instant, partition: PartitionId) {
         if self.priorities.due.remove(&partition) {
             self.prioritise(now, partition);
@@ -299,7 +300,7 @@ impl Core {
             self.handle_together(now, id, events);
         } else {
             for event in events {
-                // One that has another place may let another start.
+                // A change of one job's place may let another start.
                 let Event::Prioritise { job, .. } = &event else { continue };
                 if self.waits_in_policy(JobId(job.0)) {
                     self.handle_event(now, id, event);
@@ -393,7 +394,8 @@ impl Core {
     }
 
     fn priority_view(&mut self, now: Instant, job: JobId) -> Option<PriorityView> {
-        // No policy has been told of jobs that are held, or wait for others or for their time.
+        // Policies have not been told of jobs that are held, or wait for other jobs or for their
+        // time.
         let in_policy = self.priorities.told.get(&job).copied();
         let Told { priority, factors } = match in_policy {
             Some(told) => told,
@@ -420,7 +422,7 @@ impl Core {
         })
     }
 
-    /// The tree of accounts and users, as of the reckoning that priorities rest on.
+    /// The tree of accounts and users, as of the computation that the priorities rest on.
     pub fn list_shares(&mut self, now: Instant) -> Vec<ShareView> {
         self.freshen_priorities(now);
         let lines = self.priorities.shares.lines();

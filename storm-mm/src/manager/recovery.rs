@@ -46,7 +46,7 @@ impl Memory {
     }
 }
 
-/// Columns of each row that jobs have been given back.
+/// In each row, the columns that jobs have got back.
 type Taken = BTreeMap<(PartitionId, Row), BTreeSet<u32>>;
 
 impl Core {
@@ -77,7 +77,7 @@ impl Core {
         }
         self.together(now, |core| {
             for job in waiting {
-                // One that another's end has ended may be forgotten.
+                // The job may have ended because of another job's end, and be forgotten.
                 let Some(record) = core.jobs.get(&job) else { continue };
                 if record.phase == Phase::Pending {
                     let former = core.lost_now(now, &record.former_nodes);
@@ -90,7 +90,7 @@ impl Core {
         }
     }
 
-    /// Makes the records that the journal tells of, and the numbers that go on from it.
+    /// Makes the records of the journal, and continues its numbers.
     fn replay(&mut self, journal: impl IntoIterator<Item = (JobId, JobEvent)>) {
         for (job, mut event) in journal {
             self.next_job = self.next_job.max(job.0.saturating_add(1));
@@ -113,7 +113,7 @@ impl Core {
         }
     }
 
-    /// Gives jobs back their places in the matrix, before others are given their elements.
+    /// Gives jobs back their places in the matrix, before other jobs get these elements.
     fn take_over_all(&mut self, now: Instant, mut placed: Vec<JobId>) {
         // The latest first. If two jobs have the same element, the earlier one gave it up: its
         // ranks had ended (Algorithm 8), and only the reports were on their way. Suspended jobs
@@ -214,7 +214,7 @@ impl Core {
             return Some((row, self.placement_of(record, partition, row, taken)?));
         }
         if of_partition.policy.preempts() {
-            // Others have its elements.
+            // Other jobs have its elements.
             return Some((row, self.placement_of(record, partition, row, &mut Taken::new())?));
         }
         // The former policy suspended jobs; under this policy each job has a row.
@@ -253,7 +253,7 @@ impl Core {
             columns.extend(own);
             held.extend(node.columns().filter(|_| asked.exclusive));
         }
-        // Nodes may stand in another order than ranks do.
+        // The order of nodes may differ from that of ranks.
         columns.sort_unstable();
         let pes = columns.iter().copied().map(Pe).collect();
         let placement = Placement::with_pes_per_proc(machine, pes, asked.cpus_per_task)?;
@@ -397,8 +397,8 @@ impl Core {
         }
     }
 
-    /// All nodes of a job have come back, or are not waited for any more: it goes on
-    /// where it was.
+    /// If all nodes of a job have come back, or are no longer waited for, the job goes on where it
+    /// was.
     fn go_on_if_all_heard(&mut self, now: Instant, job: JobId) {
         let Some(phase) = self.jobs.get(&job).map(|record| record.phase.clone()) else { return };
         let Some(live) = self.live.get_mut(&job) else { return };
@@ -409,7 +409,7 @@ impl Core {
         let incarnation = live.incarnation;
         match phase {
             Phase::Starting if lacking == live.nodes => {
-                // Nobody was told to launch it.
+                // No node was told to launch it.
                 live.launch = Launch::Staging;
                 live.placed_at = now;
                 live.hold_output = false;
@@ -443,8 +443,8 @@ impl Core {
         self.finish_if_over(now, job);
     }
 
-    /// Nodes have been waited for long enough: those that are not back have lost their
-    /// part of the job.
+    /// Nodes have been waited for long enough: those that are not back have lost their part of the
+    /// job.
     pub(super) fn recovery_timer(&mut self, now: Instant, job: JobId) {
         let Some(live) = self.live.get_mut(&job) else { return };
         if live.launch != Launch::Recovering {
@@ -505,7 +505,7 @@ impl Core {
     }
 }
 
-/// Whether a job had this column when it was placed; `first` is the first of its node.
+/// Whether a job had this column when it was placed; `first` is the first column of the node.
 fn has_had(record: &JobRecord, node: NodeId, first: u32, column: u32) -> bool {
     match &record.elements {
         Some(elements) => elements.iter().any(|(own, start, end)| {

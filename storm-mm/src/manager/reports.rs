@@ -21,7 +21,7 @@ impl Core {
         self.node_goes(now, node, Going::Lost);
     }
 
-    /// The process of a node manager has ended: its keeper ends the ranks.
+    /// The process of a Node Manager has ended: its keeper ends the ranks.
     pub fn node_died(&mut self, now: Instant, node: NodeId) {
         self.node_goes(now, node, Going::ProcessEnded);
         // The node may have counted as lost before.
@@ -37,7 +37,7 @@ impl Core {
         self.node_gone(now, node, (Some(runs_until), going));
     }
 
-    /// The node is of no more use; until when its processes may go on, if they may.
+    /// The node is lost. `runs_until` is set if its processes may go on until then.
     fn node_gone(
         &mut self,
         now: Instant,
@@ -75,7 +75,7 @@ impl Core {
         }
     }
 
-    /// The keeper of a node has ended its ranks of a job, and may have but just begun to.
+    /// The keeper of a node ends its ranks of a job, and may only have begun to.
     fn lease_over(&mut self, now: Instant, node: NodeId, job: JobId, run: JobIncarnation) {
         let until = now + self.config.requeue_fence.min(KEEPER_TIME);
         let is_there = self.live.get(&job).is_some_and(|live| {
@@ -99,7 +99,7 @@ impl Core {
         self.finish_if_over(now, job);
     }
 
-    /// Jobs that wait for flags with elements of a dead node wait for others.
+    /// Jobs that wait for flags, placed on elements of a dead node, are placed anew.
     fn unpark_from(&mut self, now: Instant, node: NodeId) {
         let hit: Vec<JobId> = self
             .parked
@@ -108,7 +108,7 @@ impl Core {
             .map(|placed| placed.job)
             .collect();
         for job in hit {
-            // Unless it has gone back already for another reason.
+            // The job may have gone back already for another reason.
             if self.give_back(now, job) {
                 self.hand_over(now, job);
             }
@@ -145,7 +145,7 @@ impl Core {
             // Jobs may be there already.
             self.partition(storm_rm::PartitionId(id)).job_comes_to(&NodeSet::single(node));
         }
-        // Before anything new is launched there.
+        // Must come before anything new is launched there.
         self.vacated_by(now, node, held.as_ref());
         self.node_back(now, node, held);
         self.tell_of_state(now, node);
@@ -163,10 +163,10 @@ impl Core {
                     entry.status = Some(status);
                 }
             }
-            // The driver's transfer notices by COMPARE-AND-WRITE and takes the
-            // reason from here.
+            // The driver's transfer notices the failure by COMPARE-AND-WRITE and takes the reason
+            // from this report.
             Report::FileFailed { .. } => {}
-            // The driver paces the input by it; nothing is decided.
+            // The driver paces the input by this report; nothing is decided here.
             Report::InputTaken { .. } => {}
             Report::Output { job, rank, stream, offset, mut data } => {
                 let known = self.known_output(job, (rank, stream), (offset, data.len()));
@@ -213,7 +213,7 @@ impl Core {
                 self.classes_told(now, node, (job, incarnation), ranks);
             }
             Report::Started { job, incarnation } => self.part_started(now, job, incarnation),
-            // The driver puts them together.
+            // The driver joins the parts.
             Report::Part { .. } => {}
         }
     }
@@ -256,7 +256,7 @@ impl Core {
     /// though reports of its ranks' ends may still be on their way.
     pub fn terminated(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
         let known = self.live.get(&job).filter(|live| live.incarnation == incarnation);
-        // One that is waited for has been asked in an earlier life.
+        // A recovering job was asked about in an earlier life of its node.
         if known.is_some_and(|live| live.launch != Launch::Recovering) {
             self.release(now, job);
         }
@@ -309,7 +309,7 @@ impl Core {
         }
     }
 
-    /// Whether the job is over on every node, and if so, its end.
+    /// If the job is over on every node, ends it.
     pub(super) fn finish_if_over(&mut self, now: Instant, job: JobId) {
         if !self.live.get(&job).is_some_and(super::live_job::LiveJob::is_over) {
             return;

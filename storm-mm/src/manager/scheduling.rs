@@ -71,7 +71,7 @@ impl Core {
     pub(super) fn handle_event(&mut self, now: Instant, partition: PartitionId, event: Event) {
         let is_end = matches!(event, Event::Finished(_));
         let is_edge = matches!(event, Event::SliceEdge);
-        // They went before.
+        // Events of the same request that came before go first.
         self.tell_untold(now, partition);
         let actions = self.partition(partition).policy.handle(sched_time(now), event);
         // An edge at which the policy does only what it had named as upcoming leaves the ordered
@@ -123,7 +123,7 @@ impl Core {
                 | Action::Refused(_) => {}
             }
         }
-        // An end may be told of at once, and more be decided: all of this comes before.
+        // Ends come last: the end of a job may be reported at once and lead to further decisions.
         let mut ends = Vec::new();
         for action in actions {
             match action {
@@ -134,7 +134,7 @@ impl Core {
                     let placed = Parked { job, partition, placement, slot, rows, suspended_for };
                     self.place_or_park(now, placed);
                 }
-                // Once more for those that have just started.
+                // Repeated for jobs that have just started.
                 Action::SetSlots { job, home, alternates } => {
                     self.set_slots(now, JobId(job.0), home, &alternates);
                 }
@@ -164,7 +164,7 @@ impl Core {
     /// refusals are defects, and change nothing.
     fn refused(&mut self, now: Instant, error: &EventError) {
         let job = match error {
-            // For its policy it runs.
+            // The policy takes the job to be running.
             EventError::NotSuspended { job } => {
                 tracing::error!(%error, "it goes on");
                 return self.go_on(now, JobId(job.0));
@@ -190,8 +190,8 @@ impl Core {
         }
     }
 
-    /// A job got its processing elements: it starts, unless more jobs run than
-    /// there are flags for.
+    /// A job got its processing elements. The job starts, unless more jobs run than there are flags
+    /// for.
     fn place_or_park(&mut self, now: Instant, placed: Parked) {
         let wanted = self.jobs.get(&placed.job).is_some_and(|r| r.phase == Phase::Pending);
         if !wanted {
@@ -220,8 +220,7 @@ impl Core {
         self.parked.iter().any(|placed| placed.job == job)
     }
 
-    /// A parked job is not wanted on its elements any more; false when it is not
-    /// parked.
+    /// Gives back the elements of a parked job; false if the job is not parked.
     pub(super) fn give_back(&mut self, now: Instant, job: JobId) -> bool {
         let Some(index) = self.parked.iter().position(|placed| placed.job == job) else {
             return false;
@@ -302,8 +301,7 @@ impl Core {
         }
     }
 
-    /// Every node's part of a job is over, or will never begin: its elements
-    /// are free.
+    /// Every node's part of a job is over, or will never begin: the job's elements are free.
     pub(super) fn release(&mut self, now: Instant, job: JobId) {
         let Some(live) = self.live.get_mut(&job) else { return };
         if std::mem::replace(&mut live.released, true) {

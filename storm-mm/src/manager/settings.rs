@@ -22,7 +22,7 @@ use storm_sched::Quantum;
 const LONG_SLICE: Duration = Duration::from_secs(60);
 
 impl Core {
-    /// The policy of a job: that of its partition, or that under which it ended.
+    /// The policy of a job: its partition's, or the policy under which it ended.
     pub(super) fn policy_of(&self, record: &JobRecord) -> String {
         let now = || {
             // A running job may by now be in another partition than it was submitted to.
@@ -227,7 +227,8 @@ impl Core {
         }
     }
 
-    /// Jobs that have ended keep the policy that their partition was configured with.
+    /// Records in ended jobs the policy that their partition was configured with, if that was
+    /// edited.
     fn stamp_ended(
         &mut self,
         now: Instant,

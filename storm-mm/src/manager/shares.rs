@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use storm_sched::SchedTime;
 use storm_sched::priority::{Account, HalfLife, Share, Usage};
 
-/// A user of an account: the place of the account, and the user.
+/// A user of an account: the index of the account, and the user.
 type Member = (usize, u32);
 
 /// The shares and the usage of a user of an account.
@@ -20,7 +20,7 @@ struct Held {
     usage: Usage,
 }
 
-/// See the top.
+/// The tree.
 #[derive(Debug)]
 pub(super) struct Shares {
     accounts: Vec<AccountConfig>,
@@ -30,7 +30,7 @@ pub(super) struct Shares {
     members: BTreeMap<Member, Held>,
     /// The factors of the last computation.
     factors: BTreeMap<Member, f64>,
-    /// The usage that the factors were reckoned with, in processor-seconds.
+    /// The usage that the factors were computed with, in processor-seconds.
     reckoned: BTreeMap<Member, f64>,
     /// The last computation was for a new user, and the policies were not told its results.
     untold: bool,
@@ -129,7 +129,7 @@ impl Shares {
         }
     }
 
-    /// The fair-share factor of a user; that of the last reckoning, unless the user is new.
+    /// The fair-share factor of a user, as last computed; computed now for a new user.
     pub(super) fn factor(&mut self, at: Timestamp, account: Option<&str>, uid: u32) -> f64 {
         let member = (self.index_of(account), uid);
         if !self.factors.contains_key(&member) {
@@ -140,12 +140,12 @@ impl Shares {
         self.factors.get(&member).copied().unwrap_or(0.0)
     }
 
-    /// Whether the factors are others than those that all priorities rest on.
+    /// Whether the factors differ from those that the policies' priorities rest on.
     pub(super) fn is_untold(&self) -> bool {
         self.untold
     }
 
-    /// Works the factors out anew: O(n log n) in the users.
+    /// Computes the factors anew: O(n log n) in the users.
     pub(super) fn reckon(&mut self, at: Timestamp) {
         self.untold = false;
         let used = |held: &Held| held.usage.pe_s_at(time_of(at), self.half_life);

@@ -21,8 +21,7 @@ pub(super) struct Ordered {
 }
 
 impl Ordered {
-    /// Whether these nodes begin the slice of this number, with this row, without being
-    /// told once more.
+    /// Whether these nodes begin the slice of this number, with this row, without a further strobe.
     fn has(&self, number: u64, row: Row, nodes: &NodeSet, quantum: Option<Duration>) -> bool {
         let index = number.checked_sub(self.slices.strobe.number);
         let index = index.and_then(|index| usize::try_from(index).ok());
@@ -47,14 +46,14 @@ impl Partition {
         self.nodes_came |= !self.ordered.as_ref().is_none_or(begin_by_themselves);
     }
 
-    /// A node is gone, and knows of no order when it comes back.
+    /// A node is gone, and will remember no order when it comes back.
     pub(super) fn node_forgets(&mut self, node: NodeId) {
         if let Some(ordered) = &mut self.ordered {
             ordered.nodes = ordered.nodes.difference(&NodeSet::single(node));
         }
     }
 
-    /// The number of the next strobe: none that a node may have reached by itself.
+    /// The number of the next strobe, higher than any that a node may have reached by itself.
     fn next_strobe(&mut self) -> u64 {
         let ordered = self.ordered.take().map_or(0, |ordered| ordered.slices.last_number());
         self.strobes = self.strobes.max(ordered) + 1;
@@ -144,7 +143,7 @@ impl Core {
         self.up(&ordered.as_ref().map(|ordered| ordered.nodes.clone()).unwrap_or_default())
     }
 
-    /// Tells nodes which row is active, and which are to be after it.
+    /// Tells nodes the active row, and the rows that follow.
     fn strobe(
         &mut self,
         now: Instant,

@@ -21,7 +21,7 @@ use storm_primitives::Instant;
 use storm_rm::{JobId, PartitionId, Row, RowSet};
 use storm_sched::{Action, Event, JobRequest, Placement, Policy, Quantum, Slot};
 
-/// A job that has a place in the matrix, and where.
+/// A job that has a place in the matrix, and its place.
 struct Holder {
     request: JobRequest,
     placement: Placement,
@@ -42,7 +42,7 @@ impl Holder {
     }
 }
 
-/// A policy that has the jobs of another.
+/// A policy that has taken over the jobs of another.
 struct TakenOver {
     policy: Box<dyn Policy>,
     /// The rows of the jobs under it.
@@ -298,8 +298,8 @@ impl Core {
     }
 }
 
-/// Whether a policy can have the quantum; `changing` is the partition if that changes to it
-/// just now.
+/// The quantum, if the policy can have it. `changing` is the partition, if it is about to change to
+/// the policy.
 fn checked(
     quantum: Duration,
     policy: &dyn Policy,

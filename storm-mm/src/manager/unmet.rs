@@ -29,11 +29,11 @@ pub(super) enum Unmet {
     Qos(String),
     /// The account is for these users, which the host does not know; the owner may be one of them.
     AccountUsers { account: String, users: String },
-    /// The same, of a quality of service.
+    /// The same for a quality of service.
     QosUsers { qos: String, users: String },
-    /// Its specification does not fit a message to its nodes.
+    /// The specification does not fit into a message to the nodes.
     Room { why: String },
-    /// A file that it was submitted with is not in the spool.
+    /// A file of the job is missing from the spool.
     Files,
 }
 
@@ -240,7 +240,7 @@ impl Core {
         });
     }
 
-    /// A user has sent files: jobs of the same user that lack only these go on.
+    /// A user has sent files: jobs of the same user that lack only these may go on.
     pub(super) fn contents_sent(&mut self, now: Instant, uid: u32, spec: &JobSpec) {
         if !self.needs.unmet.values().any(|lack| *lack == Unmet::Files) {
             return;

@@ -56,12 +56,12 @@ impl Core {
         self.queue_if_vacated(now, job);
     }
 
-    /// Nodes that may run ranks of their jobs for as long as any that is lost now.
+    /// The longest times for which these nodes may still run ranks, if they are lost now.
     pub(super) fn lost_now(&self, now: Instant, nodes: &NodeSet) -> Lost {
         nodes.iter().map(|node| (node, now + self.config.requeue_fence)).collect()
     }
 
-    /// A node runs no rank after `until` of those that it ran when it was lost.
+    /// A lost node runs none of its ranks after `until`.
     pub(super) fn vacated_until(&mut self, now: Instant, node: NodeId, until: Instant) {
         for live in self.live.values_mut() {
             live.lost.entry(node).and_modify(|known| *known = (*known).min(until));
@@ -82,7 +82,7 @@ impl Core {
         });
     }
 
-    /// Changes until when those jobs wait that are to run again and wait for this node.
+    /// Changes until when the vacating jobs wait for this node.
     fn shorten(
         &mut self,
         now: Instant,
@@ -112,7 +112,7 @@ impl Core {
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Vacated });
     }
 
-    /// The job is not to run again after all; whether it was waiting to.
+    /// A job is not to run again after all. Returns whether it was waiting to.
     pub(super) fn forget_vacating(&mut self, job: JobId) -> bool {
         self.vacating.remove(&job).is_some()
     }

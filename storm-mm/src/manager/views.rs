@@ -134,8 +134,8 @@ impl Core {
         (also, reserved.into_iter().map(|(_, nodes)| nodes).collect())
     }
 
-    /// When a job that waits starts at the latest, by the time limits of the others, where
-    /// its policy can know it.
+    /// The latest start of a waiting job, by the time limits of the others, if its policy can know
+    /// it.
     fn estimate(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> Option<Timestamp> {
         if record.phase != Phase::Pending {
             return None;
@@ -455,7 +455,7 @@ impl Core {
     }
 }
 
-/// Why a node is not up, and that it will take no job when it is.
+/// Why a node is not up, and why it will take no job when it is.
 fn absent(why: &str, drained: Option<&String>) -> String {
     match drained {
         Some(reason) => format!("{why}; drained: {reason}"),

@@ -25,7 +25,7 @@ pub(crate) fn ended() -> Reply {
     Reply::Ended { job: JOB, state, exit_code: 0, reason: None, breakdown: None }
 }
 
-/// Sends until there is no room, and so on, as a core with flow control does.
+/// Sends while there is room, as a core with flow control does.
 async fn send_with_flow_control(call: &Call, blocks: u8) -> usize {
     let mut held_back = 0;
     for number in 0..blocks {

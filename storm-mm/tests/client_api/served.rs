@@ -1,4 +1,4 @@
-//! A server with a manager of our own behind it.
+//! A server with a manager of the test's behind it.
 
 use async_channel::Receiver;
 use std::future::Future;
@@ -45,7 +45,7 @@ impl Served {
         Served::extended(limits, file_limit_bytes, |server| server)
     }
 
-    /// With a server that is more than others.
+    /// A server with extensions.
     pub(crate) fn extended(
         limits: ServerLimits,
         file_limit_bytes: u64,

@@ -12,7 +12,7 @@ use storm_mm::api::{
 };
 use tokio::io::AsyncWriteExt;
 
-/// Jobs of the core of these tests.
+/// The jobs that the core of these tests has.
 const JOBS: u64 = 4_000;
 /// More than a socket holds.
 const LONG_BYTES: usize = 4 << 20;
@@ -109,7 +109,8 @@ fn who_takes_nothing_of_its_answer_is_dropped_and_who_follows_a_job_is_not() {
         call.replies.closed().await;
         assert!(matches!(following.replies.try_send(output(sent)), Err(TrySendError::Full(_))));
         following.replies.send(ended()).expect("it is there");
-        // The job is over, its output is not: it is held for as long as it takes.
+        // The job is over, but its output is not read: the server keeps it for as long as that
+        // takes.
         drop(following);
         let _deaf = asks(&served, "{\"id\":1,\"request\":\"nodes\"}\n").await;
         let call = served.call().await;
@@ -128,7 +129,7 @@ fn a_few_long_requests_of_a_user_are_read_at_a_time_and_short_ones_beside_them()
     on_runtime(async {
         let served = Served::start();
         served.answer_with(|_| Reply::Ok);
-        // More than a socket holds, so that it is being read when it is sent.
+        // More than a socket holds: once it is sent, the server is reading it.
         let blanks = " ".repeat(1 << 20);
         let mut halves = Vec::new();
         for _ in 0..4 {

@@ -168,8 +168,7 @@ impl Following {
         Following { job, replies, output: Vec::new(), states: Vec::new() }
     }
 
-    /// Reads up to the next change of state; `None` when the job is over, with its
-    /// end.
+    /// Reads up to the next change of state. `None` when the job is over, with its end.
     pub(crate) async fn next_state(&mut self) -> Result<JobState, End> {
         loop {
             match self.replies.next().await.expect("the job's events").reply {

@@ -26,11 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How long a node keeps its jobs without a manager.
 const MANAGER_LOST: Duration = Duration::from_secs(60);
-/// How long it keeps those that asked to be queued again.
+/// How long a node keeps jobs that asked to be queued again.
 pub(crate) const NODE_FENCE: Duration = Duration::from_secs(10);
-/// How long they go on at most without a word of a node manager that stands still.
+/// How long such jobs go on at most while their Node Manager stands still.
 pub(crate) const NODE_LEASE: Duration = Duration::from_secs(5);
-/// Between two tries to join.
+/// Pause between two attempts to join.
 const JOIN_PAUSE: Duration = Duration::from_millis(20);
 /// Calls that may wait for the manager.
 const CALLS: usize = 64;
@@ -218,7 +218,7 @@ impl Cluster {
             ..Model::default()
         };
         let host = ModelledHost::new(runtime.clone(), model);
-        // Its keeper does not freeze with it.
+        // The keeper of the node does not freeze with it.
         host.keep_on(self.simulation.runtime());
         self.hosts.borrow_mut().insert(node, host.clone());
         let (plan, exits) = (self.plan.clone(), self.nm_exits.clone());
@@ -272,7 +272,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until parts of jobs have been started so often.
+    /// Waits until `parts` parts of jobs have been started.
     pub(crate) async fn until_launches(&self, parts: usize) {
         while self.launches.borrow().len() < parts {
             self.pause(Duration::from_millis(1)).await;
@@ -294,7 +294,7 @@ impl Cluster {
     /// Runs `scenario` to its end.
     ///
     /// # Panics
-    /// When it hangs.
+    /// The scenario hangs.
     pub(crate) fn run<T: 'static>(&self, scenario: impl Future<Output = T> + 'static) -> T {
         let runtime = self.simulation.runtime();
         let limited = async move { runtime.timeout(PATIENCE, scenario).await };

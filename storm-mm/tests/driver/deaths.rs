@@ -70,7 +70,7 @@ fn a_node_that_loses_its_processes_at_any_instant_ends_its_job_and_is_named() {
         let cluster = Cluster::start(seed, shape);
         cluster.clone().run(async move {
             cluster.joined().await;
-            // The others never end by themselves.
+            // The other jobs never end by themselves.
             let spec = job(6, &["p", "compute-ms", "100000000"]);
             let mut following = cluster.client.run(spec).await;
             cluster.pause(cluster.random(Duration::from_millis(20))).await;

@@ -13,7 +13,7 @@ use storm_mm::journal::{Entry, Journal, JournalError, MemoryJournal};
 use storm_primitives::Runtime;
 use storm_primitives::sim::{SimRuntime, Simulation};
 
-/// Time between two looks at whether the disk works again.
+/// Pause between two checks whether the disk works again.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A journal on a disk that can be slow, or broken.

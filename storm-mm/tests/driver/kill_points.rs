@@ -58,7 +58,7 @@ fn workload(
         };
         let (acknowledged, killed, ()) = futures_util::join!(submitting, killer, nodes);
         all_ended(&this, &log).await;
-        // A last word may be on its way to the nodes.
+        // The last commands may still be on their way to the nodes.
         this.simulation.runtime().sleep(Duration::from_millis(100)).await;
         (acknowledged, killed)
     });

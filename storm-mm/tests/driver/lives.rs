@@ -13,7 +13,7 @@ use storm_primitives::sim::{NodeFault, Simulation};
 use storm_primitives::{NodeId, NodeSet};
 use storm_rm::{InputSpec, JobSpec};
 
-/// Longer than it takes to notice that a node is silent, and it to be back.
+/// Longer than it takes to notice that a node is silent, and for the node to come back.
 const BACK: Duration = Duration::from_secs(5);
 
 fn start(seed: u64, shape: Shape) -> (Cluster, Disk) {
@@ -22,7 +22,7 @@ fn start(seed: u64, shape: Shape) -> (Cluster, Disk) {
     (Cluster::start_with(&simulation, shape, disk.clone(), Vec::new()), disk)
 }
 
-/// The node dies, or is cut off and keeps its memory, and returns before anybody has looked.
+/// The node dies, or is cut off and keeps its memory, and returns before anything notices.
 async fn dies_and_returns(cluster: &Cluster, node: NodeId, dies: bool) {
     if dies {
         cluster.network.kill(node);
@@ -78,7 +78,7 @@ fn no_job_outlives_its_end_when_nodes_die_and_return_while_the_journal_is_slow()
             let mut all = Vec::new();
             for number in 0..JOBS {
                 let procs = 1 + cluster.random_below(6) as u32;
-                // Some would never end by themselves.
+                // Some jobs would never end by themselves.
                 let ms = if number % 5 == 4 { "100000000" } else { "3" };
                 let requeue = number % 2 == 0 && ms == "3";
                 let spec = JobSpec { requeue, ..job(procs, &["p", "compute-ms", ms]) };

@@ -34,7 +34,7 @@ fn two_jobs_take_turns_and_nodes_begin_the_same_slices() {
             assert_eq!(two.end().await.state, JobState::Completed);
             let took = cluster.simulation.now() - began;
             assert!(took > QUANTUM * 150 && took < QUANTUM * 215, "{took:?} for 2 x 100 ms");
-            // A resumption for each slice and node.
+            // One resumption for each slice and node.
             let resumed = count(&cluster, "resume");
             assert!(resumed > 2 * 130, "{resumed} resumptions");
             assert_eq!(cluster.admin().ask(ManagerRequest::Shutdown).await, Reply::Ok);

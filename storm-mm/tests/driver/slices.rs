@@ -35,7 +35,7 @@ fn there_are_slices_for_a_job_few_while_nobody_communicates_and_none_without() {
                 let after = checkpoint(&cluster).await;
                 // Slices all the time would be 120.
                 assert!((before + 1..before + 12).contains(&after), "{before}, {after}");
-                // The last may be under way.
+                // One more slice may be under way.
                 cluster.pause(Duration::from_millis(20)).await;
                 before = checkpoint(&cluster).await;
                 cluster.pause(Duration::from_millis(300)).await;

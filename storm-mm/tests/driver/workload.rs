@@ -15,9 +15,9 @@ use storm_primitives::Runtime;
 use storm_primitives::sim::Simulation;
 use storm_rm::{JobId, JobSpec};
 
-/// A submission that is not answered by then is made again: the manager died over it.
+/// A submission without an answer by then is repeated: the manager died while handling it.
 const ANSWERED: Duration = Duration::from_millis(200);
-/// Between two looks at whether a manager is there.
+/// Pause between two checks whether a manager is there.
 const LOOK: Duration = Duration::from_millis(1);
 /// Longest time that a commit takes on either side of the instant that counts.
 const COMMIT: Duration = Duration::from_micros(400);
@@ -125,7 +125,7 @@ fn spec(cluster: &Cluster, index: u64) -> JobSpec {
     JobSpec { requeue: index.is_multiple_of(5), ..spec }
 }
 
-/// Submits `jobs` jobs over the kills of the manager; those that were acknowledged.
+/// Submits `jobs` jobs while the manager is killed again and again; returns the acknowledged ones.
 pub(crate) async fn submit_all(
     cluster: &Cluster,
     client: &CurrentClient,
@@ -141,7 +141,7 @@ pub(crate) async fn submit_all(
     acknowledged
 }
 
-/// Kills the manager at random instants while `going_on`; how often it did.
+/// Kills the manager at random instants while `going_on`; returns how often.
 pub(crate) async fn kill_again_and_again(
     cluster: &Cluster,
     client: &CurrentClient,

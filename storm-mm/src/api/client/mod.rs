@@ -32,7 +32,7 @@ const MAX_EARLY_BYTES: usize = 64 << 10;
 /// Why a request failed.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// No manager answers there.
+    /// No manager answers at the socket.
     #[error("cannot connect to {}", path.display())]
     Connect {
         /// The socket.
@@ -41,7 +41,7 @@ pub enum ClientError {
         #[source]
         source: io::Error,
     },
-    /// No manager answers there, or it and the user do not trust each other.
+    /// No manager answers at the address, or manager and user do not trust each other.
     #[error("cannot connect to {address}")]
     ConnectRemote {
         /// The address, as it was given.
@@ -163,7 +163,7 @@ impl Client {
         let mut hello = serde_json::to_vec(&Hello::ours()).map_err(ClientError::Garbled)?;
         hello.push(b'\n');
         hello.extend_from_slice(early);
-        // A manager with too many clients has said so and hung up: that is read below.
+        // A manager with too many clients has refused us and hung up; its refusal is read below.
         let said = match write.write_all(&hello).await {
             Ok(()) => write.flush().await,
             Err(error) => Err(error),

@@ -8,7 +8,7 @@ use std::io::{self, Seek};
 use storm_rm::{ContentHash, JobId, JobSpec};
 use tokio::io::AsyncWriteExt;
 
-/// Sent at a time.
+/// Bytes sent at a time.
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// A job and its files.
@@ -16,7 +16,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 pub struct Submission {
     /// The job.
     pub spec: JobSpec,
-    /// Follow it: its events come after the answer.
+    /// Whether to follow the job: its events come after the answer.
     pub attach: bool,
     /// The account that is charged, and the job's urgency.
     pub service: Service,
@@ -35,7 +35,7 @@ impl Submission {
     }
 }
 
-/// How far the sending of files is.
+/// The progress of sending files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes sent of all files.
@@ -60,7 +60,7 @@ impl Client {
         Ok((self.submitted(id, files, progress).await?, id))
     }
 
-    /// The answer to the request `id`, to submit: sends the files that the manager lacks.
+    /// Waits for the answer to the submission `id`, and sends the files that the manager lacks.
     pub(super) async fn submitted(
         &mut self,
         id: u64,

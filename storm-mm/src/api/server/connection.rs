@@ -190,8 +190,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Makes a specification ready for the core: the peer owns it, its files are
-    /// here. `false` when it was refused.
+    /// Prepares a specification for the core: sets its owner to the peer, and receives its files.
+    /// `false` if the request was refused.
     async fn prepare(
         &self,
         spec: &mut JobSpec,
@@ -278,7 +278,7 @@ fn may_be_long(request: &ManagerRequest) -> bool {
     }
 }
 
-/// Tells the client about a line that it can be told about.
+/// Refuses a line, if the client can still be told.
 fn refuse_line(replies: &ReplyStream, error: LineError) -> LineError {
     if let LineError::TooLong { .. } = error {
         let refusal = ApiError::new(ErrorCode::LineTooLong, error.to_string());

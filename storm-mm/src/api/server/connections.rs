@@ -12,7 +12,7 @@ pub(super) struct Connections {
     /// The user of each task.
     users: HashMap<Id, u32>,
     per_user: HashMap<u32, usize>,
-    /// Somebody was refused since the last connection ended: said once.
+    /// A client was refused since the last connection ended; only the first refusal is logged.
     refusing: bool,
 }
 

@@ -25,7 +25,7 @@ impl Connection {
                 let _ = sink.refuse(error);
                 return;
             }
-            // The core says so itself where it has no answer.
+            // If the core has no answer, it has said so itself.
             let Some(line) = part.next().await else { return };
             let reply = match line.reply {
                 Reply::Jobs { jobs, more } => {
@@ -57,7 +57,7 @@ fn go_on(request: &mut ManagerRequest, listed: &[JobView]) -> bool {
     match request {
         ManagerRequest::Jobs(filter) => filter.part = Some(part_behind(Some(last.id))),
         ManagerRequest::History(query) => {
-            // Without it the listing would begin anew.
+            // Without a place, the listing would begin again.
             let Some(place) = last.place else { return false };
             let listed = u32::try_from(listed.len()).unwrap_or(u32::MAX);
             query.limit = query.limit.saturating_sub(listed);

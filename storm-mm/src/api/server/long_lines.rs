@@ -10,7 +10,7 @@ pub(super) const SHORT_BYTES: usize = 48 << 10;
 /// Longer requests of one user that are read at the same time.
 const AT_A_TIME: usize = 4;
 
-/// Ends when the request is carried out, and takes no memory any more.
+/// Dropped when the request is carried out and takes no memory any more.
 pub(super) type Turn = OwnedSemaphorePermit;
 
 /// The turns of each user.

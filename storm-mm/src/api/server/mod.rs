@@ -29,7 +29,7 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
 use tracing::Instrument;
 
-/// Between two tries to accept when the process is out of descriptors.
+/// Pause before accepting again when the process is out of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Bytes of replies that the kernel buffers for a client of this host; the kernel doubles the
@@ -40,7 +40,7 @@ const SEND_BUFFER_BYTES: usize = 32 << 10;
 /// Limits on what clients may cost.
 #[derive(Clone, Debug)]
 pub struct ServerLimits {
-    /// Clients connected at once, besides those of [`trusted`](Self::trusted).
+    /// Clients connected at once, without those of [`trusted`](Self::trusted) users.
     pub clients: usize,
     /// Clients of one user connected at once.
     pub clients_per_user: usize,
@@ -51,14 +51,14 @@ pub struct ServerLimits {
     /// kernel gives the lowest free descriptor, and the manager needs the rest for its nodes and
     /// files.
     pub descriptors: u64,
-    /// Bytes of replies kept for a client that does not read; four times as
-    /// much drops it.
+    /// Bytes of replies kept for a client that does not read. A client with four times as much is
+    /// dropped.
     pub outgoing_bytes: usize,
     /// A client that reads nothing of its answers for this long is dropped, unless it follows a job
     /// or waits for one.
     pub read_timeout: Duration,
-    /// Requests of one client that wait for their answer; further ones are not
-    /// read meanwhile.
+    /// Requests of one client that may wait for their answers. Further requests are not read
+    /// meanwhile.
     pub pending_requests: usize,
     /// A client that sends no hello for this long is dropped.
     pub hello_timeout: Duration,
@@ -69,8 +69,8 @@ pub struct ServerLimits {
 }
 
 impl Default for ServerLimits {
-    /// Enough for every login session of a front end; a client's first line is
-    /// sent before it waits for anything, so only a broken one is late.
+    /// Enough for every login session of a front end. A client sends its first line before it waits
+    /// for anything, so only a broken client is late.
     fn default() -> ServerLimits {
         ServerLimits {
             clients: 4096,
@@ -118,8 +118,8 @@ impl Server {
         self
     }
 
-    /// Serves until the receiver of the calls is dropped; then delivers the
-    /// replies that were given, and ends.
+    /// Serves until the receiver of the calls is dropped. Then delivers the remaining replies, and
+    /// ends.
     pub async fn serve(mut self, listener: UnixListener) {
         let mut door =
             self.remote.take().map(|(listener, clients)| RemoteDoor::new(listener, clients));
@@ -226,7 +226,7 @@ impl Server {
     }
 }
 
-/// The next client of another host; for ever where there is no door for them.
+/// The next client of another host; waits for ever if other hosts are not served.
 async fn arrival(door: &mut Option<RemoteDoor>) -> Arrival {
     match door {
         Some(door) => door.next().await,
@@ -245,12 +245,12 @@ fn too_many_clients() -> ApiError {
         .hint("try again later")
 }
 
-/// All that a client hears that is not served.
+/// All lines that a refused client gets.
 fn refusal_line(error: ApiError) -> Vec<u8> {
     let line = ReplyLine { id: 0, reply: Reply::Error { error } };
     match (serde_json::to_string(&Hello::ours()), serde_json::to_string(&line)) {
         (Ok(hello), Ok(line)) => format!("{hello}\n{line}\n").into_bytes(),
-        // Neither holds anything that JSON has no form for.
+        // JSON has a form for every value in them, so this cannot happen.
         _ => Vec::new(),
     }
 }

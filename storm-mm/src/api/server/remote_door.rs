@@ -36,12 +36,12 @@ pub struct RemoteClients {
     /// Largest number of connections that have not proved yet who they are. Beyond it, the oldest
     /// of them is dropped: a real client needs only a few round trips.
     pub strangers: usize,
-    /// How long that may take.
+    /// Longest time for the proof.
     pub proof_timeout: Duration,
 }
 
 impl RemoteClients {
-    /// With limits that let in hundreds at once, from the other end of the world.
+    /// Limits that let in hundreds of clients at once, even from the other end of the world.
     pub fn new(trust: Trust, admit: Arc<AdmitUser>) -> RemoteClients {
         RemoteClients { trust, admit, strangers: 256, proof_timeout: Duration::from_secs(5) }
     }
@@ -58,7 +58,7 @@ impl fmt::Debug for RemoteClients {
     }
 }
 
-/// A client that is known.
+/// A client that has proved who it is.
 pub(super) struct Arrival {
     pub(super) peer: Peer,
     pub(super) from: SocketAddr,
@@ -66,7 +66,7 @@ pub(super) struct Arrival {
     pub(super) write: WriteHalf,
 }
 
-/// Why there will be no client.
+/// Why a connection does not become a client.
 #[derive(Debug, Error)]
 enum Stranger {
     #[error(transparent)]
@@ -159,11 +159,12 @@ impl RemoteDoor {
             let telling = async {
                 write.write_all(&refusal_line(error)).await?;
                 write.shutdown().await?;
-                // Closing before it has read that could keep it from reading it.
+                // Closing before the client's data is read could keep the client from reading the
+                // refusal.
                 let mut first = read.take(DISCARDED_BYTES);
                 tokio::io::copy(&mut first, &mut tokio::io::sink()).await
             };
-            // Whether it was heard is the client's business.
+            // Whether the refusal arrived does not matter.
             let _ = timeout(patience, telling).await;
             (number, Outcome::TurnedAway)
         });
@@ -175,7 +176,7 @@ impl RemoteDoor {
             let proof = async {
                 let (user, stream) = accept_client(tcp, &trust).await?;
                 let asked = user.clone();
-                // Only now is a name service asked, which takes its time.
+                // The name service may take long, so it is asked only after the proof.
                 let admitted = tokio::task::spawn_blocking(move || admit(&asked)).await;
                 Ok((user, admitted, stream))
             };
@@ -192,7 +193,7 @@ impl RemoteDoor {
         });
     }
 
-    /// Gives a connection its place among the strangers.
+    /// Attends to a connection, in place of the oldest stranger if there are too many.
     fn attend<F>(&mut self, from: SocketAddr, attention: impl FnOnce(u64) -> F)
     where
         F: Future<Output = Greeted> + Send + 'static,
@@ -237,7 +238,7 @@ impl RemoteDoor {
         stream: SealedStream,
     ) -> Option<Arrival> {
         let (read, write) = remote_halves(stream);
-        // No process of this host.
+        // The peer is no process of this host.
         let peer = |owner: Owner| Peer { uid: owner.uid, gid: owner.gid, pid: 0 };
         match admitted {
             Ok(owner) => {
@@ -247,7 +248,7 @@ impl RemoteDoor {
             }
             Err(error) => {
                 self.refused(from, &Stranger::Unwanted { user, error: error.clone() });
-                // Nobody's: it is only told why.
+                // The client has no account, and is only told why.
                 let nobody = peer(Owner { uid: u32::MAX, gid: u32::MAX });
                 self.turn_away(Arrival { peer: nobody, from, read, write }, error);
                 None

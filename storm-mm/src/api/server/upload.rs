@@ -13,10 +13,10 @@ use storm_rm::{ContentHash, JobSpec, Program};
 use thiserror::Error;
 use tokio::time::timeout;
 
-/// Read at a time of a file: as much as a Unix socket usually holds.
+/// Bytes of a file read at a time: as much as a Unix socket usually holds.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Why the files of a job did not come.
+/// Why the files of a job did not arrive.
 #[derive(Debug, Error)]
 pub(super) enum UploadError {
     #[error("{hash} has {found_bytes} bytes here, the job says {said_bytes}")]
@@ -116,7 +116,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The contents that are not here, with their lengths.
+    /// The contents that the spool lacks, with their lengths.
     fn missing(&self, spec: &JobSpec) -> Result<BTreeMap<ContentHash, u64>, UploadError> {
         let program = match &spec.program {
             Program::Shipped(file) => Some(file),

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use storm_rm::{ContentHash, Summing};
 use thiserror::Error;
 
-/// Begins the name of a file that is not whole yet.
+/// Prefix of the name of an unfinished file.
 const UNFINISHED: &str = "incoming-";
 
 /// Bytes of the file system that stay free, because the journal beside the contents must be
@@ -21,10 +21,10 @@ const RESERVED_PART: u64 = 16;
 /// Bytes between two checks of the free space, since other contents arrive at the same time.
 const BETWEEN_LOOKS_BYTES: usize = 1 << 20;
 
-/// Makes the names of unfinished files differ within this process.
+/// Makes the names of unfinished files unique within this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Why a content was not taken.
+/// Why a content was not stored.
 #[derive(Debug, Error)]
 pub enum SpoolError {
     /// The received bytes have another hash than the announced one.

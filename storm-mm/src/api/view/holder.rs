@@ -14,13 +14,13 @@ pub struct Holder {
     /// The job's place in its array, if it belongs to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayTask>,
-    /// Its user is that of the job that waits.
+    /// Whether its user is that of the waiting job.
     pub same_user: bool,
     /// Its state.
     pub state: JobState,
     /// Processing elements that it holds.
     pub pes: u32,
-    /// When it has ended at the latest, by its time limit; `None` where it has none, or does
-    /// not run all the time.
+    /// When it must have ended, by its time limit; `None` without a limit, or if it does not run
+    /// all the time.
     pub until: Option<Timestamp>,
 }

@@ -40,7 +40,7 @@ pub struct JobView {
     pub started: Option<Timestamp>,
     /// When the last rank ended.
     pub ended: Option<Timestamp>,
-    /// Seconds since it started, or that it ran.
+    /// Seconds since it started; for an ended job, from its start to its end.
     pub elapsed_s: u64,
     /// Seconds of these in which its row was active; the time limit bounds these.
     #[serde(default)]

@@ -80,7 +80,7 @@ fn no_element_idles_while_jobs_wait_that_want_one() {
     let waiting = |world: &World| world.core.partitions[0].policy.pending_count();
     assert_eq!(waiting(&world), 60 - 24, "three rows of eight are full");
     while waiting(&world) > 0 {
-        // The latest first: no row empties before the others.
+        // Ends the latest first, so that no row empties before the others.
         let now = running(&world);
         assert_eq!(now.len(), 8);
         end(&mut world, JobId(*now.last().expect("eight run")));

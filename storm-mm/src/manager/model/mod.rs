@@ -22,7 +22,7 @@ pub(crate) fn model_config(history_limit: usize) -> crate::CoreConfig {
     crate::CoreConfig { history_limit, ..world::config("fcfs", 4) }
 }
 
-/// Some job that could be submitted.
+/// A specification that can be submitted.
 pub(crate) fn model_spec() -> storm_rm::JobSpec {
     world::spec(1, false, false)
 }

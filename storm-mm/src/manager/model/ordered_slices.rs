@@ -12,7 +12,7 @@ fn strobes(world: &mut World, act: impl FnOnce(&mut World)) -> Vec<Slices> {
     std::mem::take(&mut world.strobes)
 }
 
-/// Three rows, each looked at once: their order is known.
+/// Three rows, each active once, so that their order is known.
 fn three_rows() -> (World, [JobId; 3]) {
     let mut world = World::joined("gang", 8);
     let jobs = [0, 1, 2].map(|_| world.submit(spec(8, false, false)));

@@ -13,7 +13,7 @@ use storm_sched::PreemptMode;
 /// The time limit of all jobs of a test.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Three qualities of service that make room, each in its way, for two others.
+/// Three qualities of service that preempt two others, each in its own way.
 pub(super) fn urgencies() -> ServiceConfig {
     let qos = |name: &str, preempts: &[&str], preempt_mode| QosConfig {
         name: name.to_owned(),
@@ -46,7 +46,7 @@ fn submit(world: &mut World, spec: JobSpec, qos: &str) -> JobId {
     job
 }
 
-/// All that was launched starts.
+/// Starts all launched jobs.
 fn begin(world: &mut World) {
     while !world.starts.is_empty() {
         world.started(0);

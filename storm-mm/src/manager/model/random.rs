@@ -72,7 +72,7 @@ enum Step {
         dead: u32,
         deaf: u32,
     },
-    /// A report of a run that is not, or of a node that has no part in it.
+    /// A report about a run that is over, or from a node that has no part in it.
     Stale {
         job: u64,
         incarnation: u32,
@@ -261,7 +261,7 @@ impl World {
             (Some(job), 1) => Condition::AfterAny(job),
             (Some(job), 2) if after.is_multiple_of(3) => Condition::AfterNotOk(job),
             (Some(job), 2) => Condition::After { job, minutes: u32::from(after % 3 == 1) },
-            // Most arrays are refused it, as they have other indices.
+            // Most arrays are refused this condition, as they have other indices.
             (Some(job), _) if after.is_multiple_of(3) => Condition::AfterCorr(job),
             _ => Condition::Singleton,
         };
@@ -281,7 +281,7 @@ impl World {
         }
     }
 
-    /// News of a run that is over, if it is.
+    /// Reports on a run that is over, if it is.
     fn stale(&mut self, node: NodeId, job: JobId, incarnation: JobIncarnation) {
         let lives = self.parts.keys().any(|(_, j, i)| (*j, *i) == (job, incarnation));
         let current = self.core.live.get(&job).map(|live| live.incarnation);

@@ -133,7 +133,7 @@ fn only_administrators_change_nodes_and_only_nodes_that_there_are() {
     assert_eq!(code(USER, "n1", "why"), ErrorCode::NotPermitted);
     assert_eq!(code(ROOT, "n9", "why"), ErrorCode::NoSuchNode);
     assert_eq!(code(ROOT, "n[1-4000000]", "why"), ErrorCode::NoSuchNode);
-    // Unfolded it would take minutes, and memory that there is not.
+    // Unfolding the list would take minutes, and more memory than there is.
     assert_eq!(code(ROOT, "n[1-999999999]!n[2-999999999]", "why"), ErrorCode::NoSuchNode);
     assert_eq!(code(ROOT, "n[1-", "why"), ErrorCode::BadRequest);
     assert_eq!(code(ROOT, "n1", " "), ErrorCode::BadRequest);

@@ -38,7 +38,7 @@ fn restart(world: &mut World, edit: fn(&mut CoreConfig)) {
     check_all(world);
 }
 
-/// The quantum, and that of the configuration where it is another.
+/// The quantum, and the configured one if it differs.
 fn quanta(view: &PartitionView) -> (Option<u64>, Option<u64>) {
     (view.quantum_us, view.configured_quantum_us)
 }
@@ -58,7 +58,7 @@ fn what_is_set_at_work_is_marked_and_stays_until_it_is_reset() {
     assert_eq!((kept.sched.as_str(), kept.configured_sched.as_deref()), ("fcfs", Some("gang")));
     let refused = world.act(|core, now| core.reset_partition(now, USER, "all", true, true));
     assert_eq!(refused.expect_err("a user may not").code, ErrorCode::NotPermitted);
-    // Also where the present policy has no use for it.
+    // The quantum can be reset even if the present policy has no use for it.
     reset(&mut world, false, true);
     let back = reset(&mut world, true, false);
     assert_eq!((back.sched.as_str(), back.configured_sched.as_deref()), ("gang", None));
@@ -102,7 +102,7 @@ fn what_was_set_is_kept_for_a_partition_that_is_away() {
     assert_eq!(quanta(&view(&world)), (Some(7_000), Some(CONFIGURED_US)));
 }
 
-/// Jobs in rows that the edited policy has not were lost.
+/// Jobs in rows that the edited policy does not have were lost.
 #[test]
 fn a_policy_that_is_edited_takes_over_as_one_that_is_set() {
     let mut world = World::joined("gang", 8);

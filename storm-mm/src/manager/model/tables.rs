@@ -9,7 +9,7 @@ use storm_primitives::NodeId;
 use storm_rm::message::{ExitStatus, RankExit, Report};
 use storm_rm::{JobId, Rank};
 
-/// The phases of a life, with all nodes the job's.
+/// The phases of the life of a job on all nodes.
 const PHASES: [&str; 7] =
     ["pending", "staging", "staged", "launched", "running", "ending", "partly over"];
 

@@ -24,7 +24,7 @@ pub(super) const PES: u32 = 2;
 pub(super) const PARTITION: PartitionId = PartitionId(0);
 pub(super) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1 };
 pub(super) const ADMIN: Peer = Peer { uid: 0, gid: 0, pid: 1 };
-/// Rounds after which a job that has not ended never will.
+/// A job that has not ended after this many rounds never will.
 const ROUNDS_MAX: usize = 500;
 
 /// One node's part of one run of a job.
@@ -40,7 +40,7 @@ pub(super) struct World {
     pub(super) overdue: Vec<Watch>,
     pub(super) terminations: Vec<Watch>,
     pub(super) timers: Vec<(Instant, JobId, JobIncarnation, TimerKind)>,
-    /// The ranks that live, and whether they were told to die.
+    /// The living ranks, and whether they were told to die.
     pub(super) parts: BTreeMap<PartKey, (Vec<Rank>, bool)>,
     /// The rows in which each part was last told to run.
     pub(super) rows: BTreeMap<PartKey, RowSet>,
@@ -171,7 +171,7 @@ impl World {
         world
     }
 
-    /// Lets the core act a moment later, and takes note of its effects.
+    /// Lets the core act a moment later, and carries out its effects.
     pub(super) fn act<T>(&mut self, act: impl FnOnce(&mut Core, Instant) -> T) -> T {
         self.now = self.now + Duration::from_micros(100);
         let result = act(&mut self.core, self.now);
@@ -320,7 +320,7 @@ impl World {
         self.act(|core, now| core.node_lost(now, node));
     }
 
-    /// The node manager is still there, its processes are not.
+    /// The Node Manager lives, but its processes are gone.
     pub(super) fn processes_lost(&mut self, node: NodeId) {
         if self.joined.remove(&node) {
             self.parts.retain(|(at, _, _), _| *at != node);
@@ -354,7 +354,7 @@ impl World {
         self.act(|core, now| core.started(now, job, incarnation));
     }
 
-    /// A run has begun on its announcer, or will: its start on all nodes may be seen.
+    /// A run has begun on its announcer, or will: its start on all nodes may now be seen.
     fn may_start(&mut self, watch: Watch) {
         if !self.starts.iter().any(|other| other.incarnation == watch.incarnation) {
             self.starts.push(watch);
@@ -382,7 +382,7 @@ impl World {
         self.report(node, report);
     }
 
-    /// The timer that is due first fires.
+    /// Fires the timer that is due first.
     pub(super) fn timer(&mut self) {
         let first = (0..self.timers.len()).min_by_key(|index| self.timers[*index].0);
         if let Some(index) = first {
@@ -395,7 +395,7 @@ impl World {
     /// Lets everything happen that must, until nothing is left.
     ///
     /// # Panics
-    /// When some job does not end.
+    /// A job does not end.
     pub(super) fn finish(&mut self) {
         for node in (1..=NODES).map(NodeId) {
             if !self.joined.contains(&node) {

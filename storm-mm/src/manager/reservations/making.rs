@@ -15,19 +15,20 @@ const MAX_RESERVATIONS: usize = 1024;
 const MAX_NAME_BYTES: usize = 64;
 /// Most users of a reservation.
 const MAX_USERS: usize = 1024;
-/// How far off a reservation may begin: a hundred years, which the policies' clock can tell.
+/// The latest begin of a reservation: a hundred years from now, which the policies' clock can
+/// express.
 const MAX_AHEAD_HOURS: i64 = 100 * 365 * 24;
 /// Longest reservation, in seconds: ten years.
 const MAX_DURATION_S: u64 = 10 * 365 * 86_400;
 
-/// From when until when.
+/// The begin and the end.
 type Window = (Timestamp, Timestamp);
 
 impl Core {
     /// Reserves nodes.
     ///
     /// # Errors
-    /// An [`ApiError`] for the client, and nothing is changed.
+    /// An [`ApiError`] for the client; nothing is changed then.
     pub fn reserve(
         &mut self,
         now: Instant,
@@ -131,7 +132,7 @@ impl Core {
         }
     }
 
-    /// The nodes of a list, if nothing stands against it.
+    /// The nodes of a list, if all can be reserved.
     fn named_nodes(
         &self,
         id: PartitionId,
@@ -225,7 +226,7 @@ impl Core {
     }
 }
 
-/// When it is to be, if it can be.
+/// The time of the reservation, if it is possible.
 fn window(request: &ReservationRequest, at: Timestamp) -> Result<Window, ApiError> {
     let start = request.start.unwrap_or(at);
     if start < at {

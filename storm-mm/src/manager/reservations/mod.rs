@@ -25,7 +25,7 @@ pub(super) struct ReservationTable {
     by_id: BTreeMap<ReservationId, ReservationRecord>,
     /// The number of the next reservation; no number is given twice.
     next: u64,
-    /// When the driver wakes the policies.
+    /// When the driver will wake the policies.
     armed: Option<Instant>,
 }
 
@@ -84,7 +84,7 @@ impl Core {
         }
     }
 
-    /// The nodes of a reservation that there are.
+    /// The configured nodes of a reservation.
     fn reserved_nodes(&self, record: &ReservationRecord) -> NodeSet {
         let named = self.nodes.iter().filter(|(_, entry)| record.nodes.contains(&entry.name));
         named.map(|(node, _)| node).collect()
@@ -110,12 +110,12 @@ impl Core {
     /// Tells a new policy the reservations in its partition.
     pub(super) fn tell_reservations(&self, now: Instant, id: PartitionId, policy: &mut dyn Policy) {
         for reservation in self.reservations_of(now, id) {
-            // Nothing waits for it yet that could start.
+            // No job waits for the reservation yet, so none can start.
             policy.handle(super::scheduling::sched_time(now), Event::Reserve(reservation));
         }
     }
 
-    /// Tells all policies the reservations of the journal.
+    /// Tells all policies the reservations of the journal, and warns of nodes that these have lost.
     pub(super) fn restore_reservations(&mut self, now: Instant) {
         for record in self.reservations.left(self.wall(now)) {
             if let Some(nodes) = self.lost_nodes(record) {

@@ -12,8 +12,8 @@ use storm_rm::JobSpec;
 use storm_sched::{JobRequest, Machine, NodeSpec, PendingReason, ReservationId};
 
 impl Core {
-    /// The reservation that a job is submitted to, if it may be; its partition becomes the
-    /// job's.
+    /// The reservation that a job is submitted to, if the user may use it. The job gets the
+    /// reservation's partition.
     pub(in crate::manager) fn reservation_to_use(
         &self,
         now: Instant,
@@ -47,7 +47,7 @@ impl Core {
         Ok((record.id, record.name.clone()))
     }
 
-    /// Whether the nodes and the time of a reservation are enough for a job.
+    /// Fails if the nodes or the time of a reservation are not enough for a job.
     pub(in crate::manager) fn check_reservation(
         &self,
         now: Instant,
@@ -71,7 +71,7 @@ impl Core {
         }
     }
 
-    /// Its nodes as a machine of their own.
+    /// The reservation's nodes as a machine of their own.
     fn machine_of(&self, record: &ReservationRecord) -> Option<Machine> {
         let partition = self.partition_named(&record.partition)?;
         let machine = self.partitions[usize::from(partition.0)].policy.machine();
@@ -88,7 +88,7 @@ impl Core {
         Machine::of_nodes(specs).ok()
     }
 
-    /// The nodes of a reservation that its partition does not have any more, if there are any.
+    /// The nodes of a reservation that its partition no longer has, if there are any.
     pub(in crate::manager) fn lost_nodes(&self, record: &ReservationRecord) -> Option<String> {
         let partition = self.partition_named(&record.partition);
         let here = |name: &String| {
@@ -163,7 +163,7 @@ impl Core {
         kept.collect()
     }
 
-    /// The name of the reservation that has a node now.
+    /// The name of the reservation that holds a node now.
     pub(in crate::manager) fn reservation_on(&self, now: Instant, node: &str) -> Option<String> {
         let at = self.wall(now);
         let has = |of: &&ReservationRecord| {
@@ -172,8 +172,8 @@ impl Core {
         self.reservations.left(at).find(has).map(|of| of.name.clone())
     }
 
-    /// Why a job waits, by the names of reservations and the clock on the wall, where it
-    /// waits for reservations.
+    /// Why a job waits for a reservation, with the reservation's name and wall-clock times; `None`
+    /// if it waits for something else.
     pub(in crate::manager) fn reserved_reason(&self, reason: &PendingReason) -> Option<String> {
         match reason {
             PendingReason::Reserved { reservation, .. } => {

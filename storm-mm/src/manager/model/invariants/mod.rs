@@ -28,10 +28,10 @@ const ALL: &[(&str, Check)] = &[
     ("nothing is placed on the dead or forgotten alive", surroundings::check),
 ];
 
-/// Checks all.
+/// Checks all invariants.
 ///
 /// # Panics
-/// With the name of the first that does not hold.
+/// An invariant does not hold; the message names the first.
 pub(super) fn check_all(world: &World) {
     for (name, check) in ALL {
         if let Err(what) = check(world) {

@@ -1,5 +1,4 @@
-//! A job ends once, and nothing happens to it afterwards; a run has a number of
-//! its own.
+//! A job ends once, and nothing happens to it afterwards. Each run has a number of its own.
 
 use crate::job::JobEventKind;
 use crate::manager::model::world::World;
