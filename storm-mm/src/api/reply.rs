@@ -42,8 +42,8 @@ pub enum Reply {
     Jobs {
         /// The jobs.
         jobs: Vec<JobView>,
-        /// Whether another line continues the listing. For a wait: whether the last job has not
-        /// ended yet.
+        /// Whether another line continues the listing. For a wait: whether jobs are left that have
+        /// not ended.
         #[serde(default)]
         more: bool,
     },
