@@ -1,7 +1,7 @@
-//! How many PEs are free from when on, by estimates: a step function of time.
+//! The number of free PEs over time, by estimates: a step function.
 //!
-//! To look a time up is O(log n) in the steps; to change a stretch or to look
-//! for a hole is linear in the steps that it spans.
+//! Looking a time up is O(log n) in the steps. Changing a stretch or looking for a hole is linear
+//! in the steps that it spans.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,8 +12,7 @@ use crate::{InvariantViolation, SchedTime};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     at: SchedTime,
-    /// Negative only where more was promised than there is, which
-    /// [`Availability::check`] reports.
+    /// Negative only if more was promised than there is, which [`Availability::check`] reports.
     free: i64,
 }
 
@@ -24,7 +23,7 @@ pub(crate) struct Hole {
     pub(crate) first_pes: u32,
     /// PEs that must be free all the time.
     pub(crate) pes: u32,
-    /// How long.
+    /// How long it must be.
     pub(crate) length: Duration,
 }
 
@@ -36,12 +35,12 @@ pub(crate) struct Availability {
 }
 
 impl Availability {
-    /// So many PEs are free from `now` on.
+    /// `pes` PEs are free from `now` on.
     pub(crate) fn new(now: SchedTime, pes: u32) -> Self {
         Self { steps: VecDeque::from([Step { at: now, free: i64::from(pes) }]) }
     }
 
-    /// Forgets what was before `now`.
+    /// Forgets the steps before `now`.
     pub(crate) fn advance(&mut self, now: SchedTime) {
         let past = self.steps.partition_point(|step| step.at <= now);
         self.steps.drain(..past.saturating_sub(1));
@@ -50,8 +49,7 @@ impl Availability {
         }
     }
 
-    /// Takes PEs from `from` to `to`; what lies before the first step is
-    /// ignored.
+    /// Takes PEs from `from` to `to`; the part before the first step is ignored.
     pub(crate) fn take(&mut self, from: SchedTime, to: SchedTime, pes: u32) {
         self.change(from, to, -i64::from(pes));
     }
@@ -66,14 +64,13 @@ impl Availability {
         self.steps.front().is_some_and(|first| self.earliest(hole) == Some(first.at))
     }
 
-    /// The beginning of the earliest hole; `None` when not even the end of
-    /// time has one.
+    /// The beginning of the earliest hole; `None` when even the end of time has none.
     pub(crate) fn earliest(&self, hole: Hole) -> Option<SchedTime> {
         self.earliest_from(SchedTime::ZERO, hole)
     }
 
-    /// As [`Availability::earliest`], for a caller that knows that no hole begins before
-    /// the step of `from`.
+    /// Does the same as [`Availability::earliest`], for a caller that knows that no hole begins
+    /// before the step of `from`.
     pub(crate) fn earliest_from(&self, from: SchedTime, hole: Hole) -> Option<SchedTime> {
         let past = self.steps.partition_point(|step| step.at < from);
         let mut begin: Option<SchedTime> = None;
@@ -94,8 +91,8 @@ impl Availability {
         None
     }
 
-    /// The beginning of the earliest hole before `start` for one who has the
-    /// PEs from `start` on, and would give them up for it.
+    /// The beginning of the earliest hole before `start`, for a job that has its PEs from `start`
+    /// on and would give them up.
     pub(crate) fn earlier(
         &self,
         start: SchedTime,
@@ -145,7 +142,7 @@ impl Availability {
         self.join(begin);
     }
 
-    /// Makes sure that a step begins at a time; its index.
+    /// Makes sure that a step begins at a time; returns its index.
     fn cut(&mut self, at: SchedTime) -> usize {
         let after = self.steps.partition_point(|step| step.at < at);
         if self.steps.get(after).is_some_and(|step| step.at == at) {
