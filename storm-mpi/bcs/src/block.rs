@@ -1,7 +1,8 @@
-//! What nodes write into each other's memory: blocks of records, each of one slice.
+//! The blocks of records that nodes write into each other's memory; each block belongs to one
+//! slice.
 //!
-//! A block begins with the word of its slice and its length, so that what an earlier slice left there
-//! is not taken for news. Nothing is allocated before lengths are checked.
+//! A block begins with the word of its slice and its length, so that a block of an earlier slice is
+//! not taken for a new one. Lengths are checked before anything is allocated.
 
 use crate::group::MembersDigest;
 use crate::{GroupId, JobKey};
@@ -13,10 +14,10 @@ use storm_primitives::{GlobalAddr, GlobalMemory};
 /// The slice and the length.
 pub(crate) const HEAD_BYTES: u64 = 16;
 
-/// What a node tells another in the descriptor exchange.
+/// A record for another node in the descriptor exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Notice {
-    /// A local rank sends something to one of yours.
+    /// A local rank sends a message to a rank of yours.
     Send(SendDescriptor),
     /// A local rank of this job has gone: its communication is over.
     JobOver(JobKey),
@@ -25,16 +26,16 @@ pub(crate) enum Notice {
 }
 
 impl Notice {
-    /// The most that saying that a job is over takes: the kind, and a number of 64 bits.
+    /// Longest encoding of `JobOver`: the kind, and a number of 64 bits.
     pub(crate) const JOB_OVER_BYTES: u64 = 11;
 }
 
 /// The next collective of a communicator, as a node's members have called it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NextCall {
-    /// Who is in the communicator, as they have named it.
+    /// The members of the communicator, as this node's members have named them.
     pub(crate) members: MembersDigest,
-    /// What they have called.
+    /// The signature of their call.
     pub(crate) call: u64,
 }
 
@@ -51,7 +52,7 @@ pub(crate) struct SendDescriptor {
     pub(crate) bytes: u64,
 }
 
-/// When a message was matched, and where: what is granted and sent first.
+/// When and where a message was matched: the order in which messages are granted and sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) slice: u64,
@@ -109,7 +110,7 @@ pub(crate) fn raw(slice: u64, parts: &[&[u8]]) -> Bytes {
     block.into()
 }
 
-/// The bytes behind the head of the block at `addr`, when it is of this slice.
+/// The bytes after the head of the block at `addr`, if the block is of this slice.
 pub(crate) fn body(
     memory: &GlobalMemory,
     addr: GlobalAddr,

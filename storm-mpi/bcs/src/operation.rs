@@ -1,28 +1,29 @@
-//! What a rank asks of the engine and what it hears back.
+//! A rank's posts to the engine, and their outcomes.
 
 use crate::{BcsError, Group, Member};
 use bytes::Bytes;
 use storm_mpi::collective::Reduction;
 use storm_mpi::{Address, Pattern, Status};
 
-/// Names what a rank has posted, on its node.
+/// The number of a post on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
 /// A descriptor that a rank posts.
 #[derive(Clone, Debug)]
 pub enum Post {
-    /// Send this. It is buffered: the rank may use its memory again at once. Done when the bytes
-    /// have left for a matching receive, so every send is synchronous, in the words of MPI.
+    /// Send a message. The message is buffered, so the rank may use its memory again at once. The
+    /// post is done when the bytes have left for a matching receive: in the words of MPI, every
+    /// send is synchronous.
     Send {
-        /// To whom.
+        /// The receiver.
         address: Address,
-        /// What.
+        /// The message.
         data: Bytes,
     },
     /// Receive one message.
     Recv {
-        /// Which.
+        /// The messages to accept.
         pattern: Pattern,
         /// Bytes that the rank has room for; a longer message is cut.
         bytes: usize,
@@ -31,19 +32,19 @@ pub enum Post {
     Collective {
         /// The communicator.
         group: Group,
-        /// What is done.
+        /// The call.
         call: Collective,
     },
 }
 
-/// A collective as one member calls it. Members are counted by their place in the communicator.
+/// A collective as one member calls it. Members are numbered by their place in the communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Collective {
-    /// All have come.
+    /// Wait until all members have come.
     Barrier,
     /// The root's data for all.
     Broadcast {
-        /// The member whose data it is.
+        /// The member that has the data.
         root: usize,
         /// The data at the root; ignored elsewhere.
         data: Bytes,
@@ -54,7 +55,7 @@ pub enum Collective {
         data: Bytes,
         /// How they are combined.
         reduction: Reduction,
-        /// Who gets the result; everybody when `None`.
+        /// The member that gets the result; all members if `None`.
         root: Option<usize>,
     },
 }
@@ -62,22 +63,22 @@ pub enum Collective {
 /// A post that is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Whose.
+    /// The member that posted it.
     pub member: Member,
-    /// Which.
+    /// The post.
     pub request: RequestId,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Result<Outcome, BcsError>,
 }
 
-/// What came of a post.
+/// The outcome of a post.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A send, a barrier, or a reduction whose result goes to another.
+    /// A send, a barrier, or a reduction whose result goes to another member.
     Done,
     /// A message.
     Received {
-        /// What it was; its length may exceed the data's.
+        /// The message's status; the length there may exceed that of the data.
         status: Status,
         /// Its bytes, as many as there was room for.
         data: Vec<u8>,

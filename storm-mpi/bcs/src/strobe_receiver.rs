@@ -8,34 +8,35 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Epoch, Instant, NodeId, NodeSet, Primitives, Runtime, Task, Xfer};
 
-/// What the engine is to hear.
+/// News for the engine.
 enum Input {
     Strobed,
     Arrived,
     Nudged,
     Outcome(ActionId, Reply),
     Membership,
-    /// The slice after this one would begin.
+    /// The time of the slice after this one has come.
     Edge(u64),
 }
 
-/// Who posts before each slice and is told, at its beginning, which posts are done. Called with no
-/// completions too: it is the edge at which ranks take turns.
+/// The party that posts before each slice and hears, at its beginning, which posts are done. Called
+/// without completions too, since the edge is where ranks take turns.
 pub trait Edge {
-    /// A slice is about to begin: what is posted now takes part in it. Nothing, for those who post at
-    /// other times.
+    /// A slice is about to begin, and posts made now take part in it. Empty for implementors that
+    /// post at other times.
     fn gather(&mut self, _engine: &mut Engine) {}
 
-    /// A slice begins, or would begin if anybody had anything for one; these are done.
+    /// A slice begins, or its time has come though none need follow. These posts are done.
     fn edge(&mut self, completions: Vec<Completion>);
 
-    /// Perhaps slices rest now: until the next begins, who has news for one nudges. Whether there is some
-    /// already. Asked again with every nudge. What was posted to the engine need not be said here.
+    /// Slices may rest now: until the next begins, an implementor with news for a slice nudges.
+    /// Returns whether there is news already. Asked again with every nudge. Posts to the engine
+    /// need not be reported here.
     fn rest(&mut self) -> bool {
         false
     }
 
-    /// Slices follow one another, or the manager has been told of news: nobody has to nudge.
+    /// Slices follow one another, or the manager has been told of news: no nudges are needed.
     fn goes_on(&mut self) {}
 }
 
@@ -53,20 +54,20 @@ pub struct StrobeReceiver<P: Primitives, E: Edge> {
     edge: E,
     inputs: Receiver<Input>,
     input: Sender<Input>,
-    /// The slice after which this node had nothing for another, since which it has told of no news.
+    /// The slice after which this node had nothing for another, until the node reports news.
     rests: Option<u64>,
-    /// The last microphase after which it was looked whether this node has anything for another slice.
+    /// The last microphase after which the node was checked for anything for another slice.
     looked_at: u64,
-    /// When the slice after the one under way is to begin, by this node's clock.
+    /// When the next slice is to begin, by this node's clock.
     next: Instant,
-    /// Waits for that, where ranks are to hear of something then though no slice may follow.
+    /// Waits for that time, if ranks are to hear of outcomes then although no slice may follow.
     clock: Option<Task>,
     /// Wait for strobes, arrivals and changes of the membership.
     _watchers: [Task; 3],
 }
 
 impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
-    /// For the node of `network`. A strobe that has come already is obeyed too.
+    /// A driver for the node of `network`. It also obeys a strobe that has already come.
     pub fn new(network: P, plan: Plan, engine: Rc<RefCell<Engine>>, edge: E) -> Self {
         let (input, inputs) = unbounded();
         // The receiver is here, and the channel has no bound.
@@ -92,14 +93,14 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         }
     }
 
-    /// What has the node look again at what it waits for.
+    /// A handle that has the node check again.
     pub fn nudge(&self) -> Nudge {
         Nudge(self.input.clone())
     }
 
     /// Serves for ever.
     pub async fn run(mut self) {
-        // The sender is this object's own: there is always one.
+        // This object holds a sender itself, so the channel stays open.
         while let Ok(input) = self.inputs.recv().await {
             let may_be_news = !matches!(input, Input::Arrived | Input::Outcome(..));
             self.handle(input);
@@ -118,7 +119,8 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
                     return;
                 };
                 if strobe.phase == Phase::DescriptorExchange {
-                    // There is no other before the one before has ended on all nodes.
+                    // A strobe for a slice comes only after the slice before has ended on all
+                    // nodes.
                     memory.store(self.plan.checkpoint, strobe.slice - 1);
                     let length = Duration::from_nanos(memory.load(self.plan.length_ns()));
                     self.next = self.network.runtime().now() + length;
@@ -147,7 +149,8 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             }
             Input::Edge(slice) => {
                 self.clock = None;
-                // Who has told of news since hears with the slice that follows.
+                // If news was reported since, ranks hear of their outcomes with the slice that
+                // follows.
                 if self.rests == Some(slice) {
                     let mut engine = self.engine.borrow_mut();
                     engine.edge();
@@ -185,8 +188,9 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         memory.store(self.plan.phase_done, word);
     }
 
-    /// Where nothing follows the microphase with this word but another slice: whether this node has nothing
-    /// for that, neither. Its ranks hear of what was done when it would begin.
+    /// Whether the node may say that it has nothing to do after the microphase with this word.
+    /// After the last microphase of a slice, this requires that the node has nothing for another
+    /// slice; its ranks then hear of their outcomes when that slice would begin.
     fn may_rest(&mut self, word: u64) -> bool {
         let Some(Strobe { slice, phase }) = Strobe::from_word(word) else { return false };
         match phase {
@@ -196,7 +200,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             | Phase::PointToPoint
             | Phase::Reduce => return true,
         }
-        // It is looked at once: news that come later are told.
+        // The node is checked once; later news is reported to the manager.
         if std::mem::replace(&mut self.looked_at, word) == word {
             return false;
         }
@@ -218,11 +222,11 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         true
     }
 
-    /// Tells the manager of news when no slice may follow by itself: once since the last one. When that
-    /// is lost, the manager begins another by itself after a while.
+    /// Reports news to the manager while no slice may follow by itself, once for each rest. If the
+    /// report is lost, the manager begins another slice by itself after a while.
     fn tell_news(&mut self) {
         let Some(slice) = self.rests else { return };
-        // Both are asked: the ranks may have to be told to ring.
+        // The ranks must be asked in any case, since they may have to be told to ring.
         let news = self.edge.rest();
         let engine = self.engine.borrow();
         let outcomes = engine.has_outcomes() && self.clock.is_none();
@@ -234,7 +238,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             let manager = NodeSet::single(NodeId::MM);
             let told = Xfer::new(manager, addr, slice.to_ne_bytes().to_vec());
             self.network.xfer_and_signal(told.signal_remote(self.plan.told));
-            // Of one slice the manager is told once.
+            // The manager is told once for each rest.
             self.edge.goes_on();
         }
     }
@@ -264,12 +268,13 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
     }
 }
 
-/// To be used when a job was closed, as nobody waits for it any more, and when there is news for a slice.
+/// A handle to be used when there is news for a slice, and when a job was closed, so that nothing
+/// waits for it any more.
 #[derive(Clone, Debug)]
 pub struct Nudge(Sender<Input>);
 
 impl Nudge {
-    /// Has the node look again at what it waits for.
+    /// Has the node check again.
     pub fn nudge(&self) {
         // Nobody hears it when the node ends.
         let _ = self.0.try_send(Input::Nudged);

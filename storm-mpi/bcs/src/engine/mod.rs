@@ -1,7 +1,8 @@
-//! The engine of one node: what the threads of the paper's network interface do, as one state machine.
+//! The engine of one node: the threads of the paper's network interface as one state machine.
 //!
-//! Pure but for the node's own copy of global memory: it is told of posts, strobes, outcomes and deaths,
-//! and answers with operations to issue. It neither waits nor reads a clock.
+//! Apart from the node's own copy of global memory, the engine is pure. It is told of posts,
+//! strobes, outcomes and deaths, and answers with operations to issue. It never waits and reads no
+//! clock.
 
 mod ending;
 mod phases;
@@ -39,48 +40,49 @@ pub enum Action {
 /// The outcome of an [`Action`].
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// What the local event of a transfer said.
+    /// The signal of the transfer's local event.
     Put(Signal),
     /// The answer.
     Ask(Result<bool, PrimitiveError>),
 }
 
-/// What has gone over links so far, in both directions.
+/// The traffic over links so far, in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes sent, heads and descriptors included, once for each node that they went to.
+    /// Bytes sent, heads and descriptors included, counted once for each node that they went to.
     pub sent_bytes: u64,
     /// Bytes taken out of the network's buffers.
     pub received_bytes: u64,
-    /// Of the bytes sent, those of messages.
+    /// The bytes of messages among the bytes sent.
     pub payload_bytes: u64,
 }
 
 #[derive(Debug)]
 struct Job {
     placement: Rc<[NodeId]>,
-    /// Why nothing of it communicates any more.
+    /// Why the job no longer communicates.
     over: Option<BcsError>,
 }
 
-/// What a node has begun in a slice, and others go on with: microphases that nobody has begun anything for
-/// are left out.
+/// The work that a node has begun in a slice, and that others continue. Microphases for which no
+/// node has begun any work are left out.
 #[derive(Clone, Copy, Debug, Default)]
 struct Begun {
-    /// It has told others of something.
+    /// Whether the node has sent notices.
     told: bool,
-    /// It has granted bytes.
+    /// Whether the node has granted bytes.
     granted: bool,
-    /// It has asked for places of collectives.
+    /// Whether the node has asked for slots of collectives.
     asked: bool,
 }
 
-/// What was issued and has no outcome yet.
+/// An operation that was issued and has no outcome yet.
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
     bytes: u64,
     is_question: bool,
-    /// The microphase that it was issued in, if it comes before what follows from what this node says since.
+    /// The microphase in which it was issued, if it takes effect before anything that follows from
+    /// what this node publishes afterwards.
     precedes: Option<Strobe>,
 }
 
@@ -91,23 +93,23 @@ pub struct Engine {
     plan: Plan,
     now: Option<Strobe>,
     jobs: BTreeMap<JobKey, Job>,
-    /// Nodes that shared a job with this one: nobody else writes into its blocks.
+    /// Nodes that shared a job with this one: no other node writes into its blocks.
     partners: NodeSet,
     doomed: VecDeque<(JobKey, Doom)>,
     posted: Vec<(Member, RequestId, Post)>,
     next_request: u64,
     next_action: u64,
-    /// What was issued and has no outcome yet.
+    /// Operations that were issued and have no outcome yet.
     outstanding: BTreeMap<ActionId, Outstanding>,
-    /// Of these, the questions about collectives.
+    /// The questions about collectives among these.
     asked: BTreeMap<ActionId, Candidates>,
     sender: BufferSender,
     receiver: BufferReceiver,
     collectives: CollectiveHelper,
     here_grants: Vec<Grant>,
-    /// What this node has begun in this slice.
+    /// The work that this node has begun in this slice.
     begun: Begun,
-    /// Done in this slice; ranks hear of it when the next one begins.
+    /// Posts done in this slice. Ranks hear of them when the next slice begins.
     finished: Vec<Completion>,
     completions: Vec<Completion>,
     traffic: Traffic,
@@ -139,33 +141,34 @@ impl Engine {
         }
     }
 
-    /// Learns of a job and of where its ranks are. All nodes of a job must have before any rank posts.
+    /// Learns of a job and its placement. All nodes of a job must have learnt of it before any rank
+    /// posts.
     pub fn open_job(&mut self, job: JobKey, placement: Rc<[NodeId]>) {
         let nodes = placement.iter().copied().collect();
         self.partners = self.partners.union(&nodes);
         self.jobs.insert(job, Job { placement, over: None });
     }
 
-    /// Forgets a job when the next slice begins. Whoever still waits in it hears that its ranks have
-    /// gone.
+    /// Forgets a job when the next slice begins. Ranks that still wait in it get the error that its
+    /// ranks have gone.
     pub fn close_job(&mut self, job: JobKey) {
         self.doomed.push_back((job, Doom::Closed));
     }
 
-    /// A rank will not use a communicator any more: what is kept of it is given up.
+    /// A rank will not use a communicator any more: its state is dropped when no rank here uses it.
     pub fn leave_group(&mut self, member: Member, group: GroupId) {
         self.collectives.leave(member, group);
     }
 
-    /// Communicators of which anything is kept.
+    /// The number of communicators with state here.
     pub fn open_groups(&self) -> usize {
         self.collectives.open.len()
     }
 
-    /// Takes a descriptor of a local rank. It takes part in the next slice.
+    /// Takes a descriptor of a local rank. The descriptor takes part in the next slice.
     ///
     /// # Errors
-    /// When the rank is not here, its job is over, or who is addressed does not exist.
+    /// The rank is not here, its job is over, or the addressed rank does not exist.
     pub fn post(&mut self, member: Member, post: Post) -> Result<RequestId, BcsError> {
         let job = self.jobs.get(&member.job).ok_or(BcsError::NoSuchJob(member.job))?;
         if let Some(error) = &job.over {
@@ -186,8 +189,8 @@ impl Engine {
         Ok(request)
     }
 
-    /// The first message that was announced to a rank, that it would accept, and that no receive
-    /// has taken: as of the last slice.
+    /// The first message announced to a rank that matches the pattern and that no receive has
+    /// taken, as of the last slice.
     pub fn probe(&self, member: Member, pattern: &Pattern) -> Option<Status> {
         self.receiver.probe(member, pattern)
     }
@@ -216,7 +219,7 @@ impl Engine {
         self.carry_out(now.step)
     }
 
-    /// Learns of a partial result's arrival, or that nobody waits for one any more.
+    /// Learns that a partial result has arrived, or that a job's end makes some waits pointless.
     pub fn arrived(&mut self, memory: &GlobalMemory) -> Vec<Action> {
         let Some(Strobe { slice, phase: Phase::Reduce }) = self.now else { return Vec::new() };
         let mut now = self.microphase(slice, memory);
@@ -229,7 +232,7 @@ impl Engine {
         Microphase { slice, here: self.here, plan: self.plan, memory, step: Step::default() }
     }
 
-    /// Learns what came of an operation.
+    /// Learns the outcome of an operation.
     pub fn outcome(&mut self, action: ActionId, reply: Reply) -> Vec<Action> {
         self.outstanding.remove(&action);
         let asked = self.asked.remove(&action);
@@ -246,9 +249,9 @@ impl Engine {
         self.carry_out(step)
     }
 
-    /// Learns that all transfers so far take effect, wherever they go, before anything that follows from what
-    /// this node publishes from now on: it is done without their outcomes, and they are on the way no more
-    /// when the next microphase begins.
+    /// Learns that all transfers so far take effect, on every node, before anything that follows
+    /// from what this node publishes from now on. So a microphase is done without their outcomes,
+    /// and they are no longer on the way when the next microphase begins.
     pub fn precede(&mut self) {
         let now = self.now;
         let transfers = self.outstanding.values_mut().filter(|one| !one.is_question);
@@ -276,8 +279,8 @@ impl Engine {
         }
     }
 
-    /// Learns that a local rank died, or left without being asked for: its job is over from the next
-    /// slice on, on all nodes.
+    /// Learns that a local rank died, or left without being asked to. From the next slice on, its
+    /// job is over on all nodes.
     pub fn rank_gone(&mut self, member: Member) {
         self.doomed.push_back((member.job, Doom::Over(BcsError::RankGone)));
     }
@@ -290,9 +293,10 @@ impl Engine {
         (done && !waits).then(|| now.to_word())
     }
 
-    /// Whether this node, done with the present microphase, has nothing to do in the one that follows:
-    /// after MSM in P2P, after P2P in BBM and RM, after the last of the slice in the next slice, but to tell
-    /// ranks of what was done in this one. What another does there it answers for itself.
+    /// Whether this node, once it is done with the present microphase, has nothing to do in what
+    /// follows: after MSM, in P2P; after P2P, in BBM and RM; after the last microphase of the
+    /// slice, in the next slice (where ranks may still hear of posts done in this one). Other nodes
+    /// answer for their own work there.
     pub fn may_skip(&self) -> bool {
         match self.now.map(|now| now.phase) {
             Some(Phase::MessageScheduling) => !self.begun.granted,
@@ -306,24 +310,24 @@ impl Engine {
         }
     }
 
-    /// Whether anything waits here for a slice to begin: what was posted, or the end of a job.
+    /// Whether anything waits here for the next slice: a post, or the end of a job.
     pub fn wants_slice(&self) -> bool {
         !self.posted.is_empty() || !self.doomed.is_empty()
     }
 
-    /// Whether there are outcomes that ranks have not heard of.
+    /// Whether there are outcomes that ranks have not been told.
     pub fn has_outcomes(&self) -> bool {
         !self.finished.is_empty()
     }
 
-    /// A slice would begin now if anybody had anything for one: ranks are to hear of what was done, as
-    /// [`completions`](Self::completions).
+    /// The time of the next slice has come, though no slice need follow: ranks may now hear of the
+    /// posts done, as [`completions`](Self::completions).
     pub fn edge(&mut self) {
         self.completions.append(&mut self.finished);
     }
 
-    /// Whether this node, done with the present microphase, has nothing to do in the rest of the slice,
-    /// and nothing on the way. When all nodes say so, the slice is over.
+    /// Whether this node, done with the present microphase, has nothing to do in the rest of the
+    /// slice and nothing on the way. When this holds on all nodes, the slice is over.
     pub fn is_empty(&self) -> bool {
         let idle = match self.now.map(|now| now.phase) {
             Some(Phase::DescriptorExchange) => {
@@ -346,13 +350,13 @@ impl Engine {
         moving.map(|one| one.bytes).sum::<u64>() + landed
     }
 
-    /// What ranks are to hear, in the order of its ending: at the beginning of a slice, of what was
-    /// done in the one before.
+    /// The outcomes that ranks are to hear, in the order of their ends. Asked at the beginning of a
+    /// slice, the result is that of the slice before.
     pub fn completions(&mut self) -> Vec<Completion> {
         std::mem::take(&mut self.completions)
     }
 
-    /// What has gone over links.
+    /// The traffic over links so far.
     pub fn traffic(&self) -> Traffic {
         self.traffic
     }

@@ -54,7 +54,8 @@ impl Engine {
                 let (who, config) = ((member, request), &now.plan.config);
                 if let Err(error) = self.collectives.post(who, &group, call, place, config) {
                     if error == BcsError::CollectiveMismatch {
-                        // Members here disagree on who is in it: nobody will call what the others wait for.
+                        // Members here disagree on the communicator's members, so no rank will make
+                        // the call that others wait for.
                         now.step.failed.push((member.job, error.clone()));
                     }
                     now.step.done.push(Completion { member, request, outcome: Err(error) });
@@ -148,7 +149,7 @@ impl Engine {
     /// RM.
     pub(super) fn begin_reductions(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
         let drained = self.collectives.drain(now);
-        // Whatever is wrong here, other nodes wait for this one's part.
+        // Even after an error here, other nodes wait for this node's part.
         reduce_helper::begin(&mut self.collectives, now);
         let ending = self.doomed_jobs();
         reduce_helper::advance(&mut self.collectives, now, &ending);
@@ -160,7 +161,7 @@ impl Engine {
         reduce_helper::end(&mut self.collectives, now)
     }
 
-    /// Takes what has landed, once in a slice: in whichever microphase follows P2P.
+    /// Takes landed pieces, once in a slice: in the first microphase that follows P2P.
     fn drain_messages(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
         let (slice, plan, memory) = (now.slice, &now.plan, now.memory);
         now.step.received_bytes += self.receiver.drain(slice, plan, memory, &mut now.step.done)?;

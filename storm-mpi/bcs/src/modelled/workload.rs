@@ -7,11 +7,12 @@ use std::time::Duration;
 use storm_mpi::Rank;
 use storm_primitives::Instant;
 
-/// A blocking ping-pong between rank 0 and rank 1: each computes for what `think` says before it sends.
-/// `arrived` hears of each message when it was sent and when its receiver went on.
+/// A blocking ping-pong between rank 0 and rank 1. Each rank computes for the time that `think`
+/// returns before it sends. `arrived` gets, for each message, when it was sent and when its
+/// receiver went on.
 ///
 /// # Errors
-/// [`BcsError`].
+/// A [`BcsError`].
 pub async fn ping_pong<P: Peer>(
     peer: &P,
     rounds: u32,
@@ -39,13 +40,15 @@ pub async fn ping_pong<P: Peer>(
 /// How a stencil exchanges its borders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
-    /// Starts it, computes, then waits: the computation does not need the borders of the same step.
+    /// Starts the exchange, computes, then waits: the computation does not need the borders of its
+    /// own step.
     NonBlocking,
     /// Exchanges with one neighbour after the other, then computes.
     Blocking,
 }
 
-/// A stencil on a torus: each rank computes and exchanges borders with four neighbours, step by step.
+/// A stencil on a torus. In each step, each rank computes and exchanges borders with four
+/// neighbours.
 #[derive(Clone, Copy, Debug)]
 pub struct Stencil {
     /// Ranks along one side.
@@ -94,7 +97,8 @@ impl Stencil {
         Ok(())
     }
 
-    /// To whom a border goes and from whom the opposite one comes, in four directions.
+    /// For each of four directions: the rank that a border goes to, and the rank that the opposite
+    /// border comes from.
     fn neighbours(&self, rank: Rank) -> [(Rank, Rank); 4] {
         let (column, row) = (rank.0 % self.columns, rank.0 / self.columns);
         let at =
