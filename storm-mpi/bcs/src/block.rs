@@ -1,8 +1,7 @@
-//! The blocks of records that nodes write into each other's memory; each block belongs to one
-//! slice.
+//! What nodes write into each other's memory: blocks of records, each of one slice.
 //!
-//! A block begins with the word of its slice and its length, so that a block of an earlier slice is
-//! not taken for a new one. Lengths are checked before anything is allocated.
+//! A block begins with the word of its slice and its length, so that what an earlier slice left there
+//! is not taken for news. Nothing is allocated before lengths are checked.
 
 use crate::group::MembersDigest;
 use crate::{GroupId, JobKey};
@@ -14,10 +13,10 @@ use storm_primitives::{GlobalAddr, GlobalMemory};
 /// The slice and the length.
 pub(crate) const HEAD_BYTES: u64 = 16;
 
-/// A record for another node in the descriptor exchange.
+/// What a node tells another in the descriptor exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Notice {
-    /// A local rank sends a message to a rank of yours.
+    /// A local rank sends something to one of yours.
     Send(SendDescriptor),
     /// A local rank of this job has gone: its communication is over.
     JobOver(JobKey),
@@ -26,16 +25,16 @@ pub(crate) enum Notice {
 }
 
 impl Notice {
-    /// Longest encoding of `JobOver`: the kind, and a number of 64 bits.
+    /// The most that saying that a job is over takes: the kind, and a number of 64 bits.
     pub(crate) const JOB_OVER_BYTES: u64 = 11;
 }
 
 /// The next collective of a communicator, as a node's members have called it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NextCall {
-    /// The members of the communicator, as this node's members have named them.
+    /// Who is in the communicator, as they have named it.
     pub(crate) members: MembersDigest,
-    /// The signature of their call.
+    /// What they have called.
     pub(crate) call: u64,
 }
 
@@ -52,7 +51,7 @@ pub(crate) struct SendDescriptor {
     pub(crate) bytes: u64,
 }
 
-/// When and where a message was matched: the order in which messages are granted and sent.
+/// When a message was matched, and where: what is granted and sent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) slice: u64,
@@ -110,7 +109,7 @@ pub(crate) fn raw(slice: u64, parts: &[&[u8]]) -> Bytes {
     block.into()
 }
 
-/// The bytes after the head of the block at `addr`, if the block is of this slice.
+/// The bytes behind the head of the block at `addr`, when it is of this slice.
 pub(crate) fn body(
     memory: &GlobalMemory,
     addr: GlobalAddr,

@@ -1,8 +1,7 @@
-//! The Buffer Receiver: the receives of local ranks, the messages announced to them, the matches
-//! between these, and the bytes of matched messages that the link takes in this slice.
+//! The Buffer Receiver: what local ranks want to receive, what was announced to them, which of it
+//! matches, and how many bytes of it the link takes in this slice.
 //!
-//! Messages match in the order of MPI: if a receive would accept two messages from one rank, it
-//! gets the earlier one.
+//! Messages match in the order of MPI: of two from one rank that a receive would accept, the earlier.
 
 use crate::block::{self, Grant, Order, SendDescriptor};
 use crate::{BcsError, Completion, JobKey, Member, Outcome, Plan, RequestId};
@@ -16,12 +15,12 @@ pub(crate) const PIECE_HEAD_BYTES: u64 = 16;
 /// Pieces begin on words.
 const WORD_BYTES: u64 = 8;
 
-/// The part of a link's budget that a piece of `bytes` bytes takes.
+/// What a piece of so many bytes takes of a link's budget.
 pub(crate) fn piece_cost(bytes: u64) -> u64 {
     PIECE_HEAD_BYTES + bytes.next_multiple_of(WORD_BYTES)
 }
 
-/// How many bytes of a piece fit into the rest of a budget; `None` if none do.
+/// How many bytes of a piece fit into what is left of a budget; `None` when nothing of it does.
 pub(crate) fn piece_fit(left: u64, room: u64) -> Option<u64> {
     let fit = room.checked_sub(PIECE_HEAD_BYTES)? / WORD_BYTES * WORD_BYTES;
     (left == 0 || fit > 0).then(|| left.min(fit))
@@ -53,14 +52,14 @@ struct Active {
     member: Member,
     request: RequestId,
     announced: Announced,
-    /// The rank's room for the message.
+    /// What the rank has room for.
     limit: usize,
     data: Vec<u8>,
     /// Bytes that have come, kept or not.
     received: u64,
 }
 
-/// A piece that comes over the link in this slice.
+/// What comes over the link in this slice.
 #[derive(Debug)]
 struct Expected {
     order: Order,
@@ -79,7 +78,7 @@ pub(crate) struct BufferReceiver {
 }
 
 impl BufferReceiver {
-    /// Takes a receive, which matches an announced message at once or waits for one.
+    /// Takes a receive; it matches an announced message at once or waits for one.
     pub(crate) fn post(
         &mut self,
         at: (u64, NodeId),
@@ -97,7 +96,7 @@ impl BufferReceiver {
         }
     }
 
-    /// Takes a descriptor, which matches a posted receive at once or waits for one.
+    /// Takes a descriptor; it matches a posted receive or waits for one.
     pub(crate) fn announce(&mut self, at: (u64, NodeId), from: NodeId, descriptor: SendDescriptor) {
         let member = Member { job: descriptor.job, rank: Rank(descriptor.to) };
         let inbox = self.inboxes.entry(member).or_default();
@@ -116,8 +115,8 @@ impl BufferReceiver {
         Some(status(&found.descriptor))
     }
 
-    /// Shares out the bytes that the link takes in this slice, oldest message first. Messages
-    /// within the node need no link, so they are granted whole.
+    /// Shares out the bytes that the link takes in this slice, oldest message first. Messages within
+    /// the node need no link: they are granted whole.
     pub(crate) fn grant(&mut self, here: NodeId, link_bytes: u64) -> BTreeMap<NodeId, Vec<Grant>> {
         let mut grants: BTreeMap<NodeId, Vec<Grant>> = BTreeMap::new();
         let mut landing = 0;
@@ -160,7 +159,7 @@ impl BufferReceiver {
         !self.expected.is_empty()
     }
 
-    /// Takes landed pieces out of the network's buffer. Returns the bytes taken, heads included.
+    /// Takes what has landed out of the network's buffer; bytes taken, heads included.
     pub(crate) fn drain(
         &mut self,
         slice: u64,
@@ -202,7 +201,7 @@ impl BufferReceiver {
         Some(Completion { member: active.member, request: active.request, outcome })
     }
 
-    /// Forgets all of a job; returns the members and requests of its receives.
+    /// Forgets all of a job and gives back whose receives they were.
     pub(crate) fn forget(&mut self, job: JobKey) -> Vec<(Member, RequestId)> {
         let mut all = Vec::new();
         for (member, inbox) in self.inboxes.extract_if(.., |member, _| member.job == job) {

@@ -15,7 +15,7 @@ pub(crate) struct Outgoing {
     pub(crate) data: Bytes,
 }
 
-/// All messages of this node's ranks, and the notices that other nodes have not been sent.
+/// All messages of this node's ranks, and what other nodes have not been told.
 #[derive(Debug, Default)]
 pub(crate) struct BufferSender {
     next: u64,
@@ -49,18 +49,18 @@ impl BufferSender {
         self.untold.entry(to).or_default().push_back(Notice::Send(descriptor));
     }
 
-    /// Tells `to` that a job is over, before all waiting descriptors: every node of the job hears
-    /// so in the same slice.
+    /// Tells `to` that a job is over, before all descriptors that wait: every node of the job hears of
+    /// it in the same slice.
     pub(crate) fn say_over(&mut self, job: JobKey, to: NodeId) {
         self.untold.entry(to).or_default().push_front(Notice::JobOver(job));
     }
 
-    /// Queues another notice for `to`, after the waiting descriptors.
+    /// Tells `to` something else, after the descriptors that wait.
     pub(crate) fn say(&mut self, notice: Notice, to: NodeId) {
         self.untold.entry(to).or_default().push_back(notice);
     }
 
-    /// The blocks of this slice, at most one per destination. Notices that do not fit wait.
+    /// The blocks of this slice, at most one per destination; what does not fit waits.
     pub(crate) fn blocks(&mut self, slice: u64, most: u64) -> Vec<(NodeId, Bytes)> {
         let mut blocks = Vec::new();
         for (to, notices) in &mut self.untold {
@@ -82,12 +82,12 @@ impl BufferSender {
         self.outgoing.get(&send)
     }
 
-    /// Takes out a message whose last bytes leave.
+    /// A message whose last bytes leave.
     pub(crate) fn take(&mut self, send: u64) -> Option<Outgoing> {
         self.outgoing.remove(&send)
     }
 
-    /// Forgets the messages of a job; returns their members and requests.
+    /// Forgets the messages of a job and gives back whose they were.
     pub(crate) fn forget(&mut self, job: JobKey) -> Vec<(Member, RequestId)> {
         for notices in self.untold.values_mut() {
             notices.retain(|notice| match notice {

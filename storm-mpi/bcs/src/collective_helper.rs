@@ -1,15 +1,12 @@
-//! The Collective Helper: the next collective of each communicator, barriers and broadcasts.
+//! The Collective Helper: which collective of each communicator is next, barriers and broadcasts.
 //!
-//! A collective begins when all members have posted the same call, and agree on who the members
-//! are. When all members on a node have posted, the node says so to the communicator's first node,
-//! along with its other descriptors. When the first node has heard the same from all nodes, it
-//! looks, in the message scheduling microphase, for a slot of global memory that is free on all of
-//! them. The COMPARE-AND-WRITE that finds a free slot also writes the communicator's name there, on
-//! every node.
-//!
-//! A slot is held from then until the collective is over, so communicators whose members have not
-//! all posted hold none. No node ever waits inside a microphase for a node whose members called
-//! something else.
+//! A collective begins when all members have posted it, and the same, and have the same idea of who is
+//! a member. A node whose members have all posted says so to the communicator's first node, with its
+//! other descriptors. When that one has heard the same of all nodes, it looks in the message scheduling
+//! microphase for a slot of global memory that is free on all of them: the COMPARE-AND-WRITE that finds
+//! it free also writes there, everywhere, whose collective begins. A slot is held from then until the collective is over, so communicators whose
+//! members have not all come hold none. No node ever waits inside a microphase for one whose members
+//! called something else.
 
 use crate::block::{self, HEAD_BYTES, NextCall, Notice, Unreadable};
 use crate::group::{GroupKey, Placed};
@@ -44,11 +41,11 @@ pub(crate) struct Call {
 pub(crate) struct Open {
     key: GroupKey,
     pub(crate) placed: Placed,
-    /// By local member, its posted calls that have not begun.
+    /// By local member, what it has posted and what has not begun.
     posted: BTreeMap<u32, VecDeque<Call>>,
     /// Local members that have posted anything in it and have not left it.
     users: BTreeSet<Rank>,
-    /// Whether the first node has been told that all members here have posted the next call.
+    /// The first node has been told that all here have posted the next one.
     told: bool,
     pub(crate) running: Option<Running>,
 }
@@ -66,7 +63,7 @@ pub(crate) struct Running {
 #[derive(Debug)]
 pub(crate) enum Work {
     Barrier,
-    /// The data received so far; at the root's node, the data sent so far.
+    /// What has come so far. At the root's node: what has left.
     Broadcast {
         root: usize,
         data: Vec<u8>,
@@ -92,9 +89,8 @@ pub(crate) struct Candidates {
 #[derive(Debug, Default)]
 pub(crate) struct CollectiveHelper {
     pub(crate) open: BTreeMap<GroupKey, Open>,
-    /// At first nodes, for the next collective: the nodes whose members have all posted it, with
-    /// their calls. A node says so once for each communicator, so the entries are no more than the
-    /// job's ranks.
+    /// At first nodes, of the next collective: the nodes whose members have all posted it, and what they
+    /// called. A node says so once for each, so these are no more than the job has ranks.
     ready: BTreeMap<GroupKey, BTreeMap<NodeId, NextCall>>,
 }
 
@@ -122,7 +118,7 @@ impl CollectiveHelper {
         let index = index.ok_or(BcsError::NotAMember)? as u32;
         let known = self.open.get(&key);
         if known.is_none_or(|open| open.placed.members != group.members) {
-            // A communicator with the name of another may come only when that one is over.
+            // A communicator that has another's name comes when that one is over.
             if known.is_some_and(Open::is_busy) {
                 return Err(BcsError::CollectiveMismatch);
             }
@@ -138,8 +134,7 @@ impl CollectiveHelper {
         Ok(())
     }
 
-    /// A member will not use a communicator any more. When no member here does, its state is
-    /// dropped.
+    /// A member will not use a communicator any more: nothing is kept for it when nobody here does.
     pub(crate) fn leave(&mut self, member: Member, id: GroupId) {
         let key = GroupKey { job: member.job, id };
         let Some(open) = self.open.get_mut(&key) else { return };
@@ -149,7 +144,7 @@ impl CollectiveHelper {
         }
     }
 
-    /// The notices for the first nodes of communicators.
+    /// What the first nodes of communicators are to hear now.
     pub(crate) fn tell_ready(&mut self, here: NodeId) -> Vec<(NodeId, Notice)> {
         let mut notices = Vec::new();
         for (key, open) in &mut self.open {
@@ -173,8 +168,7 @@ impl CollectiveHelper {
         self.ready.entry(GroupKey { job, id }).or_default().insert(node, next);
     }
 
-    /// At the first nodes of communicators: asks whether the next collective may begin, and in
-    /// which slot.
+    /// What the first nodes of communicators ask: may the next collective begin, and where?
     pub(crate) fn ask(&self, plan: &Plan, memory: &GlobalMemory, here: NodeId, step: &mut Step) {
         let slots = (0..plan.config.collective_slots).map(Slot);
         let mut free: VecDeque<Slot> =
@@ -192,13 +186,13 @@ impl CollectiveHelper {
                 continue;
             }
             let candidates = Candidates { key: *key, slots: free.clone() };
-            // The next communicator tries another slot first.
+            // The next one begins elsewhere.
             free.rotate_left(free.len().min(1));
             self.try_next(candidates, plan, step);
         }
     }
 
-    /// Handles an answer.
+    /// What an answer comes to.
     pub(crate) fn answered(
         &mut self,
         mut candidates: Candidates,
@@ -214,7 +208,7 @@ impl CollectiveHelper {
         }
     }
 
-    /// Asks for the first of the candidate slots. If there is none, the next slice brings others.
+    /// Asks for the first of the candidates; when there is none, the next slice brings others.
     fn try_next(&self, candidates: Candidates, plan: &Plan, step: &mut Step) {
         let Candidates { key, slots } = &candidates;
         let (Some(open), Some(slot)) = (self.open.get(key), slots.front()) else { return };
@@ -224,7 +218,7 @@ impl CollectiveHelper {
         step.asks.push(Question { candidates, ask });
     }
 
-    /// Begins the scheduled collectives, ends barriers, and sends the next part of each broadcast.
+    /// Begins what was scheduled, ends barriers, and sends the next part of each broadcast.
     pub(crate) fn broadcast_and_barrier(&mut self, now: &mut Microphase<'_>) {
         self.begin(now);
         for open in self.open.values_mut() {
@@ -256,7 +250,7 @@ impl CollectiveHelper {
         }
     }
 
-    /// Begins the collectives that slots name, and those that need no slot.
+    /// Begins the collectives whose slots say so, and those that need none.
     fn begin(&mut self, now: &mut Microphase<'_>) {
         for slot in (0..now.plan.config.collective_slots).map(Slot) {
             let claimed = now.plan.claimed.get(slot.0);
@@ -275,8 +269,7 @@ impl CollectiveHelper {
             if !open.placed.is_local() || open.running.is_some() || !open.all_posted() {
                 continue;
             }
-            // A notice for it shows that another node has named the communicator with other
-            // members.
+            // Nodes that are not asked have named it otherwise when they say that they are ready.
             if open.signature() == DISAGREE || self.ready.contains_key(&open.key) {
                 now.step.failed.push((open.key.job, BcsError::CollectiveMismatch));
             } else {
@@ -312,8 +305,8 @@ impl CollectiveHelper {
         Ok(())
     }
 
-    /// Whether no collective begins because of this node in this slice, and none is under way here.
-    /// A node that has only said that it is ready waits for others.
+    /// Whether no collective begins because of this node in this slice, or goes on here. Who has only
+    /// said that it is ready waits for others.
     pub(crate) fn is_idle(&self, here: NodeId) -> bool {
         self.open.iter().all(|(key, open)| {
             let begins = match open.placed.is_local() {
@@ -324,7 +317,7 @@ impl CollectiveHelper {
         })
     }
 
-    /// Whether no notice about a collective is left to be sent.
+    /// Whether nothing is to be told of any collective, either.
     pub(crate) fn has_told_all(&self) -> bool {
         self.open.values().all(|open| open.told || open.placed.is_local() || !open.all_posted())
     }
@@ -334,7 +327,7 @@ impl CollectiveHelper {
         self.open.values().any(|open| open.running.is_some())
     }
 
-    /// Whether a communicator's next collective can begin, or must fail.
+    /// Whether a communicator's next collective may begin, or cannot.
     fn is_decided(&self, key: &GroupKey, open: &Open, here: NodeId) -> bool {
         let disagree = self.ready.get(key).is_some_and(|ready| disagree(ready, here));
         disagree || self.all_ready(key, open)
@@ -350,8 +343,8 @@ impl CollectiveHelper {
         self.open.iter().any(|(key, open)| key.job == job && open.is_busy())
     }
 
-    /// Closes the communicators of a job; returns the members and requests that waited in them.
-    /// Their slots are freed in the next slice that would have used them.
+    /// Closes the communicators of a job and gives back who waited in them. Slots that they hold are
+    /// given up when the next slice would have used them.
     pub(crate) fn forget(&mut self, job: JobKey) -> Vec<(Member, RequestId)> {
         self.ready.retain(|key, _| key.job != job);
         let mut all = Vec::new();
@@ -371,7 +364,7 @@ impl Open {
         Open { key, placed, posted, users: BTreeSet::new(), told: false, running: None }
     }
 
-    /// Whether a member waits in it.
+    /// Whether somebody waits in it.
     fn is_busy(&self) -> bool {
         self.running.is_some() || self.posted.values().any(|queue| !queue.is_empty())
     }
@@ -380,8 +373,8 @@ impl Open {
         self.posted.values().all(|queue| !queue.is_empty())
     }
 
-    /// The signature of the next call, which is equal for members that call the same. If the
-    /// members of this node disagree, a word that no call has.
+    /// The next collective as a word, which members that call the same have alike; one that nobody
+    /// asks for when the members of this node disagree.
     fn signature(&self) -> u64 {
         let mut calls = self.posted.values().filter_map(|queue| queue.front());
         let Some(first) = calls.next().map(|call| signature(&call.call)) else { return DISAGREE };
@@ -425,10 +418,9 @@ fn root_data(calls: &[Call], root: usize) -> Option<&[u8]> {
     }
 }
 
-/// Whether nodes disagree with the first node about a communicator or its next call. The check must
-/// not wait until all nodes have posted, since nodes with other lists wait for other members.
-/// Before the first node's own members have called, there is no disagreement: other nodes may be
-/// ahead, in a communicator that will take this one's name.
+/// Whether nodes say of a communicator, or of what is next in it, what its first node does not: before all
+/// have said so, as nodes with other lists do not wait for the same ones. Until the first node's own
+/// members have called, others may be ahead in a communicator that takes this one's name.
 fn disagree(ready: &BTreeMap<NodeId, NextCall>, here: NodeId) -> bool {
     let own = ready.get(&here);
     own.is_some_and(|own| own.call == DISAGREE || ready.values().any(|next| next != own))
@@ -437,11 +429,10 @@ fn disagree(ready: &BTreeMap<NodeId, NextCall>, here: NodeId) -> bool {
 /// The signature of a node whose members disagree.
 const DISAGREE: u64 = u64::MAX;
 
-/// The facts that members must agree on: the kind, the root, the operation, and the length of a
-/// reduction.
+/// What members must agree on: the kind, the root, the operation, and the length of what is reduced.
 fn signature(call: &Collective) -> u64 {
-    // Roots are members of a group, lengths are those of buffers, so the bits that are cut off are
-    // more than any machine needs.
+    // Roots are members of a group, lengths those of buffers: what is cut off of either is more than
+    // any machine has.
     let root = |root: Option<usize>| root.map_or(0, |root| (root as u64 + 1) & 0x3f_ffff) << 9;
     match call {
         Collective::Barrier => 1,

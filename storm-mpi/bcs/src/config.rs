@@ -1,33 +1,33 @@
-//! The settings of buffered coscheduling: the length of a slice, and its capacity.
+//! The settings of buffered coscheduling: the slice, and what fits into one.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use thiserror::Error;
 
-/// The length of a slice, and its capacity.
+/// How long a slice is and how much one may carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BcsConfig {
     /// Length of a slice: "a few hundreds of microseconds" (SC'03).
     pub slice: Duration,
     /// Bytes that each link carries in the point-to-point microphase of a slice, each way: its
-    /// bandwidth times the length of that phase. Bytes that do not fit are carried over.
+    /// bandwidth times the length of that phase. What does not fit is carried over.
     pub link_bytes: u64,
-    /// Bytes of descriptors, and of grants, from one node to another in one slice.
+    /// Bytes of descriptors, and of grants, that a node has for another in one slice.
     pub descriptor_bytes: u64,
-    /// The number of collectives that a node may have under way at once. With zero, there are
-    /// collectives only within nodes.
+    /// How many collectives a node may have under way at the same time. None: there are none but within
+    /// nodes.
     pub collective_slots: u32,
     /// Bytes of a collective that go over a link in one slice.
     pub collective_bytes: u64,
     /// How long the strobe sender waits before it asks again whether a microphase is over.
     pub poll: Duration,
-    /// The longest rest of slices without news, in case a notice of news was lost.
+    /// How long slices rest at most, for want of news: in case that a notice of some was lost.
     pub rest: Duration,
 }
 
 impl Default for BcsConfig {
-    /// Slices of 500 us, with 300 us of traffic on each link at 131 MiB/s, the rate from host to
-    /// host that STORM's paper measured.
+    /// Slices of 500 us, and for each link what 131 MiB/s, the rate that STORM's paper measured from
+    /// host to host, carry in 300 us of it.
     fn default() -> BcsConfig {
         BcsConfig {
             slice: Duration::from_micros(500),
@@ -47,14 +47,14 @@ pub enum BcsConfigError {
     /// A slice of no length.
     #[error("a slice must last: the length is 0")]
     NoSlice,
-    /// A buffer without room for even one descriptor or piece.
+    /// A buffer that not even one descriptor or piece fits into.
     #[error("{what} of {bytes} bytes: at least {least} are needed")]
     TooSmall {
         /// The setting.
         what: &'static str,
-        /// Its value.
+        /// What it is.
         bytes: u64,
-        /// Its least value.
+        /// What it must be at least.
         least: u64,
     },
     /// A buffer that is larger than a length on the wire.
@@ -62,9 +62,9 @@ pub enum BcsConfigError {
     TooLarge {
         /// The setting.
         what: &'static str,
-        /// Its value.
+        /// What it is.
         bytes: u64,
-        /// Its largest value.
+        /// What it may be at most.
         most: u64,
     },
 }
@@ -79,10 +79,10 @@ const LEAST_COLLECTIVE_BYTES: u64 = 1 << 10;
 const MOST_BYTES: u64 = 1 << 30;
 
 impl BcsConfig {
-    /// The settings, if they can work.
+    /// The settings, when they can work.
     ///
     /// # Errors
-    /// A [`BcsConfigError`].
+    /// [`BcsConfigError`].
     pub fn checked(self) -> Result<BcsConfig, BcsConfigError> {
         if self.slice.is_zero() {
             return Err(BcsConfigError::NoSlice);

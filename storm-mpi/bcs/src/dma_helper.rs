@@ -7,7 +7,7 @@ use crate::{Completion, Outcome, Plan};
 use bytes::{BufMut, Bytes, BytesMut};
 use storm_primitives::{NodeId, NodeSet, Xfer};
 
-/// The messages and pieces that one slice moves.
+/// What one slice moves.
 #[derive(Debug, Default)]
 pub(crate) struct Moved {
     /// Over links.
@@ -20,8 +20,8 @@ pub(crate) struct Moved {
     pub(crate) payload_bytes: u64,
 }
 
-/// Carries out grants, oldest first. All nodes agree on which message is older. So the oldest of
-/// all is granted and sent in every slice, and none waits for ever.
+/// Carries out grants, oldest first. All nodes have the same idea of which message is older, so the
+/// oldest of all is granted and sent in every slice, and none waits for ever.
 pub(crate) fn carry_out(
     slice: u64,
     here: NodeId,

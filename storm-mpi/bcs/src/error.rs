@@ -1,11 +1,11 @@
-//! The errors of communication, as a rank or the management node sees them.
+//! What can go wrong, as a rank or the management node sees it.
 
 use crate::JobKey;
 use storm_mpi::Rank;
 use storm_primitives::{NodeSet, PrimitiveError};
 use thiserror::Error;
 
-/// Why communication failed.
+/// Why communication did not happen.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BcsError {
     /// The node has no such job, or has it no more.
@@ -22,12 +22,12 @@ pub enum BcsError {
     /// The rank called a collective of a communicator that it is no member of.
     #[error("a rank called a collective of a communicator that it is no member of")]
     NotAMember,
-    /// The nodes do not carry out collectives of this communicator; all nodes agree on this.
+    /// The nodes carry out no collectives of such a communicator: all of them say so.
     #[error("nodes carry out no collectives of a communicator of {members} ranks like this: {why}")]
     GroupRefused {
         /// Members of the communicator.
         members: usize,
-        /// The obstacle.
+        /// What stands in the way.
         why: &'static str,
     },
     /// A rank of the job died or left: its communication is over.
@@ -36,17 +36,17 @@ pub enum BcsError {
     /// A node of the job died: its communication is over.
     #[error("a node of the job has gone")]
     NodeGone,
-    /// Members of a communicator called different collectives, gave different lengths, or named
+    /// Members of a communicator called different collectives, or with different lengths, or named
     /// different members.
     #[error("members of the communicator disagree on its members, the collective or its length")]
     CollectiveMismatch,
-    /// A rank wrote an invalid frame into the memory that it shares with its node.
+    /// A rank wrote what is no message into the memory that it shares with its node.
     #[error("rank {rank} wrote what is no message into its shared memory")]
     BadRank {
         /// The rank.
         rank: Rank,
     },
-    /// A node sent data that no engine sends.
+    /// A node sent what no engine sends.
     #[error("a block from another node cannot be read")]
     Corrupt,
     /// The slice ended with bytes on the way: a defect of this program or its network.

@@ -13,8 +13,8 @@ const FIRST_BITS: u32 = 20;
 /// Bits that a context has in a name.
 const CONTEXT_BITS: u32 = 11;
 
-/// The name of a communicator in its job, which is the same at all members. Two communicators with
-/// a common member can have one name only one after the other.
+/// The name of a communicator in its job: the same at all members. Of two communicators with a common
+/// member, one has it only after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GroupId(u32);
 
@@ -22,8 +22,8 @@ impl GroupId {
     /// Context 0, from rank 0 on.
     const ALL: GroupId = GroupId(0);
 
-    /// The communicator in this context with the first member `first`. Communicators in the same
-    /// context have no member in common. `None` if one of the two numbers is too large.
+    /// The communicator in this context whose first member is `first`: communicators in the same context
+    /// have no member in common. `None` when one of the two is too large.
     pub fn new(context: Context, first: Rank) -> Option<GroupId> {
         let fits = u32::from(context.0) < 1 << CONTEXT_BITS && first.0 < 1 << FIRST_BITS;
         fits.then(|| GroupId(u32::from(context.0) << FIRST_BITS | first.0))
@@ -40,7 +40,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// All ranks of a job of `ranks` ranks, in context 0.
+    /// All ranks of a job of so many, in context 0.
     pub fn all(ranks: usize) -> Group {
         Group { id: GroupId::ALL, members: (0..ranks).map(Rank::from_index).collect() }
     }
@@ -54,15 +54,15 @@ pub(crate) struct GroupKey {
 }
 
 impl GroupKey {
-    /// The communicator as a word, never 0. Only 32 bits of the job's key count, in which runs of
-    /// jobs that are on a node at the same time differ.
+    /// The communicator as a word, never 0. Of the job's key 32 bits count: runs of jobs that are on a
+    /// node at the same time differ in them.
     pub(crate) fn to_word(self) -> u64 {
         self.job.0 << 32 | 1 << (CONTEXT_BITS + FIRST_BITS) | u64::from(self.id.0)
     }
 }
 
-/// A digest of the members and their order. All 256 bits are kept, since ranks that want two lists
-/// to pass for the same may choose both of them.
+/// Which members a communicator has, in which order. The whole 256 bits, as ranks that would have two
+/// lists pass for one may choose both of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MembersDigest([u8; blake3::OUT_LEN]);
 
@@ -81,7 +81,7 @@ impl MembersDigest {
 pub(crate) struct Placed {
     pub(crate) job: JobKey,
     pub(crate) members: Rc<[Rank]>,
-    /// The digest that its nodes compare.
+    /// What its nodes compare of them.
     pub(crate) digest: MembersDigest,
     /// Ordered by their first member. The first one schedules.
     pub(crate) nodes: Vec<NodeId>,
@@ -92,14 +92,13 @@ pub(crate) struct Placed {
     pub(crate) reduce_bytes: usize,
 }
 
-/// Bytes of a piece, and of a block of pieces, in addition to the elements.
+/// What a piece takes beside its elements, and what a block of them does.
 const PIECE_HEAD_BYTES: u64 = 16;
-/// Largest size of an element in bytes; a part of a reduction consists of whole elements.
+/// Elements have at most so many bytes, and a part of a reduction is whole elements.
 const REDUCE_GRAIN_BYTES: u64 = 16;
 
 impl Placed {
-    /// Places the members by rank as `placement` says. Nodes with the same list get the same
-    /// result.
+    /// The members where `placement` says, by rank. Nodes with the same list come to the same.
     pub(crate) fn new(
         job: JobKey,
         members: Rc<[Rank]>,
@@ -137,12 +136,12 @@ impl Placed {
         Ok(placed)
     }
 
-    /// The node that schedules its collectives, and where reductions end.
+    /// The node that says when a collective begins, and where reductions end.
     pub(crate) fn owner(&self) -> NodeId {
         self.nodes[0]
     }
 
-    /// Whether all members are on one node, which then needs no other node.
+    /// Whether all members are on one node, which needs nobody else then.
     pub(crate) fn is_local(&self) -> bool {
         self.nodes.len() == 1
     }
@@ -154,7 +153,7 @@ impl Placed {
         found.map(|(node, _)| *node)
     }
 
-    /// The parent of a node in the tree, and the round in which the node is its child.
+    /// The parent of a node in the tree, and which child of it this is.
     pub(crate) fn parent(&self, node: NodeId) -> Option<(NodeId, u32)> {
         let place = self.place(node)?;
         (place > 0).then(|| (self.nodes[place & (place - 1)], place.trailing_zeros()))

@@ -1,11 +1,11 @@
-//! One step of a node's engine: the slice it is in, the memory it works on, and its result.
+//! One step of a node's engine: the slice it is in, what it works on, and what it comes to.
 
 use crate::collective_helper::Question;
 use crate::{BcsError, Completion, JobKey, Plan};
 use bytes::Bytes;
 use storm_primitives::{GlobalAddr, GlobalMemory, NodeId, NodeSet, Xfer};
 
-/// The state that the helpers of one node share in a microphase.
+/// What the helpers of one node have in common in a microphase.
 #[derive(Debug)]
 pub(crate) struct Microphase<'a> {
     pub(crate) slice: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Microphase<'a> {
     pub(crate) step: Step,
 }
 
-/// The result of a step.
+/// What a step comes to.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
     pub(crate) puts: Vec<Xfer>,

@@ -1,29 +1,28 @@
-//! A rank's posts to the engine, and their outcomes.
+//! What a rank asks of the engine and what it hears back.
 
 use crate::{BcsError, Group, Member};
 use bytes::Bytes;
 use storm_mpi::collective::Reduction;
 use storm_mpi::{Address, Pattern, Status};
 
-/// The number of a post on its node.
+/// Names what a rank has posted, on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
 /// A descriptor that a rank posts.
 #[derive(Clone, Debug)]
 pub enum Post {
-    /// Send a message. The message is buffered, so the rank may use its memory again at once. The
-    /// post is done when the bytes have left for a matching receive: in the words of MPI, every
-    /// send is synchronous.
+    /// Send this. It is buffered: the rank may use its memory again at once. Done when the bytes
+    /// have left for a matching receive, so every send is synchronous, in the words of MPI.
     Send {
-        /// The receiver.
+        /// To whom.
         address: Address,
-        /// The message.
+        /// What.
         data: Bytes,
     },
     /// Receive one message.
     Recv {
-        /// The messages to accept.
+        /// Which.
         pattern: Pattern,
         /// Bytes that the rank has room for; a longer message is cut.
         bytes: usize,
@@ -32,19 +31,19 @@ pub enum Post {
     Collective {
         /// The communicator.
         group: Group,
-        /// The call.
+        /// What is done.
         call: Collective,
     },
 }
 
-/// A collective as one member calls it. Members are numbered by their place in the communicator.
+/// A collective as one member calls it. Members are counted by their place in the communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Collective {
-    /// Wait until all members have come.
+    /// All have come.
     Barrier,
     /// The root's data for all.
     Broadcast {
-        /// The member that has the data.
+        /// The member whose data it is.
         root: usize,
         /// The data at the root; ignored elsewhere.
         data: Bytes,
@@ -55,7 +54,7 @@ pub enum Collective {
         data: Bytes,
         /// How they are combined.
         reduction: Reduction,
-        /// The member that gets the result; all members if `None`.
+        /// Who gets the result; everybody when `None`.
         root: Option<usize>,
     },
 }
@@ -63,22 +62,22 @@ pub enum Collective {
 /// A post that is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// The member that posted it.
+    /// Whose.
     pub member: Member,
-    /// The post.
+    /// Which.
     pub request: RequestId,
-    /// The outcome.
+    /// What came of it.
     pub outcome: Result<Outcome, BcsError>,
 }
 
-/// The outcome of a post.
+/// What came of a post.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A send, a barrier, or a reduction whose result goes to another member.
+    /// A send, a barrier, or a reduction whose result goes to another.
     Done,
     /// A message.
     Received {
-        /// The message's status; the length there may exceed that of the data.
+        /// What it was; its length may exceed the data's.
         status: Status,
         /// Its bytes, as many as there was room for.
         data: Vec<u8>,

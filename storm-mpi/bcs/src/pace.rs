@@ -3,14 +3,13 @@
 use crate::Phase;
 use std::time::Duration;
 
-/// How long each microphase takes when something moves in it. Before that time, the strobe sender
-/// does not ask whether the microphase is over: a question that is answered no costs as much as
-/// another, and holds up the traffic.
+/// How long a microphase in which something moves takes, by microphase: it is not asked earlier whether
+/// it is over, as a question that is answered no costs as much as another and holds up what moves.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace([Duration; Phase::ALL.len()]);
 
 impl Pace {
-    /// One question in this many should be answered no: then the time is as short as it can be.
+    /// One of so many questions is to be answered no: then the time is as short as may be.
     const ASKED_IN_VAIN: u32 = 8;
 
     /// How long after its strobe a microphase is asked about.
@@ -18,8 +17,8 @@ impl Pace {
         self.0[phase as usize]
     }
 
-    /// The microphase was found to be over this long after its strobe, by the first question or a
-    /// later one. Time beyond `most` had other causes.
+    /// It was over at this time after the strobe, when it was asked for the first time or for a later. What
+    /// took longer than `most` was something else.
     pub(crate) fn learn(&mut self, phase: Phase, over: Duration, first: bool, most: Duration) {
         let pace = &mut self.0[phase as usize];
         *pace =
@@ -37,7 +36,7 @@ mod tests {
         let (mut pace, phase) = (Pace::default(), Phase::PointToPoint);
         let us = Duration::from_micros;
         for _ in 0..200 {
-            // The microphase takes 40 us, and an answer 10 us.
+            // It takes 40 us, and an answer 10.
             let (mut asked, mut first) = (pace.of(phase), true);
             while asked < us(40) {
                 (asked, first) = (asked + us(10), false);

@@ -1,11 +1,11 @@
-//! The addresses of the variables of buffered coscheduling in global memory.
+//! Where the variables of buffered coscheduling lie in global memory.
 
 use crate::BcsConfig;
 use storm_primitives::{
     EventId, GlobalAddr, GlobalMemory, LayoutBuilder, NodeId, Region, Var, VarArray,
 };
 
-/// Rounds of the tree of nodes that a reduction goes up: node numbers have this many bits.
+/// Rounds of the tree of nodes that a reduction goes up: nodes fit in so many bits.
 pub(crate) const ROUNDS: u64 = 16;
 
 /// The addresses, the same on every node.
@@ -13,34 +13,34 @@ pub(crate) const ROUNDS: u64 = 16;
 pub struct Plan {
     pub(crate) config: BcsConfig,
     nodes: u32,
-    /// The latest strobe, and the length of its slice in nanoseconds.
+    /// The strobe that was sent last, and how long its slice is to be, in nanoseconds.
     strobes: VarArray<u64>,
     /// Signalled with each strobe.
     pub(crate) strobed: EventId,
     /// The last microphase that this node is done with, as the strobe's word.
     pub(crate) phase_done: Var<u64>,
-    /// The last microphase after which this node had nothing to do in what follows: in P2P after
-    /// MSM, in BBM and RM after P2P, in the next slice after the last microphase.
+    /// The last microphase after which this node had nothing to do in the one that follows, or in the two:
+    /// in P2P after MSM, in BBM and RM after P2P. After the last of a slice: nothing in the next slice.
     pub(crate) skip: Var<u64>,
-    /// The last microphase after which this node had nothing to do in the rest of the slice, and
-    /// nothing on the way.
+    /// The last microphase after which this node had nothing to do in the rest of the slice, and nothing
+    /// on the way.
     pub(crate) empty: Var<u64>,
-    /// By node, on the management node: the last slice after which the node reported news.
+    /// By node, on the management node: the slice since which it has news that a slice is wanted for.
     pub(crate) news: VarArray<u64>,
-    /// Signalled on the management node with each report of news.
+    /// Signalled there with each of these.
     pub(crate) told: EventId,
-    /// The last slice that this node knows to have ended with an empty network everywhere. A node
-    /// learns so when the next slice begins.
+    /// The last slice of which this node knows that it ended with an empty network everywhere: it does
+    /// when the next begins.
     pub(crate) checkpoint: Var<u64>,
-    /// By source node: the block of descriptors that it sends.
+    /// By source node: what it sends descriptors of.
     descriptors: Region,
-    /// By source node: the block of grants that it sends.
+    /// By source node: what it grants.
     grants: Region,
     /// Where the bytes of the point-to-point microphase land.
     landing: Region,
-    /// By slot: the communicator whose collective is carried out there, or 0.
+    /// By slot: whose collective is carried out there, 0 for nobody's.
     pub(crate) claimed: VarArray<u64>,
-    /// By slot: the landing area of a broadcast or of the result of a reduction.
+    /// By slot: what a broadcast or the result of a reduction lands in.
     broadcast: Region,
     /// By slot and round: the partial results of the node's children.
     partial: Region,
@@ -74,12 +74,12 @@ impl Plan {
         }
     }
 
-    /// The latest strobe.
+    /// The strobe that was sent last.
     pub(crate) fn strobe(&self) -> Var<u64> {
         self.strobes.get(0)
     }
 
-    /// The length of the latest strobe's slice, in nanoseconds; lies after the strobe.
+    /// Behind it, how long its slice is to be, in nanoseconds.
     pub(crate) fn length_ns(&self) -> Var<u64> {
         self.strobes.get(1)
     }
@@ -89,13 +89,13 @@ impl Plan {
         self.strobed
     }
 
-    /// The last microphase after which a node says that it had nothing to do in the rest of the
-    /// slice, and nothing on the way. A slice ends when all nodes say so.
+    /// The last microphase after which a node had nothing to do in the rest of the slice, and nothing on
+    /// the way, as it says: a slice ends when all nodes say so.
     pub fn empty(&self) -> Var<u64> {
         self.empty
     }
 
-    /// On the management node: the last slice after which this node reported news.
+    /// On the management node: the slice since which a node says that it has news.
     pub(crate) fn news(&self, node: NodeId) -> Var<u64> {
         self.news.get(node.0)
     }
@@ -105,8 +105,8 @@ impl Plan {
         &self.config
     }
 
-    /// The last slice that ended with an empty network on every node, as a node's memory has it:
-    /// the slice before the one under way.
+    /// The last slice that ended with an empty network on every node, as a node's memory has it: that
+    /// before the one under way.
     pub fn checkpoint(&self, memory: &GlobalMemory) -> u64 {
         memory.load(self.checkpoint)
     }

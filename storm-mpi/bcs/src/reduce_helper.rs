@@ -1,9 +1,9 @@
 //! The Reduce Helper: reductions, combined on the way up the tree of nodes in one microphase.
 //!
-//! Each slice takes a part of every running reduction. A node combines the data of its ranks and
-//! its children as far as the order of the members allows ([`crate::dyadic`]), and sends the result
-//! up. The first node sends the final result to the nodes that need it. The microphase has no
-//! strobes inside: a node waits for the signals of its children.
+//! Each slice takes a part of every running reduction. A node combines what its ranks and its children
+//! have, as far as the order of the members allows ([`crate::dyadic`]), and sends the rest up; the first
+//! node sends the result to whom it is for. The microphase has no strobes inside: a node waits for
+//! the signals of its children.
 
 use crate::block::{self, HEAD_BYTES, Unreadable};
 use crate::collective_helper::{Call, CollectiveHelper, Open, Running, Work};
@@ -21,18 +21,18 @@ pub(crate) struct Reducing {
     bytes: usize,
     reduction: Reduction,
     root: Option<usize>,
-    /// The result so far; on nodes that do not need it, only its length counts.
+    /// The result so far, where it is wanted; its length everywhere.
     result: Vec<u8>,
     /// The part of this slice.
     part: Option<Part>,
 }
 
-/// The part that one slice reduces.
+/// What one slice reduces.
 #[derive(Debug)]
 struct Part {
     bytes: usize,
     pieces: Pieces,
-    /// Rounds whose child has not sent its part.
+    /// Rounds whose child has not been heard.
     waiting: BTreeSet<u32>,
     sent: bool,
 }
@@ -70,9 +70,8 @@ pub(crate) fn begin(helper: &mut CollectiveHelper, now: &mut Microphase<'_>) {
     }
 }
 
-/// Takes in the parts of children, and sends complete results on. For jobs in `ending` it sends the
-/// pieces that there are: a rank that it would wait for may have left, and other nodes must not
-/// wait for this node.
+/// Takes in what children have sent, and sends on what is complete; of jobs that are `ending` what there
+/// is: whoever is waited for may have left, and the others are not to wait for this node.
 pub(crate) fn advance(
     helper: &mut CollectiveHelper,
     now: &mut Microphase<'_>,
@@ -87,8 +86,7 @@ pub(crate) fn advance(
             continue;
         }
         if let Err(error) = take_in(part, slot.0, now) {
-            // The job ends with the next slice. This slice is gone through, since others wait for
-            // this node.
+            // The job ends with the next slice; this one is gone through, as others wait for this node.
             now.step.failed.push((placed.job, error));
         }
         if !part.waiting.is_empty() && !ending.contains(&placed.job) {
@@ -98,13 +96,13 @@ pub(crate) fn advance(
         if let Some((parent, round)) = placed.parent(now.here) {
             let pieces = part.pieces.take();
             let most = now.plan.config.collective_bytes;
-            // If the pieces do not fit, the parent misses the rest and ends the job as well.
+            // Of what does not fit together, the parent misses the rest and ends the job too.
             let (block, _) = block::pack(now.slice, most, &pieces);
             let up = Xfer::new(NodeSet::single(parent), now.plan.partial(slot.0, round), block);
             now.step.puts.push(up.signal_remote(now.plan.arrival));
             continue;
         }
-        // A missing result is noticed at the end of the slice.
+        // Without one the end of the slice says so.
         let Some(result) = part.pieces.result() else { continue };
         let dest = readers.difference(&NodeSet::single(now.here));
         if !dest.is_empty() {
@@ -148,7 +146,7 @@ pub(crate) fn end(
             reducing.result.resize(so_far + part.bytes, 0);
         }
         if reducing.result.len() != so_far + part.bytes {
-            // A missing result is given to no rank: the job ends with the next slice.
+            // Nobody hears of a result that is not there: the job ends with the next slice.
             now.step.failed.push((placed.job, BcsError::Corrupt));
             continue;
         }
@@ -163,8 +161,8 @@ pub(crate) fn end(
     Ok(())
 }
 
-/// Hears each child that has sent anything, even nonsense, since nothing else comes from it in this
-/// slice. Returns the first error of any.
+/// Each child that has sent anything is heard, be it nonsense: nothing else comes of it in this slice.
+/// The first error of any.
 fn take_in(part: &mut Part, slot: u32, now: &mut Microphase<'_>) -> Result<(), BcsError> {
     let mut first = Ok(());
     for round in part.waiting.clone() {

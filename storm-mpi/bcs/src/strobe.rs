@@ -1,7 +1,7 @@
-//! The strobe, which begins a microphase of a slice.
+//! The strobe: which microphase of which slice begins.
 
-/// A microphase of a slice (SC'03). The first two are the paper's global message scheduling phase,
-/// the next three its message transmission phase.
+/// A microphase of a slice (SC'03): the global message scheduling phase is the first two, the
+/// transmission phase the next three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// DEM: send descriptors go to the nodes of their receivers.
@@ -14,8 +14,8 @@ pub enum Phase {
     BroadcastAndBarrier,
     /// RM: reductions.
     Reduce,
-    /// Arrived data is taken out of the network's buffers, and the node says that none of its bytes
-    /// is on the way. In the paper, the end of the slice itself says so.
+    /// What has arrived is taken out of the network's buffers, and the node says that none of its
+    /// bytes is on the way. In the paper the end of the slice says so.
     SliceEnd,
 }
 

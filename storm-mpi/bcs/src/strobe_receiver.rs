@@ -8,35 +8,34 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Epoch, Instant, NodeId, NodeSet, Primitives, Runtime, Task, Xfer};
 
-/// News for the engine.
+/// What the engine is to hear.
 enum Input {
     Strobed,
     Arrived,
     Nudged,
     Outcome(ActionId, Reply),
     Membership,
-    /// The time of the slice after this one has come.
+    /// The slice after this one would begin.
     Edge(u64),
 }
 
-/// The party that posts before each slice and hears, at its beginning, which posts are done. Called
-/// without completions too, since the edge is where ranks take turns.
+/// Who posts before each slice and is told, at its beginning, which posts are done. Called with no
+/// completions too: it is the edge at which ranks take turns.
 pub trait Edge {
-    /// A slice is about to begin, and posts made now take part in it. Empty for implementors that
-    /// post at other times.
+    /// A slice is about to begin: what is posted now takes part in it. Nothing, for those who post at
+    /// other times.
     fn gather(&mut self, _engine: &mut Engine) {}
 
-    /// A slice begins, or its time has come though none need follow. These posts are done.
+    /// A slice begins, or would begin if anybody had anything for one; these are done.
     fn edge(&mut self, completions: Vec<Completion>);
 
-    /// Slices may rest now: until the next begins, an implementor with news for a slice nudges.
-    /// Returns whether there is news already. Asked again with every nudge. Posts to the engine
-    /// need not be reported here.
+    /// Perhaps slices rest now: until the next begins, who has news for one nudges. Whether there is some
+    /// already. Asked again with every nudge. What was posted to the engine need not be said here.
     fn rest(&mut self) -> bool {
         false
     }
 
-    /// Slices follow one another, or the manager has been told of news: no nudges are needed.
+    /// Slices follow one another, or the manager has been told of news: nobody has to nudge.
     fn goes_on(&mut self) {}
 }
 
@@ -54,20 +53,20 @@ pub struct StrobeReceiver<P: Primitives, E: Edge> {
     edge: E,
     inputs: Receiver<Input>,
     input: Sender<Input>,
-    /// The slice after which this node had nothing for another, until the node reports news.
+    /// The slice after which this node had nothing for another, since which it has told of no news.
     rests: Option<u64>,
-    /// The last microphase after which the node was checked for anything for another slice.
+    /// The last microphase after which it was looked whether this node has anything for another slice.
     looked_at: u64,
-    /// When the next slice is to begin, by this node's clock.
+    /// When the slice after the one under way is to begin, by this node's clock.
     next: Instant,
-    /// Waits for that time, if ranks are to hear of outcomes then although no slice may follow.
+    /// Waits for that, where ranks are to hear of something then though no slice may follow.
     clock: Option<Task>,
     /// Wait for strobes, arrivals and changes of the membership.
     _watchers: [Task; 3],
 }
 
 impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
-    /// A driver for the node of `network`. It also obeys a strobe that has already come.
+    /// For the node of `network`. A strobe that has come already is obeyed too.
     pub fn new(network: P, plan: Plan, engine: Rc<RefCell<Engine>>, edge: E) -> Self {
         let (input, inputs) = unbounded();
         // The receiver is here, and the channel has no bound.
@@ -93,14 +92,14 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         }
     }
 
-    /// A handle that has the node check again.
+    /// What has the node look again at what it waits for.
     pub fn nudge(&self) -> Nudge {
         Nudge(self.input.clone())
     }
 
     /// Serves for ever.
     pub async fn run(mut self) {
-        // This object holds a sender itself, so the channel stays open.
+        // The sender is this object's own: there is always one.
         while let Ok(input) = self.inputs.recv().await {
             let may_be_news = !matches!(input, Input::Arrived | Input::Outcome(..));
             self.handle(input);
@@ -119,8 +118,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
                     return;
                 };
                 if strobe.phase == Phase::DescriptorExchange {
-                    // A strobe for a slice comes only after the slice before has ended on all
-                    // nodes.
+                    // There is no other before the one before has ended on all nodes.
                     memory.store(self.plan.checkpoint, strobe.slice - 1);
                     let length = Duration::from_nanos(memory.load(self.plan.length_ns()));
                     self.next = self.network.runtime().now() + length;
@@ -149,8 +147,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             }
             Input::Edge(slice) => {
                 self.clock = None;
-                // If news was reported since, ranks hear of their outcomes with the slice that
-                // follows.
+                // Who has told of news since hears with the slice that follows.
                 if self.rests == Some(slice) {
                     let mut engine = self.engine.borrow_mut();
                     engine.edge();
@@ -188,9 +185,8 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         memory.store(self.plan.phase_done, word);
     }
 
-    /// Whether the node may say that it has nothing to do after the microphase with this word.
-    /// After the last microphase of a slice, this requires that the node has nothing for another
-    /// slice; its ranks then hear of their outcomes when that slice would begin.
+    /// Where nothing follows the microphase with this word but another slice: whether this node has nothing
+    /// for that, neither. Its ranks hear of what was done when it would begin.
     fn may_rest(&mut self, word: u64) -> bool {
         let Some(Strobe { slice, phase }) = Strobe::from_word(word) else { return false };
         match phase {
@@ -200,7 +196,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             | Phase::PointToPoint
             | Phase::Reduce => return true,
         }
-        // The node is checked once; later news is reported to the manager.
+        // It is looked at once: news that come later are told.
         if std::mem::replace(&mut self.looked_at, word) == word {
             return false;
         }
@@ -222,11 +218,11 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         true
     }
 
-    /// Reports news to the manager while no slice may follow by itself, once for each rest. If the
-    /// report is lost, the manager begins another slice by itself after a while.
+    /// Tells the manager of news when no slice may follow by itself: once since the last one. When that
+    /// is lost, the manager begins another by itself after a while.
     fn tell_news(&mut self) {
         let Some(slice) = self.rests else { return };
-        // The ranks must be asked in any case, since they may have to be told to ring.
+        // Both are asked: the ranks may have to be told to ring.
         let news = self.edge.rest();
         let engine = self.engine.borrow();
         let outcomes = engine.has_outcomes() && self.clock.is_none();
@@ -238,7 +234,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             let manager = NodeSet::single(NodeId::MM);
             let told = Xfer::new(manager, addr, slice.to_ne_bytes().to_vec());
             self.network.xfer_and_signal(told.signal_remote(self.plan.told));
-            // The manager is told once for each rest.
+            // Of one slice the manager is told once.
             self.edge.goes_on();
         }
     }
@@ -268,13 +264,12 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
     }
 }
 
-/// A handle to be used when there is news for a slice, and when a job was closed, so that nothing
-/// waits for it any more.
+/// To be used when a job was closed, as nobody waits for it any more, and when there is news for a slice.
 #[derive(Clone, Debug)]
 pub struct Nudge(Sender<Input>);
 
 impl Nudge {
-    /// Has the node check again.
+    /// Has the node look again at what it waits for.
     pub fn nudge(&self) {
         // Nobody hears it when the node ends.
         let _ = self.0.try_send(Input::Nudged);

@@ -1,9 +1,8 @@
-//! The Strobe Sender, on the management node: leads every node through the microphases of each
-//! slice.
+//! The Strobe Sender, on the management node: leads every node through the microphases of each slice.
 //!
-//! A microphase begins with a strobe and is over when all nodes confirm, for which they are asked.
-//! If nodes need not wait for their transfers ([`Primitives::precedes_own_stores`]), all questions
-//! go out together with the strobe. A microphase is then one journey to all nodes and back
+//! A microphase begins with a strobe and is over when all nodes say so, which they are asked. Where nodes
+//! need not wait for what they send ([`Primitives::precedes_own_stores`]), they are asked in the same breath
+//! as strobed, all that may be asked: a microphase is one journey to all nodes and back then
 //! ([decision 0096](../../../docs/decisions/0096-a-microphase-is-one-journey.md)).
 
 use crate::pace::Pace;
@@ -17,8 +16,8 @@ use storm_primitives::{
     CompareAndWrite, Instant, NodeId, NodeSet, PrimitiveError, Primitives, Relation, Runtime, Xfer,
 };
 
-/// The end of a slice: no byte of any job is on the way. Until the next slice begins, the memories
-/// of the nodes are the whole state of every job.
+/// The end of a slice: no byte of any job is on the way, so what the nodes have in memory is the whole
+/// state of every job until the next slice begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The slice that is over.
@@ -27,13 +26,12 @@ pub struct Checkpoint {
     pub nodes: NodeSet,
     /// From its first strobe until the network was known to be empty.
     pub took: Duration,
-    /// How long after the time of the next slice it ended.
+    /// By how much it ended after the next one had to begin.
     pub late: Duration,
-    /// No node had anything for it.
+    /// Nobody had anything for it.
     pub empty: bool,
-    /// No node has anything for the next slice. No slice need follow before a node has news, which
-    /// [`StrobeSender::rest`] waits for. Ranks hear of this slice's outcomes when the next would
-    /// begin.
+    /// Nobody has anything for the next one: there need not be another before somebody has news, which
+    /// [`StrobeSender::rest`] waits for. What was done in this one ranks hear when it would begin.
     pub rests: bool,
 }
 
@@ -45,22 +43,21 @@ pub struct StrobeSender<P: Primitives> {
     nodes: NodeSet,
     slice: u64,
     length: Duration,
-    /// Whether the last slice with messages also had collectives.
+    /// The last slice with messages had collectives, too.
     had_collectives: bool,
     /// When the next slice begins.
     due: Instant,
     pace: Pace,
-    /// Whether nodes need not wait for their transfers, so that they are asked as soon as they are
-    /// strobed.
+    /// Nodes need not wait for what they send: they are asked as soon as they are strobed.
     at_once: bool,
-    /// Whether a node has reported news for the slice under way.
+    /// A node has told of news for the slice under way.
     wanted: bool,
-    /// Whether no node has anything for the slice after the one under way.
+    /// Nobody has anything for a slice after the one under way.
     rests: bool,
 }
 
 impl<P: Primitives> StrobeSender<P> {
-    /// Leads these nodes, with the first slice now.
+    /// For these nodes, the first slice now.
     pub fn new(network: P, plan: Plan, nodes: NodeSet) -> StrobeSender<P> {
         let due = network.runtime().now();
         let length = plan.config.slice;
@@ -79,19 +76,19 @@ impl<P: Primitives> StrobeSender<P> {
         }
     }
 
-    /// From the next slice on, leads these nodes in slices of this length. The numbers go on.
+    /// From the next slice on: these nodes, slices of this length. Numbers go on.
     pub fn lead(&mut self, nodes: NodeSet, length: Duration) {
         (self.nodes, self.length) = (nodes, length);
     }
 
-    /// After a pause: the next slice begins at the next edge that there would have been.
+    /// There was a pause: the next slice begins at the next edge of those that there would have been.
     pub fn resume(&mut self) {
         self.due = next_edge(self.due, self.length, self.network.runtime().now());
     }
 
-    /// After a slice with `rests`: waits until a node has news, for at most
-    /// [`BcsConfig::rest`](crate::BcsConfig::rest). The next slice begins at the next edge. A
-    /// caller that stops waiting must call [`resume`](Self::resume).
+    /// After a slice after which nobody has anything for another: waits until a node has news since then, for
+    /// [`BcsConfig::rest`](crate::BcsConfig::rest) at most. The next slice begins at the next edge. Who stops
+    /// to wait says [`resume`](Self::resume).
     ///
     /// # Errors
     /// [`BcsError::Network`] when this node is cut off.
@@ -111,8 +108,7 @@ impl<P: Primitives> StrobeSender<P> {
     async fn news(&self) -> Result<(), BcsError> {
         let mut told = self.network.await_event(self.plan.told);
         poll_fn(|cx| {
-            // Other strobe senders on this node are woken by the same signals, and check by
-            // themselves.
+            // Whoever else leads nodes of his own is woken by the same signals, and looks himself.
             while let Poll::Ready(signal) = Pin::new(&mut told).poll(cx) {
                 if let Err(error) = signal {
                     return Poll::Ready(Err(BcsError::Network(error)));
@@ -129,18 +125,17 @@ impl<P: Primitives> StrobeSender<P> {
         self.nodes.iter().any(|node| since(node) >= self.slice)
     }
 
-    /// Waits for the next slice's time and carries the slice out. Until the next call nothing
-    /// moves, so a caller can save the state of the jobs in between.
+    /// Waits for the next slice's time and carries it out. Until it is called again, nothing
+    /// moves: who wants to keep the state of the jobs does it between.
     ///
     /// # Errors
-    /// [`BcsError::NobodyLeft`], [`BcsError::NotEmpty`], or [`BcsError::Network`] if this node
-    /// itself is cut off. Nodes that die are left out from then on.
+    /// [`BcsError::NobodyLeft`], [`BcsError::NotEmpty`], [`BcsError::Network`] where it is this node
+    /// that is cut off. Nodes that die are left out from then on.
     pub async fn slice(&mut self) -> Result<Checkpoint, BcsError> {
         let runtime = self.network.runtime().clone();
         runtime.sleep_until(self.due).await;
         self.slice += 1;
-        // Stays true once it was: a network with this property may answer no at times, while it
-        // waits for something else.
+        // A network that it is true of may have to wait for something else now and then.
         self.at_once |= self.network.precedes_own_stores();
         let began = runtime.now();
         let mut phase = self.microphase(Phase::DescriptorExchange).await?;
@@ -150,23 +145,21 @@ impl<P: Primitives> StrobeSender<P> {
             phase = self.microphase(now).await?;
         }
         self.wanted = !self.rests;
-        // Slices that a late slice ran into are skipped, not caught up with. Ranks compute between
-        // slices. After a late slice they get as long as it was late. So a slightly late slice
-        // delays little, and if every slice takes much longer than its length, half of the time
-        // still belongs to the ranks.
+        // Slices that a late one ran into do not happen: nodes skip them, they do not catch up. Ranks
+        // compute between slices, after one that was late for as long as it was: so one that was late by
+        // little delays little, and when each takes much longer than it may, half of the time is theirs.
         let end = self.due + self.length;
         let now = runtime.now();
         let (late, took) = (now.saturating_since(end), now - began);
-        // A slice that began late has left the ranks that time before.
+        // One that began late has left them that time before.
         self.due = if late.is_zero() { end } else { now + late.min(took) };
         let (slice, nodes) = (self.slice, self.nodes.clone());
         Ok(Checkpoint { slice, nodes, took, late, empty, rests: self.rests })
     }
 
-    /// Strobes one microphase, and returns the next one when this one is over everywhere.
-    /// Microphases in which no node has anything to do are left out. `None` if no node has anything
-    /// to do in the rest of the slice and nothing is on the way; nodes learn so with the next
-    /// slice.
+    /// Strobes one microphase and returns when it is over everywhere, with the one that comes next. A
+    /// microphase that no node has anything to do in does not; `None` when there is nothing to do in the
+    /// rest of the slice, and nothing on the way: nodes hear so with the next slice.
     async fn microphase(&mut self, phase: Phase) -> Result<Option<Phase>, BcsError> {
         let strobe = Strobe { slice: self.slice, phase };
         let word = strobe.to_word();
@@ -190,8 +183,8 @@ impl<P: Primitives> StrobeSender<P> {
                     }
                     return Ok(Some(next));
                 }
-                // All nodes are done with the last microphase. Either bytes are on the way, or
-                // nodes became done between the two questions.
+                // All are done with the last one, and bytes are on the way; or they have become done since
+                // they were asked for both.
                 Ok(Some((Question::Done, None))) => match self.ask(Question::Empty, word).await {
                     Ok(true) => return Ok(None),
                     Ok(false) => {
@@ -204,18 +197,17 @@ impl<P: Primitives> StrobeSender<P> {
                 Ok(None) => self.network.runtime().sleep(self.plan.config.poll).await,
                 Err(error) => {
                     self.leave_out(error)?;
-                    // If a node of the set is dead, no node was strobed.
+                    // Of a set with a dead node nobody was strobed.
                     along = self.strobe(strobe).await?;
                 }
             }
         }
     }
 
-    /// Asks the questions of a microphase; the first time not before the microphase is likely to be
-    /// over.
+    /// Asks what may be asked of a microphase; the first time not before it is likely to be over.
     async fn ask_later(&mut self, strobe: Strobe, strobed: Instant, first: bool) -> Answer {
         let runtime = self.network.runtime().clone();
-        // If no node is known to have anything, there is nothing to wait for.
+        // Where nobody is known to have anything, there is nothing to wait for.
         if first && (strobe.phase != Phase::DescriptorExchange || self.wanted) {
             runtime.sleep_until(strobed + self.pace.of(strobe.phase)).await;
         }
@@ -227,7 +219,7 @@ impl<P: Primitives> StrobeSender<P> {
         answer
     }
 
-    /// The first question to which all nodes say yes, and the microphase that follows it.
+    /// The first question to which all nodes say yes, and the microphase that follows then.
     async fn first_true(&self, strobe: Strobe) -> Answer {
         if self.at_once {
             return self.all_at_once(strobe).await;
@@ -243,7 +235,7 @@ impl<P: Primitives> StrobeSender<P> {
         Ok(None)
     }
 
-    /// The same, with all questions in one journey.
+    /// The same for the journey of one.
     async fn all_at_once(&self, strobe: Strobe) -> Answer {
         let questions = questions(strobe.phase, self.had_collectives);
         let ask = |(question, _): &(Question, _)| self.ask(*question, strobe.to_word());
@@ -257,9 +249,8 @@ impl<P: Primitives> StrobeSender<P> {
         Ok(None)
     }
 
-    /// Strobes all nodes, and waits until all are strobed: a question that overtook their work
-    /// would be in vain. If their work is done when they are strobed, the questions go out right
-    /// behind the strobe, and the answer is returned.
+    /// Strobes all nodes, and waits until all are: a question that overtook their work would be asked in
+    /// vain. Where their work is done when they are strobed, what was asked behind the strobe is answered.
     async fn strobe(&mut self, strobe: Strobe) -> Result<Option<Answer>, BcsError> {
         loop {
             let (nodes, addr) = (self.nodes.clone(), self.plan.strobe().addr());
@@ -268,7 +259,7 @@ impl<P: Primitives> StrobeSender<P> {
             let xfer = Xfer::new(nodes, addr, words).signal_remote(self.plan.strobed);
             let strobed = self.network.xfer_and_wait(xfer);
             let (strobed, answer) = if self.at_once {
-                // Both are issued when they are first polled, so in this order.
+                // Both are issued when they are first polled, in this order.
                 let (strobed, answer) = join(strobed, self.all_at_once(strobe)).await;
                 (strobed, Some(answer))
             } else {
@@ -312,19 +303,19 @@ impl<P: Primitives> StrobeSender<P> {
 /// The first question that was answered yes, if any was, and the microphase that follows then.
 type Answer = Result<Option<(Question, Option<Phase>)>, PrimitiveError>;
 
-/// A question to all nodes in a microphase, for which nodes publish a variable each.
+/// What is asked of all nodes in a microphase, and so what they publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     /// Are you done with it?
     Done,
-    /// And have you nothing to do in what follows? After the last microphase: in the next slice?
+    /// And have you nothing to do in what follows? Where nothing does: in the next slice?
     Skip,
     /// And nothing in the rest of the slice, and nothing on the way?
     Empty,
 }
 
-/// The questions of a microphase, in order, each with the microphase that follows a yes. After MSM,
-/// nodes are asked whether there are only collectives if there were collectives before.
+/// What is asked in a microphase, in order, and what follows when it is so. Whether there are only
+/// collectives is asked for where there were some.
 fn questions(phase: Phase, collectives: bool) -> &'static [(Question, Option<Phase>)] {
     match phase {
         Phase::DescriptorExchange => {
@@ -351,8 +342,8 @@ fn questions(phase: Phase, collectives: bool) -> &'static [(Question, Option<Pha
     }
 }
 
-/// The decision after a yes. Having nothing for the next slice decides nothing by itself. Together
-/// with the empty end of this slice, it means that no other slice need follow.
+/// What an answer that is yes decides. That nobody has anything for the next slice decides nothing by itself,
+/// but says of a slice that has ended empty that there need not be another: then it stands for both.
 fn taken(
     question: Question,
     next: Option<Phase>,
@@ -382,7 +373,7 @@ mod tests {
     use storm_primitives::sim::{SimNetwork, Simulation};
     use storm_primitives::{Layout, NodeId};
 
-    /// A simulated machine of `nodes` nodes.
+    /// So many nodes, simulated.
     fn machine(nodes: u32) -> (Plan, Simulation, SimNetwork) {
         let mut layout = Layout::builder();
         let plan = Plan::new(&mut layout, nodes, BcsConfig::default());
@@ -391,8 +382,7 @@ mod tests {
         (plan, simulation, network)
     }
 
-    /// A node that is always done, and says at the end of slice 3 that `on_the_way` bytes are on
-    /// the way.
+    /// A node that is always done, and says at the end of slice 3 that so many bytes are on the way.
     async fn answer<P: Primitives>(network: P, plan: Plan, on_the_way: u64) {
         while network.await_event(plan.strobed).await.is_ok() {
             let word = network.memory().load(plan.strobe());
@@ -455,7 +445,7 @@ mod tests {
         assert_eq!(slices[3].0, slices[2].0 + length, "{slices:?}");
     }
 
-    /// A slice that began late had the ranks stand for as long again as the manager had stood.
+    /// It had the ranks stand for as long again as the manager had stood.
     #[test]
     fn a_slice_that_begins_late_delays_the_next_by_no_more_than_it_takes() {
         let (plan, simulation, network) = machine(1);

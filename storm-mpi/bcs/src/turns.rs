@@ -1,8 +1,8 @@
-//! The turns of jobs that share one processing element.
+//! Whose slice it is on one processing element that several jobs share.
 //!
-//! Ranks that wait for communication give their slice away: at each edge the element goes to the
-//! next rank, in order, that does not wait. The element never switches in the middle of a slice, so
-//! a rank that begins to wait idles for the rest of its slice.
+//! Ranks that wait for communication give their slice away: at each edge the element goes to the next
+//! rank, in order, that does not wait. A switch in the middle of a slice never happens, so a rank that
+//! begins to wait idles the rest of its slice.
 
 use crate::Member;
 
@@ -37,12 +37,12 @@ impl Turns {
         }
     }
 
-    /// The rank whose slice it is.
+    /// Whose slice it is.
     pub fn current(&self) -> Option<Member> {
         self.current.and_then(|place| self.ranks.get(place)).map(|(member, _)| *member)
     }
 
-    /// Whether another rank would have the next slice if one began.
+    /// Whether somebody else would have the next slice if one began.
     pub fn waits_for_edge(&self) -> bool {
         let others =
             self.ranks.iter().enumerate().filter(|(place, _)| Some(*place) != self.current);

@@ -6,9 +6,9 @@ use crate::{BcsError, Completion, JobKey, Post};
 use std::collections::BTreeSet;
 use storm_primitives::NodeSet;
 
-/// The fate of a job when the next slice begins. Its other nodes hear of it in that slice, all in
-/// the same microphase. From now on no rank here waits in the job's reductions, since a rank that
-/// it would wait for may have left.
+/// What becomes of a job when the next slice begins, which its other nodes hear in that slice, all in the
+/// same microphase. Until then nobody here waits in its reductions any more: whoever is waited for may
+/// have left.
 #[derive(Debug)]
 pub(super) enum Doom {
     Over(BcsError),
@@ -16,8 +16,8 @@ pub(super) enum Doom {
 }
 
 impl Engine {
-    /// Ends jobs here and tells their other nodes, which hear of it in this slice. At most as many
-    /// jobs as one block has room for.
+    /// Ends jobs here and tells their other nodes, which hear of it in this slice: no more of them than
+    /// one block has room for.
     pub(super) fn carry_out_dooms(&mut self) {
         let most = (self.plan.config.descriptor_bytes - HEAD_BYTES) / Notice::JOB_OVER_BYTES;
         for _ in 0..most {
@@ -73,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// Ends the communication of a job here: ranks that wait get the error.
+    /// Ends the communication of a job here: whoever waits hears why.
     pub(super) fn fail(&mut self, job: JobKey, error: &BcsError) {
         let Some(known) = self.jobs.get_mut(&job) else { return };
         if known.over.is_some() {

@@ -1,8 +1,7 @@
-//! The engine of one node: the threads of the paper's network interface as one state machine.
+//! The engine of one node: what the threads of the paper's network interface do, as one state machine.
 //!
-//! Apart from the node's own copy of global memory, the engine is pure. It is told of posts,
-//! strobes, outcomes and deaths, and answers with operations to issue. It never waits and reads no
-//! clock.
+//! Pure but for the node's own copy of global memory: it is told of posts, strobes, outcomes and deaths,
+//! and answers with operations to issue. It neither waits nor reads a clock.
 
 mod ending;
 mod phases;
@@ -40,49 +39,48 @@ pub enum Action {
 /// The outcome of an [`Action`].
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// The signal of the transfer's local event.
+    /// What the local event of a transfer said.
     Put(Signal),
     /// The answer.
     Ask(Result<bool, PrimitiveError>),
 }
 
-/// The traffic over links so far, in both directions.
+/// What has gone over links so far, in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes sent, heads and descriptors included, counted once for each node that they went to.
+    /// Bytes sent, heads and descriptors included, once for each node that they went to.
     pub sent_bytes: u64,
     /// Bytes taken out of the network's buffers.
     pub received_bytes: u64,
-    /// The bytes of messages among the bytes sent.
+    /// Of the bytes sent, those of messages.
     pub payload_bytes: u64,
 }
 
 #[derive(Debug)]
 struct Job {
     placement: Rc<[NodeId]>,
-    /// Why the job no longer communicates.
+    /// Why nothing of it communicates any more.
     over: Option<BcsError>,
 }
 
-/// The work that a node has begun in a slice, and that others continue. Microphases for which no
-/// node has begun any work are left out.
+/// What a node has begun in a slice, and others go on with: microphases that nobody has begun anything for
+/// are left out.
 #[derive(Clone, Copy, Debug, Default)]
 struct Begun {
-    /// Whether the node has sent notices.
+    /// It has told others of something.
     told: bool,
-    /// Whether the node has granted bytes.
+    /// It has granted bytes.
     granted: bool,
-    /// Whether the node has asked for slots of collectives.
+    /// It has asked for places of collectives.
     asked: bool,
 }
 
-/// An operation that was issued and has no outcome yet.
+/// What was issued and has no outcome yet.
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
     bytes: u64,
     is_question: bool,
-    /// The microphase in which it was issued, if it takes effect before anything that follows from
-    /// what this node publishes afterwards.
+    /// The microphase that it was issued in, if it comes before what follows from what this node says since.
     precedes: Option<Strobe>,
 }
 
@@ -93,23 +91,23 @@ pub struct Engine {
     plan: Plan,
     now: Option<Strobe>,
     jobs: BTreeMap<JobKey, Job>,
-    /// Nodes that shared a job with this one: no other node writes into its blocks.
+    /// Nodes that shared a job with this one: nobody else writes into its blocks.
     partners: NodeSet,
     doomed: VecDeque<(JobKey, Doom)>,
     posted: Vec<(Member, RequestId, Post)>,
     next_request: u64,
     next_action: u64,
-    /// Operations that were issued and have no outcome yet.
+    /// What was issued and has no outcome yet.
     outstanding: BTreeMap<ActionId, Outstanding>,
-    /// The questions about collectives among these.
+    /// Of these, the questions about collectives.
     asked: BTreeMap<ActionId, Candidates>,
     sender: BufferSender,
     receiver: BufferReceiver,
     collectives: CollectiveHelper,
     here_grants: Vec<Grant>,
-    /// The work that this node has begun in this slice.
+    /// What this node has begun in this slice.
     begun: Begun,
-    /// Posts done in this slice. Ranks hear of them when the next slice begins.
+    /// Done in this slice; ranks hear of it when the next one begins.
     finished: Vec<Completion>,
     completions: Vec<Completion>,
     traffic: Traffic,
@@ -141,34 +139,33 @@ impl Engine {
         }
     }
 
-    /// Learns of a job and its placement. All nodes of a job must have learnt of it before any rank
-    /// posts.
+    /// Learns of a job and of where its ranks are. All nodes of a job must have before any rank posts.
     pub fn open_job(&mut self, job: JobKey, placement: Rc<[NodeId]>) {
         let nodes = placement.iter().copied().collect();
         self.partners = self.partners.union(&nodes);
         self.jobs.insert(job, Job { placement, over: None });
     }
 
-    /// Forgets a job when the next slice begins. Ranks that still wait in it get the error that its
-    /// ranks have gone.
+    /// Forgets a job when the next slice begins. Whoever still waits in it hears that its ranks have
+    /// gone.
     pub fn close_job(&mut self, job: JobKey) {
         self.doomed.push_back((job, Doom::Closed));
     }
 
-    /// A rank will not use a communicator any more: its state is dropped when no rank here uses it.
+    /// A rank will not use a communicator any more: what is kept of it is given up.
     pub fn leave_group(&mut self, member: Member, group: GroupId) {
         self.collectives.leave(member, group);
     }
 
-    /// The number of communicators with state here.
+    /// Communicators of which anything is kept.
     pub fn open_groups(&self) -> usize {
         self.collectives.open.len()
     }
 
-    /// Takes a descriptor of a local rank. The descriptor takes part in the next slice.
+    /// Takes a descriptor of a local rank. It takes part in the next slice.
     ///
     /// # Errors
-    /// The rank is not here, its job is over, or the addressed rank does not exist.
+    /// When the rank is not here, its job is over, or who is addressed does not exist.
     pub fn post(&mut self, member: Member, post: Post) -> Result<RequestId, BcsError> {
         let job = self.jobs.get(&member.job).ok_or(BcsError::NoSuchJob(member.job))?;
         if let Some(error) = &job.over {
@@ -189,8 +186,8 @@ impl Engine {
         Ok(request)
     }
 
-    /// The first message announced to a rank that matches the pattern and that no receive has
-    /// taken, as of the last slice.
+    /// The first message that was announced to a rank, that it would accept, and that no receive
+    /// has taken: as of the last slice.
     pub fn probe(&self, member: Member, pattern: &Pattern) -> Option<Status> {
         self.receiver.probe(member, pattern)
     }
@@ -219,7 +216,7 @@ impl Engine {
         self.carry_out(now.step)
     }
 
-    /// Learns that a partial result has arrived, or that a job's end makes some waits pointless.
+    /// Learns of a partial result's arrival, or that nobody waits for one any more.
     pub fn arrived(&mut self, memory: &GlobalMemory) -> Vec<Action> {
         let Some(Strobe { slice, phase: Phase::Reduce }) = self.now else { return Vec::new() };
         let mut now = self.microphase(slice, memory);
@@ -232,7 +229,7 @@ impl Engine {
         Microphase { slice, here: self.here, plan: self.plan, memory, step: Step::default() }
     }
 
-    /// Learns the outcome of an operation.
+    /// Learns what came of an operation.
     pub fn outcome(&mut self, action: ActionId, reply: Reply) -> Vec<Action> {
         self.outstanding.remove(&action);
         let asked = self.asked.remove(&action);
@@ -249,9 +246,9 @@ impl Engine {
         self.carry_out(step)
     }
 
-    /// Learns that all transfers so far take effect, on every node, before anything that follows
-    /// from what this node publishes from now on. So a microphase is done without their outcomes,
-    /// and they are no longer on the way when the next microphase begins.
+    /// Learns that all transfers so far take effect, wherever they go, before anything that follows from what
+    /// this node publishes from now on: it is done without their outcomes, and they are on the way no more
+    /// when the next microphase begins.
     pub fn precede(&mut self) {
         let now = self.now;
         let transfers = self.outstanding.values_mut().filter(|one| !one.is_question);
@@ -279,8 +276,8 @@ impl Engine {
         }
     }
 
-    /// Learns that a local rank died, or left without being asked to. From the next slice on, its
-    /// job is over on all nodes.
+    /// Learns that a local rank died, or left without being asked for: its job is over from the next
+    /// slice on, on all nodes.
     pub fn rank_gone(&mut self, member: Member) {
         self.doomed.push_back((member.job, Doom::Over(BcsError::RankGone)));
     }
@@ -293,10 +290,9 @@ impl Engine {
         (done && !waits).then(|| now.to_word())
     }
 
-    /// Whether this node, once it is done with the present microphase, has nothing to do in what
-    /// follows: after MSM, in P2P; after P2P, in BBM and RM; after the last microphase of the
-    /// slice, in the next slice (where ranks may still hear of posts done in this one). Other nodes
-    /// answer for their own work there.
+    /// Whether this node, done with the present microphase, has nothing to do in the one that follows:
+    /// after MSM in P2P, after P2P in BBM and RM, after the last of the slice in the next slice, but to tell
+    /// ranks of what was done in this one. What another does there it answers for itself.
     pub fn may_skip(&self) -> bool {
         match self.now.map(|now| now.phase) {
             Some(Phase::MessageScheduling) => !self.begun.granted,
@@ -310,24 +306,24 @@ impl Engine {
         }
     }
 
-    /// Whether anything waits here for the next slice: a post, or the end of a job.
+    /// Whether anything waits here for a slice to begin: what was posted, or the end of a job.
     pub fn wants_slice(&self) -> bool {
         !self.posted.is_empty() || !self.doomed.is_empty()
     }
 
-    /// Whether there are outcomes that ranks have not been told.
+    /// Whether there are outcomes that ranks have not heard of.
     pub fn has_outcomes(&self) -> bool {
         !self.finished.is_empty()
     }
 
-    /// The time of the next slice has come, though no slice need follow: ranks may now hear of the
-    /// posts done, as [`completions`](Self::completions).
+    /// A slice would begin now if anybody had anything for one: ranks are to hear of what was done, as
+    /// [`completions`](Self::completions).
     pub fn edge(&mut self) {
         self.completions.append(&mut self.finished);
     }
 
-    /// Whether this node, done with the present microphase, has nothing to do in the rest of the
-    /// slice and nothing on the way. When this holds on all nodes, the slice is over.
+    /// Whether this node, done with the present microphase, has nothing to do in the rest of the slice,
+    /// and nothing on the way. When all nodes say so, the slice is over.
     pub fn is_empty(&self) -> bool {
         let idle = match self.now.map(|now| now.phase) {
             Some(Phase::DescriptorExchange) => {
@@ -350,13 +346,13 @@ impl Engine {
         moving.map(|one| one.bytes).sum::<u64>() + landed
     }
 
-    /// The outcomes that ranks are to hear, in the order of their ends. Asked at the beginning of a
-    /// slice, the result is that of the slice before.
+    /// What ranks are to hear, in the order of its ending: at the beginning of a slice, of what was
+    /// done in the one before.
     pub fn completions(&mut self) -> Vec<Completion> {
         std::mem::take(&mut self.completions)
     }
 
-    /// The traffic over links so far.
+    /// What has gone over links.
     pub fn traffic(&self) -> Traffic {
         self.traffic
     }

@@ -54,8 +54,7 @@ impl Engine {
                 let (who, config) = ((member, request), &now.plan.config);
                 if let Err(error) = self.collectives.post(who, &group, call, place, config) {
                     if error == BcsError::CollectiveMismatch {
-                        // Members here disagree on the communicator's members, so no rank will make
-                        // the call that others wait for.
+                        // Members here disagree on who is in it: nobody will call what the others wait for.
                         now.step.failed.push((member.job, error.clone()));
                     }
                     now.step.done.push(Completion { member, request, outcome: Err(error) });
@@ -149,7 +148,7 @@ impl Engine {
     /// RM.
     pub(super) fn begin_reductions(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
         let drained = self.collectives.drain(now);
-        // Even after an error here, other nodes wait for this node's part.
+        // Whatever is wrong here, other nodes wait for this one's part.
         reduce_helper::begin(&mut self.collectives, now);
         let ending = self.doomed_jobs();
         reduce_helper::advance(&mut self.collectives, now, &ending);
@@ -161,7 +160,7 @@ impl Engine {
         reduce_helper::end(&mut self.collectives, now)
     }
 
-    /// Takes landed pieces, once in a slice: in the first microphase that follows P2P.
+    /// Takes what has landed, once in a slice: in whichever microphase follows P2P.
     fn drain_messages(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
         let (slice, plan, memory) = (now.slice, &now.plan, now.memory);
         now.step.received_bytes += self.receiver.drain(slice, plan, memory, &mut now.step.done)?;

@@ -1,7 +1,7 @@
 //! The same ranks with direct message passing: each message is one XFER-AND-SIGNAL, at once.
 //!
-//! The modelled time is that of the network alone, without the cost of a message-passing library.
-//! So a comparison with this machine can flatter only direct mode.
+//! The time it takes is that of the network alone: what a library of message passing adds is not
+//! modelled, so a comparison with it flatters nobody but direct mode.
 
 use super::machine::Place;
 use super::peer::Peer;
@@ -15,7 +15,7 @@ use storm_primitives::{
     EventId, EventRange, Instant, Layout, NodeSet, Primitives, Region, Runtime, Xfer,
 };
 
-/// A machine with one job, whose ranks have processing elements of their own.
+/// A machine of one job, whose ranks have processing elements of their own.
 pub struct DirectMachine {
     network: SimNetwork,
     places: Rc<[Place]>,
@@ -24,7 +24,7 @@ pub struct DirectMachine {
     landing: Region,
 }
 
-/// A rank of the job.
+/// A rank of it.
 pub struct DirectRank {
     rank: Rank,
     network: SimPrimitives,
@@ -34,7 +34,7 @@ pub struct DirectRank {
 }
 
 impl DirectMachine {
-    /// A machine of `nodes` compute nodes on `fabric`, for messages of up to `longest` bytes.
+    /// A machine of so many compute nodes on `fabric`, for messages of up to `longest` bytes.
     pub fn new(
         simulation: &Simulation,
         nodes: u32,
@@ -76,7 +76,7 @@ impl DirectRank {
 }
 
 impl Peer for DirectRank {
-    /// The event that a receive waits for; a send is eager and waits for nothing.
+    /// What a receive waits for; a send is eager and waits for nothing.
     type Request = Option<EventId>;
 
     fn rank(&self) -> Rank {

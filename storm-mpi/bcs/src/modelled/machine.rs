@@ -18,7 +18,7 @@ use storm_primitives::{Layout, NodeId, NodeSet, Primitives, Runtime};
 pub struct Place {
     /// The node.
     pub node: NodeId,
-    /// The processing element on that node. Ranks of several jobs may share an element.
+    /// The processing element there. Ranks of several jobs may share one.
     pub pe: usize,
 }
 
@@ -29,14 +29,14 @@ pub struct Machine {
     nodes: Vec<Rc<NodeModel>>,
 }
 
-/// The strobe sender's counts so far.
+/// What the strobe sender has done so far.
 #[derive(Clone, Debug, Default)]
 pub struct Strobing {
     /// Slices that have ended, each with an empty network.
     pub slices: u64,
-    /// The slices among these for which no node had anything.
+    /// Of these, those that nobody had anything for.
     pub empty: u64,
-    /// The slices among these that took longer than their length.
+    /// Of these, those that took longer than a slice.
     pub late: u64,
     /// Time that slices took, all together.
     pub took: Duration,
@@ -47,7 +47,7 @@ pub struct Strobing {
 }
 
 impl Machine {
-    /// A machine of `nodes` compute nodes on `fabric`. Slices begin with [`Machine::strobe`].
+    /// A machine of so many compute nodes on `fabric`. Slices begin with [`Machine::strobe`].
     pub fn new(
         simulation: &Simulation,
         nodes: u32,
@@ -86,7 +86,7 @@ impl Machine {
     /// Places a job's ranks, with one communicator of all.
     ///
     /// # Panics
-    /// There is no such compute node.
+    /// When there is no such compute node.
     pub fn launch(&self, job: JobKey, places: &[Place]) -> Vec<ModelledRank> {
         let placement: Rc<[NodeId]> = places.iter().map(|place| place.node).collect();
         let world = Group::all(places.len());
@@ -109,13 +109,13 @@ impl Machine {
         self.plan
     }
 
-    /// The strobe sender for all nodes, for callers that act between slices.
+    /// What leads all nodes through slices, for who does something between them.
     pub fn strobe_sender(&self) -> StrobeSender<SimPrimitives> {
         let nodes = NodeSet::compute(self.nodes.len() as u32);
         StrobeSender::new(self.network.node(NodeId::MM), self.plan, nodes)
     }
 
-    /// Begins the slices. Slices go on until no node is left, and rest while no node has news.
+    /// Begins the slices, which go on until nobody is left, and rest while nobody has news.
     pub fn strobe(&self) -> Rc<RefCell<Strobing>> {
         let manager = self.network.node(NodeId::MM);
         let mut sender = self.strobe_sender();

@@ -1,4 +1,4 @@
-//! One modelled node: its engine, its ranks' turns, and the outcomes that they have been told.
+//! One modelled node: its engine, its ranks' turns, and what they have been told.
 
 use crate::strobe_receiver::Edge;
 use crate::{BcsError, Completion, Engine, Member, Nudge, Outcome, RequestId, Turns};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// The state that ranks and the driver of a node share.
+/// What ranks and the driver of a node share.
 pub(super) struct NodeModel {
     pub(super) engine: Rc<RefCell<Engine>>,
     /// By processing element.
@@ -32,12 +32,12 @@ impl NodeModel {
         }
     }
 
-    /// Sets the handle that has the node's driver look for news.
+    /// What has the node's driver look for news.
     pub(super) fn set_nudge(&self, nudge: Nudge) {
         self.nudge.replace(Some(nudge));
     }
 
-    /// There is news, or another rank may get its turn.
+    /// There is news, or somebody else may be to run.
     pub(super) fn nudge(&self) {
         if let Some(nudge) = &*self.nudge.borrow() {
             nudge.nudge();
@@ -64,7 +64,7 @@ impl NodeModel {
         self.turns.borrow()[pe].current() == Some(member)
     }
 
-    /// The number of edges so far.
+    /// Edges so far.
     pub(super) fn edges(&self) -> u64 {
         self.edges.get()
     }
@@ -89,7 +89,7 @@ impl NodeModel {
         self.done.borrow_mut().remove(&request)
     }
 
-    /// Records that a rank waits: from the next edge on, its element may go to another rank.
+    /// Notes that a rank waits: its element is another's from the next edge on.
     pub(super) fn waits(&self, pe: usize, member: Member, request: RequestId) {
         self.waiting.borrow_mut().insert(member, request);
         self.turns.borrow_mut()[pe].set_waiting(member, true);

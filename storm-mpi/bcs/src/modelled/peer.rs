@@ -1,4 +1,4 @@
-//! The message passing that a modelled application needs, buffered or direct.
+//! What a modelled application needs of its message passing, buffered or direct.
 
 use crate::BcsError;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ pub trait Peer {
     /// A message on its way.
     type Request;
 
-    /// The rank's number.
+    /// This rank.
     fn rank(&self) -> Rank;
 
     /// The virtual time.
@@ -24,10 +24,10 @@ pub trait Peer {
     /// [`BcsError`].
     fn isend(&self, to: Rank, data: Bytes) -> Result<Self::Request, BcsError>;
 
-    /// Starts to receive up to `bytes` bytes.
+    /// Starts to receive up to so many bytes.
     ///
     /// # Errors
-    /// A [`BcsError`].
+    /// [`BcsError`].
     fn irecv(&self, from: Rank, bytes: usize) -> Result<Self::Request, BcsError>;
 
     /// Waits until it is done.
@@ -36,6 +36,6 @@ pub trait Peer {
     /// [`BcsError`].
     fn wait(&self, request: Self::Request) -> impl Future<Output = Result<(), BcsError>>;
 
-    /// Computes for `work` of its processor's time.
+    /// Computes for so much time of its processor.
     fn compute(&self, work: Duration) -> impl Future<Output = ()>;
 }

@@ -12,7 +12,7 @@ use storm_mpi::{Address, Context, Pattern, Rank, Source, Tag};
 use storm_primitives::sim::SimRuntime;
 use storm_primitives::{Instant, Runtime};
 
-/// All messages have this context and this tag.
+/// Everything is sent in one context with one tag.
 const CONTEXT: Context = Context(0);
 const TAG: Tag = Tag(0);
 

@@ -7,12 +7,11 @@ use std::time::Duration;
 use storm_mpi::Rank;
 use storm_primitives::Instant;
 
-/// A blocking ping-pong between rank 0 and rank 1. Each rank computes for the time that `think`
-/// returns before it sends. `arrived` gets, for each message, when it was sent and when its
-/// receiver went on.
+/// A blocking ping-pong between rank 0 and rank 1: each computes for what `think` says before it sends.
+/// `arrived` hears of each message when it was sent and when its receiver went on.
 ///
 /// # Errors
-/// A [`BcsError`].
+/// [`BcsError`].
 pub async fn ping_pong<P: Peer>(
     peer: &P,
     rounds: u32,
@@ -40,15 +39,13 @@ pub async fn ping_pong<P: Peer>(
 /// How a stencil exchanges its borders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
-    /// Starts the exchange, computes, then waits: the computation does not need the borders of its
-    /// own step.
+    /// Starts it, computes, then waits: the computation does not need the borders of the same step.
     NonBlocking,
     /// Exchanges with one neighbour after the other, then computes.
     Blocking,
 }
 
-/// A stencil on a torus. In each step, each rank computes and exchanges borders with four
-/// neighbours.
+/// A stencil on a torus: each rank computes and exchanges borders with four neighbours, step by step.
 #[derive(Clone, Copy, Debug)]
 pub struct Stencil {
     /// Ranks along one side.
@@ -97,8 +94,7 @@ impl Stencil {
         Ok(())
     }
 
-    /// For each of four directions: the rank that a border goes to, and the rank that the opposite
-    /// border comes from.
+    /// To whom a border goes and from whom the opposite one comes, in four directions.
     fn neighbours(&self, rank: Rank) -> [(Rank, Rank); 4] {
         let (column, row) = (rank.0 % self.columns, rank.0 / self.columns);
         let at =

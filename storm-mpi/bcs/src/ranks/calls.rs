@@ -1,4 +1,5 @@
-//! One rank's collectives: the call that it waits for, and the communicators that its calls name.
+//! One rank's collectives: the one that it has called and waits for, and the communicators that its
+//! calls name.
 
 use super::link::BadRank;
 use crate::{Collective, Group, GroupId, Outcome};
@@ -13,15 +14,14 @@ pub(super) struct Calls {
     me: Rank,
     /// Ranks of the job.
     size: u32,
-    /// By context, the communicators that the rank has named: at most one for each context of
-    /// collectives.
+    /// By context, the communicators that the rank has named: as many as there are contexts of collectives.
     groups: BTreeMap<u16, Group>,
     state: State,
     /// Communicators that the rank has replaced by others.
     left: Vec<GroupId>,
 }
 
-/// The progress of the rank's collective. A rank has one at a time.
+/// How far the rank's collective is. It has one at a time.
 #[derive(Debug, Default)]
 enum State {
     #[default]
@@ -30,21 +30,21 @@ enum State {
     Called(Group, Collective),
     /// With the engine.
     Posted,
-    /// Over, with the result that the rank is to get.
+    /// Over: what the rank is to hear.
     Over(Result<Vec<u8>, Refused>),
 }
 
-/// The nodes refuse to carry it out.
+/// The nodes do not carry it out.
 #[derive(Clone, Copy, Debug)]
 struct Refused;
 
 impl Calls {
-    /// No calls yet, for rank `me` of a job of `size` ranks.
+    /// None yet, of rank `me` of a job of `size`.
     pub(super) fn new(me: Rank, size: u32) -> Calls {
         Calls { me, size, groups: BTreeMap::new(), state: State::None, left: Vec::new() }
     }
 
-    /// Takes the rank's call.
+    /// Takes what the rank has called.
     pub(super) fn take(&mut self, context: Context, descriptor: &[u8]) -> Result<(), BadRank> {
         let State::None = self.state else { return Err(BadRank) };
         // Collectives have the odd contexts, messages the others (`ContextId::collective`).
@@ -75,7 +75,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Enters a communicator that the rank has not named to its node before.
+    /// A communicator that the rank's node has not heard of from it.
     fn name(&mut self, context: Context, members: Vec<Rank>) -> Result<(), BadRank> {
         let exist = members.iter().all(|rank| rank.0 < self.size);
         if !exist || !members.contains(&self.me) {
@@ -96,7 +96,7 @@ impl Calls {
         std::mem::take(&mut self.left)
     }
 
-    /// The call to be posted; returned once.
+    /// What is to be posted, once.
     pub(super) fn take_call(&mut self) -> Option<(Group, Collective)> {
         match std::mem::take(&mut self.state) {
             State::Called(group, call) => {
@@ -129,7 +129,7 @@ impl Calls {
         matches!(self.state, State::Over(_))
     }
 
-    /// Gives the rank its result, if there is one and the segment has room; returns whether it did.
+    /// Gives the rank its result, if there is one and room for it; tells whether it did.
     pub(super) fn hand_on(&mut self, end: &NodeEnd) -> Result<bool, CorruptSegment> {
         let State::Over(result) = &self.state else { return Ok(false) };
         let frame = match result {

@@ -1,4 +1,4 @@
-//! One rank's segment, and the node's state for the rank.
+//! One rank's segment, and what the node keeps for the rank.
 
 use super::calls::Calls;
 use super::{CHUNK_BYTES, KEPT_BYTES, WAITING_BYTES};
@@ -9,7 +9,7 @@ use std::io;
 use storm_mpi::segment::{BadFrame, CorruptSegment, Frame, Frames, News, NodeEnd, WINDOW_BYTES};
 use storm_mpi::{Address, Context, Rank, Tag};
 
-/// With this many receives posted, no slice is needed just to post more.
+/// With so many receives posted, nobody needs a slice to post more.
 const RECEIVES_ENOUGH: usize = KEPT_BYTES / CHUNK_BYTES / 2;
 
 /// A rank's side of the streams.
@@ -31,7 +31,7 @@ pub(super) struct Link {
     inward: VecDeque<(Rank, Vec<u8>)>,
     /// Bytes in `inward`.
     kept: usize,
-    /// Bytes that have left for each peer, and of which the rank has not been told.
+    /// What has left for each peer, untold.
     left: BTreeMap<Rank, u32>,
     over: Option<String>,
     /// How much room the rank had when it did not have enough.
@@ -40,11 +40,11 @@ pub(super) struct Link {
     pub(super) gone: bool,
 }
 
-/// A rank's stream to one peer.
+/// What a rank sends to one peer.
 #[derive(Debug, Default)]
 struct Outward {
     waiting: BytesMut,
-    /// Bytes that have not left, including those in `waiting`.
+    /// Bytes that have not left, those that wait among them.
     under_way: usize,
     next: i32,
 }
@@ -89,8 +89,8 @@ impl Link {
         })
     }
 
-    /// Takes the data that the rank has sent. While too many earlier bytes have not left, the data
-    /// stays in the rank's ring.
+    /// Takes what the rank has sent, unless much of what it sent before has not left: then its ring has
+    /// to hold it.
     pub(super) fn take(&mut self) -> Result<(), BadRank> {
         if self.waiting > WAITING_BYTES {
             return Ok(());
@@ -118,9 +118,8 @@ impl Link {
         Ok(())
     }
 
-    /// Slices may rest: has the rank ring for news from now on, and also when it falls asleep if
-    /// that matters. Returns whether there is news already. A rank that breaks the rules is found
-    /// out in the next slice.
+    /// Slices may rest: has the rank ring for news from now on, and when it falls asleep if that matters.
+    /// Whether there is news already; whoever breaks the rules is found out in the slice.
     pub(super) fn rest(&self, sleep_matters: bool) -> bool {
         let room = if self.lacked.is_some() { News::ROOM } else { News::NONE };
         let sleep = if sleep_matters { News::SLEEPS } else { News::NONE };
@@ -128,7 +127,7 @@ impl Link {
         self.has_news()
     }
 
-    /// The rank no longer needs to ring.
+    /// What the rank rang for is not to be rung for any more.
     pub(super) fn goes_on(&self) {
         self.end.want(News::NONE);
     }
@@ -139,7 +138,7 @@ impl Link {
         sent || room || self.receives < RECEIVES_ENOUGH && self.has_room()
     }
 
-    /// The messages to be posted, in order for each peer. The chunks of a stream are numbered.
+    /// What is to be posted, in order for each peer. The chunks of a stream are numbered.
     pub(super) fn chunks(&mut self) -> Vec<(Address, Bytes)> {
         let mut chunks = Vec::new();
         for (&to, stream) in &mut self.outward {
@@ -154,13 +153,13 @@ impl Link {
         chunks
     }
 
-    /// Whether there is room for the bytes that one more receive may bring.
+    /// Whether there is room for what one more receive may bring.
     pub(super) fn has_room(&self) -> bool {
         self.kept + (self.receives + 1) * CHUNK_BYTES <= KEPT_BYTES
     }
 
-    /// Bytes have left for a peer. If the rank has not been told of a whole window of them, it has
-    /// sent without being allowed to.
+    /// Bytes have left for a peer. A rank that has not been told of a whole window of them sends without
+    /// being told.
     pub(super) fn has_left(&mut self, to: Rank, bytes: usize) -> Result<(), BadRank> {
         if let Some(stream) = self.outward.get_mut(&to) {
             stream.under_way -= bytes;
@@ -180,7 +179,7 @@ impl Link {
         self.receives -= 1;
         let Outcome::Received { status, data } = outcome else { return Err(BcsError::Corrupt) };
         let next = self.next_from.entry(status.source).or_default();
-        // Messages of one rank match in their order and move in it, so any other is a defect.
+        // Messages of one rank match in their order and move in it: another is a defect.
         if status.tag != Tag(*next) || status.bytes != data.len() {
             return Err(BcsError::Corrupt);
         }
@@ -193,11 +192,11 @@ impl Link {
     /// Nothing communicates any more.
     pub(super) fn end_with(&mut self, reason: &str) {
         self.over = Some(reason.to_owned());
-        // A rank that breaks its own memory is told nothing.
+        // One that breaks its own memory hears nothing.
         let _ = self.hand_on();
     }
 
-    /// Gives the rank all that its segment has room for, and wakes it.
+    /// Gives the rank what there is, as far as it has room, and wakes it.
     pub(super) fn hand_on(&mut self) -> Result<(), BadRank> {
         let mut any = false;
         while let Some((&peer, &bytes)) = self.left.first_key_value() {

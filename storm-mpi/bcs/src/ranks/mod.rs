@@ -1,23 +1,17 @@
-//! The real ranks of one node. The data that ranks write into the memory that they share with the
-//! node becomes posts of the engine; the completions of the engine are written there.
+//! The real ranks of one node: what they write into the memory that they share with it becomes posts
+//! of the engine, and what the engine completes is written there.
 //!
-//! Ranks see byte streams, one to each rank of their job. The bytes that a rank has sent since the
-//! last slice go to the receiver's node as messages of at most [`CHUNK_BYTES`]. A node keeps as
-//! many receives posted as it has room for. MPI's own matching is done by the ranks, above the
-//! streams (`docs/decisions/0093`).
+//! Ranks see byte streams, one to each rank of their job. What a rank has sent since the last slice
+//! goes as messages of at most [`CHUNK_BYTES`] to the rank's node, which keeps as many receives posted
+//! as it has room for; MPI's own matching is done by the ranks, above the streams
+//! (`docs/decisions/0093`). So a rank that receives nothing holds up whoever sends to it and nobody
+//! else, and no rank can make a node keep more than [`KEPT_BYTES`] for it, nor more of it than
+//! [`WAITING_BYTES`] and what its ring holds, nor
+//! [`WINDOW_BYTES`](storm_mpi::segment::WINDOW_BYTES) for one of its peers. Collectives of whole
+//! communicators are the engine's own (`calls`); a rank has one at a time.
 //!
-//! So a rank that receives nothing holds up only the ranks that send to it. A rank can make a node
-//! keep at most:
-//!
-//! - [`KEPT_BYTES`] that the rank has not taken;
-//! - [`WAITING_BYTES`] and the contents of its ring that it has sent;
-//! - [`WINDOW_BYTES`](storm_mpi::segment::WINDOW_BYTES) for one of its peers.
-//!
-//! Collectives of whole communicators are carried out by the engine itself (`calls`); a rank has
-//! one at a time.
-//!
-//! Nothing that a rank writes is believed: frames, ranks and lengths are checked, and a rank that
-//! breaks the rules ends its own job ([`BcsError::BadRank`]).
+//! Nothing that a rank writes is believed: frames, ranks and lengths are checked, and whoever breaks
+//! them ends its own job ([`BcsError::BadRank`]).
 
 mod calls;
 mod link;
@@ -31,18 +25,17 @@ use storm_mpi::segment::NodeEnd;
 use storm_mpi::{ANY_SOURCE, ANY_TAG, Context, Pattern, Rank};
 use storm_primitives::NodeId;
 
-/// The longest message that a stream is cut into. Many of them fit the link in a slice, so that
-/// streams share the link.
+/// The longest message that a stream is cut into: many of them fit the link of a slice, so that
+/// streams share it.
 pub const CHUNK_BYTES: usize = 16 << 10;
-/// The most that a node keeps of the bytes that a rank has not taken; posted receives count in
-/// full.
+/// What a node keeps at most of what a rank has not taken, receives under way counted in full.
 pub const KEPT_BYTES: usize = 1 << 20;
 
-/// If a rank has sent more than this that has not left its node, the node takes nothing more from
-/// it. Only a rank that sends to many ranks which do not receive gets there.
+/// Of what a rank has sent and has not left its node, so much is more than any rank has but one that
+/// sends to many who do not receive: until less is left, its node takes nothing more from it.
 pub const WAITING_BYTES: usize = 8 << 20;
 
-/// The purpose of a request to the engine.
+/// What a request of the engine is for.
 #[derive(Clone, Copy, Debug)]
 enum UnderWay {
     Send { member: Member, to: Rank, bytes: usize },
@@ -61,11 +54,11 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// Makes the segments of a job's ranks on this node, and tells the engine of the job. Call it
-    /// before any of them runs.
+    /// Makes the segments of a job's ranks on this node, and tells the engine of the job. Before any of
+    /// them runs.
     ///
     /// # Errors
-    /// The system has no memory for the segments; then nothing of the job is left here.
+    /// When the system has no memory for them: then nothing is left of the job here.
     pub fn open(
         &mut self,
         engine: &mut Engine,
@@ -118,34 +111,34 @@ impl Ranks {
         self.links.range(first..=last).all(|(_, link)| link.gone || link.end.waits())
     }
 
-    /// Slices may rest: has the ranks ring when they have news for a slice, and when they fall
-    /// asleep if others could run then. Returns whether a rank has news already.
+    /// Slices may rest: has the ranks ring when they have news for one, and when they fall asleep if others
+    /// could run then. Whether one has news already.
     pub fn rest(&mut self, sleep_matters: bool) -> bool {
         let over = &self.over;
         let links = self.links.iter().filter(|(member, _)| !over.contains(&member.job));
-        // All ranks must be asked, even if the first has news.
+        // All of them, also when the first has.
         links.fold(false, |news, (_, link)| link.rest(sleep_matters) || news)
     }
 
-    /// Slices follow one another: no rank needs to ring.
+    /// Slices follow one another: nobody has to ring.
     pub fn goes_on(&mut self) {
         self.links.values().for_each(Link::goes_on);
     }
 
-    /// A rank has ended: nothing waits for it to run.
+    /// A rank has ended: nobody waits for it to run.
     pub fn gone(&mut self, member: Member) {
         if let Some(link) = self.links.get_mut(&member) {
             link.gone = true;
         }
     }
 
-    /// Jobs that cannot go on, with the reasons; each is returned once.
+    /// Jobs that cannot go on, and why; each is told once.
     pub fn take_failures(&mut self) -> Vec<(JobKey, BcsError)> {
         std::mem::take(&mut self.failures)
     }
 
-    /// Call it before the descriptors are exchanged: posts the data that the ranks have sent, and
-    /// as many receives as there is room for.
+    /// Before the descriptors are exchanged: posts what the ranks have sent, and receives for what
+    /// there is room for.
     pub fn gather(&mut self, engine: &mut Engine) {
         let mut failed = Vec::new();
         for (member, link) in &mut self.links {
@@ -159,7 +152,7 @@ impl Ranks {
         failed.into_iter().for_each(|(job, error)| self.fail(job, error));
     }
 
-    /// A slice begins: the ranks get the outcomes of the slice before, and wake.
+    /// A slice begins: the ranks get what came in the one before, and wake.
     pub fn tell(&mut self, completions: Vec<Completion>) {
         for Completion { request, outcome, .. } in completions {
             let Some(what) = self.under_way.remove(&request) else { continue };

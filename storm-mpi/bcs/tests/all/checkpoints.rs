@@ -1,5 +1,5 @@
-//! The end of a slice on a network whose every delay is random: whatever the ranks do, nothing is
-//! on the way, and the memory of every node says so.
+//! The end of a slice on a network whose every delay is random: nothing is on the way, whatever the
+//! ranks do, and the memory of every node says so.
 
 use bytes::Bytes;
 use std::rc::Rc;
@@ -67,9 +67,9 @@ fn every_slice_ends_with_an_empty_network_and_every_node_knows() {
                     payload += traffic.payload_bytes;
                     in_flight += engine.borrow().in_flight_bytes();
                     let here = machine.network().node(node);
-                    // The node hears of this slice's end when the next begins.
+                    // Of this one's end it hears when the next begins.
                     assert_eq!(machine.plan().checkpoint(here.memory()), slice - 1);
-                    // Nothing arrives while there are no strobes.
+                    // Nothing comes while nobody strobes.
                     if slice == 700 {
                         here.runtime().sleep(Duration::from_millis(3)).await;
                         assert_eq!(engine.borrow().traffic(), traffic, "seed {seed}");

@@ -1,5 +1,5 @@
-//! Collectives: all members come before any leaves, every byte arrives, and reductions have the
-//! same bits in any order of arrival and on any placement.
+//! Collectives: all come before any leaves, every byte arrives, and reductions have the same bits in any
+//! order of arrival and on any placement.
 
 use crate::lockstep::{Dice, Lockstep, collective, member};
 use storm_bcs::{BcsConfig, Collective, Number, Outcome, Reduction, RequestId};
@@ -126,7 +126,7 @@ fn calls() -> Vec<Collective> {
 
 #[test]
 fn members_that_disagree_end_their_job_and_no_other() {
-    // On one node, on two, and with the tree's depth in between; the odd one first or last.
+    // On one node, on two, and with another tree's depth between them; the odd one first or last.
     for placement in [vec![1, 1], vec![1, 2], vec![2, 1, 3], vec![1, 2, 3, 4, 4]] {
         for (one, other) in (0..8 * 8).map(|pair| (pair / 8, pair % 8)) {
             let mut machine = Lockstep::new(7, 4, small());

@@ -1,4 +1,4 @@
-//! A rank that goes ends its job everywhere, and nothing of the job stays on the way.
+//! A rank that goes ends its job everywhere, and nothing of it stays on the way.
 
 use crate::lockstep::{Dice, Lockstep, collective, member, recv, send};
 use storm_bcs::{
@@ -132,7 +132,7 @@ fn a_node_that_leaves_in_the_middle_of_a_reduction_holds_nobody_up_once_its_job_
         (0..3 + seed % 3).for_each(|_| machine.step());
         let left = 1 + (seed % 3) as u32;
         waits += usize::from(machine.step_without(left, 0));
-        // The node is back for the other job, whose collectives work as ever.
+        // The node is back for the other job, whose collectives are as ever.
         machine.engines[left as usize - 1].close_job(JobKey(0));
         let others = summing(&mut machine, 1);
         (0..40).for_each(|_| machine.step());
@@ -175,7 +175,7 @@ fn call(round: usize, rank: usize) -> Collective {
     }
 }
 
-/// A job whose ranks are always in collectives of all its ranks.
+/// A job whose ranks are in collectives of all of them all the time.
 struct Busy {
     job: u64,
     placement: Vec<u32>,
@@ -231,7 +231,7 @@ fn two_lists(dice: &mut Dice, ranks: u32) -> [Vec<u32>; 2] {
     };
     loop {
         let lists = [draw(), draw()];
-        // The second list needs a rank that can name it, since rank 0 names the first.
+        // In the second is somebody who can name it: rank 0 names the first.
         if lists[0] != lists[1] && lists[1].len() > 1 {
             return lists;
         }
@@ -266,14 +266,13 @@ fn ranks_that_name_different_members_end_their_job_and_no_other() {
             busy.iter_mut().for_each(|job| job.go_on(machine));
             machine.step();
         };
-        // Jobs run one after the other, so that each would run into what the one before left in a
-        // slot.
+        // One such job after the other: what one left in a slot, or of it, the next would run into.
         for (bad, kind) in (10..).zip([0, 1, 2, 2, 1, 0]) {
             let placement = [[1, 2, 3, 4], [1, 1, 2, 3], [2, 1, 1, 4]][dice.below(3)];
             machine.open(bad, &placement);
             let lists = two_lists(&mut dice, 4);
             let mut named: Vec<(Member, RequestId, &Vec<u32>)> = Vec::new();
-            // Rank 0 comes last, so its node hears of both lists, whichever rank is still to come.
+            // Rank 0 comes last: its node hears of both lists, whoever else is to come.
             for rank in (0..4).rev() {
                 let Some(list) = choose(&mut dice, rank, &lists) else { continue };
                 let id = GroupId::new(Context(1), Rank(0)).expect("fits");

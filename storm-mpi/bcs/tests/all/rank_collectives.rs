@@ -1,5 +1,6 @@
-//! Collectives that ranks leave to their nodes, through their segments: the results of direct mode
-//! in overlapping communicators, with as few slots as possible; and ranks that break the rules.
+//! Collectives that ranks leave to their nodes, through their segments: the results of direct mode in
+//! overlapping communicators, with as few places for them as there can be; and ranks that break the
+//! rules.
 
 use crate::lockstep::Dice;
 use crate::ranks::{JOB, Job, PLACEMENT};
@@ -10,7 +11,7 @@ use storm_mpi::{Context, Rank, ReduceOp};
 const RANKS: usize = PLACEMENT.len();
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, number: Number::F64 };
 
-/// Communicators with their contexts. Two of them share a context, and have no member in common.
+/// Communicators with their contexts. Two share one, and have no member in common.
 const GROUPS: [(u16, &[u32]); 5] =
     [(1, &[0, 1, 2, 3, 4]), (5, &[4, 2, 0]), (5, &[3, 1]), (7, &[0, 1]), (9, &[4, 3, 2, 1])];
 
@@ -22,7 +23,7 @@ fn config(collective_slots: u32) -> BcsConfig {
     BcsConfig { collective_slots, collective_bytes: 1024, ..BcsConfig::default() }
 }
 
-/// A collective of a program: its communicator, its kind, and the data of each member.
+/// A collective of a program: its communicator, what it is, and what each member has.
 struct Planned {
     context: u16,
     members: Vec<Rank>,
@@ -60,7 +61,7 @@ impl Planned {
         }
     }
 
-    /// The result for the member at this place.
+    /// What the member at this place gets.
     fn result(&self, place: usize) -> Vec<u8> {
         let sum = || binomial(&self.data, 0).iter().flat_map(|v| v.to_ne_bytes()).collect();
         match self.kind {
@@ -139,7 +140,7 @@ fn a_barrier_of_ranks_that_have_all_come_takes_one_slice() {
     for _ in 0..3 {
         job.ranks.iter_mut().for_each(|rank| post(rank, 1, &all, Call::Barrier));
         job.step();
-        // The collective is over, and ranks hear so when the next slice begins.
+        // It is over; ranks hear so when the next slice begins.
         job.step();
         for rank in &mut job.ranks {
             rank.news().expect("goes on");
@@ -176,7 +177,7 @@ fn where_there_is_no_place_for_them_ranks_hear_so_at_once_and_do_not_ask_again()
     rank.news().expect("goes on");
     assert_eq!(rank.take_result(), Some(None));
     assert_eq!(rank.call_descriptor(Context(1), &all, Call::Barrier), None);
-    // Communicators on one node need no slot.
+    // Those of one node need none.
     job.ranks[..2].iter_mut().for_each(|rank| post(rank, 3, &here, Call::Barrier));
     (0..2).for_each(|_| job.step());
     for rank in &mut job.ranks[..2] {
@@ -206,14 +207,13 @@ fn members_that_disagree_hear_so() {
 
 #[test]
 fn members_that_name_different_members_hear_so() {
-    // By rank, the members that it names. Other nodes wait in vain, or not at all, for members that
-    // do not call.
+    // By rank, whom it names; the members that do not call are waited for in vain, or not at all.
     let named: [&[(u32, &[u32])]; 5] = [
-        // Between nodes: one member more, other members, another order.
+        // Between nodes: one more, others, another order.
         &[(0, &[0, 2]), (2, &[0, 2, 3])],
         &[(2, &[0, 2]), (0, &[0, 2, 3])],
         &[(0, &[0, 2, 3]), (2, &[0, 2, 3]), (3, &[0, 3, 2])],
-        // Within one node, which asks no other.
+        // Within one, which asks nobody.
         &[(0, &[0, 1]), (1, &[0, 1, 2])],
         &[(3, &[3, 4]), (4, &[3, 4, 0])],
     ];
@@ -284,7 +284,7 @@ fn a_rank_that_calls_what_cannot_be_ends_its_job() {
 #[test]
 fn a_rank_that_names_one_communicator_after_the_other_leaves_nothing_behind() {
     let mut job = Job::with(6, config(1), RANKS);
-    // Always another first member, in one context, with all members on rank 0's node.
+    // Always another first member, in one context: all of rank 0's node alone.
     for turn in 0..200 {
         let both = members(if turn % 2 == 0 { &[0, 1] } else { &[1, 0] });
         job.ranks[..2].iter_mut().for_each(|rank| post(rank, 3, &both, Call::Barrier));

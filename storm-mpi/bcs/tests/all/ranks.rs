@@ -1,5 +1,5 @@
-//! Streams between ranks through their segments and the engines of their nodes: every byte, in
-//! order, under any interleaving, with links that carry little; and ranks that break the rules.
+//! Streams between ranks through their segments and the engines of their nodes: every byte, in order,
+//! under any interleaving, with links that carry little; and ranks that break the rules.
 
 use crate::lockstep::{Dice, Lockstep, member};
 use std::rc::Rc;
@@ -118,7 +118,7 @@ fn a_rank_that_names_another_that_does_not_exist_ends_its_job_and_no_other() {
         let error = job.ranks[rank].news().expect_err("it is over");
         assert!(error.to_string().contains("rank 3 wrote what is no message"), "{error}");
     }
-    // The other ranks hear of it from their nodes, whose engines are told when the rank is killed.
+    // The others hear of it from their nodes, whose engines are told when the rank is killed.
     job.machine.engines[2].rank_gone(member(JOB, 3));
     (0..3).for_each(|_| job.step());
     assert_eq!(job.failures().len(), 2, "nodes 1 and 2");

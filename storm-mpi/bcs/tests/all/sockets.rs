@@ -1,5 +1,4 @@
-//! The same engines and drivers in real time, over TCP on this host: nothing depends on virtual
-//! time.
+//! The same engines and drivers in real time, over TCP on this host: nothing depends on virtual time.
 
 use crate::lockstep::{collective, member, recv, send};
 use std::cell::{Cell, RefCell};
@@ -29,7 +28,7 @@ fn loopback() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-/// Nodes over TCP, all in this process, and the outcomes that their ranks have heard.
+/// Nodes over TCP, all in this process, whose ranks have heard of these outcomes.
 struct Machine {
     plan: Plan,
     root: Root,
@@ -62,7 +61,7 @@ impl Machine {
             engines.push(engine);
             nodes.push(network);
         }
-        // The other nodes take a node that has not joined for dead.
+        // Of a node that has not joined, the others know that it is dead.
         for node in &nodes {
             let membership = node.membership();
             while !NodeSet::compute(count).is_subset(&membership.alive()) {
@@ -141,8 +140,7 @@ async fn ring_and_sum() {
     }
 }
 
-/// The strobe sender's operations on the network: a journey lasts as long as any of them is under
-/// way.
+/// What the strobe sender has asked of the network: a journey is as long as anything is under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     strobes: u32,
@@ -213,7 +211,7 @@ fn a_microphase_that_waits_for_nothing_is_one_journey() {
     on_a_thread(journeys());
 }
 
-/// Journeys of an empty slice, of one with messages, and of those in which a sum goes up the tree.
+/// An empty slice, one with messages, and those in which a sum goes up the tree of nodes.
 async fn journeys() {
     let machine = Machine::start(2).await;
     let network =
@@ -237,8 +235,7 @@ async fn journeys() {
         assert!(posts.iter().all(|post| matches!(heard[post], Ok(Outcome::Received { .. }))));
     }
     let sums = [0, 1].map(|rank| machine.post(rank, collective(2, sum(rank))));
-    // No bytes move, but the slot and the parent's child are waited for, so some questions are
-    // repeated.
+    // Nobody has bytes to move; the slot and the parent's child are waited for, so some is asked again.
     let reduced = slice().await;
     assert_eq!(reduced.strobes, 6);
     assert!(reduced.journeys >= 6, "{reduced:?}");

@@ -1,4 +1,4 @@
-//! The times of buffered coscheduling on the simulated QsNet, and the fate of a machine whose nodes
+//! The times of buffered coscheduling on the simulated QsNet, and what becomes of a machine whose nodes
 //! die.
 
 use std::cell::{Cell, RefCell};
@@ -25,7 +25,7 @@ fn simulation(seed: u64) -> Simulation {
     simulation
 }
 
-/// One rank per node, all on the same processing element.
+/// Ranks one to a node, all on the same processing element of each.
 fn one_per_node(nodes: u32) -> Vec<Place> {
     (1..=nodes).map(|node| Place { node: NodeId(node), pe: 0 }).collect()
 }
@@ -80,18 +80,18 @@ fn ping_pongs(seed: u64, think: Duration, rounds: u32) -> Vec<f64> {
 
 #[test]
 fn a_blocking_message_takes_one_to_two_slices_and_one_and_a_half_on_average() {
-    // A rank that computes for any part of a slice sends at any moment of a slice.
+    // Who computes for any part of a slice sends at any moment of one.
     let times = ping_pongs(11, BcsConfig::default().slice, 2000);
     let mean = times.iter().sum::<f64>() / times.len() as f64;
     let shortest = times.iter().copied().fold(f64::INFINITY, f64::min);
     let longest = times.iter().copied().fold(0.0, f64::max);
     assert_eq!(times.len(), 4000);
     println!("{shortest:.4} to {longest:.4} slices, {mean:.4} on average");
-    // The strobe of one slice may reach a node some microseconds later than that of another, and a
-    // report of news may reach the manager just after the next edge.
+    // The strobe of one slice may reach a node some microseconds later than that of another, and notice of
+    // news the manager when the next edge has just passed.
     assert!(shortest > 0.99 && longest < 2.04, "{shortest} to {longest} slices");
     assert!((mean - 1.5).abs() < 0.05 * 1.5, "{mean} slices on average");
-    // A rank that sends as soon as its slice begins waits for that slice and the next.
+    // Who sends at once when its slice begins waits for that slice and the next.
     let times = ping_pongs(12, Duration::ZERO, 200);
     let later = &times[1..];
     assert!(later.iter().all(|time| (1.95..2.01).contains(time)), "{times:?}");
@@ -137,11 +137,11 @@ fn a_stencil_that_does_not_block_is_as_fast_as_directly() {
     let blocking = Stencil { exchange: Exchange::Blocking, ..stencil };
     let (buffered, direct) = stencil_times(blocking);
     println!("blocking: {buffered:?} buffered, {direct:?} directly");
-    // Each step has four exchanges of two slices each, one after the other.
+    // Four exchanges of two slices each, one after the other, in each step.
     assert!(buffered > direct * 2, "{buffered:?} buffered, {direct:?} directly");
 }
 
-/// A job whose ranks mostly wait: they exchange messages and compute little.
+/// A job whose ranks mostly wait: they exchange and compute a little.
 fn talker(rank: ModelledRank, left: Rc<Cell<usize>>) -> impl Future<Output = ()> {
     let stencil = Stencil {
         columns: 2,
@@ -195,7 +195,7 @@ fn collectives_take_a_slice_like_messages() {
         }
         left.set(left.get() - 1);
     }));
-    // 100 collectives, each posted when a slice begins and done two slices later.
+    // 100 collectives, posted when a slice begins: each is done when the next but one does.
     let took = took.expect("no deadlock");
     let slices = took.as_secs_f64() / BcsConfig::default().slice.as_secs_f64();
     assert!((195.0..206.0).contains(&slices), "{slices} slices");

@@ -1,7 +1,6 @@
 //! Engines on a network without time: every interleaving of strobes, transfers and answers within a
-//! microphase, drawn from a seed. Asserts after each slice that nothing is on the way. With half of
-//! the seeds, nodes do not wait for the outcomes of their transfers, and hear of them at any later
-//! time.
+//! microphase, drawn from a seed. Asserts after each slice that nothing is on the way. By half of the seeds
+//! nodes do not wait for the outcomes of their transfers, which they then hear at any time later.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -46,7 +45,7 @@ pub(crate) struct Lockstep {
     in_order: bool,
     /// Outcomes that no engine has heard of.
     late: Vec<(usize, ActionId)>,
-    /// The outcomes that ranks have heard, by member and request.
+    /// What ranks have heard, by whom and what it was.
     pub(crate) heard: BTreeMap<(Member, RequestId), Result<Outcome, BcsError>>,
     pub(crate) payload_bytes: u64,
 }
@@ -120,8 +119,8 @@ impl Lockstep {
         }
     }
 
-    /// The next microphase. Microphases in which no node has anything to do take place or not, at
-    /// random.
+    /// The microphase that follows. Of those that nobody has anything to do in, some take place and some
+    /// do not.
     fn after(&mut self, phase: Phase) -> Option<Phase> {
         let empty = self.engines.iter().all(Engine::is_empty);
         let skip = self.engines.iter().all(Engine::may_skip);
@@ -153,8 +152,8 @@ impl Lockstep {
         })
     }
 
-    /// Runs one slice without a node. The other nodes are told to close a job once one of them
-    /// waits in vain. Returns whether one did.
+    /// One slice that a node is left out of; the others are told to close a job once somebody waits in
+    /// vain. Whether anybody did.
     pub(crate) fn step_without(&mut self, node: u32, job: u64) -> bool {
         self.slice += 1;
         let left = node as usize - 1;
@@ -202,7 +201,7 @@ impl Lockstep {
         }
     }
 
-    /// The outcomes of this engine's operations need not be waited for.
+    /// What this engine has issued needs no waiting for.
     fn precede(&mut self, at: usize) {
         if self.in_order {
             self.engines[at].precede();
@@ -287,7 +286,7 @@ pub(crate) fn recv(from: Option<u32>, tag: Option<i32>, bytes: usize) -> Post {
     Post::Recv { pattern, bytes }
 }
 
-/// A collective of all ranks of a job of `ranks` ranks.
+/// Of all ranks of a job of so many.
 pub(crate) fn collective(ranks: usize, call: Collective) -> Post {
     Post::Collective { group: Group::all(ranks), call }
 }
