@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::{InvariantViolation, SchedTime};
 
-/// From `at` on, until the next step, `free` PEs are free.
+/// The number of free PEs from `at` on, until the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     at: SchedTime,
@@ -16,12 +16,12 @@ struct Step {
     free: i64,
 }
 
-/// A hole to look for.
+/// The hole that is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Hole {
-    /// PEs that must be free in its first instant; at least `pes`.
+    /// The PEs that must be free in the first instant; at least `pes`.
     pub(crate) first_pes: u32,
-    /// PEs that must be free all the time.
+    /// The PEs that must be free all the time.
     pub(crate) pes: u32,
     /// How long it must be.
     pub(crate) length: Duration,
@@ -30,7 +30,7 @@ pub(crate) struct Hole {
 /// Free PEs over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Availability {
-    /// Ascending in time, and never empty; neighbours differ in `free`.
+    /// The steps, ascending in time and never empty. Neighbours differ in `free`.
     steps: VecDeque<Step>,
 }
 
@@ -59,7 +59,7 @@ impl Availability {
         self.change(from, to, i64::from(pes));
     }
 
-    /// Whether a hole begins with the first step.
+    /// Whether such a hole begins with the first step.
     pub(crate) fn has_now(&self, hole: Hole) -> bool {
         self.steps.front().is_some_and(|first| self.earliest(hole) == Some(first.at))
     }
@@ -117,7 +117,7 @@ impl Availability {
         None
     }
 
-    /// Checks that nothing was promised twice.
+    /// Checks that no PE was promised twice.
     pub(crate) fn check(&self) -> Result<(), InvariantViolation> {
         match self.steps.iter().find(|step| step.free < 0) {
             Some(Step { at, free }) => {
@@ -148,7 +148,7 @@ impl Availability {
         if self.steps.get(after).is_some_and(|step| step.at == at) {
             return after;
         }
-        // Never before the first step: `change` begins there at the earliest.
+        // `change` begins at the first step at the earliest, so there is a step before.
         let free = self.steps[after - 1].free;
         self.steps.insert(after, Step { at, free });
         after

@@ -40,13 +40,14 @@ pub type Conservative = SpaceSharing<Reservations>;
 /// How long a job that cannot be counted is promised all PEs: the shortest time there is.
 const INSTANT: Duration = Duration::from_nanos(1);
 
-/// A promise to a job that waits.
+/// A promise to a waiting job.
 #[derive(Debug, Clone, Copy)]
 struct Booking {
     start: SchedTime,
     end: SchedTime,
     hole: Hole,
-    /// Promises for one instant are kept in the order in which they were made.
+    /// The number of the promise. Promises for one instant are kept in the order in which they were
+    /// made.
     number: u64,
 }
 
@@ -57,16 +58,16 @@ struct Held {
     pes: u32,
 }
 
-/// Every job that waits has a reservation.
+/// The discipline in which every waiting job has a reservation.
 #[derive(Debug, Clone)]
 pub struct Reservations {
     profile: Availability,
-    /// Looked up, never walked, so its order does not matter.
+    /// The bookings by job. The map is looked up and never walked, so its order does not matter.
     booked: JobMap<Booking>,
     upcoming: BTreeMap<(SchedTime, u64), JobId>,
     held: JobMap<Held>,
     booked_ever: u64,
-    /// The last compression moved nothing, and nothing was given back since.
+    /// Whether the last compression moved nothing and nothing was given back since.
     compressed: bool,
     /// The profile differs from the books, and must be made anew.
     stale: bool,
@@ -297,7 +298,7 @@ impl Reservations {
         Verdict::Wait
     }
 
-    /// The hole begins now: the job starts.
+    /// Starts a job whose hole begins now.
     fn hold(&mut self, job: &Candidate<'_>, hole: Hole) -> Verdict {
         let (end, pes) = (job.end(), hole.pes);
         self.profile.take(job.now(), end, pes);
@@ -315,7 +316,7 @@ impl Reservations {
         self.booked.remove(&job);
     }
 
-    /// Makes the profile and all promises anew, in queue order.
+    /// Builds the profile and all promises anew, in queue order.
     fn make_anew(&mut self, space: &mut Space) {
         let now = space.now();
         self.profile = Availability::new(now, space.machine().usable_pes());

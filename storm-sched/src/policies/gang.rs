@@ -45,7 +45,7 @@ pub const NAME: &str = "gang";
 /// When the rows of the matrix run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pace {
-    /// One after the other, for a slice each.
+    /// One after the other, for one slice each.
     InTurn(Quantum),
     /// All at once: the operating system of each node shares out its processors.
     AtOnce,
@@ -90,12 +90,12 @@ impl Gang {
         }
     }
 
-    /// The same policy under another name, whose jobs communicate in slices of this length.
+    /// The same policy under another name, with jobs that communicate in slices of this length.
     pub(super) fn buffered(self, name: &'static str, slice: Duration) -> Self {
         Self { name, communication_slice: Some(slice), ..self }
     }
 
-    /// The same policy, whose strobes nodes apply only to the processes that need them.
+    /// The same policy, with strobes that nodes apply only to the processes that need them.
     pub(super) fn flexible(self) -> Self {
         Self { coscheduling: Coscheduling::Flexible, ..self }
     }
@@ -140,7 +140,7 @@ impl Gang {
         while self.start_head(actions) {}
     }
 
-    /// Starts the head of the queue if the matrix has room for it and no waiting job goes before
+    /// Starts the head of the queue, if the matrix has room for it and no waiting job goes before
     /// it.
     fn start_head(&mut self, actions: &mut Vec<Action>) -> bool {
         let Some(head) = self.first_of_all().cloned() else { return false };
@@ -380,8 +380,8 @@ impl Policy for Gang {
     }
 
     /// The latest start of the first job of the queue, if all jobs of the matrix run to their time
-    /// limits. `None` if a job has no limit or nodes are reserved, and for all other jobs: their
-    /// turn comes when those ahead have places.
+    /// limits. `None` if a job has no limit or nodes are reserved. `None` for all other jobs too:
+    /// their turn comes once the jobs ahead have places.
     fn estimate(&self, now: SchedTime, job: JobId) -> Option<SchedTime> {
         let head = self.first_of_all().filter(|_| self.book.is_empty() && !self.is_promised());
         head.filter(|head| head.id == job)?;

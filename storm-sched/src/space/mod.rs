@@ -1,15 +1,12 @@
-//! Space sharing: one row, and what its jobs hold until when by the users'
-//! estimates.
+//! Space sharing: one row, and how long its jobs hold their PEs by the users' estimates.
 //!
-//! [`SpaceSharing`] is the whole of such a policy but for the one question in
-//! what order jobs start and which may pass which: that is a [`Discipline`],
-//! one file of [`crate::policies`] or of another crate. Time is not shared, so
-//! there are no slices.
+//! [`SpaceSharing`] is the whole of such a policy except for one question: in what order jobs
+//! start, and which may pass which. A [`Discipline`] answers that question: one file of
+//! [`crate::policies`], or of another crate. Time is not shared, so there are no slices.
 //!
-//! Estimates decide nothing but the order. A job that outlives its estimate
-//! (its end is on its way: the Machine Manager ends it at its limit) counts as
-//! ended in all decisions, and a job that is started in its place is *due*: it
-//! waits for the PEs themselves, in the order of the decisions.
+//! Estimates decide nothing but the order. A job that outlives its estimate counts as ended in all
+//! decisions, for the Machine Manager ends it at its limit. A job that is started in its place is
+//! *due*: it waits for the PEs themselves, in the order of the decisions.
 
 mod candidate;
 mod discipline;
