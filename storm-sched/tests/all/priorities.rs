@@ -25,7 +25,7 @@ struct Job {
     later: Option<(u64, u32)>,
 }
 
-/// What a plan is made of: a job that holds PEs until it should have ended.
+/// The basis of a plan: for each job, when it should have ended and the PEs that it holds.
 type Running = BTreeMap<JobId, (u64, u32)>;
 
 fn policy(name: &str, pes: u32) -> Box<dyn Policy> {
