@@ -20,7 +20,7 @@ use std::time::Instant;
 /// Exit code of a rank that ends its job because a communication failed.
 const FAILED_EXIT_CODE: i32 = 1;
 
-/// What a communication error does.
+/// The effect of a communication error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
     /// Say so on standard error and end the whole job (`MPI_ERRORS_ARE_FATAL`, the default).
@@ -29,7 +29,7 @@ pub enum OnError {
     Return,
 }
 
-/// What all communicators of a process share.
+/// State that all communicators of a process share.
 pub(crate) struct Job {
     pub(crate) process: Process,
     pub(crate) started: Instant,
@@ -51,7 +51,7 @@ pub struct Communicator {
     job: Rc<Job>,
     context: ContextId,
     group: Group,
-    /// This process's place in the group.
+    /// Rank of this process in the group.
     me: usize,
     on_error: Cell<OnError>,
 }
@@ -99,8 +99,8 @@ impl Communicator {
         self.checked(split())
     }
 
-    /// The members of `group`, which is the same at all callers (`MPI_Comm_create`). All members of
-    /// this communicator call it; `None` for those that are not in the group.
+    /// Makes a communicator of the members of `group` (`MPI_Comm_create`). All members of this
+    /// communicator call it with the same `group`. Callers outside of the group get `None`.
     ///
     /// # Errors
     /// As [`Communicator::duplicate`].
@@ -119,12 +119,13 @@ impl Communicator {
         self.job.process.abort(exit_code)
     }
 
-    /// Chooses what errors of this communicator do from now on; those made of it inherit that.
+    /// Chooses the effect of errors of this communicator from now on. Communicators made from it
+    /// inherit the choice.
     pub fn set_on_error(&self, on_error: OnError) {
         self.on_error.set(on_error);
     }
 
-    /// This process's rank here.
+    /// Rank of this process in this communicator.
     pub fn rank(&self) -> Rank {
         Rank::from_index(self.me)
     }
@@ -134,8 +135,8 @@ impl Communicator {
         self.group.size()
     }
 
-    /// Sends `data` and returns once it may be reused. Small messages do not wait for their receiver;
-    /// large ones wait until it has begun to receive.
+    /// Sends `data` and returns once `data` may be reused. Small messages do not wait for their
+    /// receiver. Large ones wait until the receiver has begun to receive.
     ///
     /// # Errors
     /// [`CommError`], with [`OnError::Return`].
@@ -219,10 +220,11 @@ impl Communicator {
         })
     }
 
-    /// Runs `body` with a [`Scope`] for non-blocking messages; all of them are done when it returns.
+    /// Runs `body` with a [`Scope`] for non-blocking messages. All of them are done when `scope`
+    /// returns.
     ///
     /// # Errors
-    /// The body's, else that of a message still to be waited for.
+    /// The body's error, else the error of a message that was still to be waited for.
     pub fn scope<'env, R>(
         &self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<R, CommError>,
@@ -273,7 +275,7 @@ impl Communicator {
         self.job.process.test(id)
     }
 
-    /// What a receive of such elements learns of its message.
+    /// Makes the [`Status`] of a receive of such elements.
     pub(crate) fn received<T: Datatype>(
         &self,
         received: Option<Received>,
@@ -336,8 +338,8 @@ impl Communicator {
         Status { source, ..status }
     }
 
-    /// What every member of this communicator calls to make new ones: all of them agree on the
-    /// context, also those that will not use it.
+    /// Makes a new communicator. Every member of this communicator calls it, including members that
+    /// will not use the new one, because all of them agree on the context.
     fn made_by_all(&self, part: Option<(Group, usize)>) -> Result<Option<Communicator>, CommError> {
         let agreed = ContextPool::agree(&self.job.contexts, self.party())?;
         let context = agreed.ok_or(CommError::NoContext)?;
@@ -361,7 +363,8 @@ impl Communicator {
             text = format!("{text}: {source}");
             cause = source.source();
         }
-        // In one write: ranks often fail together, and the pieces of their lines would mix.
+        // One write for the whole line: ranks often fail together, and pieces of their lines would
+        // mix.
         text.push('\n');
         eprint!("{text}");
         self.abort(FAILED_EXIT_CODE)

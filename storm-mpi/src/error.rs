@@ -1,4 +1,4 @@
-//! What can fail, one type per operation: joining the job, and communicating in it.
+//! Errors, one type per operation: joining the job, and communicating in it.
 
 use crate::pmi::client::PmiError;
 use crate::pmi::mapping::MappingError;
@@ -34,7 +34,7 @@ pub enum InitError {
     /// `STORM_NODE_ADDR` is not an IP address.
     #[error("STORM_NODE_ADDR is \"{value}\", which is not an IP address")]
     NodeAddress {
-        /// Its value.
+        /// The value found there.
         value: String,
     },
     /// A setting of this library has a value that means nothing.
@@ -42,22 +42,22 @@ pub enum InitError {
     Setting {
         /// The environment variable.
         variable: &'static str,
-        /// Its value.
+        /// The value found there.
         value: String,
     },
     /// The job's first rank published no usable token.
     #[error("the job's rank 0 published no connection token")]
     Token,
-    /// The process manager does not tell the other ranks that several threads call in at this one: contexts that they
-    /// agree on would differ.
+    /// The process manager cannot tell the other ranks that several threads of this rank call in.
+    /// Ranks would then agree on different contexts.
     #[error("the process manager did not keep that this rank has threads")]
     Threads,
     /// The operating system refused something.
     #[error("{what} failed")]
     Os {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// Its answer.
+        /// The system's error.
         source: io::Error,
     },
     /// Bytes are to go by RDMA, and cannot.
@@ -103,7 +103,7 @@ pub enum CommError {
     Protocol {
         /// The peer.
         rank: Rank,
-        /// What it did.
+        /// The broken rule.
         violation: Violation,
     },
     /// A message longer than the buffer that received it; the buffer holds its beginning.
@@ -124,7 +124,7 @@ pub enum CommError {
         /// Length sent.
         sent_bytes: usize,
     },
-    /// No such rank.
+    /// There is no such rank.
     #[error("rank {rank} in a job of {size}")]
     NoSuchRank {
         /// The rank asked for.

@@ -1,7 +1,8 @@
 //! One process of a job, as libraries of message passing see it: bytes, contexts, requests.
 //!
-//! What [`crate::Communicator`] and the C ABI stand on: a thin handle on the engine that may be used from
-//! several places of one thread. Knows no datatypes and no communicators; ranks here are the job's.
+//! [`crate::Communicator`] and the C ABI are built on this thin handle on the engine, which several
+//! places of one thread may use. It knows no datatypes and no communicators; ranks here are ranks
+//! of the job.
 
 mod probing;
 
@@ -18,8 +19,8 @@ use std::sync::Arc;
 
 /// This process in its job.
 ///
-/// One thread at a time uses it: the one that has [joined](Process::join), or of [several](Process::join_with) the one that
-/// is inside.
+/// Only one thread uses it at a time: the thread that [joined](Process::join), or, of [several
+/// threads](Process::join_with), the thread that is inside.
 pub struct Process {
     engine: RefCell<Engine>,
     others: Option<Others>,
@@ -33,7 +34,7 @@ pub struct Process {
 /// Other threads that come in while one waits.
 struct Others {
     threads: Arc<Threads>,
-    /// What a sleep is at.
+    /// Descriptor that a sleeping thread polls.
     sockets: OwnedFd,
 }
 
@@ -49,8 +50,8 @@ impl Process {
         Self::opened(None)
     }
 
-    /// The same for several threads, each of which comes [inside](Threads::enter) before it uses the process in any
-    /// way. Where it waits others come in.
+    /// Joins the job for several threads. Each thread comes [inside](Threads::enter) before it uses
+    /// the process in any way. While a thread waits, others come in.
     ///
     /// # Errors
     /// [`InitError`].
@@ -75,8 +76,9 @@ impl Process {
         })
     }
 
-    /// Whether several threads call in at any rank of the job: then members have to agree on contexts otherwise, as several
-    /// may be agreed on at once. All ranks say the same.
+    /// Whether several threads call in at any rank of the job. If so, members agree on contexts in
+    /// another way, because several agreements may be under way at once. All ranks get the same
+    /// answer.
     ///
     /// # Errors
     /// [`CommError`].
@@ -99,7 +101,8 @@ impl Process {
         }
     }
 
-    /// Moves bytes, and waits for the first news when `block`: whoever else calls in meanwhile has the engine.
+    /// Moves bytes. With `block` it waits for the first news, and other callers have the engine
+    /// meanwhile.
     fn move_bytes(&self, block: bool) -> Result<(), CommError> {
         match &self.others {
             None => self.engine.borrow_mut().progress(block),
@@ -114,7 +117,7 @@ impl Process {
         self.background.is_empty() && self.others.is_none()
     }
 
-    /// This process's rank in the job.
+    /// Rank of this process in the job.
     pub fn rank(&self) -> Rank {
         self.rank
     }
@@ -124,13 +127,13 @@ impl Process {
         self.size
     }
 
-    /// How many messages this process has started to send or to receive so far as requests: those of the
-    /// background all are.
+    /// Number of sends and receives that this process has started as requests so far. Messages of
+    /// background work all count.
     pub fn messages_begun(&self) -> u64 {
         self.begun.get()
     }
 
-    /// Whether nodes move this job's messages, in slices: then each takes two of them.
+    /// Whether nodes move this job's messages in slices. Each message then takes two slices.
     pub(crate) fn is_in_slices(&self) -> bool {
         self.in_slices
     }
@@ -218,8 +221,8 @@ impl Process {
         }
     }
 
-    /// Sends `data` if it is short, goes to a neighbour, and nothing stands in its way. False: nothing
-    /// was done, and [`Process::send`] does it.
+    /// Sends `data` if it is short, goes to a neighbour, and nothing stands in its way. False means
+    /// that nothing was done; the caller then uses [`Process::send`].
     ///
     /// # Errors
     /// [`CommError`].
@@ -228,8 +231,9 @@ impl Process {
         self.engine.borrow_mut().send_short(address, data).inspect_err(|_| self.has_changed())
     }
 
-    /// Receives a short message of a neighbour that is there, or comes within a microsecond, or after longer ones
-    /// within three or four. `None`: it was not received, and [`Process::recv_by_request`] does it.
+    /// Receives a short message of a neighbour that is there or comes within a microsecond, or,
+    /// after longer messages, within three or four. `None` means that nothing was received; the
+    /// caller then uses [`Process::recv_by_request`].
     ///
     /// # Errors
     /// [`CommError`].
@@ -238,11 +242,11 @@ impl Process {
         pattern: &Pattern,
         into: &mut [u8],
     ) -> Result<Option<Received>, CommError> {
-        // What is in the background is brought on by each wait.
+        // Each wait advances the background work.
         if !self.background.is_empty() {
             return Ok(None);
         }
-        // As above.
+        // As in `send_short`.
         self.engine.borrow_mut().recv_short(pattern, into).inspect_err(|_| self.has_changed())
     }
 
@@ -257,8 +261,8 @@ impl Process {
         }
     }
 
-    /// As [`Process::recv`], for who has tried [`Process::recv_short`]: the wait that this began goes on, and is not
-    /// begun a second time.
+    /// Receives as [`Process::recv`] does, after [`Process::recv_short`] was tried. The wait that
+    /// `recv_short` began goes on and is not begun a second time.
     ///
     /// # Errors
     /// [`CommError`].
@@ -290,7 +294,7 @@ impl Process {
         self.wait_by_news(id)
     }
 
-    /// The same for who has tried the straight way.
+    /// Waits for a request after the straight way was tried.
     fn wait_by_news(&self, id: RequestId) -> Result<Option<Received>, CommError> {
         if self.is_alone() {
             return self.engine.borrow_mut().wait(id);
@@ -331,10 +335,11 @@ impl Process {
         self.engine.borrow().is_done(id)
     }
 
-    /// Waits until a request is done or gone, and leaves it to be collected: meanwhile other threads find it where it is.
+    /// Waits until a request is done or gone, and leaves it to be collected. Other threads still
+    /// find the request meanwhile.
     ///
     /// # Errors
-    /// [`CommError`], when it will never be done.
+    /// [`CommError`], when the request will never be done.
     pub fn wait_until_done(&self, id: RequestId) -> Result<(), CommError> {
         let mut waited = false;
         while matches!(self.is_done(id), Ok(false)) {
@@ -352,8 +357,8 @@ impl Process {
         self.engine().cancel_recv(id)
     }
 
-    /// Asks for a send that no receive has taken yet: it is done then in any case, and
-    /// [`Process::wait_for_cancelled`] tells what has become of it. The receiver's answer comes when that is inside of a
+    /// Asks for a send back that no receive has taken yet. The send then becomes done in any case,
+    /// and [`Process::wait_for_cancelled`] tells its fate. The receiver answers when it is inside a
     /// function that waits, tests or probes.
     ///
     /// # Errors
@@ -362,7 +367,8 @@ impl Process {
         self.engine().cancel_send(id)
     }
 
-    /// Waits for a send that was asked back and collects it: whether it came back. Its receiver has not seen it then.
+    /// Waits for a send that was asked back and collects it. True means that the send came back and
+    /// its receiver has not seen it.
     ///
     /// # Errors
     /// As [`Process::wait`].
@@ -380,7 +386,8 @@ impl Process {
     /// # Errors
     /// [`CommError`].
     pub fn progress(&self, block: bool) -> Result<(), CommError> {
-        // What the caller has done since may be what the background waited for: no news would come.
+        // The caller's last actions may be the event that the background work waits for. No news
+        // would announce it.
         if self.background.poll() && block {
             return Ok(());
         }
@@ -390,9 +397,9 @@ impl Process {
         moved
     }
 
-    /// Runs a future, such as a collective of a [party in the
-    /// background](crate::collective::Party::in_background), whenever this process moves bytes. It is
-    /// polled once before this returns, and then until it is done, or this process is gone.
+    /// Runs a future whenever this process moves bytes, for example a collective of a [party in the
+    /// background](crate::collective::Party::in_background). The future is polled once before
+    /// `in_background` returns, and then until it is done or the process is gone.
     pub fn in_background<T: 'static>(
         &self,
         future: impl Future<Output = T> + 'static,
@@ -401,8 +408,8 @@ impl Process {
         self.background.begin(future)
     }
 
-    /// What a future in the background waits for may have come true without a message: it goes on, and who waits
-    /// in other threads looks again.
+    /// Tells that the condition of a background future may have come true without a message. The
+    /// future goes on, and waiting threads look again.
     pub fn stir(&self) {
         self.background.stepped();
         self.background.poll();
@@ -438,8 +445,9 @@ impl Process {
         done
     }
 
-    /// Takes part in a collective that the nodes carry out, and waits for its end: what came of it for
-    /// this member. `None`: nodes do not, and members have to pass messages.
+    /// Takes part in a collective that the nodes carry out, waits for its end, and returns the
+    /// result for this member. `None` means that the nodes do not carry it out and members have to
+    /// pass messages.
     pub(crate) fn collective(
         &self,
         context: Context,

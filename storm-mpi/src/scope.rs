@@ -1,8 +1,8 @@
 //! Non-blocking messages, in a scope that ends only when all of them are done.
 //!
-//! The scope is what makes lending buffers to the engine safe: a request that is dropped, even
-//! forgotten, is still waited for before its buffer's borrow ends (as `std::thread::scope` does for
-//! threads).
+//! The scope makes it safe to lend buffers to the engine. Even a request that was dropped or
+//! forgotten is waited for before the borrow of its buffer ends, as `std::thread::scope` does for
+//! threads.
 
 use crate::communicator::Communicator;
 use crate::datatype::Datatype;
@@ -41,9 +41,9 @@ pub struct RecvRequest<'scope, T> {
 
 /// The outcome of testing a request: done, or the request back.
 pub enum Tested<Done, Request> {
-    /// It is done.
+    /// The request is done.
     Done(Done),
-    /// It is not.
+    /// The request is not done.
     Pending(Request),
 }
 

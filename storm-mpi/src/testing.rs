@@ -1,8 +1,8 @@
-//! A small launcher for tests and benchmarks: starts the ranks of a job on simulated nodes of this
-//! host and serves them PMI-1 with one [`NodeServer`] per node.
+//! A small launcher for tests and benchmarks. It starts the ranks of a job on simulated nodes of
+//! this host and serves them PMI-1 with one [`NodeServer`] per node.
 //!
-//! Not a resource manager: no placement, no limits, no users. It does end a job whose rank dies or
-//! aborts, as one would. Only with the feature `testing`.
+//! It is no resource manager: it has no placement, limits or users. Like one, it does end a job
+//! whose rank dies or aborts. Available only with the feature `testing`.
 
 mod slices;
 
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 /// How long a job may take before it counts as hung: far over any test, under a CI's patience.
 pub const DEFAULT_LIMIT: Duration = Duration::from_secs(180);
 
-/// For how long a rank that has left may go on living before it is killed with the others.
+/// Time that a rank may go on after it left without notice, before it is killed with the others.
 const LAST_WORDS_MS: u16 = 10_000;
 
 /// A job to start.
@@ -46,28 +46,28 @@ pub struct Launcher {
 /// How a job ended.
 #[derive(Debug)]
 pub struct Outcome {
-    /// By rank.
+    /// Outcomes by rank.
     pub ranks: Vec<RankOutcome>,
     /// The exit code of the first abort asked for.
     pub aborted: Option<i32>,
-    /// The rank that left first, if one did without saying that it would: the others were killed for it.
+    /// The first rank that left without notice, if any. The others were killed because of it.
     pub left: Option<Rank>,
     /// Whether the job was killed for taking too long.
     pub timed_out: bool,
-    /// From the first start to the last exit.
+    /// Time from the first start to the last exit.
     pub elapsed: Duration,
-    /// In [slices](Launcher::in_slices): how many there were.
+    /// Number of slices, if the job ran in [slices](Launcher::in_slices).
     pub slices: Option<u64>,
 }
 
 /// How a rank ended, and what it wrote.
 #[derive(Debug)]
 pub struct RankOutcome {
-    /// Its exit status.
+    /// The rank's exit status.
     pub status: ExitStatus,
-    /// Its standard output.
+    /// The rank's standard output.
     pub stdout: String,
-    /// Its standard error.
+    /// The rank's standard error.
     pub stderr: String,
 }
 
@@ -144,16 +144,17 @@ impl Launcher {
         self
     }
 
-    /// Moves the job's bytes in slices, as under buffered coscheduling. There is one whenever all ranks
-    /// wait and any has sent something, so their number is that of the rounds of messages: and none for as
-    /// long as one rank does not wait.
+    /// Moves the job's bytes in slices, as under buffered coscheduling. A slice takes place
+    /// whenever all ranks wait and any rank has sent something. The number of slices is therefore
+    /// the number of rounds of messages. While a rank does not wait, no slice takes place.
     #[must_use]
     pub fn in_slices(mut self) -> Self {
         self.in_slices = true;
         self
     }
 
-    /// In slices: has one also when so long there was none, though a rank does not wait.
+    /// In slices mode: also runs a slice when none took place for this long, even if a rank does
+    /// not wait.
     #[must_use]
     pub fn at_least_every(mut self, every: Duration) -> Self {
         self.every = Some(every);
@@ -236,8 +237,8 @@ struct RankProcess {
 }
 
 impl RankProcess {
-    /// Waits for the end of a rank that has closed its connection: a program that returns an error from
-    /// `main` prints it only after that.
+    /// Waits for the end of a rank that has closed its connection. A program that returns an error
+    /// from `main` prints the error only after closing.
     fn let_it_say_why(&self) -> io::Result<()> {
         let pid = Pid::from_raw(self.child.id().cast_signed()).ok_or(io::ErrorKind::NotFound)?;
         let process = pidfd_open(pid, PidfdFlags::empty())?;
@@ -318,7 +319,7 @@ impl Job {
             self.slices.iter_mut().for_each(|slices| slices.gone(rank));
             let finalized =
                 self.servers[self.node_of[rank].0 as usize].finalized(Rank::from_index(rank));
-            // A rank that joined and died takes the job with it, as under a resource manager.
+            // The death of a rank that joined ends the job, as under a resource manager.
             let died = process.spoke && !finalized && !self.spare_survivors;
             if !died {
                 return Ok(());

@@ -1,8 +1,8 @@
-//! What two-phase waiting has to know of a node: how long an answer takes there, and waking a
-//! sleeper (Arpaci-Dusseau, *Implicit coscheduling*, ACM TOCS 19(3), 2001).
+//! Two facts about a node that two-phase waiting needs: the time of an answer, and the time to wake
+//! a sleeper (Arpaci-Dusseau, *Implicit coscheduling*, ACM TOCS 19(3), 2001).
 //!
-//! Node managers measure it and tell the ranks by environment variables; a rank that is told
-//! nothing believes the [default](Thresholds::default).
+//! Node Managers measure them and tell the ranks by environment variables. A rank without the
+//! variables uses the [default](Thresholds::default).
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub struct Thresholds {
 }
 
 impl Default for Thresholds {
-    /// As they were measured between two ranks of an idle machine
+    /// Times measured between two ranks of an idle machine
     /// (`docs/decisions/0081-looking-in-vain.md`).
     fn default() -> Thresholds {
         Thresholds {
@@ -50,7 +50,7 @@ impl Thresholds {
         ]
     }
 
-    /// As the environment says; what it does not say, or what cannot be, is the default.
+    /// Reads the environment. A missing or impossible value is replaced by the default.
     pub(crate) fn from_environment() -> Thresholds {
         Self::of(|name| std::env::var(name).ok())
     }

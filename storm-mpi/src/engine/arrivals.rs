@@ -12,19 +12,19 @@ use crate::rank::Rank;
 /// How much of a message that is longer than its buffer is thrown away at once.
 const DISCARD_BYTES: usize = 4096;
 
-/// What was found of a peer's next frame.
+/// The state of a peer's next frame.
 enum Next {
     /// A whole eager message, which has been taken.
     Taken,
     /// Nothing.
     Nothing,
-    /// It has to be read piece by piece.
+    /// The frame has to be read piece by piece.
     Pieces,
 }
 
 impl Engine {
-    /// Reads and handles all that the peer has sent. Every byte has a place to go, so this ends only
-    /// when there are no more.
+    /// Reads and handles everything that the peer has sent. Every byte has a place to go, so the
+    /// loop ends only when no bytes are left.
     pub(super) fn drain(&mut self, peer: Rank) -> Result<(), CommError> {
         loop {
             match self.take_whole(peer)? {
@@ -320,7 +320,7 @@ impl Engine {
         }
     }
 
-    /// To whom a send was announced that no receiver has taken, and what.
+    /// Receiver and data of an announced send that no receiver has taken.
     fn announced(&self, send: RequestId) -> Option<(Rank, Lent)> {
         match self.requests.get(send) {
             Some(&(State::SendAnnounced { to, data } | State::SendAskedBack { to, data })) => {
@@ -372,7 +372,8 @@ impl Engine {
             let mut nowhere = [0; DISCARD_BYTES];
             return self.transport.read(peer, &mut nowhere[..most.min(DISCARD_BYTES)]);
         }
-        // SAFETY: lent for writing until the request is done, which it is not; `written < into.bytes`.
+        // SAFETY: lent for writing until the request is done, and it is not done yet; `written <
+        // into.bytes`.
         let buffer =
             unsafe { std::slice::from_raw_parts_mut(into.start.add(written), room.min(most)) };
         let read = self.transport.read(peer, buffer)?;

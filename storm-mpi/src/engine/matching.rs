@@ -1,8 +1,8 @@
-//! Which message goes to which receive.
+//! Matching of messages and receives.
 //!
-//! Two queues: receives posted before their message, messages arrived before their receive. Each is
-//! searched from its oldest entry, and one source's messages arrive in the order of their sends, so
-//! messages do not overtake (MPI-4.1, section 3.5).
+//! Two queues hold the receives posted before their message, and the messages that arrived before
+//! their receive. Each is searched from its oldest entry, and one source's messages arrive in the
+//! order of their sends, so messages do not overtake (MPI-4.1, section 3.5).
 
 use super::frame::Announced;
 use super::requests::RequestId;
@@ -36,7 +36,7 @@ impl Unexpected {
 /// Where its bytes are.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// Here.
+    /// The message is here.
     Eager(Vec<u8>),
     /// At the sender.
     Announced(Announced),
@@ -52,8 +52,8 @@ pub(super) struct Matching {
     taken: u64,
 }
 
-/// Names a message that a probe has taken: only a receive of this message gets it. Once it is received the name
-/// is nobody's.
+/// Names a message that a probe has taken. Only a receive of this name gets the message, and the
+/// name is void afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageId(u64);
 
@@ -102,8 +102,8 @@ impl Matching {
         Some(found.status())
     }
 
-    /// Drops a kept message that its sender wants back; false when there is none: a receive has taken it, or a probe
-    /// for one that is to come.
+    /// Drops a kept message that its sender wants back. False means that there is none: a receive
+    /// has taken it, or a probe has taken it for a later receive.
     pub(super) fn drop_announced(&mut self, from: Rank, send: RequestId) -> bool {
         let is_it = |m: &Unexpected| m.from == from && m.announced() == Some(send);
         let at = self.unexpected.iter().position(is_it);

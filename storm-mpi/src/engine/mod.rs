@@ -1,8 +1,8 @@
 //! Point-to-point messages over the transport's byte streams: protocol, matching, progress.
 //!
-//! Knows bytes, not types, and ranks, not nodes. The Rust API and a C ABI are thin layers over the
-//! `start_*`, [`Engine::wait`] and [`Engine::test`] here. After any error of the transport or the
-//! protocol the engine ends: it forgets all requests, so that it never again touches lent memory,
+//! The engine knows bytes, not types, and ranks, not nodes. The Rust API and the C ABI are thin
+//! layers over `start_*`, [`Engine::wait`] and [`Engine::test`]. After any error of the transport
+//! or the protocol the engine ends: it forgets all requests, so it never again touches lent memory,
 //! and every later call fails.
 
 mod arrivals;
@@ -31,7 +31,7 @@ pub(crate) use requests::{Lent, LentMut};
 pub use requests::{Received, RequestId};
 use requests::{Requests, State};
 
-/// One rank's message engine.
+/// The message engine of a rank.
 pub(crate) struct Engine {
     transport: Transport,
     me: Rank,
@@ -63,7 +63,7 @@ impl Engine {
         })
     }
 
-    /// From now on, or no longer, waits are for all members of a communicator.
+    /// Sets whether waits from now on are for all members of a communicator.
     pub(crate) fn wait_for_all(&mut self, all: bool) {
         self.transport.wait_for_all(all);
     }
@@ -161,7 +161,8 @@ impl Engine {
         self.end_if_failed(matched.map(|()| recv))
     }
 
-    /// As [`Engine::look_for`], and takes the message: no other receive or probe gets it.
+    /// Looks as [`Engine::look_for`] does, and takes the message: no other receive or probe gets
+    /// it.
     pub(crate) fn hold(
         &mut self,
         pattern: &Pattern,
@@ -175,7 +176,7 @@ impl Engine {
         let mut waited = false;
         loop {
             if let Some(done) = self.collect(id)? {
-                // Of sends those count that are answered.
+                // A send counts only if it is answered.
                 if waited && done.is_none() {
                     self.transport.has_communicated();
                 }
@@ -264,7 +265,7 @@ impl Engine {
         self.end_if_failed(posted)
     }
 
-    /// What came of it, when it is over.
+    /// Takes the result of a collective that is over.
     pub(crate) fn take_result(&mut self) -> Option<Option<Vec<u8>>> {
         self.transport.take_result()
     }
@@ -325,7 +326,8 @@ impl Engine {
         self.progress_for(if block { Awaits::Anyone } else { Awaits::Nothing })
     }
 
-    /// What brings a request on that is not done: where a message's beginning is awaited, from whom.
+    /// The source to look at first for a request that is not done: the peer from which the
+    /// beginning of a message is awaited.
     fn awaits(&self, id: RequestId) -> Awaits {
         let from = match self.requests.get(id) {
             Some(&State::RecvPosted { from: Source::Rank(rank), .. }) => rank,
@@ -382,8 +384,8 @@ impl Engine {
         Ok(Some(send))
     }
 
-    /// Whether a message may go before its receiver has asked for it. A synchronous send learns
-    /// from the asking that it is received, so it is always announced.
+    /// Whether a message may go before its receiver has asked for it. A synchronous send is always
+    /// announced, because it learns from the receiver's request that it is received.
     fn may_be_eager(&self, envelope: &Envelope, mode: SendMode) -> bool {
         mode == SendMode::Standard && envelope.bytes <= self.eager_max_bytes()
     }

@@ -1,4 +1,4 @@
-//! What this rank keeps per peer: what is on its way out, what is arriving, and eager credit.
+//! State that this rank keeps per peer: outgoing bytes, arriving bytes, and eager credit.
 
 use super::frame::FRAME_BYTES;
 use super::requests::{Lent, RequestId};
@@ -8,18 +8,18 @@ use std::collections::VecDeque;
 /// Largest message sent without asking: its copies (2 us each) cost less than the wake-ups of a
 /// round trip (6 us each).
 pub(super) const EAGER_MAX_BYTES: usize = 16 << 10;
-/// The same where a node moves the bytes: a round trip takes two more slices there, and copies far
-/// less. A quarter of the credit, so that a few can be under way.
+/// The eager limit where a node moves the bytes. A round trip takes two more slices there, and
+/// copies far less. The limit is a quarter of the credit, so that a few messages can be under way.
 pub(crate) const EAGER_MAX_BYTES_BUFFERED: usize = 64 << 10;
-/// Eager bytes that a sender may have unconsumed at one receiver: 16 of the largest. It bounds what
-/// a receiver keeps per peer.
+/// Eager bytes that a sender may have unconsumed at one receiver: 16 of the largest messages. It
+/// bounds the memory that a receiver keeps per peer.
 pub(super) const EAGER_CREDIT_BYTES: usize = 256 << 10;
-/// What a message costs beyond its payload, so that empty ones are bounded too.
+/// Cost of a message beyond its payload, so that empty messages are bounded too.
 const EAGER_OVERHEAD_BYTES: usize = 64;
 
 /// The credit that an eager message takes.
 pub(super) fn eager_cost(envelope: &Envelope) -> usize {
-    // A peer may say any length: it is refused by whoever looks at what this costs.
+    // A peer may claim any length; the caller refuses it when it checks this cost.
     envelope.bytes.saturating_add(EAGER_OVERHEAD_BYTES)
 }
 
@@ -28,11 +28,11 @@ pub(super) fn eager_cost(envelope: &Envelope) -> usize {
 pub(super) struct Peer {
     pub(super) outbox: VecDeque<OutItem>,
     pub(super) reading: Reading,
-    /// What this rank may still send eagerly.
+    /// Eager bytes that this rank may still send.
     pub(super) credit: usize,
-    /// What the peer may still send eagerly.
+    /// Eager bytes that the peer may still send.
     pub(super) given: usize,
-    /// What the peer will be given back with the next `Credit`.
+    /// Credit that the peer will get back with the next `Credit`.
     pub(super) owed: usize,
 }
 
@@ -66,7 +66,7 @@ pub(super) enum Payload {
 }
 
 impl OutItem {
-    /// What has not left yet, and how much that is.
+    /// The bytes that have not left yet, and their number.
     pub(super) fn rest(&self) -> ([&[u8]; 2], usize) {
         let payload = match &self.payload {
             Payload::Own(bytes) => bytes.as_slice(),
@@ -80,7 +80,7 @@ impl OutItem {
     }
 }
 
-/// What is being read from the peer.
+/// The state of reading from the peer.
 #[derive(Debug)]
 pub(super) enum Reading {
     Head {

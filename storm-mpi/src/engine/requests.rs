@@ -1,13 +1,13 @@
 //! The table of requests: sends and receives from their start until the application has collected
 //! their result.
 //!
-//! A request holds memory that the application has lent. Who starts a request vouches that the
+//! A request holds memory that the application has lent. The starter of a request vouches that the
 //! memory stays valid until the request is done or the engine has ended.
 
 use crate::envelope::{Source, Status};
 use crate::rank::Rank;
 
-/// Names a request; a reused place has another generation, so a stale name is found out.
+/// Names a request. A reused place has another generation, so a stale name is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId {
     index: u32,
@@ -43,7 +43,8 @@ impl Lent {
             // C programs pass a null pointer with no data.
             return &[];
         }
-        // SAFETY: valid for reads and not written while it is lent; not null, because it is not empty.
+        // SAFETY: valid for reads and not written while it is lent; not null, because it is not
+        // empty.
         unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
     }
 }
@@ -62,7 +63,7 @@ pub(super) enum State {
     SendAnnounced { to: Rank, data: Lent },
     /// The same, and asked back.
     SendAskedBack { to: Rank, data: Lent },
-    /// In the outbox.
+    /// The send is in the outbox.
     SendFlowing,
     /// Waits for a match.
     RecvPosted { into: LentMut, from: Source },
@@ -77,7 +78,7 @@ pub(super) enum State {
 /// The outcome of a receive.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// What the message was.
+    /// Facts about the message.
     pub status: Status,
     /// Length of the buffer: less than the message's when it was cut.
     pub buffer_bytes: usize,
