@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-/// The futures that are not done.
+/// Futures that are not done.
 #[derive(Default)]
 pub(crate) struct Background {
     /// Futures in the order in which they began.
@@ -49,12 +49,12 @@ impl Background {
         Outstanding { outcome }
     }
 
-    /// A future has got a message that it waited for.
+    /// Records that a future has got a message that it waited for.
     pub(crate) fn stepped(&self) {
         self.steps.set(self.steps.get() + 1);
     }
 
-    /// Polls all futures until none goes on; whether any did.
+    /// Polls all futures until none advances, and tells whether any did.
     pub(crate) fn poll(&self) -> bool {
         if self.is_empty() {
             return false;

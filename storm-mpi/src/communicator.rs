@@ -23,9 +23,10 @@ const FAILED_EXIT_CODE: i32 = 1;
 /// The effect of a communication error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
-    /// Say so on standard error and end the whole job (`MPI_ERRORS_ARE_FATAL`, the default).
+    /// Print the error on standard error and end the whole job (`MPI_ERRORS_ARE_FATAL`, the
+    /// default).
     Abort,
-    /// Return it (`MPI_ERRORS_RETURN`).
+    /// Return the error (`MPI_ERRORS_RETURN`).
     Return,
 }
 
@@ -42,11 +43,11 @@ impl Job {
     }
 }
 
-/// Ranks that communicate with each other and with nobody else's messages between.
+/// Ranks that communicate with each other, apart from all other messages.
 ///
-/// Not shared between threads: one thread communicates (`MPI_THREAD_FUNNELED`). All members call
-/// the same collectives of a communicator in the same order, [`Communicator::duplicate`] and
-/// [`Communicator::split`] among them.
+/// A communicator is not shared between threads: one thread communicates (`MPI_THREAD_FUNNELED`).
+/// All members call the same collectives of a communicator in the same order, including
+/// [`Communicator::duplicate`] and [`Communicator::split`].
 pub struct Communicator {
     job: Rc<Job>,
     context: ContextId,
@@ -68,7 +69,7 @@ impl Communicator {
         }
     }
 
-    /// The same members in a context of their own (`MPI_Comm_dup`).
+    /// A communicator of the same members in a context of its own (`MPI_Comm_dup`).
     ///
     /// # Errors
     /// [`CommError::NoContext`]; others with [`OnError::Return`].
@@ -76,8 +77,8 @@ impl Communicator {
         self.checked(self.with_members(self.group.clone(), self.me))
     }
 
-    /// The members that choose the same `color`, ordered by `key` and then by their rank here
-    /// (`MPI_Comm_split`). `None` for members without a color.
+    /// A communicator of the members that choose the same `color`, ordered by `key` and then by
+    /// their rank here (`MPI_Comm_split`). `None` for members without a color.
     ///
     /// # Errors
     /// As [`Communicator::duplicate`].
@@ -130,7 +131,7 @@ impl Communicator {
         Rank::from_index(self.me)
     }
 
-    /// Members.
+    /// Number of members.
     pub fn size(&self) -> usize {
         self.group.size()
     }
@@ -152,10 +153,11 @@ impl Communicator {
         self.send_in_mode(data, to, tag, SendMode::Synchronous)
     }
 
-    /// Receives one message into `into` and returns what it was.
+    /// Receives one message into `into` and returns its status.
     ///
     /// # Errors
-    /// [`CommError::Truncated`] when it is longer than `into`; others with [`OnError::Return`].
+    /// [`CommError::Truncated`] when the message is longer than `into`; others with
+    /// [`OnError::Return`].
     pub fn recv<T: Datatype>(
         &self,
         into: &mut [T],
@@ -169,7 +171,7 @@ impl Communicator {
         self.checked(recv())
     }
 
-    /// Waits for a message and leaves it where it is (`MPI_Probe`).
+    /// Waits for a message and does not receive it (`MPI_Probe`).
     ///
     /// # Errors
     /// [`CommError`], with [`OnError::Return`].
@@ -249,8 +251,8 @@ impl Communicator {
         let to = self.in_job(to)?;
         let address = Address { to, context: self.context.point_to_point(), tag };
         let (start, bytes) = (data.as_ptr().cast(), size_of_val(data));
-        // SAFETY: called by what waits for the request before it returns, and by a scope, which
-        // outlives no buffer and waits for all its requests.
+        // SAFETY: the callers wait for the request before they return. A scope outlives no buffer
+        // and waits for all its requests.
         unsafe { self.job.process.start_send(address, mode, start, bytes) }
     }
 
@@ -332,7 +334,7 @@ impl Communicator {
         self.group.members().get(rank.index()).copied().ok_or(unknown)
     }
 
-    /// The status with its source's rank here. Only members send in this context.
+    /// The status with its source's rank in this communicator. Only members send in this context.
     fn seen_here(&self, status: Status) -> Status {
         let source = self.group.position(status.source).map_or(status.source, Rank::from_index);
         Status { source, ..status }

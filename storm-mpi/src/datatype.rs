@@ -1,6 +1,6 @@
-//! The element types that messages consist of.
+//! The element types of messages.
 //!
-//! Values travel as they lie in memory: all nodes of a job have the same byte order.
+//! Values travel in their memory representation: all nodes of a job have the same byte order.
 
 use crate::collective::Number;
 
@@ -18,7 +18,8 @@ pub trait Reducible: Datatype {
     /// The kind of number.
     const NUMBER: Number;
 
-    /// The operation on two values. Integers wrap; of floats `min` and `max` are [`Ordered`]'s.
+    /// The operation on two values. Integers wrap. For floats, `min` and `max` are those of
+    /// [`Ordered`].
     fn apply(op: ReduceOp, left: Self, right: Self) -> Self;
 }
 

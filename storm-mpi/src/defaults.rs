@@ -7,18 +7,18 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Names and values of what was set, `NAME=VALUE;NAME=VALUE`.
+/// Variable with the names and values that were set, `NAME=VALUE;NAME=VALUE`.
 pub const VARIABLE: &str = "STORM_DEFAULTS";
 
-/// Between two of them.
+/// Separates two entries.
 const SEPARATOR: u8 = b';';
 
-/// Variables with what they were set to.
+/// Variables with the values that STORM gave them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Defaults(Vec<(OsString, OsString)>);
 
 impl Defaults {
-    /// Reads the value of [`VARIABLE`]; what is no name and value is left out.
+    /// Reads the value of [`VARIABLE`]. Entries that are not a name and a value are left out.
     pub fn parse(text: &OsStr) -> Defaults {
         let items = text.as_bytes().split(|byte| *byte == SEPARATOR);
         let pairs = items.filter_map(|item| {

@@ -58,7 +58,7 @@ pub struct Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context(pub u16);
 
-/// A message's head, without its source, which the connection tells.
+/// A message's head without its source, which is known from the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Envelope {
     pub(crate) context: Context,
@@ -77,7 +77,7 @@ pub struct Pattern {
     pub tag: TagPattern,
 }
 
-/// Where a message goes.
+/// The destination of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Address {
     /// Receiver, by its rank in the job.
@@ -88,12 +88,12 @@ pub struct Address {
     pub tag: Tag,
 }
 
-/// When a send is done.
+/// The condition for a send to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendMode {
-    /// When its data may be reused (`MPI_Send`).
+    /// Its data may be reused (`MPI_Send`).
     Standard,
-    /// When moreover its receiver has begun to receive it (`MPI_Ssend`).
+    /// Its data may be reused, and its receiver has begun to receive it (`MPI_Ssend`).
     Synchronous,
 }
 

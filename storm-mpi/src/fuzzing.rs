@@ -7,10 +7,10 @@ use crate::{engine, transport};
 /// Bytes of the head of a frame.
 pub const FRAME_BYTES: usize = engine::fuzzing::FRAME_BYTES;
 
-/// The head of a frame: what decodes is encoded as it decodes.
+/// Decodes the head of a frame. A head that decodes is encoded and must decode the same.
 ///
 /// # Panics
-/// It is not.
+/// The encoded head differs from the decoded one.
 pub fn frame(head: &[u8; FRAME_BYTES]) {
     engine::fuzzing::frame(head);
 }
@@ -24,7 +24,7 @@ pub fn card(text: &str) {
     transport::fuzzing::card(text);
 }
 
-/// The first bytes of a connection; the rank that they name when they hold `token`.
+/// Parses the first bytes of a connection. Returns the rank that they name when they hold `token`.
 pub fn hello(bytes: &[u8], token: u128) -> Option<u32> {
     transport::fuzzing::hello(bytes, token)
 }

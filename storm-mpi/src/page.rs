@@ -15,46 +15,47 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Names the file, to the ranks.
+/// Variable that names the file to the ranks.
 pub const VARIABLE: &str = "STORM_MPI_PAGE";
 /// Variable with a rank's place among the ranks of its node.
 const PLACE_VARIABLE: &str = "STORM_LOCAL_RANK";
 
-/// Marks the file as one of this layout.
+/// Marks a file of this layout.
 const MAGIC: u64 = u64::from_be_bytes(*b"STORMPG2");
-/// The mark, in a line of its own.
+/// Bytes of the header: the mark, in a cache line of its own.
 const HEADER_BYTES: usize = 64;
-/// A place is a line of the cache: neighbours do not slow each other down.
+/// A place is one cache line, so neighbours do not slow each other down.
 const PLACE_BYTES: usize = 64;
 
 /// A rank's place in the file, in this machine's byte order.
 #[repr(C, align(64))]
 struct Place {
-    /// The process.
+    /// The rank's process.
     pid: AtomicU32,
     /// One more than the rank's descriptor that becomes readable when something has come; 0 for
     /// none.
     news_fd: AtomicU32,
     /// 1 while the rank waits for a message.
     waiting: AtomicU32,
-    /// A rank of this node has sent something that it has not looked at.
+    /// 1 while a rank of this node has sent something that this rank has not looked at.
     unread: AtomicU32,
-    /// Communications that it could have waited in, since its start.
+    /// Number of communications that could have waited, since the rank's start.
     operations: AtomicU64,
     /// Duration of all finished waits, in nanoseconds.
     waited_ns: AtomicU64,
-    /// Since when it has been waiting, in nanoseconds of CLOCK_MONOTONIC; 0 when it does not.
+    /// Start of the present wait, in nanoseconds of CLOCK_MONOTONIC; 0 while the rank does not
+    /// wait.
     waits_since_ns: AtomicU64,
     /// The [`Way`] in which the Node Manager wishes the rank to wait.
     way: AtomicU32,
 }
 
-/// Where [`Place::way`] lies in a place.
+/// Offset of [`Place::way`] in a place.
 const WAY_OFFSET: usize = std::mem::offset_of!(Place, way);
 
 const _: () = assert!(size_of::<Place>() == PLACE_BYTES);
 
-/// How a node manager wishes a rank to wait, where its user did not say.
+/// The Node Manager's wish for the way in which a rank waits, if the user did not choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// The rank's own choice.
@@ -88,29 +89,30 @@ impl Way {
 pub struct RankSays {
     /// The rank's process.
     pub pid: u32,
-    /// A descriptor of that process, readable when something has come.
+    /// A descriptor of the process that becomes readable when something has come.
     pub news_fd: Option<RawFd>,
     /// The rank waits for a message.
     pub waiting: bool,
     /// A message has come from a rank of the same node.
     pub unread: bool,
-    /// Communications that it could have waited in, since its start.
+    /// Number of communications that could have waited, since the rank's start.
     pub operations: u64,
     /// Duration of all finished waits.
     pub waited: Duration,
-    /// Since when it has been waiting, by the clock of [`monotonic_now`]; nothing when it does not.
+    /// Start of the present wait, by the clock of [`monotonic_now`]; `None` while the rank does not
+    /// wait.
     pub waits_since: Option<Duration>,
 }
 
 impl RankSays {
-    /// How long it has waited up to a time of that clock, the wait under way included.
+    /// Duration of all waits up to `now`, including the wait under way.
     pub fn waited_until(&self, now: Duration) -> Duration {
         let present = self.waits_since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
         self.waited.saturating_add(present)
     }
 }
 
-/// CLOCK_MONOTONIC, which all processes of a host have the same of.
+/// The time of CLOCK_MONOTONIC, which is the same in all processes of a host.
 ///
 /// # Errors
 /// The kernel's; a Linux kernel has none.
@@ -159,16 +161,16 @@ impl RankPage {
         fchown(&self.file, Some(uid), Some(gid))
     }
 
-    /// Tells a rank how to wait from its next wait on.
+    /// Tells a rank the way to wait, from its next wait on.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The file cannot be written.
     pub fn tell(&self, place: usize, way: Way) -> io::Result<()> {
         if place >= self.ranks {
             return Ok(());
         }
         let offset = (HEADER_BYTES + place * PLACE_BYTES + WAY_OFFSET) as u64;
-        // A file that has become shorter becomes no longer by it.
+        // The write must not extend a file that a rank has shortened.
         if self.file.metadata()?.len() < offset + 4 {
             return Ok(());
         }
@@ -213,7 +215,7 @@ fn says(place: &[u8]) -> RankSays {
     }
 }
 
-/// The file as a rank has it.
+/// The file from a rank's side, with the rank's own place.
 pub(crate) struct OwnPlace {
     map: MmapRaw,
     ranks: usize,
@@ -251,7 +253,7 @@ impl OwnPlace {
     /// Counts a communication, whether or not the rank has to wait for it.
     pub(crate) fn communicates(&self) {
         if let Some(own) = self.place(self.me) {
-            // Nobody else writes it.
+            // No other process writes the counter.
             let operations = own.operations.load(Ordering::Relaxed);
             own.operations.store(operations.wrapping_add(1), Ordering::Relaxed);
         }
@@ -276,7 +278,7 @@ impl OwnPlace {
         }
     }
 
-    /// How its node manager wishes it to wait.
+    /// The Node Manager's wish for the way to wait.
     pub(crate) fn way(&self) -> Way {
         let told = self.place(self.me).map(|own| own.way.load(Ordering::Relaxed));
         Way::decode(told.unwrap_or_default())
@@ -291,7 +293,7 @@ impl OwnPlace {
         }
     }
 
-    /// Something has come for a rank of this node.
+    /// Reports to a rank of this node that something has come for it.
     pub(crate) fn has_sent(&self, to: usize) {
         if let Some(place) = self.place(to)
             && place.unread.load(Ordering::Relaxed) == 0
@@ -305,14 +307,14 @@ impl OwnPlace {
             return None;
         }
         let offset = HEADER_BYTES + index * PLACE_BYTES;
-        // SAFETY: `index` is within the places that the mapping was long enough for, which lives as
-        // long as `self`; it is page-aligned and the offset a multiple of 64; a place consists of
+        // SAFETY: `index` is within the places that fit the mapping, which lives as long as `self`.
+        // The mapping is page-aligned and the offset is a multiple of 64. A place consists of
         // atomics, for which any bytes are valid.
         Some(unsafe { &*self.map.as_mut_ptr().add(offset).cast::<Place>() })
     }
 
     fn magic(&self) -> &AtomicU64 {
-        // SAFETY: as in `place`; a mapping is longer than the header.
+        // SAFETY: as in `place`; the mapping is longer than the header.
         unsafe { &*self.map.as_mut_ptr().cast::<AtomicU64>() }
     }
 }

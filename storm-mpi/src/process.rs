@@ -31,7 +31,7 @@ pub struct Process {
     begun: Cell<u64>,
 }
 
-/// Other threads that come in while one waits.
+/// State of the other threads, which come in while one waits.
 struct Others {
     threads: Arc<Threads>,
     /// Descriptor that a sleeping thread polls.
@@ -40,7 +40,7 @@ struct Others {
 
 impl Process {
     /// Joins the job that the environment names (`PMI_FD`, `PMI_RANK`, `PMI_SIZE`) and waits until
-    /// every rank has joined. Without a process manager: rank 0 of 1.
+    /// every rank has joined. Without a process manager this process is rank 0 of 1.
     ///
     /// Call it once per process.
     ///
@@ -83,11 +83,11 @@ impl Process {
     /// # Errors
     /// [`CommError`].
     pub(crate) fn job_has_threads(&self) -> Result<bool, CommError> {
-        // A failure ends what others wait for.
+        // A failure also ends the waits of other threads.
         self.engine.borrow_mut().job_has_threads().inspect_err(|_| self.has_changed())
     }
 
-    /// The engine, for what may be what another thread waits for.
+    /// The engine, for an action that another thread may wait for.
     #[inline]
     fn engine(&self) -> RefMut<'_, Engine> {
         self.has_changed();
@@ -138,11 +138,11 @@ impl Process {
         self.in_slices
     }
 
-    /// Does what waits for all members of a communicator: how long it looks before it sleeps
-    /// depends on how differently they come.
+    /// Runs `wait` as a wait for all members of a communicator. The time of looking before a sleep
+    /// then depends on how far apart the members come.
     pub(crate) fn for_all<T>(&self, wait: impl FnOnce() -> T) -> T {
         if self.others.is_some() {
-            // Other waits are between its beginning and its end.
+            // Other threads' waits may lie between its beginning and its end.
             return wait();
         }
         self.engine.borrow_mut().wait_for_all(true);
@@ -151,7 +151,7 @@ impl Process {
         done
     }
 
-    /// The ranks of this node, this one among them, in order.
+    /// The ranks of this node, including this rank, in order.
     pub fn node_ranks(&self) -> Vec<Rank> {
         self.engine.borrow().node_ranks().to_vec()
     }
@@ -165,8 +165,8 @@ impl Process {
     /// Starts to send the `bytes` bytes at `start`.
     ///
     /// # Safety
-    /// They must be valid for reads, and not written, until the request is done or a call has
-    /// failed with anything but an argument error. With no bytes, `start` may be anything.
+    /// The bytes must be valid for reads, and not written, until the request is done or a call has
+    /// failed with anything but an argument error. If `bytes` is 0, `start` may be anything.
     ///
     /// # Errors
     /// [`CommError::NoSuchRank`]; any other ends all communication.
@@ -178,15 +178,16 @@ impl Process {
         bytes: usize,
     ) -> Result<RequestId, CommError> {
         self.begun.set(self.begun.get() + 1);
-        // SAFETY: the caller vouches for the memory, with the same words.
+        // SAFETY: the caller vouches for the memory, under the same contract.
         unsafe { self.engine().start_send(address, mode, Lent { start, bytes }) }
     }
 
     /// Starts to receive one message into the `bytes` bytes at `start`.
     ///
     /// # Safety
-    /// They must be valid for writes, and not otherwise touched, until the request is done or a
-    /// call has failed with anything but an argument error. With no bytes, `start` may be anything.
+    /// The bytes must be valid for writes, and not otherwise touched, until the request is done or
+    /// a call has failed with anything but an argument error. If `bytes` is 0, `start` may be
+    /// anything.
     ///
     /// # Errors
     /// [`CommError::NoSuchRank`]; any other ends all communication.
@@ -197,11 +198,11 @@ impl Process {
         bytes: usize,
     ) -> Result<RequestId, CommError> {
         self.begun.set(self.begun.get() + 1);
-        // SAFETY: the caller vouches for the memory, with the same words.
+        // SAFETY: the caller vouches for the memory, under the same contract.
         unsafe { self.engine().start_recv(pattern, LentMut { start, bytes }) }
     }
 
-    /// Sends `data` and returns once it may be reused.
+    /// Sends `data` and returns once `data` may be reused.
     ///
     /// # Errors
     /// [`CommError`].
@@ -227,7 +228,7 @@ impl Process {
     /// # Errors
     /// [`CommError`].
     pub fn send_short(&self, address: Address, data: &[u8]) -> Result<bool, CommError> {
-        // A failure ends what others wait for.
+        // A failure also ends the waits of other threads.
         self.engine.borrow_mut().send_short(address, data).inspect_err(|_| self.has_changed())
     }
 
@@ -250,7 +251,7 @@ impl Process {
         self.engine.borrow_mut().recv_short(pattern, into).inspect_err(|_| self.has_changed())
     }
 
-    /// Receives one message into `into`, which is cut when it is longer.
+    /// Receives one message into `into`. A longer message is cut.
     ///
     /// # Errors
     /// [`CommError`].
@@ -279,14 +280,14 @@ impl Process {
         received.ok_or(CommError::Ended)
     }
 
-    /// Waits until a request is done and collects it; a send gives `None`.
+    /// Waits until a request is done and collects it. A send gives `None`.
     ///
     /// # Errors
     /// [`CommError`]; also when the request has been collected before.
     pub fn wait(&self, id: RequestId) -> Result<Option<Received>, CommError> {
         if self.background.is_empty() {
             let received = self.engine.borrow_mut().wait_short(id);
-            // A failure ends what others wait for.
+            // A failure also ends the waits of other threads.
             if let Some(received) = received.inspect_err(|_| self.has_changed())? {
                 return Ok(Some(received));
             }
@@ -351,8 +352,8 @@ impl Process {
         Ok(())
     }
 
-    /// Takes back a receive that no message has matched, and tells whether it was one: then the
-    /// request is gone, and its memory is the caller's again.
+    /// Takes back a receive that no message has matched, and tells whether there was one. If so,
+    /// the request is gone, and its memory is the caller's again.
     pub fn cancel_recv(&self, id: RequestId) -> bool {
         self.engine().cancel_recv(id)
     }
@@ -381,7 +382,7 @@ impl Process {
         Ok(is_back)
     }
 
-    /// Moves bytes, and brings on what is in the background; waits for the first news when `block`.
+    /// Moves bytes, and advances the background work. With `block` it waits for the first news.
     ///
     /// # Errors
     /// [`CommError`].
@@ -392,7 +393,7 @@ impl Process {
             return Ok(());
         }
         let moved = self.move_bytes(block);
-        // After a failure too, which its futures learn of.
+        // The poll also follows a failure, so that the futures learn of it.
         self.background.poll();
         moved
     }
@@ -416,10 +417,10 @@ impl Process {
         self.has_changed();
     }
 
-    /// Waits for what runs in the background.
+    /// Waits for a result of background work.
     ///
     /// # Errors
-    /// [`CommError`], when it will never be done.
+    /// [`CommError`], when the work will never be done.
     pub fn wait_for<T>(&self, outstanding: &Outstanding<T>) -> Result<T, CommError> {
         loop {
             if let Some(done) = outstanding.take() {
@@ -432,7 +433,7 @@ impl Process {
         }
     }
 
-    /// Collects a request of the background, if it is done. Moves no bytes.
+    /// Collects a request of background work, if it is done. Moves no bytes.
     ///
     /// # Errors
     /// As [`Process::wait`].
@@ -454,7 +455,8 @@ impl Process {
         members: &[Rank],
         call: Call<'_>,
     ) -> Result<Option<Vec<u8>>, CommError> {
-        // A rank has one at a time with its node, and of several threads each may have its own.
+        // A rank has one collective at a time with its node, but each of several threads may have
+        // its own.
         if !self.in_slices || self.job_has_threads()? {
             return Ok(None);
         }
@@ -485,8 +487,8 @@ impl Process {
 
     /// Asks the process manager for the end of the whole job, and ends this process.
     pub fn abort(&self, exit_code: i32) -> ! {
-        // Called from within a communication, the engine is in use: the process's exit code has
-        // to do. When the process manager is gone, there is nobody left to tell.
+        // If the call comes from within a communication, the engine is in use, and the process's
+        // exit code has to do. If the process manager is gone, nobody is left to be told.
         if let Ok(mut engine) = self.engine.try_borrow_mut() {
             let _ = engine.abort(exit_code);
         }

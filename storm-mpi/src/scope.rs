@@ -39,7 +39,7 @@ pub struct RecvRequest<'scope, T> {
     _into: PhantomData<&'scope mut [T]>,
 }
 
-/// The outcome of testing a request: done, or the request back.
+/// The outcome of testing a request: done, or the request itself.
 pub enum Tested<Done, Request> {
     /// The request is done.
     Done(Done),
@@ -160,7 +160,7 @@ impl SendRequest<'_> {
 }
 
 impl<'scope, T: Datatype> RecvRequest<'scope, T> {
-    /// Waits for the message; gives what it was, and the buffer back.
+    /// Waits for the message, and returns its status and the buffer.
     ///
     /// # Errors
     /// As [`Communicator::recv`].
@@ -187,7 +187,7 @@ impl<'scope, T: Datatype> RecvRequest<'scope, T> {
     }
 
     fn buffer(self) -> &'scope mut [T] {
-        // SAFETY: made from a `&'scope mut [T]` that this request holds alone; the engine is done
+        // SAFETY: made from a `&'scope mut [T]` that this request holds alone. The engine is done
         // with it, because this is called after the request was collected.
         unsafe { std::slice::from_raw_parts_mut(self.into, self.elements) }
     }

@@ -38,7 +38,8 @@ impl SharedMemory {
         let path = format!("/proc/{pid}/fd/{fd}");
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not memory of that length");
-        // First the seal: from then on the length holds. Other files than a memfd have none.
+        // The seal is checked first: from then on the length holds. Files other than a memfd have
+        // no seals.
         let seals = fcntl(&file, FcntlArg::F_GET_SEALS).map_err(|_| wrong())?;
         let sealed = SealFlag::from_bits_truncate(seals).contains(SealFlag::F_SEAL_SHRINK);
         if !sealed || file.metadata()?.len() != bytes.max(1) as u64 {
@@ -52,7 +53,8 @@ impl SharedMemory {
         (std::process::id(), file.as_raw_fd())
     }
 
-    /// Where it begins here: at a page. Others may have it elsewhere.
+    /// Address of the memory in this process, at the beginning of a page. Other processes may have
+    /// it elsewhere.
     pub fn start(&self) -> *mut u8 {
         self.0.as_mut_ptr()
     }
@@ -72,7 +74,7 @@ mod tests {
         let (pid, fd) = SharedMemory::name(&file);
         let opened = SharedMemory::open(pid, fd, 5000).expect("opened");
         drop(file);
-        // SAFETY: both are 5000 bytes, of which nobody else knows.
+        // SAFETY: both are 5000 bytes, and no other code knows of them.
         unsafe {
             made.start().add(4999).write(7);
             assert_eq!(opened.start().add(4999).read(), 7);

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a job may take before it counts as hung: far over any test, under a CI's patience.
+/// Time after which a job counts as hung: far beyond any test, and within a CI's patience.
 pub const DEFAULT_LIMIT: Duration = Duration::from_secs(180);
 
 /// Time that a rank may go on after it left without notice, before it is killed with the others.
@@ -43,7 +43,7 @@ pub struct Launcher {
     every: Option<Duration>,
 }
 
-/// How a job ended.
+/// The outcome of a job.
 #[derive(Debug)]
 pub struct Outcome {
     /// Outcomes by rank.
@@ -60,7 +60,7 @@ pub struct Outcome {
     pub slices: Option<u64>,
 }
 
-/// How a rank ended, and what it wrote.
+/// The outcome of a rank, and its output.
 #[derive(Debug)]
 pub struct RankOutcome {
     /// The rank's exit status.
@@ -77,7 +77,7 @@ impl Outcome {
         !self.timed_out && self.ranks.iter().all(|rank| rank.status.success())
     }
 
-    /// All that went wrong, for a test's message.
+    /// All failures, for a test's message.
     pub fn report(&self) -> String {
         let (aborted, timed_out) = (self.aborted, self.timed_out);
         let mut text = format!("aborted {aborted:?}, timed out {timed_out}");
@@ -137,7 +137,7 @@ impl Launcher {
         self
     }
 
-    /// Lets the other ranks run on when one dies, to see what they make of it.
+    /// Lets the other ranks run on when one dies, to see their reaction.
     #[must_use]
     pub fn spare_survivors(mut self) -> Self {
         self.spare_survivors = true;
@@ -164,7 +164,7 @@ impl Launcher {
     /// Runs the job to its end.
     ///
     /// # Errors
-    /// When a rank cannot be started or the operating system refuses something.
+    /// A rank cannot be started, or the operating system refuses something.
     pub fn run(&self) -> io::Result<Outcome> {
         let started = Instant::now();
         let mut job = Job::new(self.servers(), &self.placement);
@@ -203,8 +203,8 @@ impl Launcher {
         // that `Command` passes on.
         let child = Command::new(&self.program)
             .args(&self.args)
-            // Cargo's: before the library that a program in C was linked with it would find one
-            // that an earlier build left there.
+            // Cargo sets this variable. A program in C would find a library that an earlier build
+            // left there, before the library that it was linked with.
             .env_remove("LD_LIBRARY_PATH")
             .envs(self.in_slices.then_some((TRANSPORT_VARIABLE, TRANSPORT_BCS)))
             .envs(self.env.iter().map(|(name, value)| (name, value)))
@@ -228,7 +228,7 @@ impl Launcher {
 
 struct RankProcess {
     child: Child,
-    /// `None` once closed.
+    /// `None` once the connection is closed.
     pmi: Option<UnixStream>,
     partial: Vec<u8>,
     spoke: bool,
@@ -278,7 +278,7 @@ impl Job {
         }
     }
 
-    /// Answers the ranks until all have closed their connections or the limit is over.
+    /// Answers the ranks until all have closed their connections or the deadline has passed.
     fn serve(&mut self, deadline: Instant) -> io::Result<()> {
         loop {
             let open: Vec<usize> =

@@ -6,22 +6,22 @@
 
 use std::time::Duration;
 
-/// Names an answer through shared memory, in microseconds.
+/// Variable with the time of an answer through shared memory, in microseconds.
 const LOCAL_VARIABLE: &str = "STORM_MPI_LOCAL_US";
-/// Names one from another node.
+/// Variable with the time of an answer from another node, in microseconds.
 const REMOTE_VARIABLE: &str = "STORM_MPI_REMOTE_US";
-/// Names waking a sleeper.
+/// Variable with the time to wake a sleeper, in microseconds.
 const WAKE_VARIABLE: &str = "STORM_MPI_WAKE_US";
 
-/// Longest time that is believed: no node needs as long for any of it.
+/// Longest accepted time: no node needs as long for any of them.
 const LONGEST: Duration = Duration::from_millis(10);
 
-/// How long answers take.
+/// Times of answers, and of waking a sleeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
     /// `2 L + 4 O` (latency and overhead, there and back) through shared memory.
     pub local: Duration,
-    /// The same through TCP.
+    /// `2 L + 4 O` through TCP.
     pub remote: Duration,
     /// `W`: waking a sleeper on another processor.
     pub wake: Duration,
@@ -40,7 +40,7 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// Environment variables that tell a rank of them.
+    /// Environment variables that tell a rank the thresholds.
     pub fn variables(&self) -> [(&'static str, String); 3] {
         let told = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1e6);
         [

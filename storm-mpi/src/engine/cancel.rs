@@ -55,7 +55,7 @@ impl Engine {
         }
     }
 
-    /// A send has come back: its memory is the lender's again.
+    /// Records that a send has come back: its memory is the lender's again.
     pub(super) fn is_back(&mut self, id: RequestId, to: Rank, bytes: usize) {
         self.lend(to, |lent| lent.wrapping_sub(bytes));
         self.requests.set(id, State::Cancelled);

@@ -19,7 +19,7 @@ use crate::error::Violation;
 
 /// Length of a frame's head.
 pub(crate) const FRAME_BYTES: usize = 8 * FRAME_WORDS;
-/// The same in words.
+/// Words of a frame's head.
 pub(super) const FRAME_WORDS: usize = 4;
 
 /// A frame's head in words.
@@ -39,7 +39,7 @@ const CANCELLED: u8 = 8;
 pub(super) struct Announced {
     /// The sender's request.
     pub(super) send: RequestId,
-    /// Where its bytes are, in the memory of the sender; 0: they cannot be read there.
+    /// Address of its bytes in the memory of the sender; 0 if they cannot be read there.
     pub(super) at: u64,
 }
 
@@ -52,7 +52,7 @@ pub(super) enum Frame {
     Rts { envelope: Envelope, announced: Announced },
     /// The receiver is ready for the announced message.
     Cts { send: RequestId, recv: RequestId },
-    /// The announced message has been read where it was.
+    /// The announced message has been read in its sender's memory.
     Taken { send: RequestId },
     /// The announced message; its payload follows.
     Data { recv: RequestId, bytes: usize },
@@ -65,8 +65,8 @@ pub(super) enum Frame {
 }
 
 impl Frame {
-    /// kind, 1 unused, context (2), tag (4), length (8), two request ids, or one and an address (8
-    /// each); little-endian.
+    /// The bytes of the head: kind, 1 unused, context (2), tag (4), length (8), two request ids, or
+    /// one and an address (8 each); little-endian.
     pub(super) fn encode(&self) -> [u8; FRAME_BYTES] {
         let mut out = [0; FRAME_BYTES];
         out.copy_from_slice(self.words().as_flattened());

@@ -22,7 +22,7 @@ impl Engine {
         self.transport.sockets()
     }
 
-    /// A wait begins; `None`: it is not worth looking before the sleep.
+    /// Begins a wait. `None` means that looking before the sleep is not worthwhile.
     pub(crate) fn begin_looking(&mut self) -> Option<Begun> {
         self.transport.begin_looking()
     }
@@ -32,7 +32,7 @@ impl Engine {
         self.transport.goes_on_looking(begun)
     }
 
-    /// Looking has brought news.
+    /// Records that looking has brought news.
     pub(crate) fn has_found(&mut self, begun: Begun) {
         self.transport.has_found(begun);
     }
@@ -44,17 +44,17 @@ impl Engine {
         self.end_if_failed(sleeps)
     }
 
-    /// How long the sleep may last at most.
+    /// Longest time that the sleep may last.
     pub(crate) fn longest_sleep(&self) -> Option<Duration> {
         self.transport.longest_sleep()
     }
 
-    /// Somebody is awake again.
+    /// Records that a thread is awake again.
     pub(crate) fn wake_up(&mut self) {
         self.transport.wake_up();
     }
 
-    /// A request that was waited for is done.
+    /// Records that a request that was waited for is done.
     pub(crate) fn has_waited(&self, is_send: bool) {
         // As in `wait`: a send counts only if it is answered.
         if is_send {

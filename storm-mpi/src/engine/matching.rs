@@ -24,7 +24,7 @@ impl Unexpected {
         Status { source: self.from, tag, bytes }
     }
 
-    /// The sender's request, of a message that is there still.
+    /// The sender's request, if the message is still at the sender.
     fn announced(&self) -> Option<RequestId> {
         match &self.body {
             Body::Announced(announced) => Some(announced.send),
@@ -33,12 +33,12 @@ impl Unexpected {
     }
 }
 
-/// Where its bytes are.
+/// The place of a message's bytes.
 #[derive(Debug)]
 pub(super) enum Body {
     /// The message is here.
     Eager(Vec<u8>),
-    /// At the sender.
+    /// The message is at the sender.
     Announced(Announced),
 }
 
@@ -46,9 +46,9 @@ pub(super) enum Body {
 pub(super) struct Matching {
     posted: VecDeque<(Pattern, RequestId)>,
     unexpected: VecDeque<Unexpected>,
-    /// Taken from those, for a receive that is yet to be named.
+    /// Messages that were taken from `unexpected`, for receives that are yet to be posted.
     held: Vec<(MessageId, Unexpected)>,
-    /// Messages that were ever held.
+    /// Number of messages that were ever held.
     taken: u64,
 }
 
@@ -92,7 +92,7 @@ impl Matching {
         self.unexpected.remove(at)
     }
 
-    /// The oldest kept message that the pattern accepts, left where it is.
+    /// The oldest kept message that the pattern accepts. It stays there.
     #[inline]
     pub(super) fn look_for(&self, pattern: &Pattern) -> Option<Status> {
         if self.unexpected.is_empty() {
@@ -119,7 +119,7 @@ impl Matching {
         Some((id, status))
     }
 
-    /// A message that is held, no longer.
+    /// Takes a held message.
     pub(super) fn take_held(&mut self, id: MessageId) -> Option<Unexpected> {
         let at = self.held.iter().position(|(held, _)| *held == id)?;
         Some(self.held.swap_remove(at).1)

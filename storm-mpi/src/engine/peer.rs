@@ -17,7 +17,7 @@ pub(super) const EAGER_CREDIT_BYTES: usize = 256 << 10;
 /// Cost of a message beyond its payload, so that empty messages are bounded too.
 const EAGER_OVERHEAD_BYTES: usize = 64;
 
-/// The credit that an eager message takes.
+/// The credit that an eager message costs.
 pub(super) fn eager_cost(envelope: &Envelope) -> usize {
     // A peer may claim any length; the caller refuses it when it checks this cost.
     envelope.bytes.saturating_add(EAGER_OVERHEAD_BYTES)
@@ -48,14 +48,14 @@ impl Peer {
     }
 }
 
-/// A frame on its way out.
+/// An outgoing frame.
 #[derive(Debug)]
 pub(super) struct OutItem {
     pub(super) head: [u8; FRAME_BYTES],
     pub(super) payload: Payload,
     /// Bytes of head and payload that have left.
     pub(super) sent: usize,
-    /// The send that is done when all has left.
+    /// The send that is done when all bytes have left.
     pub(super) completes: Option<RequestId>,
 }
 
@@ -70,8 +70,8 @@ impl OutItem {
     pub(super) fn rest(&self) -> ([&[u8]; 2], usize) {
         let payload = match &self.payload {
             Payload::Own(bytes) => bytes.as_slice(),
-            // SAFETY: the application lent this memory until the request is done, which it is only
-            // when this item has left the outbox.
+            // SAFETY: the application lent this memory until the request is done, and the request
+            // is done only when this item has left the outbox.
             Payload::Lent(lent) => unsafe { lent.bytes() },
         };
         let head = self.sent.min(FRAME_BYTES);
@@ -87,13 +87,13 @@ pub(super) enum Reading {
         head: [u8; FRAME_BYTES],
         got: usize,
     },
-    /// A payload that goes to a receive's buffer. An eager one gives back `cost` at its end.
+    /// A payload that goes to a receive's buffer. An eager payload gives back `cost` at its end.
     Direct {
         recv: RequestId,
         left: usize,
         cost: Option<usize>,
     },
-    /// An eager message without a receive so far.
+    /// An eager message that has no receive so far.
     Staged {
         envelope: Envelope,
         bytes: Vec<u8>,

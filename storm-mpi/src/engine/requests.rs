@@ -40,7 +40,7 @@ impl Lent {
     /// It must still be lent while the slice is used.
     pub(super) unsafe fn bytes<'a>(self) -> &'a [u8] {
         if self.bytes == 0 {
-            // C programs pass a null pointer with no data.
+            // C programs pass a null pointer for no data.
             return &[];
         }
         // SAFETY: valid for reads and not written while it is lent; not null, because it is not
@@ -56,22 +56,22 @@ pub(crate) struct LentMut {
     pub(crate) bytes: usize,
 }
 
-/// Where a request stands.
+/// The state of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
-    /// Announced to `to`, not yet asked for.
+    /// The send is announced to `to` and not yet asked for.
     SendAnnounced { to: Rank, data: Lent },
-    /// The same, and asked back.
+    /// The send is announced, and was asked back.
     SendAskedBack { to: Rank, data: Lent },
     /// The send is in the outbox.
     SendFlowing,
-    /// Waits for a match.
+    /// The receive waits for a match.
     RecvPosted { into: LentMut, from: Source },
-    /// Matched; `written` bytes have arrived.
+    /// The receive is matched, and `written` bytes have arrived.
     RecvMatched { into: LentMut, written: usize, status: Status },
-    /// Over. A send has no status.
+    /// The request is over. A send has no status.
     Done { received: Option<Received> },
-    /// A send that is over: its receiver never sees it.
+    /// The send came back: its receiver never sees it.
     Cancelled,
 }
 
@@ -80,7 +80,7 @@ pub(super) enum State {
 pub struct Received {
     /// Facts about the message.
     pub status: Status,
-    /// Length of the buffer: less than the message's when it was cut.
+    /// Length of the buffer. It is less than the message's length if the message was cut.
     pub buffer_bytes: usize,
 }
 

@@ -17,7 +17,7 @@ use crate::rank::Rank;
 use crate::transport::NeighbourRing;
 
 impl Engine {
-    /// Sends a message, if that is all there is to do for it.
+    /// Sends a message, if the straight way can do all of it.
     #[inline]
     pub(crate) fn send_short(
         &mut self,
@@ -43,7 +43,7 @@ impl Engine {
         }
     }
 
-    /// Receives a message, if it is there or comes at once and goes to nobody else.
+    /// Receives a message, if it is there or comes at once and goes to no other receive.
     #[inline]
     pub(crate) fn recv_short(
         &mut self,
@@ -69,7 +69,7 @@ impl Engine {
         let Some(neighbour) = self.expected_of(from) else { return Ok(None) };
         let place: &mut [u8] = match into.bytes {
             0 => &mut [],
-            // SAFETY: lent for writing until the request is done, which it is not.
+            // SAFETY: lent for writing until the request is done, and it is not done yet.
             bytes => unsafe { std::slice::from_raw_parts_mut(into.start, bytes) },
         };
         // A message kept before the receive was posted is not for it, or the receive would have got
