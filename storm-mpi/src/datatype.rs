@@ -35,13 +35,12 @@ pub enum ReduceOp {
 }
 
 /// The lesser and the greater of two numbers. The bits of the result depend neither on the place
-/// nor on the order of the operands, because a node that reduces and a rank that reduces must
-/// agree.
+/// nor on the order of the operands. A node that reduces and a rank that reduces must agree.
 ///
 /// For floats, a number is preferred to NaN, and -0 is less than +0, as in IEEE 754-2019's
 /// `minimumNumber` and `maximumNumber` (section 9.6). [`f64::min`] leaves the sign of a zero to the
 /// compiler, which decides differently for folded constants and at run time. If both operands are
-/// NaN, the result is the right one.
+/// NaN, the result is the right operand.
 pub trait Ordered: Copy {
     /// The lesser.
     fn least(self, right: Self) -> Self;

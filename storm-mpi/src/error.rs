@@ -98,7 +98,7 @@ pub enum CommError {
         /// The peer.
         rank: Rank,
     },
-    /// The peer sent what the protocol does not allow.
+    /// The peer sent a frame that the protocol does not allow.
     #[error("rank {rank} broke the message protocol: {violation}")]
     Protocol {
         /// The peer.

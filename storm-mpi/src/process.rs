@@ -352,8 +352,8 @@ impl Process {
         Ok(())
     }
 
-    /// Takes back a receive that no message has matched, and tells whether there was one. If so,
-    /// the request is gone, and its memory is the caller's again.
+    /// Takes back a receive that no message has matched, and tells whether it was such a receive.
+    /// If so, the request is gone, and its memory is the caller's again.
     pub fn cancel_recv(&self, id: RequestId) -> bool {
         self.engine().cancel_recv(id)
     }

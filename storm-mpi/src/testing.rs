@@ -1,8 +1,8 @@
 //! A small launcher for tests and benchmarks. It starts the ranks of a job on simulated nodes of
 //! this host and serves them PMI-1 with one [`NodeServer`] per node.
 //!
-//! It is no resource manager: it has no placement, limits or users. Like one, it does end a job
-//! whose rank dies or aborts. Available only with the feature `testing`.
+//! The launcher is no resource manager: it has no placement, limits or users. It does end a job
+//! whose rank dies or aborts, like a resource manager. Available only with the feature `testing`.
 
 mod slices;
 

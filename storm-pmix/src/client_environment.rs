@@ -33,9 +33,9 @@ const OF_THE_LIBRARY: [&str; 8] = [
     "OMPI_MCA_orte_precondition_transports",
 ];
 
-/// Whether a PMIx server or Open MPI sets the variable to tell a rank about itself. Such a variable
-/// means nothing to a job that the rank submits. Parameters (`PMIX_MCA_`) and the place of libpmix
-/// (`PMIX_PREFIX`, `PMIX_LIBDIR` and so on) are a user's choice.
+/// Whether a PMIx server or Open MPI sets the variable to tell a rank about itself. The variable
+/// then means nothing to a job that the rank submits. Parameters (`PMIX_MCA_`) and the place of
+/// libpmix (`PMIX_PREFIX`, `PMIX_LIBDIR` and so on) are a user's choice.
 pub fn is_of_a_server(variable: &OsStr) -> bool {
     if OF_THE_LIBRARY.iter().any(|own| variable == *own) {
         return true;
@@ -55,9 +55,9 @@ pub(crate) fn without_other_servers(program: &mut Command) {
     }
 }
 
-/// Sets libpmix for a server, where its user has not. Among its ways to keep data in shared memory
-/// for ranks, `ds21` has only one place for each rank. A second program of a rank then fails in
-/// `MPI_Init` (4.2). An excluded way need not exist.
+/// Sets libpmix for a server, unless its user has set it. Among its ways to keep data in shared
+/// memory for ranks, `ds21` has only one place for each rank. A second program of a rank then fails
+/// in `MPI_Init` (4.2). An excluded way need not exist.
 pub(crate) fn set_server(server: &mut Command) {
     const STORAGE: &str = "PMIX_MCA_gds";
     if env::var_os(STORAGE).is_none() {

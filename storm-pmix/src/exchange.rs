@@ -38,7 +38,7 @@ pub(crate) struct Portion {
     value_bytes: usize,
     /// Number of values in a round.
     values: usize,
-    /// One of every this many nodes sends; then their neighbours do.
+    /// Distance of the nodes that send at the same time. Their neighbours follow in the next turn.
     turns: usize,
 }
 

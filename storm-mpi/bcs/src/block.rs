@@ -68,7 +68,7 @@ pub(crate) struct Grant {
     /// Beginning of the part in the message.
     pub(crate) offset: u64,
     pub(crate) bytes: u32,
-    /// Its place in the receiver's landing buffer.
+    /// Place of the part in the receiver's landing buffer.
     pub(crate) landing: u32,
 }
 

@@ -79,7 +79,7 @@ pub(crate) struct BufferReceiver {
 }
 
 impl BufferReceiver {
-    /// Takes a receive. It matches an announced message at once, or waits for one.
+    /// Takes a receive. It matches an announced message at once, or waits for a message.
     pub(crate) fn post(
         &mut self,
         at: (u64, NodeId),
@@ -97,7 +97,7 @@ impl BufferReceiver {
         }
     }
 
-    /// Takes a descriptor. It matches a posted receive, or waits for one.
+    /// Takes a descriptor. It matches a posted receive, or waits for a receive.
     pub(crate) fn announce(&mut self, at: (u64, NodeId), from: NodeId, descriptor: SendDescriptor) {
         let member = Member { job: descriptor.job, rank: Rank(descriptor.to) };
         let inbox = self.inboxes.entry(member).or_default();

@@ -66,7 +66,7 @@ pub(crate) struct Running {
 #[derive(Debug)]
 pub(crate) enum Work {
     Barrier,
-    /// `data` is what has come so far; at the root's node, what has left.
+    /// `data` holds the bytes that have come so far; at the root's node, the bytes that have left.
     Broadcast {
         root: usize,
         data: Vec<u8>,

@@ -12,7 +12,7 @@ use storm_mpi::collective::{Number, Reduction};
 /// A partial result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Piece {
-    /// Its first member, a multiple of `2^level`.
+    /// First member of the piece, a multiple of `2^level`.
     pub(crate) first: u32,
     /// The piece covers `2^level` members, without those beyond the last.
     pub(crate) level: u32,

@@ -33,7 +33,7 @@ impl GroupId {
 /// A communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its name.
+    /// The communicator's name.
     pub id: GroupId,
     /// The members' ranks in the job.
     pub members: Rc<[Rank]>,

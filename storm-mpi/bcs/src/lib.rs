@@ -13,7 +13,7 @@
 //! |---|---|
 //! | Strobe Sender | [`StrobeSender`], on the management node |
 //! | Strobe Receiver | [`StrobeReceiver`]: drives the engine of one node over the primitives |
-//! | Buffer Sender, Buffer Receiver | `buffer_sender`, `buffer_receiver`: sends, receives of ranks |
+//! | Buffer Sender, Buffer Receiver | `buffer_sender`, `buffer_receiver`: sends and receives |
 //! | DMA Helper | `dma_helper`: carries out grants, within the link's budget |
 //! | Collective Helper, Reduce Helper | `collective_helper`, `reduce_helper` |
 //!

@@ -70,9 +70,9 @@ pub(crate) fn begin(helper: &mut CollectiveHelper, now: &mut Microphase<'_>) {
     }
 }
 
-/// Takes in the pieces that children have sent, and sends complete parts on. Of jobs that are
-/// `ending` it sends what there is: awaited ranks may have left, and the other nodes must not wait
-/// for this node.
+/// Takes in the pieces that children have sent, and sends complete parts on. For jobs that are
+/// `ending` it sends whatever pieces it has. Awaited ranks may have left, and the other nodes must
+/// not wait for this node.
 pub(crate) fn advance(
     helper: &mut CollectiveHelper,
     now: &mut Microphase<'_>,

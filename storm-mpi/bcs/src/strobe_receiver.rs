@@ -26,12 +26,12 @@ pub trait Edge {
     /// owners that post at other times.
     fn gather(&mut self, _engine: &mut Engine) {}
 
-    /// A slice begins, or would begin if anybody had anything for one. These posts are done.
+    /// A slice begins, or would begin if anybody had anything for it. These posts are done.
     fn edge(&mut self, completions: Vec<Completion>);
 
-    /// Slices may rest now. Until the next begins, the owner must nudge when it has news for one.
-    /// Returns whether there is news already. Called again with every nudge. Posts to the engine
-    /// need not be reported.
+    /// Slices may rest now. Until the next begins, the owner must nudge when it has news for a
+    /// slice. Returns whether there is news already. Called again with every nudge. Posts to the
+    /// engine need not be reported.
     fn rest(&mut self) -> bool {
         false
     }

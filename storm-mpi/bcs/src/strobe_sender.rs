@@ -161,9 +161,9 @@ impl<P: Primitives> StrobeSender<P> {
         Ok(Checkpoint { slice, nodes, took, late, empty, rests: self.rests })
     }
 
-    /// Strobes one microphase, waits until it is over everywhere, and returns the next one.
-    /// Microphases in which no node has anything to do are left out. `None` means that nothing is
-    /// to do in the rest of the slice, and nothing is on the way; nodes hear so with the next
+    /// Strobes one microphase, waits until it is over everywhere, and returns the next microphase.
+    /// A microphase in which no node has anything to do is left out. `None` means that nothing is
+    /// to do in the rest of the slice, and nothing is on the way. Nodes hear so with the next
     /// slice.
     async fn microphase(&mut self, phase: Phase) -> Result<Option<Phase>, BcsError> {
         let strobe = Strobe { slice: self.slice, phase };

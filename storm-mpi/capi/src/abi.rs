@@ -1,11 +1,11 @@
 //! The boundary between C and Rust: constants of `mpi.h`, `MPI_Status`, and pointers that C
 //! programs pass.
 //!
-//! Only a C caller can make the pointer types here: their fields are private and there is no
-//! constructor, so the functions of the ABI take them as arguments. Each access here is sound by
-//! the guarantees of a caller of an MPI function (MPI-4.1, section 2.4): arguments point to what
-//! the binding says and stay valid during the call. Everything that can be checked is checked, null
-//! above all.
+//! Only a C caller can make the pointer types here. Their fields are private and there is no
+//! constructor, so the functions of the ABI take them as arguments. A caller of an MPI function
+//! guarantees that arguments match the binding and stay valid during the call (MPI-4.1, section
+//! 2.4). The guarantee makes each access here sound. Everything that can be checked is checked,
+//! null above all.
 
 use crate::fault::{Class, Fault, Outcome};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_longlong, c_void};
@@ -284,7 +284,7 @@ impl BufferMut {
         self.0.cast()
     }
 
-    /// The same memory, for reading.
+    /// This memory, for reading.
     pub(crate) fn read(self) -> Buffer {
         Buffer(self.0)
     }

@@ -35,8 +35,8 @@ impl FixedGraph {
     }
 }
 
-/// A communicator. Its handle and the requests on it share it, so its context is used again only
-/// when nothing communicates under it any more.
+/// A communicator. The handle and the requests on it share ownership. The context is used again
+/// only when nothing communicates under it any more.
 pub(crate) struct Comm {
     context: Cell<ContextId>,
     /// Its own handle, for error handlers and attributes.

@@ -28,7 +28,7 @@ pub(crate) enum Message {
 /// A request of a program.
 pub(crate) struct Request {
     comm: Rc<Comm>,
-    /// What a persistent request starts.
+    /// The part that a persistent request starts.
     again: Option<Again>,
     active: Option<Active>,
     /// Work that the program itself does.
@@ -295,8 +295,8 @@ impl Session {
         Ok(said)
     }
 
-    /// Puts the received bytes of a request into place. The program gets the status later. Also for
-    /// a request that it has freed.
+    /// Puts the received bytes of a request into place, even if the program has freed the request.
+    /// The program gets the status later.
     pub(crate) fn land(&self, handle: Handle, id: RequestId) -> Outcome {
         let is_this =
             |request: &Request| request.active.as_ref().and_then(Active::receiving) == Some(id);

@@ -43,7 +43,7 @@ pub(crate) enum PairValue {
     DoublePrecision,
 }
 
-/// A datatype. Its handle and the communication that uses it share it.
+/// A datatype. The handle and the communication that uses it share ownership.
 pub(crate) struct Type {
     pub(crate) layout: Layout,
     pub(crate) committed: Cell<bool>,

@@ -11,9 +11,8 @@
 //!
 //! Build systems ask without anything to compile, and take the library out of the answer, so
 //! `-show` names it then, too. CMake asks first in Open MPI's words (`-showme:compile`,
-//! `-showme:link`), then in MPICH's (`-compile-info`, `-link-info`). The words of MPICH mean
-//! `-show`. Those of Open MPI go to the compiler, which does not know them, so CMake goes on to the
-//! next.
+//! `-showme:link`), then in MPICH's (`-compile-info`, `-link-info`). MPICH's words mean `-show`.
+//! Open MPI's words go to the compiler, which does not know them, so CMake goes on to the next.
 
 use std::env;
 use std::ffi::{OsStr, OsString};

@@ -178,8 +178,8 @@ impl<'a> Between<'a> {
 
     /// Brings the block of every member of each group to all members of the other.
     ///
-    /// Each block goes to one member only. That member gets about as many blocks as the others of
-    /// its group, and distributes them in it.
+    /// Each block goes to one member only. A member gets about as many blocks as the others of its
+    /// group, and distributes them in it.
     ///
     /// # Errors
     /// As [`Party::gather`].
@@ -262,7 +262,8 @@ impl<'a> Between<'a> {
         Ok(theirs)
     }
 
-    /// Combines the elements of each group, and gives each member of the other its part of the result.
+    /// Combines the elements of each group. Each member of the other group gets its part of the
+    /// result.
     ///
     /// # Errors
     /// As [`Party::reduce`].

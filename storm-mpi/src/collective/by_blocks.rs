@@ -29,7 +29,7 @@ const ROUND_BYTES_APART: usize = 256 << 10;
 /// Limit of members that all send to all: `n (n - 1)` messages in a round.
 const MAX_MEMBERS: usize = 64;
 
-/// Memory of a reduction for the pieces that all members have for one.
+/// Memory of a reduction for the pieces that all members have for this member.
 struct Rounds {
     spans: Vec<Span>,
     /// The longest piece.
@@ -164,8 +164,8 @@ impl Party<'_> {
         (all / pieces).max(BLOCK_MIN_BYTES).next_multiple_of(element_bytes.max(1))
     }
 
-    /// Sends each other member its piece of `mine`, and combines the pieces of all members for this
-    /// one.
+    /// Sends each other member its piece of `mine`, and combines all members' pieces for this
+    /// member.
     async fn combined<'s>(
         &self,
         spans: &'s mut [Span],

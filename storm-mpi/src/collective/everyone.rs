@@ -116,7 +116,8 @@ impl Party<'_> {
             let (block, bytes) = (block.as_ptr(), block.len());
             let pattern = self.pattern(previous, Step::Around)?;
             let address = self.address(next, Step::Around)?;
-            // SAFETY: `into` stays borrowed until `finish` has waited for both, or the engine ended.
+            // SAFETY: `into` stays borrowed until `finish` has waited for both, or the engine
+            // ended.
             let requests = unsafe {
                 let recv = self.process.start_recv(pattern, place, room)?;
                 let send = self.process.start_send(address, SendMode::Standard, block, bytes)?;

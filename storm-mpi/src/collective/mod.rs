@@ -140,26 +140,26 @@ impl<'a> Party<'a> {
         }
     }
 
-    /// The same party, whose collectives nodes do not carry out. It is for some processes of a
-    /// context in which others are a party too; nodes would take the two parties for one.
+    /// This party, whose collectives nodes do not carry out. It is for some processes of a context
+    /// in which others are a party too; nodes would take the two parties for one.
     pub fn by_messages(self) -> Self {
         Party { by_nodes: false, ..self }
     }
 
-    /// The same party, whose messages are apart from those of the same members in the same context
-    /// with another number, or none. Not for the background.
+    /// This party, whose messages are apart from those of the same members in the same context with
+    /// another number, or none. Not for the background.
     pub fn apart(self, number: u32) -> Self {
         Party { apart: Some(number), ..self }
     }
 
-    /// The same party, with the collectives for jobs whose nodes move messages in slices, or with
-    /// those for other jobs. The results are the same. All members have to pass the same value.
+    /// This party, with the collectives for jobs whose nodes move messages in slices, or with those
+    /// for other jobs. The results are the same. All members have to pass the same value.
     #[cfg(feature = "testing")]
     pub fn at_once(self, at_once: bool) -> Self {
         Party { at_once, ..self }
     }
 
-    /// The same party, whose collectives give way instead of waiting.
+    /// This party, whose collectives give way instead of waiting.
     ///
     /// # Safety
     /// A future of one of its collectives must be polled until it is done, or until the process's

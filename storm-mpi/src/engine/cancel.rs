@@ -11,8 +11,8 @@ use super::{CommError, Engine};
 use crate::rank::Rank;
 
 impl Engine {
-    /// Takes back a receive that no message has matched, and tells whether there was one. The
-    /// request is then forgotten, and its memory is the lender's again.
+    /// Takes back a receive that no message has matched, and tells whether it was such a receive.
+    /// The request is then forgotten, and its memory is the lender's again.
     pub(crate) fn cancel_recv(&mut self, id: RequestId) -> bool {
         let cancelled = self.matching.withdraw(id);
         if cancelled {

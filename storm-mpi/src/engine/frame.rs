@@ -2,16 +2,16 @@
 //!
 //! - `Eager` carries a small message at once, within the credit that its receiver has given.
 //! - `Rts` announces any other message, and may tell its address in the sender's memory.
-//! - `Taken` is the receiver's answer once it knows the destination and has read the message in the
-//!   sender's memory, if the kernel allowed that.
+//! - `Taken` is the receiver's answer if the kernel let it read the message in the sender's memory.
+//!   The receiver reads it once it knows the destination.
 //! - `Cts` is the receiver's answer otherwise; `Data` then carries the message.
 //! - `Cancel` is the sender's request to have an announced message back.
 //! - `Cancelled` answers that no receive has asked for the message and none will. Otherwise
 //!   `Cancel` gets no answer besides the `Cts` or `Taken` that is due.
 //! - `Credit` gives eager credit back.
 //!
-//! Whatever arrives has a place to go, so every rank can always drain its connections, and no order
-//! of sends can block for good.
+//! Every frame has a place to go, so every rank can always drain its connections, and no order of
+//! sends can block for good.
 
 use super::requests::RequestId;
 use crate::envelope::{Context, Envelope, Tag};

@@ -2,9 +2,12 @@
 //! that waits for it.
 //!
 //! The straight way is optional. Each function here may refuse, and the longer way by requests and
-//! news then does the same. It refuses whenever anything is out of the ordinary: other matching
-//! receives or messages, bytes under way to or from the peer, no credit, an announced message, more
-//! than one message in the bytes that have come, or a peer on another node.
+//! news then does the same. A function refuses if anything is out of the ordinary:
+//! - other receives or messages match;
+//! - bytes are under way to or from the peer, or more than one message has come;
+//! - there is no credit;
+//! - the message is announced;
+//! - the peer is on another node.
 
 use super::frame::{FRAME_BYTES, Frame, FrameWords};
 use super::matching::Matching;

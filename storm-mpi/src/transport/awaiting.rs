@@ -20,8 +20,8 @@ use crate::rank::Rank;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Looks at shared memory before a wait counts as a wait: as many as take a microsecond or less.
-/// They take 3 to 4 us at the ring of a neighbour that sends more than a line, which is looked at
+/// Looks at shared memory before a wait counts as a wait: as many as take a microsecond or less. At
+/// the ring of a neighbour that sends more than a line they take 3 to 4 us, because it is looked at
 /// more often (`local::LONG_LOOKS`).
 pub(super) const GLANCES: u32 = 256;
 /// Looks at the awaited socket before a wait counts as a wait: some hundred nanoseconds each.
@@ -300,8 +300,8 @@ impl Transport {
     }
 
     /// Collects the events at the sockets. While a connecting peer waits at the listener for a
-    /// descriptor, the listener is looked at each time, and now and then in a sleep, because
-    /// nothing announces a free descriptor.
+    /// descriptor, the listener is looked at each time, and now and then in a sleep. Nothing
+    /// announces a free descriptor.
     fn look_at_sockets(&mut self, block: bool, happenings: &mut Vec<Happening>) -> io::Result<()> {
         if let Some(tcp) = self.tcp.as_mut().filter(|tcp| tcp.is_deaf()) {
             tcp.accept(&self.poller)?;

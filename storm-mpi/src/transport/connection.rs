@@ -36,8 +36,8 @@ pub(super) enum Standing {
     Dialed(Rank),
     /// The connection with that rank, for both ways.
     Open(Rank),
-    /// That rank dialed this connection while this rank dialed its own, which stays. That rank will
-    /// close this one.
+    /// The other rank dialed this connection while this rank dialed its own, which stays. The other
+    /// rank will close this connection.
     Yielding(Rank),
 }
 
@@ -216,7 +216,7 @@ impl Connection {
                     self.go_on_greeting(slot, poller)?;
                 }
                 (_, None, _) => {}
-                // The other end answers what was not offered.
+                // The other end answers an offer that was not made.
                 _ => return Err(strange()),
             }
             return Ok(true);
@@ -224,7 +224,7 @@ impl Connection {
         Ok(writable && self.carries(me))
     }
 
-    /// Sends what is left of the greeting. If bytes are left, writing is watched.
+    /// Sends the rest of the greeting. If bytes are left, writing is watched.
     pub(super) fn go_on_greeting(&mut self, slot: SlotIndex, poller: &Poller) -> io::Result<()> {
         // An error is ignored here. Reading finds out that the other is gone, behind the last bytes
         // it sent.
@@ -356,7 +356,7 @@ impl Connection {
         Ok(read)
     }
 
-    /// Writes what is left of the greeting, then the buffers.
+    /// Writes the rest of the greeting, then the buffers.
     fn write(&mut self, buffers: [&[u8]; 2]) -> io::Result<usize> {
         while !self.greeting.is_empty() {
             match self.stream.write(&self.greeting) {

@@ -214,9 +214,9 @@ impl Local {
     }
 
     /// Takes the record at the front of the neighbour's ring, if `choose` wants it. `choose` gets
-    /// the record's length and its first words, and returns the number of bytes behind these. The
-    /// bytes go to `into`, as many as fit. Returns the other result of `choose`, and whether the
-    /// neighbour waits for space and has to be poked.
+    /// the record's length and its first words, and returns the number of bytes behind those words.
+    /// The bytes go to `into`, as many as fit. Returns the other result of `choose`, and whether
+    /// the neighbour waits for space and has to be poked.
     #[inline]
     pub(super) fn take_whole<const WORDS: usize, T>(
         &mut self,

@@ -1,13 +1,13 @@
 //! A byte stream from one process to another on its node: a single-producer, single-consumer ring
 //! of records.
 //!
-//! The bytes of one push are a record. Its first bytes lie in a slot, and the rest lies in a ring
-//! of bytes. The last record also lies in the line of memory (64 bytes) where the consumer looks:
-//! the number of records, its length, and the same bytes as in its slot. A waiting consumer
-//! therefore gets a short message, with its announcement, in one line, and a longer message in no
-//! more lines than its own. A line that two processors write in turn takes longer to change over
-//! than everything else that a short message costs. Slots that nobody reads stay where they are
-//! written.
+//! The bytes of one push are a record. The first bytes of a record lie in a slot, and the rest lies
+//! in a ring of bytes. The last record also lies in the line of memory (64 bytes) where the
+//! consumer looks: the number of records, the record's length, and the same bytes as in its slot. A
+//! waiting consumer therefore gets a short message, with its announcement, in one line, and a
+//! longer message in no more lines than its own. A line that two processors write in turn takes
+//! longer to change over than everything else that a short message costs. Slots that nobody reads
+//! stay where they are written.
 //!
 //! Positions, of records and of bytes, are counts since the start and never wrap; the place in a
 //! ring is the position modulo the capacity. Both ends keep their positions to themselves. The
@@ -17,7 +17,7 @@
 //! Memory ordering.
 //! - Data before count: the producer fills a record's bytes, then stores the count with Release;
 //!   the consumer loads the count with Acquire before it reads them.
-//! - The bytes beside the count are written between two stores of the count. The first store says
+//! - The bytes next to the count are written between two stores of the count. The first store says
 //!   that they are being written. The consumer loads the count before and after it has read the
 //!   bytes. If the two differ, or belong to another record, it reads the slot. The producer fills
 //!   the slot after it has published the record, and before the first store (Release) for the next
@@ -54,8 +54,8 @@ pub(super) const PIECE_MAX_BYTES: usize = (4 << 10) + SLOT_BYTES;
 /// A ring has one slot for each this many bytes.
 const BYTES_PER_SLOT: usize = 512;
 
-/// The shared words of one ring, in the consumer's memory, beside its slots and bytes. All zero is an
-/// empty ring. Producer and consumer write different lines.
+/// The shared words of one ring, in the consumer's memory, next to its slots and bytes. All zero is
+/// an empty ring. Producer and consumer write different lines.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub(super) struct RecordControl {

@@ -108,7 +108,8 @@ impl<'a> Ring<'a> {
     /// Whether the producer waits for space and there is enough now to be worth its wake-up: a
     /// quarter of the ring. Clears the wish. Consumer only, after [`Ring::pop`].
     ///
-    /// A producer waits only on a full ring and the consumer always drains, so the quarter is reached.
+    /// A producer waits only on a full ring and the consumer always drains, so the quarter is
+    /// reached.
     pub(crate) fn space_wanted(&self) -> Result<bool, CorruptRing> {
         fence(Ordering::SeqCst);
         if self.control.want_space.load(Ordering::Relaxed) == 0 {

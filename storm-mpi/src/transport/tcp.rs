@@ -127,7 +127,7 @@ impl Tcp {
         self.address
     }
 
-    /// Sets the token, once the job has one. No peer connects before that.
+    /// Sets the token, once the job has it. No peer connects before.
     pub(super) fn set_token(&mut self, token: Token) {
         self.token = token;
     }
@@ -185,7 +185,7 @@ impl Tcp {
     }
 
     /// Whether a caller waits at the listener that got no descriptor or watch. The poller does not
-    /// tell when there is one.
+    /// tell when it could get them.
     pub(super) fn is_deaf(&self) -> bool {
         self.deaf
     }
@@ -199,10 +199,10 @@ impl Tcp {
                 // A connection that died in the queue, or an interruption: the next call may
                 // succeed.
                 Err(e) if is_passing(&e) => {}
-                // Anybody may connect, so a lack of resources is no reason to end. Nor may many
-                // silent strangers keep ranks out, so beyond some number the oldest is dropped.
-                // Fewer are kept, because a stranger may be a rank that has not said hello yet; the
-                // caller then waits.
+                // Anybody may connect, so a lack of resources is no reason to end. Many silent
+                // strangers must not keep ranks out either, so beyond some number the oldest is
+                // dropped. Fewer are kept, because a stranger may be a rank that has not said hello
+                // yet; the caller then waits.
                 Err(e) if is_exhausted(&e) => {
                     if self.strangers.len() <= SPARE_STRANGERS || !self.drop_a_stranger() {
                         return self.set_deaf(true, poller);
@@ -425,9 +425,9 @@ impl Tcp {
         self.connections[slot.0 as usize] = None;
     }
 
-    /// Drops the oldest stranger that is not a rank; false when there is none. A rank's hello may
-    /// have come without having been read. Such a stranger becomes the youngest, so the others are
-    /// looked at first.
+    /// Drops the oldest stranger that is not a rank; false if every stranger is a rank. A rank's
+    /// hello may have come without having been read. Its connection becomes the youngest, so the
+    /// others are looked at first.
     fn drop_a_stranger(&mut self) -> bool {
         for _ in 0..self.strangers.len() {
             let Some(oldest) = self.strangers.pop_front() else { return false };

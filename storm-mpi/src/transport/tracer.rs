@@ -28,7 +28,7 @@ pub(super) struct Tracer {
 }
 
 impl Tracer {
-    /// Finds out what the kernel asks for.
+    /// Finds out the kernel's rules.
     pub(super) fn new() -> Self {
         let related = fs::read_to_string(SCOPE).is_ok_and(|scope| scope.trim() == SCOPE_RELATED);
         let own = if related { ancestors(std::process::id()) } else { Vec::new() };

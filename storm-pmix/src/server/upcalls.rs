@@ -1,11 +1,11 @@
-//! libpmix's requests to its host. Its thread hands most requests to the server's thread and goes
-//! on. The server's thread answers later.
+//! libpmix's requests to its host. libpmix's thread hands most requests to the server's thread and
+//! goes on. The server's thread answers later.
 //!
-//! The connecting and the leave of a rank's program are handled at once, in libpmix's own thread.
-//! If another thread answered the leave, libpmix's thread could see the program's connection end
-//! before it hears of the leave (`op_cbfunc2` of its 4.2 sends the answer first and notes the leave
-//! after). It would then wait for one rank less in every later fence of the node, including those
-//! of the following programs.
+//! When a rank's program connects or leaves, libpmix's own thread handles it at once. If another
+//! thread answered the leave, libpmix's thread could see the program's connection end before it
+//! hears of the leave. (`op_cbfunc2` of libpmix 4.2 sends the answer first and notes the leave
+//! after.) It would then wait for one rank less in every later fence of the node, including the
+//! fences of the following programs.
 
 use super::ServeError;
 use super::ranks::Ranks;

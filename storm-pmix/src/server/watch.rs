@@ -99,8 +99,8 @@ fn starting() -> Option<(u32, Seen)> {
     // SAFETY: the rank has left the descriptor open for this process; it is borrowed for this line
     // only.
     let pmi = unsafe { BorrowedFd::borrow_raw(fd as i32) }.try_clone_to_owned().ok()?;
-    // The server gets the ranks' connections from the ranks: this one would be a second.
-    // SAFETY: open, as it was just cloned, and no object owns it.
+    // The server gets the ranks' connections from the ranks, so this descriptor is not needed.
+    // SAFETY: the descriptor is open, because it was just cloned, and no object owns it.
     unsafe { nix::libc::close(fd as i32) };
     let process = pidfd_open(Pid::from_raw(getppid().as_raw())?, PidfdFlags::empty()).ok()?;
     Some((number("STORM_RANK").ok()?, Seen { process, pmi: pmi.into() }))

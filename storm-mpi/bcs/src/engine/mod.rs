@@ -93,7 +93,7 @@ pub struct Engine {
     plan: Plan,
     now: Option<Strobe>,
     jobs: BTreeMap<JobKey, Job>,
-    /// Nodes that shared a job with this one. No other node writes into its blocks.
+    /// Nodes that shared a job with this node. No other node writes into its blocks.
     partners: NodeSet,
     doomed: VecDeque<(JobKey, Doom)>,
     posted: Vec<(Member, RequestId, Post)>,
@@ -294,10 +294,14 @@ impl Engine {
         (done && !waits).then(|| now.to_word())
     }
 
-    /// Whether this node, which is done with the present microphase, has nothing to do in the
-    /// following one. After MSM that is P2P, after P2P it is BBM and RM, and after the last of the
-    /// slice it is the next slice, except telling ranks of this slice's completions. Other nodes'
-    /// work there is reported by themselves.
+    /// Whether this node, which is done with the present microphase, has nothing to do next.
+    ///
+    /// - After MSM, "next" is P2P.
+    /// - After P2P, "next" is BBM and RM.
+    /// - After the last microphase of the slice, "next" is the next slice, except telling ranks of
+    ///   this slice's completions.
+    ///
+    /// Other nodes report their own work there.
     pub fn may_skip(&self) -> bool {
         match self.now.map(|now| now.phase) {
             Some(Phase::MessageScheduling) => !self.begun.granted,
@@ -321,7 +325,7 @@ impl Engine {
         !self.finished.is_empty()
     }
 
-    /// Marks the time when a slice would begin if anybody had anything for one. Ranks now hear of
+    /// Marks the time when a slice would begin if anybody had anything for it. Ranks now hear of
     /// outcomes, as [`completions`](Self::completions).
     pub fn edge(&mut self) {
         self.completions.append(&mut self.finished);

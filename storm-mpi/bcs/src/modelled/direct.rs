@@ -1,4 +1,5 @@
-//! The same ranks with direct message passing: each message is one XFER-AND-SIGNAL, at once.
+//! Ranks as in the buffered machine, with direct message passing: each message is one
+//! XFER-AND-SIGNAL, at once.
 //!
 //! The time of a message is that of the network alone, without the cost of a library of message
 //! passing. A comparison therefore favours only direct mode.

@@ -47,7 +47,8 @@ pub enum Exchange {
     Blocking,
 }
 
-/// A stencil on a torus: each rank computes and exchanges borders with four neighbours, step by step.
+/// A stencil on a torus. In each step every rank computes and exchanges borders with four
+/// neighbours.
 #[derive(Clone, Copy, Debug)]
 pub struct Stencil {
     /// Ranks along one side.

@@ -2,15 +2,19 @@
 //! engine, and the engine's completions are written there.
 //!
 //! Ranks see byte streams, one to each rank of their job. The bytes that a rank has sent since the
-//! last slice go as messages of at most [`CHUNK_BYTES`] to the receiver's node, which keeps as many
-//! receives posted as it has room for. The ranks do MPI's own matching, above the streams
-//! (`docs/decisions/0093`). A rank that receives nothing therefore delays its senders, and nobody
-//! else.
+//! last slice go to the receiver's node as messages of at most [`CHUNK_BYTES`]. The receiver's node
+//! keeps as many receives posted as it has room for. The ranks do MPI's own matching, above the
+//! streams (`docs/decisions/0093`). A rank that receives nothing therefore delays its senders, and
+//! nobody else.
 //!
-//! The memory for a rank is bounded. A node keeps at most [`KEPT_BYTES`] for it, and at most
-//! [`WAITING_BYTES`] from it besides the contents of its ring, of which at most
-//! [`WINDOW_BYTES`](storm_mpi::segment::WINDOW_BYTES) are for one peer. The engine itself carries
-//! out collectives of whole communicators (`calls`); a rank has one at a time.
+//! The memory for a rank is bounded:
+//! - A node keeps at most [`KEPT_BYTES`] for the rank.
+//! - A node keeps at most [`WAITING_BYTES`] from the rank, besides the contents of its ring.
+//! - At most [`WINDOW_BYTES`](storm_mpi::segment::WINDOW_BYTES) from the rank are for the same
+//!   peer.
+//!
+//! The engine itself carries out collectives of whole communicators (`calls`); a rank has one at a
+//! time.
 //!
 //! Nothing that a rank writes is believed: frames, ranks and lengths are checked. A rank that
 //! breaks the rules ends its own job ([`BcsError::BadRank`]).

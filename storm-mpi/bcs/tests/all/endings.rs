@@ -266,7 +266,7 @@ fn ranks_that_name_different_members_end_their_job_and_no_other() {
             busy.iter_mut().for_each(|job| job.go_on(machine));
             machine.step();
         };
-        // One such job follows the other. Leftovers of one in a slot would break the next.
+        // Jobs follow each other: leftovers of a job in a slot would break the next.
         for (bad, kind) in (10..).zip([0, 1, 2, 2, 1, 0]) {
             let placement = [[1, 2, 3, 4], [1, 1, 2, 3], [2, 1, 1, 4]][dice.below(3)];
             machine.open(bad, &placement);

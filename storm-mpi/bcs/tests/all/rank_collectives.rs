@@ -1,5 +1,5 @@
-//! Collectives that ranks leave to their nodes, through their segments. They have the results of
-//! direct mode in overlapping communicators, with as few slots as possible. Some ranks break the
+//! Collectives that ranks leave to their nodes, through their segments. The results must be those
+//! of direct mode in overlapping communicators, with as few slots as possible. Some ranks break the
 //! rules.
 
 use crate::lockstep::Dice;

@@ -1,4 +1,4 @@
-//! The same engines and drivers in real time, over TCP on this host: nothing depends on virtual time.
+//! The engines and drivers in real time, over TCP on this host: nothing depends on virtual time.
 
 use crate::lockstep::{collective, member, recv, send};
 use std::cell::{Cell, RefCell};

@@ -1,10 +1,13 @@
 //! One-sided communication (MPI-4.1, chapter 12): windows, epochs, and operations.
 //!
-//! A process has two ways to members' parts. It reaches its own part in memory, at once; so it does
-//! parts of members on its node that the library has allocated. For all other parts, and for all
-//! locks, it sends requests in a context of the window's own. Their owners look at requests when
-//! they are inside the library (`owner`). A request is complete at its owner when a later request
-//! of the same member is answered, because messages of two ranks do not overtake each other.
+//! There are two ways to members' parts:
+//! - A process reaches its own part in memory, at once. It also reaches parts of members on its
+//!   node that the library has allocated.
+//! - For all other parts, and for all locks, it sends requests in a context of the window's own.
+//!   The owners look at requests when they are inside the library (`owner`).
+//!
+//! A request is complete at its owner when a later request of the same member is answered. Messages
+//! of two ranks do not overtake each other.
 
 mod epochs;
 mod exposed;
@@ -70,7 +73,7 @@ pub(crate) struct Told {
 
 /// Memory that the library has to free.
 enum Held {
-    /// None: the memory is the program's.
+    /// No memory: the window's memory is the program's.
     Nothing,
     Allocated(*mut u8),
     /// Memory shared with members on this node.
