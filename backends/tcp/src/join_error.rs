@@ -17,7 +17,7 @@ pub enum JoinError {
     /// The root and this node do not trust each other.
     #[error("there is no session with the Machine Manager")]
     Session(#[source] SessionError),
-    /// What was reached does not answer as a root does.
+    /// The peer does not answer as a root does.
     #[error("what was reached is no Machine Manager of this cluster, or it is going down")]
     NoAnswer,
     /// The root does not want this node.
@@ -60,7 +60,7 @@ impl Refusal {
 }
 
 impl Refusal {
-    /// What to do, for a node that goes on trying.
+    /// Advice to the operator of a node that keeps trying.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Refusal::Version { .. } | Refusal::Layout { .. } => {

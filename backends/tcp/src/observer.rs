@@ -7,13 +7,13 @@ use std::rc::Rc;
 /// Which way a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// It is about to be handed to the network.
+    /// The frame is about to be handed to the network.
     Send,
-    /// It was taken from the network and is about to be acted on.
+    /// The frame was taken from the network and is about to be processed.
     Receive,
 }
 
-/// What kind of link a frame goes over, and so what it can be.
+/// The kind of link that a frame goes over, which limits the kinds of frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkKind {
     /// Between a node and the root: views, requests, outcomes, pings.

@@ -39,8 +39,8 @@ impl TcpPrimitives {
         async move { core.ended().await }
     }
 
-    /// Leaves at once, as if the process had died: whoever calls this on a node ends what it
-    /// does for the cluster within [the time for that](Membership::process_ended).
+    /// Leaves at once, as if the process had died. A node that calls this must end its work for the
+    /// cluster within [the time allowed](Membership::process_ended).
     pub fn shut_down(&self) {
         self.core.finish_with_process();
     }
@@ -157,7 +157,7 @@ impl Node {
         let core = crate::driver::node::join(config).await?;
         let handle = TcpPrimitives::new(core);
         let membership = handle.membership().clone();
-        // The first view follows the welcome: until then nobody is known.
+        // The first view follows the welcome; before it, no member is known.
         let here = handle.node();
         while membership.incarnation(here).is_none() {
             let seen = membership.epoch();

@@ -1,7 +1,7 @@
 //! Real time and tokio tasks behind the [`Runtime`] trait.
 //!
-//! Timers do not go through `tokio::time`, whose wheel turns once a millisecond:
-//! all sleepers share one timerfd, armed for the earliest of them.
+//! Timers do not use `tokio::time`, whose wheel turns once a millisecond. All sleepers share one
+//! timerfd, armed for the earliest of them.
 
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
@@ -131,7 +131,7 @@ impl Timers {
     fn arm(&mut self) {
         let Some(((first, _), _)) = self.sleepers.first_key_value() else { return };
         if self.armed.is_some_and(|armed| armed <= *first) {
-            // It fires early at worst, and is armed again then.
+            // At worst the timer fires early and is armed again.
             return;
         }
         let at = TimeSpec::from_duration(first.since_origin());

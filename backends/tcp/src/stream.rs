@@ -22,7 +22,7 @@ const MAX_DISCARDED_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Stream {
     tcp: TcpStream,
-    /// Beyond this host, what is sent is encrypted.
+    /// Encrypts the bytes to a peer on another host.
     sealed: Option<Sealed>,
 }
 
@@ -55,14 +55,14 @@ impl Stream {
         Ok(())
     }
 
-    /// Throws away what has come: closing before that could cut off what was said
-    /// to the other side.
+    /// Discards arrived bytes. Closing with unread bytes could cut off the last message to the
+    /// peer.
     pub(crate) fn discard_arrived(&self) {
         // When there is nothing, there is nothing to throw away.
         let _ = self.tcp.try_read(&mut [0; MAX_DISCARDED_BYTES]);
     }
 
-    /// Whoever opened this with a key is told that there is none here.
+    /// Tells a peer that opened the connection with a key that this cluster has none.
     pub(crate) async fn refuse_keyed(&mut self) -> io::Result<()> {
         session::refuse_keyed(&mut self.tcp).await
     }
@@ -107,9 +107,10 @@ impl Stream {
         }
     }
 
-    /// Reads what has come into the spare room of `into`. A read that leaves some of it has
-    /// emptied the socket, which is not asked for more then: the next arrival is a new edge of
-    /// readiness, and one since the read began counts, as what is withdrawn here is older.
+    /// Reads arrived bytes into the spare room of `into`. A read that leaves room has emptied the
+    /// socket, so the socket is not asked again: the next arrival is a new edge of readiness. An
+    /// arrival since the read began is not lost: returning `WouldBlock` clears only the older
+    /// readiness.
     fn read_arrived(&self, into: &mut BytesMut) -> io::Result<usize> {
         // SAFETY: only `recv` gets the slice, which writes nothing uninitialised to it.
         let spare = unsafe { into.chunk_mut().as_uninit_slice_mut() };
@@ -131,8 +132,8 @@ impl Stream {
         }
     }
 
-    /// Writes from the front of `out` what fits now; whether all of it did. If not,
-    /// `out` may be empty and this has to be called again all the same.
+    /// Writes as much from the front of `out` as fits now. True if everything did. After a false,
+    /// call it again even if `out` is empty.
     pub(crate) fn write_some(&self, out: &mut VecDeque<Bytes>) -> io::Result<bool> {
         if let Some(sealed) = &self.sealed {
             return self.write_sealed(sealed, out);
@@ -172,7 +173,7 @@ impl Stream {
         }
     }
 
-    /// Waits for the end of a stream on which nothing more is to come: whatever does is
+    /// Waits for the end of a stream on which no more data is expected. Unexpected data counts as
     /// its end, too.
     pub(crate) async fn ended(&self) {
         loop {
@@ -225,15 +226,14 @@ impl Stream {
         // SAFETY: the descriptor is open as long as `self`, and the address is `length` bytes.
         let result = unsafe { libc::connect(self.tcp.as_raw_fd(), &raw const nowhere, length) };
         if result != 0 {
-            // It is no connection any more.
+            // The socket is no longer connected.
             self.shutdown();
         }
     }
 
-    /// Ends the stream in both directions, so that whoever reads or writes it
-    /// on either side learns of it.
+    /// Ends the stream in both directions, so that readers and writers on both sides notice.
     pub(crate) fn shutdown(&self) {
-        // It may be closed already, which is what is wanted.
+        // An error means that the socket is closed already.
         let _ = SockRef::from(&self.tcp).shutdown(std::net::Shutdown::Both);
     }
 }

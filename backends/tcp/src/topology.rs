@@ -1,14 +1,14 @@
-//! The tree: members in positions 0, 1, 2, ...; the parent of position `i` is
-//! position `(i - 1) / fanout`. Position 0 is the root.
+//! The tree: members in positions 0, 1, 2, ...; the parent of position `i` is position
+//! `(i - 1) / fanout`. Position 0 is the root.
 //!
-//! A node that joins takes the next position; when one dies, the holder of the
-//! last position takes its place. So a change moves few nodes.
+//! A node that joins takes the next position. When a node dies, the holder of the last position
+//! takes its place, so that a change moves few nodes.
 
 use crate::wire::{Member, View};
 use std::net::SocketAddr;
 use storm_primitives::{NodeId, NodeSet};
 
-/// Who holds which position.
+/// The members by position.
 #[derive(Clone, Debug)]
 pub struct Topology {
     fanout: usize,

@@ -1,5 +1,5 @@
-//! What the root and the nodes have in common: the engine, its children, and
-//! the loop that carries frames between them.
+//! The parts that the root and the nodes share: the engine, its children, and the loop that
+//! carries frames between them.
 
 use super::lanes::Lanes;
 use super::link::Link;
@@ -57,14 +57,14 @@ pub(crate) struct Core {
     end: Notify,
 }
 
-/// What is above a member in the tree.
+/// The member's place in the tree, with the links above it.
 #[expect(clippy::large_enum_variant, reason = "there is one per process")]
 pub(crate) enum Role {
     Root(RootRole),
     Node(NodeRole),
 }
 
-/// What a new member is made of.
+/// The identity of a new member.
 pub(crate) struct Identity {
     pub(crate) node: NodeId,
     pub(crate) name: String,
@@ -85,7 +85,8 @@ pub(crate) struct Identity {
 pub(crate) struct Batch(Rc<Core>);
 
 impl Batch {
-    /// Lets those run who were signalled, who may store what is asked for next.
+    /// Lets tasks run that were just signalled. They may store values that the next operation
+    /// reads.
     pub(crate) async fn yield_now(&self) {
         self.0.pass_on();
         tokio::task::yield_now().await;
@@ -100,7 +101,7 @@ impl Drop for Batch {
 }
 
 impl Core {
-    /// Who another member is, for people: where it listens. Names only the root knows.
+    /// A label of another member for people: its listen address. Only the root knows names.
     pub(crate) fn peer(&self, node: NodeId) -> String {
         let engine = self.engine.try_borrow();
         let member = engine.ok().and_then(|engine| engine.topology().member(node).cloned());
@@ -145,7 +146,7 @@ impl Core {
         })
     }
 
-    /// Starts what every member runs.
+    /// Starts the tasks that every member runs.
     pub(crate) fn start(self: &Rc<Core>) {
         let core = self.clone();
         self.keep(async move {
@@ -185,7 +186,7 @@ impl Core {
         }
     }
 
-    /// Hands what was issued to the root, as far as it has room.
+    /// Hands issued requests to the root, as far as the window has room.
     pub(crate) fn submit_issued(self: &Rc<Core>) {
         loop {
             let Some(issued) = self.initiator.borrow_mut().next_to_send() else { return };
@@ -197,13 +198,13 @@ impl Core {
         }
     }
 
-    /// Carries out all that follows from what has come in, then writes.
+    /// Carries out everything that follows from the input, then writes.
     pub(crate) fn pump(self: &Rc<Core>) {
         if self.in_batch.get() {
             return self.pass_on();
         }
         loop {
-            // What is complete makes room for what waits.
+            // A completed request makes room for a waiting one.
             self.submit_issued();
             if let Some(Role::Root(root)) = self.role.get() {
                 root.pump(self);
@@ -219,7 +220,7 @@ impl Core {
         self.flush();
     }
 
-    /// Writes what goes down the tree.
+    /// Writes the frames that go down the tree.
     fn pass_on(self: &Rc<Core>) {
         loop {
             let output = self.engine.borrow_mut().take_passed();
@@ -318,7 +319,7 @@ impl Core {
             Some(Role::Root(root)) => root.close(),
             Some(Role::Node(node)) => {
                 node.close();
-                // Of the others nothing is known from here on.
+                // This node learns nothing more about the other members.
                 self.membership.lost(NodeId::MM);
             }
             None => {}

@@ -24,7 +24,7 @@ pub(crate) struct Lanes {
 #[derive(Debug, Default)]
 struct ChildLanes {
     epoch: Epoch,
-    /// It is on this host, and takes references to its memory.
+    /// The child is on this host and takes references to its memory.
     is_here: bool,
     express: Option<Rc<Link>>,
     bulk: Option<Rc<Link>>,

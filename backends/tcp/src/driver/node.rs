@@ -1,5 +1,5 @@
-//! A node: joins the root, then follows the views and does what comes down the
-//! tree.
+//! A node: joins the root, then follows the views and carries out the operations that come down
+//! the tree.
 
 use super::core::{Core, Identity, Role};
 use super::handshake;
@@ -28,20 +28,20 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// Pauses double up to here: jobs wait for a root that was restarted, and a root that is
 /// not there costs its host nothing but the refusal.
 const MAX_PAUSE: Duration = Duration::from_millis(100);
-/// Pauses of a node that the root refuses double up to here: people mend that, and each try takes the
-/// root a handshake.
+/// The longest pause of a node that the root refuses; pauses double up to it. People mend the
+/// cause, and each try costs the root a handshake.
 const MAX_REFUSED_PAUSE: Duration = Duration::from_secs(1);
-/// How long the root is not told of the loss of a link that had lasted: its
-/// cause may be a death, which the root then knows by itself.
+/// The pause before a node reports the loss of a link that had lasted. The cause may be a death,
+/// which the root then knows already.
 const FIRST_LOSS_PAUSE: Duration = Duration::from_millis(5);
 /// A link that breaks again and again must not busy the cluster.
 const MAX_LOSS_PAUSE: Duration = Duration::from_millis(500);
 /// A link in use for so long was a good one.
 const LASTING: Duration = Duration::from_secs(5);
-/// How often a node looks whether the root is still there, per `root_timeout`.
+/// How many times per `root_timeout` a node checks for the root.
 const LOOKS: u32 = 8;
 
-/// What a node has above it.
+/// The links above a node.
 pub(crate) struct NodeRole {
     control: Rc<Link>,
     pub(crate) root: SocketAddr,
@@ -79,7 +79,7 @@ pub(crate) async fn join(mut config: NodeConfig) -> Result<Rc<Core>, JoinError> 
             // With the plan that it was told, at once.
             Some(Err(JoinError::Refused(refusal))) if adopts(&mut config, &refusal) => continue,
             Some(Err(error)) => error,
-            // What stood in the way before says more.
+            // The last obstacle says more than a timeout.
             None => last.take().unwrap_or_else(|| JoinError::Io(io::ErrorKind::TimedOut.into())),
         };
         let again = match &error {
@@ -106,7 +106,7 @@ pub(crate) async fn join(mut config: NodeConfig) -> Result<Rc<Core>, JoinError> 
     }
 }
 
-/// Whether the root has another plan of global memory, and this node makes it.
+/// Whether the root has another layout, and this node can adopt it.
 fn adopts(config: &mut NodeConfig, refusal: &Refusal) -> bool {
     let Refusal::Layout { root, plan, .. } = refusal else { return false };
     let layout = config.adopt.make(plan).filter(|layout| layout.hash() == *root);
@@ -118,7 +118,7 @@ fn adopts(config: &mut NodeConfig, refusal: &Refusal) -> bool {
     adopts
 }
 
-/// What was said of why this node is not let in.
+/// The reasons already logged why this node is not let in.
 #[derive(Default)]
 struct Told {
     kinds: Vec<std::mem::Discriminant<JoinError>>,
@@ -126,8 +126,8 @@ struct Told {
 }
 
 impl Told {
-    /// Says it, unless it was said: each refusal when it is not the one before, and each other kind of
-    /// error, of which there are few, once.
+    /// Logs the error unless it was logged before. A refusal is logged when it differs from the
+    /// previous one, any other kind of error once.
     fn tell(&mut self, config: &NodeConfig, error: &JoinError) {
         let (manager, why) = (config.root, error.why());
         if let JoinError::Refused(refusal) = error {
@@ -151,7 +151,7 @@ impl Told {
 struct Asked(Option<Stream>);
 
 impl Asked {
-    /// The node starts, or was refused: what the end says is another's business.
+    /// The node starts, or was refused: from here on others decide how the stream ends.
     fn answered(mut self) -> Option<Stream> {
         self.0.take()
     }
@@ -261,7 +261,7 @@ fn start(
     core
 }
 
-/// Does what the root says until it says nothing more.
+/// Follows the root's messages until the control link ends.
 async fn follow(core: Rc<Core>, control: Rc<Link>, mut buffer: FrameBuffer) {
     if let Err(error) = read_control(&core, &control, &mut buffer).await {
         tracing::warn!(node = %core.name, %error, "the link to the root is closed");
@@ -369,7 +369,7 @@ impl NodeRole {
         core.send(&self.control, encode(&FromNode::References { taken }, &[]));
     }
 
-    /// Tells the parent that this node has its view and what it holds.
+    /// Tells the parent that this node has its view, and which data it holds.
     pub(crate) fn attach(&self, core: &Core, express: &Rc<Link>) {
         let mut engine = core.engine.borrow_mut();
         core.send(express, encode(&engine.attach_message(), &[]));

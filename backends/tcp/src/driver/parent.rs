@@ -48,8 +48,8 @@ impl ParentLink {
     }
 }
 
-/// Opens the link to `parent` and serves it to its end. Tries until it works;
-/// whoever has a new view drops this future.
+/// Opens the link to `parent` and serves it to its end. Retries until it works; a new view drops
+/// this future.
 pub(crate) async fn connect(core: Rc<Core>, parent: Member, epoch: Epoch) {
     let mut pause = FIRST_PAUSE;
     let (express, bulk) = loop {
@@ -84,8 +84,8 @@ async fn open_both(core: &Core, parent: &Member, epoch: Epoch) -> io::Result<(Rc
     futures_util::try_join!(lanes.0, lanes.1)
 }
 
-/// One lane to the parent: the connection, and what carries the frames if another network
-/// does.
+/// Opens one lane to the parent: the connection, and the carrier if another network carries the
+/// frames.
 async fn open_lane(
     core: &Core,
     parent: &Member,
@@ -172,7 +172,8 @@ async fn read_operations(
             let engine = &core.engine;
             match &down.shared {
                 None => engine.borrow_mut().on_down(&down, &frame.payload(), &frame.raw),
-                // Of another view, the data may be gone, and does not count.
+                // The reference is of another view: its data may be gone, and the engine ignores it
+                // anyway.
                 Some(_) if down.epoch != engine.borrow().epoch() => {}
                 Some(reference) => {
                     let piece = open(core, parent, reference)?;
@@ -196,7 +197,7 @@ async fn read_chunks(core: &Rc<Core>, parent: Lender, link: &Rc<Link>) -> Result
             let chunk: Chunk = frame.message()?;
             let piece = match &chunk.shared {
                 None => frame.payload().into(),
-                // As above.
+                // As for references of operations: the chunk is of another view.
                 Some(_) if chunk.epoch != core.engine.borrow().epoch() => continue,
                 Some(reference) => open(core, parent, reference)?,
             };
@@ -207,8 +208,8 @@ async fn read_chunks(core: &Rc<Core>, parent: Lender, link: &Rc<Link>) -> Result
     Ok(())
 }
 
-/// What a reference leads to. If none of this parent's may lead anywhere, this member goes on
-/// without references, for a while, and tells the root.
+/// Opens a reference. If no reference of this parent can work, this member refuses references for
+/// a while and tells the root.
 fn open(core: &Rc<Core>, parent: Lender, reference: &Reference) -> io::Result<Piece> {
     let error = match Piece::open(reference) {
         Ok(piece) => {

@@ -1,33 +1,33 @@
-//! Whether this member takes references to memory of its host, or has everything sent.
+//! Whether this member takes references to memory of its host, or gets all data by the link.
 //!
-//! One that leads nowhere says either that none of its parent's will ever lead anywhere (another
-//! user's process, no `/proc`), or nothing at all: it came too late, in a tree that is changing.
-//! What has been refused is tried again with the next parent, and after a while with the same:
-//! a reason may pass, such as a host without descriptors.
+//! A reference can fail for two reasons. Either none of the parent's references can ever work
+//! (another user's process, no `/proc`), or the one came too late, while the tree was changing.
+//! A refusal ends with the next parent, and after a while with the same parent: its cause may
+//! pass, such as a host out of descriptors.
 
 use crate::shared_memory::Outlook;
 use std::cell::Cell;
 use std::time::Duration;
 use storm_primitives::{Incarnation, NodeId};
 
-/// How long references are refused at first: what a host lacks for a moment it has again.
+/// The first refusal of references lasts this long: a host's shortage may be brief.
 const FIRST_REFUSAL: Duration = Duration::from_secs(60);
 /// Refusals double up to here: each trial that fails costs the cluster a view.
 const MAX_REFUSAL: Duration = Duration::from_secs(3600);
-/// So many references in a row that came too late are no accident.
+/// This many late references in a row are no accident.
 const MAX_OUTDATED: u32 = 4;
 
 /// A life of a parent.
 pub(crate) type Lender = (NodeId, Incarnation);
 
-/// What is known of the references of a member's parents.
+/// The state of references from this member's parents.
 #[derive(Debug)]
 pub(crate) struct References {
     /// Whether they are wanted at all.
     wanted: bool,
-    /// Whose lead nowhere.
+    /// The parent whose references do not work.
     refused: Cell<Option<Lender>>,
-    /// How many refusals there were: a trial belongs to one of them.
+    /// The number of refusals so far. A retry names its refusal by this number.
     refusals: Cell<u64>,
     /// How long the next refusal lasts.
     next_refusal: Cell<Duration>,

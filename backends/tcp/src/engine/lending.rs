@@ -14,7 +14,7 @@ use storm_primitives::{GlobalAddr, GlobalMemory, OutOfBounds};
 /// An operation as it goes on to a child. Clones share it.
 #[derive(Clone, Debug)]
 pub enum Passed {
-    /// As the frame that it came in.
+    /// The frame as it came in.
     Frame(Bytes),
     /// With data that is better referred to than sent, where the child is on this host.
     Lent(Rc<Down>, Piece),
@@ -34,9 +34,9 @@ impl Passed {
 /// The data of an operation.
 #[derive(Clone, Copy)]
 pub(super) enum Data<'a> {
-    /// It came in a frame.
+    /// The data came in a frame.
     Copied(&'a Bytes),
-    /// It stays where it is.
+    /// The data stays in the sender's memory.
     Lent(&'a Piece),
 }
 
@@ -55,7 +55,7 @@ impl Engine {
         if down.epoch != self.epoch {
             return;
         }
-        // What children may still be about to open is not replaced by another copy.
+        // Keep the first copy: children may still open it.
         let piece = self.lent.get(&down.seq).cloned().unwrap_or(piece);
         let passed = Passed::Lent(Rc::new(down.clone()), piece.clone());
         self.take_down(down, Data::Lent(&piece), &passed);
@@ -66,7 +66,7 @@ impl Engine {
         self.lent.values().map(|piece| piece.bytes().len() as u64).sum()
     }
 
-    /// Keeps what children are told of.
+    /// Keeps the memory that children get references to.
     pub(super) fn lend(&mut self, seq: Seq, passed: &Passed) {
         if let Passed::Lent(_, piece) = passed {
             self.lent.insert(seq, piece.clone());

@@ -1,5 +1,4 @@
-//! Who is in the cluster: joining, dying, and what that means for operations
-//! that are under way.
+//! The members of the cluster: joining, dying, and the effects on operations under way.
 
 use super::queue::Progress;
 use super::{Output, Sequencer};
@@ -30,7 +29,7 @@ impl Sequencer {
             return Err(Refusal::Cluster { root, node });
         }
         if join.layout != self.layout.hash() {
-            // The root, who knows it, adds the plan.
+            // The root's driver knows the layout's source and adds it.
             let (root, plan) = (self.layout.hash(), Vec::new());
             return Err(Refusal::Layout { root, node: join.layout, plan });
         }
@@ -86,14 +85,14 @@ impl Sequencer {
         self.give_up_stages(&dead);
         let finished = self.settle_pending(&dead);
         self.publish(moved.into_iter().collect());
-        // Who was waited for is dead: these are complete on all survivors.
+        // All missing replies are of dead nodes: these operations are complete on all survivors.
         finished.into_iter().for_each(|seq| self.complete(seq, true));
         self.start_stages();
         self.advance();
     }
 
-    /// Whether `node`, which is a member, takes references from now on: while one takes none,
-    /// what is long is staged, so that it comes by the bulk lane.
+    /// Sets whether the member `node` takes references. While a member takes none, long transfers
+    /// are staged and come by the bulk lane.
     pub fn references(&mut self, node: NodeId, taken: bool) {
         if taken {
             self.refusing.remove(node);
@@ -153,7 +152,7 @@ impl Sequencer {
         }
     }
 
-    /// Takes the dead out of what is under way; what then waits for nobody.
+    /// Takes the dead out of the operations under way. Returns those that then wait for no node.
     fn settle_pending(&mut self, dead: &NodeSet) -> Vec<Seq> {
         let mut finished = Vec::new();
         let mut failed = Vec::new();

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use storm_primitives::{NodeId, PrimitiveError};
 
-/// How far an operation is on its way to its place.
+/// How far an operation has come towards its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// It can have its place when its turn comes.
+    /// The operation can be placed when its turn comes.
     Ready,
     /// A large transfer that waits for room.
     AwaitingRoom,
@@ -21,7 +21,7 @@ pub(super) enum Progress {
     Lent,
     /// A COMPARE-AND-WRITE whose comparison is under way.
     Comparing,
-    /// It will fail when its turn comes.
+    /// The operation fails when its turn comes.
     Failed(PrimitiveError),
 }
 
@@ -54,12 +54,12 @@ impl Queues {
         Queues { queues: BTreeMap::new(), heads: BTreeMap::new(), arrivals: 0 }
     }
 
-    /// Whether `request` is younger than all before it of `node`.
+    /// Whether `request` is newer than every earlier request of `node`.
     pub(super) fn in_order(&self, node: NodeId, request: RequestId) -> bool {
         self.queues.get(&node).and_then(|queue| queue.last).is_none_or(|last| last < request)
     }
 
-    /// Whether `request` of `node` and all before it have come.
+    /// Whether `request` of `node` and all its earlier requests have come.
     pub(super) fn has_come(&self, node: NodeId, request: RequestId) -> bool {
         self.queues.get(&node).is_some_and(|queue| queue.last >= Some(request))
     }

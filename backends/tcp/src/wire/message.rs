@@ -1,7 +1,7 @@
-//! The messages of the protocol. `PROTOCOL.md` of this crate says who sends which when.
+//! The messages of the protocol. `PROTOCOL.md` of this crate lists sender and time of each.
 //!
-//! Five links, five types: a message on the wrong link does not decode into
-//! something that its reader could mistake.
+//! There are five links and five types. A message on the wrong link does not decode into something
+//! that its reader could mistake for its own.
 
 use crate::shared_memory::{HostId, Reference};
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub struct Seq(pub u64);
 )]
 pub struct StageId(pub u64);
 
-/// What one node calls one of its requests. Grows.
+/// A node's number for one of its requests. Numbers grow.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -37,13 +37,13 @@ pub struct RequestId(pub u64);
 /// The first message on any connection, from the side that opened it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Hello {
-    /// To the root: a node wants to be a member. This becomes its control link.
+    /// To the root: a node wants to be a member. The connection becomes its control link.
     Join(Join),
     /// To the parent: a member opens a lane of its link in the tree.
     Tree(TreeHello),
 }
 
-/// Who wants to join, and what it believes.
+/// The identity of a joining node, and its settings that must fit the root's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Join {
     /// [`PROTOCOL_VERSION`] of the node. First, so that any version can read it.
@@ -56,13 +56,13 @@ pub struct Join {
     pub layout: LayoutHash,
     /// Where it listens for its children.
     pub listen: SocketAddr,
-    /// The name of what carries its lanes ([`Fabric`](crate::fabric::Fabric)).
+    /// The name of the network that carries its lanes ([`Fabric`](crate::fabric::Fabric)).
     pub fabric: String,
     /// Where it is, if it can take references to memory of its host.
     pub host: Option<HostId>,
 }
 
-/// What every version of [`Hello::Join`] begins with.
+/// The beginning of [`Hello::Join`] in every version.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub enum AnyHello {
     /// [`Hello::Join`].
@@ -81,7 +81,7 @@ pub enum JoinAnswer {
     Refused(Refusal),
 }
 
-/// What a new member has to know.
+/// The settings for a new member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Welcome {
     /// Its id.
@@ -101,28 +101,28 @@ pub struct Welcome {
 /// Why a node was not let in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
-    /// It speaks another version of the protocol.
+    /// The node speaks another version of the protocol.
     Version {
         /// The version of the root.
         root: u32,
         /// The version of the node.
         node: u32,
     },
-    /// The root speaks only to those who hold the cluster's key.
+    /// The root speaks only to holders of the cluster's key.
     KeyNeeded {
         /// The name of the key, which tells nothing of it.
         key: String,
     },
-    /// It has another plan of global memory.
+    /// The node has another layout of global memory.
     Layout {
         /// The hash of the root.
         root: LayoutHash,
         /// The hash of the node.
         node: LayoutHash,
-        /// What the root's plan is made from, for the node to make it too.
+        /// The source of the root's layout, from which the node can build it too.
         plan: Vec<u8>,
     },
-    /// It wants to be in another cluster.
+    /// The node wants to join another cluster.
     Cluster {
         /// The cluster of the root.
         root: String,
@@ -145,7 +145,7 @@ pub enum Refusal {
     NameInUse {
         /// The name given.
         name: String,
-        /// Who has it.
+        /// The member that holds it.
         node: NodeId,
     },
     /// There are as many members as the root allows.
@@ -162,7 +162,7 @@ pub struct TreeHello {
     pub version: u32,
     /// The cluster.
     pub cluster: String,
-    /// Who opens it.
+    /// The node that opens it.
     pub node: NodeId,
     /// Which of its lives.
     pub incarnation: Incarnation,
@@ -172,12 +172,12 @@ pub struct TreeHello {
     pub lane: Lane,
     /// Where it is, if it can take references to memory of its host; on the bulk lane.
     pub host: Option<HostId>,
-    /// What the parent has to know of the child's end of the lane where another network
-    /// carries it; the parent then answers with a [`LaneAnswer`].
+    /// The offer of the child's end, if another network carries the lane. The parent then answers
+    /// with a [`LaneAnswer`].
     pub offer: Option<Vec<u8>>,
 }
 
-/// What the child has to know of the parent's end of a lane that another network carries.
+/// The offer of the parent's end of a lane that another network carries.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LaneAnswer {
     /// The parent's [`offer`](crate::fabric::Opening::offer).
@@ -216,8 +216,8 @@ pub struct View {
     pub changes: Vec<(u32, Member)>,
     /// Large transfers on their way to their destinations.
     pub stages: Vec<StageId>,
-    /// Large transfers that all destinations hold and that have their place in
-    /// the order: who has not carried them out yet keeps them, nobody sends them.
+    /// Large transfers that all destinations hold and that are placed in the order. Nodes that have
+    /// not carried them out keep them; no node sends them.
     pub committed: Vec<StageId>,
     /// Every transfer from here on is younger than this view.
     pub next_stage: StageId,
@@ -254,7 +254,7 @@ pub enum FromNode {
     Request(Request),
     /// A chunk of a large transfer, granted before.
     Data {
-        /// Of which request.
+        /// The request it belongs to.
         request: RequestId,
         /// Where in the transfer the payload belongs, in bytes.
         offset: u64,
@@ -272,10 +272,10 @@ pub enum FromNode {
     /// The node closes the link, and goes on: an end without this is that of its process. Before
     /// anything else: it wants to join no more.
     Parting,
-    /// Whether the node takes references, from now on: those of its parent led nowhere, or
-    /// may lead somewhere again.
+    /// Whether the node takes references from now on: references of its parent failed, or may work
+    /// again.
     References {
-        /// It does.
+        /// True if it takes them.
         taken: bool,
     },
 }
@@ -285,7 +285,7 @@ pub enum FromNode {
 pub struct Request {
     /// The initiator's name for it.
     pub id: RequestId,
-    /// What to do.
+    /// The primitive to carry out.
     pub primitive: Primitive,
 }
 
@@ -298,7 +298,7 @@ pub enum Primitive {
         dest: NodeSet,
         /// Where.
         addr: GlobalAddr,
-        /// How many bytes.
+        /// The length in bytes.
         len: u64,
         /// Event to signal there.
         event: Option<EventId>,
@@ -328,15 +328,15 @@ pub struct Down {
     pub seq: Seq,
     /// Everything before this place is complete everywhere.
     pub done: Seq,
-    /// Who carries it out; the others only pass it on.
+    /// The nodes that carry it out; the others only pass it on.
     pub dest: NodeSet,
-    /// What to do.
+    /// The operation to carry out.
     pub operation: Operation,
     /// Where the data is, if it is not the payload.
     pub shared: Option<Reference>,
 }
 
-/// What an operation does on one node.
+/// The effect of an operation on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
     /// Write the payload, then signal.
@@ -346,9 +346,9 @@ pub enum Operation {
         /// Event to signal.
         event: Option<EventId>,
     },
-    /// Write what was staged, then signal.
+    /// Write the staged data, then signal.
     Commit {
-        /// What was staged.
+        /// The staged transfer.
         stage: StageId,
         /// Where.
         addr: GlobalAddr,
@@ -359,7 +359,7 @@ pub enum Operation {
     Compare {
         /// Which.
         var: GlobalAddr,
-        /// How.
+        /// The relation.
         relation: Relation,
         /// With what.
         value: u64,
@@ -374,7 +374,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Whether somebody is signalled by it.
+    /// Whether it signals an event.
     pub fn signals(&self) -> bool {
         match self {
             Operation::Put { event, .. } | Operation::Commit { event, .. } => event.is_some(),
@@ -395,8 +395,8 @@ pub enum Up {
         epoch: Epoch,
         /// The operations.
         acks: Vec<(Seq, bool)>,
-        /// Where these compare: nodes among them that had sent the root requests without an outcome when they
-        /// compared, and the last of those that has its place when the root comes to it.
+        /// For replies to comparisons: nodes that had sent the root requests without an outcome
+        /// when they compared, each with the last of them that is prompt.
         issued: Vec<(NodeId, RequestId)>,
     },
     /// The child and all below it hold a large transfer in full.
@@ -423,7 +423,7 @@ impl Up {
 pub struct Attach {
     /// The view.
     pub epoch: Epoch,
-    /// How many bytes it holds of which large transfers.
+    /// The large transfers of which it holds data, and how many bytes of each.
     pub held: Vec<(StageId, u64)>,
 }
 
@@ -435,7 +435,7 @@ pub struct Chunk {
     pub epoch: Epoch,
     /// The transfer.
     pub stage: StageId,
-    /// Who needs it; the others only pass it on.
+    /// The nodes that need it; the others only pass it on.
     pub dest: NodeSet,
     /// Length of the whole transfer in bytes.
     pub total: u64,
