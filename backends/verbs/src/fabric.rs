@@ -1,4 +1,4 @@
-//! One member's access to its device: what all its lanes share.
+//! One member's access to its device, which all its lanes share.
 
 use crate::VerbsError;
 use crate::abi::{EVENT_COMM_EST, EVENT_DEVICE_FATAL, EVENT_PORT_ERR, Gid};
@@ -25,9 +25,9 @@ use tokio::task::AbortHandle;
 /// Room for the head of a chunk in a block; where the payload begins of one that comes in
 /// datagrams.
 pub(crate) const PAYLOAD_AT: usize = 16 << 10;
-/// How often it is looked whether requests are stuck, and then whether the port is there.
-/// Soft-RoCE whose network was taken out may lose both the event that says so and the
-/// requests under way: these neither complete nor fail.
+/// How often to check for stuck requests, and then for the port. If a network is removed under
+/// soft-RoCE, both the event and the requests under way may be lost: they neither complete nor
+/// fail.
 const LOOK: Duration = Duration::from_millis(500);
 /// The name of the network.
 const NAME: &str = "verbs";
@@ -50,7 +50,7 @@ struct Session {
     events: AbortHandle,
 }
 
-/// What lanes need of it.
+/// The part of the device that lanes use.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) config: VerbsConfig,
@@ -60,7 +60,7 @@ pub(crate) struct Common {
     pub(crate) gid: Gid,
     pub(crate) pool: Pool,
     pub(crate) poller: Poller,
-    /// What this member has of the group of all.
+    /// This member's part in the multicast group.
     group: RefCell<Option<Rc<Group>>>,
     /// The bulk lanes to its parents.
     pub(crate) upward: Rc<Upward>,
@@ -70,8 +70,8 @@ pub(crate) struct Common {
 }
 
 impl VerbsFabric {
-    /// Opens the device and registers the first blocks, so that what stands in the way is
-    /// known before a cluster depends on it. Must be called within a `LocalSet`.
+    /// Opens the device and registers the first blocks, so that obstacles show before a cluster
+    /// depends on it. Must be called within a `LocalSet`.
     ///
     /// # Errors
     /// [`VerbsError`].
@@ -87,23 +87,23 @@ impl VerbsFabric {
         self.current.borrow().common.device.name().to_owned()
     }
 
-    /// How many blocks are registered, and how many of them are free.
+    /// The number of registered blocks, and of the free ones among them.
     pub fn blocks(&self) -> (usize, usize) {
         self.current.borrow().common.pool.blocks()
     }
 
-    /// What this member sent to all at once, or got so; `None` when it takes no part in it.
+    /// The report on multicast; `None` if this member takes no part in it.
     pub fn multicast(&self) -> Option<MulticastReport> {
         self.current.borrow().common.group().map(|group| group.report())
     }
 
-    /// Does what follows from something that happened to the device. What the device
-    /// itself tells is seen to without this.
+    /// Handles an event of the device. Events that the device itself reports are handled without
+    /// this call.
     pub fn happened(&self, event: &DeviceEvent) {
         self.current.borrow().common.happened(event);
     }
 
-    /// What lanes need, of a device that is there.
+    /// The part that lanes use, of a present device.
     fn common(&self) -> Result<Rc<Common>, VerbsError> {
         let mut current = self.current.borrow_mut();
         if current.common.gone.get() {
@@ -157,7 +157,7 @@ impl Drop for Session {
 }
 
 impl Common {
-    /// What this member has of the group, if it has anything of it.
+    /// This member's part in the group, if it has one that works.
     pub(crate) fn group(&self) -> Option<Rc<Group>> {
         self.group.borrow().clone().filter(|group| !group.has_failed())
     }
@@ -177,7 +177,7 @@ impl Common {
             self.refused.set(Some(address.tag));
         }
         *self.group.borrow_mut() = joined.clone();
-        // The children are to know; but who has just been told is busy.
+        // The children must know, but the caller is in the middle of its own work: do it in a task.
         let common = Rc::downgrade(self);
         tokio::task::spawn_local(async move {
             if let Some(common) = common.upgrade() {
@@ -207,8 +207,7 @@ impl Common {
         }
     }
 
-    /// What is to be done now and then though nothing happens: false when there is no such
-    /// port any more.
+    /// The periodic work. Returns false if the port no longer exists.
     fn tick(&self) -> bool {
         self.group().iter().for_each(|group| group.sweep(Instant::now()));
         self.look_at_port()
@@ -256,7 +255,7 @@ impl Fabric for VerbsFabric {
     }
 }
 
-/// The device that is asked for, or the first whose port is active.
+/// The configured device, or the first with an active port.
 fn choose(config: &VerbsConfig) -> Result<(Arc<OpenDevice>, Port), VerbsError> {
     let names = match &config.device {
         Some(name) => vec![name.clone()],
@@ -273,7 +272,7 @@ fn choose(config: &VerbsConfig) -> Result<(Arc<OpenDevice>, Port), VerbsError> {
     Err(reason)
 }
 
-/// Says what happens to the device; when it is gone, so are the lanes.
+/// Handles events of the device, and does the periodic work. Ends the lanes of a lost device.
 async fn watch(common: Rc<Common>) {
     let device = common.device.clone();
     let readable = match crate::watch::device(&device) {

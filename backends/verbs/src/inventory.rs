@@ -1,4 +1,4 @@
-//! What devices there are, for those who ask the command.
+//! Lists the devices, for the command line.
 
 use crate::VerbsError;
 use crate::guard::{Device, OpenDevice, Port};
@@ -9,7 +9,7 @@ use storm_verbs::port_address;
 /// One device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeviceReport {
-    /// As the kernel names it.
+    /// The kernel's name.
     pub name: String,
     /// Its ports, from 1.
     pub ports: Vec<PortReport>,
@@ -26,7 +26,7 @@ pub struct PortReport {
     pub link_layer: &'static str,
     /// The largest packet now, in bytes.
     pub mtu_bytes: u32,
-    /// Those by which `--backend verbs` can know it: of RoCE version 2, or on InfiniBand.
+    /// The addresses that `--backend verbs` can use: of RoCE version 2, or on InfiniBand.
     pub addresses: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! The immediate value of a write, which says what was written; what goes up a bulk lane;
-//! and what a parent tells in a block instead of a frame.
+//! The notes of a lane: the immediate value of a write, the messages up a bulk lane, and a parent's
+//! messages in a block instead of a frame.
 
 use crate::multicast::address::GroupAddress;
 use crate::ring::Credit;
@@ -8,40 +8,40 @@ use serde::{Deserialize, Serialize};
 /// Bits of the number in an immediate value; the kind is above them.
 const NUMBER_BITS: u32 = 28;
 
-/// What a write was.
+/// The meaning of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// So many bytes, at least one, are next in the ring.
+    /// The ring has a new run, of at least one byte.
     Run {
-        /// How many.
+        /// Its length in bytes.
         len: u32,
         /// The sender looks at its slots.
         looks: bool,
     },
     /// The other side has taken so much.
     Credit(Credit),
-    /// This block is filled with a frame.
+    /// The block has a frame.
     Block(u32),
-    /// This block is filled with something [`Told`].
+    /// The block has a [`Told`].
     Told(u32),
     /// A hole in the chunk that was told of in this block is filled.
     Repaired(u32),
     /// The other side does not look at its slots any more, and has found so many messages,
     /// counted modulo 2^28.
     Sleeps(u32),
-    /// That is known.
+    /// `Sleeps` was read.
     Heard,
 }
 
 /// Larger numbers than an immediate value has room for do not occur: rings and blocks
 /// are smaller.
 pub(crate) const MAX_NUMBER: u32 = (1 << NUMBER_BITS) - 1;
-/// A ring has fewer bytes, or just as many: what is above is something else.
+/// Enough bits for the bytes of a ring; the bits above have other meanings.
 const BYTES_BITS: u32 = 17;
 const BYTES: u32 = (1 << BYTES_BITS) - 1;
 
 impl Note {
-    /// As an immediate value.
+    /// The immediate value.
     pub(crate) fn encode(self) -> u32 {
         let (kind, number) = match self {
             Note::Run { len, looks } => (1, u32::from(looks) << BYTES_BITS | len),
@@ -83,17 +83,17 @@ pub(crate) struct Place {
     pub(crate) len: u32,
 }
 
-/// What goes up a bulk lane.
+/// A message up a bulk lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Up {
     /// The parent may write one frame, or tell something, in this block.
     Grant {
-        /// What the child calls it.
+        /// The child's number of the block.
         slot: u32,
         /// Where it is.
         to: Place,
     },
-    /// Of the chunk that was told of in this block something is missing.
+    /// A part of the chunk announced in this block is missing.
     Repair {
         /// The block.
         slot: u32,
@@ -151,13 +151,12 @@ impl Up {
     }
 }
 
-/// What a parent tells in a block.
+/// A parent's message in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Told {
     /// Where the group of the cluster is.
     Group(GroupAddress),
-    /// The next chunk is that of this number, whose payload goes to the group; its head
-    /// follows.
+    /// The next chunk has this number. Its payload goes to the group; its head follows.
     Chunk {
         /// The number.
         number: u64,
@@ -167,13 +166,13 @@ pub(crate) enum Told {
 }
 
 impl Told {
-    /// What it is on the wire.
+    /// The encoded message.
     pub(crate) fn encode(&self) -> Vec<u8> {
         // Integers into memory that grows: this cannot fail.
         postcard::to_stdvec(self).unwrap_or_default()
     }
 
-    /// What was told, and what follows.
+    /// The message, and the bytes after it.
     pub(crate) fn decode(bytes: &[u8]) -> Option<(Told, &[u8])> {
         postcard::take_from_bytes(bytes).ok()
     }

@@ -1,5 +1,5 @@
-//! What one end of a lane tells the other, over the session in which both have proved who
-//! they are: where it is and where to write.
+//! The offer of one end of a lane: its address, and where to write. It goes over the session in
+//! which both sides have proved their identity.
 
 use crate::abi::Gid;
 use crate::guard::{Endpoint, RemoteAddr};
@@ -7,7 +7,7 @@ use crate::ring::RING_BYTES;
 use crate::slot::{self, REGION_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// Changes with every change of what travels on a lane.
+/// Changes with every change of the lane's messages.
 pub(crate) const LANE_VERSION: u32 = 3;
 /// Packets are numbered with so many bits.
 pub(crate) const MAX_PACKET_NUMBER: u32 = (1 << 24) - 1;
@@ -27,7 +27,7 @@ pub(crate) struct Offer {
     pub(crate) gid: [u8; 16],
     /// Local identifier of the port.
     pub(crate) lid: u16,
-    /// What the port is on, as the library codes it.
+    /// The link layer of the port, in the library's code.
     pub(crate) link_layer: u8,
     /// Its largest packet, coded.
     pub(crate) mtu: u32,
@@ -38,7 +38,7 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// What it is on the wire.
+    /// The encoded offer.
     pub(crate) fn encode(&self) -> Vec<u8> {
         // Integers into memory that grows: this cannot fail.
         postcard::to_stdvec(self).unwrap_or_default()

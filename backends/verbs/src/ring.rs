@@ -1,12 +1,13 @@
-//! Where the messages of a lane are, at both ends, without memory or adapter.
+//! The places of a lane's messages, at both ends, without memory or adapter.
 //!
-//! Messages are counted from 0. A *run* is told of by a completion, and lies in a ring of
-//! bytes: the sender writes to the receiver's ring what it has put at the same place of its
-//! own, may write where the receiver has taken what was there and said so (credit), and where
-//! its own adapter has read what was there (completion). A *short* message has a slot, that of
-//! its number, and may be found there without being told of ([`slot`](crate::slot)). Of both
-//! together there are at most [`MAX_MESSAGES`] without credit: a run uses up a receive request,
-//! a short message its slot.
+//! Messages are counted from 0. A *run* is reported by a completion and lies in a ring of bytes.
+//! The sender writes it from its own ring to the same place of the receiver's ring. It may reuse a
+//! place once the receiver has taken the data and said so (credit), and its own adapter has read
+//! the data (completion).
+//!
+//! A *short* message has a slot, given by its number, and may be found there without a completion
+//! ([`slot`](crate::slot)). Of both kinds together there are at most [`MAX_MESSAGES`] without
+//! credit: a run uses up a receive request, a short message its slot.
 
 use std::ops::Range;
 
@@ -16,7 +17,7 @@ pub(crate) const RING_BYTES: u64 = 64 << 10;
 /// Messages that were sent and for which there is no credit.
 pub(crate) const MAX_MESSAGES: u64 = 128;
 
-/// What was taken and may be sent again.
+/// Messages that were taken, so that their room may be used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Credit {
     /// Bytes of runs.
@@ -46,7 +47,7 @@ pub(crate) struct ReceiveRing {
     credited: u64,
 }
 
-/// The other side says what cannot be.
+/// The other side claims more than it can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun;
 
@@ -62,8 +63,8 @@ impl SendRing {
         self.messages
     }
 
-    /// Where the next run goes, as long as it may be; empty when it has to wait. It never goes
-    /// around the end of the ring.
+    /// The room for the next run; empty if it has to wait. It never wraps around the end of the
+    /// ring.
     #[inline]
     pub(crate) fn room(&self) -> Range<usize> {
         let at = (self.written % RING_BYTES) as usize;
@@ -88,7 +89,7 @@ impl SendRing {
         self.messages += 1;
     }
 
-    /// Where the last run ends: what to tell [`completed`](Self::completed).
+    /// The end of the last run, for [`completed`](Self::completed).
     pub(crate) fn end(&self) -> u64 {
         self.written
     }
@@ -158,8 +159,8 @@ impl ReceiveRing {
         self.taken_messages += 1;
     }
 
-    /// What the other side is to be told of now: when a half of the ring or of the messages is
-    /// taken, so that credits are few and it never stands still.
+    /// The credit to send now: due when half of the ring or of the messages is taken. Credits are
+    /// then few, and the sender never stalls.
     #[inline]
     pub(crate) fn credit_due(&self) -> Option<Credit> {
         let messages = self.taken_messages - self.credited_messages;

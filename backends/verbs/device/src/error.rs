@@ -1,4 +1,4 @@
-//! Why verbs cannot be used: each says what to look at.
+//! Errors of verbs. Each message says where to look.
 
 use std::io;
 use thiserror::Error;
@@ -9,12 +9,12 @@ pub enum VerbsError {
     /// The library is not installed.
     #[error("libibverbs.so.1 cannot be loaded; Debian has it in libibverbs1 and ibverbs-providers")]
     NoLibrary(#[source] libloading::Error),
-    /// What is installed is not what it should be.
+    /// The installed library lacks a symbol.
     #[error("libibverbs.so.1 has no {symbol}")]
     NoSymbol {
-        /// What was looked for.
+        /// The missing symbol.
         symbol: &'static str,
-        /// What the linker said.
+        /// The linker's error.
         #[source]
         source: libloading::Error,
     },
@@ -24,9 +24,9 @@ pub enum VerbsError {
     /// The device that the configuration names is not here.
     #[error("there is no RDMA device {wanted:?}; there are: {}", .present.join(", "))]
     NoSuchDevice {
-        /// What was asked for.
+        /// The device asked for.
         wanted: String,
-        /// What is here.
+        /// The devices present.
         present: Vec<String>,
     },
     /// The port carries no data.
@@ -36,7 +36,7 @@ pub enum VerbsError {
         device: String,
         /// The port, from 1.
         port: u8,
-        /// What it is instead.
+        /// The port's state.
         state: &'static str,
     },
     /// The port has no such address.
@@ -46,7 +46,7 @@ pub enum VerbsError {
         device: String,
         /// The port, from 1.
         port: u8,
-        /// What was looked for.
+        /// The address asked for.
         wanted: String,
     },
     /// The system does not let this process lock so much memory.
@@ -55,9 +55,9 @@ pub enum VerbsError {
          raise it with LimitMEMLOCK= or `ulimit -l`"
     )]
     LockedMemory {
-        /// How many were to be registered.
+        /// The bytes to register.
         bytes: usize,
-        /// What is allowed.
+        /// The limit.
         limit: u64,
     },
     /// The same of the memory that a queue of the adapter takes.
@@ -70,7 +70,7 @@ pub enum VerbsError {
         call: &'static str,
         /// On which device.
         device: String,
-        /// What is allowed.
+        /// The limit.
         limit: u64,
     },
     /// There can be no multicast.
@@ -78,7 +78,7 @@ pub enum VerbsError {
     NoMulticast {
         /// The device.
         device: String,
-        /// What stands in the way.
+        /// The obstacle.
         why: &'static str,
     },
     /// A call of the library failed.
@@ -88,7 +88,7 @@ pub enum VerbsError {
         call: &'static str,
         /// On which device.
         device: String,
-        /// What it said.
+        /// The call's error.
         #[source]
         source: io::Error,
     },

@@ -11,17 +11,18 @@ const ROCE_V2: &str = "RoCE v2";
 /// Which of its addresses a port is to be known by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// Its place in the port's table of GIDs. None: that of `address` where the port has it, or else
-    /// the first of RoCE version 2 over IPv4, or else 0, which is the only one on InfiniBand.
+    /// Its index in the port's table of GIDs. Default none: the index of `address` if the port has
+    /// it, else of the first RoCE version 2 address over IPv4, else 0, the only index on
+    /// InfiniBand.
     pub gid_index: Option<u8>,
     /// The address by which others know this host; of use with RoCE only.
     pub address: Option<IpAddr>,
 }
 
-/// The address by which a port is known: its place in the port's table, and what it is.
+/// Chooses the address by which a port is known: its index in the port's table, and its value.
 ///
 /// # Errors
-/// [`VerbsError::NoGid`] when the one that is wished for by its place is not there, or none is.
+/// [`VerbsError::NoGid`] if the wished index has no address, or the port has none.
 pub fn choose(wish: &Wish, device: &OpenDevice, port: &Port) -> Result<(u8, Gid), VerbsError> {
     let none = |wanted: String| {
         let (device, port) = (device.name().to_owned(), port.number);

@@ -1,4 +1,4 @@
-//! What this end of a lane has sent and of which something is still to be heard.
+//! The messages sent from this end of a lane that are not settled yet.
 
 use crate::ring::SendRing;
 use std::collections::VecDeque;
@@ -7,16 +7,16 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 pub(super) struct Outward {
     pub(super) ring: SendRing,
-    /// What completions will tell of, by the ids of the requests.
+    /// The signalled requests under way, by id.
     under_way: VecDeque<(u64, Posted)>,
 }
 
-/// A send request of whose completion somebody has to know.
+/// A send request whose completion matters.
 #[derive(Clone, Copy, Debug)]
 struct Posted {
     /// Where in the ring the bytes end of all that was posted until then.
     end: u64,
-    /// It is a frame for a block, which its poster calls so.
+    /// The poster's name of the frame, if the request writes to a block.
     frame: Option<usize>,
 }
 
@@ -33,7 +33,7 @@ impl Outward {
         Some(posted.frame)
     }
 
-    /// Whether a completion will tell of any.
+    /// Whether a signalled request is under way.
     pub(super) fn is_any_told_of(&self) -> bool {
         !self.under_way.is_empty()
     }

@@ -16,10 +16,10 @@ const MTU_BYTES: [u32; 5] = [256, 512, 1024, 2048, 4096];
 /// Keys with the highest bit are for privileged programs (InfiniBand specification, 10.2.5).
 const MAX_QKEY: u32 = u32::MAX >> 1;
 
-/// Where the group is, and what its datagrams have in common.
+/// The address of the group, and the common part of its datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GroupAddress {
-    /// What every datagram begins with; random, so that no other group has it.
+    /// The beginning of every datagram; random, so that no other group has it.
     pub(crate) tag: u64,
     /// The group's address.
     gid: [u8; 16],
@@ -55,7 +55,7 @@ impl GroupAddress {
         Ok(GroupAddress { tag, gid, qkey, datagram_bytes })
     }
 
-    /// What is wrong with it, if anything is.
+    /// The fault of the address, if it has one.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         match () {
             () if self.ip().is_none() => Some("its group is at no multicast address"),

@@ -2,15 +2,15 @@
 
 use bytes::Buf;
 
-/// Length of what is in front of the piece.
+/// Length of the header in front of the piece.
 pub const HEAD_BYTES: usize = 24;
 
-/// What a datagram says of its piece.
+/// The header of a datagram, which describes its piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// That of the group, which nobody else knows.
+    /// The tag of the group, which only members know.
     pub tag: u64,
-    /// Of the chunk, counted from 0 by the sender.
+    /// The number of the chunk, counted from 0 by the sender.
     pub number: u64,
     /// Where in the payload the piece begins, in bytes.
     pub offset: u32,
@@ -19,7 +19,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// What it is on the wire.
+    /// The encoded header.
     pub fn encode(&self) -> [u8; HEAD_BYTES] {
         let mut out = [0; HEAD_BYTES];
         out[..8].copy_from_slice(&self.tag.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What the library makes, and the functions of an adapter that have no symbol.
+//! Objects of the library, and the functions of an adapter that have no symbol.
 
 use super::{ReceiveRequest, SendRequest, WorkCompletion};
 use std::ffi::{c_int, c_void};
@@ -32,8 +32,8 @@ pub type PostSend =
 pub type PostRecv =
     unsafe extern "C" fn(*mut QueuePair, *mut ReceiveRequest, *mut *mut ReceiveRequest) -> c_int;
 
-/// `struct ibv_context_ops`: what goes to the adapter without a system call has no
-/// symbol and is called through here.
+/// `struct ibv_context_ops`: calls that reach the adapter without a system call have no symbol and
+/// go through here.
 #[repr(C)]
 pub struct ContextOps {
     /// From `_compat_query_device` to `_compat_create_cq`.

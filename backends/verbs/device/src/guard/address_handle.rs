@@ -17,7 +17,7 @@ pub struct AddressHandle {
 }
 
 impl AddressHandle {
-    /// That of the group `gid`, for datagrams that leave by the address at `gid_index`.
+    /// The handle of the group `gid`, for datagrams that leave by the address at `gid_index`.
     ///
     /// # Errors
     /// [`VerbsError::Call`].

@@ -1,4 +1,4 @@
-//! What one sleeps on until one of many completion queues has something.
+//! A completion channel: a task sleeps on it until one of many completion queues has something.
 
 use super::device::{OpenDevice, set_nonblocking};
 use crate::VerbsError;
@@ -42,7 +42,8 @@ impl CompletionChannel {
         self.channel.as_ptr()
     }
 
-    /// From now on its descriptor does not block, as [`take_notification`](Self::take_notification) needs.
+    /// Makes the channel's descriptor non-blocking, as
+    /// [`take_notification`](Self::take_notification) needs.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -68,8 +69,8 @@ impl CompletionChannel {
         if code != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: one event of this queue was taken, and until it is acknowledged nobody
-        // can destroy the queue (ibv_destroy_cq(3) waits for that).
+        // SAFETY: one event of this queue was taken. Until it is acknowledged, the queue cannot be
+        // destroyed (ibv_destroy_cq(3) waits for it).
         unsafe { (functions.ack_cq_events)(queue, 1) };
         Ok(context.addr())
     }

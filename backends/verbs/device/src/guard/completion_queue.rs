@@ -16,22 +16,22 @@ const BATCH: usize = 4;
 pub struct CompletionQueue {
     channel: Arc<CompletionChannel>,
     queue: NonNull<abi::CompletionQueue>,
-    /// As the device has it: it is called more often than all else.
+    /// The device's own pointer, because this call is the most frequent.
     poll_cq: abi::PollCq,
 }
 
-/// What one look at a queue has found. It stays where it is, so that a look in vain, of which
-/// there are many, moves nothing.
+/// The result of one poll of a queue. The buffer stays in place, so that an empty poll, the usual
+/// case, moves nothing.
 pub struct Completions {
     batch: [MaybeUninit<WorkCompletion>; BATCH],
-    /// So many of them are there, from the first on.
+    /// How many entries are filled, from the first on.
     taken: usize,
 }
 
 /// Which completions are worth a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// What the other side has written, and failures.
+    /// Writes of the other side, and failures.
     Arrivals,
     /// Own requests that are complete as well.
     All,
@@ -40,32 +40,32 @@ pub enum Wanted {
 /// A request that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// What its poster called it.
+    /// The poster's id of the request.
     pub id: u64,
-    /// How it went.
+    /// The outcome of the request.
     pub outcome: Outcome,
 }
 
-/// How a request went.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// What was to be sent is in the memory of the other side.
+    /// The data sent is in the memory of the other side.
     Sent,
     /// The other side has written, and says this about it.
     Written {
         /// The immediate value of its request.
         immediate: u32,
-        /// How many bytes it wrote.
+        /// The bytes that the other side wrote.
         len: u32,
     },
-    /// A datagram of so many bytes has come, what is in front of it included.
+    /// A datagram has come.
     Received {
-        /// How many bytes are in the memory of the request.
+        /// The bytes in the memory of the request, the header in front included.
         len: u32,
     },
-    /// It was given up because an earlier one had failed or the queue pair was closed.
+    /// The request was given up, because an earlier one failed or the queue pair was closed.
     Flushed,
-    /// It failed, and with it the queue pair.
+    /// The request failed, and the queue pair with it.
     Failed {
         /// `enum ibv_wc_status`.
         status: u32,
@@ -78,8 +78,7 @@ unsafe impl Send for CompletionQueue {}
 unsafe impl Sync for CompletionQueue {}
 
 impl CompletionQueue {
-    /// A queue for `len` completions that nobody has taken yet. Its notifications are
-    /// called `name`.
+    /// A queue with room for `len` completions. `name` identifies its notifications.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -90,7 +89,7 @@ impl CompletionQueue {
     ) -> Result<CompletionQueue, VerbsError> {
         let device = channel.device();
         let wanted = c_int::try_from(len).unwrap_or(c_int::MAX);
-        // It is given back with each notification, and never looked at.
+        // The library returns this number with each notification and never dereferences it.
         let context: *mut c_void = std::ptr::without_provenance_mut(name);
         // SAFETY: context and channel are alive, and the channel is of the device, which it
         // holds; vector 0 is always there.
@@ -117,10 +116,10 @@ impl CompletionQueue {
         self.channel.device()
     }
 
-    /// Takes what is here, up to a few; whether there was anything.
+    /// Takes up to a batch of completions. Returns whether there were any.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] when the queue itself is broken.
+    /// [`VerbsError::Call`] if the queue itself is broken.
     #[inline]
     pub fn take(&self, into: &mut Completions) -> Result<bool, VerbsError> {
         into.taken = 0;
@@ -130,7 +129,7 @@ impl CompletionQueue {
         let taken = unsafe { (self.poll_cq)(self.as_ptr(), BATCH as c_int, first) };
         match taken {
             0 => Ok(false),
-            // It is no more than there was room for.
+            // The count is at most the room given.
             1.. => {
                 into.taken = (taken as usize).min(BATCH);
                 Ok(true)
@@ -155,9 +154,9 @@ impl CompletionQueue {
         Ok(any)
     }
 
-    /// Has the channel notify of the next completion that is `wanted`; as long as it did
-    /// not, arming again may add to what is wanted and takes nothing away. Completions that
-    /// came before do not count: poll once more after this.
+    /// Asks the channel for a notification of the next completion that is `wanted`. Before the
+    /// notification comes, arming again may widen `wanted` but not narrow it. Earlier completions
+    /// do not count: poll once more after this call.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -185,7 +184,7 @@ impl Completions {
         Completions { batch: [const { MaybeUninit::uninit() }; BATCH], taken: 0 }
     }
 
-    /// Whether there was no more than this.
+    /// Whether the poll emptied the queue.
     pub fn are_all(&self) -> bool {
         self.taken < BATCH
     }

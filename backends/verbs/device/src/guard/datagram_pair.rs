@@ -23,10 +23,10 @@ use std::sync::Arc;
 const ADDRESS_BYTES: u32 = 40;
 /// The number by which all members of a group are reached.
 const GROUP_NUMBER: u32 = 0xff_ffff;
-/// What ids of receive requests have, and those of send requests have not.
+/// The bit that marks ids of receive requests.
 const RECEIVE: u64 = 1 << 63;
 
-/// How much a pair has room for.
+/// The capacity of a pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     /// Datagrams that are being sent.
@@ -61,18 +61,18 @@ pub struct DatagramPair {
     to: Option<Destination>,
     /// Datagrams that were ever posted.
     posted: Cell<u64>,
-    /// What is being sent: the count after its last datagram, and its payload.
+    /// The payloads under way, each with the count after its last datagram.
     sending: RefCell<VecDeque<(u64, Bytes)>>,
     /// The groups that it is a member of.
     groups: RefCell<Vec<Gid>>,
 }
 
-/// What [`DatagramPair::take`] has found.
+/// The result of [`DatagramPair::take`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Taken {
     /// Datagrams have come.
     pub received: bool,
-    /// What was sent has left.
+    /// A payload has left.
     pub sent: bool,
     /// A request has failed, and with it the pair: `enum ibv_wc_status`.
     pub failed: Option<u32>,
@@ -149,8 +149,7 @@ impl DatagramPair {
         Ok(())
     }
 
-    /// Works off what is complete: shows each datagram that has come to `each`, and makes
-    /// its place ready for another.
+    /// Processes completions: shows each datagram to `each`, and frees its place for another.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -177,14 +176,14 @@ impl DatagramPair {
         let start = self.start_of(place);
         let end = start + len.min(self.place_bytes()) as usize;
         let data = (start + ADDRESS_BYTES as usize).min(end)..end;
-        // SAFETY: nobody writes to the place: the completion of its request was taken just
-        // now from a queue that is this pair's alone, and the next request is posted below,
-        // when the slice is gone. Nobody else was told the key to the region.
+        // SAFETY: nothing writes to the place. The completion of its request was just taken from a
+        // queue that is this pair's alone, and the next request is posted below, after the slice is
+        // gone. The key to the region was told to nobody else.
         each(unsafe { arrivals.slice(data) });
         self.post_receive(place)
     }
 
-    /// Has the channel notify of what comes next ([`CompletionQueue::arm`]).
+    /// Asks the channel for a notification of the next completion ([`CompletionQueue::arm`]).
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -197,7 +196,7 @@ impl DatagramPair {
         self.queue.status_name(status)
     }
 
-    /// Whether there is room to send a payload of so many bytes.
+    /// Whether there is room to send a payload of `len` bytes.
     pub fn has_room(&self, len: usize) -> bool {
         self.under_way() + self.datagrams(len) <= self.room.sends as usize
     }
@@ -206,7 +205,7 @@ impl DatagramPair {
         self.sending.borrow().iter().map(|(_, payload)| self.datagrams(payload.len())).sum()
     }
 
-    /// How many a payload takes.
+    /// How many datagrams a payload takes.
     fn datagrams(&self, len: usize) -> usize {
         len.div_ceil(self.piece()).max(1)
     }
@@ -216,16 +215,16 @@ impl DatagramPair {
         (self.room.datagram_bytes.saturating_sub(self.room.head_bytes)).max(1) as usize
     }
 
-    /// Sends `payload`, which lies in a region of this domain with this key, in pieces of
-    /// one datagram each; `head` gives the beginning of that whose piece begins there. An
-    /// empty payload is one datagram.
+    /// Sends `payload` in pieces of one datagram each. The payload lies in a region of this domain
+    /// with the key `lkey`. `head` returns the header of the datagram whose piece begins at the
+    /// given offset. An empty payload is one datagram.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] when it was not taken: the pair is of no more use.
+    /// [`VerbsError::Call`] if a request was refused: the pair is useless from then on.
     ///
     /// # Panics
-    /// When there is no [room](Self::has_room), or nowhere to send to, or a head has another
-    /// length than was said.
+    /// If there is no [room](Self::has_room), no destination, or a header has another length than
+    /// the pair was made for.
     pub fn send<H: AsRef<[u8]>>(
         &self,
         payload: Bytes,
@@ -249,7 +248,8 @@ impl DatagramPair {
             sg_list: pieces.as_mut_ptr(),
             num_sge: if pieces[1].length == 0 { 1 } else { 2 },
             opcode: abi::WR_SEND,
-            // Who waits there is woken once, and here one completion stands for all.
+            // Only the last datagram is signalled: the receiver wakes once, and one completion
+            // covers all.
             send_flags: if number + 1 == count { SEND_SIGNALED | SEND_SOLICITED } else { 0 },
             imm_data: 0,
             remote_addr: to.group.as_ptr() as u64,
@@ -292,7 +292,7 @@ impl DatagramPair {
         }
     }
 
-    /// Whether something is being sent.
+    /// Whether a payload is under way.
     pub fn is_sending(&self) -> bool {
         !self.sending.borrow().is_empty()
     }
@@ -323,9 +323,9 @@ impl DatagramPair {
             sg_list: &raw mut piece,
             num_sge: 1,
         };
-        // SAFETY: request and piece live through the call, which copies them. The piece
-        // lies in `arrivals`, which this pair holds, at a place below the number of
-        // receives; no slice of the place exists, as its request is complete.
+        // SAFETY: request and piece live through the call, which copies them. The piece lies in
+        // `arrivals`, which this pair holds, at a place below the number of receives. No slice of
+        // the place exists, because its request is complete.
         unsafe { self.raw.post_receive(&mut request) }
     }
 }
@@ -337,8 +337,8 @@ impl Drop for DatagramPair {
             // SAFETY: the pair is alive and a member of the group.
             unsafe { (functions.detach_mcast)(self.raw.as_ptr(), std::ptr::from_ref(group), 0) };
         }
-        // When it is gone no adapter reads or writes what this holds, which is dropped
-        // after this.
+        // Once the pair is destroyed, no adapter uses the memory that `self` holds, and it may be
+        // dropped after this.
         if !self.raw.destroy() {
             std::mem::forget((self.arrivals.take(), self.heads.take(), self.to.take()));
             std::mem::take(&mut *self.sending.borrow_mut()).into_iter().for_each(std::mem::forget);

@@ -1,4 +1,4 @@
-//! Devices: which there are, opening one, what its ports are.
+//! Devices: listing them, opening one, querying its ports.
 
 use crate::VerbsError;
 use crate::abi::{self, Functions, Gid, LINK_LAYER_ETHERNET, PORT_ACTIVE, PortAttr};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The name of a device that is here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// As the kernel names it, such as `mlx5_0`.
+    /// The kernel's name, such as `mlx5_0`.
     pub name: String,
 }
 
@@ -38,21 +38,21 @@ unsafe impl Send for OpenDevice {}
 // SAFETY: as above.
 unsafe impl Sync for OpenDevice {}
 
-/// Something that happened to a device, one of its ports or what was made from it.
+/// An event of a device, of one of its ports or of an object made from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceEvent {
     /// `enum ibv_event_type`.
     pub kind: u32,
-    /// As the library names it.
+    /// The library's name for it.
     pub name: String,
 }
 
-/// One port of a device, as it is now.
+/// One port of a device, with its current state.
 #[derive(Clone, Debug)]
 pub struct Port {
     /// From 1.
     pub number: u8,
-    /// What the library says.
+    /// The port's attributes, from the library.
     pub attr: PortAttr,
 }
 
@@ -134,7 +134,7 @@ impl Drop for List {
 }
 
 impl OpenDevice {
-    /// As the kernel names it.
+    /// The kernel's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -147,14 +147,14 @@ impl OpenDevice {
         self.context.as_ptr()
     }
 
-    /// What the library has no symbols for.
+    /// The calls for which the library has no symbols.
     pub(super) fn ops(&self) -> &abi::ContextOps {
         // SAFETY: the context lives as long as `self`, and its functions are set before
         // `ibv_open_device` returns and not changed after.
         unsafe { &(*self.context.as_ptr()).ops }
     }
 
-    /// What failed just now, from `errno`.
+    /// The error of the call that just failed, from `errno`.
     pub(super) fn failed(&self, call: &'static str) -> VerbsError {
         failed(call, &self.name)
     }
@@ -175,7 +175,7 @@ impl OpenDevice {
         VerbsError::Call { call, device: self.name.clone(), source }
     }
 
-    /// What it is that a call failed with.
+    /// The error of a call.
     pub fn io(&self, call: &'static str, source: io::Error) -> VerbsError {
         VerbsError::Call { call, device: self.name.clone(), source }
     }
@@ -228,10 +228,11 @@ impl OpenDevice {
         if code == 0 { Ok(gid) } else { Err(self.failed("ibv_query_gid")) }
     }
 
-    /// Takes the next thing that happened to the device, a port or a queue pair; `None` when the descriptor, which must not block, has none.
+    /// Takes the next event of the device, a port or a queue pair. `None` if there is none. The
+    /// descriptor must be non-blocking.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// If the device is gone.
     pub fn take_event(&self) -> io::Result<Option<DeviceEvent>> {
         let mut event = abi::AsyncEvent { element: 0, event_type: 0 };
         // SAFETY: the context is open, `event` is valid for the call.
@@ -244,8 +245,8 @@ impl OpenDevice {
         // SAFETY: the library has a constant string for every number.
         let name = unsafe { CStr::from_ptr((self.functions.event_type_str)(event.event_type)) };
         let name = name.to_string_lossy().into_owned();
-        // SAFETY: it is the event just taken, acknowledged once: what it is about cannot be
-        // taken down before.
+        // SAFETY: the event was just taken and is acknowledged once. Its object cannot be destroyed
+        // before the acknowledgement.
         unsafe { (self.functions.ack_async_event)(&raw mut event) };
         Ok(Some(DeviceEvent { kind: event.event_type, name }))
     }
@@ -292,17 +293,17 @@ impl Port {
         }
     }
 
-    /// Whether it carries data.
+    /// Whether the port carries data.
     pub fn is_active(&self) -> bool {
         self.attr.state == PORT_ACTIVE
     }
 
-    /// Whether it is RoCE.
+    /// Whether the port is RoCE.
     pub fn is_ethernet(&self) -> bool {
         self.attr.link_layer == LINK_LAYER_ETHERNET
     }
 
-    /// What it is on, in words.
+    /// The name of the port's link layer.
     pub fn link_layer(&self) -> &'static str {
         link_layer_name(self.attr.link_layer)
     }
@@ -313,7 +314,7 @@ impl Port {
     }
 }
 
-/// A coded MTU in bytes; 0 of what is no code.
+/// A coded MTU in bytes; 0 if the code is invalid.
 pub fn mtu_bytes(code: u32) -> u32 {
     if (1..=5).contains(&code) { 128 << code } else { 0 }
 }
@@ -332,7 +333,7 @@ fn failed(call: &'static str, device: &str) -> VerbsError {
     VerbsError::Call { call, device: device.to_owned(), source }
 }
 
-/// How much memory this process may lock, in bytes, where it may be for that that something cannot be had.
+/// The limit of locked memory of this process in bytes, if `error` may be due to it.
 pub(super) fn limit_that_stops(error: &io::Error) -> Option<u64> {
     let limit = getrlimit(Resource::RLIMIT_MEMLOCK).map_or(u64::MAX, |(soft, _)| soft);
     let is_memory = matches!(error.raw_os_error(), Some(nix::libc::ENOMEM | nix::libc::EAGAIN));

@@ -1,4 +1,4 @@
-//! A protection domain: what is in one can be used together.
+//! A protection domain: objects of one domain can be used together.
 
 use super::device::OpenDevice;
 use crate::VerbsError;

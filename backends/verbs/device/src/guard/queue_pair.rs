@@ -18,15 +18,15 @@ use std::ffi::{c_int, c_uint};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How long a packet may stay unacknowledged: 4.096 us times two to this power, 134 ms. Longer
-/// than any queue of a switch; and so long that with all repetitions, 0.94 s, a lane does not end
-/// before the root knows, by default after 0.8 s, that a host is cut off: to one that merely
-/// stood still for a moment nothing has to be opened anew.
+/// How long a packet may stay unacknowledged: 4.096 us times two to this power, 134 ms. The time is
+/// longer than any queue of a switch. With all repetitions it is 0.94 s. By then the root knows (by
+/// default after 0.8 s) whether the host is cut off. A host that paused only for a moment therefore
+/// keeps its lanes.
 const ACK_TIMEOUT: u8 = 15;
-/// How often it is sent again; soft-RoCE takes 7 for "for ever".
+/// How many times a packet is sent again. Soft-RoCE takes 7 as "for ever".
 const RETRIES: u8 = 6;
-/// The same where the other side has no receive request ready. It always has, by the
-/// credits of a lane: that it has none is a fault, which shows.
+/// The retries if the other side has no receive request ready. By the credits of a lane it always
+/// has some; if not, it is a fault, and it shows.
 const RECEIVER_RETRIES: u8 = 6;
 /// Pause before that, coded: 0.64 ms.
 const RECEIVER_PAUSE: u8 = 12;
@@ -36,8 +36,8 @@ const HOP_LIMIT: u8 = 64;
 const MAX_PIECES: usize = 2;
 /// Receive requests posted by one call.
 const RECEIVES_PER_CALL: usize = 16;
-/// Of requests that take their bytes with them every such one is to be told of when it is
-/// complete, and with it all before it.
+/// Every such request among those with inline data is signalled, and its completion covers all
+/// before it.
 const INLINE_PER_COMPLETION: u64 = 16;
 
 /// A receive request that names no memory.
@@ -48,7 +48,7 @@ const RECEIVE: abi::ReceiveRequest = abi::ReceiveRequest {
     num_sge: 0,
 };
 
-/// One end of a connection, as the other side needs to know it.
+/// One end of a connection, with the data that the other side needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// The number of the queue pair.
@@ -61,7 +61,7 @@ pub struct Endpoint {
     pub lid: u16,
 }
 
-/// How to get to the other end.
+/// The way to the other end.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
     /// Place of the own address in the table of the port.
@@ -88,11 +88,11 @@ pub enum Source {
     Bytes(Bytes, u32),
 }
 
-/// What the other side notices of a write.
+/// How the other side notices a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A completion with this immediate value, which uses up a receive request there. Who waits
-    /// for arrivals is woken by it.
+    /// By a completion with this immediate value, which uses up a receive request there and wakes a
+    /// task that waits for arrivals.
     Wakes(u32),
     /// The same, and it wakes nobody.
     Waits(u32),
@@ -100,7 +100,7 @@ pub enum Notice {
     Nothing,
 }
 
-/// What one request reads, one after the other.
+/// The memory that one request reads, in this order.
 pub type Sources = [Option<Source>; MAX_PIECES];
 
 /// A queue pair.
@@ -110,9 +110,9 @@ pub struct QueuePair {
     /// The ids of the last request that was posted, and of the last that is known to be over.
     posted: Cell<u64>,
     done: Cell<u64>,
-    /// Requests since the last whose completion is told of.
+    /// Requests since the last signalled one.
     untold: Cell<u64>,
-    /// What requests under way read, by the ids of the requests, which complete in order.
+    /// The memory that requests under way read, by request id. Requests complete in order.
     reading: RefCell<VecDeque<(u64, Sources)>>,
 }
 
@@ -232,12 +232,12 @@ impl QueuePair {
         (next <= self.posted.get()).then_some(next)
     }
 
-    /// Writes what `sources` hold to `to` and has the other side told `immediate`: the id of
-    /// the request, whose completion will tell that it is over. Ids are counted from 1.
+    /// Writes the data of `sources` to `to` and notifies the other side. Returns the id of the
+    /// request; its completion carries the same id. Ids count from 1.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] when it was not taken: the queue pair has no room, or was
-    /// never connected.
+    /// [`VerbsError::Call`] if the request was refused: the queue pair has no room, or was never
+    /// connected.
     pub fn post_write(
         &self,
         sources: Sources,
@@ -256,9 +256,9 @@ impl QueuePair {
         let flags = abi::SEND_SIGNALED | inline;
         let notice = Notice::Wakes(immediate);
         let mut request = request(id, &mut pieces[..count], flags, to, notice);
-        // SAFETY: request and pieces live through the call, which copies them. The memory
-        // of the pieces is registered in this pair's domain, which `piece` asserts, and
-        // held in `reading` until the request is complete, or until this pair is destroyed.
+        // SAFETY: request and pieces live through the call, which copies them. The memory of the
+        // pieces is registered in this pair's domain, which `piece` asserts. It is held in
+        // `reading` until the request is complete, or until this pair is destroyed.
         unsafe { self.raw.post_send(&mut request) }?;
         self.posted.set(id);
         self.untold.set(0);
@@ -306,17 +306,17 @@ impl QueuePair {
         Ok(is_told.then_some(id))
     }
 
-    /// What is no longer than this may travel inside of its request.
+    /// Data up to this length may travel inside its request.
     #[inline]
     pub fn max_inline_bytes(&self) -> usize {
         self.raw.max_inline_bytes()
     }
 
-    /// Makes ready for so many more writes with an immediate value. What is written goes where
-    /// the writer says, so this needs no memory.
+    /// Posts receive requests for `count` more writes with an immediate value. They need no memory,
+    /// because the writer says where the data goes.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] when there is no room.
+    /// [`VerbsError::Call`] if there is no room.
     pub fn post_receives(&self, count: u32) -> Result<(), VerbsError> {
         let mut left = count as usize;
         while left > 0 {
@@ -392,8 +392,8 @@ fn request(
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
-        // When it is gone no adapter reads what `reading` holds, which is dropped after
-        // this, nor writes for the other side.
+        // Once the pair is destroyed, no adapter reads the memory in `reading` or writes for the
+        // other side. `reading` is dropped after this.
         if !self.raw.destroy() {
             std::mem::take(&mut *self.reading.borrow_mut()).into_iter().for_each(std::mem::forget);
         }
