@@ -1,11 +1,10 @@
-//! What a large simulated machine costs: multicasts a file in chunks, with the
-//! flow control of Algorithms 1, 6 and 7 (a COMPARE-AND-WRITE before each chunk,
-//! two slots), to every node, and prints virtual time, real time, events and
-//! memory.
+//! The cost of a large simulated machine. Multicasts a file in chunks to every node, with the flow
+//! control of Algorithms 1, 6 and 7: a COMPARE-AND-WRITE before each chunk, two slots. Prints
+//! virtual time, real time, events and memory.
 //!
 //! `cargo run --release -p storm-qsnet-sim --example sim_scale -- [nodes] [profile] [chunks]`
 //!
-//! It is the network's part of a launch; the daemons are another crate's.
+//! The example is the network's part of a launch; another crate has the daemons.
 
 use bytes::Bytes;
 use std::rc::Rc;
@@ -128,8 +127,8 @@ fn report(simulation: &Simulation, nodes: u32, chunks: u64, built: Duration, tot
     }
 }
 
-/// Processor time so far in seconds, where the system says: what the run takes on
-/// a host that has nothing else to do.
+/// Processor time so far in seconds, if the system tells it: the time of the run on an otherwise
+/// idle host.
 fn processor_s() -> Option<f64> {
     const TICKS_PER_S: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;

@@ -1,9 +1,8 @@
-//! The time of a transfer on QsNet as a formula: what the walk of its packets
-//! ([`PacketLevel`](crate::PacketLevel)) comes to.
+//! The time of a transfer on QsNet as a formula, with the same result as the packet-by-packet walk
+//! ([`PacketLevel`](crate::PacketLevel)).
 //!
-//! Every packet of a transfer goes the same way and none waits for another
-//! transfer's, so the time between two packets is always the same: Equation 3's
-//! denominator.
+//! Every packet of a transfer goes the same way, and none waits for another transfer. The time
+//! between two packets is therefore constant: the denominator of Equation 3.
 
 use crate::{Delivery, FatTree};
 

@@ -1,9 +1,8 @@
-//! A quaternary fat tree: how far packets go (paper, section 4.4.2).
+//! A quaternary fat tree: the distances of packets (paper, section 4.4.2).
 //!
-//! Times are whole picoseconds, so that sums of many packets are exact. The path
-//! is the longest of the machine, as in the paper's model: the management node
-//! hangs at one corner of the floor, and a multicast is complete when the node at
-//! the other corner has it.
+//! Times are whole picoseconds, so that sums of many packets are exact. The path is the longest of
+//! the machine, as in the paper's model: the management node is at one corner of the floor, and a
+//! multicast is complete when the node at the other corner has it.
 
 use storm_model::equations::eq4_diameter;
 use storm_model::{InputError, NodeCount, QsNet};
@@ -93,13 +92,13 @@ impl FatTree {
         self.cable_ps
     }
 
-    /// What a switch adds on the way there, in ps. Table 2 gives the sum for both
-    /// ways: half of it, rounded up.
+    /// The delay of a switch on the way out, in ps. Table 2 gives the sum of both ways: half of it,
+    /// rounded up.
     pub fn switch_forward_ps(&self) -> u64 {
         self.switch_ps.div_ceil(2)
     }
 
-    /// What a switch adds on the way back of an acknowledgement, in ps.
+    /// The delay of a switch on the way back of an acknowledgement, in ps.
     pub fn switch_back_ps(&self) -> u64 {
         self.switch_ps / 2
     }

@@ -1,10 +1,10 @@
-//! How finely transfers on QsNet are simulated.
+//! The level of detail of simulated transfers on QsNet.
 
 use crate::{Broadcast, Delivery, FatTree, PacketLevel};
 use serde::{Deserialize, Serialize};
 
-/// Packet by packet, or summed up. Both give the same times (tests compare them to the
-/// picosecond); only what they cost differs.
+/// Packet by packet, or by the formula. Both give the same times (tests compare them to the
+/// picosecond); only their cost differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fidelity {

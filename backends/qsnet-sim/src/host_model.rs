@@ -1,8 +1,8 @@
-//! What takes time on a node: files, processes, and the daemons' own turn
-//! (paper, sections 4.2 and 4.4.1).
+//! The times of a node: files, processes, and the daemons' own turn (paper, sections 4.2 and
+//! 4.4.1).
 //!
-//! All times are those of a node that is not slowed by a fault; the caller
-//! multiplies by `SimNetwork::slow_percent`.
+//! All times are those of a node without faults; the caller multiplies by
+//! `SimNetwork::slow_percent`.
 
 use crate::{CpuLoader, Machine, Noise};
 use std::time::Duration;
@@ -64,8 +64,8 @@ impl HostModel {
         self.interrupted(time_at(self.write_mib_s, bytes), random)
     }
 
-    /// From a signal until the daemon that waits for it runs: the wake-up, what is
-    /// left of an interruption, and under CPU load the wait for a processor.
+    /// The time from a signal until its waiting daemon runs: the wake-up, the rest of an
+    /// interruption, and under CPU load the wait for a processor.
     pub fn wake(&self, random: &Random<'_>) -> Duration {
         self.wake + self.noise.residual(random) + self.wait(random)
     }
@@ -80,7 +80,7 @@ impl HostModel {
         self.exit + self.noise.residual(random) + self.wait(random)
     }
 
-    /// How long work of a daemon takes, with the interruptions that come meanwhile.
+    /// How long a daemon's work takes, including interruptions meanwhile.
     pub fn interrupted(&self, work: Duration, random: &Random<'_>) -> Duration {
         work + self.noise.during(work, random)
     }
@@ -106,7 +106,7 @@ pub(crate) fn time_at(mib_s: Option<f64>, bytes: u64) -> Duration {
         .map_or(Duration::ZERO, |rate| Duration::from_secs_f64(bytes as f64 / BYTES_PER_MIB / rate))
 }
 
-/// Of a checked profile: not negative, and far from the largest duration.
+/// Converts a value of a checked profile: not negative, and far from the largest duration.
 pub(crate) fn micros(us: f64) -> Duration {
     Duration::from_secs_f64(us / 1e6)
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What runs beside the jobs that are watched.
+/// The load beside the observed jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Load {

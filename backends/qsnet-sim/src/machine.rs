@@ -12,7 +12,7 @@ use storm_model::{FanOut, InputError, Network, Question, predict};
 use storm_primitives::sim::Fabric;
 use thiserror::Error;
 
-/// Most nodes of a simulated machine: what a set of nodes can name.
+/// Most nodes of a simulated machine: the largest number that a node set can name.
 const MAX_SIMULATED_NODES: u32 = 1 << 16;
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 
@@ -39,7 +39,7 @@ pub enum MachineError {
     /// More nodes than a set of nodes holds.
     #[error("{nodes} nodes are more than the {MAX_SIMULATED_NODES} that can be simulated")]
     TooManyNodes {
-        /// As asked for.
+        /// The number asked for.
         nodes: u32,
     },
     /// The profile has no such buffers.
@@ -59,7 +59,7 @@ pub enum MachineError {
 }
 
 impl MachineError {
-    /// What to try.
+    /// Advice to the user.
     pub fn hint(&self) -> String {
         match self {
             MachineError::Profile(error) => error.hint(),
@@ -142,7 +142,7 @@ impl Machine {
         self.nodes
     }
 
-    /// How finely its transfers are simulated.
+    /// The level of detail of its transfers.
     pub fn fidelity(&self) -> Fidelity {
         self.fidelity
     }
@@ -153,7 +153,7 @@ impl Machine {
         self.profile.host.processors.value as u32
     }
 
-    /// What burdens it.
+    /// Its load.
     pub fn load(&self) -> Load {
         self.load
     }
@@ -175,8 +175,8 @@ impl Machine {
         }
     }
 
-    /// What the source's host lets out at most, in MiB/s: its bus, and the process
-    /// that serves the NIC; `None` for a host that keeps up.
+    /// The most that the source's host sends, in MiB/s: limited by its bus and by the process that
+    /// serves the NIC. `None` for a host that keeps up.
     pub fn source_mib_s(&self) -> Option<f64> {
         let host = &self.profile.machine.host;
         let bus = match (self.buffers, &self.profile.host.nic_buffers) {
@@ -186,8 +186,8 @@ impl Machine {
         [bus, rate(&host.service_mib_s)].into_iter().flatten().reduce(f64::min)
     }
 
-    /// What sends on its QsNet beside the daemons, under network load. Where no bus
-    /// limits the hosts, the network's own bandwidth does.
+    /// The traffic on its QsNet beside the daemons, under network load. If no bus limits the hosts,
+    /// the network's own bandwidth does.
     pub(crate) fn network_loader(&self, tree: FatTree) -> Option<NetworkLoader> {
         let message_bytes = self.profile.load.network_message_mib.value * BYTES_PER_MIB;
         let bus = rate(&self.profile.machine.host.bus_mib_s);

@@ -1,18 +1,18 @@
-//! The program of section 4.2.2 that sends: on every processor a process that has a
-//! message on its way to a partner on another node, always, as it has one coming.
+//! The sending program of section 4.2.2. Every processor has a process that always has one message
+//! on its way to a partner on another node, and one coming.
 //!
-//! What the daemons lose follows from three things.
+//! The daemons' loss has three causes.
 //!
-//! * A NIC carries out the transfers of its node one after the other. A transfer of a
-//!   daemon finds a message of every process before it, the first of them part done,
-//!   and whatever daemons ordered before; so do small ones.
-//! * A node's I/O bus carries what comes as well as what leaves, in turns of a packet.
-//!   A message has half of it, for another one comes meanwhile.
-//! * A packet of a multicast needs its turn on the source's bus and then, as the network
-//!   is circuit-switched, on the buses of all its destinations; that of the destination
-//!   with the most messages coming is the last.
+//! * A NIC carries out the transfers of its node one after the other. A daemon's transfer, even a
+//!   small one, finds a message of every process before it, the first of them partly done. It also
+//!   waits for earlier transfers of daemons.
+//! * A node's I/O bus carries incoming and outgoing data, in turns of a packet. A message gets half
+//!   of it, because another one is coming.
+//! * A packet of a multicast needs its turn on the source's bus. Then, as the network is
+//!   circuit-switched, it needs turns on the buses of all its destinations. The destination with
+//!   the most incoming messages is the last.
 //!
-//! Not modelled: switches, which are faster than the buses, and which partner is whose.
+//! Not modelled: switches, which are faster than the buses, and the pairing of partners.
 
 use crate::host_model::time_at;
 use std::cell::RefCell;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use storm_primitives::sim::Random;
 use storm_primitives::{Instant, NodeId};
 
-/// Of the bus, what leaves and what comes: each a half.
+/// Outgoing and incoming data: each gets half of the bus.
 const DIRECTIONS: f64 = 2.0;
 
 /// The sending processes of all nodes, and the queues of their NICs.
@@ -29,7 +29,7 @@ const DIRECTIONS: f64 = 2.0;
 pub struct NetworkLoader {
     /// Processes of a node.
     processes: u32,
-    /// How long a NIC has to do with one message.
+    /// How long a NIC needs for one message.
     message: Duration,
     /// A packet's turn on a bus.
     turn: Duration,
@@ -38,8 +38,8 @@ pub struct NetworkLoader {
 }
 
 impl NetworkLoader {
-    /// So many processes on each node with messages of `message_bytes`, on hosts whose
-    /// bus carries `bus_mib_s` in packets of `packet_bytes`.
+    /// `processes` on each node with messages of `message_bytes`, on hosts whose bus carries
+    /// `bus_mib_s` in packets of `packet_bytes`.
     pub fn new(
         processes: u32,
         message_bytes: u64,

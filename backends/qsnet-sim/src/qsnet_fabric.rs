@@ -1,15 +1,14 @@
-//! QsNet as a fabric: hardware multicast and network conditionals, no software
-//! tree (paper, sections 3 and 4.4.2).
+//! QsNet as a fabric: hardware multicast and network conditionals, no software tree (paper,
+//! sections 3 and 4.4.2).
 //!
-//! The top of the fat tree is where operations get their order: a multicast goes
-//! up to it and down every branch. A transfer has its place when its last packet
-//! is there, and reaches all nodes at one time, that of the farthest one, which
-//! is also when the acknowledgement of all can come back. A COMPARE-AND-WRITE is
-//! a network conditional: a question that the switches combine; a quarter of its
-//! time each for the way up, down, up and down.
+//! Operations get their order at the top of the fat tree: a multicast goes up to it and down every
+//! branch. A transfer has its place when its last packet is there. It reaches all nodes at one
+//! time, that of the farthest node, when the acknowledgement of all can also come back. A
+//! COMPARE-AND-WRITE is a network conditional, a question that the switches combine. It takes a
+//! quarter of its time each for the way up, down, up and down.
 //!
-//! A NIC sends one transfer after the other, so that the transfers of one node
-//! share its bandwidth. What others send meanwhile is `network_loader`'s.
+//! A NIC sends one transfer after the other, so the transfers of one node share its bandwidth.
+//! `network_loader` models the other traffic.
 
 use crate::fidelity::Transfers;
 use crate::host_model::{micros, millis, time_at};
@@ -60,8 +59,8 @@ impl QsNetFabric {
         })
     }
 
-    /// From the start of a transfer until the NIC can start the next, and until
-    /// its last byte is at the last node, on a network without load.
+    /// The times of a transfer on a network without load: until the NIC can start the next, and
+    /// until its last byte is at the last node.
     pub fn transfer(&self, bytes: u64) -> (Duration, Duration) {
         let delivery = self.transfers.delivery(bytes);
         // The host feeds the NIC: where it is slower than the network, it is its

@@ -1,12 +1,12 @@
-//! The whole conformance suite on clusters whose nodes are processes: killed,
-//! stopped at a chosen frame, frozen and started again.
+//! The whole conformance suite on clusters whose nodes are processes: killed, stopped at a chosen
+//! frame, frozen and started again.
 
 mod process_cluster;
 
 use process_cluster::ProcessFactory;
 
-/// Not a test of its own: what the processes of a cluster run. Without the
-/// variables that a factory sets, it checks that they are not set.
+/// Not a test of its own: the processes of a cluster run it. Without the factory's variables it
+/// does nothing but check that they are not set.
 #[test]
 fn node_process() {
     match process_cluster::NodeProcess::from_env() {

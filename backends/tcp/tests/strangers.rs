@@ -1,5 +1,5 @@
-//! Who does not hold the cluster key, or is only on the way: learns nothing,
-//! changes nothing, and costs nothing.
+//! A peer without the cluster key, or a relay on the way: learns nothing, changes nothing, and
+//! costs nothing.
 
 mod relay;
 
@@ -80,10 +80,10 @@ async fn members(root: &Root, count: usize) {
     assert!(handle.runtime().timeout(LONG, settled).await.is_some(), "{count} members");
 }
 
-/// Says `bytes` and hears what comes until the other side closes.
+/// Sends `bytes`, and reads until the other side closes.
 async fn say(addr: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(addr).await.expect("it listens");
-    // It may be closed in the middle.
+    // The peer may close the connection in the middle.
     let _ = stream.write_all(bytes).await;
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;
@@ -163,7 +163,7 @@ fn while_a_key_is_replaced_old_and_new_members_work_together() {
         let (old, new) = (key(), key());
         let both = || Some(Trust::new(new.clone()).or_previous(old.clone()));
         let mut config = RootConfig::new(loopback(), plan().0, NameTable::open(9));
-        // So that the second is a child of the first.
+        // The second node is then a child of the first.
         config.fanout = 1;
         config.trust = both();
         let root = Root::bind(config).expect("a port");
@@ -308,7 +308,7 @@ fn a_session_that_is_played_again_is_none() {
     });
 }
 
-/// As [`say`], and says that this is all.
+/// As [`say`], and closes the sending side after `bytes`.
 async fn say_and_end(addr: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(addr).await.expect("it listens");
     let _ = stream.write_all(bytes).await;
@@ -318,7 +318,7 @@ async fn say_and_end(addr: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// What strangers say: plain text, a handshake with a key of their own, one that
+/// First messages of strangers: plain text, a handshake with a key of their own, a handshake that
 /// only names the right key, another version, and noise.
 fn strange_openings(key: &ClusterKey) -> [Vec<u8>; 5] {
     let filled = |mut opening: Vec<u8>| {

@@ -1,4 +1,4 @@
-//! What can be wrong with a profile.
+//! Errors of a profile.
 
 use storm_model::BUILTIN_NAMES;
 use thiserror::Error;
@@ -15,9 +15,9 @@ pub enum ProfileError {
          simulation.host.noise-period-ms, {period_ms} ms"
     )]
     Noise {
-        /// As given.
+        /// The noise given.
         noise_us: f64,
-        /// As given.
+        /// The period given.
         period_ms: f64,
     },
     /// A cluster of one host has no network to simulate.
@@ -35,7 +35,7 @@ impl From<Box<toml::de::Error>> for ProfileError {
 }
 
 impl ProfileError {
-    /// What to try.
+    /// Advice to the user.
     pub fn hint(&self) -> String {
         match self {
             ProfileError::Profile(error) => error.hint(),

@@ -1,10 +1,9 @@
-//! A machine to simulate: what the analytic model knows of it, and what only a
-//! simulation asks.
+//! A machine to simulate: the parameters of the analytic model, and those that only a simulation
+//! needs.
 //!
-//! Profiles are TOML text; files are the caller's. It is the analytic model's
-//! text, with what only a simulation asks under `simulation`, where each value
-//! may be left out. Every value is a table of `value` and `source`, and its key
-//! ends in its unit.
+//! Profiles are TOML text; the caller reads files. The text is the analytic model's, with the
+//! additional parameters under `simulation`, all of them optional. Every value is a table of
+//! `value` and `source`, and its key ends in its unit.
 
 mod defaults;
 mod error;
@@ -25,7 +24,7 @@ pub struct Profile {
     pub wire: WireProfile,
     /// More of the hosts.
     pub host: HostProfile,
-    /// What load does.
+    /// The load's parameters.
     pub load: LoadProfile,
 }
 
@@ -36,7 +35,7 @@ struct Text {
     simulation: Simulation,
 }
 
-/// What stands under `simulation`.
+/// The part under `simulation`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Simulation {
@@ -45,7 +44,7 @@ struct Simulation {
     load: LoadProfile,
 }
 
-/// What a simulation asks of the network beyond the analytic model.
+/// The network's parameters beyond the analytic model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct WireProfile {
@@ -58,7 +57,7 @@ pub struct WireProfile {
     pub fan_out: Option<Sourced>,
 }
 
-/// What a simulation asks of a host beyond the analytic model.
+/// A host's parameters beyond the analytic model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HostProfile {
@@ -74,7 +73,7 @@ pub struct HostProfile {
     /// Writing a chunk at a receiver, in MiB/s, where the analytic model has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_mib_s: Option<Sourced>,
-    /// Processors: what ranks leave of them is the daemons'.
+    /// Processors. Daemons run on those that ranks leave free.
     pub processors: Sourced,
     /// From a signal until the daemon that waits for it runs, in us.
     pub wake_us: Sourced,
@@ -106,7 +105,7 @@ pub struct NicBuffers {
     pub bus_mib_s: Sourced,
 }
 
-/// What the load of section 4.2.2 does.
+/// The parameters of the load of section 4.2.2.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LoadProfile {
@@ -168,7 +167,7 @@ impl Profile {
             Network::Multicast(_) | Network::Tree(_) => {
                 machine + &commented_tables(&SIMULATION_KEYS, &self.simulation_values())
             }
-            // It cannot be simulated.
+            // A shared host cannot be simulated.
             Network::SharedHost(_) => machine,
         }
     }

@@ -57,7 +57,7 @@ proptest! {
     }
 }
 
-/// Table 3: what the packets reach is what its 54 cells print.
+/// Table 3: the packets reach the bandwidth of all its 54 cells.
 #[test]
 fn the_packets_reach_the_bandwidth_of_every_cell_of_table_3() {
     const PACKETS: u64 = 200;

@@ -1,5 +1,5 @@
-//! What the primitives take on the simulated networks, against the numbers of
-//! the paper: measured with the primitives, in virtual time.
+//! The times of the primitives on the simulated networks, compared with the paper. Measured with
+//! the primitives, in virtual time.
 
 use bytes::Bytes;
 use std::time::Duration;
@@ -169,7 +169,7 @@ fn load_is_felt() {
     assert!(slowest > Duration::from_millis(25), "{slowest:?}");
 }
 
-/// What is simulated packet by packet takes what is summed up.
+/// Packet by packet and by formula, transfers take the same time.
 #[test]
 fn packets_and_aggregates_give_one_machine() {
     for nodes in [1, 5, 64] {
@@ -184,7 +184,7 @@ fn packets_and_aggregates_give_one_machine() {
     }
 }
 
-/// The tree of messages costs what the analytic model says of it.
+/// The tree of messages takes the time of the analytic model.
 #[test]
 fn a_tree_of_messages_costs_what_the_model_says() {
     for profile in ["gigabit-ethernet", "infiniband", "ethernet-100g", "soft-roce"] {

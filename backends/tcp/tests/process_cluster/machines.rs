@@ -1,9 +1,9 @@
-//! Where the nodes of a cluster run: all on this machine, or on two. A starter on the other
-//! machine, this program too, runs there what the suite asks it to.
+//! The machines of a cluster's nodes: all nodes on this machine, or on two. A starter on the other
+//! machine, which is this program too, runs processes there for the suite.
 //!
-//! A connection to the starter is one process: first its environment, each `NAME=value` and
-//! an empty one ended by a zero byte; then every byte is a signal to send, answered by the same byte. The
-//! process ends with the connection.
+//! Each connection to the starter is one process. First comes its environment, entries `NAME=value`
+//! with a zero byte after each, and an empty entry at the end. Then every byte is a signal to send,
+//! answered by the same byte. The process ends with the connection.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -29,7 +29,7 @@ pub(crate) struct Machines {
     other: Option<SocketAddr>,
 }
 
-/// A node's process, on either machine. It ends with this.
+/// A node's process, on either machine. Dropping the value ends it.
 pub(crate) enum Process {
     /// On this one.
     Here(Child),
@@ -38,7 +38,7 @@ pub(crate) enum Process {
 }
 
 impl Machines {
-    /// Those of the environment; this one, if it names no other.
+    /// The machines named by the environment; this machine if it names no other.
     pub(crate) fn from_env() -> Machines {
         let address = |name| std::env::var(name).ok();
         Machines {
@@ -53,8 +53,8 @@ impl Machines {
         self.own
     }
 
-    /// The address of the machine of `node`. With a fan-out of two and nobody dead, each
-    /// node is on another machine than its parent: all lanes go from one to the other.
+    /// The address of the machine of `node`. With a fan-out of two and nobody dead, each node is on
+    /// another machine than its parent: all lanes cross between the two.
     pub(crate) fn of(&self, node: NodeId) -> IpAddr {
         let depth = (node.0 + 1).ilog2();
         match self.other {
@@ -63,7 +63,7 @@ impl Machines {
         }
     }
 
-    /// Starts this program on the machine of `node`, to do what `environment` says.
+    /// Starts this program on the machine of `node`, with `environment`.
     pub(crate) async fn start(
         &self,
         node: NodeId,
@@ -85,7 +85,7 @@ impl Process {
     pub(crate) async fn signal(&self, signal: Signal) {
         match self {
             Process::Here(child) => {
-                // This process's child, and not reaped: the id is still its own.
+                // The process is a child and not reaped: its id is not reused.
                 kill(Pid::from_raw(child.id() as i32), signal).expect("a child");
             }
             Process::There(stream) => {
@@ -101,7 +101,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if let Process::Here(child) = self {
-            // It may have ended by itself.
+            // An error means that the process has ended by itself.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -134,7 +134,7 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
         };
     }
     if environment.is_empty() {
-        // Somebody who only wants to know whether it listens.
+        // The peer only probes whether the port is open.
         return Ok(());
     }
     let mut child = command(&environment)?.spawn()?;
@@ -146,7 +146,7 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
         kill(pid, signal).map_err(io::Error::from)?;
         (&*stream).write_all(&byte)?;
     }
-    // It may have ended by itself.
+    // An error means that the process has ended by itself.
     let _ = child.kill();
     child.wait().map(drop)
 }

@@ -1,5 +1,5 @@
-//! What the process of one node does: joins, serves the suite's agent, and ends
-//! itself at a chosen frame when told to.
+//! The process of one node: joins, serves the suite's agent, and kills itself at a chosen frame
+//! when told to.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -63,7 +63,7 @@ pub(crate) struct NodeProcess {
 /// Frames that may still pass before the process ends itself.
 type Countdown = Rc<Cell<Option<u64>>>;
 
-/// What waits to be sent to the suite.
+/// The frames to be sent to the suite.
 #[derive(Default)]
 struct Outbox {
     frames: RefCell<VecDeque<Vec<u8>>>,
@@ -83,8 +83,8 @@ impl NodeProcess {
         })
     }
 
-    /// Runs until the suite goes away. `fabric` is what is to carry the lanes of this node,
-    /// whose machine has this address, if not TCP.
+    /// Runs until the suite goes away. `fabric` makes the fabric of this node, given its machine's
+    /// address; `None` means TCP.
     pub(crate) fn run(self, fabric: impl FnOnce(u32, IpAddr) -> Option<Rc<dyn Fabric>>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
@@ -187,7 +187,7 @@ fn count_down(countdown: &Countdown) {
     match countdown.get() {
         None => {}
         Some(0) => {
-            // Nothing runs after this, as when the machine loses its power.
+            // Nothing runs after this call, as in a power failure.
             kill(Pid::this(), Signal::SIGKILL).expect("its own process");
         }
         Some(left) => countdown.set(Some(left - 1)),

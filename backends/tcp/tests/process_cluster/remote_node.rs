@@ -49,7 +49,7 @@ impl RemoteNode {
             (SUITE_VARIABLE, listener.local_addr()?.to_string()),
             (NODE_VARIABLE, node.0.to_string()),
             (HOST_VARIABLE, machines.of(node).to_string()),
-            // Of this test alone, and of no use after it.
+            // The key is for this test only, and useless after it.
             (KEY_VARIABLE, key.to_text().to_string()),
         ]);
         environment.extend(root.map(|root| (ROOT_VARIABLE, root.to_string())));

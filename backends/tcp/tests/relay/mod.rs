@@ -12,7 +12,7 @@ use tokio::task::spawn_local;
 /// Read at a time.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// What is done to the next bytes of each connection.
+/// What the relay does to the next bytes of each connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tampering {
     /// Nothing.
@@ -35,10 +35,10 @@ pub(crate) enum Way {
     ToNode,
 }
 
-/// What has passed, in pieces.
+/// The bytes that have passed, in pieces.
 type Seen = Rc<RefCell<Vec<(Way, Vec<u8>)>>>;
 
-/// See the top. It works until the test is over.
+/// Works until the test is over.
 pub(crate) struct Relay {
     addr: SocketAddr,
     seen: Seen,
@@ -75,12 +75,12 @@ impl Relay {
         self.addr
     }
 
-    /// What comes next, this way, is changed.
+    /// Tampers with the next bytes in this direction.
     pub(crate) fn tamper(&self, way: Way, tampering: Tampering) {
         self.tampering.set((way, tampering));
     }
 
-    /// What has passed this way, of all connections.
+    /// The bytes that have passed in this direction, of all connections.
     pub(crate) fn seen(&self, way: Way) -> Vec<u8> {
         let seen = self.seen.borrow();
         seen.iter().filter(|one| one.0 == way).flat_map(|one| one.1.clone()).collect()
@@ -105,7 +105,7 @@ async fn pass(
                 to.write_all(bytes).await
             }
             Tampering::Cut if where_to == way => {
-                // It may be closed already.
+                // The connection may be closed already.
                 let _ = to.write_all(&bytes[..1]).await;
                 return;
             }

@@ -8,7 +8,7 @@ use std::mem::{align_of, offset_of, size_of};
 #[allow(dead_code, reason = "only the layouts are compared")]
 mod ours;
 
-/// What was found: what it is, here, there.
+/// Differences: the item, its value here, its value there.
 type Findings = Vec<(String, usize, usize)>;
 
 macro_rules! whole {

@@ -60,7 +60,7 @@ fn reason(config: VerbsConfig) -> String {
     text
 }
 
-/// Not a test of its own: what [`report`] starts.
+/// Not a test of its own: [`report`] starts it.
 #[test]
 fn reporter() {
     match std::env::var(REPORT_VARIABLE).as_deref() {
@@ -78,12 +78,12 @@ fn reason_of_lane() -> String {
     lanes.map(|_| ()).expect_err("there is not enough for all").to_string()
 }
 
-/// What a process says that is started by `prepared` to open the device.
+/// The output of a process, started by `prepared`, that opens the device.
 fn report(prepared: Command) -> String {
     report_of("device", prepared)
 }
 
-/// What it says of that.
+/// The output of a process that reports on `what`.
 fn report_of(what: &str, mut prepared: Command) -> String {
     let output = prepared.env(REPORT_VARIABLE, what).output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -91,7 +91,7 @@ fn report_of(what: &str, mut prepared: Command) -> String {
     line.unwrap_or_else(|| panic!("no report: {text} {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// This program, to be started by a shell after `line`.
+/// A command that runs this program in a shell after `line`.
 fn after(line: &str) -> Command {
     let own = std::env::current_exe().expect("a program");
     let mut command = Command::new("sh");

@@ -1,4 +1,4 @@
-//! What lanes carry: all of it, in its order, and nothing is left behind.
+//! Lanes carry all their data in order, and leave nothing behind.
 
 use crate::pair::{Pair, config, end_of_reading, pattern, run, send};
 use bytes::Bytes;
@@ -56,7 +56,7 @@ async fn expect_bytes(carrier: &dyn Carrier, mut missing: usize) {
     }
 }
 
-/// Of short messages few are told of when they have left, credits in between are.
+/// Few short messages are signalled; credits among them are.
 #[test]
 fn short_messages_never_fill_a_ring_that_is_read() {
     run(async {
@@ -84,7 +84,7 @@ fn it_is_the_same_when_completions_are_polled_for() {
     });
 }
 
-/// Both ends of an express lane that look for completions for so long.
+/// A pair of members that poll for completions for `spin`.
 fn looking(spin: Duration) -> Pair {
     Pair::with(VerbsConfig { spin, ..config(1) }, VerbsConfig { spin, ..config(2) })
 }
@@ -92,7 +92,7 @@ fn looking(spin: Duration) -> Pair {
 /// The length of the message with this number.
 fn mixed_len(number: usize) -> usize {
     match number % 23 {
-        // What does not travel in its request, and what does but does not fit a slot.
+        // A message too long for its request, and one that fits the request but not a slot.
         7 => 3000,
         13 => 215,
         _ => number * 31 % 212 + 1,
@@ -118,7 +118,7 @@ async fn expect_pattern(carrier: &dyn Carrier, at: &mut usize, until: usize) {
     }
 }
 
-/// What is found in memory and what completions tell of have one order.
+/// Messages found in memory and messages reported by completions keep their common order.
 #[test]
 fn short_messages_keep_their_place_among_long_ones() {
     run(async {
@@ -138,7 +138,7 @@ fn short_messages_keep_their_place_among_long_ones() {
     });
 }
 
-/// Ends that hardly look before they sleep, at every length of time: whoever sleeps is woken.
+/// Ends that hardly poll before they sleep, for various lengths of time: a sleeping end is woken.
 #[test]
 fn whoever_goes_to_sleep_is_woken_by_what_was_sent_meanwhile() {
     run(async {
@@ -166,7 +166,7 @@ fn whoever_goes_to_sleep_is_woken_by_what_was_sent_meanwhile() {
     });
 }
 
-/// Sends `count` frames and keeps what comes.
+/// Sends `count` frames and keeps those that arrive.
 async fn frames(pair: &Pair, count: usize, len: usize) -> Vec<Bytes> {
     let ends = pair.lane(Lane::Bulk);
     let head = |number: usize| Bytes::from(format!("head {number:06}"));
@@ -267,7 +267,7 @@ fn nothing_is_sent_on_a_lane_that_is_closed() {
     });
 }
 
-/// What the kernel has for this process and all others: queue pairs, queues, regions.
+/// The kernel's objects for this process and all others: queue pairs, queues, regions.
 pub(crate) fn resources() -> String {
     let output = Command::new("rdma").args(["resource", "show"]).output().expect("rdma");
     String::from_utf8(output.stdout).expect("text")
@@ -284,7 +284,7 @@ pub(crate) async fn expect_resources(expected: &str) {
     assert_eq!(resources(), expected);
 }
 
-/// Both lanes, used once, with a frame under way to their end or not.
+/// Uses both lanes once. `reads` says whether the last frame is read or left under way.
 async fn use_lanes(pair: &Pair, reads: bool) {
     let (express, bulk) = (pair.lane(Lane::Express), pair.lane(Lane::Bulk));
     let frame = [pattern(0, 10), pair.parent.place(pattern(0, 100_000), false)];

@@ -1,4 +1,4 @@
-//! What the other side says of itself is not believed blindly.
+//! The other side's offer is not trusted.
 
 use crate::pair::{CHILD, PARENT, Pair, end_of_reading, pattern, run, send};
 use serde::{Deserialize, Serialize};

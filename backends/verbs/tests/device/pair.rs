@@ -9,9 +9,9 @@ use storm_backend_tcp::wire::Lane;
 use storm_backend_verbs::{VerbsConfig, VerbsFabric};
 use storm_primitives::NodeId;
 
-/// What the parent is called.
+/// The parent's id.
 pub(crate) const PARENT: NodeId = NodeId(1);
-/// What the child is called.
+/// The child's id.
 pub(crate) const CHILD: NodeId = NodeId(2);
 
 /// Both members.
@@ -26,7 +26,7 @@ pub(crate) struct Ends {
     pub(crate) child: Rc<dyn Carrier>,
 }
 
-/// The settings of the member whose address ends so.
+/// The settings of the member whose address ends in `host`.
 pub(crate) fn config(host: u8) -> VerbsConfig {
     VerbsConfig { address: Some([10, 9, 0, host].into()), ..VerbsConfig::default() }
 }
