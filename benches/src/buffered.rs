@@ -13,7 +13,7 @@ use storm_primitives::sim::{Fabric, SimRuntime, Simulation};
 use storm_primitives::{Instant, NodeId, Runtime};
 use storm_qsnet_sim::Profile;
 
-/// How often it is looked whether all ranks have ended.
+/// How often to check whether all ranks have ended.
 const LOOK: Duration = Duration::from_micros(50);
 /// The longest message that direct mode is asked for.
 const LONGEST_BYTES: u64 = 16 << 20;
@@ -25,7 +25,7 @@ pub struct Setting {
     pub profile: String,
     /// Settings of buffered coscheduling.
     pub config: BcsConfig,
-    /// Decides what is random.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
@@ -72,7 +72,7 @@ pub struct TwoJobs {
     pub granularity_us: u64,
     /// One job alone.
     pub one_ms: f64,
-    /// Both at once.
+    /// The time of both at once.
     pub both_ms: f64,
     /// Both at once over one after the other.
     pub ratio: f64,
@@ -223,7 +223,7 @@ impl Ended {
     }
 }
 
-/// How long all ranks of stencils take.
+/// The time of all ranks of stencils.
 fn all_steps<R: Runs>(
     simulation: &Simulation,
     ranks: Vec<R>,

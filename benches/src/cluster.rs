@@ -1,5 +1,5 @@
-//! A local cluster kept up by the real `storm` command, in a runtime directory
-//! of its own so that it never meets another cluster of the same user.
+//! A local cluster kept up by the real `storm` command. Its runtime directory is its own, so that
+//! it never meets another cluster of the same user.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -44,7 +44,7 @@ pub struct Breakdown {
 pub struct Finished {
     /// Its number.
     pub job: u64,
-    /// What the user waited: the whole `storm run` command.
+    /// The user's waiting time: the whole `storm run` command.
     pub wall: Duration,
 }
 

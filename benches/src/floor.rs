@@ -1,6 +1,6 @@
-//! What this machine takes for the least that a launch must do, without any
-//! resource manager: write every node's copy to memory, and spawn and reap every
-//! process. Nothing is sent: that part of a launch has no floor here.
+//! The least that this machine needs for a launch, without any resource manager: writing every
+//! node's copy to memory, and spawning and reaping every process. Nothing is sent: that part of a
+//! launch has no floor here.
 
 use anyhow::{Context, Result, ensure};
 use std::fs;

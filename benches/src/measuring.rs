@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// How often to measure, beside whom, and how to say what came out.
+/// How many times to measure, with which peers, and how to report.
 #[derive(Clone, Debug, Args)]
 pub struct Measuring {
     /// Times to measure each case, on a fresh cluster where it is one that is measured

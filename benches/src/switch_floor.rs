@@ -1,8 +1,10 @@
-//! What time-slicing two spinning processes on each processor costs this machine at the least: on
-//! each, one bare real-time thread that sleeps until the next slice, freezes one and thaws the other.
-//! There is no manager, no message and no job; nothing that switches processes at these times by
-//! stopping them can do with less. And what a thread costs there that only wakes at these times, and
-//! switches nothing: whatever acts at them can do with no less.
+//! The least cost of time-slicing two spinning processes on each processor of this machine. On each
+//! processor, one bare real-time thread sleeps until the next slice, freezes one process and thaws
+//! the other. There is no manager, no message and no job. A manager that stops processes at these
+//! times cannot cost less.
+//!
+//! Also the cost of a thread that only wakes at these times and switches nothing, which is the
+//! least for any manager that acts at these times.
 
 use crate::spread::Spread;
 use anyhow::{Context, Result, ensure};
@@ -26,7 +28,8 @@ pub struct SwitchFloor {
     pub wakes: Spread,
 }
 
-/// What turns of a quantum cost two copies of a program on each of so many processors; of `runs` measurements.
+/// The cost of turns of a quantum for two copies of a program on each of the processors; of `runs`
+/// measurements.
 ///
 /// # Errors
 /// A program cannot be started, bound or frozen, or fails.
@@ -62,7 +65,7 @@ fn beside_a_waker(argv: &[String], quantum: Duration) -> Result<()> {
     })
 }
 
-/// Until nobody can say any more that it goes on.
+/// Runs until the sender of `ends` is dropped.
 fn wake(quantum: Duration, ends: &mpsc::Receiver<()>) -> Result<()> {
     become_realtime(DEFAULT_PRIORITY)?;
     let mut due = Instant::now();
@@ -96,7 +99,7 @@ fn on_each(processors: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Resu
     Ok(since.elapsed())
 }
 
-/// A process, and what stops it.
+/// A process, and its freezer.
 struct Spinner {
     child: Child,
     freezer: Freezer,

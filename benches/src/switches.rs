@@ -15,7 +15,7 @@ const LONGEST_NS: u64 = 60_000_000_000;
 /// Significant digits of the histograms.
 const DIGITS: u8 = 3;
 
-/// What the logs of one cluster tell, in nanoseconds.
+/// The times from the logs of one cluster, in nanoseconds.
 #[derive(Debug)]
 pub struct Switches {
     /// From the issue of a strobe until a node had stopped and resumed.
@@ -35,11 +35,11 @@ pub struct Percentiles {
     pub p99_us: f64,
     /// The greatest.
     pub max_us: f64,
-    /// How many values there are.
+    /// The number of values.
     pub count: u64,
 }
 
-/// One line of a log, as far as it is used.
+/// One line of a log; only the fields used here.
 struct Line {
     strobe: (u32, u64),
     issued_ns: u64,
@@ -90,7 +90,7 @@ impl Switches {
 }
 
 impl Percentiles {
-    /// Of a histogram of nanoseconds.
+    /// The percentiles of a histogram of nanoseconds.
     pub fn of(histogram: &Histogram<u64>) -> Percentiles {
         let us = |ns: u64| ns as f64 / 1e3;
         Percentiles {

@@ -90,7 +90,7 @@ impl<T> VarArray<T> {
     /// The variable at `index`.
     ///
     /// # Panics
-    /// When `index` is not below [`len`](Self::len), as a slice would.
+    /// If `index` is not below [`len`](Self::len), as with a slice.
     pub fn get(self, index: u32) -> Var<T> {
         assert!(index < self.len, "variable {index} of an array of {}", self.len);
         Var::at(self.first.offset(u64::from(index) * WORD_BYTES))
@@ -101,7 +101,7 @@ impl<T> VarArray<T> {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether the array is empty.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }

@@ -19,7 +19,7 @@ pub struct NodeRuns {
 }
 
 impl NodeRuns {
-    /// Whether the node is in one of them.
+    /// Whether the node is in one of the runs.
     pub fn contains(&self, node: NodeId) -> bool {
         self.runs().any(|(first, last)| (first..=last).contains(&node))
     }

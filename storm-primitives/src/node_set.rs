@@ -75,7 +75,7 @@ impl NodeSet {
         self.bits.count_ones(..)
     }
 
-    /// Whether there is no node.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.bits.is_clear()
     }
@@ -214,7 +214,7 @@ impl FromStr for NodeSet {
     }
 }
 
-/// Whether a list has a range with a step of 0, as `1-9/0`, by which the parser divides.
+/// Whether a list has a range with a step of 0, such as `1-9/0`: the parser divides by the step.
 pub fn has_step_of_nothing(list: &str) -> bool {
     let is_nothing = |rest: &str| {
         let digits = rest.trim_start().trim_end_matches(|sign: char| !sign.is_ascii_digit());

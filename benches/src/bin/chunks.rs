@@ -36,7 +36,7 @@ struct Options {
     measuring: Measuring,
 }
 
-/// With `--peers`: the cases, and what the peers took.
+/// With `--peers`: the cases, and the times of the peers.
 #[derive(Debug, Serialize)]
 struct Compared {
     cases: Vec<Case>,
@@ -49,7 +49,7 @@ struct Compared {
 struct Case {
     chunk_kib: u32,
     slots: u32,
-    /// Of the whole `storm run` of a do-nothing program that no node has.
+    /// The whole `storm run` of a do-nothing program that no node has.
     command_ms: Spread,
 }
 

@@ -1,6 +1,6 @@
-//! Events of jobs in a second of a replay: each policy on the KTH log and on a
-//! generated log, how that changes with the length of the queue, and the memory
-//! of a job that waits. An event is a submission or the end of a job.
+//! Events of jobs per second of a replay: each policy on the KTH log and on a generated log, the
+//! change with the length of the queue, and the memory of a waiting job. An event is a submission
+//! or the end of a job.
 
 use anyhow::{Result, bail};
 use clap::Parser;
@@ -46,7 +46,7 @@ struct Options {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Replay under this policy, and print what it took
+    /// Replay under this policy, and print the cost
     #[arg(long, hide = true)]
     one: Option<String>,
     #[command(flatten)]
@@ -78,7 +78,7 @@ struct Queued {
     bytes_per_job: f64,
 }
 
-/// How much more an event takes with a longer queue: 1 if it does not depend on it.
+/// The growth of an event's cost with the queue: 1 if it does not depend on the length.
 #[derive(Debug, Serialize)]
 struct Growth {
     policy: String,

@@ -1,4 +1,4 @@
-//! The daemons, as an administrator would start them, and start again when they have died.
+//! The daemons, started as an administrator starts them, and restarted after they died.
 
 use crate::cluster::program;
 use anyhow::{Context, Result, ensure};
@@ -38,7 +38,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one of `nodes` nodes of `pes` processing elements, under gang scheduling with slices of 20 ms.
+    /// Starts a cluster of `nodes` nodes of `pes` processing elements, under gang scheduling with
+    /// slices of 20 ms.
     ///
     /// # Errors
     /// A daemon cannot be started.
@@ -73,7 +74,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Where jobs write down what they did.
+    /// The directory where jobs record their work.
     pub fn records(&self) -> PathBuf {
         self.dir.path().join("records")
     }
@@ -94,10 +95,10 @@ impl Cluster {
         Ok(command)
     }
 
-    /// What a verb prints.
+    /// The output of a verb.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The command cannot be started.
     pub fn output(&self, words: &[&str]) -> Result<Output> {
         self.command()?.args(words).output().context("cannot start storm")
     }
@@ -131,10 +132,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Ends the cluster, and tells what it left.
+    /// Ends the cluster, and returns what it left behind.
     ///
     /// # Errors
-    /// It does not end.
+    /// The cluster does not end.
     pub fn down(&mut self, patience: Duration) -> Result<Vec<String>> {
         let ended = self.output(&[
             "down",
@@ -198,14 +199,14 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         for daemon in &mut self.daemons {
             daemon.signal(Signal::SIGKILL);
-            // So that it is no zombie; that it is gone already is as good.
+            // Reap it. An error means that it is gone already.
             let _ = daemon.child.take().map(|mut child| child.wait());
         }
     }
 }
 
 impl Daemon {
-    /// As the manager knows it.
+    /// The manager's name for it.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -45,7 +45,7 @@ impl Hydra {
         Ok(Hydra { scripts, nodes_dir, version })
     }
 
-    /// What it says of itself.
+    /// Its own version string.
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -97,7 +97,7 @@ impl LaunchPeer for Hydra {
     }
 
     fn first(&self, nodes: u32, processes: u32, program: &Path) -> Result<Duration> {
-        // Those of the launch before: a running program is never written to.
+        // Removes the copies of the launch before: a running program is never written to.
         for node in 0..nodes {
             let _ = fs::remove_file(self.copy_on(node));
         }

@@ -1,5 +1,4 @@
-//! What the peers take to launch a program, beside benchmarks that vary something
-//! which only storm has.
+//! The peers' launch times of a program, for benchmarks that vary something which only storm has.
 
 use super::{Absent, LaunchPeer};
 use crate::payload::Payloads;
@@ -19,7 +18,7 @@ pub struct LaunchCase {
     pub size_mb: usize,
 }
 
-/// What one peer took for one case: milliseconds of its whole commands.
+/// The times of one peer for one case: milliseconds of its whole commands.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeerTimes {
     /// With its version.

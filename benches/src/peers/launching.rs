@@ -29,7 +29,7 @@ pub trait LaunchPeer {
     fn again(&self, nodes: u32, processes: u32) -> Result<Duration>;
 }
 
-/// What one peer took for one case, in milliseconds of its whole commands.
+/// The times of one peer for one case, in milliseconds of its whole commands.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeerLaunches {
     /// With its version.
@@ -61,8 +61,8 @@ pub fn launch_peers(nodes: u32, pes: u32) -> (Vec<Box<dyn LaunchPeer>>, Vec<Abse
 }
 
 impl PeerLaunches {
-    /// Of the turns of one case: first and second launch of the peer and of
-    /// storm in milliseconds.
+    /// From the turns of one case: first and second launch of the peer and of storm, in
+    /// milliseconds.
     pub fn of(peer: String, turns: &[[f64; 4]]) -> PeerLaunches {
         let spread = |of: fn(&[f64; 4]) -> f64| Spread::of(turns.iter().map(of));
         PeerLaunches {

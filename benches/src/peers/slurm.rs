@@ -58,7 +58,7 @@ impl Slurm {
         Ok(slurm)
     }
 
-    /// As `sinfo` tells it.
+    /// The version printed by `sinfo`.
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -67,7 +67,7 @@ impl Slurm {
     pub fn command(&self, name: &str) -> Command {
         let mut command = Command::new(name);
         command.env("SLURM_CONF", self.dir.join("slurm.conf"));
-        // What an allocation around this program would say of another cluster.
+        // An allocation around this program would set variables for another cluster.
         for (variable, _) in std::env::vars_os() {
             let name = variable.to_string_lossy();
             if name != "SLURM_CONF" && (name.starts_with("SLURM") || name.starts_with("SBATCH")) {
@@ -83,7 +83,7 @@ impl Slurm {
         self.dir.join("local")
     }
 
-    /// What the controller's log says of `word`, the latest of it.
+    /// The last line of the controller's log that contains `word`.
     pub fn log_line(&self, word: &str) -> Option<String> {
         let log = fs::read_to_string(self.dir.join("log/slurmctld.log")).ok()?;
         let line = log.lines().rfind(|line| line.contains(word))?;
@@ -133,11 +133,10 @@ impl Slurm {
         Ok(Instant::now())
     }
 
-    /// Waits until no node is busy with what is left of a job, which would make
-    /// the next one wait.
+    /// Waits until no node is busy with remains of a job, which would delay the next one.
     ///
     /// # Errors
-    /// That did not happen.
+    /// A node stays busy.
     pub fn wait_idle(&self) -> Result<()> {
         let since = Instant::now();
         let idle = self.nodes.to_string();

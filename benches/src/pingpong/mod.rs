@@ -25,7 +25,7 @@ pub enum Way {
 /// A library, and how its ranks are started.
 #[derive(Debug)]
 pub struct Contestant {
-    /// What it is called in the report.
+    /// Its name in the report.
     pub name: String,
     kind: Kind,
     program: PathBuf,
@@ -39,7 +39,7 @@ enum Kind {
     OpenMpi,
 }
 
-/// What the two ranks do.
+/// The work of the two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
@@ -79,7 +79,7 @@ impl fmt::Display for What {
 pub struct Point {
     /// Length of the messages.
     pub bytes: u32,
-    /// Of a message from one rank to the other, or of a collective.
+    /// The time of a message from one rank to the other, or of a collective.
     pub us: f64,
 }
 
@@ -174,7 +174,7 @@ impl Contestant {
                 let mut command = Command::new("mpiexec.openmpi");
                 command.args(["-n", "2", "--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl"]);
                 command.arg(if way == Way::Tcp { "tcp,self" } else { "vader,self" });
-                // It asks twice whether root may run it.
+                // Open MPI asks twice whether root may run it.
                 command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
                 command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
                 command

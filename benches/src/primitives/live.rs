@@ -23,9 +23,9 @@ pub enum Network {
     Tcp,
     /// RDMA, looking for completions so long before going to sleep.
     Verbs {
-        /// How long.
+        /// How long to poll.
         spin: Duration,
-        /// How the root sends what is for all; a node does as it is told.
+        /// How the root sends data for all; a node follows its parent.
         multicast: Option<Multicast>,
     },
 }
@@ -48,7 +48,7 @@ pub fn serve_if_node() -> Result<bool> {
         let name = format!("pid{}", std::process::id());
         let mut config = NodeConfig::new(root, name, loopback(), Plan::new().layout);
         config.fabric = open(network)?;
-        // As between hosts: there is no other memory to refer to.
+        // As between hosts: no references to memory.
         config.by_reference = false;
         Node::join(config).await?.closed().await;
         Ok(true)
@@ -117,7 +117,7 @@ struct Processes(Vec<Child>);
 impl Drop for Processes {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // It may have ended by itself.
+            // An error means that the process has ended by itself.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,5 +1,5 @@
-//! How long the primitives take, by node count and size, on any backend: a root that asks,
-//! and nodes that only serve.
+//! The times of the primitives by node count and size, on any backend: a root that issues
+//! operations, and nodes that only serve.
 
 pub mod floor;
 pub mod hop;
@@ -35,7 +35,7 @@ pub struct Plan {
     arrived: EventId,
 }
 
-/// What is to be measured.
+/// The measurements to take.
 #[derive(Clone, Debug)]
 pub struct Work {
     /// Sets of so many nodes.
@@ -49,7 +49,7 @@ pub struct Work {
 /// One figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// `xfer`, `caw`, `caw+write`, or what of one hop.
+    /// `xfer`, `caw`, `caw+write`, or the kind of hop.
     pub operation: &'static str,
     /// Nodes of the set.
     pub nodes: u32,
@@ -85,7 +85,7 @@ impl Default for Plan {
 /// Measures everything from `root`, whose cluster has as many nodes as the largest set.
 ///
 /// # Errors
-/// When an operation fails.
+/// If an operation fails.
 pub async fn measure<P: Primitives>(
     root: &P,
     plan: &Plan,
@@ -139,7 +139,7 @@ async fn repeat<P: Primitives>(
     Ok(ns)
 }
 
-/// Of a transfer that is sent again and again to another place.
+/// The bandwidth of transfers, each to another place.
 async fn bandwidth<P: Primitives>(
     root: &P,
     plan: &Plan,

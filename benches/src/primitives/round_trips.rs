@@ -1,5 +1,6 @@
-//! Times of round trips, taken as perftest takes them: the clock is read once for each, and what it said is
-//! worked off when all are over, so that an emulated machine measures messages and not clocks.
+//! Times of round trips, taken as perftest takes them. The clock is read once for each, and the
+//! readings are evaluated after the last, so that an emulated machine measures messages and not
+//! clocks.
 
 use anyhow::Result;
 use hdrhistogram::Histogram;

@@ -1,4 +1,4 @@
-//! One replay, and what it took.
+//! One replay, and its cost.
 
 use super::Workload;
 use anyhow::{Context, Result, ensure};
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 /// kernel keeps its account.
 const SHORTEST_CPU_S: f64 = 0.02;
 
-/// What a replay took, without reading or generating its jobs.
+/// The cost of a replay, without reading or generating its jobs.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Replayed {
     /// Jobs.
@@ -28,13 +28,13 @@ pub struct Replayed {
     pub memory_kib: u64,
 }
 
-/// What came of a process that replays.
+/// The outcome of a process that replays.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It was measured.
+    /// The replay was measured.
     Measured(Replayed),
-    /// It was ended after so many seconds.
+    /// The process was ended after this many seconds.
     LongerThanS(u64),
 }
 
@@ -45,8 +45,8 @@ impl Replayed {
         self.job_events as f64 / self.real_s.max(f64::MIN_POSITIVE)
     }
 
-    /// Submissions and ends in a second of a processor, on which what else the machine does has
-    /// less effect; `None` when the kernel's account is too coarse for so short a time.
+    /// Submissions and ends per second of processor time, which other work of the machine affects
+    /// less. `None` if the kernel's account is too coarse for so short a time.
     #[must_use]
     pub fn events_per_cpu_s(&self) -> Option<f64> {
         (self.cpu_s >= SHORTEST_CPU_S).then(|| self.job_events as f64 / self.cpu_s)

@@ -47,11 +47,11 @@ impl StormJobs {
         &self.cluster
     }
 
-    /// Fills `pes` processing elements with a job that does not end and queues `jobs`
-    /// one-process jobs behind it, which a policy that shares space must be there for.
+    /// Fills `pes` processing elements with a job that does not end, and queues `jobs` one-process
+    /// jobs behind it. The cluster needs a space-sharing policy.
     ///
     /// # Errors
-    /// One was not taken.
+    /// A submission was refused.
     pub fn queue_behind_a_job(&self, pes: u32, jobs: u32) -> Result<()> {
         let argv = vec![SLEEP.into(), "86400".into()];
         let program = Program::OnNodes(SLEEP.into());

@@ -19,7 +19,7 @@ const LONGEST_NS: u64 = 60_000_000_000;
 /// Significant digits of the latencies.
 const DIGITS: u8 = 3;
 
-/// How jobs get in.
+/// The way to submit jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
@@ -40,9 +40,9 @@ pub enum Way {
 pub struct Sample {
     /// From the first submission to the last end.
     pub elapsed: Duration,
-    /// How many jobs that were.
+    /// The number of jobs.
     pub jobs: u32,
-    /// Of each command in nanoseconds, where there is one for each job.
+    /// The latency of each command in nanoseconds, if there is one command per job.
     pub latency: Histogram<u64>,
 }
 

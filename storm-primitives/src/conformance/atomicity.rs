@@ -48,10 +48,10 @@ pub(crate) fn all_or_nothing(told: &Told, held: &BTreeMap<NodeId, Held>) -> Resu
     }
 }
 
-/// Whether an operation on `set` may fail so, when exactly `dead` had died.
+/// Checks that an operation on `set` may fail with `error` if exactly `dead` had died.
 ///
 /// # Errors
-/// [`Failure`] when it blames a survivor, or fails for no reason.
+/// [`Failure`] if the error blames a survivor, or has no reason.
 pub(crate) fn is_true_blame(
     error: &PrimitiveError,
     set: &NodeSet,

@@ -15,9 +15,8 @@ pub trait Factory {
     /// The faults that this factory can inject besides killing nodes.
     fn capabilities(&self) -> Capabilities;
 
-    /// How long the suite waits, on the cluster's clock, for what must happen,
-    /// the detection of a dead or frozen node included. Only a failing case
-    /// waits that long.
+    /// How long the suite waits for anything that must happen, on the cluster's clock, including
+    /// the detection of a dead or frozen node. Only a failing case waits that long.
     fn patience(&self) -> Duration {
         Duration::from_secs(60)
     }
@@ -119,8 +118,7 @@ pub trait Cluster: 'static {
         std::future::ready(Err(Unsupported { ability: "thaw a node" }))
     }
 
-    /// Starts a killed node again, as a new incarnation; complete when it has
-    /// joined.
+    /// Starts a killed node again, as a new incarnation. Complete when it has joined.
     ///
     /// # Errors
     /// [`Unsupported`] without [`Capabilities::rejoin`].

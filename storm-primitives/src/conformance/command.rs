@@ -198,7 +198,7 @@ pub enum Reply {
     Seen(Vec<Seen>),
     /// The signal that [`Command::Poll`] took, if any.
     Polled(Option<Signal>),
-    /// The signal that [`Command::Await`] took and what it read after it.
+    /// The signal that [`Command::Await`] took, and the words that it read after the signal.
     Awaited {
         /// The signal.
         signal: Signal,

@@ -1,5 +1,4 @@
-//! How the suite kills a node in the middle of an operation, and what it then
-//! asks of the survivors.
+//! Kills a node in the middle of an operation, and checks the survivors afterwards.
 
 use super::atomicity::{Held, Told, all_or_nothing, is_true_blame};
 use super::failure::{differs, expect};
@@ -11,9 +10,8 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-/// Where no step can be armed, the first delays before the kill; from one step
-/// to the next they grow by a third, so that a few dozen steps cover anything
-/// from a small transfer to a slow large one.
+/// The first delay before the kill, if no step can be armed. Delays grow by a third from step to
+/// step, so that a few dozen steps cover everything from a small transfer to a slow large one.
 const FIRST_DELAY: Duration = Duration::from_micros(10);
 
 /// One operation on a set, and how to see on a node whether it happened.
@@ -123,7 +121,7 @@ impl Trial {
         expect("a part in the operation without a step", false, takes_part && step == 0)
     }
 
-    /// The effect on `nodes` is all or nothing, and what the initiator was told.
+    /// The effect on `nodes` is all or nothing, and agrees with the status at the initiator.
     pub(crate) async fn check_effect(
         &self,
         doomed: &Doomed,

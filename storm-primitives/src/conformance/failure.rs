@@ -1,4 +1,4 @@
-//! How a case says what it found.
+//! The failures of a case.
 
 use super::{Command, Reply};
 use crate::NodeId;
@@ -26,10 +26,10 @@ pub enum Failure {
         node: NodeId,
         /// The command that the node was sent.
         command: Box<Command>,
-        /// How long it was waited for.
+        /// How long the suite waited.
         limit: Duration,
     },
-    /// A node was gone that nobody had killed.
+    /// A node is gone that the suite has not killed.
     #[error("{node} was gone when asked: {command:?}")]
     NodeGone {
         /// The node asked.
@@ -77,7 +77,7 @@ impl RunError {
     }
 }
 
-/// `Ok` when `seen` is what is `expected` of `what`.
+/// `Ok` if `seen` is the `expected` value of `what`.
 ///
 /// # Errors
 /// [`Failure::Differs`] otherwise.

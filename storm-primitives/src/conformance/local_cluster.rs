@@ -111,7 +111,7 @@ impl<P: Primitives, K: NodeControl<P>> Cluster for LocalCluster<P, K> {
         let (agent, life) = self.node(node).ok_or(NodeGone)?;
         let reply = pin!(agent.execute(command));
         let death = pin!(life.ended());
-        // Death first: what a dead node still computes is of no account.
+        // Death first: a reply computed by a dead node does not count.
         match select(death, reply).await {
             Either::Left(((), _)) => Err(NodeGone),
             Either::Right((reply, _)) => Ok(reply),

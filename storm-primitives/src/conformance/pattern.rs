@@ -1,5 +1,4 @@
-//! Bytes that two processes can both make, so that 64 MiB need not be sent to
-//! say what 64 MiB should look like.
+//! Bytes that two processes can both make, so that the expected content of 64 MiB need not be sent.
 
 use serde::{Deserialize, Serialize};
 

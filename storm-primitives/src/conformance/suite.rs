@@ -9,7 +9,7 @@ use std::future::Future;
 /// Set this variable to repeat a case under another seed.
 pub const SEED_VARIABLE: &str = "STORM_CONFORMANCE_SEED";
 
-/// The seed when nobody asks for another.
+/// The default seed.
 const DEFAULT_SEED: u64 = 1;
 
 /// A death case is repeated with the death one step later until the victim
@@ -107,7 +107,7 @@ pub fn check<F: Factory>(factory: &F, name: &str, package: &str) {
 /// A case as a factory runs it.
 type Body = Box<dyn FnOnce(Trial) -> LocalBoxFuture<'static, Result<Death, Failure>>>;
 
-/// The place where the cases run: a factory, whose type the cases need not know, and a seed.
+/// Runs the cases: a factory, whose type the cases need not know, and a seed.
 pub(crate) struct Bench<'a> {
     run: &'a dyn Fn(u32, u64, Body) -> Result<Death, Failure>,
     capabilities: Capabilities,

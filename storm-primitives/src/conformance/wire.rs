@@ -34,7 +34,7 @@ pub struct Response {
 /// Bytes that are no frame of this protocol.
 #[derive(Debug, Error)]
 pub enum WireError {
-    /// The length is beyond what the suite sends.
+    /// The length exceeds the suite's longest frame.
     #[error("a frame of {len} bytes, longer than the limit of {MAX_FRAME_BYTES}")]
     TooLong {
         /// The length in bytes.

@@ -17,7 +17,7 @@ pub struct TraceRecord {
     pub at: Instant,
     /// The operation.
     pub op: TracedOp,
-    /// How it ended, or `None` while it runs.
+    /// The outcome, or `None` while the operation runs.
     pub outcome: Option<Outcome>,
 }
 
@@ -30,7 +30,7 @@ pub enum TracedOp {
         dest: NodeSet,
         /// Where to write.
         addr: GlobalAddr,
-        /// How much, in bytes.
+        /// The length in bytes.
         len: u64,
         /// The event signalled there.
         remote_event: Option<EventId>,

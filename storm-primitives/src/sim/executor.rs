@@ -50,7 +50,7 @@ pub struct Simulation {
     _world: Rc<World>,
 }
 
-/// How much a simulation did.
+/// The amount of work of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effort {
     /// Times that a task was polled.
@@ -125,7 +125,7 @@ impl Simulation {
         &self.core.trace
     }
 
-    /// How much was done so far.
+    /// The work so far.
     pub fn effort(&self) -> Effort {
         Effort { polls: self.core.polls.get(), calls: self.core.calls.get() }
     }

@@ -10,16 +10,18 @@ use crate::sim::executor::Core;
 use crate::{Instant, NodeId, NodeSet};
 use std::time::Duration;
 
-/// When the steps of each operation happen.
+/// The times of the steps of each operation.
 ///
-/// An operation goes from its initiator to the place where operations get their
-/// order ([`to_sequencer`](Fabric::to_sequencer)), from there to every node of
-/// its set ([`to_nodes`](Fabric::to_nodes)), the nodes answer
-/// ([`answer`](Fabric::answer)), and the initiator hears the outcome
-/// ([`outcome`](Fabric::outcome)). The write of a COMPARE-AND-WRITE is a second
-/// round of the middle two. All methods are called once per operation or per
-/// group of nodes, never in another order for the same seed; a fabric may keep
-/// state, such as until when a link is busy.
+/// An operation takes four steps:
+/// 1. From its initiator to the place where operations get their order
+///    ([`to_sequencer`](Fabric::to_sequencer)).
+/// 2. From there to every node of its set ([`to_nodes`](Fabric::to_nodes)).
+/// 3. The nodes answer ([`answer`](Fabric::answer)).
+/// 4. The initiator gets the outcome ([`outcome`](Fabric::outcome)).
+///
+/// The write of a COMPARE-AND-WRITE is a second round of steps 2 and 3. Each method is called once
+/// per operation or per group of nodes, always in the same order for the same seed. A fabric may
+/// keep state, such as until when a link is busy.
 pub trait Fabric {
     /// From the issue of an operation to its place in the order; for a transfer
     /// that includes the time to inject its data.

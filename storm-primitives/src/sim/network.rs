@@ -1,14 +1,12 @@
-//! The in-memory network: a sequencer that gives every operation its place in
-//! the total order, and links that deliver to each node in that order, at the
-//! times that a [`Fabric`] says.
+//! The in-memory network: a sequencer that gives every operation its place in the total order, and
+//! links that deliver to each node in that order, at the times of a [`Fabric`].
 //!
-//! Nodes can be killed, frozen, slowed, cut off and brought back, also at the
-//! n-th step that they take part in, so that a test can try every point of an
-//! operation. Messages that reach many nodes at one instant are one event, and
-//! what all nodes know is kept once, so that machines of many thousand nodes fit
-//! a laptop.
+//! Nodes can be killed, frozen, slowed, cut off and brought back, also at the n-th step that they
+//! take part in. A test can thus try every point of an operation. Messages that reach many nodes at
+//! one instant are one event, and data common to all nodes is kept once. Machines of many thousand
+//! nodes therefore fit a laptop.
 //!
-//! What it does not do: decide how long anything takes, or run a daemon.
+//! The network does not decide how long anything takes, and runs no daemon.
 
 mod delivery;
 mod links;
@@ -180,11 +178,11 @@ impl SimNetwork {
         }
     }
 
-    /// By how many hundredths of its time a node takes longer for what it does:
-    /// 100 unless it was [slowed](NodeFault::Slow). For models of its host.
+    /// How long the node takes for its work, in percent of the normal time: 100 unless it was
+    /// [slowed](NodeFault::Slow). For models of its host.
     ///
     /// # Panics
-    /// When there is no such node.
+    /// If there is no such node.
     pub fn slow_percent(&self, node: NodeId) -> u32 {
         self.network.state.borrow().nodes[node.index()].link.slow_percent
     }
@@ -207,8 +205,8 @@ impl SimNetwork {
         self.node(NodeId::MM)
     }
 
-    /// A node leaves, and the management node is told that its process has ended; the
-    /// tasks of the node go on. It can [join again](Self::join_again).
+    /// A node leaves, and the management node learns that its process has ended. The tasks of the
+    /// node go on. It can [join again](Self::join_again).
     pub fn leave(&self, node: NodeId) {
         self.network.leave(node);
     }

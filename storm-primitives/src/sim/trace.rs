@@ -54,7 +54,7 @@ impl Trace {
         self.entries.borrow().clone()
     }
 
-    /// The trace as text, a line an entry: what two runs are compared by.
+    /// The trace as text, one line per entry, to compare two runs.
     pub fn to_text(&self) -> String {
         self.entries.borrow().iter().map(|entry| format!("{entry}\n")).collect()
     }

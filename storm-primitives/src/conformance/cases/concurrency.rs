@@ -66,7 +66,7 @@ pub(crate) async fn has_one_winner(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Two that each write what the other compares: one of them sees the other.
+/// Two operations that each write what the other compares: one of them sees the other's write.
 pub(crate) async fn has_no_write_skew(t: Trial) -> Result<(), Failure> {
     let (x, y) = (t.plan().word(0), t.plan().word(1));
     for round in 0..ROUNDS * 4 {

@@ -1,5 +1,5 @@
-//! Nodes that are dead, or die beside operations: exactly the dead are named,
-//! nobody else is blamed, and the others go on (paper, section 2.4.3).
+//! Nodes that are dead, or die during operations: errors name exactly the dead, and the other nodes
+//! go on (paper, section 2.4.3).
 
 use super::Trial;
 use crate::conformance::atomicity::{Held, Told, all_or_nothing, is_true_blame};

@@ -8,7 +8,7 @@ use crate::conformance::{Failure, Op, Pace, Pattern, Payload, Read, Seen, Status
 use crate::{EventId, GlobalAddr, NodeId, NodeSet};
 use futures_util::future::try_join_all;
 
-/// How many transfers a case sends where each may go wrong in its own way.
+/// The number of transfers in a case whose transfers may each go wrong in their own way.
 const ROUNDS: u64 = 12;
 
 fn silent(dest: &NodeSet, addr: GlobalAddr, data: Payload, event: EventId) -> Op {

@@ -105,7 +105,7 @@ impl Network {
     /// Gives the compute nodes other numbers; none of them is in the cluster now.
     pub(super) fn renumber(&self, numbers: &[NodeId]) {
         let state = &mut *self.state.borrow_mut();
-        // What was on its way to a number is of a life that nobody has any more.
+        // Messages on their way are addressed to lives that no node has any more.
         let next_life = 1 + state.nodes.iter().map(|node| node.life).max().unwrap_or_default();
         let former: Vec<Node> = state.nodes.drain(1..).collect();
         assert_eq!(former.len(), numbers.len(), "each compute node has a number");
@@ -119,9 +119,8 @@ impl Network {
         state.nodes.extend(renumbered.into_values());
     }
 
-    /// A new management node after the death of the former one: nobody else is there
-    /// yet, and nothing that was under way ever ends.
-    /// `meanwhile` happens while nobody is there.
+    /// Starts a new management node after the death of the former one. No other node is there yet,
+    /// and operations under way never end. Runs `meanwhile` while no node is there.
     pub(super) fn begin_anew_with(self: &Rc<Self>, meanwhile: impl FnOnce(&Self)) {
         self.end_life(NodeId::MM);
         {
@@ -260,7 +259,7 @@ impl Network {
         self.join_as(node, Group { node, life });
     }
 
-    /// Begins the next life of a node, whose tasks are those of `group`.
+    /// Begins the next life of a node, with the tasks of `group`.
     fn join_as(self: &Rc<Self>, node: NodeId, group: Group) {
         let (life, membership) = {
             let mut state = self.state.borrow_mut();

@@ -95,7 +95,7 @@ pub(crate) struct Mutant {
     held: Rc<Cell<Option<Xfer>>>,
 }
 
-/// How long what should not wait is kept back.
+/// How long the mutant delays an operation that should not wait.
 const DETOUR: Duration = Duration::from_millis(1);
 
 impl Layer for Mutant {
