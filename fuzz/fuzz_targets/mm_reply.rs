@@ -8,7 +8,7 @@ use storm_mm::Core;
 use storm_mm::api::{Hello, JobFilter, Reply, ReplyLine};
 use storm_primitives::Instant;
 
-/// What a manager with one job says of everything.
+/// All replies of a manager with one job.
 fn replies() -> Vec<Vec<u8>> {
     let now = Instant::ORIGIN;
     let mut core = Core::new(manager_config("gang"), [], now).expect("own configuration");

@@ -1,5 +1,5 @@
-//! A Node Manager that hears any commands, and whose ranks do and say anything: what it
-//! reports can be sent, and it keeps no more of a job than its processing elements.
+//! A Node Manager that gets any commands, and whose ranks do and say anything. Its reports can be
+//! sent, and it keeps no more of a job than its processing elements.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
-//! The handshake with a relay between its ends that changes bytes: a change of what an end
-//! says makes the other refuse, and without one both agree. And anything at all instead of
-//! an opening, or of an answer.
+//! The handshake with a relay between its ends that changes bytes. If an end's message is changed,
+//! the other end refuses; if not, both agree. Also any bytes instead of an opening, or of an
+//! answer.
 
 #![no_main]
 
@@ -17,13 +17,13 @@ const ROOM_BYTES: usize = 4096;
 
 #[derive(Arbitrary, Debug)]
 enum Play<'a> {
-    /// The relay changes these bytes of what goes there and back.
+    /// The relay changes these bytes in each direction.
     Relay { there: Vec<(u8, u8)>, back: Vec<(u8, u8)>, remote: bool },
-    /// A stranger says this to who accepts.
+    /// A stranger sends these bytes to the accepting end.
     Opening(&'a [u8]),
     /// A stranger says this where users connect.
     User(&'a [u8]),
-    /// A stranger answers this to who connects.
+    /// A stranger answers these bytes to the connecting end.
     Answer(&'a [u8]),
 }
 
@@ -92,7 +92,7 @@ async fn through_relay(there: &[(u8, u8)], back: &[(u8, u8)], remote: bool) {
     }
 }
 
-/// What a stranger that says `said`, and nothing more, is answered.
+/// The answer to a stranger that sends `said` and nothing more.
 async fn with_stranger(said: &[u8], ours: Side) {
     let (mut own, mut stranger) = duplex(said.len() + ROOM_BYTES);
     stranger.write_all(said).await.expect("there is room");

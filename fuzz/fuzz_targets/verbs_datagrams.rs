@@ -1,5 +1,5 @@
-//! Datagrams of anybody at a member of the group: nothing is written beside a block, no more
-//! blocks are taken than there may be, and what is whole is what was sent.
+//! Datagrams of anybody at a member of the group. Nothing is written outside a block, no more
+//! blocks are taken than allowed, and a complete chunk equals the sent one.
 
 #![no_main]
 
@@ -15,7 +15,7 @@ const LAYOUT: Layout = Layout { tag: 77, piece_bytes: 64, max_bytes: 512, window
 
 #[derive(Arbitrary, Debug)]
 enum Step<'a> {
-    /// As it is.
+    /// The datagram as it is.
     Datagram(&'a [u8]),
     /// With the tag of the group.
     Piece {

@@ -11,8 +11,8 @@ pub fn eq1_launch_ms(transfer_ms: f64, exec_ms: f64, timeslice_ms: f64) -> f64 {
     transfer_ms + exec_ms + timeslice_ms
 }
 
-/// Equation 2: the slowest stage of the pipeline bounds it. The paper leaves
-/// BW_write out, as it found writing never slower than reading.
+/// Equation 2: the slowest stage of the pipeline bounds it. The paper leaves BW_write out, because
+/// writing was never slower than reading.
 pub fn eq2_pipeline(read: MibPerS, broadcast: MibPerS) -> MibPerS {
     read.min(broadcast)
 }
@@ -49,8 +49,7 @@ pub fn eq7_launch_ms(size: Mib, transfer: MibPerS, exec_ms: f64, timeslice_ms: f
     eq1_launch_ms(transfer.time_ms(size), exec_ms, timeslice_ms)
 }
 
-/// Equation 8: BW_transfer of the ES40 cluster, whose hosts keep the protocol
-/// to 131 MB/s.
+/// Equation 8: BW_transfer of the ES40 cluster, whose hosts limit the protocol to 131 MB/s.
 pub fn eq8_transfer_es40(broadcast: MibPerS) -> MibPerS {
     Es40::PROTOCOL.min(broadcast)
 }

@@ -1,5 +1,5 @@
-//! The paper's machine: ES40 AlphaServers and what they do to a launch
-//! (sections 4.1, 4.2.1 and 4.4).
+//! The paper's machine: ES40 AlphaServers and their effect on a launch (sections 4.1, 4.2.1 and
+//! 4.4).
 
 use crate::{MibPerS, NodeCount};
 use serde::{Deserialize, Serialize};
@@ -30,8 +30,8 @@ impl Es40 {
     pub const BROADCAST_HOST_BUFFERS: MibPerS = MibPerS(175.0);
     /// The same with buffers in the NIC (section 4.4.1, broadcast time).
     pub const BROADCAST_NIC_BUFFERS: MibPerS = MibPerS(312.0);
-    /// What the file transfer protocol reaches instead of 175 MB/s: the host
-    /// process that serves the NIC is slow to answer (section 4.4.1).
+    /// The rate of the file transfer protocol, instead of 175 MB/s: the host process that serves
+    /// the NIC is slow to answer (section 4.4.1).
     pub const PROTOCOL: MibPerS = MibPerS(131.0);
     /// Chunks of the file transfer (section 4.4.1).
     pub const CHUNK_BYTES: u32 = 512 << 10;
@@ -39,9 +39,8 @@ impl Es40 {
     pub const CHUNK_SLOTS: u32 = 2;
     /// T_exec: local execution and the notification of the MM, in ms (section 4.4.2).
     pub const EXEC_MS: f64 = 10.0;
-    /// T_timeslice in ms. The paper gives no value: 8.3 to 8.9 is what makes both
-    /// 110 ms on 64 nodes and 135 ms on 16,384 come out, 8.4 the value with one
-    /// decimal that gives 110.0.
+    /// T_timeslice in ms. The paper gives no value. Values of 8.3 to 8.9 reproduce both 110 ms on
+    /// 64 nodes and 135 ms on 16,384; 8.4 is the value with one decimal that gives 110.0.
     pub const TIMESLICE_MS: f64 = 8.4;
     /// The time slice of the launch measurements, in ms (section 4.2.1).
     pub const LAUNCH_QUANTUM_MS: f64 = 1.0;

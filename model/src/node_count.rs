@@ -8,7 +8,7 @@ use std::fmt;
 /// below where a float would lose single nodes.
 pub const MAX_NODES: u64 = 1 << 40;
 
-/// How many nodes a machine has.
+/// The number of nodes of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "u64", try_from = "u64")]
 pub struct NodeCount(u64);

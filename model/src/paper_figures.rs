@@ -53,7 +53,7 @@ pub struct RivalLaunch {
     pub rival: Rival,
     /// Launch time in seconds.
     pub launch_s: f64,
-    /// How many times STORM's (Fig. 9b).
+    /// As a multiple of STORM's (Fig. 9b).
     pub over_storm: f64,
 }
 
@@ -64,7 +64,7 @@ pub struct Crossover {
     pub rival: Rival,
     /// From so many nodes on it is faster; none if the model does not reach so far.
     pub nodes: Option<NodeCount>,
-    /// What the paper says, in nodes; none where it says nothing.
+    /// The paper's value, in nodes; `None` if the paper gives none.
     pub paper_nodes: Option<u64>,
 }
 
@@ -113,8 +113,8 @@ pub fn fig_9_row(nodes: NodeCount) -> Fig9Row {
     Fig9Row { nodes, rivals: Rival::ALL.into_iter().map(launch).collect(), storm_s }
 }
 
-/// From how many nodes on each rival would be faster than STORM, whose model
-/// alone lets the bandwidth fall with the length of the cables.
+/// The number of nodes from which each rival would be faster than STORM. Only STORM's model lets
+/// the bandwidth fall with the length of the cables.
 pub fn crossovers() -> Vec<Crossover> {
     let crossover = |rival: Rival| {
         let paper_nodes = match rival {

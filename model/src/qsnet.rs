@@ -17,7 +17,7 @@ pub struct QsNet {
     pub packet_bytes: u32,
     /// T_packet: time between packets at peak bandwidth, in ns.
     pub packet_ns: f64,
-    /// T_base: processing of a packet whatever the distance, in ns.
+    /// T_base: processing of a packet for any distance, in ns.
     pub base_ns: f64,
     /// T_cable: delay of the cable one way, in ns per metre. Equation 3 counts
     /// it twice, for the packet and for its acknowledgement.

@@ -8,7 +8,7 @@ const BYTES_PER_MIB: f64 = 1_048_576.0;
 const BYTES_PER_MB: f64 = 1e6;
 const NS_PER_S: f64 = 1e9;
 
-/// An amount of data in MiB, 2^20 bytes: what the paper calls MB.
+/// An amount of data in MiB, 2^20 bytes, which the paper calls MB.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Mib(pub(crate) f64);
@@ -25,7 +25,7 @@ impl Mib {
         not_negative("the size", "MiB", mib).map(Mib)
     }
 
-    /// So many bytes.
+    /// An amount of `bytes` bytes.
     pub fn from_bytes(bytes: u64) -> Mib {
         Mib(bytes as f64 / BYTES_PER_MIB)
     }
@@ -41,7 +41,7 @@ impl Mib {
     }
 }
 
-/// A bandwidth in MiB/s: what the paper calls MB/s.
+/// A bandwidth in MiB/s, which the paper calls MB/s.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MibPerS(pub(crate) f64);

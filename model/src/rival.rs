@@ -1,5 +1,4 @@
-//! The launchers that the paper compares with, as it extrapolates them
-//! (Tables 4 and 5).
+//! The launchers that the paper compares with, as the paper extrapolates them (Tables 4 and 5).
 
 use crate::NodeCount;
 use serde::Serialize;
@@ -25,7 +24,7 @@ pub enum Rival {
     Bproc,
 }
 
-/// How a launch time grows with the nodes.
+/// The growth of a launch time with the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "form", rename_all = "kebab-case")]
 pub enum GrowthLaw {
@@ -33,15 +32,15 @@ pub enum GrowthLaw {
     Linear {
         /// Seconds for each node.
         per_node_s: f64,
-        /// Seconds whatever the nodes.
+        /// Seconds for any number of nodes.
         fixed_s: f64,
     },
     /// `per_doubling_s` lg n + `fixed_s`.
     Logarithmic {
         /// Seconds for each doubling of the nodes.
         per_doubling_s: f64,
-        /// Seconds whatever the nodes. Negative for BProc, whose law says
-        /// nothing of very small machines.
+        /// Seconds for any number of nodes. Negative for BProc, whose law does not hold for very
+        /// small machines.
         fixed_s: f64,
     },
 }

@@ -1,5 +1,5 @@
-//! How large a machine can be that still launches fast enough and switches
-//! cheaply enough, and what keeps it from being larger.
+//! The largest machine that still launches fast enough and switches cheaply enough, and its
+//! bottleneck.
 
 use crate::input_error::positive;
 use crate::predict::{launch_on, strobe_on};
@@ -16,7 +16,7 @@ pub const CHUNK_CHOICES: [u32; 9] =
 /// All of a time slice.
 const WHOLE_PERCENT: f64 = 100.0;
 
-/// What a machine must do.
+/// The requirements on a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goal {
     /// Launch a program of this size,
@@ -42,10 +42,9 @@ pub struct Goal {
 pub struct Sizing {
     /// Which kind.
     pub profile: String,
-    /// How many nodes it has, and how it is set; none if not even one node
-    /// meets the goal.
+    /// Its number of nodes and its settings; `None` if not even one node meets the goal.
     pub largest: Option<Setting>,
-    /// What one node more would break.
+    /// The requirement that one node more would break.
     pub limit: SizeLimit,
     /// The machine with one node more, set as well as can be; none if the goal
     /// asks for no more.
@@ -66,7 +65,7 @@ pub struct Setting {
     pub chunk_bytes: Option<u32>,
     /// Its launch, in ms.
     pub launch_ms: f64,
-    /// What a time slice costs, in percent.
+    /// The cost of a time slice, in percent.
     pub cost_percent: f64,
 }
 
@@ -76,22 +75,23 @@ pub struct Setting {
 pub enum SizeLimit {
     /// The launch would take too long, most of it for this.
     Launch(Limit),
-    /// No tree meets both goals: with those whose time slice costs no more than it may the launch would
-    /// take too long, most of it for this, and those that launch in time cost more.
+    /// No tree meets both requirements. Trees whose time slice is cheap enough launch too slowly,
+    /// most of it because of this limit. Trees that launch in time have a more expensive time
+    /// slice.
     Both(Limit),
     /// The time slice would cost too much, most of it for this.
     Quantum(Limit),
-    /// It could: the goal asks for no more nodes.
+    /// The machine could be larger: the goal asks for no more nodes.
     Goal,
 }
 
-/// What keeps a machine from the goal, and the setting that comes nearest to it.
+/// The obstacle between a machine and the goal, and the setting that comes nearest.
 struct Miss {
     limit: SizeLimit,
     nearest: Option<Setting>,
 }
 
-/// A tree or none, with what it makes of launch and time slice.
+/// A tree, or none, with its launch and time slice.
 struct Candidate {
     fan_out: Option<FanOut>,
     chunk_bytes: Option<u32>,
@@ -125,8 +125,8 @@ pub fn size(profile: &Profile, goal: &Goal) -> Result<Sizing, InputError> {
     if let Err(miss) = best(profile, goal, NodeCount::ONE) {
         return Ok(sizing(None, miss));
     }
-    // Whatever tree a larger machine has, a smaller one does better with it: the
-    // machines that fit are those up to some size.
+    // For any tree, a smaller machine does better than a larger one. The machines that fit are
+    // therefore those up to some size.
     let (mut fitting, mut failing) = (NodeCount::ONE, goal.most_nodes);
     while let Some(middle) = fitting.between(failing) {
         if fits(middle) {
@@ -139,8 +139,8 @@ pub fn size(profile: &Profile, goal: &Goal) -> Result<Sizing, InputError> {
     Ok(sizing(Some(fitting), miss))
 }
 
-/// The candidate with the shortest launch of those that meet the goal, or what
-/// keeps all of them from it.
+/// The candidate with the shortest launch of those that meet the goal, or the obstacle that all of
+/// them have.
 fn best(profile: &Profile, goal: &Goal, nodes: NodeCount) -> Result<Candidate, Miss> {
     let all = candidates(profile, goal, nodes);
     let lost = |candidate: &Candidate| candidate.strobe.lost_us();

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A value, whose unit ends the name under which it is kept.
+/// A value with its source. The name of its field ends in its unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sourced {

@@ -1,12 +1,10 @@
-//! The expected values and golden logs that tests compare with. They lie outside
-//! this repository: `STORM_SHARED` says where, else they are looked for in `shared`
-//! beside it.
+//! The expected values and golden logs that tests compare with. They lie outside this repository:
+//! in the directory `STORM_SHARED`, or by default in `shared` beside the repository.
 //!
-//! A test without them is skipped, and says so where everyone sees it. Whoever sets
-//! `STORM_SHARED`, as CI does, wants no test skipped: what is missing there is a
-//! failure.
+//! A test without them is skipped, and says so visibly. If `STORM_SHARED` is set, as in CI, no test
+//! is skipped: a missing file is a failure.
 //!
-//! What it does not do: understand the files.
+//! This crate does not interpret the files.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -14,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Says where the files are.
 const VARIABLE: &str = "STORM_SHARED";
-/// Where they are looked for when nobody says.
+/// The default directory.
 const BESIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared");
 
 /// The text of a file, by its path below the directory; `None`, loudly, when it is not
@@ -37,8 +35,8 @@ pub fn read_bytes(name: &str) -> Option<Vec<u8>> {
     match look(name, told) {
         Ok(bytes) => Some(bytes),
         Err(notice) => {
-            // Written past the capture of the test harness, which would hide it. What
-            // cannot be written, nobody could read.
+            // Written to standard error directly, because the test harness captures `eprintln!`. If
+            // the write fails, nobody could read the notice anyway.
             let _ = std::io::stderr().write_all(notice.as_bytes());
             None
         }

@@ -1,5 +1,4 @@
-//! The jobs that hold processors under a policy that shares time, and what they still
-//! have to do.
+//! The jobs that hold processors under a time-sharing policy, and their remaining work.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ pub(crate) struct Held(pub(crate) u32);
 /// No place.
 const NOWHERE: Held = Held(u32::MAX);
 
-/// What a job still has to do.
+/// The remaining work of a job.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
     pub(crate) job: JobIndex,
@@ -57,7 +56,7 @@ impl HeldJobs {
         self.places.get(job.position()).copied().filter(|place| *place != NOWHERE)
     }
 
-    /// What a job has to do that holds processors.
+    /// The remaining work of a job that holds processors.
     pub(crate) fn work(&self, held: Held) -> Option<&Work> {
         self.work.get(held.0 as usize)
     }

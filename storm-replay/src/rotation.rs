@@ -1,13 +1,11 @@
-//! The rotation of the rows, as it repeats itself as long as nothing happens but
-//! the ends of slices.
+//! The rotation of the rows, which repeats itself as long as only slices end.
 //!
-//! A policy tells the place of the row that runs in its own rotation
-//! ([`storm_sched::Policy::rotation`]). When a row comes to a place that it was at
-//! before, and nothing but edges happened in between, all that it will do is known.
-//! Each row has a cycle of its own; when those of all rows are known, any number of
-//! rounds, in each of which every row runs once, can pass at once. That all rows come
-//! to the same places together, which takes as many rounds as the least common
-//! multiple of their cycles, need not be waited for.
+//! A policy tells the place of the running row in its own rotation
+//! ([`storm_sched::Policy::rotation`]). If a row comes to a place for the second time, with nothing
+//! but slice ends in between, its future turns are known. Each row has a cycle of its own. When all
+//! cycles are known, any number of rounds can pass at once; in a round every row runs once. The
+//! rows need not all be back at the same places, which would take the least common multiple of
+//! their cycles.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,7 +18,7 @@ use crate::held::Held;
 /// asked about every edge.
 const MAX_TURNS: usize = 4_096;
 
-/// What a row does at one of its places.
+/// The turn of a row at one of its places.
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
     /// The jobs that run.
@@ -57,7 +55,7 @@ pub(crate) struct Rotation {
 }
 
 impl Rotation {
-    /// Something happened that changes what follows.
+    /// Forgets the cycles, because an event changes them.
     pub(crate) fn forget(&mut self) {
         self.rows.clear();
         (self.running, self.whole, self.turns, self.spent) = (0, false, 0, false);
@@ -90,7 +88,8 @@ impl Rotation {
             return;
         }
         if row.begin.is_some() {
-            // It was not as the policy said.
+            // The row is at a new place although its cycle was closed: the policy's place was
+            // wrong.
             return self.forget();
         }
         row.at = row.turns.len();
@@ -99,7 +98,7 @@ impl Rotation {
         self.turns += 1;
     }
 
-    /// Whether all that follows is known, and more than a round may be ahead.
+    /// Whether all cycles are known, and at least one round may fit before the next event.
     pub(crate) fn is_known(&self) -> bool {
         self.whole && !self.spent && self.rows.iter().all(|row| row.begin.is_some())
     }
@@ -132,7 +131,7 @@ impl Rotation {
         self.rows.iter().map(|row| row.cycle().iter())
     }
 
-    /// So many rounds have passed; what each row did in slices of that length.
+    /// Advances by `rounds` rounds. Returns the turns of each row in slices of `quantum`.
     pub(crate) fn pass(&mut self, rounds: u64, quantum: Duration) -> Vec<RowTurns> {
         let ran = from_nanos(quantum.as_nanos() * u128::from(rounds));
         let pass = |row: &mut RowCycle| {

@@ -1,10 +1,11 @@
 //! Supersteps of a bulk-synchronous program: compute for a while, exchange, again.
 //!
-//! What the literature on coscheduling measures with (Arpaci-Dusseau, ACM TOCS 19(3), 2001;
-//! Frachtenberg et al., IEEE TPDS 16(11), 2005): how long ranks compute between two exchanges, how
-//! unevenly the work lies, and how differently fast the processors are. Computing is processor time
-//! used, not time passed: a rank that is stopped meanwhile has as much left as before. So times differ
-//! from run to run, and answers do not. The same program in C: `c/bsp.c`.
+//! The literature on coscheduling measures with such programs (Arpaci-Dusseau, ACM TOCS 19(3),
+//! 2001; Frachtenberg et al., IEEE TPDS 16(11), 2005). Parameters are how long ranks compute
+//! between two exchanges, how unevenly the work lies, and how differently fast the processors are.
+//! Computing is processor time used, not time passed: a rank that is stopped meanwhile has as much
+//! left as before. Times therefore differ from run to run, and answers do not. The same program in
+//! C: `c/bsp.c`.
 
 use crate::answer::Answer;
 use crate::checksum::{mix, of_all, term, unit};
@@ -18,25 +19,26 @@ use storm_mpi::{CommError, Communicator, Rank, ReduceOp, Tag};
 /// Rounds of [`mix`] between two looks at the clock: under a microsecond.
 const ROUNDS: u32 = 256;
 
-/// What to do.
+/// The settings.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Bsp {
     /// Supersteps
     #[arg(long, default_value_t = 100)]
     pub steps: u32,
-    /// Computing between two exchanges, of the rank that computes least, in microseconds of processor time
+    /// Computing between two exchanges of the rank that computes least, in microseconds of
+    /// processor time
     #[arg(long, value_name = "US", default_value_t = 1000)]
     pub granularity: u32,
     /// Ranks with more work compute so many times as long
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub imbalance: f64,
-    /// Who has more work
+    /// Ranks with more work
     #[arg(long, value_enum, default_value_t = Heavy::Upper)]
     pub heavy: Heavy,
     /// The last rank is so many times as slow as the first, those between in proportion
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub heterogeneity: f64,
-    /// How they exchange
+    /// Kind of exchange
     #[arg(long, value_enum, default_value_t = Exchange::Neighbours)]
     pub exchange: Exchange,
     /// Words of 8 bytes in each message
@@ -44,7 +46,7 @@ pub struct Bsp {
     pub words: usize,
 }
 
-/// Who has more work.
+/// The ranks with more work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Heavy {
     /// The first half of the ranks
@@ -55,7 +57,7 @@ pub enum Heavy {
     Random,
 }
 
-/// How ranks exchange.
+/// The kind of exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Exchange {
     /// A barrier
@@ -105,7 +107,7 @@ impl Bsp {
         Ok(Answer { text, right: None, times: Some(times) })
     }
 
-    /// How long this rank computes in a step.
+    /// The computing time of this rank in a step.
     fn budget(&self, comm: &Communicator, step: u32) -> Duration {
         let (me, size) = (comm.rank().index(), comm.size());
         let draw = || unit((me as u64) << 32 | u64::from(step));
@@ -121,7 +123,7 @@ impl Bsp {
     }
 }
 
-/// Computes until this thread has used so much of its processor; gives what it has.
+/// Computes until this thread has used `budget` of its processor. Returns the time used.
 fn compute(budget: Duration) -> Result<Duration, Failure> {
     if budget.is_zero() {
         return Ok(budget);
@@ -160,7 +162,7 @@ fn neighbours(comm: &Communicator, state: &mut [u64]) -> Result<(), CommError> {
     Ok(())
 }
 
-/// Everybody's words go to everybody; in what a rank gets, its number is worked in.
+/// Every rank's words go to every rank. A rank mixes the sender's number into the words it gets.
 fn everybody(comm: &Communicator, state: &mut [u64]) -> Result<(), CommError> {
     let out: Vec<u64> =
         (0..comm.size() as u64).flat_map(|to| state.iter().map(move |word| word ^ to)).collect();

@@ -1,7 +1,7 @@
 //! Heat in a square plate whose upper border is hot: Jacobi iteration with a five-point stencil.
 //!
 //! The plate is cut over a grid of processes. In each step the borders of the parts travel to the
-//! neighbours (non-blocking) while the inside is computed, then the rim is. The same program in C:
+//! neighbours (non-blocking) while the inside is computed; the rim follows. The same program in C:
 //! `c/stencil.c`.
 
 use crate::answer::Answer;
@@ -18,7 +18,7 @@ const HOT: f64 = 1.0;
 /// The sides of a part, as indices: up, down, left, right. A side's opposite is `side ^ 1`.
 const SIDES: Range<usize> = 0..4;
 
-/// What to do.
+/// The settings.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Stencil {
     /// Cells along a side of the plate
@@ -84,7 +84,7 @@ impl Stencil {
             all[0].to_bits(),
             n = self.cells,
         );
-        // A mean of neighbours is never outside what the borders are.
+        // A mean of neighbours never leaves the range of the borders.
         let right = largest[1] <= HOT && -largest[2] >= 0.0;
         Ok(Answer { text, right: Some(right), times: None })
     }

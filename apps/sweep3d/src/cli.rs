@@ -83,19 +83,19 @@ pub enum ArgumentError {
     /// Not three positive numbers.
     #[error("\"{text}\" is not a grid; write cells as IxJxK, such as 64x64x32")]
     Grid {
-        /// As given.
+        /// The text given.
         text: String,
     },
     /// Not a quadrature set.
     #[error("there is no set S{text}; choose 2, 4, 6 or 8")]
     Order {
-        /// As given.
+        /// The text given.
         text: String,
     },
     /// Not axes.
     #[error("\"{text}\" are not axes; write some of the letters i, j and k")]
     Axes {
-        /// As given.
+        /// The text given.
         text: String,
     },
     /// A process grid that is not the number of ranks.
@@ -115,9 +115,9 @@ pub enum ArgumentError {
     Range {
         /// The option.
         option: &'static str,
-        /// As given.
+        /// The value given.
         value: f64,
-        /// What it may be.
+        /// The valid values.
         range: &'static str,
     },
 }
@@ -167,7 +167,7 @@ impl Arguments {
         Err(ArgumentError::ProcessGrid { npe_i, npe_j, ranks })
     }
 
-    /// How the sweep is cut.
+    /// The blocks of the sweep.
     pub fn blocking(&self) -> Blocking {
         let mmi = (self.mmi as usize).min(self.sn.angles_per_octant());
         Blocking { mmi, mk: (self.mk as usize).min(self.grid.0[2]) }

@@ -1,4 +1,4 @@
-//! How the processes of a sweep exchange: faces with their neighbours, two numbers with all.
+//! Exchanges between the processes of a sweep: faces with their neighbours, two numbers with all.
 
 use crate::decomposition::{Column, ProcessGrid};
 use std::convert::Infallible;
@@ -29,12 +29,12 @@ impl Side {
     }
 }
 
-/// What a sweep needs of the others.
+/// The exchanges that a sweep needs.
 pub trait Exchange {
     /// Why an exchange may fail.
     type Error;
 
-    /// Whether a process is at that side; else it is the boundary of the grid.
+    /// Whether a process is at that side; if not, it is the boundary of the grid.
     fn has_neighbour(&self, side: Side) -> bool;
 
     /// Receives a face from the neighbour at that side.

@@ -41,12 +41,12 @@ struct Run {
     grid: ProcessGrid,
 }
 
-/// Reads the arguments; what is wrong with them, rank 0 says for all.
+/// Reads the arguments. Rank 0 reports their errors for all ranks.
 fn prepare(world: &World) -> Result<Run, u8> {
     let at_root = world.rank() == Rank(0);
     let arguments = Arguments::try_parse().map_err(|error| {
         if at_root {
-            // A closed standard error leaves nobody to tell.
+            // An error means that standard error is closed.
             let _ = error.print();
         }
         if error.use_stderr() { EXIT_USAGE } else { 0 }

@@ -1,4 +1,4 @@
-//! What is to be solved: grid, material, source and boundaries.
+//! The problem to solve: grid, material, source and boundaries.
 
 use crate::quadrature::SnOrder;
 

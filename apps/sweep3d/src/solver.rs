@@ -34,11 +34,11 @@ pub struct Solution {
     pub fixups: u64,
 }
 
-/// Solves the problem on this column, together with the others. `progress` is told of each iteration
-/// and its error.
+/// Solves the problem on this column, together with the other processes. Calls `progress` with each
+/// iteration and its error.
 ///
 /// # Errors
-/// Those of the exchange.
+/// An error of the exchange.
 pub fn solve<X: Exchange>(
     problem: &Problem,
     column: &Column,

@@ -20,15 +20,14 @@ use serde::Serialize;
 /// Name of the profile that a calibration makes.
 const PROFILE_NAME: &str = "calibrated";
 
-/// What the transfer of a file is made of: name, unit, and how much of it a
-/// launch has.
+/// The parameters of a file's transfer: name, unit, and the amount of each in a launch.
 const TRANSFER_TERMS: usize = 5;
 /// The same of the execution.
 const EXEC_TERMS: usize = 3;
 /// The same of a strobe.
 const STROBE_TERMS: usize = 2;
 
-/// What is known of the host and the settings beside the samples.
+/// The facts about the host and the settings beside the samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Surroundings {
     /// Processors of the host.
@@ -125,7 +124,7 @@ fn profile(
     let middle = |value: f64, what: &str| {
         Sourced::new(value, &format!("median of {what}, measured {measured}"))
     };
-    // The shares are of what the bytes cost: a launch that sends nothing has none.
+    // The shares are of the cost of bytes, so a launch that sends nothing has none.
     let sending = || shapes.iter().filter(|shape| shape.sent.get() > 0.0);
     let share = |part: fn(&LaunchSample) -> f64| {
         median(sending().map(|shape| (part(shape) / shape.transfer_ms()).clamp(0.0, 1.0)))

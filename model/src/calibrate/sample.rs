@@ -1,4 +1,4 @@
-//! What was measured.
+//! The measurements.
 
 use crate::input_error::{not_negative, positive};
 use crate::{InputError, Mib};
@@ -12,7 +12,7 @@ pub struct LaunchSample {
     pub nodes: u32,
     /// All of its processes.
     pub processes: u32,
-    /// What was sent; nothing if every node had the program.
+    /// The data sent; zero if every node had the program.
     #[serde(rename = "sent_mib")]
     pub sent: Mib,
     /// Reading, in ms, with waiting for free slots.

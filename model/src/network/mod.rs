@@ -11,7 +11,7 @@ pub use tree::{FanOut, MAX_FAN_OUT, Tree, tree_depth};
 
 use serde::{Deserialize, Serialize};
 
-/// What carries the primitives.
+/// The network that carries the primitives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
@@ -19,7 +19,7 @@ pub enum Network {
     Multicast(Multicast),
     /// Messages along a k-ary tree: TCP or verbs.
     Tree(Tree),
-    /// A tree whose nodes are all processes of one host, as `storm up` makes it:
-    /// the work of all nodes adds up.
+    /// A tree whose nodes are all processes of one host, as `storm up` makes it: the work of all
+    /// nodes adds up.
     SharedHost(Box<SharedHost>),
 }

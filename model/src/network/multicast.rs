@@ -21,7 +21,7 @@ pub struct Multicast {
     pub switch_ns: Sourced,
     /// COMPARE-AND-WRITE on one node, in us.
     pub conditional_us: Sourced,
-    /// What each doubling of the nodes adds to it, in us.
+    /// The increase with each doubling of the nodes, in us.
     pub conditional_per_doubling_us: Sourced,
 }
 

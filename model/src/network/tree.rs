@@ -1,15 +1,14 @@
-//! A k-ary tree of messages in the LogGP model: latency L, overhead o of the
-//! processor at either end, gap g between messages and G between bytes.
+//! A k-ary tree of messages in the LogGP model: latency L, overhead o of the processor at either
+//! end, gap g between messages and G between bytes.
 //!
-//! The management node is the root; the nodes hang below it. It knows nothing
-//! of what the hosts do with the bytes.
+//! The management node is the root; the nodes hang below it. The hosts' work on the bytes is not
+//! modelled here.
 
 use crate::{InputError, MibPerS, NodeCount, Sourced};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Most children of a node: what `[network] fan-out` of a cluster's
-/// configuration takes.
+/// The most children of a node: the limit of `[network] fan-out` in a cluster's configuration.
 pub const MAX_FAN_OUT: u32 = 1024;
 
 /// Children of each node of the tree.

@@ -1,7 +1,6 @@
-//! What a launch, a strobe and a COMPARE-AND-WRITE cost on a machine.
+//! The cost of a launch, a strobe and a COMPARE-AND-WRITE on a machine.
 //!
-//! The fan-out of a tree is given, or the one with the shortest launch is
-//! found by trying all.
+//! The fan-out of a tree is given, or chosen for the shortest launch by trying all.
 
 mod launch;
 mod multicast;
@@ -20,9 +19,9 @@ use serde::Serialize;
 /// The answer to a [`Question`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
-    /// Of which machine.
+    /// The machine.
     pub profile: String,
-    /// Of how many nodes.
+    /// The number of nodes.
     pub nodes: NodeCount,
     /// Children of each node of the tree, given or chosen; none where there is
     /// no tree that matters.
@@ -37,7 +36,7 @@ pub struct Prediction {
     pub compare_and_write_us: f64,
     /// A strobe and the switch after it.
     pub strobe: Strobe,
-    /// What a time slice of the length asked for costs.
+    /// The cost of a time slice of the length asked for.
     pub quantum: Option<QuantumCost>,
 }
 

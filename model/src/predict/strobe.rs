@@ -1,4 +1,4 @@
-//! What time slices cost: the strobe, and the switch that it asks for.
+//! The cost of time slices: the strobe, and the switch that follows.
 
 use crate::{InputError, Limit, Profile};
 use serde::Serialize;
@@ -14,7 +14,7 @@ pub struct Strobe {
     pub switch_us: f64,
 }
 
-/// What a time slice of some length costs.
+/// The cost of a time slice of some length.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct QuantumCost {
     /// The time slice, in us.
@@ -22,7 +22,7 @@ pub struct QuantumCost {
     /// The part of it that jobs do not have, in percent: a job that runs on all
     /// nodes together runs from the last switch until the first.
     pub cost_percent: f64,
-    /// What most of that is.
+    /// The largest part of the cost.
     pub limit: Limit,
 }
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a profile.
+//! Errors of a profile.
 
 use super::BUILTIN_NAMES;
 use super::text::line_of;
@@ -19,19 +19,19 @@ pub enum ProfileError {
     Value {
         /// Where it stands, counted from 1, if it stands in a text.
         line: Option<usize>,
-        /// What is wrong with it.
+        /// The fault.
         error: InputError,
     },
 }
 
 impl ProfileError {
-    /// Of a value that was read from this text.
+    /// The error of a value that was read from this text.
     pub fn of_value(text: &str, error: InputError) -> ProfileError {
         let line = error.key().and_then(|key| line_of(text, key));
         ProfileError::Value { line, error }
     }
 
-    /// What to try.
+    /// Advice to the user.
     pub fn hint(&self) -> String {
         match self {
             ProfileError::Unknown(_) => {

@@ -1,5 +1,5 @@
-//! Profiles with any numbers: reading either says what is wrong, or gives a
-//! machine for which everything that is asked is answered.
+//! Profiles with any numbers: reading either reports the fault, or gives a machine for which every
+//! question is answered.
 
 use proptest::prelude::*;
 use storm_model::{

@@ -1,6 +1,6 @@
-//! Arrivals with a daily cycle: the time between two of them is drawn as if it
-//! were always rush hour, and paid for in points, of which each half-hour of
-//! the day gives as many as jobs arrive in it.
+//! Arrivals with a daily cycle. The time between two arrivals is drawn as if it were always rush
+//! hour, and paid for in points. Each half-hour of the day gives as many points as jobs arrive in
+//! it.
 
 use rand::Rng;
 use rand_distr::{Distribution, Gamma};

@@ -10,7 +10,7 @@ use storm_sched::swf::{LogJob, SwfHeader, SwfRecord};
 use super::{Arrivals, ClassParams, JobClass, MIN_PES, RunTime, Size};
 use crate::{Estimates, LoadError, MAX_JOBS, Trace, TraceError};
 
-/// Jobs if nobody says.
+/// The default number of jobs.
 pub const DEFAULT_JOBS: u32 = 10_000;
 
 /// Which classes of jobs there are.
@@ -23,7 +23,7 @@ pub enum JobClasses {
     Typeless,
 }
 
-/// What to generate.
+/// The settings of a workload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LublinOptions {
     /// Processors of the machine.

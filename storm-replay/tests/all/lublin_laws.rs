@@ -1,6 +1,6 @@
-//! The workload model against its own laws: what is drawn is distributed as the
-//! parameters say, by tests of Kolmogorov and Smirnov and by chi-square. Seeds
-//! are fixed, so that a test that passes once passes always.
+//! The workload model against its own laws: draws are distributed as the parameters say, by
+//! Kolmogorov-Smirnov and chi-square tests. Seeds are fixed, so that a test that passes once passes
+//! always.
 
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;

@@ -35,7 +35,7 @@ fn trace(load: f64, jobs: u32, seed: u64) -> Trace {
     Trace::new(PES, &jobs, Estimates::OfUsers).unwrap()
 }
 
-/// Rows enough that no job waits, as in the study.
+/// Enough rows that no job waits, as in the study.
 fn params(packing: Packing, alternative_scheduling: bool) -> PolicyParams {
     PolicyParams {
         packing,
@@ -121,7 +121,7 @@ impl Metered {
     }
 }
 
-/// It does not tell its place in the rotation: it has to see every edge.
+/// The policy does not tell its place in the rotation, because it must see every slice end.
 impl Policy for Metered {
     fn name(&self) -> &'static str {
         self.inner.name()
