@@ -37,8 +37,8 @@ pub(crate) trait Running {
     /// The policy made a row active; `on_edge` when a slice had ended.
     fn activated(&mut self, on_edge: bool);
 
-    /// The events of an instant are over. Returns `now`, or a later time before the next event to which
-    /// time was let pass.
+    /// The events of an instant are over. Returns `now`, or a later time before the next event to
+    /// which time was let pass.
     fn settle(&mut self, instant: Instant<'_>, capacity: &mut Capacity) -> SchedTime;
 
     /// Processors of the jobs that run now.

@@ -5,7 +5,8 @@ use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::sweep::{Blocking, Outflow, Sweeper};
 
-/// Most iterations to convergence: with a scattering ratio of 0.99 an error shrinks by 1e-4 in 1,000.
+/// Most iterations to convergence: with a scattering ratio of 0.99 an error shrinks by 1e-4 in
+/// 1,000.
 pub const MAX_ITERATIONS: usize = 5000;
 
 /// When to stop.

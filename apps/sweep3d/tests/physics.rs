@@ -59,7 +59,8 @@ fn infinite_medium() {
 }
 
 /// Largest relative error of a slab of 4 mean free paths in `cells` cells. A pure absorber with a
-/// uniform source has, along a direction of cosine mu, psi(x) = (1 - exp(-x / mu)) from its open side.
+/// uniform source has, along a direction of cosine mu, psi(x) = (1 - exp(-x / mu)) from its open
+/// side.
 fn slab_error(order: SnOrder, cells: usize) -> f64 {
     let width = 4.0 / cells as f64;
     let mut problem = problem([cells, 1, 1], width);

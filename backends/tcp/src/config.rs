@@ -1,4 +1,4 @@
-//! Settings of the root and of the nodes, each with its default and why.
+//! Settings of the root and of the nodes, each with its default and the reason.
 
 use crate::fabric::{Fabric, TCP};
 use crate::liveness::Patience;
@@ -18,16 +18,16 @@ use storm_session::Trust;
 /// [`Welcome`](crate::wire::Welcome).
 #[derive(Clone, Debug)]
 pub struct RootConfig {
-    /// Where nodes join. Port 0 takes any free one.
+    /// The address at which nodes join. Port 0 takes any free port.
     pub listen: SocketAddr,
-    /// The plan of global memory.
+    /// The layout of global memory.
     pub layout: Layout,
     /// The source of the layout. A node that joins with another layout gets these bytes and builds
     /// the layout from them. Default empty: such a node cannot join.
     pub plan: Vec<u8>,
-    /// Which names may join, with which ids.
+    /// The names that may join, and their ids.
     pub names: NameTable,
-    /// Nodes of another cluster are refused.
+    /// The name of the cluster. Nodes that name another cluster are refused.
     pub cluster: String,
     /// The keys of the cluster. Default none: then neither side of a connection is
     /// authenticated, and `listen` must be a loopback address.
@@ -50,8 +50,8 @@ pub struct RootConfig {
     pub operation_window: u32,
     /// Unanswered requests per node. Default 256.
     pub request_window: u32,
-    /// When to ask a node whether it is there: see [`Patience`]. Defaults 400 ms,
-    /// 400 ms, 3 s, 1 s: a node that is cut off is known within a second.
+    /// When to ping a node: see [`Patience`]. Defaults 400 ms, 400 ms, 3 s, 1 s: a node that is cut
+    /// off is detected within a second.
     pub patience: Patience,
     /// The network that carries the lanes of the tree. Default none: TCP.
     pub fabric: Option<Rc<dyn Fabric>>,
@@ -60,7 +60,7 @@ pub struct RootConfig {
 }
 
 impl RootConfig {
-    /// The defaults, for a root at `listen` with the plan `layout`.
+    /// The defaults, for a root at `listen` with this layout.
     pub fn new(listen: SocketAddr, layout: Layout, names: NameTable) -> RootConfig {
         RootConfig {
             listen,
@@ -103,7 +103,7 @@ pub(crate) fn name_of(fabric: Option<&Rc<dyn Fabric>>) -> &'static str {
     fabric.map_or(TCP, |fabric| fabric.name())
 }
 
-/// Without a key nothing is done beyond this host.
+/// Checks the reach: without a key, only loopback addresses are allowed.
 pub(crate) fn check_reach(trust: Option<&Trust>, addr: SocketAddr) -> io::Result<()> {
     if trust.is_some() || addr.ip().to_canonical().is_loopback() {
         return Ok(());
@@ -117,7 +117,7 @@ const MAX_INLINE_BYTES: u32 = 512 << 10;
 /// The most that fits a frame: an item of 1 MiB and its header are one piece.
 const MAX_CHUNK_BYTES: u32 = MAX_PAYLOAD_BYTES as u32;
 
-/// Makes the layout that a root tells a node of.
+/// Builds a layout from the root's [`RootConfig::plan`].
 #[derive(Clone, Default)]
 pub struct Adopt {
     make: Option<Rc<MakeLayout>>,
@@ -126,8 +126,8 @@ pub struct Adopt {
 type MakeLayout = dyn Fn(&[u8]) -> Option<Layout>;
 
 impl Adopt {
-    /// By `make`, which is given [`RootConfig::plan`]. The last layout that it made is that with
-    /// which the node has joined.
+    /// Builds layouts by `make`, which gets [`RootConfig::plan`]. The node joins with the last
+    /// layout that it made.
     pub fn new(make: impl Fn(&[u8]) -> Option<Layout> + 'static) -> Adopt {
         Adopt { make: Some(Rc::new(make)) }
     }
@@ -146,17 +146,16 @@ impl fmt::Debug for Adopt {
 /// Settings of a node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// Where the root is.
+    /// The root's address.
     pub root: SocketAddr,
     /// This node's name in the root's table.
     pub name: String,
-    /// Where to listen for children; port 0 takes any free one. With an
-    /// unspecified address, the others use the one from which this node reaches
-    /// the root.
+    /// The address for children; port 0 takes any free port. If the address is unspecified,
+    /// children use the address from which this node reaches the root.
     pub listen: SocketAddr,
-    /// The plan of global memory, unless the root has another.
+    /// The layout of global memory, unless the root has another.
     pub layout: Layout,
-    /// Makes the plan of a root that has another. Default none: such a root refuses this node.
+    /// Builds the layout of a root that has another. Default none: such a root refuses this node.
     pub adopt: Adopt,
     /// The cluster to join.
     pub cluster: String,
@@ -181,8 +180,7 @@ pub struct NodeConfig {
     pub fabric: Option<Rc<dyn Fabric>>,
     /// How long to try to reach the root. Default 30 s: the root may be starting.
     pub join_timeout: Duration,
-    /// A root that says nothing for so long is gone. Default 10 s: ten of its
-    /// keepalives.
+    /// A root that is silent for this long is gone. Default 10 s: ten of its keepalives.
     pub root_timeout: Duration,
     /// Sees every frame.
     pub observer: Observer,

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use storm_primitives::NodeId;
 
-/// The name of the network when there is no other.
+/// The default network.
 pub const TCP: &str = "tcp";
 
 /// One member's access to another network.
@@ -28,19 +28,19 @@ pub trait Fabric: fmt::Debug {
     /// The longest payload of a chunk that it carries, in bytes.
     fn max_chunk_bytes(&self) -> u32;
 
-    /// `data`, which is about to be sent to several children, where that costs least:
-    /// itself or a copy. Whether it is `for_many`, most of all members, is of use where all
-    /// can be sent to at once.
+    /// Places `data`, which is about to be sent to several children, where sending costs least.
+    /// Returns `data` itself or a copy. `for_many` means most of all members: a network that can
+    /// send to all at once uses it.
     fn place(&self, data: Bytes, for_many: bool) -> Bytes;
 
     /// Makes this side's end of a lane.
     ///
     /// # Errors
-    /// When the network has no room for another, or does not work any more.
+    /// If the network has no room for another lane, or no longer works.
     fn open(&self, peer: NodeId, lane: Lane, end: End) -> io::Result<Box<dyn Opening>>;
 }
 
-/// Which end of a lane.
+/// The two ends of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Operations and chunks leave here.
@@ -49,7 +49,7 @@ pub enum End {
     Child,
 }
 
-/// One end of a lane that is not connected yet.
+/// One end of a lane before it is connected.
 pub trait Opening {
     /// The data that the other end needs to connect. At most [`MAX_OFFER_BYTES`].
     fn offer(&self) -> Vec<u8>;
@@ -62,10 +62,10 @@ pub trait Opening {
     fn connect(self: Box<Self>, theirs: &[u8]) -> io::Result<Rc<dyn Carrier>>;
 }
 
-/// No offer is longer: it travels in the first frame of a connection.
+/// The longest offer: it travels in the first frame of a connection.
 pub const MAX_OFFER_BYTES: usize = 1024;
 
-/// A connected lane: bytes in their order, each way. Dropping it ends it.
+/// A connected lane: bytes in order, each way. Dropping it ends it.
 pub trait Carrier: fmt::Debug {
     /// Sends as much from the front of `out` as possible now. True if that was all. On a bulk lane
     /// `out` is a frame's head and payload, which go together or not at all.
@@ -77,7 +77,7 @@ pub trait Carrier: fmt::Debug {
     /// Waits until more can be sent.
     ///
     /// # Errors
-    /// When the lane has ended.
+    /// If the lane has ended.
     fn writable(&self) -> LocalBoxFuture<'_, io::Result<()>>;
 
     /// The poll function of [`read`](#method.read). One task at a time.
@@ -89,8 +89,7 @@ pub trait Carrier: fmt::Debug {
     /// The task that waits in [`poll_read`](Self::poll_read) no longer waits.
     fn stop_reading(&self);
 
-    /// Ends the lane at once: from here on nothing that the other side sends has any
-    /// effect here.
+    /// Ends the lane at once: from here on, data of the other side has no effect here.
     fn shutdown(&self);
 }
 

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_primitives::{EventId, EventTable, PrimitiveError};
 use tokio::sync::oneshot;
 
-/// Where an outcome goes.
+/// The destination of an outcome.
 #[derive(Debug)]
 pub(crate) enum Waiter {
     /// XFER-AND-SIGNAL: to this event.
@@ -50,7 +50,7 @@ impl Initiator {
         Initiator { events, next: RequestId(1), window, inline_limit_bytes, slow, sent, queue }
     }
 
-    /// Takes its place in this node's order.
+    /// Queues a request in this node's order.
     pub(crate) fn issue(&mut self, primitive: Primitive, data: Bytes, waiter: Waiter) {
         let is_slow = match &primitive {
             Primitive::Xfer { len, .. } => *len > self.inline_limit_bytes,

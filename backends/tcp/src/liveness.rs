@@ -18,13 +18,13 @@ use storm_primitives::{Instant, NodeId, NodeSet};
 /// The timeouts of the root.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// An operation that waits so long makes the root ask.
+    /// The root pings the missing nodes of an operation that waits this long.
     pub stall_timeout: Duration,
     /// A node is cut off as dead if it does not answer for this long, and its host does not
     /// acknowledge the ping either.
     pub ping_timeout: Duration,
-    /// A node that does not answer for so long is dead, although its host is well.
-    /// At least `ping_timeout`, or else that counts.
+    /// A node that does not answer for this long is dead even if its host is well. At least
+    /// `ping_timeout`; a smaller value counts as that.
     pub hang_timeout: Duration,
     /// How often a node is pinged that nobody waits for.
     pub keepalive: Duration,
@@ -41,7 +41,7 @@ impl Patience {
 /// The result of a look.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
-    /// Ask these.
+    /// The nodes to ping.
     pub(crate) ping: Vec<NodeId>,
     /// The nodes that have not answered in time.
     pub(crate) dead: NodeSet,
@@ -57,11 +57,11 @@ pub(crate) struct Liveness {
     nodes: BTreeMap<NodeId, Asked>,
 }
 
-/// When a node was asked last, in time awake, and whether it has answered.
+/// A node's last ping, in time awake, and whether it was answered.
 #[derive(Debug)]
 struct Asked {
     at: Duration,
-    /// When its host was last known to be well, since it was asked.
+    /// When the node's host was last known to be well since the ping.
     host_at: Duration,
     answered: bool,
 }
@@ -86,9 +86,8 @@ impl Liveness {
         }
     }
 
-    /// A look at all nodes; operations wait for `suspects`. `unacknowledged_for`
-    /// tells for how long a node's host has acknowledged nothing although something
-    /// waits for it.
+    /// Looks at all nodes. Operations wait for `suspects`. `unacknowledged_for` tells how long a
+    /// node's host has left sent data unacknowledged.
     pub(crate) fn look(
         &mut self,
         now: Instant,
@@ -135,8 +134,8 @@ mod tests {
         keepalive: Duration::from_secs(1),
     };
 
-    /// Looks every 50 ms; the nodes up to `answering` answer, and the hosts of
-    /// those from `unreached` on do not acknowledge.
+    /// Looks every 50 ms. The nodes up to `answering` answer; the hosts of the nodes from
+    /// `unreached` on do not acknowledge.
     fn look_until(
         liveness: &mut Liveness,
         from: u64,
@@ -179,8 +178,7 @@ mod tests {
         let mut liveness = Liveness::new(PATIENCE);
         liveness.joined(NodeId(1));
         for ms in (0..2900).step_by(50) {
-            // At one look of three something is on its way, and the last
-            // acknowledgement was long ago.
+            // At one look of three, data is on its way and the last acknowledgement was long ago.
             let on_its_way = if ms % 150 == 0 { 900 } else { 0 };
             let now = Instant::ORIGIN + Duration::from_millis(ms);
             let findings =
@@ -194,7 +192,7 @@ mod tests {
         let mut liveness = Liveness::new(PATIENCE);
         liveness.joined(NodeId(1));
         assert_eq!(look_until(&mut liveness, 0, 1100, 0, 0), NodeSet::new());
-        // Pinged at one second; then the root sleeps for an hour.
+        // The node is pinged at one second; then the root sleeps for an hour.
         let later = 3_600_000;
         assert_eq!(look_until(&mut liveness, later, later + 150, 0, 0), NodeSet::new());
         assert_eq!(look_until(&mut liveness, later + 150, later + 600, 0, 0).len(), 1);

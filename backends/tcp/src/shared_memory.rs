@@ -28,7 +28,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::rc::Rc;
 use thiserror::Error;
 
-/// Shorter pieces cost less in their frame.
+/// Shorter pieces are cheaper inside their frame.
 const MIN_SHARED_BYTES: usize = 32 << 10;
 /// The longest piece: no larger announcement is believed.
 const MAX_SHARED_BYTES: u64 = MAX_PAYLOAD_BYTES as u64;
@@ -63,20 +63,20 @@ impl HostId {
     }
 }
 
-/// Where the bytes of a piece are.
+/// The location of a piece's bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
-    /// The process that has them open, in the namespace of [`HostId`].
+    /// The process that has the file open, in the namespace of [`HostId`].
     pub process: u32,
     /// Its descriptor.
     pub descriptor: u32,
-    /// The file's number: a descriptor may have been closed and used again.
+    /// The file's inode number: a descriptor may have been closed and reused.
     pub inode: u64,
     /// The length in bytes.
     pub len: u64,
 }
 
-/// Why a reference leads nowhere.
+/// Why a reference failed.
 #[derive(Debug, Error)]
 pub enum SharedMemoryError {
     /// The memory cannot be opened or read.
@@ -84,7 +84,7 @@ pub enum SharedMemoryError {
     Open {
         /// The process.
         process: u32,
-        /// Why.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -99,7 +99,7 @@ pub enum SharedMemoryError {
 /// What a failed reference tells about later references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outlook {
-    /// The process that had the bytes is gone, and they with it.
+    /// The owner process is gone, and its bytes with it.
     OwnerGone,
     /// The process has closed its descriptor: the reference came too late.
     Outdated,
@@ -143,7 +143,7 @@ fn is_gone(process: u32) -> bool {
     if kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH) {
         return true;
     }
-    // Behind the name, which may have any characters.
+    // The state follows the name, which may hold any characters.
     let stat = fs::read(format!("/proc/{process}/stat")).unwrap_or_default();
     let name_ends = stat.iter().rposition(|byte| *byte == b')');
     let state = name_ends.and_then(|at| stat.get(at + 2));
@@ -154,8 +154,8 @@ fn is_gone(process: u32) -> bool {
 #[derive(Clone)]
 pub struct Piece {
     bytes: Bytes,
-    /// The bytes once more as sealed memory, made for the first child on this host;
-    /// `None` when there is none to be had.
+    /// The bytes again as sealed memory, made for the first child on this host. `None` if it cannot
+    /// be made.
     sealed: Rc<OnceCell<Option<Sealed>>>,
 }
 
@@ -170,14 +170,14 @@ impl Piece {
         &self.bytes
     }
 
-    /// Where another process of this host finds the bytes, for as long as this piece
-    /// or a clone of it lives. `None` when they are better sent.
+    /// A reference by which another process of this host finds the bytes, valid while this piece or
+    /// a clone of it lives. `None` if sending is better.
     pub fn reference(&self) -> Option<Reference> {
         if self.bytes.len() < MIN_SHARED_BYTES {
             return None;
         }
         let sealed = self.sealed.get_or_init(|| {
-            // Too many descriptors are open: the bytes are sent.
+            // If too many descriptors are open, the bytes are sent instead.
             seal(&self.bytes).inspect_err(|error| tracing::debug!(%error, "not shared")).ok()
         });
         let sealed = sealed.as_ref()?;
@@ -189,7 +189,7 @@ impl Piece {
         })
     }
 
-    /// The piece that another member of this host refers to.
+    /// Opens the piece of another member of this host.
     ///
     /// # Errors
     /// [`SharedMemoryError`].
@@ -197,7 +197,7 @@ impl Piece {
         let Reference { process, descriptor, inode, len } = *reference;
         let cannot = |source| SharedMemoryError::Open { process, source };
         let other = || SharedMemoryError::Other { process };
-        // A descriptor that is something else by now must not hold up the opening.
+        // The descriptor may be something else by now; opening it must not block.
         let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
         let path = format!("/proc/{process}/fd/{descriptor}");
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(cannot)?;
@@ -271,7 +271,7 @@ mod tests {
         let reference = original.reference().expect("memory");
         let opened = Piece::open(&reference).expect("it is there");
         assert_eq!(opened.bytes(), original.bytes());
-        // And from the second to a third, when the first is gone.
+        // The second passes it to a third after the first is gone.
         drop(original);
         let passed_on = Piece::open(&opened.reference().expect("memory")).expect("it is there");
         assert_eq!(passed_on.bytes(), opened.bytes());

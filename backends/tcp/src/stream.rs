@@ -1,5 +1,5 @@
-//! The byte stream under every link. All sockets are opened and taken over here, and
-//! become sessions where the member holds a key.
+//! The byte stream under every link. All sockets are opened and accepted here, and become sessions
+//! if the member holds a key.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use nix::libc;
@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 
 /// Slices given to one write: more gain nothing.
 const MAX_SLICES: usize = 32;
-/// More than the hello of a node that shows no key.
+/// Longer than the hello of a node without a key.
 const MAX_DISCARDED_BYTES: usize = 4096;
 
 /// One connection.
@@ -27,8 +27,8 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Opens a connection to `addr`, and a session where there is a key; with the
-    /// previous key where the other side has no other yet.
+    /// Opens a connection to `addr`, and a session if there is a key. Falls back to the previous
+    /// key if the other side has no other yet.
     pub(crate) async fn connect(
         addr: SocketAddr,
         trust: Option<&Trust>,
@@ -48,8 +48,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Makes a session of an accepted connection. Nothing that it carries counts
-    /// before.
+    /// Makes a session of an accepted connection. Nothing it carries is trusted before.
     pub(crate) async fn authenticate(&mut self, trust: &Trust) -> Result<(), SessionError> {
         self.sealed = session::accept(&mut self.tcp, trust).await?;
         Ok(())
@@ -58,7 +57,7 @@ impl Stream {
     /// Discards arrived bytes. Closing with unread bytes could cut off the last message to the
     /// peer.
     pub(crate) fn discard_arrived(&self) {
-        // When there is nothing, there is nothing to throw away.
+        // An error means that nothing has arrived.
         let _ = self.tcp.try_read(&mut [0; MAX_DISCARDED_BYTES]);
     }
 
@@ -81,8 +80,8 @@ impl Stream {
         self.tcp.local_addr()
     }
 
-    /// Waits until something can be read, and reads it into the spare room of
-    /// `into`; 0 at the end of the stream.
+    /// Waits until bytes have arrived, and reads them into the spare room of `into`. Returns 0 at
+    /// the end of the stream.
     pub(crate) async fn read(&self, into: &mut BytesMut) -> io::Result<usize> {
         loop {
             if let Some(sealed) = &self.sealed {
@@ -112,7 +111,7 @@ impl Stream {
     /// arrival since the read began is not lost: returning `WouldBlock` clears only the older
     /// readiness.
     fn read_arrived(&self, into: &mut BytesMut) -> io::Result<usize> {
-        // SAFETY: only `recv` gets the slice, which writes nothing uninitialised to it.
+        // SAFETY: only `recv` gets the slice, and it writes nothing uninitialised to it.
         let spare = unsafe { into.chunk_mut().as_uninit_slice_mut() };
         let mut read = 0;
         let result = self.tcp.try_io(Interest::READABLE, || {
@@ -125,7 +124,7 @@ impl Stream {
         match result {
             Err(error) if read == 0 => Err(error),
             Ok(()) | Err(_) => {
-                // SAFETY: `recv` has put so many bytes there.
+                // SAFETY: `recv` has written this many bytes there.
                 unsafe { into.advance_mut(read) };
                 Ok(read)
             }
@@ -192,15 +191,15 @@ impl Stream {
         self.tcp.writable().await
     }
 
-    /// For how long the peer's host has acknowledged nothing although something
-    /// waits for it; zero when nothing waits. A host that acknowledges is well, and
-    /// so is the way to it; of the process that is to read it says nothing.
+    /// How long the peer's host has acknowledged nothing although data waits for it; zero if none
+    /// waits. A host that acknowledges is well, and so is the way to it. The value tells nothing
+    /// about the reading process.
     pub(crate) fn unacknowledged_for(&self) -> Duration {
         // SAFETY: all zeros is a value of this struct of integers.
         let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
         let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
-        // SAFETY: the descriptor is open as long as `self`; the kernel writes at
-        // most `length` bytes to `info`, which has them, and the length it wrote.
+        // SAFETY: the descriptor is open as long as `self`. The kernel writes at most `length`
+        // bytes to `info`, which has that many, and then the length it wrote.
         let result = unsafe {
             libc::getsockopt(
                 self.tcp.as_raw_fd(),
@@ -210,20 +209,20 @@ impl Stream {
                 &raw mut length,
             )
         };
-        // A socket that cannot be asked has ended, which its reader finds out.
+        // A socket that cannot be asked has ended; its reader notices.
         if result != 0 || info.tcpi_unacked == 0 {
             return Duration::ZERO;
         }
         Duration::from_millis(info.tcpi_last_ack_recv.into())
     }
 
-    /// Ends the stream so that the other side sees an error and not its end: something is
-    /// missing that it should have read.
+    /// Ends the stream so that the other side sees an error: it has not got everything that it
+    /// should have read.
     pub(crate) fn break_off(&self) {
         let nowhere = libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] };
         let length = size_of::<libc::sockaddr>() as libc::socklen_t;
-        // To connect to no address resets a connection (connect(2), tcp_disconnect).
-        // SAFETY: the descriptor is open as long as `self`, and the address is `length` bytes.
+        // Connecting to no address resets a connection (connect(2), tcp_disconnect). SAFETY: the
+        // descriptor is open as long as `self`, and the address is `length` bytes.
         let result = unsafe { libc::connect(self.tcp.as_raw_fd(), &raw const nowhere, length) };
         if result != 0 {
             // The socket is no longer connected.

@@ -45,9 +45,9 @@ pub(crate) struct Core {
     dirty: RefCell<Vec<Rc<Link>>>,
     /// An operation was issued: the pump has to run before the thread sleeps.
     issued: Notify,
-    /// A batch of operations is being worked off: replies and requests go when it is.
-    /// Where the reader of a link that is lost is still in one when the next begins, they go
-    /// sooner, in the same order.
+    /// A batch of operations is being processed; replies and requests are sent when it ends. If the
+    /// reader of a lost link is still in a batch when the next begins, they are sent sooner, in the
+    /// same order.
     in_batch: Cell<bool>,
     /// The tasks that keep this alive; dropped when it ends.
     pub(crate) tasks: RefCell<Vec<Task>>,
@@ -81,7 +81,7 @@ pub(crate) struct Identity {
     pub(crate) observer: crate::Observer,
 }
 
-/// Operations that are worked off together.
+/// Operations that are processed together.
 pub(crate) struct Batch(Rc<Core>);
 
 impl Batch {
@@ -111,9 +111,9 @@ impl Core {
     pub(crate) fn new(identity: Identity) -> Rc<Core> {
         let Identity { node, name, incarnation, cluster, trust, layout, runtime, fabric, .. } =
             identity;
-        // Another network brings the bytes where they are wanted by itself.
+        // Another network places the bytes by itself.
         let takes_references = identity.by_reference && fabric.is_none();
-        // By reference: a large transfer is not copied into it and out of it again.
+        // Sparse memory keeps references: a large transfer is not copied into it and out again.
         let memory = GlobalMemory::sparse(&layout);
         let events = EventTable::new(&layout);
         let engine = Engine::new(node, identity.fanout, memory.clone(), events.clone());
@@ -168,8 +168,8 @@ impl Core {
         self.runtime.spawn(future).detach();
     }
 
-    /// An operation of this node takes its place in this node's order. Returns
-    /// before anything is sent, so that many operations share one write.
+    /// Issues an operation of this node, in this node's order. Returns before anything is sent, so
+    /// that many operations share one write.
     pub(crate) fn issue(&self, primitive: Primitive, data: Bytes, waiter: Waiter) {
         let checked = check(&primitive, self.layout.size(), self.layout.events());
         let refused = match checked {
@@ -238,7 +238,7 @@ impl Core {
         }
     }
 
-    /// From here until that is dropped, replies and requests are collected. On a node only.
+    /// Collects replies and requests until the batch is dropped. On a node only.
     pub(crate) fn batch(self: &Rc<Core>) -> Batch {
         self.in_batch.set(true);
         Batch(self.clone())
@@ -280,7 +280,7 @@ impl Core {
         dirty.iter().for_each(|link| link.flush());
     }
 
-    /// The membership as `view` and the views before it say.
+    /// Updates the membership to the current view.
     pub(crate) fn take_members(&self) {
         let engine = self.engine.borrow();
         let members = engine.topology().members();
@@ -300,8 +300,8 @@ impl Core {
         Ok(())
     }
 
-    /// The same as [`finish`](Self::finish), and the end of the process is near: the root
-    /// may take it for that.
+    /// As [`finish`](Self::finish), for a process that is about to end: the root may then take the
+    /// end of the link for the end of the process.
     pub(crate) fn finish_with_process(&self) {
         if let Some(Role::Node(node)) = self.role.get() {
             node.end_with_process();

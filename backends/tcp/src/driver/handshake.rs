@@ -45,7 +45,7 @@ enum Stranger {
     /// The peer is refused: its version or its key does not fit.
     #[error("{0}")]
     Refused(Refusal),
-    /// After its handshake something came that its other end did not make.
+    /// Bytes after the handshake that the session's other end did not make.
     #[error("what it sent was changed on the way")]
     Broken,
     /// The connection broke or ended.
@@ -54,13 +54,13 @@ enum Stranger {
     /// The peer took too long.
     #[error("it did not say within {HELLO_TIMEOUT:?} what it is for")]
     Late,
-    /// Others wanted its place.
+    /// The connection was dropped for newer ones.
     #[error("more than {MAX_STRANGERS} connections did not say what they are for")]
     Crowded,
 }
 
 impl Stranger {
-    /// Refusals for the same reason are logged together.
+    /// A short reason. Refusals for the same reason are logged together.
     fn reason(&self) -> &'static str {
         match self {
             Stranger::Session(SessionError::NoKey { .. }) => "no key",
@@ -79,8 +79,7 @@ impl Stranger {
 /// Greets the connections of one listener.
 #[derive(Default)]
 struct Greeter {
-    /// The connections of which nothing is known yet, in the order in which they
-    /// came.
+    /// The connections in the handshake, in order of arrival.
     strangers: RefCell<BTreeMap<u64, (SocketAddr, Task)>>,
     refusals: RefCell<RefusalLog>,
 }
@@ -115,7 +114,7 @@ async fn greet(
 ) {
     let heard = core.runtime.timeout(HELLO_TIMEOUT, hear(&core, tcp)).await;
     match heard.unwrap_or(Err(Stranger::Late)) {
-        // On its own from here on: it does not have to give way any more.
+        // The connection is independent from here on and is not dropped for others.
         Ok((hello, stream, buffer)) => {
             core.runtime_spawn(serve(core.clone(), hello, stream, buffer));
         }
@@ -125,7 +124,7 @@ async fn greet(
 }
 
 impl Greeter {
-    /// Sees to it that one more fits.
+    /// Makes room for one more.
     fn make_room(&self, core: &Core) {
         let mut strangers = self.strangers.borrow_mut();
         if strangers.len() < MAX_STRANGERS {

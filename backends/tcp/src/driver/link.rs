@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// Long frames of one transfer are not so long apart.
+/// Long frames of one transfer follow each other sooner than this.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// A connection whose frames are written by [`Link::flush`].
@@ -31,16 +31,16 @@ pub(crate) struct Link {
     kind: LinkKind,
     observer: Observer,
     out: RefCell<VecDeque<Bytes>>,
-    /// The socket is full: the writer task goes on when it is not.
+    /// The socket is full. The writer task goes on when it has room.
     blocked: Cell<bool>,
     dirty: Cell<bool>,
     closed: Cell<bool>,
-    /// The other side has ended the stream, by itself and in good order.
+    /// The other side has ended the stream on its own, without an error.
     ended: Cell<bool>,
     /// The last frame, for the other side to read before the end of the stream.
     last_word: RefCell<Option<Bytes>>,
     wake: Notify,
-    /// Memory for long frames goes when none has followed for so long.
+    /// Memory for long frames is freed when none has come for this long.
     quiet: Duration,
 }
 
@@ -58,7 +58,7 @@ impl Link {
         Link::carried(stream, None, kind, observer)
     }
 
-    /// The same for frames that `carrier` carries.
+    /// As [`new`](Self::new), for frames that `carrier` carries.
     pub(crate) fn carried(
         stream: Stream,
         carrier: Option<Rc<dyn Carrier>>,
@@ -81,8 +81,8 @@ impl Link {
         })
     }
 
-    /// From now on [`close`](Self::close) sends this frame before the end, or ends the link with
-    /// an error.
+    /// From now on [`close`](Self::close) sends this frame before the end. If it cannot, it ends
+    /// the link with an error.
     pub(crate) fn set_last_word(&self, frame: Option<Bytes>) {
         *self.last_word.borrow_mut() = frame;
     }
@@ -159,7 +159,7 @@ impl Link {
             let result = self.write_some(&mut out);
             blocked = matches!(result, Ok(false));
             match result {
-                // Others have their turn between two chunks.
+                // Other tasks have their turn between two chunks.
                 Ok(true) => tokio::task::yield_now().await,
                 Ok(false) => {
                     if self.writable().await.is_err() {
@@ -176,7 +176,7 @@ impl Link {
         self.stream.unacknowledged_for()
     }
 
-    /// Bulk lane: there is something to write.
+    /// Wakes the writer of a bulk lane, which has something to write.
     pub(crate) fn poke(&self) {
         self.wake.notify_one();
     }
@@ -201,7 +201,8 @@ impl Link {
             }
             let Some(carrier) = &self.carrier else {
                 if self.fill(buffer).await? == 0 {
-                    // After our own end, or a write that failed, it says nothing.
+                    // If this side ended first, or a write failed, the end of the stream means
+                    // nothing.
                     self.ended.set(!self.closed.get());
                     return Ok(None);
                 }

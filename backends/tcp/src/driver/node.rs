@@ -25,8 +25,8 @@ use storm_primitives::{Instant, Runtime, Task};
 
 /// The first pause after the root was not reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// Pauses double up to here: jobs wait for a root that was restarted, and a root that is
-/// not there costs its host nothing but the refusal.
+/// Pauses double up to this. Jobs wait for a root that was restarted, and a try costs an absent
+/// root's host only a refusal.
 const MAX_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause of a node that the root refuses; pauses double up to it. People mend the
 /// cause, and each try costs the root a handshake.
@@ -34,9 +34,9 @@ const MAX_REFUSED_PAUSE: Duration = Duration::from_secs(1);
 /// The pause before a node reports the loss of a link that had lasted. The cause may be a death,
 /// which the root then knows already.
 const FIRST_LOSS_PAUSE: Duration = Duration::from_millis(5);
-/// A link that breaks again and again must not busy the cluster.
+/// The longest such pause: a link that breaks again and again must not busy the cluster.
 const MAX_LOSS_PAUSE: Duration = Duration::from_millis(500);
-/// A link in use for so long was a good one.
+/// A link that was in use for this long was a good one.
 const LASTING: Duration = Duration::from_secs(5);
 /// How many times per `root_timeout` a node checks for the root.
 const LOOKS: u32 = 8;
@@ -56,8 +56,8 @@ pub(crate) struct NodeRole {
     heard: Cell<bool>,
 }
 
-/// Joins as `config` says; retries while the root is not there or still believes
-/// in an earlier life of this node.
+/// Joins with these settings. Retries while the root is absent, or still believes in an earlier
+/// life of this node.
 pub(crate) async fn join(mut config: NodeConfig) -> Result<Rc<Core>, JoinError> {
     let runtime = TcpRuntime::new()?;
     for addr in [config.listen, config.root] {
@@ -76,7 +76,7 @@ pub(crate) async fn join(mut config: NodeConfig) -> Result<Rc<Core>, JoinError> 
             Some(Ok((stream, buffer, welcome))) => {
                 return Ok(start(&config, runtime, listener, stream, buffer, &welcome));
             }
-            // With the plan that it was told, at once.
+            // Retry at once with the root's layout.
             Some(Err(JoinError::Refused(refusal))) if adopts(&mut config, &refusal) => continue,
             Some(Err(error)) => error,
             // The last obstacle says more than a timeout.
@@ -146,8 +146,8 @@ impl Told {
     }
 }
 
-/// A connection to the root, from when it is asked to let this node in. Dropped before the node
-/// starts, it tells that, or ends with an error: its mere end would be that of a process.
+/// A connection to the root, from the moment it asks to join. If dropped before the node starts, it
+/// sends `Parting` or ends with an error. A plain end would mean the end of the process.
 struct Asked(Option<Stream>);
 
 impl Asked {
@@ -299,7 +299,7 @@ async fn read_control(
     Ok(())
 }
 
-/// A root that is cut off says nothing and closes nothing.
+/// Ends the member if the root is silent for too long: a root that is cut off closes nothing.
 async fn watch_root(core: Rc<Core>, limit: Duration) {
     let mut silent = 0;
     while silent < LOOKS {
@@ -323,8 +323,8 @@ impl NodeRole {
         core.send(&self.control, encode(&FromNode::Request(issued.request), payload));
     }
 
-    /// Sends a reply to the parent. Without one it is not needed: all replies
-    /// are asked for again over a new link.
+    /// Sends a reply to the parent. Without a parent the reply is not needed: all replies are asked
+    /// for again over a new link.
     pub(crate) fn send_up(&self, core: &Core, up: &Up) {
         if let Some(parent) = &*self.parent.borrow() {
             core.send(&parent.express, encode(up, &[]));
@@ -342,8 +342,8 @@ impl NodeRole {
         }
     }
 
-    /// The link over `express` has ended; how long to wait before the root is
-    /// told, if it was the one in use. Doubles while links do not last.
+    /// The link over `express` has ended. If it was the one in use, returns the pause before the
+    /// root is told. The pause doubles while links do not last.
     pub(crate) fn forget_parent(&self, express: &Rc<Link>) -> Option<Duration> {
         let mut parent = self.parent.borrow_mut();
         let current = parent.as_ref().is_some_and(|link| Rc::ptr_eq(&link.express, express));
@@ -376,7 +376,7 @@ impl NodeRole {
         engine.report_stages();
     }
 
-    /// Sees to it that the link is to the parent that the view gives.
+    /// Moves the link to the parent of the new view.
     fn follow_view(&self, core: &Rc<Core>, view: &View) {
         let parent = core.engine.borrow().topology().parent(core.node).cloned();
         let Some(parent) = parent else { return };
@@ -397,8 +397,8 @@ impl NodeRole {
         *self.dialing.borrow_mut() = Some(core.runtime.spawn(dial));
     }
 
-    /// Sends the data of a transfer that may begin. The pieces share the
-    /// initiator's memory; the socket's pace is the root's pace.
+    /// Sends the data of a transfer that may begin. The pieces share the initiator's memory; the
+    /// socket's backpressure sets the pace.
     fn send_data(&self, core: &Core, request: RequestId) {
         let Some(data) = core.initiator.borrow().data(request) else { return };
         for start in (0..data.len()).step_by(self.chunk_bytes) {
@@ -409,7 +409,7 @@ impl NodeRole {
         }
     }
 
-    /// From now on the end of the link to the root is that of this process.
+    /// From now on, the end of the link to the root means the end of this process.
     pub(crate) fn end_with_process(&self) {
         self.control.set_last_word(None);
     }

@@ -1,5 +1,5 @@
-//! The link to the parent: opening both lanes, reading them, and telling the
-//! root when they break though both ends live.
+//! The link to the parent: opening both lanes, reading them, and telling the root if they break
+//! while both ends live.
 
 use super::core::{Core, Role};
 use super::link::{Link, ReadError};
@@ -21,7 +21,7 @@ use storm_primitives::{Epoch, Incarnation, NodeId, Runtime};
 
 /// The first pause after the parent was not reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
-/// Pauses double up to here: a parent that is dead is out of the tree by then.
+/// Pauses double up to this: by then a dead parent is out of the tree.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long a parent may take to open a session.
@@ -229,7 +229,7 @@ fn open(core: &Rc<Core>, parent: Lender, reference: &Reference) -> io::Result<Pi
     Err(io::Error::other(error))
 }
 
-/// Ends a refusal when its time is over: the link to the parent is opened again with references.
+/// Ends a refusal when its time is over: reopens the link to the parent with references.
 async fn take_again(core: Weak<Core>, runtime: TcpRuntime, refusal: Refusal) {
     runtime.sleep(refusal.lasts).await;
     let Some(core) = core.upgrade() else { return };
@@ -241,7 +241,7 @@ async fn take_again(core: Weak<Core>, runtime: TcpRuntime, refusal: Refusal) {
     }
 }
 
-/// Tells the root that a link in use broke, and is then given a new view.
+/// Tells the root that a link in use broke. The root answers with a new view.
 async fn lost(core: &Rc<Core>, role: &NodeRole, express: &Rc<Link>) {
     let Some(pause) = role.forget_parent(express) else { return };
     core.runtime.sleep(pause).await;

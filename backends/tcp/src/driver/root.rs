@@ -33,7 +33,7 @@ pub(crate) struct RootRole {
     refusals: RefCell<RefusalLog>,
 }
 
-/// Starts a root; also where it listens.
+/// Starts a root. Returns also the address it listens on.
 pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
     let runtime = TcpRuntime::new()?;
     check_reach(config.trust.as_ref(), config.listen)?;
@@ -63,7 +63,7 @@ pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
         config.fanout,
         member,
     );
-    // Another network brings the bytes where they are wanted by itself.
+    // Another network places the bytes by itself.
     let host = if config.fabric.is_none() { HostId::own() } else { None };
     let sequencer = sequencer.at_host(host);
     let patience = config.patience;
@@ -136,7 +136,7 @@ pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut bu
     if let Err(error) = &end {
         tracing::warn!(node = %name, %error, "a node is cut off");
     }
-    // Unless it was cut off before, and is perhaps back by another link.
+    // The node may have been cut off before, and may be back by another link.
     let current = root.controls.borrow().get(&node).is_some_and(|now| Rc::ptr_eq(now, &link));
     if current {
         let process_ended = matches!(end, Ok(End::Unannounced)) && link.was_ended();
@@ -231,7 +231,7 @@ async fn read_control(
 }
 
 impl RootRole {
-    /// Lets a node in, or says why not.
+    /// Lets a node in, or returns the refusal.
     fn admit(&self, join: &Join) -> Result<Joined, Refusal> {
         let own = name_of(self.config.fabric.as_ref());
         if join.version == PROTOCOL_VERSION && join.fabric != own {
@@ -250,7 +250,7 @@ impl RootRole {
         self.sequencer.borrow().name(node)
     }
 
-    /// A node that tries again and again fills no log.
+    /// Logs a refusal. A node that tries again and again does not fill the log.
     fn note_refusal(&self, core: &Core, from: IpAddr, name: &str, refusal: &Refusal) {
         let (now, from) = (core.runtime.now().since_origin(), from.to_canonical());
         if let Some(unlogged) = self.refusals.borrow_mut().note(from, refusal.kind(), now) {
@@ -259,7 +259,7 @@ impl RootRole {
         }
     }
 
-    /// The root's own requests.
+    /// Takes the root's own requests.
     pub(crate) fn submit(&self, issued: Issued) {
         let mut sequencer = self.sequencer.borrow_mut();
         sequencer.set_now(self.now());

@@ -15,7 +15,7 @@ impl Combine {
         Combine { waiting, verdict }
     }
 
-    /// Takes a reply; the combined one when it was the last.
+    /// Takes a reply. Returns the combined reply if it was the last.
     pub(super) fn reply(&mut self, from: NodeId, verdict: bool) -> Option<bool> {
         let at = self.waiting.iter().position(|child| *child == from)?;
         self.waiting.swap_remove(at);

@@ -38,9 +38,9 @@ const MAX_EARLY: usize = 4096;
 /// A message for the driver to send.
 #[derive(Debug)]
 pub enum Output {
-    /// To the parent; at the root, to the sequencer.
+    /// A message to the parent; at the root, to the sequencer.
     Parent(Up),
-    /// An operation, to a child.
+    /// An operation for a child.
     Child(NodeId, Passed),
     /// [`Engine::next_chunk`] has something for this child.
     BulkReady(NodeId),
@@ -82,7 +82,7 @@ pub struct Engine {
     topology: Topology,
     epoch: Epoch,
     children: BTreeMap<NodeId, Child>,
-    /// From children that know a newer view than this node.
+    /// Messages from children that know a newer view than this node.
     early: Vec<(NodeId, Up)>,
     memory: GlobalMemory,
     events: EventTable,
@@ -91,11 +91,11 @@ pub struct Engine {
     /// This node's answers to comparisons that may be asked again.
     verdicts: BTreeMap<Seq, bool>,
     inflight: BTreeMap<Seq, Combine>,
-    /// Replies to go up in one frame.
+    /// Replies to send up in one frame.
     acks: Vec<(Seq, bool)>,
     issued: Issued,
     stagings: BTreeMap<StageId, Staging>,
-    /// Data that children were given references to, until they have it.
+    /// Data lent to children, until they have it.
     lent: BTreeMap<Seq, Piece>,
     live_stages: Vec<StageId>,
     next_stage: StageId,
@@ -153,7 +153,7 @@ impl Engine {
         })
     }
 
-    /// The same without replies.
+    /// As [`take_output`](Self::take_output), without replies.
     pub fn take_passed(&mut self) -> Option<Output> {
         self.output.pop_front()
     }
@@ -171,7 +171,7 @@ impl Engine {
         below.fold(NodeSet::new(), |all, child| all.union(&child.below))
     }
 
-    /// The children that have not reported `stage` as held, with all below them.
+    /// The children that have not reported `stage` as held, with all nodes below them.
     pub fn missing_stage(&self, stage: StageId) -> NodeSet {
         let Some(staging) = self.stagings.get(&stage) else { return NodeSet::new() };
         let waiting = self
@@ -181,8 +181,8 @@ impl Engine {
         waiting.fold(NodeSet::new(), |all, child| all.union(&child.below))
     }
 
-    /// The tree has changed: forget the replies, which the root will ask for
-    /// again, and wait for the children to attach.
+    /// The tree has changed. Forgets the replies, which the root will ask for again, and waits for
+    /// the children to attach.
     ///
     /// # Errors
     /// [`ProtocolError::NoTree`].
@@ -230,7 +230,7 @@ impl Engine {
         }
     }
 
-    /// A reply of a child.
+    /// Takes a message of a child.
     pub fn on_up(&mut self, from: NodeId, up: Up) {
         if up.epoch() > self.epoch && self.early.len() < MAX_EARLY {
             self.early.push((from, up));
@@ -257,7 +257,7 @@ impl Engine {
         }
     }
 
-    /// An operation from the parent, with the frame that it came in.
+    /// Takes an operation from the parent, with the frame that it came in.
     pub fn on_down(&mut self, down: &Down, payload: &Bytes, raw: &Bytes) {
         if down.epoch == self.epoch {
             self.take_down(down, Data::Copied(payload), &Passed::Frame(raw.clone()));
@@ -316,15 +316,16 @@ impl Engine {
         self.output.push_back(Output::BulkReady(from));
     }
 
-    /// Carries out `operation` if it has not been; whether its comparison holds.
+    /// Carries out `operation` unless it was carried out before. Returns whether its comparison
+    /// holds.
     fn carry_out(&mut self, seq: Seq, operation: &Operation, data: Data<'_>) -> bool {
         if seq <= self.applied {
             self.issued.has_compared();
             return self.verdicts.get(&seq).copied().unwrap_or(true);
         }
         self.applied = seq;
-        // The root has checked every range against the layout that this node
-        // proved to have; a failure here means a fault in this crate.
+        // The root has checked every range against the layout that this node proved to have. A
+        // failure here is a bug of this crate.
         let result = match *operation {
             Operation::Put { addr, event } => {
                 let result = data.write(&self.memory, addr);
@@ -438,7 +439,7 @@ impl Engine {
         None
     }
 
-    /// Bytes of large transfers that are held here.
+    /// Bytes of large transfers held here.
     pub fn staged_bytes(&self) -> u64 {
         self.stagings.values().map(Staging::received).sum()
     }

@@ -19,7 +19,7 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// Nothing yet of `total` bytes for `dest`.
+    /// An empty transfer of `total` bytes for `dest`.
     pub(super) fn new(dest: NodeSet, total: u64) -> Staging {
         Staging { dest, total, received: 0, chunks: Vec::new(), reported: false }
     }
@@ -74,12 +74,12 @@ impl Staging {
         }
     }
 
-    /// The parent is being told; false when it was told before.
+    /// Marks the transfer as reported to the parent. False if it already was.
     pub(super) fn set_reported(&mut self) -> bool {
         !std::mem::replace(&mut self.reported, true)
     }
 
-    /// The parent has to be told again.
+    /// Marks the transfer as not reported: the parent has to be told again.
     pub(super) fn forget_report(&mut self) {
         self.reported = false;
     }

@@ -1,4 +1,4 @@
-//! When an operation gets its place in the order.
+//! Admission: when an operation gets its place in the order.
 
 use super::conflict::OpenCompare;
 use super::queue::Progress;
@@ -17,8 +17,8 @@ enum Turn {
     WindowFull,
 }
 
-/// Checks an operation against the plan of global memory; the same on the
-/// initiator, which must know at once, and on the root, which trusts nobody.
+/// Checks an operation against the layout. Both ends check: the initiator must know at once, and
+/// the root trusts nobody.
 pub(crate) fn check(primitive: &Primitive, size: u64, events: u32) -> Result<(), PrimitiveError> {
     let in_bounds = |addr: GlobalAddr, len: u64| match addr.0.checked_add(len) {
         Some(end) if end <= size => Ok(()),
@@ -100,7 +100,7 @@ impl Sequencer {
         while let Some((arrival, node)) = self.queues.head_from(from) {
             from = arrival + 1;
             match self.serve(node, &blocked) {
-                // The next of this queue is a head now, and came later.
+                // The next request of this queue is now a head, with a later arrival.
                 Turn::Moved => {}
                 Turn::Blocked => {
                     if let Some(head) = self.queues.head(node) {

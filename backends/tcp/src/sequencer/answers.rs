@@ -34,7 +34,7 @@ struct Held {
 }
 
 impl Answers {
-    /// Living nodes had issued requests up to these when they replied.
+    /// Records that living nodes had issued requests up to these when they replied.
     pub(super) fn note(
         &mut self,
         issued: impl IntoIterator<Item = (NodeId, RequestId)>,
@@ -88,7 +88,7 @@ impl Answers {
         any
     }
 
-    /// The answers to a node that wait.
+    /// The number of held answers to a node.
     pub(super) fn held_for(&self, node: NodeId) -> usize {
         self.held.iter().filter(|held| held.to.0 == node).count()
     }
@@ -112,7 +112,7 @@ impl Answers {
         self.held.iter_mut().for_each(|held| held.after.retain(|node, _| !dead.contains(*node)));
     }
 
-    /// The nodes that answers have waited for since before `limit`.
+    /// The nodes whose requests have held up answers since before `limit`.
     pub(super) fn awaited_since(&self, limit: Instant) -> NodeSet {
         let old = self.held.iter().filter(|held| held.since < limit);
         old.flat_map(|held| held.after.keys().copied()).collect()

@@ -11,12 +11,12 @@ use storm_primitives::{Epoch, Incarnation, NodeId, NodeSet, PrimitiveError};
 pub struct Joined {
     /// Its id.
     pub node: NodeId,
-    /// Which of its lives.
+    /// Its incarnation.
     pub incarnation: Incarnation,
 }
 
 impl Sequencer {
-    /// Lets a node in, or says why not. `cluster` is the name of this one.
+    /// Lets a node in. `cluster` is the name of this cluster.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -45,7 +45,7 @@ impl Sequencer {
         Ok(Joined { node, incarnation })
     }
 
-    /// The name of a node, as it joined.
+    /// The name under which a node joined.
     pub fn name(&self, node: NodeId) -> String {
         self.names.name(node)
     }
@@ -101,14 +101,14 @@ impl Sequencer {
         }
     }
 
-    /// A link of the tree broke under `epoch`: all starts over under a new one.
+    /// A link of the tree broke under `epoch`: everything starts over under a new epoch.
     pub fn link_lost(&mut self, epoch: Epoch) {
         if epoch == self.epoch {
             self.publish(Vec::new());
         }
     }
 
-    /// A new view, and under it all that is not complete.
+    /// Publishes a new view, and sends every incomplete operation under it.
     fn publish(&mut self, changes: Vec<(u32, Member)>) {
         self.epoch = Epoch(self.epoch.0 + 1);
         let view = self.view(changes);
@@ -132,8 +132,7 @@ impl Sequencer {
         }
     }
 
-    /// Transfers that have no place yet and lost their initiator or one of their
-    /// destinations.
+    /// Gives up transfers that are not placed yet and have lost their initiator or a destination.
     fn give_up_stages(&mut self, dead: &NodeSet) {
         let hit: Vec<StageId> = self
             .stages

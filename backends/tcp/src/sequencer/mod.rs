@@ -38,12 +38,11 @@ pub use membership::Joined;
 pub struct Limits {
     /// Transfers up to this many bytes travel with their operation.
     pub inline_limit_bytes: u32,
-    /// Larger ones travel in chunks of this many bytes.
+    /// Longer transfers travel in chunks of this many bytes.
     pub chunk_bytes: u32,
-    /// Bytes of large transfers on their way at a time; one that is longer
-    /// travels alone.
+    /// Bytes of large transfers in flight at a time. A longer transfer travels alone.
     pub stage_window_bytes: u64,
-    /// Operations that have their place and are not complete; others queue.
+    /// Operations that are placed and not complete; others queue.
     pub operation_window: u32,
     /// Requests of one node that are unanswered at a time.
     pub request_window: u32,
@@ -52,26 +51,26 @@ pub struct Limits {
 /// An effect for the driver to carry out.
 #[derive(Debug)]
 pub enum Output {
-    /// To every node, and to the root's own engine, before anything else.
+    /// A view for every node, and for the root's own engine, before anything else.
     View(View),
-    /// Down the tree.
+    /// An operation for the tree.
     Down(Down, Bytes),
-    /// Down the tree on the bulk lanes.
+    /// A chunk for the bulk lanes of the tree.
     Chunk(Chunk, Bytes),
-    /// To the initiator.
+    /// An outcome for the initiator.
     Done {
-        /// Which node that is.
+        /// The initiator.
         to: NodeId,
-        /// Its name for the operation.
+        /// Its number for the operation.
         request: RequestId,
         /// The outcome.
         outcome: Result<bool, PrimitiveError>,
     },
-    /// To the initiator: send the data.
+    /// Leave for the initiator to send the data.
     Grant {
-        /// Which node that is.
+        /// The initiator.
         to: NodeId,
-        /// Its name for the operation.
+        /// Its number for the operation.
         request: RequestId,
     },
 }
@@ -79,7 +78,7 @@ pub enum Output {
 /// An initiator does something that no correct initiator does. The driver cuts it off.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum RequestError {
-    /// A request number that was used before.
+    /// A request number was used before.
     #[error("request {request:?} is out of order")]
     OutOfOrder {
         /// The number.
@@ -106,9 +105,9 @@ pub struct Sequencer {
     names: NameTable,
     topology: Topology,
     alive: NodeSet,
-    /// Where the root is, if members there can open its memory.
+    /// The root's host, if members there can open its memory.
     host: Option<HostId>,
-    /// The members that are not there, or take no references.
+    /// The members on other hosts, or without references.
     elsewhere: NodeSet,
     /// The members that take no references at present.
     refusing: NodeSet,
@@ -125,12 +124,12 @@ pub struct Sequencer {
     stage_queue: VecDeque<(NodeId, RequestId)>,
     /// Bytes of large transfers by reference that have room to be placed and are not complete.
     lent_bytes: u64,
-    /// Some were given up: others that wait for room may go on.
+    /// Some of them were given up: others that wait for room may go on.
     room_made: bool,
     output: VecDeque<Output>,
 }
 
-/// An operation that has its place and is not complete everywhere.
+/// An operation that is placed and not complete everywhere.
 #[derive(Debug)]
 struct Pending {
     dest: NodeSet,
@@ -211,19 +210,19 @@ impl Sequencer {
         self.pending.keys().next().copied().unwrap_or(self.next_seq)
     }
 
-    /// Operations that were given their place before `limit`, and transfers
-    /// that began before it, and are not complete.
+    /// Operations that were placed before `limit`, and transfers that began before it, that are not
+    /// complete.
     pub fn older_than(&self, limit: Instant) -> (Vec<Seq>, Vec<StageId>) {
         let old = self.pending.iter().filter(|(_, pending)| pending.since < limit);
         let stages = self.stages.iter().filter(|(_, stage)| stage.is_waiting_since(limit));
         (old.map(|(seq, _)| *seq).collect(), stages.map(|(id, _)| *id).collect())
     }
 
-    /// An operation of `from`, which is a member. `data` is all of it when it is
-    /// inline or `from` is the root.
+    /// Takes an operation of `from`, which is a member. `data` is all of its data if it is inline
+    /// or `from` is the root.
     ///
     /// # Errors
-    /// [`RequestError`]: `from` is at fault and has to go.
+    /// [`RequestError`]: `from` is at fault and must be cut off.
     pub fn request(
         &mut self,
         from: NodeId,
@@ -259,7 +258,7 @@ impl Sequencer {
         self.answers.awaited_since(limit)
     }
 
-    /// All have carried out `seq`; `verdict` says whether its comparison holds.
+    /// All nodes have carried out `seq`. `verdict` says whether its comparison holds.
     pub fn complete(&mut self, seq: Seq, verdict: bool) {
         let Some(pending) = self.pending.remove(&seq) else { return };
         let open = self.open.remove(&seq);
@@ -295,7 +294,7 @@ impl Sequencer {
         self.advance();
     }
 
-    /// Tells the outcome of a comparison that writes nothing, perhaps later.
+    /// Reports the outcome of a comparison that writes nothing; holds it if it must wait.
     fn answer(&mut self, asked: &Pending, verdict: bool) {
         let Some(to) = asked.origin else { return };
         if !verdict || !self.answers.holds(to, &asked.dest, &self.queues, self.now) {

@@ -1,5 +1,5 @@
-//! Operations that wait for their place: one queue per initiator, served in the
-//! order of arrival of their heads.
+//! Operations that wait for their place. There is one queue per initiator; heads are served in
+//! order of arrival.
 
 use crate::wire::{Request, RequestId, StageId};
 use bytes::Bytes;
@@ -17,7 +17,7 @@ pub(super) enum Progress {
     Staging(StageId),
     /// A large transfer that all destinations hold.
     Staged(StageId),
-    /// A large transfer that there is room for and that goes by reference all the way.
+    /// A large transfer that has room and goes by reference all the way.
     Lent,
     /// A COMPARE-AND-WRITE whose comparison is under way.
     Comparing,
@@ -25,7 +25,7 @@ pub(super) enum Progress {
     Failed(PrimitiveError),
 }
 
-/// One operation that waits.
+/// One waiting operation.
 #[derive(Debug)]
 pub(super) struct Queued {
     pub(super) request: Request,
@@ -64,7 +64,7 @@ impl Queues {
         self.queues.get(&node).is_some_and(|queue| queue.last >= Some(request))
     }
 
-    /// The same, and they have their place.
+    /// Whether they have come and are placed.
     pub(super) fn has_placed(&self, node: NodeId, request: RequestId) -> bool {
         let waits = self.head(node).is_some_and(|first| first.request.id <= request);
         self.has_come(node, request) && !waits
@@ -98,7 +98,7 @@ impl Queues {
         self.queues.get_mut(&node)?.waiting.front_mut()
     }
 
-    /// Takes the head of `node` out.
+    /// Removes the head of `node`.
     pub(super) fn pop(&mut self, node: NodeId) -> Option<Queued> {
         let queue = self.queues.get_mut(&node)?;
         let queued = queue.waiting.pop_front()?;
@@ -115,7 +115,7 @@ impl Queues {
         waiting.get_mut(at).filter(|queued| queued.request.id == request)
     }
 
-    /// Forgets all that `node` asked for; its next life starts anew.
+    /// Forgets all requests of `node`; its next life starts anew.
     pub(super) fn forget(&mut self, node: NodeId) {
         if let Some(queue) = self.queues.remove(&node)
             && let Some(head) = queue.waiting.front()

@@ -34,7 +34,7 @@ impl Stage {
 }
 
 impl Sequencer {
-    /// Begins the transfers that there is room for, in the order of arrival.
+    /// Begins the transfers that have room, in order of arrival.
     pub(super) fn start_stages(&mut self) {
         while let Some((node, request)) = self.stage_queue.front().copied() {
             let Some(queued) = self.queues.find_mut(node, request) else {

@@ -16,20 +16,20 @@ use thiserror::Error;
 
 /// Length of the header in bytes.
 const HEADER_BYTES: usize = 8;
-/// No body is longer: the member list of a cluster of 16,384 nodes has room.
+/// The longest body: the member list of a cluster of 16,384 nodes fits.
 const MAX_BODY_BYTES: usize = 1 << 20;
-/// No payload is longer: inline data and chunks are well below.
+/// The longest payload: inline data and chunks are shorter.
 pub const MAX_PAYLOAD_BYTES: usize = (1 << 20) + (4 << 10);
-/// Before a peer has shown that it belongs here, it gets this much attention.
+/// The longest frame before a peer has shown that it belongs here.
 const MAX_HELLO_BYTES: usize = 4096;
 /// The initial buffer for bytes of any peer.
 const READ_BLOCK_BYTES: usize = 16 << 10;
-/// Blocks from here on are used again: memory fresh from the system costs as
-/// much as the copy into it.
+/// The smallest block that is reused: memory fresh from the system costs as much as the copy into
+/// it.
 const MIN_PARKED_BYTES: usize = 64 << 10;
 /// Read along with a long frame: the header tells how long the next frame is.
 const NEXT_HEADER_BYTES: usize = 64;
-/// Blocks kept to be used again: some 10 MiB where chunks of 1 MiB come.
+/// Blocks kept for reuse: some 10 MiB with chunks of 1 MiB.
 const MAX_PARKED: usize = 10;
 
 /// Why bytes are not a frame.
@@ -49,7 +49,7 @@ pub enum DecodeError {
     /// The body goes on after the message.
     #[error("{extra} bytes follow the message in a frame")]
     Trailing {
-        /// How many.
+        /// The number of extra bytes.
         extra: usize,
     },
 }
@@ -59,7 +59,7 @@ pub enum DecodeError {
 pub struct Frame {
     /// All of it, to be forwarded as it is.
     pub raw: Bytes,
-    /// Where the payload begins in `raw`.
+    /// The offset of the payload in `raw`.
     payload_at: usize,
 }
 
@@ -94,8 +94,8 @@ pub fn encode<T: Serialize>(message: &T, payload: &[u8]) -> Bytes {
     out.freeze()
 }
 
-/// The frame of `message` up to its payload of `payload_len` bytes, which the
-/// caller sends right after it.
+/// The frame of `message` up to its payload of `payload_len` bytes. The caller sends the payload
+/// right after it.
 pub fn encode_head<T: Serialize>(message: &T, payload_len: usize) -> Bytes {
     head(message, payload_len).freeze()
 }
@@ -134,15 +134,14 @@ pub struct FrameBuffer {
     buffer: BytesMut,
     /// Blocks whose frames may still be in use elsewhere, the oldest first.
     parked: VecDeque<BytesMut>,
-    /// Length of the last frame if it had a block of its own: the next will be
-    /// like it.
+    /// Length of the last frame if it had a block of its own. The next is likely to be as long.
     last_long_bytes: usize,
     max_body_bytes: usize,
     max_payload_bytes: usize,
 }
 
 impl FrameBuffer {
-    /// For a peer that has said nothing yet: only short frames.
+    /// For a peer that has said nothing yet: accepts only short frames.
     pub fn new() -> FrameBuffer {
         let (buffer, parked) = (BytesMut::new(), VecDeque::new());
         FrameBuffer {
@@ -154,7 +153,7 @@ impl FrameBuffer {
         }
     }
 
-    /// The peer belongs here: frames of any length that the protocol has.
+    /// The peer belongs here: accepts frames of any length of the protocol.
     pub fn admit(&mut self) {
         self.max_body_bytes = MAX_BODY_BYTES;
         self.max_payload_bytes = MAX_PAYLOAD_BYTES;
@@ -184,8 +183,8 @@ impl FrameBuffer {
 
     /// The buffer for the next read, with room in it.
     pub fn spare(&mut self) -> &mut BytesMut {
-        // Room for the rest of a frame that has begun and the header of the
-        // next: a chunk is then read by one call into a block of its own.
+        // Room for the rest of the current frame and the header of the next. One call then reads a
+        // chunk into a block of its own.
         let wanted = match self.announced() {
             Ok(Some(len)) => (len + NEXT_HEADER_BYTES).saturating_sub(self.buffer.len()),
             _ => self.last_long_bytes,
@@ -245,7 +244,7 @@ impl FrameBuffer {
         Ok(Some(Frame { raw: self.buffer.split_to(len).freeze(), payload_at }))
     }
 
-    /// Length of the frame that has begun, if its header is there.
+    /// Length of the current frame, if its header is complete.
     fn announced(&self) -> Result<Option<usize>, DecodeError> {
         if self.buffer.len() < HEADER_BYTES {
             return Ok(None);
@@ -263,7 +262,7 @@ impl FrameBuffer {
     }
 }
 
-/// A length in a header, which is there.
+/// Reads a length from a complete header.
 fn length_at(header: &[u8], at: usize) -> usize {
     let mut bytes = [0; 4];
     bytes.copy_from_slice(&header[at..at + 4]);

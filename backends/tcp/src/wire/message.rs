@@ -11,8 +11,7 @@ use storm_primitives::{
     PrimitiveError, Relation,
 };
 
-/// Changes with every change of a message, also of those that heartbeats and reports
-/// carry.
+/// Changes with every change of a message, including the messages inside heartbeats and reports.
 pub const PROTOCOL_VERSION: u32 = 13;
 
 /// The place of an operation in the order of all operations, counted from 1.
@@ -21,8 +20,7 @@ pub const PROTOCOL_VERSION: u32 = 13;
 )]
 pub struct Seq(pub u64);
 
-/// A large transfer on its way to its destinations, before it has its place in
-/// the order. Grows.
+/// A large transfer on its way to its destinations, before it is placed in the order. Numbers grow.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -48,17 +46,17 @@ pub enum Hello {
 pub struct Join {
     /// [`PROTOCOL_VERSION`] of the node. First, so that any version can read it.
     pub version: u32,
-    /// The cluster that it wants to be in.
+    /// The cluster that it wants to join.
     pub cluster: String,
     /// Its name in the table of the root.
     pub name: String,
-    /// Its plan of global memory.
+    /// The hash of its layout.
     pub layout: LayoutHash,
-    /// Where it listens for its children.
+    /// Its listen address for children.
     pub listen: SocketAddr,
     /// The name of the network that carries its lanes ([`Fabric`](crate::fabric::Fabric)).
     pub fabric: String,
-    /// Where it is, if it can take references to memory of its host.
+    /// Its host, if it takes references to memory there.
     pub host: Option<HostId>,
 }
 
@@ -77,7 +75,7 @@ pub enum AnyHello {
 pub enum JoinAnswer {
     /// Joined.
     Welcome(Welcome),
-    /// Not wanted; the root closes the connection.
+    /// Refused; the root closes the connection.
     Refused(Refusal),
 }
 
@@ -86,13 +84,13 @@ pub enum JoinAnswer {
 pub struct Welcome {
     /// Its id.
     pub node: NodeId,
-    /// Which of its lives this is.
+    /// Its incarnation.
     pub incarnation: Incarnation,
     /// Children per node of the tree.
     pub fanout: u32,
     /// Transfers up to this many bytes travel with their operation.
     pub inline_limit_bytes: u32,
-    /// Data of larger ones travels in chunks of this many bytes.
+    /// Data of longer transfers travels in chunks of this many bytes.
     pub chunk_bytes: u32,
     /// How many requests of the node may be unanswered at a time.
     pub request_window: u32,
@@ -110,14 +108,14 @@ pub enum Refusal {
     },
     /// The root speaks only to holders of the cluster's key.
     KeyNeeded {
-        /// The name of the key, which tells nothing of it.
+        /// The name of the key, which reveals nothing of the key.
         key: String,
     },
     /// The node has another layout of global memory.
     Layout {
-        /// The hash of the root.
+        /// The hash of the root's layout.
         root: LayoutHash,
-        /// The hash of the node.
+        /// The hash of the node's layout.
         node: LayoutHash,
         /// The source of the root's layout, from which the node can build it too.
         plan: Vec<u8>,
@@ -129,14 +127,14 @@ pub enum Refusal {
         /// The cluster that the node named.
         node: String,
     },
-    /// Its lanes are carried by another network.
+    /// Another network carries the node's lanes.
     Fabric {
         /// The network of the root.
         root: String,
         /// The network that the node named.
         node: String,
     },
-    /// The root has a table of names, and this one is not in it.
+    /// The root has a table of names, which lacks this name.
     UnknownName {
         /// The name given.
         name: String,
@@ -148,9 +146,9 @@ pub enum Refusal {
         /// The member that holds it.
         node: NodeId,
     },
-    /// There are as many members as the root allows.
+    /// The cluster has as many members as the root allows.
     Full {
-        /// How many that is.
+        /// The limit.
         max_nodes: u32,
     },
 }
@@ -164,13 +162,13 @@ pub struct TreeHello {
     pub cluster: String,
     /// The node that opens it.
     pub node: NodeId,
-    /// Which of its lives.
+    /// Its incarnation.
     pub incarnation: Incarnation,
-    /// Under which view it became the other's child.
+    /// The view under which it became a child of the receiver.
     pub epoch: Epoch,
-    /// Which lane.
+    /// The lane.
     pub lane: Lane,
-    /// Where it is, if it can take references to memory of its host; on the bulk lane.
+    /// Its host, if it takes references to memory there; on the bulk lane.
     pub host: Option<HostId>,
     /// The offer of the child's end, if another network carries the lane. The parent then answers
     /// with a [`LaneAnswer`].
@@ -199,18 +197,18 @@ pub enum Lane {
 pub struct Member {
     /// Its id.
     pub node: NodeId,
-    /// Which of its lives.
+    /// Its incarnation.
     pub incarnation: Incarnation,
-    /// Where its children reach it.
+    /// The address for its children.
     pub listen: SocketAddr,
 }
 
-/// A change of the tree. All that was under way starts over under the new epoch.
+/// A change of the tree. Everything under way starts over under the new epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
     /// Its version.
     pub epoch: Epoch,
-    /// How many positions the tree has; those behind are gone.
+    /// The number of positions of the tree; higher positions are gone.
     pub len: u32,
     /// The positions that have a new holder, from the smallest.
     pub changes: Vec<(u32, Member)>,
@@ -219,7 +217,7 @@ pub struct View {
     /// Large transfers that all destinations hold and that are placed in the order. Nodes that have
     /// not carried them out keep them; no node sends them.
     pub committed: Vec<StageId>,
-    /// Every transfer from here on is younger than this view.
+    /// Later transfers, from this number on, are newer than this view.
     pub next_stage: StageId,
 }
 
@@ -228,21 +226,21 @@ pub struct View {
 pub enum FromRoot {
     /// The tree has changed.
     View(View),
-    /// The outcome of a request. `Ok(false)` only of a COMPARE-AND-WRITE.
+    /// The outcome of a request. Only a COMPARE-AND-WRITE has `Ok(false)`.
     Done {
-        /// Which.
+        /// The request.
         request: RequestId,
         /// Its outcome.
         outcome: Result<bool, PrimitiveError>,
     },
-    /// There is room for the data of this request.
+    /// Leave to send the data of this request.
     Grant {
-        /// Which.
+        /// The request.
         request: RequestId,
     },
-    /// Are you there?
+    /// Asks whether the node is there.
     Ping {
-        /// To be sent back.
+        /// The number for the answer.
         number: u64,
     },
 }
@@ -250,27 +248,27 @@ pub enum FromRoot {
 /// Control link, node to root.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum FromNode {
-    /// An operation; the payload is its data where that is inline.
+    /// An operation. The payload is its data if inline.
     Request(Request),
-    /// A chunk of a large transfer, granted before.
+    /// A chunk of a large transfer that was granted.
     Data {
         /// The request it belongs to.
         request: RequestId,
-        /// Where in the transfer the payload belongs, in bytes.
+        /// The payload's offset in the transfer, in bytes.
         offset: u64,
     },
-    /// The link to the parent broke under this epoch, though both may live.
+    /// The link to the parent broke under this epoch, though both ends may live.
     LinkLost {
         /// The epoch.
         epoch: Epoch,
     },
-    /// I am here.
+    /// The answer to a ping.
     Pong {
-        /// From the ping.
+        /// The ping's number.
         number: u64,
     },
-    /// The node closes the link, and goes on: an end without this is that of its process. Before
-    /// anything else: it wants to join no more.
+    /// The node closes the link and goes on. An end without this message means that its process
+    /// ended. As the first message: the node gives up joining.
     Parting,
     /// Whether the node takes references from now on: references of its parent failed, or may work
     /// again.
@@ -283,7 +281,7 @@ pub enum FromNode {
 /// An operation that its initiator asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// The initiator's name for it.
+    /// The initiator's number for it.
     pub id: RequestId,
     /// The primitive to carry out.
     pub primitive: Primitive,
@@ -296,11 +294,11 @@ pub enum Primitive {
     Xfer {
         /// The nodes to write to.
         dest: NodeSet,
-        /// Where.
+        /// The destination address.
         addr: GlobalAddr,
         /// The length in bytes.
         len: u64,
-        /// Event to signal there.
+        /// The event to signal there.
         event: Option<EventId>,
     },
     /// COMPARE-AND-WRITE.
@@ -308,7 +306,7 @@ pub enum Primitive {
 }
 
 impl Primitive {
-    /// The nodes that it names.
+    /// The set of nodes of the primitive.
     pub fn set(&self) -> &NodeSet {
         match self {
             Primitive::Xfer { dest, .. } => dest,
@@ -317,9 +315,9 @@ impl Primitive {
     }
 }
 
-/// Express lane, parent to child: one operation in its place in the order. The
-/// payload is the data of [`Operation::Put`], or, between members on one host, it is
-/// empty and a reference says where a long one is.
+/// Express lane, parent to child: one operation with its place in the order. The payload is the
+/// data of [`Operation::Put`]. Between members on one host, long data is not in the payload: a
+/// reference says where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Down {
     /// The view under which it travels.
@@ -332,7 +330,7 @@ pub struct Down {
     pub dest: NodeSet,
     /// The operation to carry out.
     pub operation: Operation,
-    /// Where the data is, if it is not the payload.
+    /// The reference to the data, if it is not the payload.
     pub shared: Option<Reference>,
 }
 
@@ -341,7 +339,7 @@ pub struct Down {
 pub enum Operation {
     /// Write the payload, then signal.
     Put {
-        /// Where.
+        /// The destination address.
         addr: GlobalAddr,
         /// Event to signal.
         event: Option<EventId>,
@@ -350,25 +348,25 @@ pub enum Operation {
     Commit {
         /// The staged transfer.
         stage: StageId,
-        /// Where.
+        /// The destination address.
         addr: GlobalAddr,
         /// Event to signal.
         event: Option<EventId>,
     },
     /// Compare a variable.
     Compare {
-        /// Which.
+        /// The variable.
         var: GlobalAddr,
         /// The relation.
         relation: Relation,
-        /// With what.
+        /// The value to compare with.
         value: u64,
     },
     /// Set a variable: the write of a COMPARE-AND-WRITE.
     Store {
-        /// Which.
+        /// The variable.
         var: GlobalAddr,
-        /// To what.
+        /// The new value.
         value: u64,
     },
 }
@@ -386,10 +384,10 @@ impl Operation {
 /// Express lane, child to parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Up {
-    /// The child has the view of this epoch and wants all that travels under it.
+    /// The child has the view of this epoch and wants everything that travels under it.
     Attach(Attach),
-    /// Operations that the child and all below it have carried out, with whether
-    /// the comparison holds on all of them (true where nothing is compared).
+    /// Operations that the child and all nodes below have carried out. Each has the conjunction of
+    /// their comparisons (true if nothing is compared).
     Acks {
         /// The view under which they travelled.
         epoch: Epoch,
@@ -399,9 +397,9 @@ pub enum Up {
         /// when they compared, each with the last of them that is prompt.
         issued: Vec<(NodeId, RequestId)>,
     },
-    /// The child and all below it hold a large transfer in full.
+    /// The child and all nodes below hold a large transfer in full.
     Staged {
-        /// The view under which this was found.
+        /// The view under which the transfer was found complete.
         epoch: Epoch,
         /// The transfer.
         stage: StageId,
@@ -409,7 +407,7 @@ pub enum Up {
 }
 
 impl Up {
-    /// The view under which the child speaks.
+    /// The view of the child's message.
     pub fn epoch(&self) -> Epoch {
         match self {
             Up::Attach(attach) => attach.epoch,
@@ -427,8 +425,8 @@ pub struct Attach {
     pub held: Vec<(StageId, u64)>,
 }
 
-/// Bulk lane, parent to child: the payload is a piece of a large transfer, or, between
-/// members on one host, it is empty and a reference says where the piece is.
+/// Bulk lane, parent to child: the payload is a piece of a large transfer. Between members on one
+/// host it may be empty, and a reference says where the piece is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
     /// The view under which it travels.
@@ -439,8 +437,8 @@ pub struct Chunk {
     pub dest: NodeSet,
     /// Length of the whole transfer in bytes.
     pub total: u64,
-    /// Where in it the piece belongs, in bytes.
+    /// The piece's offset in it, in bytes.
     pub offset: u64,
-    /// Where the piece is, if it is not the payload.
+    /// The reference to the piece, if it is not the payload.
     pub shared: Option<Reference>,
 }
