@@ -1,4 +1,4 @@
-//! Settings of verbs, each with its default and why.
+//! Settings of verbs, each with its default and the reason.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,14 +14,14 @@ pub struct VerbsConfig {
     /// `address` if the port has it, else of the first RoCE version 2 address over IPv4, else 0,
     /// the only index on InfiniBand.
     pub gid_index: Option<u8>,
-    /// The address by which the other members know this one; of use with RoCE only.
+    /// The address by which the other members know this member; used with RoCE only.
     pub address: Option<IpAddr>,
     /// How long to poll for completions before going to sleep. Default zero: the daemons share
     /// their processors with the jobs. With a core to spare, some tens of microseconds save a
     /// wake-up per hop of the tree.
     pub spin: Duration,
-    /// The longest payload of a chunk. Default 256 KiB: a block is locked memory, and as
-    /// many as `blocks_per_lane` wait at each node.
+    /// The longest payload of a chunk. Default 256 KiB: a block is locked memory, and each node has
+    /// `blocks_per_lane` of them waiting.
     pub chunk_bytes: u32,
     /// Blocks that a node lets its parent write to at a time. Default 4: one is arriving, one is
     /// being passed on, and two are being written to files.
@@ -43,7 +43,7 @@ pub enum Multicast {
     /// By multicast, as soon as at least two children of the root have heard it. A member that
     /// hears nothing gets the data from its parent.
     Auto,
-    /// The same even for one child.
+    /// By multicast, even for a single child.
     On,
 }
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Why a lane cannot be opened, or has ended.
 #[derive(Debug, Error)]
 pub enum LaneError {
-    /// Something on this side.
+    /// A call failed on this side.
     #[error(transparent)]
     Verbs(#[from] VerbsError),
     /// The other side's offer makes no sense.
@@ -29,7 +29,7 @@ pub enum LaneError {
         /// The link layer of this port.
         ours: &'static str,
     },
-    /// A request failed, and with it the queue pair.
+    /// A request failed, and the queue pair with it.
     #[error("the queue pair to {peer} is in its error state: {status} (status {code})")]
     Failed {
         /// The other side.
@@ -39,7 +39,7 @@ pub enum LaneError {
         /// Its number.
         code: u32,
     },
-    /// The same, and this side's port carries nothing: that is why.
+    /// A request failed because this side's port carries nothing.
     #[error(
         "the queue pair to {peer} is in its error state: {status} (status {code}), as port {port} \
          of {device} is {state}"
@@ -58,7 +58,7 @@ pub enum LaneError {
         /// The port's state.
         state: &'static str,
     },
-    /// The adapter has failed or was taken out.
+    /// The adapter has failed or was removed.
     #[error(
         "the device {device} of the lane to {peer} has failed or is gone: the queue pair is in its error state"
     )]

@@ -22,8 +22,7 @@ use storm_primitives::NodeId;
 use storm_verbs::port_address::{self, Wish};
 use tokio::task::AbortHandle;
 
-/// Room for the head of a chunk in a block; where the payload begins of one that comes in
-/// datagrams.
+/// Room for the head of a chunk in a block. The payload of a chunk in datagrams begins here.
 pub(crate) const PAYLOAD_AT: usize = 16 << 10;
 /// How often to check for stuck requests, and then for the port. If a network is removed under
 /// soft-RoCE, both the event and the requests under way may be lost: they neither complete nor
@@ -35,8 +34,8 @@ const NAME: &str = "verbs";
 /// A device in use, for [`RootConfig::fabric`](storm_backend_tcp::RootConfig::fabric) and
 /// [`NodeConfig::fabric`](storm_backend_tcp::NodeConfig::fabric).
 ///
-/// When the device has failed or was taken out all its lanes end; the next one that is
-/// opened looks for a device anew, and registers memory with it.
+/// If the device fails or is removed, all its lanes end. The next lane to be opened looks for a
+/// device anew, and registers memory with it.
 #[derive(Debug)]
 pub struct VerbsFabric {
     config: VerbsConfig,
@@ -64,7 +63,7 @@ pub(crate) struct Common {
     group: RefCell<Option<Rc<Group>>>,
     /// The bulk lanes to its parents.
     pub(crate) upward: Rc<Upward>,
-    /// The group that could not be joined.
+    /// The tag of the group that could not be joined.
     refused: Cell<Option<u64>>,
     gone: Cell<bool>,
 }
@@ -162,8 +161,7 @@ impl Common {
         self.group.borrow().clone().filter(|group| !group.has_failed())
     }
 
-    /// Takes part in the group that a parent has told of; `None` when that cannot be, which
-    /// was said.
+    /// Joins the parent's group. `None` if that fails, which was logged.
     pub(crate) fn join(self: &Rc<Self>, address: GroupAddress) -> Option<Rc<Group>> {
         let current = self.group.borrow().clone();
         if let Some(group) = current.filter(|group| group.address() == address) {
@@ -196,7 +194,7 @@ impl Common {
                 self.device_gone();
             }
             EVENT_PORT_ERR => {
-                // A port that is soon back costs nothing but retries; lanes end with theirs.
+                // A port that is soon back costs only retries; lanes end when theirs do.
                 tracing::error!(
                     device,
                     event = name,
@@ -213,7 +211,7 @@ impl Common {
         self.look_at_port()
     }
 
-    /// Where requests are stuck: false when there is no such port any more.
+    /// Looks at the port if requests are stuck. False if the port no longer exists.
     fn look_at_port(&self) -> bool {
         if self.poller.is_any_stuck()
             && let Err(error) = self.device.port(self.port.number)

@@ -15,26 +15,25 @@ pub(crate) enum Note {
     Run {
         /// Its length in bytes.
         len: u32,
-        /// The sender looks at its slots.
+        /// The sender polls its slots.
         looks: bool,
     },
-    /// The other side has taken so much.
+    /// The other side has taken this much.
     Credit(Credit),
     /// The block has a frame.
     Block(u32),
     /// The block has a [`Told`].
     Told(u32),
-    /// A hole in the chunk that was told of in this block is filled.
+    /// A hole in the chunk announced in this block is filled.
     Repaired(u32),
-    /// The other side does not look at its slots any more, and has found so many messages,
-    /// counted modulo 2^28.
+    /// The other side no longer polls its slots. It has found this many messages, modulo 2^28.
     Sleeps(u32),
     /// `Sleeps` was read.
     Heard,
 }
 
-/// Larger numbers than an immediate value has room for do not occur: rings and blocks
-/// are smaller.
+/// The largest number in an immediate value. Larger numbers do not occur: rings and blocks are
+/// smaller.
 pub(crate) const MAX_NUMBER: u32 = (1 << NUMBER_BITS) - 1;
 /// Enough bits for the bytes of a ring; the bits above have other meanings.
 const BYTES_BITS: u32 = 17;
@@ -55,7 +54,7 @@ impl Note {
         kind << NUMBER_BITS | number & MAX_NUMBER
     }
 
-    /// From an immediate value of somebody else.
+    /// Decodes an immediate value of the other side.
     pub(crate) fn decode(immediate: u32) -> Option<Note> {
         let number = immediate & MAX_NUMBER;
         let (bytes, above) = (number & BYTES, number >> BYTES_BITS);
@@ -75,7 +74,7 @@ impl Note {
 /// Memory of the child into which the parent may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Where it is.
+    /// Its address.
     pub(crate) addr: u64,
     /// The key to it.
     pub(crate) rkey: u32,
@@ -86,29 +85,29 @@ pub(crate) struct Place {
 /// A message up a bulk lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Up {
-    /// The parent may write one frame, or tell something, in this block.
+    /// The parent may write one frame, or one [`Told`], to this block.
     Grant {
         /// The child's number of the block.
         slot: u32,
-        /// Where it is.
+        /// The block's memory.
         to: Place,
     },
     /// A part of the chunk announced in this block is missing.
     Repair {
         /// The block.
         slot: u32,
-        /// Where in the payload it begins, in bytes.
+        /// Its offset in the payload, in bytes.
         offset: u32,
-        /// Where it is to be written, and how many bytes it has.
+        /// Its destination, and its length in bytes.
         to: Place,
     },
-    /// Something of the group is to be heard, to know whether it can be.
+    /// Asks for a datagram of the group, to find out whether it can be heard.
     Probe,
-    /// The group with this tag is heard.
+    /// The child hears the group.
     Hears {
-        /// The tag.
+        /// The group's tag.
         tag: u64,
-        /// From the chunk of this number on.
+        /// The number of the first chunk that it hears.
         from: u64,
     },
 }
@@ -135,7 +134,7 @@ impl Up {
         out
     }
 
-    /// `None` when it means nothing.
+    /// `None` if the bytes have no meaning.
     pub(crate) fn decode(bytes: &[u8; Up::BYTES]) -> Option<Up> {
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[4 * at + i]));
         let long = |low: usize, high: usize| u64::from(word(low)) | u64::from(word(high)) << 32;
@@ -154,7 +153,7 @@ impl Up {
 /// A parent's message in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Told {
-    /// Where the group of the cluster is.
+    /// The address of the cluster's group.
     Group(GroupAddress),
     /// The next chunk has this number. Its payload goes to the group; its head follows.
     Chunk {

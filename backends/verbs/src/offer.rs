@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Changes with every change of the lane's messages.
 pub(crate) const LANE_VERSION: u32 = 3;
-/// Packets are numbered with so many bits.
+/// The largest packet number.
 pub(crate) const MAX_PACKET_NUMBER: u32 = (1 << 24) - 1;
 
 /// One end of a lane.
@@ -31,7 +31,7 @@ pub(crate) struct Offer {
     pub(crate) link_layer: u8,
     /// Its largest packet, coded.
     pub(crate) mtu: u32,
-    /// Where the memory of the lane is, of which the ring is the beginning.
+    /// The address of the lane's memory, which begins with the ring.
     pub(crate) ring_addr: u64,
     /// The key to it.
     pub(crate) ring_rkey: u32,
@@ -40,14 +40,14 @@ pub(crate) struct Offer {
 impl Offer {
     /// The encoded offer.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        // Integers into memory that grows: this cannot fail.
+        // Infallible: integers, into a growing vector.
         postcard::to_stdvec(self).unwrap_or_default()
     }
 
-    /// The offer of somebody else.
+    /// Decodes the offer of the other side.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault in it.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Offer, &'static str> {
         let (offer, rest) =
             postcard::take_from_bytes::<Offer>(bytes).map_err(|_| "it cannot be decoded")?;

@@ -35,13 +35,13 @@ const ABSENCE: Duration = Duration::from_millis(1);
 
 /// The owner of a completion queue: a lane, or a member's part in the group.
 pub(crate) trait Polled: fmt::Debug {
-    /// A notification was taken: there will be none until it is armed again.
+    /// A notification was taken: there is no other until the queue is armed again.
     fn notified(&self);
 
     /// Processes the completions present. Returns whether a waiting task can go on.
     fn progress(&self) -> bool;
 
-    /// The same though nothing may have come: something else is not as it was.
+    /// As `progress`, even if nothing has come: something else has changed.
     fn revisit(&self) {
         self.progress();
     }
@@ -74,15 +74,15 @@ struct Shared {
     /// The one that polls: the driver, a reader, or a reader expected back.
     looker: Cell<u64>,
     last_looker: Cell<u64>,
-    /// A reader has looked for as long as is set, and there was nothing.
+    /// A reader polled for `spin` and found nothing.
     quiet: Cell<bool>,
-    /// When sockets and timers have their turn again.
+    /// When sockets and timers have their next turn.
     sockets_at: Cell<Instant>,
-    /// Nobody but the driver looks any more.
+    /// The driver is to poll again.
     given_back: Notify,
 }
 
-/// Nobody means to look in vain for longer.
+/// The longest `spin`; longer settings are cut.
 const MAX_SPIN: Duration = Duration::from_secs(3600);
 /// The driver, as the one that polls.
 const DRIVER: u64 = 0;
@@ -99,16 +99,16 @@ const FIRST_LOOKS: u32 = 160;
 enum Look {
     /// The awaited message is here.
     Found,
-    /// There was nothing for as long as is set.
+    /// Nothing came for `spin`.
     Quiet,
-    /// Somebody else looks.
+    /// Another task polls.
     Taken,
 }
 
 /// The progress of a reader that polls.
 #[derive(Debug)]
 pub(crate) struct Looking {
-    /// Its name while it looks.
+    /// Its name while it polls.
     own: Cell<Option<u64>>,
     vain: Cell<Vain>,
     /// How many times the reader may begin to poll without reading the clock.
@@ -141,7 +141,7 @@ impl Looking {
 }
 
 impl Poller {
-    /// For the queues of `channel`. Must be called within a `LocalSet`.
+    /// A poller for the queues of `channel`. Must be called within a `LocalSet`.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -165,12 +165,12 @@ impl Poller {
         Ok(Poller { shared, channel, driver })
     }
 
-    /// Where queues tell that they have something.
+    /// The channel by which queues notify.
     pub(crate) fn channel(&self) -> &Arc<CompletionChannel> {
         &self.channel
     }
 
-    /// A name for a queue that no other ever had.
+    /// A new name for a queue, never used before.
     pub(crate) fn new_name(&self) -> usize {
         self.shared.last_name.set(self.shared.last_name.get() + 1);
         self.shared.last_name.get()
@@ -183,7 +183,7 @@ impl Poller {
         polled.push((name, Rc::downgrade(one)));
     }
 
-    /// Has all look whether there is something to do.
+    /// Makes all owners check for work.
     pub(crate) fn progress_all(&self) {
         self.shared.each(|one| {
             one.revisit();
@@ -248,7 +248,7 @@ impl Poller {
         }
     }
 
-    /// Somebody waits for something else than to read: no reader may be expected back.
+    /// A task waits for something else than a read: no reader may be expected back.
     pub(crate) fn expect_nobody(&self) {
         if self.shared.looker.get() == AWAY {
             self.shared.give_back();
@@ -315,7 +315,7 @@ impl Shared {
         polled.iter().find(|(other, _)| *other == name)?.1.upgrade()
     }
 
-    /// Looks, or lets readers look, until there was nothing for as long as is set.
+    /// Polls, or lets readers poll, until nothing came for `spin`.
     async fn drive_looking(&self) {
         loop {
             let vain = Cell::new(Vain { gave_way: true, ..Vain::default() });
@@ -338,7 +338,7 @@ impl Shared {
         }
     }
 
-    /// The driver is to look, or to see whether it has to go on.
+    /// Returns polling to the driver, which may also stop.
     fn give_back(&self) {
         self.looker.set(DRIVER);
         self.given_back.notify_one();
@@ -374,7 +374,7 @@ impl Shared {
             }
             let mut until = vain.get();
             if !until.gave_way {
-                // Not sooner: an answer that is here already would come after their turn.
+                // No sooner: an answer that is already here would then wait for the other tasks.
                 vain.set(Vain { gave_way: true, ..until });
                 context.waker().wake_by_ref();
                 return Poll::Pending;
@@ -400,8 +400,8 @@ impl Shared {
     fn give_turn(&self, any: bool, context: &mut Context<'_>) {
         let now = Instant::now();
         if any && now < self.sockets_at.get() {
-            // Only the tasks that can go on: tokio's own way has its runtime look at sockets
-            // and timers first, by a system call, and wake itself by another one.
+            // Wake only the ready tasks. Tokio's `yield_now` would first look at sockets and timers
+            // by a system call, and wake itself by another.
             return context.waker().wake_by_ref();
         }
         if !any {
@@ -410,11 +410,11 @@ impl Shared {
             std::thread::yield_now();
         }
         self.sockets_at.set(now + SOCKETS);
-        // Has it woken, and is not needed for more.
+        // Registers a wake-up; the future itself is not needed.
         let _ = pin!(tokio::task::yield_now()).poll(context);
     }
 
-    /// Does `what` to all; whether it was so for any.
+    /// Calls `what` on all. Returns whether any returned true.
     fn each(&self, what: impl Fn(&dyn Polled) -> bool) -> bool {
         let mut any = false;
         for (_, one) in self.polled.borrow().iter() {

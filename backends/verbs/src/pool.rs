@@ -35,12 +35,12 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// By their first address.
+    /// The regions by their first address.
     regions: BTreeMap<u64, Arc<MemoryRegion>>,
     free: Vec<Place>,
     /// The mark of the payload in a block, by the first address of the block.
     marks: BTreeMap<u64, (Range<u64>, Mark)>,
-    /// The system has refused more; it was said once.
+    /// The system has refused more memory, which was logged once.
     refused: bool,
 }
 
@@ -54,7 +54,7 @@ struct Place {
 #[derive(Debug)]
 pub struct Block {
     pool: Pool,
-    /// `None` only while it is dropped.
+    /// `None` only while it is being dropped.
     place: Option<Place>,
 }
 
@@ -67,11 +67,11 @@ struct Frozen {
 /// The role of a payload in the multicast group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// Most of them need it.
+    /// Most members need it.
     ForMany,
     /// The members have it, or are about to get it, as a chunk of the group.
     Sent {
-        /// Which group.
+        /// The group's tag.
         tag: u64,
         /// The number of the chunk.
         number: u64,
@@ -110,7 +110,7 @@ impl Pool {
         self.shared.block_bytes.div_ceil(WORTH_KEEPING)
     }
 
-    /// A block that is free; `None` when all are in use and there may be no more.
+    /// A free block; `None` if all are in use and the limit is reached.
     pub fn take(&self) -> Option<Block> {
         let mut inner = self.inner();
         if inner.free.is_empty() && !inner.refused {
@@ -153,7 +153,7 @@ impl Pool {
         (end <= first + region.len() as u64).then(|| region.lkey())
     }
 
-    /// `data` in a block, where there is one and it fits.
+    /// Copies `data` to a block, if there is one and the data fits.
     pub fn place(&self, data: Bytes) -> Bytes {
         if data.len() > self.block_bytes() || self.key_of(&data).is_some() {
             return data;
@@ -209,7 +209,7 @@ impl Pool {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        // The lists are whole whenever they are not locked.
+        // The lists are consistent whenever they are unlocked, so poisoning does no harm.
         self.shared.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -220,7 +220,7 @@ impl Block {
         self.place.as_ref().map_or(0, |place| place.region.addr() + place.offset as u64)
     }
 
-    /// The key that goes with it.
+    /// The key for that address.
     pub fn rkey(&self) -> u32 {
         self.place.as_ref().map_or(0, |place| place.region.rkey())
     }
@@ -244,7 +244,7 @@ impl Block {
     /// Copies `data` to `at`.
     ///
     /// # Panics
-    /// When it does not fit.
+    /// If it does not fit.
     pub fn write(&mut self, at: usize, data: &[u8]) {
         assert!(at + data.len() <= self.capacity(), "in the block");
         if let Some(place) = &self.place {
@@ -266,7 +266,7 @@ impl Block {
     /// A copy of the bytes of `range`.
     ///
     /// # Panics
-    /// When it has fewer.
+    /// If the block is shorter.
     pub fn copy(&self, range: Range<usize>) -> Bytes {
         assert!(range.start <= range.end && range.end <= self.capacity(), "in the block");
         match &self.place {

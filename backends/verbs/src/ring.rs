@@ -14,7 +14,7 @@ use std::ops::Range;
 /// Length of a ring in bytes: operations are some tens of bytes, and inline data is at
 /// most a few KiB by default. A power of two.
 pub(crate) const RING_BYTES: u64 = 64 << 10;
-/// Messages that were sent and for which there is no credit.
+/// The most messages without credit.
 pub(crate) const MAX_MESSAGES: u64 = 128;
 
 /// Messages that were taken, so that their room may be used again.
@@ -99,7 +99,7 @@ impl SendRing {
         self.completed = self.completed.max(end);
     }
 
-    /// The other side has taken so much more.
+    /// The other side has taken more.
     pub(crate) fn credit(&mut self, credit: Credit) -> Result<(), Overrun> {
         let credited = self.credited + u64::from(credit.bytes);
         let messages = self.credited_messages + u64::from(credit.messages);
@@ -112,13 +112,13 @@ impl SendRing {
 }
 
 impl ReceiveRing {
-    /// The number of the message that is next to arrive.
+    /// The number of the next message to arrive.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.messages
     }
 
-    /// A run of `len` bytes is here, the next message.
+    /// The next message, a run of `len` bytes, has arrived.
     pub(crate) fn arrived_run(&mut self, len: u64) -> Result<(), Overrun> {
         let arrived = self.arrived + len;
         let goes_around = self.arrived % RING_BYTES + len > RING_BYTES;
@@ -130,7 +130,7 @@ impl ReceiveRing {
         Ok(())
     }
 
-    /// A short message is here, the next one.
+    /// The next message, a short one, has arrived.
     #[inline]
     pub(crate) fn arrived_short(&mut self) -> Result<(), Overrun> {
         if self.messages - self.credited_messages >= MAX_MESSAGES {
@@ -140,7 +140,7 @@ impl ReceiveRing {
         Ok(())
     }
 
-    /// A run of `len` bytes is taken, the next message: where it is.
+    /// Takes the next message, a run of `len` bytes. Returns its place.
     pub(crate) fn take_run(&mut self, len: usize) -> Range<usize> {
         let at = (self.taken % RING_BYTES) as usize;
         self.taken += len as u64;
@@ -148,12 +148,12 @@ impl ReceiveRing {
         at..at + len
     }
 
-    /// Where the next run to be taken begins.
+    /// The place of the next run to take.
     pub(crate) fn next_run_at(&self) -> usize {
         (self.taken % RING_BYTES) as usize
     }
 
-    /// A short message is taken, the next one.
+    /// Takes the next message, a short one.
     #[inline]
     pub(crate) fn take_short(&mut self) {
         self.taken_messages += 1;
@@ -168,11 +168,11 @@ impl ReceiveRing {
         if bytes < RING_BYTES / 2 && messages < MAX_MESSAGES / 2 {
             return None;
         }
-        // Neither is ever more than a ring has.
+        // Both numbers are bounded by the ring.
         Some(Credit { bytes: bytes as u32, messages: messages as u32 })
     }
 
-    /// The other side was told of this.
+    /// This credit was sent.
     pub(crate) fn credited(&mut self, credit: Credit) {
         self.credited += u64::from(credit.bytes);
         self.credited_messages += u64::from(credit.messages);
@@ -202,8 +202,8 @@ mod tests {
     }
 
     proptest! {
-        /// A stream of messages of any lengths, with credits and completions on their way for
-        /// any time: nothing is written over, and when all is quiet there is room.
+        /// A stream of messages of any lengths, with credits and completions delayed for any time.
+        /// Nothing is overwritten, and when all have arrived there is room.
         #[test]
         fn nothing_is_written_over_and_nothing_stands_still(
             steps in prop::collection::vec((0u8..7, 1usize..70_000), 1..600),

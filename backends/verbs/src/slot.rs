@@ -13,23 +13,23 @@ use crate::ring::{MAX_MESSAGES, RING_BYTES};
 
 /// Length of a slot in bytes: a message that fits inside a request, and its head.
 pub(crate) const SLOT_BYTES: usize = 256;
-/// In front of the message.
+/// Length of the head in front of the message.
 pub(crate) const HEAD_BYTES: usize = 8;
-/// No longer message is short.
+/// The longest short message.
 pub(crate) const MAX_SHORT_BYTES: usize = SLOT_BYTES - HEAD_BYTES;
-/// Where the slots are in the memory of a lane: behind both rings.
+/// The offset of the slots in the memory of a lane: behind both rings.
 pub(crate) const SLOTS_AT: usize = 2 * RING_BYTES as usize;
 /// Length of the memory of a lane.
 pub(crate) const REGION_BYTES: usize = SLOTS_AT + MAX_MESSAGES as usize * SLOT_BYTES;
 
-/// Bits of a head: the low ones of the message's number, its length, the check.
+/// Bits of a head: the low bits of the message's number, its length, the checksum.
 const NUMBER_BITS: u32 = 16;
 const LEN_BITS: u32 = 8;
 const CHECK_AT: u32 = NUMBER_BITS + LEN_BITS;
-/// Odd, its bits without a pattern: 2^64 divided by the golden ratio.
+/// 2^64 divided by the golden ratio: odd, with bits without a pattern.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The check of a message, word by word.
+/// The checksum of a message, word by word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Check(u64);
 
@@ -56,13 +56,13 @@ impl Check {
     }
 }
 
-/// Where the slot of the message with this number begins in the memory of a lane.
+/// The offset of the slot of message `number` in the memory of a lane.
 #[inline]
 pub(crate) fn place(number: u64) -> usize {
     SLOTS_AT + (number % MAX_MESSAGES) as usize * SLOT_BYTES
 }
 
-/// The head of the message with this number, which has 1 to [`MAX_SHORT_BYTES`].
+/// The head of message `number`, whose length is 1 to [`MAX_SHORT_BYTES`].
 #[inline]
 pub(crate) fn head(number: u64, bytes: &[u8]) -> u64 {
     let mut check = Check::new(number, bytes.len());
@@ -77,7 +77,7 @@ pub(crate) fn head(number: u64, bytes: &[u8]) -> u64 {
     check.bits() << CHECK_AT | (bytes.len() as u64) << NUMBER_BITS | number
 }
 
-/// The length of the message with this number, if this head may be its own.
+/// The length of message `number`, if this head may be its own.
 #[inline]
 pub(crate) fn announced(head: u64, number: u64) -> Option<usize> {
     let is_number = (head ^ number) & ((1 << NUMBER_BITS) - 1) == 0;
@@ -101,7 +101,7 @@ mod tests {
     struct Slot([u64; SLOT_BYTES / 8]);
 
     impl Slot {
-        /// The words that a write of this message changes, with their places.
+        /// The words that the write of this message changes, with their places.
         fn words(number: u64, bytes: &[u8]) -> Vec<(usize, u64, u64)> {
             let whole = [&head(number, bytes).to_le_bytes()[..], bytes].concat();
             let word = |at: usize, chunk: &[u8]| {

@@ -18,10 +18,10 @@ pub enum VerbsError {
         #[source]
         source: libloading::Error,
     },
-    /// Neither an adapter nor a soft-RoCE device is here.
+    /// This host has neither an adapter nor a soft-RoCE device.
     #[error("there is no RDMA device; `rdma link` shows those that the kernel knows")]
     NoDevice,
-    /// The device that the configuration names is not here.
+    /// The configured device is not present.
     #[error("there is no RDMA device {wanted:?}; there are: {}", .present.join(", "))]
     NoSuchDevice {
         /// The device asked for.
@@ -39,7 +39,7 @@ pub enum VerbsError {
         /// The port's state.
         state: &'static str,
     },
-    /// The port has no such address.
+    /// The port lacks the address.
     #[error("port {port} of {device} has no address (GID) {wanted}")]
     NoGid {
         /// The device.
@@ -49,7 +49,7 @@ pub enum VerbsError {
         /// The address asked for.
         wanted: String,
     },
-    /// The system does not let this process lock so much memory.
+    /// The system does not let this process lock that much memory.
     #[error(
         "{bytes} bytes cannot be registered: this process may lock {limit} (RLIMIT_MEMLOCK); \
          raise it with LimitMEMLOCK= or `ulimit -l`"
@@ -60,7 +60,7 @@ pub enum VerbsError {
         /// The limit.
         limit: u64,
     },
-    /// The same of the memory that a queue of the adapter takes.
+    /// The same for the memory of an adapter's queue.
     #[error(
         "{call} on {device}: there is no memory; queues of an adapter lie in locked memory, of which this process \
          may have {limit} bytes (RLIMIT_MEMLOCK); raise it with LimitMEMLOCK= or `ulimit -l`"
@@ -68,12 +68,12 @@ pub enum VerbsError {
     QueueMemory {
         /// The function.
         call: &'static str,
-        /// On which device.
+        /// The device.
         device: String,
         /// The limit.
         limit: u64,
     },
-    /// There can be no multicast.
+    /// Multicast is not possible.
     #[error("{device} cannot send to all members at once: {why}")]
     NoMulticast {
         /// The device.
@@ -86,7 +86,7 @@ pub enum VerbsError {
     Call {
         /// The function.
         call: &'static str,
-        /// On which device.
+        /// The device.
         device: String,
         /// The call's error.
         #[source]

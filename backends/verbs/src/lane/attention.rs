@@ -33,7 +33,7 @@ impl Attention {
         looks && self.theirs && !self.unanswered
     }
 
-    /// With a message it may be said that this end looks, if it does; whether it is to be.
+    /// Returns whether the next message should say that this end polls, and records that it did.
     #[inline]
     pub(super) fn tell(&mut self, looks: bool) -> bool {
         let tells = looks && !self.unanswered;
@@ -41,30 +41,31 @@ impl Attention {
         tells
     }
 
-    /// A message was written without a word: by that it is said, too.
+    /// A silent message was written, which also says that this end polls.
     #[inline]
     pub(super) fn wrote_silently(&mut self) {
         self.told = true;
     }
 
-    /// The other end looks: it has said so, or has written without a word.
+    /// The other end polls: it has said so, or has written silently.
     #[inline]
     pub(super) fn they_look(&mut self) {
         self.theirs = true;
     }
 
-    /// The other end has gone to sleep; whether it had found all messages is known.
+    /// The other end has gone to sleep. `found_all` says whether it had found all messages.
     pub(super) fn they_sleep(&mut self, found_all: bool) {
         self.theirs = false;
         self.answer = Some(!found_all);
     }
 
-    /// The other end knows that this one sleeps.
+    /// The other end knows that this end sleeps.
     pub(super) fn they_heard(&mut self) {
         self.unanswered = false;
     }
 
-    /// An end that does not look has to say so; whether the other is to be woken by that.
+    /// Whether this end, which stops polling, has to send `Sleeps`. True inside if it must wake the
+    /// other end.
     pub(super) fn farewell(self) -> Option<bool> {
         // An end that polls, or did when it last wrote, may have written silently. It may sleep by
         // now without having read that this end stopped. Its message must not be lost.
@@ -77,7 +78,7 @@ impl Attention {
         self.unanswered = true;
     }
 
-    /// The other end has to be answered; whether it is to be woken by that.
+    /// Whether a `Sleeps` has to be answered. True inside if the answer must wake the other end.
     pub(super) fn answer(self) -> Option<bool> {
         self.answer
     }

@@ -35,16 +35,15 @@ pub(crate) struct Lane {
     has_ended: Cell<bool>,
     why: RefCell<Option<Arc<LaneError>>>,
     queue: Arc<CompletionQueue>,
-    /// Short messages may come in slots: on an express lane.
+    /// Whether short messages may come in slots, as on an express lane.
     has_slots: bool,
     /// The completions that raise a notification.
     armed: Cell<Option<Wanted>>,
-    /// Somebody waits for room.
+    /// A writer waits for room.
     blocked: Cell<bool>,
-    /// The first request under way when it was last looked, and whether it made anybody look
-    /// at the port.
+    /// The oldest request under way at the last check, and whether it caused a look at the port.
     seen: Cell<Option<(u64, bool)>>,
-    /// Something has arrived since it was last read.
+    /// Something has arrived since the last read.
     arrived: Cell<bool>,
     /// While this is under way, the reader polls for completions itself and is not woken. Before it
     /// waits, it reads everything present.
@@ -131,13 +130,13 @@ impl Lane {
         Ok(lane)
     }
 
-    /// Something of the group has come.
+    /// Data of the group has come.
     pub(crate) fn something_came(&self) {
         self.arrived.set(true);
         self.wake_reader();
     }
 
-    /// A child of this member asks to hear something of the group.
+    /// A child of this member asks for a probe of the group.
     pub(crate) fn ask_for_probe(&self) {
         if let Duty::Grant(granter) = &mut *self.duty.borrow_mut() {
             granter.ask_for_probe();
@@ -261,14 +260,14 @@ impl Lane {
     fn is_looked_at(&self) -> bool {
         let is_read = match &*self.duty.borrow() {
             Duty::Express => true,
-            // There is nothing to read.
+            // Nothing to read.
             Duty::Fill(_) => false,
             Duty::Grant(granter) => granter.pause().is_none(),
         };
         is_read && self.common.poller.is_looking()
     }
 
-    /// Waits until this lane's reader is woken, or has to do something though nothing came.
+    /// Waits until this lane's reader is woken, or has work to do even if nothing came.
     fn poll_sleep(&self, context: &mut Context<'_>) -> Poll<()> {
         *self.reader.borrow_mut() = Some(context.waker().clone());
         let pause = self.duty.borrow().pause();
@@ -285,7 +284,7 @@ impl Lane {
         self.arrived.set(false);
         let result = match &mut *self.duty.borrow_mut() {
             Duty::Express => self.pipe.take(),
-            // Grants are taken as they come, and nothing else goes up a bulk lane.
+            // Grants are taken as they come; nothing else goes up a bulk lane.
             Duty::Fill(_) => Ok(None),
             Duty::Grant(granter) => granter.take(&self.pipe, &self.common),
         };
@@ -313,7 +312,7 @@ impl Lane {
         }
     }
 
-    /// Ends the lane, for this reason if it is the first.
+    /// Ends the lane. The first reason counts.
     fn end(&self, error: LaneError) -> Ended {
         let first = self.why.borrow().clone();
         if let Some(first) = first {

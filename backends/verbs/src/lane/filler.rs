@@ -47,10 +47,10 @@ pub(super) struct Filler {
 /// The data that the child gets by multicast.
 #[derive(Debug, Default)]
 struct Shared {
-    /// The group that it was told of.
+    /// The tag of the group that the child was told of.
     told: Option<u64>,
     hears: Option<Hears>,
-    /// By slot: payloads that it was told of and has not said to have, with their keys.
+    /// By slot: announced payloads that the child has not confirmed, with their keys.
     kept: [Option<(Bytes, u32)>; MAX_BLOCKS_PER_LANE as usize],
     /// Missing parts that were not written yet: slot, payload, key, and destination.
     repairs: VecDeque<(u32, Bytes, u32, RemoteAddr)>,
@@ -138,7 +138,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Writes to the next block something that is no frame: its slot, if it could be done.
+    /// Writes a [`Told`] to the next block. Returns its slot, if it could be written.
     fn write_told(&mut self, pipe: &Pipe, told: &[u8]) -> Result<Option<u32>, LaneError> {
         let (Some((slot, to)), Some(name)) = (self.grants.pop_front(), self.heads.pop()) else {
             return Ok(None);
@@ -223,8 +223,8 @@ impl Filler {
         Ok(true)
     }
 
-    /// The number under which the child has `payload` from the group, or soon will. The
-    /// first lane on which a payload for many goes has it sent.
+    /// The number under which the child has `payload` from the group, or soon will. The first lane
+    /// that gets a payload for many sends it to the group.
     fn number(&mut self, common: &Common, pipe: &Pipe, payload: &Bytes, key: u32) -> Option<u64> {
         let from = self.shared.hears.as_ref()?.from;
         let group = common.group().filter(|it| self.shared.told == Some(it.address().tag))?;
@@ -259,7 +259,7 @@ impl Filler {
         payload: Bytes,
         key: u32,
     ) -> Result<(), LaneError> {
-        // No block, and so no payload in one, is as long as that.
+        // A payload in a block is never that long.
         let total = payload.len() as u32;
         let told = [&Told::Chunk { number, total }.encode(), head].concat();
         if let Some(slot) = self.write_told(pipe, &told)? {
@@ -271,7 +271,7 @@ impl Filler {
 }
 
 impl Shared {
-    /// The child misses a part of a payload; whether it can.
+    /// The child misses a part of a payload. False if that cannot be.
     fn on_repair(&mut self, slot: u32, offset: u32, to: Place) -> bool {
         let kept = self.kept.get(slot as usize).and_then(Option::as_ref);
         let Some((payload, key)) = kept else { return false };

@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 /// How long after the first question for a probe the next follows. The pause doubles each time.
 const PROBE_PAUSE: Duration = Duration::from_millis(50);
-/// Questions before nothing more is to be expected.
+/// Questions for a probe before this end gives up.
 const MAX_PROBES: u32 = 7;
 
-/// The child's end: grants blocks and hands on what they were filled with.
+/// The child's end: grants blocks and hands on their contents.
 #[derive(Debug)]
 pub(super) struct Granter {
     pool: Pool,
@@ -33,17 +33,17 @@ pub(super) struct Granter {
     filled: VecDeque<Filled>,
     /// The data to be sent up.
     out: Outbox,
-    /// The group that the parent has told of and that was not looked at yet.
+    /// The group of the parent's last invitation, not joined yet.
     invitation: Option<GroupAddress>,
     membership: Option<Membership>,
 }
 
-/// A block that is filled.
+/// A filled block.
 #[derive(Debug)]
 enum Filled {
-    /// With a frame of this length.
+    /// The block has a frame of this length.
     Frame { slot: usize, len: usize },
-    /// With the head of a chunk.
+    /// The block has the head of a chunk.
     Chunk(Chunk),
 }
 
@@ -52,19 +52,19 @@ enum Filled {
 struct Chunk {
     slot: usize,
     head: Bytes,
-    /// To which it was sent.
+    /// The group to which it was sent.
     group: Rc<Group>,
     awaited: Awaited,
     payload: Payload,
 }
 
-/// Where the payload of a chunk is.
+/// The state of a chunk's payload.
 #[derive(Debug)]
 enum Payload {
-    /// On its way.
+    /// The payload is on its way.
     Awaited,
-    /// In a block, but for so many holes that the parent is asked to fill; without a block
-    /// it is that of the slot.
+    /// The payload is in `block`, except for `holes` holes that the parent is asked to fill.
+    /// Without a block it is in the block of the slot.
     Here { block: Option<Block>, holes: usize },
 }
 
@@ -72,9 +72,9 @@ enum Payload {
 #[derive(Debug)]
 struct Membership {
     group: Rc<Group>,
-    /// The parent knows that this member hears.
+    /// The parent knows that this member hears the group.
     said: bool,
-    /// Questions for something to hear, and when the next is due.
+    /// The number of questions for a probe, and when the next is due.
     probes: u32,
     next_probe: Instant,
 }
@@ -100,7 +100,7 @@ impl Granter {
         Ok(())
     }
 
-    /// The parent tells something in a block.
+    /// The parent has written a [`Told`] to a block.
     pub(super) fn on_told(&mut self, pipe: &Pipe, slot: u32, len: u32) -> Result<(), LaneError> {
         let (slot, len) = self.check_filled(pipe, slot, len)?;
         let bytes = self.blocks[slot].copy(0..len);
@@ -150,7 +150,7 @@ impl Granter {
         }
     }
 
-    /// The slot, if it is one that is granted and not filled yet.
+    /// Checks that the slot is granted and not filled yet.
     fn check_filled(&self, pipe: &Pipe, slot: u32, len: u32) -> Result<(usize, usize), LaneError> {
         let (slot, len) = (slot as usize, len as usize);
         let is_granted = slot < self.blocks.len()
@@ -212,7 +212,7 @@ impl Granter {
         !self.out.is_empty()
     }
 
-    /// A child of this member asks to hear something.
+    /// A child of this member asks for a probe.
     pub(super) fn ask_for_probe(&mut self) {
         self.out.ask_for_probe();
     }
@@ -281,7 +281,7 @@ impl Granter {
         missing.into_iter().for_each(|up| self.out.push(up));
     }
 
-    /// The frame of the chunk that is next, if all of it is here.
+    /// The frame of the next chunk, if it is complete.
     fn take_chunk(&mut self, chunk: Chunk) -> Option<Bytes> {
         let Chunk { slot, head, group, awaited, payload } = chunk;
         let (start, end) = (PAYLOAD_AT - head.len(), PAYLOAD_AT + awaited.total as usize);
@@ -352,7 +352,7 @@ impl Filled {
     }
 }
 
-/// The question for a hole of the chunk of a slot, which is put together in this block.
+/// Asks the parent for a hole of a chunk, to be written into this block.
 fn repair(slot: u32, into: &Block, hole: &Range<u32>) -> Up {
     let addr = into.addr() + PAYLOAD_AT as u64 + u64::from(hole.start);
     let to = Place { addr, rkey: into.rkey(), len: hole.end - hole.start };

@@ -1,4 +1,4 @@
-//! One end of a lane that does not know the other yet.
+//! One end of a lane before it knows the other.
 
 use super::connected::{Duty, Lane};
 use super::filler::Filler;
@@ -122,7 +122,7 @@ fn duty(common: &Common, lane: wire::Lane, end: End) -> Result<Duty, VerbsError>
 /// A random first packet number. Packets of an earlier pair of the same number are then not taken
 /// for packets of this pair.
 fn first_packet() -> u32 {
-    // Without randomness 0 will do: the number of the pair is another each time.
+    // Without randomness 0 will do: the pair's number differs each time.
     getrandom::u32().unwrap_or(0) & MAX_PACKET_NUMBER
 }
 

@@ -21,13 +21,13 @@ const _: () = assert!(MAX_SHORT_BYTES.is_multiple_of(8) && MAX_SHORT_BYTES <= SH
 pub(super) struct Inbox {
     region: Arc<MemoryRegion>,
     ring: ReceiveRing,
-    /// In their order; no more than there may be without credit.
+    /// The arrived messages in order; bounded by the sender's credit.
     here: VecDeque<Message>,
-    /// Where messages are copied to that are taken: one piece of memory for many.
+    /// The buffer for copies of taken messages, shared by many.
     taken: BytesMut,
 }
 
-/// A message that is here.
+/// An arrived message.
 #[derive(Debug)]
 enum Message {
     /// The length of the next run in the ring.
@@ -57,7 +57,7 @@ impl Inbox {
         }
     }
 
-    /// All that are in their slots; whether there were any.
+    /// Finds all messages in their slots. Returns whether there were any.
     pub(super) fn find_all(&mut self) -> bool {
         let mut any = false;
         while self.find() {
@@ -95,7 +95,7 @@ impl Inbox {
         Ok(any)
     }
 
-    /// The next message; several runs, if they follow each other.
+    /// The next message; consecutive runs come as one.
     #[inline]
     pub(super) fn take(&mut self) -> Option<Bytes> {
         match self.here.pop_front()? {
@@ -110,7 +110,7 @@ impl Inbox {
     fn take_runs(&mut self, len: usize) -> Bytes {
         let mut runs = self.ring.take_run(len);
         while let Some(Message::Run(len)) = self.here.front() {
-            // At the end of the ring the next one is at its beginning.
+            // The ring ends here; the next run is at its beginning.
             if self.ring.next_run_at() != runs.end {
                 break;
             }

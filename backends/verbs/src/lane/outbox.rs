@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     waiting: VecDeque<Bytes>,
-    /// Somebody asks to hear something of the group.
+    /// A question for a probe is due.
     probe: bool,
 }
 
 impl Outbox {
-    /// One more.
+    /// Adds a message.
     pub(super) fn push(&mut self, up: Up) {
         self.waiting.push_back(Bytes::copy_from_slice(&up.encode()));
     }
@@ -49,7 +49,7 @@ mod tests {
         out.push(Up::Hears { tag: 1, from: 2 });
         for _ in 0..1000 {
             out.ask_for_probe();
-            // The lane takes nothing.
+            // The lane is stalled.
             assert_eq!(out.waiting().len(), 1);
         }
         out.waiting().clear();

@@ -14,19 +14,19 @@ pub(super) struct Outward {
 /// A send request whose completion matters.
 #[derive(Clone, Copy, Debug)]
 struct Posted {
-    /// Where in the ring the bytes end of all that was posted until then.
+    /// The end in the ring of everything posted until then.
     end: u64,
     /// The poster's name of the frame, if the request writes to a block.
     frame: Option<usize>,
 }
 
 impl Outward {
-    /// A completion will tell of the request with this id, and of all before it.
+    /// A signalled request was posted.
     pub(super) fn posted(&mut self, id: u64, frame: Option<usize>) {
         self.under_way.push_back((id, Posted { end: self.ring.end(), frame }));
     }
 
-    /// The next of the requests up to this id that is complete; its frame, if it was one.
+    /// Takes the next complete request up to this id. Returns its frame, if it was one.
     pub(super) fn completed(&mut self, id: u64) -> Option<Option<usize>> {
         let (_, posted) = self.under_way.pop_front_if(|(first, _)| *first <= id)?;
         self.ring.completed(posted.end);

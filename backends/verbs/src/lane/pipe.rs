@@ -27,10 +27,10 @@ pub(super) const OUT_AT: usize = RING_BYTES as usize;
 /// Requests besides messages that may be under way: credits (few, each for half of a ring or of the
 /// messages), blocks, one `Sleeps` and one `Heard`.
 const SPARE_MESSAGES: u32 = 16;
-/// Send requests that a queue pair has room for, and receive requests that it always has:
-/// as many messages as the other side may send without credit, its credits and blocks.
+/// The number of send requests of a queue pair, and of receive requests that it always has: the
+/// messages that the other side may send without credit, its credits and its blocks.
 pub(super) const REQUESTS: u32 = MAX_MESSAGES as u32 + SPARE_MESSAGES;
-/// Messages that are found in slots before the queue is looked at all the same.
+/// Messages found in slots before the queue is polled anyway.
 const FOUND_PER_LOOK: u32 = 16;
 
 /// The queue pair and its rings.
@@ -51,27 +51,27 @@ pub(super) struct Pipe {
     looking: Rc<Cell<bool>>,
     /// A message up to this length fits a slot and a request.
     max_short_bytes: usize,
-    /// Messages that were found in slots since the queue was looked at.
+    /// Messages found in slots since the queue was last polled.
     found: Cell<u32>,
-    /// Receive requests that were used up and not replaced yet. There are always as many
-    /// messages fewer that the other side may send.
+    /// Used receive requests that were not replaced yet. The other side may always send that many
+    /// fewer messages.
     owed: Cell<u32>,
 }
 
 /// An event found by [`Pipe::poll`] that the pipe does not handle itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// The other side has filled this block with so many bytes.
+    /// The other side has filled this block with `len` bytes.
     Filled { slot: u32, len: u32 },
-    /// The other side tells something of so many bytes in this block.
+    /// The other side has written a `Told` of `len` bytes to this block.
     Told { slot: u32, len: u32 },
-    /// The other side has filled a hole of the chunk that was told of in this block.
+    /// The other side has filled a hole of the chunk announced in this block.
     Repaired { slot: u32 },
-    /// The frame that was called so is in the other side's block.
+    /// The frame of this name is in the other side's block.
     Delivered(usize),
 }
 
-/// Which completions there were.
+/// The kinds of completions found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
     /// Writes of the other side, or a failure.
@@ -111,7 +111,7 @@ impl Pipe {
         }
     }
 
-    /// Nothing is sent or received from here on.
+    /// Stops sending and receiving.
     pub(super) fn stop(&self) {
         self.pair.stop();
     }
@@ -121,7 +121,8 @@ impl Pipe {
         self.pair.has_room() && !self.outward.borrow().ring.room().is_empty()
     }
 
-    /// The first request that is not known to be over, and whether a completion will tell of any.
+    /// The first request that is not known to be complete, and whether any signalled request is
+    /// under way.
     pub(super) fn first_request(&self) -> Option<(u64, bool)> {
         Some((self.pair.first_under_way()?, self.outward.borrow().is_any_told_of()))
     }
@@ -131,7 +132,7 @@ impl Pipe {
         self.pair.has_room()
     }
 
-    /// Sends from the front of `out` as much as there is room for; whether that was all.
+    /// Sends as much from the front of `out` as there is room for. True if that was all.
     pub(super) fn put(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
         loop {
             if out.len() == 1 && (self.put_short(out)? || self.put_inline(out)?) {
@@ -166,8 +167,8 @@ impl Pipe {
         }
     }
 
-    /// Writes a frame, or a part of one, to a block of the other side; here it is called
-    /// `name` until it is delivered. There must be a [request](Self::has_request).
+    /// Writes a frame, or a part of one, to a block of the other side. It is known as `name` until
+    /// it is delivered. There must be a [request](Self::has_request).
     pub(super) fn put_frame(
         &self,
         name: usize,
@@ -202,7 +203,8 @@ impl Pipe {
         Ok(bytes)
     }
 
-    /// Looks for a short message in its slot; whether there is one, which is then to be taken.
+    /// Looks for a short message in its slot. Returns whether there is one, which the caller then
+    /// takes.
     #[inline]
     pub(super) fn find(&self) -> bool {
         let has_come = self.inbox.borrow_mut().find();
@@ -226,8 +228,8 @@ impl Pipe {
         self.found.get() >= FOUND_PER_LOOK
     }
 
-    /// Looks for completions; whether there are any, which are then to be
-    /// [worked off](Self::work_off).
+    /// Polls for completions. Returns whether there are any, which the caller then [works
+    /// off](Self::work_off).
     #[inline]
     pub(super) fn look(&self, into: &mut Completions) -> Result<bool, LaneError> {
         self.found.set(0);
@@ -270,8 +272,8 @@ impl Pipe {
         Ok(found)
     }
 
-    /// Makes as many receive requests ready as were used up. Before the other side is told
-    /// that it may send more this has to be done, and else when there is nothing to do.
+    /// Replaces the used receive requests. Must run before the other side gets more credit;
+    /// otherwise runs when there is nothing else to do.
     pub(super) fn replace_receives(&self) -> Result<(), LaneError> {
         match self.owed.take() {
             0 => Ok(()),
@@ -432,7 +434,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Something short was posted, of which a completion may tell.
+    /// A short message was posted; `told` is its id if it is signalled.
     #[inline]
     fn posted(&self, told: Option<u64>) {
         if let Some(id) = told {
@@ -440,8 +442,8 @@ impl Pipe {
         }
     }
 
-    /// Writes the front of `out` to the next slot of the other side, if both look, it is so
-    /// short, and there is room; whether it was.
+    /// Writes the front of `out` to the next slot of the other side, if both ends poll, it is short
+    /// enough, and there is room. Returns whether it was written.
     #[inline]
     fn put_short(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
         let Some(bytes) = out.front() else { return Ok(false) };

@@ -17,9 +17,9 @@ const STALE: Duration = Duration::from_secs(1);
 /// the next announcement.
 const REACH_WINDOWS: u64 = 4;
 
-/// Where the pieces of one chunk are put together.
+/// Memory in which the pieces of one chunk are assembled.
 pub trait Store {
-    /// Copies `piece` to `at`; both are within the length that the layout allows.
+    /// Copies `piece` to `at`; both are within the layout's length.
     fn write(&mut self, at: usize, piece: &[u8]);
 }
 
@@ -41,7 +41,7 @@ pub struct Layout {
 pub enum Verdict {
     /// The datagram only says how far the sender is.
     Probe,
-    /// Its piece is in its place.
+    /// The piece is in its place.
     Placed,
     /// The datagram changed nothing.
     Refused(Refusal),
@@ -52,30 +52,30 @@ pub enum Verdict {
 pub enum Refusal {
     /// Not a datagram of this group.
     Stranger,
-    /// Its piece is not where or not as long as a piece can be, or not of the same chunk as
-    /// those before.
+    /// The place or length of the piece is impossible, or it does not fit the earlier pieces of its
+    /// chunk.
     Shape,
-    /// Its chunk was claimed, or is too long ago.
+    /// The chunk was claimed, or is too old.
     Over,
-    /// Its chunk is so far ahead that the root cannot be there.
+    /// The chunk is farther ahead than the root can be.
     Far,
-    /// The piece is here.
+    /// The piece came before.
     Twice,
     /// There is no room for another chunk.
     Full,
 }
 
-/// Chunks that are being put together.
+/// Chunks being assembled.
 #[derive(Debug)]
 pub struct Assembler<S> {
     layout: Layout,
     chunks: BTreeMap<u64, Assembly<S>>,
     over: BTreeSet<u64>,
-    /// The number after the last of which anything was heard.
+    /// The number after the last chunk of which anything was heard.
     next: u64,
     /// The value of `next` when anything was first heard.
     first: Option<u64>,
-    /// The number of the last chunk that was told of, or else `first`.
+    /// The number of the last announced chunk, or else `first`.
     anchor: Option<u64>,
 }
 
@@ -91,19 +91,18 @@ pub struct Assembly<S> {
 }
 
 impl<S: Store> Assembler<S> {
-    /// Nothing has come yet.
+    /// An assembler without chunks.
     pub fn new(layout: Layout) -> Assembler<S> {
         let (chunks, over) = (BTreeMap::new(), BTreeSet::new());
         Assembler { layout, chunks, over, next: 0, first: None, anchor: None }
     }
 
-    /// The lowest number of which nothing was missed for not being heard yet; `None` while
-    /// nothing at all was heard.
+    /// The number from which on this member has heard everything; `None` while nothing was heard.
     pub fn first(&self) -> Option<u64> {
         self.first
     }
 
-    /// The number after the last of which anything was heard.
+    /// The number after the last chunk of which anything was heard.
     pub fn next(&self) -> u64 {
         self.next
     }
@@ -126,7 +125,7 @@ impl<S: Store> Assembler<S> {
         self.chunks.retain(|_, chunk| now.saturating_duration_since(chunk.since) < STALE);
     }
 
-    /// Takes a datagram as it came. `room` gives room for another chunk, if there is any.
+    /// Takes a received datagram. `room` gives memory for another chunk, if there is any.
     pub fn take(
         &mut self,
         now: Instant,
@@ -160,8 +159,8 @@ impl<S: Store> Assembler<S> {
         self.next > number.saturating_add(1)
     }
 
-    /// Gives up a chunk of this length as it is; `None` when nothing of it is here. From
-    /// here on it is over.
+    /// Hands over a chunk of this length as it is; `None` if nothing of it is here. Later datagrams
+    /// of it are refused.
     pub fn claim(&mut self, number: u64, total: u32) -> Option<Assembly<S>> {
         self.over.insert(number);
         self.chunks.remove(&number).filter(|chunk| chunk.total == total)
@@ -218,7 +217,7 @@ impl<S: Store> Assembler<S> {
     }
 
     fn heard(&mut self, next: u64) -> Result<(), Refusal> {
-        // The chunk in which something was first heard may have begun before that.
+        // The chunk first heard may have begun before, so it does not count as heard.
         self.first.get_or_insert(next);
         let reach = self.reach();
         if next > self.anchor.get_or_insert(next).saturating_add(reach) {
@@ -277,7 +276,7 @@ impl<S: Store> Assembly<S> {
         holes
     }
 
-    /// Where it was put together.
+    /// The memory with the pieces.
     pub fn into_store(self) -> S {
         self.store
     }

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 /// times the delay of either, and too little for a reader to notice.
 const PATIENCE: Duration = Duration::from_millis(4);
 
-/// A chunk that is awaited.
+/// An awaited chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Awaited {
     /// Its number.
     pub number: u64,
     /// Length of its payload, in bytes.
     pub total: u32,
-    /// Since when.
+    /// The time when the wait began.
     pub since: Instant,
 }
 
@@ -26,7 +26,7 @@ pub enum Step {
     Take,
     /// The missing parts will not come: claim the chunk, and ask for them.
     Ask,
-    /// Look again when something has come, or after so long.
+    /// Look again when something has come, or after this time.
     Wait(Duration),
 }
 

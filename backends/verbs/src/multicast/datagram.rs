@@ -1,4 +1,4 @@
-//! A datagram of the group: a piece of the payload of a chunk, and in front of it which.
+//! A datagram of the group: a piece of a chunk's payload, behind a header that places it.
 
 use bytes::Buf;
 
@@ -12,9 +12,9 @@ pub struct Head {
     pub tag: u64,
     /// The number of the chunk, counted from 0 by the sender.
     pub number: u64,
-    /// Where in the payload the piece begins, in bytes.
+    /// The piece's offset in the payload, in bytes.
     pub offset: u32,
-    /// Length of the payload in bytes; 0 says only that the next chunk has this number.
+    /// Length of the payload in bytes; 0 only announces the number of the next chunk.
     pub total: u32,
 }
 
@@ -29,7 +29,7 @@ impl Head {
         out
     }
 
-    /// The head of a datagram, and its piece; `None` when it is shorter than a head.
+    /// The header of a datagram, and its piece; `None` if it is shorter than a header.
     pub fn decode(datagram: &[u8]) -> Option<(Head, &[u8])> {
         let (mut head, piece) = datagram.split_at_checked(HEAD_BYTES)?;
         let (tag, number) = (head.get_u64_le(), head.get_u64_le());

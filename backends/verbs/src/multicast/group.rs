@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::time::Instant;
 
-/// Children that have to hear before the root sends to all.
+/// Children that must hear before the root sends to all.
 const WORTH_CHILDREN: usize = 2;
 
 /// One member's part in the group.
@@ -27,15 +27,15 @@ pub(crate) struct Group {
     role: Role,
     /// The lanes that wait for arrivals.
     upward: Rc<Upward>,
-    /// Lanes to children that hear.
+    /// The number of lanes to children that hear.
     hearing: Cell<usize>,
     /// How many children must hear before anything is sent.
     needed: usize,
     armed: Cell<bool>,
     failed: Cell<bool>,
-    /// Chunks that were sent to it, or that have come from it.
+    /// Chunks sent to the group, or received from it.
     chunks: Cell<u64>,
-    /// Bytes of these that children have missed here, or that this member has.
+    /// Bytes of these chunks that were missed, here or at children.
     missed_bytes: Cell<u64>,
 }
 
@@ -44,9 +44,9 @@ pub(crate) struct Group {
 pub struct MulticastReport {
     /// At the root: enough of its children hear it. At another member: it hears the root.
     pub works: bool,
-    /// Chunks that were sent to all, or came so, wholly or in part.
+    /// Chunks sent to all, or received that way, wholly or in part.
     pub chunks: u64,
-    /// Bytes of these that children have missed here, or that this member has.
+    /// Bytes of these chunks that were missed, here or at children.
     pub missed_bytes: u64,
 }
 
@@ -56,7 +56,7 @@ enum Role {
     Listens(Listener),
 }
 
-/// The bulk lanes to parents of one member: one, or two while one takes over.
+/// The bulk lanes of one member to its parents: one, or two while one takes over.
 #[derive(Debug, Default)]
 pub(crate) struct Upward {
     lanes: RefCell<Vec<Weak<Lane>>>,
@@ -65,23 +65,22 @@ pub(crate) struct Upward {
 /// The data of a claimed chunk.
 #[derive(Debug)]
 pub(crate) struct Claimed {
-    /// Where its payload is from [`PAYLOAD_AT`](crate::fabric::PAYLOAD_AT) on.
+    /// The block with its payload, from [`PAYLOAD_AT`](crate::fabric::PAYLOAD_AT) on.
     pub(crate) block: Block,
     /// The missing parts, in bytes.
     pub(crate) holes: Vec<Range<u32>>,
 }
 
-/// A child hears as long as this lives.
+/// The child hears the group as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Hears {
     group: Rc<Group>,
-    /// From the chunk of this number on.
+    /// The number of the first chunk that it hears.
     pub(crate) from: u64,
 }
 
 impl Group {
-    /// A new one, made by the root; `None` when there is to be none, or cannot be, which
-    /// is said.
+    /// Makes a new group, at the root. `None` if multicast is off, or fails, which is logged.
     pub(crate) fn make(common: &Common) -> Option<Rc<Group>> {
         let needed = match common.config.multicast? {
             Multicast::Off => return None,
@@ -93,8 +92,7 @@ impl Group {
         Group::start(common, name, role, needed)
     }
 
-    /// Takes part in that which the root has made; `None` when that cannot be, which is
-    /// said.
+    /// Joins the root's group. `None` if that fails, which is logged.
     pub(crate) fn join(common: &Common, address: GroupAddress) -> Option<Rc<Group>> {
         let name = common.poller.new_name();
         let role = Listener::new(common, name, address).map(Role::Listens);
@@ -125,7 +123,7 @@ impl Group {
         Some(group)
     }
 
-    /// Where it is.
+    /// The group's address.
     pub(crate) fn address(&self) -> GroupAddress {
         match &self.role {
             Role::Sends(sender) => sender.address,
@@ -160,7 +158,7 @@ impl Group {
         Hears { group: self.clone(), from: from.min(self.next()) }
     }
 
-    /// The parent tells that the chunk of this number is next.
+    /// The parent announces the next chunk.
     pub(crate) fn told(&self, number: u64) {
         self.assembler(|assembler| assembler.tell(number));
     }
@@ -170,7 +168,7 @@ impl Group {
         self.assembler(|assembler| assembler.sweep(now));
     }
 
-    /// A child asks to hear something.
+    /// A child asks for a probe.
     pub(crate) fn child_asks(&self) {
         match &self.role {
             Role::Sends(sender) => {
@@ -183,8 +181,8 @@ impl Group {
         }
     }
 
-    /// Sends `payload` to all, where this is the root and enough children hear: the number
-    /// under which it is known from here on. Its memory is registered with this key.
+    /// Sends `payload` to all, if this is the root and enough children hear. Returns its number.
+    /// Its memory is registered with the key `lkey`.
     pub(crate) fn send(&self, payload: &Bytes, lkey: u32) -> Option<u64> {
         let Role::Sends(sender) = &self.role else { return None };
         if self.has_failed() || self.hearing.get() < self.needed {
@@ -208,7 +206,7 @@ impl Group {
         number.saturating_add(WINDOW) >= self.next()
     }
 
-    /// The number of the next chunk, as far as is known here.
+    /// The number of the next chunk, as far as this member knows.
     fn next(&self) -> u64 {
         match &self.role {
             Role::Sends(sender) => sender.next.get(),
@@ -216,7 +214,7 @@ impl Group {
         }
     }
 
-    /// From which chunk on this member hears, once it has heard something.
+    /// The first chunk that this member hears, once it has heard something.
     pub(crate) fn hears_from(&self) -> Option<u64> {
         self.assembler(|assembler| assembler.first()).flatten()
     }

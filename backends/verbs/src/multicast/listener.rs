@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Instant;
 
-/// Chunks that are assembled at a time.
+/// Chunks assembled at a time.
 pub(crate) const WINDOW: u64 = 16;
 /// Chunks that may come before this member looks.
 const CHUNKS_ARRIVING: u32 = 8;
@@ -55,8 +55,8 @@ impl Listener {
         if port.mtu_bytes() < address.datagram_bytes {
             return Err(none("its MTU is smaller than that of the root"));
         }
-        // On RoCE the network knows only hosts as members of a group, by IGMP; an adapter
-        // is attached besides.
+        // On RoCE the network knows only hosts as members of a group, by IGMP. The adapter has to
+        // be attached as well.
         let joined = |group: Ipv4Addr| {
             let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
             socket.join_multicast_v4(&group, &own)?;

@@ -1,4 +1,4 @@
-//! The root's end of the group: sends.
+//! The sending part of a group, which the root has.
 
 use super::address::GroupAddress;
 use super::datagram::{HEAD_BYTES, Head};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Chunks under way at a time; chunks without room go by the tree.
 const CHUNKS_UNDER_WAY: u32 = 4;
-/// Probes are not closer than this: many members that ask at a time are answered at once.
+/// The shortest time between probes. One probe answers many members that ask at a time.
 const PROBE_PAUSE: Duration = Duration::from_millis(10);
 
 /// Sends to the group.
@@ -65,7 +65,7 @@ impl Sender {
         Ok(Some(number))
     }
 
-    /// Says to all how far it is.
+    /// Announces the next chunk number to all.
     pub(super) fn probe(&self, now: Instant) -> Result<(), VerbsError> {
         let is_soon =
             self.probed.get().is_some_and(|at| now.saturating_duration_since(at) < PROBE_PAUSE);

@@ -1,4 +1,4 @@
-//! The functions that have a symbol.
+//! The library's functions with a symbol.
 
 use super::{
     AddressHandle, AhAttr, AsyncEvent, CompletionChannel, CompletionQueue, Context, Device, Gid,

@@ -28,12 +28,12 @@ pub struct Completions {
     taken: usize,
 }
 
-/// Which completions are worth a notification.
+/// The completions that raise a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Writes of the other side, and failures.
     Arrivals,
-    /// Own requests that are complete as well.
+    /// Completions of own requests as well.
     All,
 }
 
@@ -51,7 +51,7 @@ pub struct Completion {
 pub enum Outcome {
     /// The data sent is in the memory of the other side.
     Sent,
-    /// The other side has written, and says this about it.
+    /// The other side has written.
     Written {
         /// The immediate value of its request.
         immediate: u32,
@@ -74,7 +74,7 @@ pub enum Outcome {
 
 // SAFETY: the library's calls on a queue may come from any thread.
 unsafe impl Send for CompletionQueue {}
-// SAFETY: and from several at a time.
+// SAFETY: as above, and from several threads at a time.
 unsafe impl Sync for CompletionQueue {}
 
 impl CompletionQueue {
@@ -91,8 +91,8 @@ impl CompletionQueue {
         let wanted = c_int::try_from(len).unwrap_or(c_int::MAX);
         // The library returns this number with each notification and never dereferences it.
         let context: *mut c_void = std::ptr::without_provenance_mut(name);
-        // SAFETY: context and channel are alive, and the channel is of the device, which it
-        // holds; vector 0 is always there.
+        // SAFETY: context and channel are alive. The channel holds the device and belongs to it.
+        // Vector 0 always exists.
         let queue = unsafe {
             let create = device.functions().create_cq;
             create(device.context(), wanted, context, channel.as_ptr(), 0)
@@ -111,7 +111,7 @@ impl CompletionQueue {
         self.queue.as_ptr()
     }
 
-    /// The device that it is of.
+    /// The queue's device.
     pub fn device(&self) -> &Arc<OpenDevice> {
         self.channel.device()
     }
@@ -124,8 +124,8 @@ impl CompletionQueue {
     pub fn take(&self, into: &mut Completions) -> Result<bool, VerbsError> {
         into.taken = 0;
         let first = into.batch.as_mut_ptr().cast();
-        // SAFETY: the queue is alive, the function is its device's, and `batch` has as much
-        // room as is said.
+        // SAFETY: the queue is alive, the function is its device's, and `batch` has the announced
+        // room.
         let taken = unsafe { (self.poll_cq)(self.as_ptr(), BATCH as c_int, first) };
         match taken {
             0 => Ok(false),
@@ -138,10 +138,10 @@ impl CompletionQueue {
         }
     }
 
-    /// Gives the completions that are here to `each`; whether there were any.
+    /// Passes the present completions to `each`. Returns whether there were any.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] when the queue itself is broken.
+    /// [`VerbsError::Call`] if the queue itself is broken.
     pub fn poll(&self, mut each: impl FnMut(Completion)) -> Result<bool, VerbsError> {
         let (mut taken, mut any) = (Completions::new(), false);
         while self.take(&mut taken)? {
@@ -169,7 +169,7 @@ impl CompletionQueue {
         }
     }
 
-    /// A status as the library names it.
+    /// The library's name of a status.
     pub fn status_name(&self, status: u32) -> String {
         // SAFETY: the library has a constant string for every number.
         let name = unsafe { CStr::from_ptr((self.device().functions().wc_status_str)(status)) };
@@ -178,7 +178,7 @@ impl CompletionQueue {
 }
 
 impl Completions {
-    /// Nothing yet.
+    /// An empty buffer.
     #[inline]
     pub fn new() -> Completions {
         Completions { batch: [const { MaybeUninit::uninit() }; BATCH], taken: 0 }
@@ -189,11 +189,11 @@ impl Completions {
         self.taken < BATCH
     }
 
-    /// One after the other.
+    /// The completions in order.
     pub fn iter(&self) -> impl Iterator<Item = Completion> + '_ {
         self.batch.iter().take(self.taken).map(|one| {
-            // SAFETY: the call has written as many as it says, from the first on; plain
-            // numbers, of which every bit pattern is a value.
+            // SAFETY: the call has written as many as it returned, from the first on. They are
+            // plain numbers, and every bit pattern is a value.
             Completion::from(unsafe { one.assume_init_ref() })
         })
     }
@@ -224,8 +224,8 @@ impl From<&WorkCompletion> for Completion {
 
 impl Drop for CompletionQueue {
     fn drop(&mut self) {
-        // SAFETY: it is destroyed once. Queue pairs that use the queue hold it and are gone;
-        // every notification taken was acknowledged, and those not taken go with it.
+        // SAFETY: the queue is destroyed once. Queue pairs that use it held it and are gone. Every
+        // notification taken was acknowledged; others go with the queue.
         unsafe { (self.device().functions().destroy_cq)(self.queue.as_ptr()) };
     }
 }

@@ -1,5 +1,5 @@
-//! A queue pair for datagrams (UD), which can be a member of a multicast group, and the
-//! memory in which datagrams arrive.
+//! A queue pair for datagrams (UD), which can be a member of a multicast group, with the memory for
+//! arriving datagrams.
 
 use super::address_handle::AddressHandle;
 use super::completion_channel::CompletionChannel;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// The adapter writes the address of the sender (GRH) in front of each datagram.
 const ADDRESS_BYTES: u32 = 40;
-/// The number by which all members of a group are reached.
+/// The queue pair number that addresses all members of a group.
 const GROUP_NUMBER: u32 = 0xff_ffff;
 /// The bit that marks ids of receive requests.
 const RECEIVE: u64 = 1 << 63;
@@ -29,17 +29,17 @@ const RECEIVE: u64 = 1 << 63;
 /// The capacity of a pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// Datagrams that are being sent.
+    /// Datagrams under way.
     pub sends: u32,
-    /// Datagrams that have come and were not taken.
+    /// Datagrams that have come and are not taken yet.
     pub receives: u32,
     /// The longest datagram, in bytes: the MTU of the network.
     pub datagram_bytes: u32,
-    /// The beginning of each datagram that does not come from its payload, in bytes.
+    /// The length of each datagram's header, which is not part of its payload, in bytes.
     pub head_bytes: u32,
 }
 
-/// Where datagrams go to.
+/// The destination of datagrams.
 #[derive(Debug)]
 pub struct Destination {
     /// The group.
@@ -51,19 +51,19 @@ pub struct Destination {
 /// A queue pair for datagrams.
 pub struct DatagramPair {
     raw: RawPair,
-    /// No other pair uses it.
+    /// The queue of this pair alone.
     queue: Arc<CompletionQueue>,
     room: Room,
-    /// Where datagrams arrive, one place per receive request.
+    /// The memory for arriving datagrams, one place per receive request.
     arrivals: Option<Arc<MemoryRegion>>,
-    /// The beginnings of datagrams that are being sent, one place per send request.
+    /// The headers of datagrams under way, one place per send request.
     heads: Option<Arc<MemoryRegion>>,
     to: Option<Destination>,
-    /// Datagrams that were ever posted.
+    /// The number of datagrams ever posted.
     posted: Cell<u64>,
     /// The payloads under way, each with the count after its last datagram.
     sending: RefCell<VecDeque<(u64, Bytes)>>,
-    /// The groups that it is a member of.
+    /// The groups of which it is a member.
     groups: RefCell<Vec<Gid>>,
 }
 
@@ -74,13 +74,13 @@ pub struct Taken {
     pub received: bool,
     /// A payload has left.
     pub sent: bool,
-    /// A request has failed, and with it the pair: `enum ibv_wc_status`.
+    /// A request has failed, and the pair with it: `enum ibv_wc_status`.
     pub failed: Option<u32>,
 }
 
 impl DatagramPair {
-    /// One that sends to `to`, if it is to send, and can do so at once. Its notifications
-    /// come by `channel` and are called `name`.
+    /// A pair that sends to `to`, if given, and can do so at once. Its notifications come by
+    /// `channel` under `name`.
     ///
     /// # Errors
     /// [`VerbsError::Call`], [`VerbsError::LockedMemory`].
@@ -102,7 +102,7 @@ impl DatagramPair {
             max_recv_sge: 1,
             max_inline_data: 0,
         };
-        // Nobody is told the keys; but keys can be guessed.
+        // The keys are told to nobody, but keys can be guessed.
         let memory = |count: u32, bytes: u32, access| match count {
             0 => Ok(None),
             _ => MemoryRegion::new(domain, count as usize * bytes as usize, access)
@@ -132,7 +132,7 @@ impl DatagramPair {
         self.raw.modify(&mut state(abi::QPS_RTS), STATE | SQ_PSN)
     }
 
-    /// Makes it a member of a group. On RoCE the host has to be one as well
+    /// Makes the pair a member of a group. On RoCE the host has to be a member as well
     /// (`IP_ADD_MEMBERSHIP`).
     ///
     /// # Errors
@@ -191,7 +191,7 @@ impl DatagramPair {
         self.queue.arm(wanted)
     }
 
-    /// A status as the library names it.
+    /// The library's name of a status.
     pub fn status_name(&self, status: u32) -> String {
         self.queue.status_name(status)
     }
@@ -260,31 +260,30 @@ impl DatagramPair {
         let mut requests: Vec<SendRequest> = pieces.iter_mut().enumerate().map(request).collect();
         let first = requests.as_mut_ptr();
         for number in 1..count {
-            // SAFETY: both places lie in the vector, which is not touched any more until
-            // all is posted.
+            // SAFETY: both places lie in the vector, which is not touched until everything is
+            // posted.
             unsafe { (*first.add(number - 1)).next = first.add(number) };
         }
         self.posted.set(end);
         self.sending.borrow_mut().push_back((end, payload));
-        // SAFETY: `requests` and `pieces` live through the call, which copies them. Payload
-        // and handle are held, and heads are not written over, until the last request is
-        // complete or this pair is destroyed; a key that is not that of the payload makes
-        // the request fail.
+        // SAFETY: `requests` and `pieces` live through the call, which copies them. Payload and
+        // handle are held, and headers are not overwritten, until the last request is complete or
+        // this pair is destroyed. A key that is not the payload's makes the request fail.
         unsafe { self.raw.post_send(first) }
     }
 
-    /// Copies the head of the datagram with this count to its place, which is free: there
-    /// are as many places as there can be requests.
+    /// Copies the header of the datagram with this count to its place. The place is free, because
+    /// there are as many places as requests.
     fn lay_down(&self, heads: &MemoryRegion, count: u64, head: &[u8]) -> Sge {
         assert_eq!(head.len(), self.room.head_bytes as usize, "as was said");
         let place = (count % u64::from(self.room.sends)) as usize;
         let at = place * head.len();
-        // SAFETY: nothing takes slices of the heads.
+        // SAFETY: nothing takes slices of the headers.
         unsafe { heads.write(at, head) };
         Sge { addr: heads.addr() + at as u64, length: head.len() as c_uint, lkey: heads.lkey() }
     }
 
-    /// The send request with this id is complete, and so are all before it.
+    /// The send request with this id and all before it are complete.
     fn completed(&self, id: u64) {
         let mut sending = self.sending.borrow_mut();
         while sending.front().is_some_and(|(end, _)| *end <= id) {
@@ -297,7 +296,7 @@ impl DatagramPair {
         !self.sending.borrow().is_empty()
     }
 
-    /// Nothing is sent or received from here on.
+    /// Stops sending and receiving.
     pub fn stop(&self) {
         self.raw.stop();
     }

@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that are read in one piece.
+/// Bytes that are read atomically.
 const WORD: usize = 8;
 
 /// The access that adapters have to a region: the least that its use needs. Every local adapter may
@@ -30,7 +30,7 @@ pub enum Access {
     Read,
     /// The local adapter writes data that arrives at a receive request.
     Receive,
-    /// Remote adapters that know its key write to it.
+    /// Remote adapters with its key write to it.
     RemoteWrite,
 }
 
@@ -45,8 +45,8 @@ impl Access {
     }
 }
 
-/// Zeroed memory that the local adapter can use, and with its key remote ones as far as they
-/// may.
+/// Zeroed memory for the local adapter, and with its key for remote adapters as far as `Access`
+/// allows.
 pub struct MemoryRegion {
     domain: Arc<ProtectionDomain>,
     region: NonNull<abi::MemoryRegion>,
@@ -63,10 +63,10 @@ unsafe impl Send for MemoryRegion {}
 unsafe impl Sync for MemoryRegion {}
 
 impl MemoryRegion {
-    /// `len` bytes, not 0, for this use.
+    /// A region of `len` bytes, not 0, for this use.
     ///
     /// # Errors
-    /// [`VerbsError::LockedMemory`] when this process may not lock so much.
+    /// [`VerbsError::LockedMemory`] if this process may not lock that much.
     pub fn new(
         domain: &Arc<ProtectionDomain>,
         len: usize,
@@ -79,7 +79,7 @@ impl MemoryRegion {
             let (device, source) = (device.name().to_owned(), io::Error::from(errno));
             VerbsError::Call { call, device, source }
         };
-        // SAFETY: a new mapping of no file, where the system likes.
+        // SAFETY: a new anonymous mapping, at an address of the system's choice.
         let start = unsafe { mmap_anonymous(None, size, protection, MapFlags::MAP_PRIVATE) }
             .map_err(|errno| unmapped("mmap", errno))?;
         // A forked process would get copies of the pages that no adapter knows, and this process's
@@ -88,7 +88,7 @@ impl MemoryRegion {
         let advised = unsafe { madvise(start, size.get(), MmapAdvise::MADV_DONTFORK) };
         let access = access.flags() as i32;
         let region = match advised {
-            // SAFETY: the domain is alive, and the mapping is as long as is said.
+            // SAFETY: the domain is alive, and the mapping has the given length.
             Ok(()) => unsafe {
                 (device.functions().reg_mr)(domain.as_ptr(), start.as_ptr(), size.get(), access)
             },
@@ -100,7 +100,7 @@ impl MemoryRegion {
             let _ = unsafe { munmap(start, size.get()) };
             return Err(error);
         };
-        // SAFETY: the library has just made it, and does not change its keys.
+        // SAFETY: the library has just made the region, and never changes its keys.
         let (lkey, rkey) = unsafe { ((*region.as_ptr()).lkey, (*region.as_ptr()).rkey) };
         Ok(MemoryRegion { domain: domain.clone(), region, start, len: size.get(), lkey, rkey })
     }
@@ -110,12 +110,12 @@ impl MemoryRegion {
         self.len
     }
 
-    /// Never: a region has at least one byte.
+    /// Always false: a region has at least one byte.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Where it begins in this process, which is also how others address it.
+    /// Its address in this process, which is also its address for others.
     pub fn addr(&self) -> u64 {
         self.start.as_ptr() as u64
     }
@@ -153,7 +153,7 @@ impl MemoryRegion {
     /// If the data does not fit.
     pub unsafe fn write(&self, at: usize, data: &[u8]) {
         self.check(at..at + data.len());
-        // SAFETY: the range lies in the mapping, and the caller promises that there is no reference
+        // SAFETY: the range lies in the mapping. The caller guarantees that there is no reference
         // into it.
         unsafe {
             let to = self.start.as_ptr().cast::<u8>().add(at);
@@ -164,7 +164,7 @@ impl MemoryRegion {
     /// Copies the bytes of `range` out.
     ///
     /// # Panics
-    /// When it is not in the region.
+    /// If `range` is not in the region.
     pub fn read(&self, range: Range<usize>) -> Vec<u8> {
         let mut out = Vec::with_capacity(range.len());
         self.read_into(range, &mut out);
@@ -221,7 +221,7 @@ impl MemoryRegion {
             // SAFETY: the room holds this many whole words, as asserted above.
             unsafe { to.add(word_at).cast::<u64>().write_unaligned(word.to_le()) };
         }
-        // SAFETY: so many bytes, and no more than there is room for, were just written.
+        // SAFETY: `len` bytes were just written, and there was room for them.
         unsafe { out.set_len(out.len() + len) };
     }
 
@@ -235,14 +235,14 @@ impl MemoryRegion {
         u64::from_le(word.load(order))
     }
 
-    /// The bytes of `range` where they are.
+    /// The bytes of `range` in place.
     ///
     /// # Safety
-    /// Nobody writes to them as long as the slice lives: neither this process nor an
-    /// adapter that was told of them.
+    /// Nobody writes to them as long as the slice lives: neither this process nor an adapter that
+    /// was told of them.
     ///
     /// # Panics
-    /// When it is not in the region.
+    /// If `range` is not in the region.
     pub unsafe fn slice(&self, range: Range<usize>) -> &[u8] {
         self.check(range.clone());
         // SAFETY: the range lies in the mapping, which lives as long as `self`. The caller
@@ -274,11 +274,11 @@ impl Drop for MemoryRegion {
         // its blocks. After this call no adapter reads or writes it.
         let code = unsafe { (self.domain.device().functions().dereg_mr)(self.region.as_ptr()) };
         if code == 0 {
-            // SAFETY: the mapping is this value's alone, and no adapter knows it any more.
+            // SAFETY: the mapping belongs to this value alone, and no adapter knows it any more.
             // The arguments are those of the mapping.
             let _ = unsafe { munmap(self.start, self.len) };
         } else {
-            // Better lost than written to by an adapter when it is something else.
+            // Leaked on purpose: an adapter might otherwise write to memory that is reused.
             tracing::error!(code, len = self.len, "memory stays registered");
         }
     }

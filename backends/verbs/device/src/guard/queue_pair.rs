@@ -1,8 +1,8 @@
 //! A reliable connected queue pair, and requests that keep their memory.
 //!
-//! What a request reads is held until its completion is handed back
-//! ([`QueuePair::completed`]) or the queue pair is gone: no adapter reads memory that
-//! is used for something else or not registered any more.
+//! The memory that a request reads is held until its completion is handed back
+//! ([`QueuePair::completed`]) or the queue pair is gone. No adapter therefore reads memory that is
+//! used for something else, or no longer registered.
 
 use super::completion_queue::CompletionQueue;
 use super::device::Port;
@@ -28,7 +28,7 @@ const RETRIES: u8 = 6;
 /// The retries if the other side has no receive request ready. By the credits of a lane it always
 /// has some; if not, it is a fault, and it shows.
 const RECEIVER_RETRIES: u8 = 6;
-/// Pause before that, coded: 0.64 ms.
+/// The pause before such a retry, coded: 0.64 ms.
 const RECEIVER_PAUSE: u8 = 12;
 /// Hops in a routed network.
 const HOP_LIMIT: u8 = 64;
@@ -36,7 +36,7 @@ const HOP_LIMIT: u8 = 64;
 const MAX_PIECES: usize = 2;
 /// Receive requests posted by one call.
 const RECEIVES_PER_CALL: usize = 16;
-/// Every such request among those with inline data is signalled, and its completion covers all
+/// One in this many requests with inline data is signalled. Its completion covers all requests
 /// before it.
 const INLINE_PER_COMPLETION: u64 = 16;
 
@@ -64,13 +64,13 @@ pub struct Endpoint {
 /// The way to the other end.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
-    /// Place of the own address in the table of the port.
+    /// The index of the own address in the port's table.
     pub gid_index: u8,
     /// The largest packet that both ports take, coded.
     pub mtu: u32,
 }
 
-/// Where in the memory of the other side to write.
+/// A place in the memory of the other side to write to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteAddr {
     /// The address there.
@@ -94,9 +94,9 @@ pub enum Notice {
     /// By a completion with this immediate value, which uses up a receive request there and wakes a
     /// task that waits for arrivals.
     Wakes(u32),
-    /// The same, and it wakes nobody.
+    /// As [`Wakes`](Self::Wakes), but wakes no task.
     Waits(u32),
-    /// Nothing: it has to look at its memory.
+    /// Not at all: it has to poll its memory.
     Nothing,
 }
 
@@ -107,7 +107,7 @@ pub type Sources = [Option<Source>; MAX_PIECES];
 pub struct QueuePair {
     raw: RawPair,
     max_sends: u64,
-    /// The ids of the last request that was posted, and of the last that is known to be over.
+    /// The ids of the last posted request, and of the last one known to be complete.
     posted: Cell<u64>,
     done: Cell<u64>,
     /// Requests since the last signalled one.
@@ -117,7 +117,7 @@ pub struct QueuePair {
 }
 
 impl QueuePair {
-    /// One with room for so many requests; nothing can be sent yet.
+    /// A pair with room for these numbers of requests. It cannot send yet.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -146,7 +146,7 @@ impl QueuePair {
         self.raw.number()
     }
 
-    /// Takes it to the state in which receive requests can be posted (INIT).
+    /// Moves the pair to the state in which receive requests can be posted (INIT).
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -161,7 +161,7 @@ impl QueuePair {
         self.raw.modify(&mut attr, STATE | PKEY_INDEX | PORT | ACCESS_FLAGS)
     }
 
-    /// Connects it to the other end: it can receive (RTR), then send (RTS).
+    /// Connects the pair to the other end: it can receive (RTR), then send (RTS).
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -214,8 +214,8 @@ impl QueuePair {
         self.raw.modify(&mut attr, ready_to_send)
     }
 
-    /// Takes it to its error state: nothing is sent any more, nothing that comes is
-    /// written, and the requests under way are flushed.
+    /// Moves the pair to its error state: it sends nothing, nothing that arrives is written, and
+    /// the requests under way are flushed.
     pub fn stop(&self) {
         self.raw.stop();
     }
@@ -226,7 +226,7 @@ impl QueuePair {
         self.posted.get() - self.done.get() < self.max_sends
     }
 
-    /// The first send request that is not known to be over.
+    /// The first send request that is not known to be complete.
     pub fn first_under_way(&self) -> Option<u64> {
         let next = self.done.get() + 1;
         (next <= self.posted.get()).then_some(next)
@@ -266,15 +266,15 @@ impl QueuePair {
         Ok(id)
     }
 
-    /// Writes `parts`, one after the other, which travel inside of the request, wherever they
-    /// are, and may be something else after this. Its id if a completion will tell that it is
-    /// over; of one of many, and of the others with it.
+    /// Writes `parts`, one after the other. They travel inside the request, may lie anywhere, and
+    /// may be reused after this call. Returns the request's id if it is signalled. One in many is,
+    /// and its completion covers the others.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] when it was not taken.
+    /// [`VerbsError::Call`] if the request was refused.
     ///
     /// # Panics
-    /// When it is more than [there is room for](Self::max_inline_bytes).
+    /// If the parts exceed the [room](Self::max_inline_bytes).
     #[inline]
     pub fn post_inline(
         &self,
@@ -285,7 +285,7 @@ impl QueuePair {
         let mut pieces = [Sge::default(); MAX_PIECES];
         let (mut count, mut len) = (0, 0);
         for part in parts {
-            // A piece of length 0 would be one of 2 GiB to some adapters.
+            // Some adapters would take a piece of length 0 for 2 GiB.
             if !part.is_empty() {
                 let length = part.len() as c_uint;
                 pieces[count] = Sge { addr: part.as_ptr() as u64, length, lkey: 0 };
@@ -295,7 +295,7 @@ impl QueuePair {
         }
         assert!(len <= self.max_inline_bytes(), "it travels in the request");
         let (id, untold) = (self.posted.get() + 1, self.untold.get() + 1);
-        // A pair with room for few has to know soon.
+        // A pair with little room needs completions sooner.
         let is_told = untold >= INLINE_PER_COMPLETION.min(self.max_sends);
         let flags = abi::SEND_INLINE | if is_told { abi::SEND_SIGNALED } else { 0 };
         let mut request = request(id, &mut pieces[..count], flags, to, notice);
@@ -324,8 +324,8 @@ impl QueuePair {
             let batch = left.min(RECEIVES_PER_CALL);
             let first = requests.as_mut_ptr();
             for at in 1..batch {
-                // SAFETY: both places lie in the array, which is not touched any more until
-                // all is posted.
+                // SAFETY: both places lie in the array, which is not touched until everything is
+                // posted.
                 unsafe { (*first.add(at - 1)).next = first.add(at) };
             }
             // SAFETY: the requests live through the call, which copies them, and name no
@@ -336,7 +336,7 @@ impl QueuePair {
         Ok(())
     }
 
-    /// The send request `id` is complete, and all before it: their memory is free.
+    /// The send request `id` and all before it are complete: their memory is released.
     pub fn completed(&self, id: u64) {
         self.done.set(self.done.get().max(id.min(self.posted.get())));
         let mut reading = self.reading.borrow_mut();
@@ -361,7 +361,7 @@ impl QueuePair {
     }
 }
 
-/// A write, of which the other side notices this. Nobody here is woken by its completion.
+/// A write with this notice for the other side. Its completion wakes nobody here.
 #[inline]
 fn request(
     wr_id: u64,

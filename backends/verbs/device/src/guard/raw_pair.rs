@@ -19,7 +19,7 @@ pub(super) struct RawPair {
 }
 
 impl RawPair {
-    /// One of this kind (`enum ibv_qp_type`), with room for so much.
+    /// A pair of this kind (`enum ibv_qp_type`) with this room.
     pub(super) fn new(
         domain: &Arc<ProtectionDomain>,
         queue: &Arc<CompletionQueue>,
@@ -60,7 +60,7 @@ impl RawPair {
     }
 
     pub(super) fn number(&self) -> u32 {
-        // SAFETY: the pair is alive; its number is not changed.
+        // SAFETY: the pair is alive; its number never changes.
         unsafe { (*self.as_ptr()).qp_num }
     }
 
@@ -75,7 +75,7 @@ impl RawPair {
         }
     }
 
-    /// Takes it to its error state.
+    /// Moves the pair to its error state.
     pub(super) fn stop(&self) {
         let mut attr = QpAttr { qp_state: abi::QPS_ERR, ..QpAttr::default() };
         if let Err(error) = self.modify(&mut attr, qp_mask::STATE) {
@@ -93,22 +93,22 @@ impl RawPair {
     pub(super) unsafe fn post_send(&self, request: *mut SendRequest) -> Result<(), VerbsError> {
         let mut bad = std::ptr::null_mut();
         let device = self.domain.device();
-        // SAFETY: the pair is alive; the rest is the caller's promise.
+        // SAFETY: the pair is alive; the caller guarantees the rest.
         let code = unsafe { (device.ops().post_send)(self.as_ptr(), request, &raw mut bad) };
         if code == 0 { Ok(()) } else { Err(device.returned("ibv_post_send", code)) }
     }
 
-    /// Posts a request to receive and those that it is followed by.
+    /// Posts a receive request and the requests linked to it.
     ///
     /// # Safety
-    /// As of [`post_send`](Self::post_send).
+    /// As for [`post_send`](Self::post_send).
     pub(super) unsafe fn post_receive(
         &self,
         request: *mut ReceiveRequest,
     ) -> Result<(), VerbsError> {
         let mut bad = std::ptr::null_mut();
         let device = self.domain.device();
-        // SAFETY: the pair is alive; the rest is the caller's promise.
+        // SAFETY: the pair is alive; the caller guarantees the rest.
         let code = unsafe { (device.ops().post_recv)(self.as_ptr(), request, &raw mut bad) };
         if code == 0 { Ok(()) } else { Err(device.returned("ibv_post_recv", code)) }
     }
@@ -117,7 +117,7 @@ impl RawPair {
     /// reads or writes for it any more. If not, its memory must never be freed; its completion
     /// queue is not freed either.
     pub(super) fn destroy(&self) -> bool {
-        // SAFETY: it is destroyed once, by the `drop` of its owner. The completion queue is
+        // SAFETY: the pair is destroyed once, by the `drop` of its owner. The completion queue is
         // dropped after this.
         let code = unsafe { (self.domain.device().functions().destroy_qp)(self.as_ptr()) };
         if code != 0 {
