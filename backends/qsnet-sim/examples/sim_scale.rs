@@ -20,7 +20,7 @@ const CHUNK_BYTES: u64 = 512 << 10;
 const SLOTS: u64 = 2;
 const POLL: Duration = Duration::from_micros(50);
 
-/// Where the receivers find what.
+/// The variables at the receivers.
 #[derive(Clone, Copy)]
 struct Plan {
     slots: Region,
@@ -73,8 +73,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The master's side: reads, waits for a slot, multicasts, and at the end waits
-/// until all have written.
+/// The master's side: reads, waits for a slot, multicasts. At the end waits until all nodes have
+/// written.
 async fn send(
     master: SimPrimitives,
     set: NodeSet,
@@ -139,7 +139,7 @@ fn processor_s() -> Option<f64> {
     Some(ticks / TICKS_PER_S)
 }
 
-/// The largest resident set so far, where the system says.
+/// The largest resident set so far, if the system tells it.
 fn peak_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM"))?;

@@ -17,8 +17,7 @@ pub struct CpuLoader {
 }
 
 impl CpuLoader {
-    /// One process on each of so many processors, under a system with slices of this
-    /// length.
+    /// One process on each of `processors`, under a system with slices of this length.
     pub fn new(processors: u32, slice: Duration) -> CpuLoader {
         CpuLoader { processes: processors.max(1), slice }
     }
@@ -37,7 +36,7 @@ mod tests {
     use super::*;
     use storm_primitives::sim::Simulation;
 
-    /// The mean of the least of n evenly spread rests is a part of 1/(n+1).
+    /// The mean of the least of n uniform rests is 1/(n+1) of a slice.
     #[test]
     fn more_processors_are_free_sooner() {
         let slice = Duration::from_millis(60);

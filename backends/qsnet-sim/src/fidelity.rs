@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fidelity {
-    /// The formula: a transfer of any size costs the same.
+    /// By the formula: simulating a transfer of any size costs the same.
     #[default]
     Aggregated,
-    /// Every packet is walked through every switch. Networks without packets of their
-    /// own, which are trees of messages, are the same either way.
+    /// Packet by packet through every switch. Networks without packets of their own, which are
+    /// trees of messages, ignore this setting.
     Packet,
 }
 
@@ -31,7 +31,7 @@ impl Transfers {
         }
     }
 
-    /// When a transfer that starts at 0 is where.
+    /// The times of a transfer that starts at 0.
     pub(crate) fn delivery(&self, bytes: u64) -> Delivery {
         match self {
             Transfers::Aggregated(broadcast) => broadcast.delivery(bytes),

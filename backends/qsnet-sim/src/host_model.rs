@@ -54,12 +54,12 @@ impl HostModel {
         self.processors
     }
 
-    /// The management node reads so many bytes of a file.
+    /// The time in which the management node reads `bytes` of a file.
     pub fn read(&self, bytes: u64) -> Duration {
         time_at(self.read_mib_s, bytes)
     }
 
-    /// A node writes so many bytes of a file.
+    /// The time in which a node writes `bytes` of a file.
     pub fn write(&self, bytes: u64, random: &Random<'_>) -> Duration {
         self.interrupted(time_at(self.write_mib_s, bytes), random)
     }
@@ -70,12 +70,12 @@ impl HostModel {
         self.wake + self.noise.residual(random) + self.wait(random)
     }
 
-    /// From the order to start a process to its first instruction.
+    /// The time from the order to start a process to its first instruction.
     pub fn fork_exec(&self, random: &Random<'_>) -> Duration {
         self.fork_exec + self.skewed(random)
     }
 
-    /// From the end of a process until its node's daemon knows.
+    /// The time from the end of a process until its node's daemon knows.
     pub fn exit(&self, random: &Random<'_>) -> Duration {
         self.exit + self.noise.residual(random) + self.wait(random)
     }
@@ -85,7 +85,7 @@ impl HostModel {
         work + self.noise.during(work, random)
     }
 
-    /// Stopping one job's processes and resuming the next one's.
+    /// The time to stop one job's processes and resume the next one's.
     pub fn switch(&self) -> Duration {
         self.switch
     }
@@ -94,13 +94,13 @@ impl HostModel {
         random.between(Duration::ZERO, self.exec_skew) + self.wait(random)
     }
 
-    /// For a processor.
+    /// The wait for a processor.
     fn wait(&self, random: &Random<'_>) -> Duration {
         self.loader.map_or(Duration::ZERO, |loader| loader.wait(random))
     }
 }
 
-/// The time of so many bytes; none where the bandwidth is not limited.
+/// The time for `bytes`; zero if the bandwidth is not limited.
 pub(crate) fn time_at(mib_s: Option<f64>, bytes: u64) -> Duration {
     mib_s
         .map_or(Duration::ZERO, |rate| Duration::from_secs_f64(bytes as f64 / BYTES_PER_MIB / rate))
@@ -111,7 +111,7 @@ pub(crate) fn micros(us: f64) -> Duration {
     Duration::from_secs_f64(us / 1e6)
 }
 
-/// The same of milliseconds.
+/// As [`micros`], for milliseconds.
 pub(crate) fn millis(ms: f64) -> Duration {
     Duration::from_secs_f64(ms / 1e3)
 }

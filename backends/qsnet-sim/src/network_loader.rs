@@ -33,7 +33,7 @@ pub struct NetworkLoader {
     message: Duration,
     /// A packet's turn on a bus.
     turn: Duration,
-    /// Transfers of the daemons that each NIC has not done yet: from when, until when.
+    /// Transfers of the daemons that each NIC has not finished: start and end.
     nics: RefCell<HashMap<NodeId, VecDeque<(Instant, Instant)>>>,
 }
 
@@ -54,8 +54,7 @@ impl NetworkLoader {
         }
     }
 
-    /// When the NIC of a node begins with a transfer that is ordered now and takes it
-    /// so long.
+    /// The time when the NIC of a node begins a transfer that is ordered now and takes `takes`.
     pub fn begins(
         &self,
         node: NodeId,
@@ -76,7 +75,7 @@ impl NetworkLoader {
         begin
     }
 
-    /// From one packet to the next of a transfer to so many nodes.
+    /// The time from one packet to the next of a transfer to `nodes` nodes.
     pub fn packet_gap(&self, nodes: u32) -> Duration {
         let at_source = 1.0 + self.most_coming(1);
         let leaving = 1.0;
@@ -84,9 +83,8 @@ impl NetworkLoader {
         self.turn.mul_f64(at_source + at_destination)
     }
 
-    /// Messages that come to that of so many nodes to which most do, on average. Each of
-    /// a node's processes has one partner; the partner's NIC is at its message for one
-    /// part in as many as that node has processes.
+    /// The mean, over time, of the largest number of incoming messages at any of `nodes` nodes.
+    /// Each of a node's n processes has one partner, whose NIC sends to it for 1/n of the time.
     fn most_coming(&self, nodes: u32) -> f64 {
         if nodes == 1 {
             return 1.0;
@@ -101,7 +99,7 @@ impl NetworkLoader {
         let mut mean = 0.0;
         for count in 0..partners {
             up_to += exactly(count);
-            // All nodes have no more than that, or the greatest is at least one more.
+            // Either no node has more, or the largest number is at least one more.
             mean += 1.0 - up_to.min(1.0).powf(f64::from(nodes));
         }
         mean
@@ -141,7 +139,7 @@ mod tests {
         let loader = loader();
         let gaps: Vec<Duration> = [1, 2, 64, 1 << 16].map(|n| loader.packet_gap(n)).into();
         assert!(gaps.is_sorted(), "{gaps:?}");
-        // Every bus is in the use of four messages that come, and of one that leaves.
+        // Four incoming messages and one outgoing use every bus.
         let most = loader.turn.mul_f64(2.0 + 2.0 + 4.0);
         assert!(gaps[3] <= most && gaps[3] > most.mul_f64(0.99), "{gaps:?} {most:?}");
     }

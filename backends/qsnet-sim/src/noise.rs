@@ -1,4 +1,4 @@
-//! Noise of a node's operating system: now and then it runs something else.
+//! Noise of a node's operating system, which runs something else now and then.
 
 use std::time::Duration;
 use storm_primitives::sim::Random;

@@ -63,25 +63,25 @@ impl QsNetFabric {
     /// until its last byte is at the last node.
     pub fn transfer(&self, bytes: u64) -> (Duration, Duration) {
         let delivery = self.transfers.delivery(bytes);
-        // The host feeds the NIC: where it is slower than the network, it is its
-        // pace that the packets have.
+        // The host feeds the NIC. If the host is slower than the network, it sets the pace of the
+        // packets.
         let fed = time_at(self.source_mib_s, bytes);
         let free = picos(delivery.source_free_ps).max(fed);
         let late = free - picos(delivery.source_free_ps);
         (free, picos(delivery.last_arrival_ps) + late)
     }
 
-    /// COMPARE-AND-WRITE that does not write, on a network without load.
+    /// The time of a COMPARE-AND-WRITE that does not write, on a network without load.
     pub fn conditional(&self) -> Duration {
         self.conditional_leg * CONDITIONAL_LEGS
     }
 
-    /// From the top of the tree to the nodes.
+    /// The time from the top of the tree to the nodes.
     fn half_path(&self) -> Duration {
         picos(self.tree.forward_ps()) / 2
     }
 
-    /// Between the top of the tree and the nodes, either way.
+    /// The time between the top of the tree and the nodes, either way.
     fn leg(&self, kind: OperationKind) -> Duration {
         match kind {
             OperationKind::Put => self.half_path(),
@@ -108,8 +108,7 @@ impl QsNetFabric {
     }
 }
 
-/// Up with the question, down to the nodes, up with the answers, down with the
-/// verdict.
+/// Up with the question, down to the nodes, up with the answers, down with the verdict.
 const CONDITIONAL_LEGS: u32 = 4;
 
 impl Fabric for QsNetFabric {

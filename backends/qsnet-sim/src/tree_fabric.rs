@@ -24,10 +24,10 @@ pub struct TreeFabric {
     depths: Vec<u32>,
     hop: Duration,
     overhead: Duration,
-    /// Between the first and the last of a node's messages to its children.
+    /// The time between the first and the last of a node's messages to its children.
     fan: Duration,
     children: u32,
-    /// Less under network load.
+    /// The bandwidth of a link, reduced under network load.
     link_mib_s: f64,
     source_mib_s: Option<f64>,
     put_start: Duration,
@@ -76,8 +76,8 @@ impl TreeFabric {
         self.depths.last().copied().unwrap_or_default()
     }
 
-    /// From a node's start of sending so many bytes to its children until all of
-    /// them have them.
+    /// The time from a node's start of sending `bytes` to its children until all of them have the
+    /// data.
     pub fn level(&self, bytes: u64) -> Duration {
         match bytes {
             0 => self.hop + self.fan,

@@ -30,11 +30,11 @@ const ROUNDS: u32 = 2000;
 const FILE_BYTES: u64 = 12_000_000;
 /// The part of a file that one XFER-AND-SIGNAL carries.
 const CHUNK_BYTES: u64 = 512 << 10;
-/// Chunks on their way at a time.
+/// Chunks in flight at a time.
 const CHUNKS_IN_FLIGHT: usize = 4;
 /// Times the file is sent.
 const FILE_ROUNDS: u32 = 7;
-/// Where the root is, in the environment of a node's process.
+/// The root's address, in the environment of a node's process.
 const ROOT_VARIABLE: &str = "STORM_TCP_LATENCY_ROOT";
 
 /// The key, in the environment of a node's process.
@@ -153,8 +153,7 @@ async fn repeat<E: Error + 'static>(
     Ok(took)
 }
 
-/// The file in chunks, each slot of the buffer used again when its chunk is
-/// everywhere.
+/// Sends the file in chunks. Each slot of the buffer is reused when its chunk is everywhere.
 async fn send_file(mm: &TcpPrimitives, plan: &Plan, set: &NodeSet) -> Result<(), Box<dyn Error>> {
     let data = bytes::Bytes::from(vec![7; FILE_BYTES as usize]);
     let mut flying = VecDeque::new();
@@ -196,7 +195,7 @@ fn report(what: &str, took: &Histogram<u64>) {
     println!("{line}");
 }
 
-/// The nodes' processes, which end with this.
+/// The nodes' processes. Dropping the value ends them.
 struct Processes(Vec<Child>);
 
 impl Drop for Processes {

@@ -15,8 +15,8 @@ fn node_process() {
     }
 }
 
-/// Not a test of its own: starts the nodes of a cluster of two machines, on the second.
-/// Without the variable that says where, it does nothing.
+/// Not a test of its own: starts the nodes of a cluster of two machines, on the second. Does
+/// nothing unless its variable is set.
 #[test]
 fn starter() {
     process_cluster::serve_if_starter();

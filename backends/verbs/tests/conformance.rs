@@ -12,13 +12,13 @@ use storm_backend_tcp::fabric::Fabric;
 use storm_backend_verbs::{Multicast, VerbsConfig, VerbsFabric};
 use storm_primitives::conformance::{Capabilities, ClusterSpec, Factory, RunError};
 
-/// The test machine has so many addresses on its one device, from 10.9.0.1.
+/// The number of addresses on the test machine's one device, from 10.9.0.1.
 const ADDRESSES: u32 = 8;
 /// The log filter of the nodes, for `tracing`.
 const LOG_VARIABLE: &str = "STORM_TEST_LOG";
 /// Forces multicast on (`on`) or off (`off`) at the root.
 const MULTICAST_VARIABLE: &str = "STORM_TEST_MULTICAST";
-/// For how many microseconds members look for completions before they sleep.
+/// How many microseconds members poll for completions before they sleep.
 const SPIN_VARIABLE: &str = "STORM_TEST_SPIN_US";
 
 /// Not a test of its own: the processes of a cluster run it. Without the factory's variables it
@@ -40,8 +40,8 @@ fn node_process() {
     }
 }
 
-/// Not a test of its own: starts the nodes of a cluster of two machines, on the second.
-/// Without the variable that says where, it does nothing.
+/// Not a test of its own: starts the nodes of a cluster of two machines, on the second. Does
+/// nothing unless its variable is set.
 #[test]
 fn starter() {
     process_cluster::serve_if_starter();
@@ -53,7 +53,7 @@ fn fabric(node: u32, machine: IpAddr) -> Option<Rc<dyn Fabric>> {
         true => [10, 9, 0, 1 + (node % ADDRESSES) as u8].into(),
         false => machine,
     };
-    // The others do as the root tells.
+    // Other members follow the root.
     let multicast = (node == 0).then(multicast);
     let spin = spin();
     let config = VerbsConfig { address: Some(address), multicast, spin, ..VerbsConfig::default() };
@@ -75,7 +75,7 @@ fn spin() -> Duration {
     Duration::from_micros(spin_us)
 }
 
-/// Clusters of processes, given the time that an emulated machine takes.
+/// Clusters of processes, with the longer timeouts of an emulated machine.
 struct EmulatedFactory;
 
 impl Factory for EmulatedFactory {

@@ -3,13 +3,13 @@
 use storm_model::BUILTIN_NAMES;
 use thiserror::Error;
 
-/// See the variants.
+/// Why a profile cannot be used.
 #[derive(Debug, Error)]
 pub enum ProfileError {
-    /// The text, a name, or a value under its key.
+    /// The text, the name, or a value is wrong.
     #[error(transparent)]
     Profile(#[from] storm_model::ProfileError),
-    /// The next interruption would come before this one is over.
+    /// The next interruption would come before this one ends.
     #[error(
         "simulation.host.noise-us is {noise_us} us: it must be less than \
          simulation.host.noise-period-ms, {period_ms} ms"

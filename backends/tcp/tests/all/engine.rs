@@ -120,7 +120,7 @@ fn judge(world: &World, plan: &Plan, issued: &[Issued]) -> Result<(), TestCaseEr
     Ok(())
 }
 
-/// Random operations by random nodes, of which some die on the way.
+/// Random operations by random nodes, some of which die on the way.
 fn scenario(
     seed: u64,
     (nodes, lent_bytes): (u32, u32),
@@ -171,7 +171,7 @@ fn transfers_survive_changes_of_the_tree() -> Result<(), TestCaseError> {
     scenario(1258358205705641318, (10, 0), 16, 3)
 }
 
-/// Every sweep of the tree wakes every node twice.
+/// Every sweep of the tree would wake every node twice.
 #[test]
 fn what_goes_by_reference_is_neither_staged_nor_committed() {
     let plan = plan();

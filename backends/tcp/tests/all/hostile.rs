@@ -104,7 +104,7 @@ fn frames() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Sends `bytes` and waits until the other side closes or is content.
+/// Sends `bytes` and waits for the end of the connection.
 async fn annoy(addr: SocketAddr, bytes: &[u8]) {
     let Ok(mut stream) = TcpStream::connect(addr).await else { return };
     // The peer may close the connection in the middle.
@@ -148,8 +148,7 @@ fn any_bytes_on_any_port_do_no_harm() {
     });
 }
 
-/// A node on a thread of its own, which stands still from the signal of `freeze`
-/// until `thaw`.
+/// A node on a thread of its own, which is frozen from the signal of `freeze` until `thaw`.
 fn freezable(root: SocketAddr, layout: Layout, freeze: EventId, thaw: mpsc::Receiver<()>) {
     run(async {
         let node = Node::join(NodeConfig::new(root, "slow", loopback(0), layout)).await;

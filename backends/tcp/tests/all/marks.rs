@@ -89,7 +89,7 @@ impl Root {
         Ok(id)
     }
 
-    /// An operation of `ASKED` comes.
+    /// An operation of `ASKED` arrives.
     fn issue(&mut self, id: u64) {
         let dest = NodeSet::single(ASKER);
         let primitive = Primitive::Xfer { dest, addr: GlobalAddr(0), len: 8, event: None };

@@ -15,11 +15,11 @@ use storm_primitives::NodeId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
 
-/// Where the starter of the other machine listens; set for the suite's process.
+/// The address of the other machine's starter; set for the suite's process.
 const OTHER_VARIABLE: &str = "STORM_TEST_OTHER_MACHINE";
 /// The address of the suite's own machine, if there is another.
 const OWN_VARIABLE: &str = "STORM_TEST_OWN_MACHINE";
-/// Where the starter is to listen; set for its process.
+/// The address for the starter to listen on; set for its process.
 const STARTER_VARIABLE: &str = "STORM_TEST_STARTER";
 
 /// The machines of a cluster.
@@ -31,9 +31,9 @@ pub(crate) struct Machines {
 
 /// A node's process, on either machine. Dropping the value ends it.
 pub(crate) enum Process {
-    /// On this one.
+    /// On this machine.
     Here(Child),
-    /// On the other one: the connection to its starter.
+    /// On the other machine: the connection to its starter.
     There(Mutex<tokio::net::TcpStream>),
 }
 
@@ -81,7 +81,7 @@ impl Machines {
 }
 
 impl Process {
-    /// Sends it a signal, and returns when it has it or is gone.
+    /// Sends it a signal. Returns when the process has got it or is gone.
     pub(crate) async fn signal(&self, signal: Signal) {
         match self {
             Process::Here(child) => {
@@ -142,7 +142,7 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
     let mut byte = [0];
     while matches!(reader.read(&mut byte), Ok(1)) {
         let signal = Signal::try_from(i32::from(byte[0])).map_err(io::Error::from)?;
-        // Not reaped, so the id is still its own.
+        // The process is not reaped: its id is not reused.
         kill(pid, signal).map_err(io::Error::from)?;
         (&*stream).write_all(&byte)?;
     }
@@ -151,7 +151,7 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
     child.wait().map(drop)
 }
 
-/// This program, as one node.
+/// A command that runs this program as one node.
 fn command<S: AsRef<std::ffi::OsStr>>(environment: &BTreeMap<S, String>) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--exact", "node_process", "--nocapture", "--test-threads=1"]);

@@ -78,19 +78,19 @@ impl RemoteNode {
         Ok(node)
     }
 
-    /// Where the root listens.
+    /// The root's address.
     pub(crate) fn root_addr(&self) -> SocketAddr {
         self.root
     }
 
     pub(crate) async fn call(&self, command: Command) -> Result<Reply, NodeGone> {
         let (id, bytes) = self.agent.request(command).expect("a short command");
-        // When the node is gone, so is the queue's other end.
+        // If the node is gone, so is the queue's other end.
         let _ = self.to_node.send(frame(TO_AGENT, &bytes));
         self.agent.reply(id).await
     }
 
-    /// Has the process end itself before the `step`-th frame from now.
+    /// Tells the process to kill itself before the `step`-th frame from now.
     pub(crate) async fn arm(&self, step: u64) {
         let _ = self.to_node.send(frame(TO_ARM, &step.to_le_bytes()));
         let (armed, gone) = (self.armed.notified(), self.gone.notify.notified());

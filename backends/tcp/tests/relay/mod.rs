@@ -1,5 +1,5 @@
-//! Somebody on the way between a node and the root: passes on what both say, keeps
-//! a copy, and changes it when told to.
+//! A relay between a node and the root. It passes on the bytes of both, keeps a copy, and changes
+//! them when told to.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 
-/// Read at a time.
+/// The size of a read.
 const BLOCK_BYTES: usize = 64 << 10;
 
 /// What the relay does to the next bytes of each connection.
@@ -21,12 +21,11 @@ pub(crate) enum Tampering {
     Flip,
     /// The first byte is passed on, then the connection ends.
     Cut,
-    /// Bytes that neither end made come first: a head that announces the longest
-    /// record, and more than that.
+    /// Forged bytes come first: a head that announces the longest record, and more than that.
     Inject,
 }
 
-/// Which way.
+/// The direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// From the node.
@@ -46,7 +45,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Starts one before `root`.
+    /// Starts a relay before `root`.
     pub(crate) async fn start(root: SocketAddr) -> Relay {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let relay = Relay {
@@ -70,7 +69,7 @@ impl Relay {
         relay
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.addr
     }

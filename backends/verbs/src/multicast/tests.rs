@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const LAYOUT: Layout = Layout { tag: 77, piece_bytes: 100, max_bytes: 1000, window: 4 };
 
-/// Memory that fails the test when something is written beside it.
+/// Memory that fails the test if a piece is written outside it.
 #[derive(Debug)]
 struct Memory(Vec<u8>, #[allow(dead_code, reason = "it is counted")] Rc<()>);
 
@@ -18,7 +18,7 @@ impl Memory {
         Memory::counted(&Rc::default())
     }
 
-    /// One that is alive as long as the count of `rooms` says so.
+    /// Memory that the count of `rooms` includes while it is alive.
     fn counted(rooms: &Rc<()>) -> Memory {
         Memory(vec![0; LAYOUT.max_bytes as usize], rooms.clone())
     }
@@ -58,7 +58,7 @@ enum Fate {
         by: usize,
         times: usize,
     },
-    /// Somebody has changed this byte of it.
+    /// This byte of the datagram was changed.
     Changed {
         at: usize,
         by: u8,
@@ -98,7 +98,7 @@ fn arrivals(chunks: &[Vec<u8>], fates: &[Fate]) -> Vec<Vec<u8>> {
     arrivals.into_iter().map(|(_, datagram)| datagram).collect()
 }
 
-/// A member that awaits all chunks in their order, and whose parent fills the holes.
+/// A member that awaits all chunks in order, and whose parent fills the holes.
 struct Member {
     assembler: Assembler<Memory>,
     now: Instant,
@@ -108,7 +108,7 @@ struct Member {
 }
 
 impl Member {
-    /// Goes as far as it can; whether it has all.
+    /// Goes as far as it can. Returns whether it has all chunks.
     fn go_on(&mut self, chunks: &[Vec<u8>], told: usize) -> bool {
         while let Some(chunk) = chunks[..told].get(self.next as usize) {
             let total = chunk.len() as u32;
@@ -139,8 +139,8 @@ impl Member {
 }
 
 proptest! {
-    /// Datagrams that are lost, late, twice, in any order and of strangers; heads that come
-    /// early or late; rooms that are or are not there: the bytes are those that were sent.
+    /// Datagrams are lost, late, duplicated, reordered, or sent by strangers. Heads come early or
+    /// late. Memory is there or not. Still, the member gets the bytes that were sent.
     #[test]
     fn whatever_is_lost_late_or_twice_the_bytes_are_the_same(
         lens in prop::collection::vec(1_usize..=1000, 1..20),
@@ -289,7 +289,7 @@ fn what_is_over_is_forgotten() {
 #[test]
 fn what_a_lane_tells_of_counts_for_more_than_what_was_heard() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
-    // The first that is heard is a lie.
+    // The first number heard is a lie.
     take(&mut assembler, now, &datagram(1 << 60, 0, 250, &[0; 100]));
     assembler.tell(7);
     assert_eq!(assembler.next(), 7);

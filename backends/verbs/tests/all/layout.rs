@@ -13,7 +13,7 @@ type Claims = BTreeMap<&'static str, u64>;
 
 /// The header.
 const HEADER: &str = "/usr/include/infiniband/verbs.h";
-/// Where it is set, a host without the header fails this test and does not skip it.
+/// If set, a host without the header fails this test instead of skipping it.
 const REQUIRED: &str = "STORM_TEST_VERBS";
 
 macro_rules! sizes {

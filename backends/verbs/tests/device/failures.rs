@@ -1,4 +1,4 @@
-//! A peer, a port or a device that goes away while it is used.
+//! A peer, a port or a device that goes away while in use.
 
 use crate::environment::{PortDown, make_device, shell, start_shell};
 use crate::lanes::{expect_resources, resources};
@@ -19,7 +19,7 @@ fn a_peer_that_vanishes_in_the_middle_of_a_write_is_named() {
         let len = pair.parent.max_chunk_bytes() as usize;
         let frame = [pattern(0, 10), pair.parent.place(pattern(0, len), false)];
         send(&*ends.parent, &frame).await.expect("it is taken");
-        // Soft-RoCE may have it delivered already; the second frame is for nobody.
+        // Soft-RoCE may have delivered the first frame already; the second has no receiver.
         drop(ends.child);
         send(&*ends.parent, &frame).await.expect("it is taken");
         let error = end_of_reading(&*ends.parent).await.to_string();
@@ -68,7 +68,7 @@ fn a_port_that_goes_down_ends_its_lanes_and_another_lane_follows() {
     });
 }
 
-/// Sends all the time until the lane ends; why it has.
+/// Sends all the time until the lane ends. Returns the reason.
 async fn send_until_it_ends(carrier: &dyn Carrier) -> String {
     loop {
         if let Err(error) = send(carrier, &[pattern(0, 3000)]).await {
@@ -84,7 +84,7 @@ async fn ended_by(meanwhile: &str) -> (String, String, std::process::ExitStatus)
     let pair = Pair::new();
     let (down, up) = (pair.lane(Lane::Express), pair.lane(Lane::Express));
     let mut child = start_shell(meanwhile);
-    // A side that sends nothing is told by the end of its TCP connection, which is not here.
+    // A side that sends nothing learns of the end by its TCP connection, which this test lacks.
     let readers = [down.child.clone(), up.parent.clone()];
     let readers = readers.map(|end| {
         tokio::task::spawn_local(async move { end_of_reading(&*end).await.to_string() })
@@ -183,7 +183,7 @@ fn a_device_that_says_that_it_has_failed_ends_busy_lanes_and_is_opened_anew() {
             assert!(error.contains("the queue pair is in its error state"), "{error}");
         }
         drop((express, bulk, payload));
-        // The same member, with memory that it registers anew.
+        // The same member registers new memory.
         expect_data(&pair).await;
         let (all, free) = pair.parent.blocks();
         assert_eq!(all, free, "nothing is kept");
@@ -192,7 +192,7 @@ fn a_device_that_says_that_it_has_failed_ends_busy_lanes_and_is_opened_anew() {
     });
 }
 
-/// A message each way.
+/// Sends a message each way.
 async fn exchange(ends: &Ends) {
     for (from, to) in [(&ends.child, &ends.parent), (&ends.parent, &ends.child)] {
         send(&**from, &[pattern(0, 1000)]).await.expect("it lives");

@@ -8,7 +8,7 @@ use storm_backend_tcp::fabric::{Carrier, Fabric};
 use storm_backend_tcp::wire::Lane;
 use storm_backend_verbs::VerbsConfig;
 
-/// Many times around a ring.
+/// Enough to go around a ring many times.
 const STREAM_BYTES: usize = 1 << 20;
 
 async fn send_stream(carrier: &dyn Carrier) {
@@ -17,7 +17,7 @@ async fn send_stream(carrier: &dyn Carrier) {
         let part = pattern(at, len.min(STREAM_BYTES - at));
         at += part.len();
         send(carrier, &[part]).await.expect("it lives");
-        // Lengths that are no divisors of anything, some longer than is free.
+        // Lengths that divide nothing, some longer than the free room.
         len = (len * 7 + 3) % 40_000 + 1;
     }
 }
@@ -49,7 +49,7 @@ fn an_express_lane_is_two_streams() {
     });
 }
 
-/// Reads so many, which may come in parts.
+/// Reads `missing` bytes, which may come in parts.
 async fn expect_bytes(carrier: &dyn Carrier, mut missing: usize) {
     while missing > 0 {
         missing -= carrier.read().await.expect("it lives").len();
@@ -99,7 +99,8 @@ fn mixed_len(number: usize) -> usize {
     }
 }
 
-/// Sends so many messages that say where they are, most of them short, and each at once.
+/// Sends `count` messages, each at once. Most of them are short, and their bytes say where they
+/// are.
 async fn send_mixed(carrier: &dyn Carrier, count: usize) -> usize {
     let mut at = 0;
     for number in 0..count {
@@ -149,7 +150,7 @@ fn whoever_goes_to_sleep_is_woken_by_what_was_sent_meanwhile() {
             let ends = pair.lane(Lane::Express);
             let (mut down, mut up, mut sent_down, mut sent_up) = (0, 0, 0, 0);
             for round in 0..400_usize {
-                // Some answers come at once, and others after another question.
+                // Some answers come at once, others after another question.
                 for _ in 0..=round % 3 {
                     let question = pattern(sent_down, 8 + round % 7);
                     sent_down += question.len();
@@ -172,7 +173,7 @@ async fn frames(pair: &Pair, count: usize, len: usize) -> Vec<Bytes> {
     let head = |number: usize| Bytes::from(format!("head {number:06}"));
     let sender = async {
         for number in 0..count {
-            // Now and then one that lies in no registered memory.
+            // Now and then a payload lies in no registered memory.
             let payload = pattern(number, len);
             let payload = if number % 3 == 0 { payload } else { pair.parent.place(payload, false) };
             send(&*ends.parent, &[head(number), payload]).await.expect("it lives");
@@ -273,7 +274,7 @@ pub(crate) fn resources() -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The drivers of lanes are tasks, which end when they are next looked at.
+/// The drivers of lanes are tasks, which end when they are polled next.
 pub(crate) async fn expect_resources(expected: &str) {
     for _ in 0..100 {
         if resources() == expected {
@@ -300,7 +301,7 @@ fn lanes_leave_nothing_behind() {
     run(async {
         let nothing = resources();
         let pair = Pair::new();
-        // Blocks are registered when they are first needed, and stay.
+        // Blocks are registered when first needed, and stay.
         use_lanes(&pair, true).await;
         tokio::task::yield_now().await;
         let before = resources();

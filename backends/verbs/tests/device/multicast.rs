@@ -41,7 +41,7 @@ fn bulk(parent: &VerbsFabric, child: &VerbsFabric) -> Ends {
     Ends { parent, child: up.connect(&from_parent).expect("they fit together") }
 }
 
-/// Has the tasks of the members go on until `done`, or for as long as they may need.
+/// Runs the tasks of the members until `done`, or until they have had enough time.
 async fn until(done: impl Fn() -> bool) {
     let waits = async {
         while !done() {
@@ -124,7 +124,7 @@ fn a_child_passes_on_that_it_has_what_all_have() {
             }
         });
         let reader = read(&lower.child, 10);
-        // A leaf asks by way of its parent.
+        // A leaf asks through its parent.
         until(|| works(&root) && works(&middle) && works(&leaf)).await;
         for number in 0..10 {
             send(&*upper.parent, &frame(&root, number)).await.expect("it lives");

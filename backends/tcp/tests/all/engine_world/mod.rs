@@ -26,7 +26,7 @@ const LIMITS: Limits = Limits {
     request_window: 1000,
 };
 const FANOUT: u32 = 2;
-/// A world that has not come to rest after so many steps never will.
+/// A world that has not come to rest after this many steps never will.
 const MAX_STEPS: u64 = 400_000;
 
 /// The outcome of an operation.
@@ -62,7 +62,7 @@ enum Message {
 /// The whole cluster.
 pub(crate) struct World {
     rng: StdRng,
-    /// Where members are that can open the root's memory, if there are any.
+    /// The host of members that can open the root's memory, if there are any.
     host: Option<HostId>,
     layout: Layout,
     sequencer: Sequencer,
@@ -130,7 +130,7 @@ impl World {
     /// Another node joins.
     pub(crate) fn join(&mut self) {
         let name = format!("host{}", self.next_request.len());
-        // Now and then one is elsewhere.
+        // Now and then a member is on another host.
         let host = self.host.clone().filter(|_| self.rng.random_ratio(15, 16));
         let join = Join {
             version: PROTOCOL_VERSION,
@@ -148,7 +148,7 @@ impl World {
         self.push(Lane::Control(joined.node), Message::Control(FromRoot::View(view)));
     }
 
-    /// `node` takes references from now on, or takes none.
+    /// Sets whether `node` takes references.
     pub(crate) fn references(&mut self, node: NodeId, taken: bool) {
         self.sequencer.references(node, taken);
     }
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// `node` issues an operation; its number.
+    /// `node` issues an operation. Returns its number.
     pub(crate) fn issue(&mut self, node: NodeId, primitive: Primitive, data: Bytes) -> RequestId {
         let number = self.next_request.entry(node).or_default();
         *number += 1;
@@ -182,7 +182,7 @@ impl World {
         id
     }
 
-    /// Delivers one message, or lets the root learn of a death; false at rest.
+    /// Delivers one message, or lets the root learn of a death. False at rest.
     pub(crate) fn step(&mut self) -> bool {
         let mut choices: Vec<Lane> = Vec::new();
         choices.extend(self.lanes.iter().filter(|(_, queue)| !queue.is_empty()).map(|(at, _)| *at));

@@ -42,9 +42,9 @@ struct End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Omitted {
     Nothing,
-    /// An answer wakes nobody.
+    /// Answers wake nobody.
     WakingAnswers,
-    /// A farewell wakes nobody.
+    /// `Sleeps` wakes nobody.
     WakingFarewells,
     /// An end that goes to sleep does not say so.
     Farewells,
@@ -136,7 +136,7 @@ fn arrive(end: &mut End) -> bool {
     item.is_some()
 }
 
-/// All that can happen next.
+/// All states that can follow.
 fn next(ends: &Ends, omitted: Omitted) -> Vec<Ends> {
     let mut all = Vec::new();
     let mut add = |change: &dyn Fn(&mut Ends)| {
@@ -161,7 +161,7 @@ fn next(ends: &Ends, omitted: Omitted) -> Vec<Ends> {
                 });
                 add(&|ends| sleep(ends, own, omitted));
             }
-            // Something else may wake it as well.
+            // Another event may wake it as well.
             false => add(&|ends| ends[own].looks = true),
         }
     }
