@@ -1,4 +1,5 @@
-//! Buffered coscheduling beside direct message passing, on a simulated machine in its virtual time.
+//! Buffered coscheduling compared with direct message passing, on a simulated machine in its
+//! virtual time.
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -34,7 +35,7 @@ pub struct Setting {
 pub struct PingPong {
     /// Length of a message.
     pub bytes: usize,
-    /// From posting to its receiver's going on, in slices, where ranks send at any time.
+    /// The time from posting until the receiver goes on, in slices, if ranks send at any time.
     pub mean_slices: f64,
     /// The shortest.
     pub least_slices: f64,
@@ -79,7 +80,7 @@ pub struct TwoJobs {
 }
 
 impl Setting {
-    /// Blocking messages of so many bytes there and back.
+    /// Blocking messages of `bytes` there and back.
     ///
     /// # Errors
     /// As [`Setting::slice_of`].
@@ -126,7 +127,7 @@ impl Setting {
         })
     }
 
-    /// One job of such a stencil, and two of them on the same processing elements.
+    /// One job of this stencil, and two of them on the same processing elements.
     ///
     /// # Errors
     /// As [`Setting::slice_of`].
@@ -214,7 +215,7 @@ impl Ended {
         }
     }
 
-    /// Waits for so many ranks.
+    /// Waits for `ranks` ranks.
     async fn all(self, runtime: SimRuntime, ranks: usize) -> Result<(), BcsError> {
         while self.ranks.get() < ranks {
             runtime.sleep(LOOK).await;

@@ -27,8 +27,8 @@ pub struct ConfiguredCluster {
 }
 
 impl ConfiguredCluster {
-    /// Starts `nodes` nodes of one processing element; `network` is the content
-    /// of the section of that name.
+    /// Starts `nodes` nodes of one processing element; `network` is the content of the section of
+    /// that name.
     ///
     /// # Errors
     /// A daemon could not be started, or the cluster was not complete in time.

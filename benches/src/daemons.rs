@@ -29,7 +29,7 @@ pub enum Role {
 /// The resident memory of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Resident {
-    /// All of it, KiB (`VmRSS`).
+    /// All resident memory, KiB (`VmRSS`).
     pub rss_kib: u64,
     /// Memory without a file behind it, KiB (`RssAnon`).
     pub anon_kib: u64,
@@ -126,11 +126,11 @@ impl fmt::Display for Role {
 /// The processes of the cluster in this runtime directory.
 ///
 /// # Errors
-/// The kernel does not tell which processes there are.
+/// The kernel does not list the processes.
 pub fn of_cluster(runtime_dir: &Path) -> Result<Vec<Daemon>> {
     let processes = all_processes().context("cannot list the processes")?;
     let ours = processes.flatten().filter(|process| belongs(process, runtime_dir));
-    // One that ends while it is looked at is gone.
+    // Skip processes that end during the look.
     Ok(ours.filter_map(|process| daemon(&process).ok().flatten()).collect())
 }
 

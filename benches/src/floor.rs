@@ -17,7 +17,7 @@ const TMPFS: &str = "/dev/shm";
 /// Time to write `copies` copies of `program` to tmpfs by two threads.
 ///
 /// # Errors
-/// Those of the file system: the copies must fit.
+/// An error of the file system: the copies must fit.
 pub fn write_copies(program: &Path, copies: u32) -> Result<Duration> {
     let content = fs::read(program)?;
     let dir = tempfile::Builder::new().prefix("storm-floor-").tempdir_in(TMPFS)?;

@@ -93,7 +93,7 @@ impl World {
         let _ = self.act(|core, now| core.submit(now, MM_USER, spec));
     }
 
-    /// Everything that users can ask for.
+    /// Asks for everything that users can ask for.
     fn look(&self) {
         let everything = JobFilter { history: true, ..JobFilter::default() };
         for view in self.core.list_jobs(self.now, &everything) {

@@ -37,6 +37,6 @@ fuzz_target!(init: plant(replies()), |line: &[u8]| {
     let Ok(reply) = serde_json::from_slice::<ReplyLine>(line) else { return };
     let text = serde_json::to_vec(&reply).expect("what was read is written");
     assert!(!text.contains(&b'\n'));
-    // Not the same in every case: a time in milliseconds loses its last bit in decimals.
+    // The value may differ: a time in milliseconds loses its last bit in decimals.
     serde_json::from_slice::<ReplyLine>(&text).expect("its own text");
 });

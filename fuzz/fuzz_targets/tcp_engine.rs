@@ -1,4 +1,4 @@
-//! One node of the tree that hears anything from its parent, its children and the root.
+//! One node of the tree that gets anything from its parent, its children and the root.
 
 #![no_main]
 

@@ -27,7 +27,7 @@ enum Play<'a> {
     Answer(&'a [u8]),
 }
 
-/// Which end is ours.
+/// Our end of the handshake.
 enum Side {
     Acceptor,
     AcceptorOfUsers,
@@ -41,7 +41,7 @@ fn ends(remote: bool) -> (SocketAddr, SocketAddr) {
     (SocketAddr::from((host, 7117)), SocketAddr::from((host, 40_000)))
 }
 
-/// Passes on what comes, with these bytes changed; whether any was.
+/// Passes bytes on, with these changed. Returns whether any were changed.
 async fn pass(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
@@ -75,7 +75,7 @@ async fn through_relay(there: &[(u8, u8)], back: &[(u8, u8)], remote: bool) {
     let (mut acceptor, to_acceptor) = duplex(ROOM_BYTES);
     let (mut from_initiator, mut to_initiator) = tokio::io::split(to_initiator);
     let (mut from_acceptor, mut to_acceptor) = tokio::io::split(to_acceptor);
-    // Each end closes when it has its answer, which ends the relay.
+    // Each end closes once it has its answer, which ends the relay.
     let accepting = async move { accept(&mut acceptor, (here, far), &trust).await };
     let trust = Trust::new(KEY.clone());
     let initiating = async move { initiate(&mut initiator, (far, here), &trust, &KEY).await };

@@ -48,7 +48,7 @@ pub fn manager_config(sched: &str) -> CoreConfig {
     }
 }
 
-/// A job of so many ranks.
+/// A job of `procs` ranks.
 pub fn job_spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
     let file = FileSpec {
         hash: ContentHash([1; 32]),

@@ -20,12 +20,12 @@ pub struct Script<'a> {
 }
 
 impl<'a> Script<'a> {
-    /// All of `input`.
+    /// A script of all of `input`.
     pub fn new(input: &'a [u8]) -> Script<'a> {
         Script { rest: input, steps: 0 }
     }
 
-    /// Which of `count` steps comes next; `None` at the end.
+    /// The next step, one of `count`; `None` at the end.
     pub fn step(&mut self, count: u8) -> Option<u8> {
         self.steps += 1;
         if self.steps > MAX_STEPS || self.rest.is_empty() {
@@ -50,7 +50,7 @@ impl<'a> Script<'a> {
         NodeId(1 + u32::from(self.byte()) % count)
     }
 
-    /// One of the things in a list, if there are any.
+    /// The index of an element of a list, if the list has any.
     pub fn pick(&mut self, count: usize) -> Option<usize> {
         (count > 0).then(|| usize::from(self.byte()) % count)
     }

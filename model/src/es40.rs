@@ -4,7 +4,7 @@
 use crate::{MibPerS, NodeCount};
 use serde::{Deserialize, Serialize};
 
-/// Where the binary is read from, by the NIC with a host process's help.
+/// The file system from which the NIC reads the binary, with a host process's help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceFile {
@@ -23,7 +23,7 @@ pub struct Es40;
 impl Es40 {
     /// Processors of a node (section 4.1).
     pub const PROCESSORS_PER_NODE: u32 = 4;
-    /// Nodes of the cluster that was measured (section 4.1).
+    /// Nodes of the measured cluster (section 4.1).
     pub const MEASURED_NODES: u32 = 64;
     /// Hardware broadcast on 64 nodes, buffers in main memory: the PCI bus
     /// limits it (section 4.4.1, broadcast time).
@@ -52,7 +52,7 @@ impl Es40 {
     /// Growth of COMPARE-AND-WRITE over [`Self::CONDITIONAL_NODES`] nodes of
     /// ASCI Q, in us (section 4.4.2 and Fig. 7).
     pub const CONDITIONAL_GROWTH_US: f64 = 6.0;
-    /// See [`Self::CONDITIONAL_GROWTH_US`].
+    /// The number of nodes for [`Self::CONDITIONAL_GROWTH_US`].
     pub const CONDITIONAL_NODES: u32 = 1024;
 
     /// BW_read into buffers of main memory (section 4.4.1, read time).
@@ -73,7 +73,7 @@ impl Es40 {
         }
     }
 
-    /// Processors of a machine of so many nodes.
+    /// Processors of a machine of `nodes`.
     pub fn processors(nodes: NodeCount) -> u64 {
         nodes.get() * u64::from(Self::PROCESSORS_PER_NODE)
     }

@@ -59,7 +59,7 @@ pub enum InputError {
         /// The machine.
         profile: String,
     },
-    /// A value of a profile that is out of the range of its key.
+    /// A value of a profile is out of the range of its key.
     #[error("{key} is {} {unit}: it must be {range}", short(*value))]
     OutsideKey {
         /// The key.
@@ -71,7 +71,7 @@ pub enum InputError {
         /// The valid values.
         range: KeyRange,
     },
-    /// A fitted value of a profile that is not where it is said to be.
+    /// A fitted value of a profile is outside its own confidence interval.
     #[error("{key} is {}, outside of its own confidence interval", short(*value))]
     OutsideInterval {
         /// The key.

@@ -4,8 +4,8 @@ use crate::InputError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Most nodes: far beyond where the paper's curves cross (17 billion), and far
-/// below where a float would lose single nodes.
+/// Most nodes: far beyond the crossing of the paper's curves (17 billion), and far below the
+/// numbers at which a float loses single nodes.
 pub const MAX_NODES: u64 = 1 << 40;
 
 /// The number of nodes of a machine.
@@ -36,7 +36,7 @@ impl NodeCount {
         NodeCount(1u64.checked_shl(exponent).unwrap_or(MAX_NODES).clamp(1, MAX_NODES))
     }
 
-    /// Nodes of a quaternary fat tree of so many stages.
+    /// Nodes of a quaternary fat tree of `stages` stages.
     pub fn power_of_4(stages: u32) -> NodeCount {
         NodeCount::power_of_2(stages.saturating_mul(2))
     }
@@ -54,7 +54,7 @@ impl NodeCount {
 
     /// The number, exactly.
     pub fn as_f64(self) -> f64 {
-        // Up to 2^40 every integer is a float.
+        // A float represents every integer up to 2^40 exactly.
         self.0 as f64
     }
 

@@ -45,12 +45,12 @@ pub enum GrowthLaw {
     },
 }
 
-/// A launch that was measured and published (Table 4).
+/// A published, measured launch (Table 4).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PublishedLaunch {
-    /// On so many nodes.
+    /// The number of nodes.
     pub nodes: u32,
-    /// Took so many seconds.
+    /// The launch time in seconds.
     pub launch_s: f64,
     /// Size of the binary in the paper's MB; 0 for a minimal job.
     pub binary_mib: u32,
@@ -96,7 +96,7 @@ impl Rival {
         }
     }
 
-    /// Seconds to launch on so many nodes by the law alone.
+    /// Seconds to launch on `nodes` by the law alone.
     pub fn launch_s(self, nodes: NodeCount) -> f64 {
         match self.law() {
             GrowthLaw::Linear { per_node_s, fixed_s } => per_node_s * nodes.as_f64() + fixed_s,

@@ -10,23 +10,22 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Says where the files are.
+/// The variable that names the directory of the files.
 const VARIABLE: &str = "STORM_SHARED";
 /// The default directory.
 const BESIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared");
 
-/// The text of a file, by its path below the directory; `None`, loudly, when it is not
-/// there.
+/// The text of a file, by its path below the directory. `None`, with a visible notice, if it is
+/// missing.
 ///
 /// # Panics
-/// When it cannot be read and `STORM_SHARED` says that it is there, or it is no
-/// text.
+/// If `STORM_SHARED` is set and the file cannot be read, or the file is no text.
 pub fn read(name: &str) -> Option<String> {
     let bytes = read_bytes(name)?;
     Some(String::from_utf8(bytes).unwrap_or_else(|_| panic!("{name} is no text")))
 }
 
-/// The bytes of a file that is no text, likewise.
+/// The bytes of a file that is no text, under the same rules.
 ///
 /// # Panics
 /// As for [`read`].

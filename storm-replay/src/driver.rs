@@ -92,11 +92,10 @@ pub enum ReplayError {
     },
 }
 
-/// Replays a trace on an idle machine under a policy for it, to the end of the
-/// last job.
+/// Replays a trace on an idle machine under a policy, to the end of the last job.
 ///
 /// # Errors
-/// When that does not come, or the policy lets the jobs of several rows run at once.
+/// If the last job never ends, or the policy lets the jobs of several rows run at once.
 pub fn replay(
     trace: &Trace,
     policy: &mut dyn Policy,
@@ -215,7 +214,7 @@ impl<'a, R: Running> Driver<'a, R> {
         self.busy.push(Busy { from, to: self.now, pe_ns });
     }
 
-    /// The submissions and ends of this instant; whether there were any.
+    /// Processes the submissions and ends of this instant. Returns whether there were any.
     fn instant(&mut self, ended: &mut Vec<JobIndex>) -> Result<bool, ReplayError> {
         let mut any = false;
         let mut batch = Vec::new();
@@ -332,12 +331,12 @@ impl<'a, R: Running> Driver<'a, R> {
         }
     }
 
-    /// When the policy wants to be woken.
+    /// When the policy wants to be woken next.
     fn next_wake(&self) -> Option<SchedTime> {
         self.policy.wake_at().filter(|at| *at > self.now)
     }
 
-    /// Wakes the policy if it wanted to be woken by now; whether it was.
+    /// Wakes the policy if its time has come. Returns whether it was woken.
     fn woken(&mut self, wake: Option<SchedTime>) -> Result<bool, ReplayError> {
         let due = wake.is_some_and(|at| at <= self.now);
         if due {

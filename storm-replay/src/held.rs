@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::JobIndex;
 use crate::running::Started;
 
-/// Where a job is among those that hold processors.
+/// The position of a job among those that hold processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Held(pub(crate) u32);
 
@@ -24,7 +24,7 @@ pub(crate) struct Work {
 /// Jobs by their places, which are given again when they have ended.
 #[derive(Debug, Default)]
 pub(crate) struct HeldJobs {
-    /// By position in the trace, as far as jobs were started.
+    /// The places by position in the trace, as far as jobs were started.
     places: Vec<Held>,
     work: Vec<Work>,
     free: Vec<Held>,
@@ -61,7 +61,7 @@ impl HeldJobs {
         self.work.get(held.0 as usize)
     }
 
-    /// A job has run so long.
+    /// A job has run for `time`.
     pub(crate) fn ran(&mut self, held: Held, time: Duration) {
         if let Some(work) = self.work.get_mut(held.0 as usize) {
             work.left = work.left.saturating_sub(time);
@@ -76,7 +76,7 @@ impl HeldJobs {
         }
     }
 
-    /// Places are below this.
+    /// The upper bound of all places.
     pub(crate) fn places(&self) -> usize {
         self.work.len()
     }

@@ -25,9 +25,9 @@ pub struct Report {
     /// The result of time sharing, if the policy shares time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_sharing: Option<SharingReport>,
-    /// Without the beginning and the end, with confidence; `None` of few jobs.
+    /// The steady state, without the beginning and the end, with confidence; `None` for few jobs.
     pub steady_state: Option<SteadyState>,
-    /// Each user, those with the most work first.
+    /// The users, those with the most work first.
     pub users: Vec<UserService>,
 }
 
@@ -40,7 +40,7 @@ pub struct SharingReport {
     pub slices: u64,
     /// Times that other jobs went on.
     pub context_switches: u64,
-    /// The same in a second of the makespan.
+    /// The same per second of the makespan.
     pub context_switches_per_s: f64,
 }
 

@@ -31,23 +31,23 @@ pub(crate) struct Turn {
 #[derive(Debug)]
 struct RowCycle {
     slot: Slot,
-    /// At each place that was seen, which turn that was.
+    /// The turn at each place that was seen.
     places: HashMap<Vec<u64>, usize>,
     turns: Vec<Turn>,
     /// The turn that the row has, or had last.
     at: usize,
-    /// The turn that comes after the last one, once that is known.
+    /// The turn that follows the last one, once it is known.
     begin: Option<usize>,
 }
 
 /// The turns since something happened other than the end of a slice.
 #[derive(Debug, Default)]
 pub(crate) struct Rotation {
-    /// In the order in which they run.
+    /// The rows in the order in which they run.
     rows: Vec<RowCycle>,
     /// The row that runs.
     running: usize,
-    /// All rows were seen.
+    /// Whether all rows were seen.
     whole: bool,
     turns: usize,
     /// No round fits in before the next event.
@@ -61,8 +61,8 @@ impl Rotation {
         (self.running, self.whole, self.turns, self.spent) = (0, false, 0, false);
     }
 
-    /// A row runs from an edge on, at which others went on if `switched`. Nothing is
-    /// known of the rotation when the policy tells no place.
+    /// A row runs from the end of a slice on; `switched` says whether other jobs run now. If the
+    /// policy tells no place, nothing is known of the rotation.
     pub(crate) fn turn(
         &mut self,
         slot: Option<Slot>,
@@ -75,7 +75,7 @@ impl Rotation {
             self.forget();
         }
         if !self.comes_to(slot) || (self.whole && switched != (self.rows.len() > 1)) {
-            // Not the order of before: it begins here.
+            // The order differs from before: start over here.
             self.forget();
             self.comes_to(slot);
         }
@@ -113,20 +113,19 @@ impl Rotation {
         self.rows.len() as u64
     }
 
-    /// After how many rounds all rows are at the same places again; `None` if that is
-    /// beyond all numbers.
+    /// After how many rounds all rows are at the same places again; `None` if the number overflows.
     pub(crate) fn period(&self) -> Option<u64> {
         self.rows.iter().map(|row| row.cycle().len() as u64).try_fold(1, lcm)
     }
 
-    /// The turns of so many rounds from now on, each with the times that it comes; the
-    /// row that runs begins with the turn that it has.
+    /// The turns of the next `rounds` rounds, each with its number of repetitions. The running row
+    /// begins with its current turn.
     pub(crate) fn coming(&self, rounds: u64) -> impl Iterator<Item = (&Turn, u64)> {
         let rows = self.rows.iter().enumerate();
         rows.flat_map(move |(index, row)| row.coming(index == self.running, rounds))
     }
 
-    /// All turns that come, each once for each row.
+    /// All turns to come, each once per row.
     pub(crate) fn all(&self) -> impl Iterator<Item = impl Iterator<Item = &Turn>> {
         self.rows.iter().map(|row| row.cycle().iter())
     }
@@ -202,7 +201,7 @@ mod tests {
         Turn { jobs: vec![Held(job)], busy_pes: job }
     }
 
-    /// Turns of rows at places; the processors that are busy tell which.
+    /// Turns of rows at places. The number of busy processors identifies a turn.
     fn after(turns: &[(u32, u64)]) -> Rotation {
         let mut rotation = Rotation::default();
         for &(slot, place) in turns {

@@ -51,9 +51,9 @@ pub(crate) trait Running {
 /// An instant after its events.
 pub(crate) struct Instant<'a> {
     pub(crate) now: SchedTime,
-    /// The policy was told that a slice ended.
+    /// A slice ended, and the policy was told.
     pub(crate) edge: bool,
-    /// Something else happened.
+    /// Other events happened.
     pub(crate) others: bool,
     pub(crate) policy: &'a mut dyn Policy,
     pub(crate) next_submit: Option<SchedTime>,

@@ -1,4 +1,4 @@
-//! When each job ran.
+//! The times at which each job ran.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{JobIndex, Trace};
 pub struct Start {
     /// The job.
     pub job: JobIndex,
-    /// When.
+    /// When it started.
     pub start: SchedTime,
     /// When it ended.
     pub end: SchedTime,
@@ -25,9 +25,9 @@ pub struct Start {
 /// The busy processors in an interval of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Busy {
-    /// From when.
+    /// The beginning.
     pub from: SchedTime,
-    /// Until when.
+    /// The end.
     pub to: SchedTime,
     /// Processor-nanoseconds.
     pub pe_ns: u128,
@@ -57,7 +57,7 @@ pub struct TimeSharing {
     pub edges: u64,
     /// Edges at which other jobs went on.
     pub switches: u64,
-    /// Edges that the policy was asked about; the others repeat.
+    /// Slice ends that the policy was asked about; the others repeat.
     pub asked_edges: u64,
 }
 
@@ -81,7 +81,7 @@ impl Busy {
 }
 
 impl Start {
-    /// Where it was from when until when, if that was to be kept.
+    /// The columns of the job over time, if they were recorded.
     pub fn stays(&self) -> impl Iterator<Item = (SchedTime, SchedTime, &ColumnSet)> + '_ {
         let first = self.columns.iter().map(|columns| (self.start, columns));
         let later = self.moves.iter().map(|(at, columns)| (*at, columns));

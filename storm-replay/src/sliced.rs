@@ -27,9 +27,9 @@ pub(crate) struct Sliced {
     held: HeldJobs,
     active: Vec<Held>,
     busy_pes: u32,
-    /// Until when the jobs have progressed.
+    /// The time up to which the jobs have progressed.
     passed: SchedTime,
-    /// When the slice ends, if it does.
+    /// The end of the current slice, if it has one.
     edge: Option<SchedTime>,
     /// A row was activated outside of an edge: its slice begins.
     begins: bool,

@@ -36,9 +36,9 @@ pub struct TrimPercent(f64);
 pub struct Interval {
     /// The mean.
     pub mean: f64,
-    /// Where the interval begins: never below the least possible value.
+    /// The lower end of the interval: never below the least possible value.
     pub low: f64,
-    /// Where it ends.
+    /// The upper end.
     pub high: f64,
     /// Student's quantile times the standard error of the mean. The symmetric interval of this
     /// half-width may hold impossible values: show `low` and `high` instead.

@@ -52,7 +52,7 @@ pub struct Trace {
 /// Why jobs are no trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// No machine has so many, or none.
+    /// The number of processors is zero or too large.
     #[error("a machine of {pes} processors cannot be replayed: it has 1 to {MAX_PES}")]
     Machine {
         /// Processors asked for.
@@ -69,7 +69,7 @@ pub enum TraceError {
 /// Why a trace cannot have a load.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum LoadError {
-    /// Not a number above 0.
+    /// The load is not a number above 0.
     #[error(
         "a load of {load} is none: it is a number above 0, 1 for a machine that is always busy"
     )]
@@ -89,11 +89,11 @@ pub enum LoadError {
 }
 
 impl Trace {
-    /// The jobs of a log that was cleaned for a machine of so many processors.
-    /// Jobs of one second keep the order of the log.
+    /// The jobs of a cleaned log, for a machine of `pes` processors. Jobs of one second keep the
+    /// order of the log.
     ///
     /// # Errors
-    /// No such machine, or too many jobs.
+    /// An impossible machine, or too many jobs.
     pub fn new(pes: u32, jobs: &[LogJob], estimates: Estimates) -> Result<Self, TraceError> {
         if pes == 0 || pes > MAX_PES {
             return Err(TraceError::Machine { pes });
@@ -149,11 +149,10 @@ impl Trace {
         (whole_s > 0.0).then(|| work_s / whole_s)
     }
 
-    /// The same jobs, with all times between submissions scaled so that the
-    /// offered load is `load`.
+    /// The same jobs, with all times between submissions scaled so that the offered load is `load`.
     ///
     /// # Errors
-    /// When there is no such scale.
+    /// If there is no such scale.
     pub fn scaled_to(mut self, load: f64) -> Result<Self, LoadError> {
         if !(load.is_finite() && load > 0.0) {
             return Err(LoadError::OutOfRange { load });

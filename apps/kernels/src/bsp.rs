@@ -16,7 +16,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 use storm_mpi::{CommError, Communicator, Rank, ReduceOp, Tag};
 
-/// Rounds of [`mix`] between two looks at the clock: under a microsecond.
+/// Rounds of [`mix`] between two readings of the clock: under a microsecond.
 const ROUNDS: u32 = 256;
 
 /// The settings.
@@ -29,13 +29,13 @@ pub struct Bsp {
     /// processor time
     #[arg(long, value_name = "US", default_value_t = 1000)]
     pub granularity: u32,
-    /// Ranks with more work compute so many times as long
+    /// Computing of the ranks with more work, as a multiple of the others'
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub imbalance: f64,
     /// Ranks with more work
     #[arg(long, value_enum, default_value_t = Heavy::Upper)]
     pub heavy: Heavy,
-    /// The last rank is so many times as slow as the first, those between in proportion
+    /// Slowness of the last rank, as a multiple of the first's; the others lie in proportion
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub heterogeneity: f64,
     /// Kind of exchange
@@ -53,7 +53,7 @@ pub enum Heavy {
     Lower,
     /// The second half
     Upper,
-    /// In each step everybody draws a factor between 1 and the imbalance
+    /// In each step every rank draws a factor between 1 and the imbalance
     Random,
 }
 
@@ -64,12 +64,12 @@ pub enum Exchange {
     Barrier,
     /// Non-blocking messages to and from both neighbours on a ring
     Neighbours,
-    /// Everybody to everybody
+    /// Every rank to every rank
     All,
 }
 
 impl Bsp {
-    /// Makes the supersteps.
+    /// Runs the supersteps.
     ///
     /// # Errors
     /// [`Failure`].
@@ -139,7 +139,7 @@ fn compute(budget: Duration) -> Result<Duration, Failure> {
     }
 }
 
-/// Everybody's words go both ways round a ring, to the next.
+/// Every rank's words go both ways round a ring, to the next rank.
 fn neighbours(comm: &Communicator, state: &mut [u64]) -> Result<(), CommError> {
     const RIGHTWARD: Tag = Tag(0);
     const LEFTWARD: Tag = Tag(1);

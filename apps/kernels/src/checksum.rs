@@ -20,7 +20,7 @@ pub fn term(place: u64, word: u64) -> u64 {
     mix(word ^ mix(place))
 }
 
-/// The check sum of the whole, of every rank's own sum.
+/// The checksum of the whole, from every rank's own sum.
 ///
 /// # Errors
 /// [`CommError`].

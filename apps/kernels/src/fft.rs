@@ -77,7 +77,7 @@ fn value(place: u64) -> Complex {
     Complex { re: unit(2 * place), im: unit(2 * place + 1) }
 }
 
-/// From rows of points to rows of the transposed spectrum.
+/// The forward transform: from rows of points to rows of the transposed spectrum.
 fn there(
     comm: &Communicator,
     data: &mut [Complex],
@@ -90,8 +90,8 @@ fn there(
     Ok(())
 }
 
-/// From rows of the transposed spectrum to rows of points: with conjugates before and after, the
-/// transform is its inverse times the number of points.
+/// The inverse transform: from rows of the transposed spectrum to rows of points. With conjugates
+/// before and after, the forward transform is the inverse times the number of points.
 fn back(
     comm: &Communicator,
     data: &mut [Complex],

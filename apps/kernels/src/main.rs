@@ -1,6 +1,6 @@
 //! `kernels`: runs one kernel on all ranks of its job.
 //!
-//! Exit status: 0 right, 1 wrong or broken, 2 wrong arguments. Only rank 0 speaks.
+//! Exit status: 0 right, 1 wrong or broken, 2 wrong arguments. Only rank 0 prints.
 
 use clap::Parser;
 use kernels::cli::Kernel;

@@ -45,7 +45,7 @@ impl Ring {
                 comm.send(&block, next, BLOCK)?;
             }
         }
-        // Only rank 0 has seen the last of it, and only rank 0 prints.
+        // Only rank 0 has the final block, and only rank 0 prints.
         let text = format!(
             "ring: {size} ranks, {} laps of {} words, check sum {:016x}",
             self.laps,

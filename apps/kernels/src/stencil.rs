@@ -12,7 +12,7 @@ use std::ops::{Range, RangeInclusive};
 use storm_mpi::comm::{Cartesian, balanced_dims};
 use storm_mpi::{CommError, Communicator, Rank, ReduceOp, Tag};
 
-/// Temperature of the upper border; that of the others is 0.
+/// Temperature of the upper border; the other borders have 0.
 const HOT: f64 = 1.0;
 
 /// The sides of a part, as indices: up, down, left, right. A side's opposite is `side ^ 1`.
@@ -38,7 +38,7 @@ struct Part {
 }
 
 impl Stencil {
-    /// Makes the steps.
+    /// Runs the steps.
     ///
     /// # Errors
     /// [`Failure`].
@@ -196,7 +196,7 @@ impl Part {
         }
     }
 
-    /// Where a cell is; its own are counted from 1.
+    /// The index of a cell; the rank's own cells are counted from 1.
     fn at(&self, i: usize, j: usize) -> usize {
         i * (self.columns() + 2) + j
     }

@@ -39,7 +39,7 @@ pub struct Answer {
     /// Sum over the cells of each flux's bits and place, mixed. The same program in C computes it
     /// too.
     pub check_sum: u64,
-    /// Whether flux and outflow are those of the reference, bit for bit; `None` without one.
+    /// Whether flux and outflow equal the reference's, bit for bit; `None` without a reference.
     pub same_as_reference: Option<bool>,
 }
 
@@ -139,7 +139,7 @@ struct Gather<'a> {
     grid: ProcessGrid,
 }
 
-/// Where the rows of a rank's part lie in the whole: each is `length` long.
+/// The places of the rows of a rank's part in the whole; each row is `length` long.
 struct Rows {
     length: usize,
     starts: Vec<usize>,
@@ -160,7 +160,8 @@ impl Gather<'_> {
         })
     }
 
-    /// The outflow of one face of the grid; empty but at rank 0, and where the face is not open.
+    /// The outflow of one face of the grid; empty at other ranks than 0, and if the face is not
+    /// open.
     fn face(&self, solution: &Solution, axis: usize, high: bool) -> Result<Vec<f64>, CommError> {
         if !high && self.problem.reflect_low[axis] {
             return Ok(Vec::new());

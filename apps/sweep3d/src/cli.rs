@@ -80,25 +80,25 @@ pub struct Cells(pub [usize; 3]);
 /// Arguments that cannot be run.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ArgumentError {
-    /// Not three positive numbers.
+    /// The text is not three positive numbers.
     #[error("\"{text}\" is not a grid; write cells as IxJxK, such as 64x64x32")]
     Grid {
         /// The text given.
         text: String,
     },
-    /// Not a quadrature set.
+    /// The text names no quadrature set.
     #[error("there is no set S{text}; choose 2, 4, 6 or 8")]
     Order {
         /// The text given.
         text: String,
     },
-    /// Not axes.
+    /// The text names no axes.
     #[error("\"{text}\" are not axes; write some of the letters i, j and k")]
     Axes {
         /// The text given.
         text: String,
     },
-    /// A process grid that is not the number of ranks.
+    /// The process grid does not have as many processes as there are ranks.
     #[error(
         "a process grid of {npe_i} x {npe_j} is not {ranks} ranks; leave out --npe-i and --npe-j to have one chosen"
     )]
@@ -107,7 +107,7 @@ pub enum ArgumentError {
         npe_i: usize,
         /// Along j.
         npe_j: usize,
-        /// In the job.
+        /// The ranks of the job.
         ranks: usize,
     },
     /// A number out of its range.
@@ -126,7 +126,7 @@ impl Arguments {
     /// The problem to solve.
     ///
     /// # Errors
-    /// [`ArgumentError::Range`] for a material that is none.
+    /// [`ArgumentError::Range`] for an impossible material.
     pub fn problem(&self) -> Result<Problem, ArgumentError> {
         let positive = "a positive number";
         in_range("width", self.width, positive, |x| x > 0.0)?;
@@ -148,7 +148,7 @@ impl Arguments {
     /// The process grid for this many ranks.
     ///
     /// # Errors
-    /// [`ArgumentError::ProcessGrid`] when the one asked for is not that many.
+    /// [`ArgumentError::ProcessGrid`] if the grid asked for does not fit the ranks.
     pub fn process_grid(&self, ranks: usize) -> Result<ProcessGrid, ArgumentError> {
         let grid = match (self.npe_i, self.npe_j) {
             (None, None) => ProcessGrid::choose(ranks, self.grid.0[0], self.grid.0[1]),

@@ -40,25 +40,25 @@ pub trait Exchange {
     /// Receives a face from the neighbour at that side.
     ///
     /// # Errors
-    /// When the neighbour cannot be heard.
+    /// If the neighbour cannot be heard.
     fn receive(&mut self, side: Side, face: &mut [f64]) -> Result<(), Self::Error>;
 
     /// Sends a face to the neighbour at that side.
     ///
     /// # Errors
-    /// When the neighbour cannot be reached.
+    /// If the neighbour cannot be reached.
     fn send(&mut self, side: Side, face: &[f64]) -> Result<(), Self::Error>;
 
     /// The largest `value` of all processes.
     ///
     /// # Errors
-    /// When a process cannot be reached.
+    /// If a process cannot be reached.
     fn max(&mut self, value: f64) -> Result<f64, Self::Error>;
 
     /// The sum of `value` over all processes.
     ///
     /// # Errors
-    /// When a process cannot be reached.
+    /// If a process cannot be reached.
     fn sum(&mut self, value: u64) -> Result<u64, Self::Error>;
 }
 

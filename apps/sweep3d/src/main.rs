@@ -1,6 +1,6 @@
 //! `sweep3d`: solves a transport problem on all ranks of its job and checks the answer.
 //!
-//! Exit status: 0 right, 1 wrong or broken, 2 wrong arguments. Only rank 0 speaks.
+//! Exit status: 0 right, 1 wrong or broken, 2 wrong arguments. Only rank 0 prints.
 
 use clap::Parser;
 use std::process::ExitCode;

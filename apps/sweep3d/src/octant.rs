@@ -11,7 +11,7 @@ pub struct Octant {
 }
 
 impl Octant {
-    /// All of them, in the order of the sweep.
+    /// All octants, in the order of the sweep.
     pub fn all() -> impl Iterator<Item = Octant> {
         (0..8).map(|index| Octant { index })
     }

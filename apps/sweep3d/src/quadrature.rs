@@ -6,7 +6,7 @@
 //! digits and are scaled here to sum to 1 exactly over all octants. An isotropic angular flux psi
 //! then has the scalar flux psi.
 
-/// Which set.
+/// The quadrature set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnOrder {
     /// One angle per octant.

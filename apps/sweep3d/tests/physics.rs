@@ -1,4 +1,4 @@
-//! The solver against solutions known without it.
+//! The solver compared with analytic solutions.
 
 use storm_mpi::World;
 use sweep3d::answer::{self, Answer};
@@ -41,7 +41,7 @@ fn check(problem: &Problem, solution: &Solution, reference: Option<&Solution>) -
     answer::check(&world, problem, WHOLE, solution, reference).unwrap().expect("at rank 0")
 }
 
-/// Without leakage all that is born is absorbed: flux = source / absorption cross-section.
+/// Without leakage all particles born are absorbed: flux = source / absorption cross-section.
 #[test]
 fn infinite_medium() {
     for order in ALL_ORDERS {

@@ -56,7 +56,7 @@ struct Case {
     granularity_us: u64,
     /// One job alone, in seconds.
     one_s: Spread,
-    /// Two at once, until both have ended.
+    /// Two jobs at once, until both have ended.
     both_s: Spread,
     /// The time of both at once over the time one after the other.
     ratio: f64,
@@ -290,7 +290,7 @@ fn ended(job: Child) -> Result<String> {
     said.lines().next().map(str::to_owned).context("a job said nothing")
 }
 
-/// Slices in a second of the last so long, where there are slices.
+/// Slices per second over the last `took`, if there are slices.
 fn slices_per_s(cluster: &Cluster, before: &Partition, took: Duration) -> Result<Option<f64>> {
     let now = partition(cluster)?;
     let since = |now: u64| now.saturating_sub(before.checkpoint.unwrap_or(0)) as f64;

@@ -22,9 +22,9 @@ struct Options {
 /// The measured times, in microseconds.
 #[derive(Debug, Serialize)]
 struct Measured {
-    /// From a blocking send, at any time, to the receiver's going on.
+    /// The time from a blocking send, at any time, until the receiver goes on.
     message: Times,
-    /// The same, sent as soon as the one before has come.
+    /// The same for a message sent as soon as the previous one has come.
     at_once: Times,
     /// A barrier, called as soon as the one before is over.
     barrier: Times,

@@ -12,7 +12,7 @@ use storm_bcs::modelled::{Exchange, Stencil};
 use storm_benches::buffered::{PingPong, Setting, StencilTimes, TwoJobs};
 use storm_benches::slice_kinds::{SliceKind, SliceTime};
 
-/// Buffered coscheduling beside direct message passing, simulated.
+/// Buffered coscheduling compared with direct message passing, simulated.
 #[derive(Debug, Parser)]
 struct Options {
     /// The simulated machine

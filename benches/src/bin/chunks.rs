@@ -1,6 +1,5 @@
-//! Which chunk size and number of slots are best for sending a program (paper,
-//! section 3.3: 2 slots of 512 KB on its machine): the
-//! time until all nodes have a program, over both settings.
+//! Finds the best chunk size and number of slots for sending a program (paper, section 3.3: 2 slots
+//! of 512 KB on its machine): the time until all nodes have a program, over both settings.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -96,7 +95,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Milliseconds of a launch as its user waits for it.
+/// The user's waiting time for a launch, in milliseconds.
 fn launch(cluster: &ConfiguredCluster, nodes: u32, job: &Path) -> Result<f64> {
     let mut command = Command::new(program("storm")?);
     command.args(["run", "--quiet", "--input", "none", "--socket"]).arg(cluster.socket());

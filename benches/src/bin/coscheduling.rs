@@ -100,7 +100,7 @@ struct Pair {
     imbalance: f64,
     /// The time of the last rank for its work as a multiple of the first rank's.
     heterogeneity: f64,
-    /// In the two jobs it is not the same half.
+    /// Whether the two jobs have their heavy ranks on opposite halves.
     complementing: bool,
 }
 
@@ -111,7 +111,7 @@ impl Pair {
         2.0 * factor * f64::from(self.steps) * self.granularity_ms
     }
 
-    /// Which half of the ranks is the heavy one in each job.
+    /// The heavy half of the ranks in each job.
     fn heavy(&self) -> [&'static str; 2] {
         if self.complementing { ["lower", "upper"] } else { ["upper"; 2] }
     }
@@ -199,7 +199,7 @@ fn slowdowns(options: &Options) -> Result<Vec<Case>> {
                     let way = way.clone();
                     cases.push(Case { where_: "live", way, granularity_ms, slowdown });
                 }
-                // Modelled ranks look all the time where the policy does not say otherwise.
+                // Modelled ranks poll all the time unless the policy says otherwise.
                 if options.simulated > 0 && (sched != "local" || wait.is_some()) {
                     let slowdown = simulated(options, sched, &pair)?;
                     let way = way.clone();

@@ -81,16 +81,16 @@ struct Measured {
     at_once_s: Spread,
     /// Percent that the second takes longer; of each pair of measurements.
     slowdown_percent: Spread,
-    /// The same of processes that a bare loop freezes and thaws, without any manager; of
-    /// spinning ones only, which wait for nobody.
+    /// The same for processes that a bare loop freezes and thaws, without any manager. Only for
+    /// spinning processes, which wait for nobody.
     floor_percent: Option<Spread>,
     /// The same for processes that run undisturbed while a bare thread wakes at each time slice.
     wakes_percent: Option<Spread>,
-    /// From the issue of a strobe to the end of a node's switch.
+    /// The time from the issue of a strobe to the end of a node's switch.
     latency: Percentiles,
-    /// Between the two nodes' ends of a switch.
+    /// The time between the two nodes' ends of a switch.
     skew: Percentiles,
-    /// From the first stop to the last resume of a node.
+    /// The time from the first stop to the last resume of a node.
     switch: Percentiles,
 }
 
@@ -119,8 +119,8 @@ fn main() -> Result<()> {
             cases.push(Case { workload: workload.name, quantum_ms, outcome });
         }
     }
-    // Two jobs of several of its time slices, with runs of their own afterwards: they
-    // take a hundred times as long as those above.
+    // Slurm's two jobs last several of its time slices, a hundred times as long as those above.
+    // They have runs of their own afterwards.
     let peer = match options.measuring.peers {
         true => Some(slurm_gang(NODES, &spinning(spin_seconds())?.argv, options.measuring.runs)),
         false => None,

@@ -19,7 +19,7 @@ use storm_benches::spread::Spread;
 /// Processes of each node, as on the paper's machine.
 const PES: u32 = 4;
 
-/// Launch time of do-nothing programs, beside the machine's physical floor.
+/// Launch time of do-nothing programs, compared with the machine's physical floor.
 #[derive(Debug, Parser)]
 struct Options {
     /// Numbers of nodes
@@ -40,7 +40,7 @@ struct Case {
     size_mb: usize,
     /// No node has the program.
     first: Launch,
-    /// Every node has it.
+    /// The second launch, when every node has the program.
     again: Launch,
     /// Launches left out of both because the cluster could not tell their parts.
     without_breakdown: u32,
@@ -151,7 +151,7 @@ fn measure(nodes: u32, size_mb: usize, runs: u32, peers: &[Box<dyn LaunchPeer>])
             let again_ms = peer.again(nodes, processes)?.as_secs_f64() * 1e3;
             turns.push([first_ms, again_ms, storm_first_ms, storm_again_ms]);
         }
-        // Up to 64 copies of each run are elsewhere: one less to keep.
+        // The nodes keep up to 64 copies of each run; this one is not needed.
         std::fs::remove_file(program)?;
     }
     let peers = peers.iter().zip(&turns).map(|(peer, turns)| PeerLaunches::of(peer.name(), turns));

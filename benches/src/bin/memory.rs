@@ -15,7 +15,7 @@ use storm_benches::peers::{Absent, Slurm, available};
 use storm_benches::spread::Spread;
 use storm_benches::throughput::StormJobs;
 
-/// Nothing runs: Slurm's default slice, seconds.
+/// Slurm's default slice in seconds. Nothing runs, so any value would do.
 const SLICE_S: u32 = 30;
 
 /// The pause between two looks at idle daemons, which free memory that only their start needed.
@@ -79,7 +79,7 @@ struct SlurmMemory {
 
 #[derive(Debug, Serialize)]
 struct Memory {
-    /// All that is resident; the program's text, which all share, included.
+    /// All resident memory, including the program text that all share.
     rss_mib: Spread,
     /// Private memory without a file behind it.
     anonymous_mib: Spread,

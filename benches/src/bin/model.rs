@@ -21,7 +21,7 @@ use storm_benches::spread::Spread;
 /// Processes of each node: those of the `launch` benchmark.
 const PES: u32 = 4;
 
-/// Predicted launch times beside measured ones.
+/// Predicted launch times compared with measured ones.
 #[derive(Debug, Parser)]
 struct Options {
     /// Numbers of nodes to launch on
@@ -149,7 +149,7 @@ fn peers(options: &Options) -> Result<(Vec<PeerTimes>, Vec<Absent>)> {
     Ok((times, absent))
 }
 
-/// One more turn of `storm model calibrate`; `again` adds it to those before.
+/// Runs one more turn of `storm model calibrate`; `again` adds it to the earlier turns.
 fn calibrate(options: &Options, dir: &Path, do_nothing: &Path, again: bool) -> Result<()> {
     let (profile, samples) = (dir.join("here.toml"), dir.join("samples.json"));
     let mut command = Command::new(program("storm")?);

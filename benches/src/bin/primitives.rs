@@ -29,7 +29,7 @@ struct Options {
     /// Children of a node in the tree
     #[arg(long, default_value_t = 4)]
     fan_out: u32,
-    /// On verbs: look for completions so long before going to sleep, in microseconds
+    /// On verbs: poll for completions this long before going to sleep, in microseconds
     #[arg(long, default_value_t = 0)]
     spin_us: u64,
     /// On verbs: multicast data for all members, where it works
@@ -98,7 +98,7 @@ fn measure(options: &Options, backend: Backend) -> Result<Vec<Figure>> {
     }
 }
 
-/// The medians and bandwidths of several backends beside each other.
+/// The medians and bandwidths of several backends side by side.
 fn comparison(measured: &[(Backend, Vec<Figure>)]) -> Table {
     let mut table = Table::new();
     table.load_preset(comfy_table::presets::ASCII_MARKDOWN);

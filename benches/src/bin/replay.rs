@@ -12,7 +12,7 @@ use storm_benches::replay::{MACHINE_PES, Outcome, Replayed, Workload, measure};
 use storm_benches::spread::Spread;
 use storm_sched::registry;
 
-/// Where the KTH log is below the directory that `STORM_SHARED` names.
+/// The path of the KTH log below the directory `STORM_SHARED`.
 const KTH: &str = "swf/KTH-SP2-filtered.swf.gz";
 /// The load of the generated log.
 const LOAD: f64 = 0.7;
@@ -63,7 +63,7 @@ struct Case {
     events_per_s: Spread,
     /// Events in a second of a processor, of the runs that were long enough.
     events_per_cpu_s: Spread,
-    /// Memory beside the jobs, in KiB.
+    /// Memory in addition to the jobs, in KiB.
     memory_kib: Spread,
     /// Runs that were ended because they took longer than the limit.
     ended: usize,

@@ -62,14 +62,14 @@ struct Case {
     jobs_per_s: Spread,
     /// The latency of each command that submits or runs a job.
     latency: Option<Percentiles>,
-    /// storm's jobs per second over these, of each turn.
+    /// storm's jobs per second over this system's, of each turn.
     storm_over_this: Spread,
 }
 
 /// The results of a system, turn by turn; a way that it lacks stays empty.
 struct Turns {
     name: String,
-    /// In the order of the ways, one entry for each run.
+    /// One entry per way, each with one sample per run.
     samples: Vec<Vec<Option<Sample>>>,
     failures: Vec<String>,
 }

@@ -15,9 +15,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// In the environment of all that belongs to the cluster, jobs included.
+/// A variable in the environment of every process of the cluster, jobs included.
 const MARK: &str = "STORM_CHAOS";
-/// Between two looks at something that takes its time.
+/// The pause between two checks of something slow.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// One daemon: the Machine Manager, or the Node Manager of a node.
@@ -79,15 +79,15 @@ impl Cluster {
         self.dir.path().join("records")
     }
 
-    /// A directory that is gone with the cluster.
+    /// The cluster's directory, which is removed with it.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// A command for this cluster, to which a verb is to be given.
+    /// A command for this cluster, without a verb.
     ///
     /// # Errors
-    /// There is no `storm` beside this program.
+    /// There is no `storm` in this program's directory.
     pub fn command(&self) -> Result<Command> {
         let mut command = Command::new(program("storm")?);
         command.env("STORM_SOCKET", self.dir.path().join("mm.sock")).env(MARK, &self.name);
@@ -106,7 +106,7 @@ impl Cluster {
     /// Starts each daemon that has ended.
     ///
     /// # Errors
-    /// One cannot be started.
+    /// A daemon cannot be started.
     pub fn revive(&mut self) -> Result<()> {
         for place in 0..self.daemons.len() {
             self.revive_one(place)?;
@@ -117,7 +117,7 @@ impl Cluster {
     /// Starts one daemon, if it has ended.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The daemon cannot be started.
     pub fn revive_one(&mut self, place: usize) -> Result<()> {
         if self.daemons[place].pid().is_some() {
             return Ok(());
@@ -159,7 +159,7 @@ impl Cluster {
         }
     }
 
-    /// All processes that it, or a job of it, has started.
+    /// All processes that the cluster or one of its jobs has started.
     fn processes(&self) -> Result<Vec<i32>> {
         let own = |process: &procfs::process::Process| {
             let environment = process.environ().ok();
@@ -230,7 +230,7 @@ impl Daemon {
         children.split_whitespace().next()?.parse().ok().map(Pid::from_raw)
     }
 
-    /// Sends it a signal; one that has just ended is as good.
+    /// Sends it a signal. A daemon that has just ended is no error.
     pub fn signal(&mut self, signal: Signal) {
         if let Some(pid) = self.pid() {
             let _ = kill(pid, signal);

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 pub enum Fault {
     /// A Node Manager is killed, and started again up to 1.5 s later.
     NodeManagerKilled,
-    /// One stands still for up to 4 s.
+    /// A Node Manager is stopped for up to 4 s.
     NodeManagerStopped,
     /// The keeper of one is killed.
     KeeperKilled,
-    /// One stands still for up to a second.
+    /// A keeper is stopped for up to a second.
     KeeperStopped,
     /// The Machine Manager is killed, and started again up to a second later.
     MachineManagerKilled,
@@ -27,7 +27,7 @@ pub enum Fault {
     MachineManagerStopped,
 }
 
-/// Each with how often it happens, beside the others.
+/// The faults with their relative frequencies.
 const FAULTS: [(Fault, u32); 6] = [
     (Fault::NodeManagerKilled, 4),
     (Fault::NodeManagerStopped, 4),

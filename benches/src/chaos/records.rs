@@ -38,7 +38,7 @@ pub struct Job {
     ranks: BTreeMap<u32, Vec<Run>>,
 }
 
-/// All that was written down, by number of job.
+/// All records, by number of job.
 ///
 /// # Errors
 /// A record cannot be read.
@@ -53,7 +53,7 @@ pub fn read(dir: &Path) -> Result<BTreeMap<u64, Job>> {
         let text = fs::read_to_string(&path)?;
         let entry = jobs.entry(job).or_default();
         for line in text.lines() {
-            // A process that is killed may have written a part of its last one.
+            // A killed process may have written its last line in part.
             let _ = note(entry, rank, line);
         }
     }

@@ -39,10 +39,10 @@ struct Shown {
 }
 
 impl Workload {
-    /// Lays the program of the jobs down.
+    /// Writes the program of the jobs.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The program cannot be written.
     pub fn new(cluster: &Cluster) -> Result<Workload> {
         let script = cluster.dir().join("work.sh");
         fs::write(&script, SCRIPT)?;
@@ -132,7 +132,7 @@ fn is_over(state: &str) -> bool {
     )
 }
 
-/// `None`: the manager does not know it, or does not answer.
+/// The job's state; `None` if the manager does not know it or does not answer.
 fn shown(cluster: &Cluster, job: u64) -> Result<Option<Shown>> {
     let output = cluster.output(&["show", "--json", &job.to_string()])?;
     Ok(serde_json::from_slice(&output.stdout).ok().filter(|_| output.status.success()))

@@ -21,7 +21,7 @@ pub struct LaunchCase {
 /// The times of one peer for one case: milliseconds of its whole commands.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeerTimes {
-    /// With its version.
+    /// Its name with its version.
     pub peer: String,
     /// Nodes.
     pub nodes: u32,
@@ -31,11 +31,11 @@ pub struct PeerTimes {
     pub size_mb: usize,
     /// No node had the program.
     pub first_ms: Spread,
-    /// All had it.
+    /// The second launch, when all nodes had the program.
     pub again_ms: Spread,
 }
 
-/// Launches a program that no node has, and again, `runs` times with each peer.
+/// Launches a program that no node has, then again, `runs` times with each peer.
 ///
 /// # Errors
 /// A command failed.
@@ -69,7 +69,7 @@ pub fn launch_times(
         .collect())
 }
 
-/// One row for each peer and case, and for those that are not there.
+/// One row for each peer and case, and for each missing peer.
 pub fn launch_times_table(times: &[PeerTimes], absent: &[Absent]) -> Table {
     let mut table = Table::new();
     table.load_preset(comfy_table::presets::ASCII_MARKDOWN);

@@ -11,9 +11,9 @@ use std::time::Duration;
 /// Gang scheduling does not matter to a launch: Slurm's default slice, seconds.
 const SLICE_S: u32 = 30;
 
-/// Something else that launches programs.
+/// Another system that launches programs.
 pub trait LaunchPeer {
-    /// With its version.
+    /// Its name with its version.
     fn name(&self) -> String;
 
     /// Brings a program that no node has to all nodes and runs it to its end.
@@ -32,11 +32,11 @@ pub trait LaunchPeer {
 /// The times of one peer for one case, in milliseconds of its whole commands.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeerLaunches {
-    /// With its version.
+    /// Its name with its version.
     pub peer: String,
     /// No node had the program.
     pub first_ms: Spread,
-    /// All had it.
+    /// The second launch, when all nodes had the program.
     pub again_ms: Spread,
     /// First launch, over the whole `storm run` of the same turn.
     pub first_over_storm: Spread,
@@ -75,8 +75,8 @@ impl PeerLaunches {
     }
 }
 
-/// One row for each peer and case; `cases` are a case's name, the medians of both
-/// of storm's commands, and the peers.
+/// One row for each peer and case. A case has its name, the medians of storm's two commands, and
+/// the peers.
 pub fn launch_table<'a>(
     cases: impl Iterator<Item = ([String; 2], [Spread; 2], &'a [PeerLaunches])>,
     absent: &[Absent],

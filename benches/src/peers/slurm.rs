@@ -11,11 +11,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Between two looks at the file of ended jobs, which costs Slurm nothing.
+/// The pause between two looks at the file of ended jobs, which costs Slurm nothing.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
-/// Between two questions to its controller whether all nodes are idle.
+/// The pause between two queries to its controller whether all nodes are idle.
 const IDLE_PAUSE: Duration = Duration::from_millis(20);
-/// A cluster that has done nothing for so long does not do it any more.
+/// The longest wait for progress of the cluster.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The daemons, which end with this value.
@@ -63,7 +63,7 @@ impl Slurm {
         &self.version
     }
 
-    /// One of its commands, for this cluster.
+    /// One of Slurm's commands, for this cluster.
     pub fn command(&self, name: &str) -> Command {
         let mut command = Command::new(name);
         command.env("SLURM_CONF", self.dir.join("slurm.conf"));
@@ -78,7 +78,7 @@ impl Slurm {
         command
     }
 
-    /// A directory that is another one on each node.
+    /// A directory that differs on each node.
     pub fn node_local(&self) -> PathBuf {
         self.dir.join("local")
     }
@@ -90,10 +90,10 @@ impl Slurm {
         Some(line.split_once("] ").map_or(line, |(_, said)| said).to_owned())
     }
 
-    /// The memory of its daemons of this name, or of those of all nodes.
+    /// The memory of its daemons of this name, on all nodes.
     ///
     /// # Errors
-    /// One has ended.
+    /// A daemon has ended.
     pub fn daemons(&self, name: &str) -> Result<Vec<Resident>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(self.dir.join("pid"))? {
@@ -106,10 +106,10 @@ impl Slurm {
         Ok(found)
     }
 
-    /// Jobs that have ended well since the cluster started.
+    /// The number of jobs that have ended well since the cluster started.
     ///
     /// # Errors
-    /// One ended otherwise.
+    /// A job ended otherwise.
     pub fn ended(&self) -> Result<usize> {
         let text = fs::read_to_string(self.dir.join("ended"))?;
         let mut ended = 0;
@@ -123,7 +123,7 @@ impl Slurm {
     /// Waits until `jobs` have ended well since the cluster started.
     ///
     /// # Errors
-    /// One ended otherwise, or they did not end.
+    /// A job ended otherwise, or some did not end.
     pub fn wait_ended(&self, jobs: usize) -> Result<Instant> {
         let since = Instant::now();
         while self.ended()? < jobs {

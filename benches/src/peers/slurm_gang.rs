@@ -95,7 +95,7 @@ fn submit(slurm: &Slurm, nodes: u32, argv: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// One row, or why there is none.
+/// One row, or the reason why there is none.
 pub fn gang_table(measured: &Result<SlurmGang, Absent>) -> Table {
     let mut table = Table::new();
     table.load_preset(comfy_table::presets::ASCII_MARKDOWN).set_header([

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// The program: a size's best time.
 const PROGRAM: &str = include_str!("pingpong.c");
 
-/// Where the two ranks are.
+/// The placement of the two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
@@ -33,7 +33,7 @@ pub struct Contestant {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    /// With this `STORM_MPI_WAIT`.
+    /// storm-mpi with this `STORM_MPI_WAIT`.
     Storm(String),
     Mpich,
     OpenMpi,
@@ -43,7 +43,7 @@ enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
-    /// A message there and back, of which half is told
+    /// A message there and back; the result is half of the time
     Message,
     /// `MPI_Barrier`; has no length
     Barrier,
@@ -83,10 +83,11 @@ pub struct Point {
     pub us: f64,
 }
 
-/// Our library in each way to wait; with `peers` the others that are there, and why others are not.
+/// Our library with each way to wait. With `peers`, also the installed others, and the reason why
+/// others are missing.
 ///
 /// # Errors
-/// Our own cannot be compiled for.
+/// The program for our library cannot be compiled.
 pub fn contestants(
     storm: &Path,
     waits: &[String],

@@ -66,12 +66,12 @@ struct End {
 /// Serves as the other end if this process is one.
 ///
 /// # Errors
-/// When the device cannot be opened, or a request fails.
+/// If the device cannot be opened, or a request fails.
 pub fn serve_if_other_end() -> Result<bool> {
     let Ok(place_bytes) = std::env::var(VARIABLE) else { return Ok(false) };
     let mut stdin = std::io::stdin().lock();
     let mut end = End::connect(place_bytes.parse()?, &mut stdin, &mut std::io::stdout())?;
-    // Until the side that has started this ends it.
+    // Until the starting side ends this process.
     loop {
         match end.next_of_any()? {
             (SHORT, len) => end.write_short(len as usize)?,
@@ -197,7 +197,7 @@ impl End {
         Ok(())
     }
 
-    /// Writes so many bytes, at least 8, of which the first say that they are here.
+    /// Writes `len` bytes, at least 8. The first bytes tell the receiver that the message is there.
     fn write_short(&mut self, len: usize) -> Result<()> {
         self.sent += 1;
         let head = u64::from(self.sent) << 32 | len as u64;
@@ -206,7 +206,7 @@ impl End {
         Ok(())
     }
 
-    /// The same as [`next`](Self::next), for short ones as well.
+    /// As [`next`](Self::next), including short messages.
     fn next_of_any(&mut self) -> Result<(u32, u32)> {
         loop {
             for _ in 0..LOOKS {
@@ -231,7 +231,7 @@ impl End {
         }
     }
 
-    /// The next write that a completion tells of, if there is one.
+    /// The next write that a completion reports, if there is one.
     fn look(&mut self) -> Result<Option<(u32, u32)>> {
         if self.arrived.is_empty() {
             let mut failed = None;

@@ -29,11 +29,11 @@ struct Lanes {
     bulk: Rc<dyn Carrier>,
 }
 
-/// Serves as the other end if this process is one: echoes the express lane, and says
-/// there when as many chunks have come as it was told to wait for.
+/// Serves as the other end if this process is one: echoes the express lane, and reports there when
+/// the announced number of chunks has come.
 ///
 /// # Errors
-/// When the device cannot be opened, or a lane ends too soon.
+/// If the device cannot be opened, or a lane ends too soon.
 pub fn serve_if_other_end() -> Result<bool> {
     let Ok(spin_us) = std::env::var(SPIN_VARIABLE) else { return Ok(false) };
     let spin = Duration::from_micros(spin_us.parse()?);
@@ -60,11 +60,11 @@ pub fn serve_if_other_end() -> Result<bool> {
     }))
 }
 
-/// Measures one way of messages of each size, half of a round trip, and the bandwidth of
-/// chunks of the length that transfers are cut into.
+/// Measures the one-way time of messages of each size, half of a round trip. Measures the bandwidth
+/// of chunks of the length that transfers use.
 ///
 /// # Errors
-/// When the device cannot be opened, or a lane ends.
+/// If the device cannot be opened, or a lane ends.
 pub fn run(spin: Duration, sizes: &[u64], rounds: u32, chunks: u32) -> Result<Vec<Figure>> {
     let sizes = sizes.to_vec();
     block_on(as_task(async move {
@@ -177,7 +177,7 @@ fn decode(line: &str) -> Result<Vec<u8>> {
     Ok(digits.map(|at| u8::from_str_radix(&line[at..at + 2], 16)).collect::<Result<_, _>>()?)
 }
 
-/// The process of the other end, which ends with this.
+/// The process of the other end. Dropping the value ends it.
 pub(super) struct OtherEnd(Child);
 
 impl OtherEnd {

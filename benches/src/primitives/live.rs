@@ -11,9 +11,9 @@ use storm_backend_tcp::{NameTable, Node, NodeConfig, Root, RootConfig};
 use storm_backend_verbs::{Multicast, VerbsConfig, VerbsFabric};
 use storm_primitives::Primitives;
 
-/// Where the root is, in the environment of a node's process.
+/// The root's address, in the environment of a node's process.
 const ROOT_VARIABLE: &str = "STORM_BENCH_ROOT";
-/// Which network: there too.
+/// The network, in the environment of a node's process.
 const NETWORK_VARIABLE: &str = "STORM_BENCH_NETWORK";
 
 /// The network under the tree.
@@ -21,7 +21,7 @@ const NETWORK_VARIABLE: &str = "STORM_BENCH_NETWORK";
 pub enum Network {
     /// TCP.
     Tcp,
-    /// RDMA, looking for completions so long before going to sleep.
+    /// RDMA, with this polling before going to sleep.
     Verbs {
         /// How long to poll.
         spin: Duration,
@@ -33,7 +33,7 @@ pub enum Network {
 /// Serves as a node if this process is one.
 ///
 /// # Errors
-/// When it cannot join.
+/// If it cannot join.
 pub fn serve_if_node() -> Result<bool> {
     let (Ok(root), Ok(spin_us)) = (std::env::var(ROOT_VARIABLE), std::env::var(NETWORK_VARIABLE))
     else {
@@ -58,7 +58,7 @@ pub fn serve_if_node() -> Result<bool> {
 /// Measures on a cluster of processes of this host.
 ///
 /// # Errors
-/// When they cannot be started, or an operation fails.
+/// If they cannot be started, or an operation fails.
 pub fn run(network: Network, fan_out: u32, work: &Work) -> Result<Vec<Figure>> {
     let nodes = work.nodes.iter().copied().max().unwrap_or(0);
     block_on(async move {
@@ -111,7 +111,7 @@ fn loopback() -> SocketAddr {
     SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 0)
 }
 
-/// The nodes' processes, which end with this.
+/// The nodes' processes. Dropping the value ends them.
 struct Processes(Vec<Child>);
 
 impl Drop for Processes {

@@ -22,13 +22,13 @@ const IN_FLIGHT: usize = 4;
 /// Operations before those that count: connections, caches and blocks are then there.
 const WARM_UP: u32 = 20;
 
-/// No operation takes longer that has not failed: a minute.
+/// The longest time of an operation that succeeds: a minute.
 const MAX_NS: u64 = 60_000_000_000;
 
-/// Where everything is.
+/// The layout of the measurements.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The same on all nodes.
+    /// The layout, the same on all nodes.
     pub layout: Layout,
     word: Var<u64>,
     bulk: Region,
@@ -38,9 +38,9 @@ pub struct Plan {
 /// The measurements to take.
 #[derive(Clone, Debug)]
 pub struct Work {
-    /// Sets of so many nodes.
+    /// The sizes of the node sets.
     pub nodes: Vec<u32>,
-    /// Transfers of so many bytes.
+    /// The lengths of the transfers in bytes.
     pub sizes: Vec<u64>,
     /// Operations per figure.
     pub rounds: u32,
@@ -55,11 +55,11 @@ pub struct Figure {
     pub nodes: u32,
     /// Bytes of a transfer.
     pub bytes: u64,
-    /// Until the initiator knows that it is done everywhere, in microseconds: the least.
+    /// The least time until the initiator knows that the operation is complete, in microseconds.
     pub least_us: f64,
-    /// The same for one of two.
+    /// The median.
     pub p50_us: f64,
-    /// The same for 99 of 100.
+    /// The 99th percentile.
     pub p99_us: f64,
     /// Bytes that each node got per second, with four transfers under way, in MiB/s.
     pub mib_s: Option<f64>,

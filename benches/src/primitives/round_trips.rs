@@ -6,7 +6,7 @@ use anyhow::Result;
 use hdrhistogram::Histogram;
 use std::time::Instant;
 
-/// When round trips ended that followed one another.
+/// The end times of consecutive round trips.
 pub(super) struct RoundTrips {
     ends: Vec<Instant>,
     warm_up: usize,
@@ -21,7 +21,7 @@ impl RoundTrips {
         RoundTrips { ends, warm_up }
     }
 
-    /// One has ended, and the next begins.
+    /// A round trip has ended, and the next begins.
     pub(super) fn end_one(&mut self) {
         self.ends.push(Instant::now());
     }

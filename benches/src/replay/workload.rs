@@ -40,7 +40,7 @@ impl Workload {
         Workload { log: None, generated: jobs, load }
     }
 
-    /// The options by which another process knows it.
+    /// The options by which another process makes the same workload.
     #[must_use]
     pub fn options(&self) -> Vec<String> {
         match &self.log {

@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 
 /// A job that does not end.
 const SLEEP: &str = "/bin/sleep";
-/// Between two questions whether all have ended.
+/// The pause between two queries whether all have ended.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 /// A cluster that takes longer does not do it any more.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -31,10 +31,10 @@ pub struct StormJobs {
 }
 
 impl StormJobs {
-    /// Starts a cluster; `options` are further ones of `storm up`.
+    /// Starts a cluster; `options` are additional ones of `storm up`.
     ///
     /// # Errors
-    /// It did not start.
+    /// The cluster did not start.
     pub fn up(nodes: u32, pes: u32, options: &[&str]) -> Result<StormJobs> {
         let cluster = Cluster::up(nodes, pes, options)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;

@@ -3,7 +3,7 @@
 use crate::InputError;
 use thiserror::Error;
 
-/// See the variants.
+/// Why a calibration fails.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum CalibrationError {
     /// Fewer shapes than it takes to tell the parameters apart.
@@ -22,7 +22,7 @@ pub enum CalibrationError {
         /// The part of a launch.
         what: &'static str,
     },
-    /// A measurement that is no measurement.
+    /// A measurement makes no sense.
     #[error("a measurement makes no sense")]
     Sample(#[from] InputError),
 }

@@ -29,8 +29,8 @@ pub struct Parameter {
     pub unit: &'static str,
     /// Its value.
     pub value: f64,
-    /// Lower end of its 95 % confidence interval; none where the measurements
-    /// are no more than the parameters.
+    /// Lower end of its 95 % confidence interval; `None` if there are no more measurements than
+    /// parameters.
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
@@ -54,7 +54,7 @@ pub struct Fit {
 /// Solution of one unconstrained problem.
 struct Solution {
     values: DVector<f64>,
-    /// Standard errors, where there are more measurements than parameters.
+    /// Standard errors, if there are more measurements than parameters.
     errors: Option<DVector<f64>>,
 }
 
@@ -75,7 +75,7 @@ pub fn fit<const N: usize>(
     let mut kept: Vec<usize> = (0..N).collect();
     let solution = loop {
         let solution = solve(what, &observations, &kept)?;
-        // Each turn leaves one out, so there are at most N.
+        // Each round leaves one parameter out, so there are at most N rounds.
         match solution.values.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1)) {
             Some((worst, &value)) if value < 0.0 => kept.remove(worst),
             Some(_) | None => break solution,
@@ -167,7 +167,7 @@ impl<const N: usize> Observation<N> {
 }
 
 impl Fit {
-    /// A parameter as a profile keeps it.
+    /// A parameter in the form of a profile.
     pub(super) fn sourced(&self, index: usize, measured: &str) -> Sourced {
         let Parameter { value, low, high, left_out, .. } = self.parameters[index];
         let how = if left_out { "fitted as none" } else { "fitted" };

@@ -1,9 +1,8 @@
 //! Fitting the parameters of a cluster on one host to measured launches.
 //!
-//! It measures nothing: samples come in, a profile with confidence intervals
-//! goes out. Each group of parameters is a linear model, fitted by least
-//! squares of *relative* errors: 10 % of a launch on 2 nodes count as much as
-//! 10 % of one on 64.
+//! The module measures nothing: samples come in, a profile with confidence intervals goes out. Each
+//! group of parameters is a linear model, fitted by least squares of *relative* errors: 10 % of a
+//! launch on 2 nodes count as much as 10 % of a launch on 64.
 
 mod error;
 mod least_squares;
@@ -36,7 +35,7 @@ pub struct Surroundings {
     pub chunk_bytes: u32,
     /// Slots of the remote queue.
     pub chunk_slots: u32,
-    /// When and where it was measured, for the sources.
+    /// The time and place of the measurements, for the sources.
     pub measured: String,
 }
 
@@ -53,10 +52,10 @@ pub struct Calibration {
     pub strobe: Fit,
 }
 
-/// Fits.
+/// Fits the parameters to the samples.
 ///
 /// # Errors
-/// There are too few samples of different shapes, or a value that is no time.
+/// There are too few samples of different shapes, or a value is no time.
 pub fn calibrate(
     launches: &[LaunchSample],
     strobes: &[StrobeSample],
@@ -104,7 +103,7 @@ fn exec_of(sample: &LaunchSample) -> Observation<EXEC_TERMS> {
     Observation { terms: [1.0, processes, processes * processes / 1e3], value: sample.exec_ms }
 }
 
-/// A strobe tells two things: when the first node had it, and when the last.
+/// A strobe gives two observations: when the first node had it, and when the last.
 fn strobe_of(sample: &StrobeSample) -> [Observation<STROBE_TERMS>; 2] {
     let further = f64::from(sample.nodes) - 1.0;
     [

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
-    /// Multicast and network conditionals in hardware, as QsNet has them.
+    /// Multicast and network conditionals in hardware, as in QsNet.
     Multicast(Multicast),
     /// Messages along a k-ary tree: TCP or verbs.
     Tree(Tree),

@@ -7,8 +7,8 @@
 use crate::{Mib, NodeCount, Sourced};
 use serde::{Deserialize, Serialize};
 
-/// Parameters of such a cluster: times per unit of work, on all of the host's
-/// processors together.
+/// Parameters of a cluster on one host: times per unit of work, on all of the host's processors
+/// together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SharedHost {
@@ -37,7 +37,7 @@ pub struct SharedHost {
     pub exec_ms_per_process: Sourced,
     /// Execution: the increase per process for every thousand others, in ms.
     pub exec_ms_per_process_per_thousand: Sourced,
-    /// A strobe until the first node has it, in us.
+    /// The time of a strobe until the first node has it, in us.
     pub message_us: Sourced,
     /// A strobe: each further node, in us.
     pub message_us_per_node: Sourced,
@@ -49,18 +49,18 @@ impl SharedHost {
         self.transfer_ms.value + self.transfer_ms_per_node.value * nodes.as_f64()
     }
 
-    /// The manager's work with so many bytes, in ms.
+    /// The manager's work on a file of this size, in ms.
     pub(crate) fn manager_ms(&self, size: Mib) -> f64 {
         self.transfer_ms_per_mib.value * size.get()
     }
 
-    /// The work that all nodes together have with so many bytes, in ms.
+    /// The work of all nodes together on a file of this size, in ms.
     pub(crate) fn bytes_ms(&self, nodes: NodeCount, size: Mib) -> f64 {
         let crowding = self.transfer_ms_per_node_mib_per_thousand.value * nodes.as_f64() / 1e3;
         nodes.as_f64() * size.get() * (self.transfer_ms_per_node_mib.value + crowding)
     }
 
-    /// From LAUNCH-JOB until so many processes execute, in ms.
+    /// The time from LAUNCH-JOB until `processes` execute, in ms.
     pub(crate) fn exec_ms(&self, processes: f64) -> f64 {
         let crowding = self.exec_ms_per_process_per_thousand.value * processes / 1e3;
         self.exec_ms.value + processes * (self.exec_ms_per_process.value + crowding)

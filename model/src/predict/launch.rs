@@ -25,7 +25,7 @@ pub struct Launch {
     pub parts: Vec<Part>,
 }
 
-/// Time that one thing takes while all else waits for it.
+/// Time of one part during which everything else waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Part {
     /// The thing.

@@ -23,8 +23,7 @@ pub struct Prediction {
     pub profile: String,
     /// The number of nodes.
     pub nodes: NodeCount,
-    /// Children of each node of the tree, given or chosen; none where there is
-    /// no tree that matters.
+    /// Children of each node of the tree, given or chosen; `None` if no tree matters.
     pub fan_out: Option<FanOut>,
     /// Levels of that tree.
     pub depth: Option<u64>,
@@ -34,17 +33,16 @@ pub struct Prediction {
     pub launch: Launch,
     /// COMPARE-AND-WRITE over all nodes, in us.
     pub compare_and_write_us: f64,
-    /// A strobe and the switch after it.
+    /// The strobe and the following switch.
     pub strobe: Strobe,
     /// The cost of a time slice of the length asked for.
     pub quantum: Option<QuantumCost>,
 }
 
-/// Answers.
+/// Answers the question.
 ///
 /// # Errors
-/// The profile or the question makes no sense; or the time slice is so short
-/// that strobe and switch do not fit in it.
+/// The profile or the question makes no sense, or strobe and switch do not fit in the time slice.
 pub fn predict(profile: &Profile, question: &Question) -> Result<Prediction, InputError> {
     profile.check()?;
     question.check(profile)?;

@@ -6,7 +6,7 @@ use crate::{FanOut, InputError, Metres, Mib, Network, NodeCount, Profile};
 /// A job on a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Question {
-    /// Nodes of the machine, all of which the job has.
+    /// Nodes of the machine. The job has all of them.
     pub nodes: NodeCount,
     /// Processes of each.
     pub processes_per_node: u32,
@@ -14,7 +14,7 @@ pub struct Question {
     pub size: Mib,
     /// Children of each node of a tree; chosen if none.
     pub fan_out: Option<FanOut>,
-    /// Bytes of a chunk; the profile's if none.
+    /// Bytes of a chunk; `None` takes the profile's value.
     pub chunk_bytes: Option<u32>,
     /// Longest cable of a machine with hardware multicast; Equation 4 if none.
     pub cable: Option<Metres>,

@@ -22,7 +22,7 @@ struct ChunkTimes {
     /// The part of it that does not depend on the length.
     messages: f64,
     write: f64,
-    /// Until the master knows that all nodes have it.
+    /// The time until the master knows that all nodes have the chunk.
     round: f64,
 }
 

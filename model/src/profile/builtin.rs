@@ -10,7 +10,7 @@ pub const BUILTIN_NAMES: [&str; 6] =
 /// The profile of this name.
 ///
 /// # Errors
-/// There is none.
+/// There is no profile of this name.
 pub fn builtin(name: &str) -> Result<Profile, ProfileError> {
     Profile::from_toml(builtin_text(name)?)
 }

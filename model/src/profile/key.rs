@@ -12,7 +12,7 @@ pub struct ProfileKey {
     pub unit: &'static str,
     /// Its meaning, in a phrase.
     pub meaning: &'static str,
-    /// Which values make sense.
+    /// Its valid values.
     pub range: KeyRange,
     /// The effect of leaving it out.
     pub absent: Absent,
@@ -98,10 +98,10 @@ impl ProfileKey {
         self.key.rsplit_once('.').unwrap_or(("", self.key))
     }
 
-    /// Refuses a value that makes no sense here.
+    /// Checks a value of this key.
     ///
     /// # Errors
-    /// It is out of range, or its confidence interval does not contain it.
+    /// The value is out of range, or outside its own confidence interval.
     pub fn check(&self, sourced: &Sourced) -> Result<(), InputError> {
         let ProfileKey { key, unit, range, .. } = *self;
         let Sourced { value, low, high, .. } = *sourced;

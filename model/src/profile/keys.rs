@@ -19,7 +19,7 @@ const fn needed(
     ProfileKey::new(name, unit, meaning, range, Absent::Refused)
 }
 
-/// All of them, table by table, those of all kinds of network.
+/// All keys, table by table, for all kinds of network.
 pub const KEYS: [ProfileKey; 35] = [
     ProfileKey::new(
         "host.read-mib-s",

@@ -75,7 +75,7 @@ pub struct Host {
     pub timeslice_ms: Sourced,
     /// Stopping one job and resuming the next on a node, in us.
     pub switch_us: Sourced,
-    /// Shortest time slice that the NM keeps up with, in us, where it is known.
+    /// The shortest time slice that the Node Manager handles, in us, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortest_quantum_us: Option<Sourced>,
 }
@@ -94,7 +94,7 @@ impl Profile {
     /// Reads a profile's text.
     ///
     /// # Errors
-    /// It is not a profile, or a value makes no sense.
+    /// The text is no profile, or a value makes no sense.
     pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
         let Text { name, about, host, protocol, network, .. } =
             toml::from_str(text).map_err(Box::new)?;
@@ -119,7 +119,7 @@ impl Profile {
         format!("name = {name}\nabout = {about}\n{tables}")
     }
 
-    /// Refuses values that make no sense.
+    /// Checks the values.
     ///
     /// # Errors
     /// A value is out of the range of its key.

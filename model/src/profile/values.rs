@@ -7,7 +7,7 @@ use crate::{Multicast, Network, SharedHost, Sourced, Tree};
 type Valued<'a> = (&'static str, &'a Sourced);
 
 impl Profile {
-    /// All values that it has, under their keys.
+    /// All values of the profile, by key.
     pub fn values(&self) -> Vec<(&'static str, &Sourced)> {
         let mut values = host(&self.host);
         values.extend(protocol(&self.protocol));

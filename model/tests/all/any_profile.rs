@@ -7,7 +7,7 @@ use storm_model::{
     ProfileError, Question, builtin, predict, size,
 };
 
-/// A number that somebody could write.
+/// Any number that somebody could write.
 fn anything() -> impl Strategy<Value = f64> {
     let odd = [0.0, -0.0, -1.0, 0.5, 4e9, 1e30, 1e300, f64::MIN_POSITIVE, f64::NAN, f64::INFINITY];
     prop_oneof![any::<f64>(), prop::sample::select(odd.to_vec()), 0.0..1e4]

@@ -32,10 +32,10 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// With these parameters.
+    /// Arrivals with these parameters.
     ///
     /// # Errors
-    /// A shape or scale that is none.
+    /// A shape or scale is invalid.
     pub fn new(params: ArrivalParams) -> Result<Self, LublinError> {
         let ArrivalParams { rush: (shape, scale), rush_to_all, day } = params;
         let gap = gamma((shape * rush_to_all, scale))?;

@@ -226,7 +226,7 @@ proptest! {
 }
 
 proptest! {
-    // Each asks about up to ten thousand edges.
+    // Each case asks about up to ten thousand slice ends.
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
