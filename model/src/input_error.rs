@@ -94,7 +94,7 @@ pub enum InputError {
 }
 
 impl InputError {
-    /// The key of a profile that it is about, if it is about one.
+    /// The key of the profile that the error is about, if any.
     pub fn key(&self) -> Option<&'static str> {
         match self {
             InputError::OutsideKey { key, .. } | InputError::OutsideInterval { key, .. } => {

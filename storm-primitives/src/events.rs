@@ -22,7 +22,7 @@ pub struct EventTable {
 }
 
 struct Inner {
-    /// How many symmetric events there are.
+    /// The number of symmetric events.
     symmetric: u32,
     /// The local events, and the symmetric ones that were ever touched: on a
     /// large machine a node uses few of those that the layout has.
@@ -61,8 +61,8 @@ impl EventTable {
         LocalEvent { id: EventId(id), table: self.clone() }
     }
 
-    /// Adds a signal and wakes the waiters. For backends. An event that does not exist (any
-    /// more) is ignored.
+    /// Adds a signal and wakes the waiters. For backends. An event that does not exist, or no
+    /// longer does, is ignored.
     pub fn signal(&self, event: EventId, signal: Signal) {
         self.signal_quietly(event, signal).into_iter().for_each(Waker::wake);
     }

@@ -39,7 +39,7 @@ struct Inner {
 #[derive(Default)]
 pub(crate) struct Roster {
     alive: NodeSet,
-    /// By node; of a node that is not alive it means nothing.
+    /// By node. The entry of a dead node means nothing.
     lives: Vec<Incarnation>,
 }
 
@@ -105,7 +105,7 @@ impl Membership {
         self.inner.borrow().alive()
     }
 
-    /// Which life of `node` is alive now, if any.
+    /// The living incarnation of `node`, if any.
     pub fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
         self.inner.borrow().incarnation(node)
     }
@@ -120,7 +120,7 @@ impl Membership {
         self.inner.borrow().epoch
     }
 
-    /// Waits until the view is not that of `seen` any more; the new version.
+    /// Waits until the view is newer than `seen`. Returns the new version.
     pub async fn changed(&self, seen: Epoch) -> Epoch {
         std::future::poll_fn(|cx| {
             let mut inner = self.inner.borrow_mut();
@@ -177,7 +177,7 @@ impl Membership {
         }
     }
 
-    /// Makes the view that of a roster that others may share.
+    /// Sets the view to a roster that others may share.
     pub(crate) fn adopt(&self, roster: &Rc<Roster>) {
         self.update(|inner| {
             inner.roster = roster.clone();

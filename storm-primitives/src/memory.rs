@@ -89,7 +89,7 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// The same for bytes that may be shared: sparse memory keeps a reference.
+    /// As [`write`](Self::write), for bytes that may be shared: sparse memory keeps a reference.
     pub fn write_shared(&self, addr: GlobalAddr, data: &Bytes) -> Result<(), OutOfBounds> {
         match &self.storage {
             Storage::Flat(_) => self.write(addr, data),
@@ -223,7 +223,7 @@ fn word_index(addr: GlobalAddr) -> usize {
     (addr.0 / WORD_BYTES) as usize
 }
 
-/// How many of `len` bytes at `addr` come before the next word boundary.
+/// The number of the `len` bytes at `addr` before the next word boundary.
 fn head_len(addr: GlobalAddr, len: usize) -> usize {
     let into_word = addr.0 % WORD_BYTES;
     if into_word == 0 { 0 } else { len.min((WORD_BYTES - into_word) as usize) }

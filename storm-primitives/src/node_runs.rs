@@ -8,7 +8,7 @@ use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
 
-/// From which node to which, both included.
+/// The first and the last node, both included.
 type Run = (NodeId, NodeId);
 
 /// Runs of consecutive ids, in order and disjoint.

@@ -1,8 +1,7 @@
 //! A set of nodes, by id.
 //!
-//! Written `n[1-64]` in the notation of ClusterShell, which the `nodeset` crate
-//! reads. Names other than `n<id>` are the Machine Manager's business: it maps
-//! them to ids before they get here.
+//! The text form is `n[1-64]` in the notation of ClusterShell, which the `nodeset` crate reads. The
+//! Machine Manager maps other names than `n<id>` to ids before they get here.
 
 use crate::{NodeId, NodeRuns, NodeSetParseError};
 use fixedbitset::FixedBitSet;
@@ -50,7 +49,7 @@ impl NodeSet {
         !self.bits.put(node.index())
     }
 
-    /// Adds those from `first` to `last`, which is not before it.
+    /// Adds the nodes from `first` to `last`, which is not before `first`.
     pub(crate) fn insert_run(&mut self, first: NodeId, last: NodeId) {
         self.bits.grow(last.index() + 1);
         self.bits.insert_range(first.index()..last.index() + 1);

@@ -223,7 +223,7 @@ impl Daemon {
         }
     }
 
-    /// The keeper of a Node Manager, if it has one.
+    /// The keeper of the Node Manager, if it has one.
     pub fn keeper(&mut self) -> Option<Pid> {
         let pid = self.pid()?;
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;

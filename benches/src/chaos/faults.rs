@@ -57,7 +57,7 @@ impl Faults {
         &self.done
     }
 
-    /// Does one.
+    /// Injects a random fault.
     pub fn strike(&mut self, cluster: &mut Cluster, random: &mut impl Rng) {
         let all: u32 = FAULTS.iter().map(|(_, weight)| weight).sum();
         let mut drawn = random.random_range(0..all);

@@ -114,7 +114,7 @@ fn latency(end: &mut End, bytes: u64, rounds: u32) -> Result<Figure> {
     Ok(figure("floor, one way", 1, bytes, &trips.one_way_ns()?))
 }
 
-/// The time of a chunk is that between two leaves to write one.
+/// Measures chunks. The time of a chunk lies between two grants of a place.
 fn bandwidth(end: &mut End, bytes: usize, chunks: u32) -> Result<Figure> {
     let mut ns = Histogram::new(3)?;
     let (start, chunks) = (Instant::now(), u64::from(chunks));

@@ -103,7 +103,7 @@ async fn latency(lane: &dyn Carrier, bytes: u64, rounds: u32) -> Result<Figure> 
     Ok(figure("hop, one way", 1, bytes, &trips.one_way_ns()?))
 }
 
-/// The time of a chunk is that between two grants of room for one.
+/// Measures chunks. The time of a chunk lies between two grants of a block.
 async fn bandwidth(fabric: &dyn Fabric, lanes: &Lanes, chunks: u32) -> Result<Figure> {
     let data = Bytes::from(vec![7; fabric.max_chunk_bytes() as usize]);
     let payload = fabric.place(data, false);

@@ -66,7 +66,7 @@ pub struct Figure {
 }
 
 impl Plan {
-    /// The only one.
+    /// The plan, which is the same for all measurements.
     pub fn new() -> Plan {
         let mut builder = Layout::builder();
         let word = builder.var("word");

@@ -1,6 +1,6 @@
-//! The suite's hand on one node: executes commands on a `Primitives` handle.
+//! The suite's agent at one node: executes commands on a `Primitives` handle.
 //!
-//! It has no opinion on what is right; judging is the cases' business.
+//! The agent does not judge results; the cases do.
 
 use super::wire::{Request, Response};
 use super::{Command, Op, OpResult, Pace, Presence, Read, Reply, Seen, Status, Store, pattern};

@@ -31,7 +31,7 @@ pub(crate) enum Held {
 /// Whether the operation happened.
 ///
 /// # Errors
-/// [`Failure`] when the survivors disagree with each other or with the status.
+/// [`Failure`] if the survivors disagree with each other or with the status.
 pub(crate) fn all_or_nothing(told: &Told, held: &BTreeMap<NodeId, Held>) -> Result<bool, Failure> {
     let of = |what| held.iter().filter(|(_, h)| **h == what).map(|(n, _)| *n).collect::<NodeSet>();
     let (old, new, torn) = (of(Held::Old), of(Held::New), of(Held::Torn));

@@ -21,12 +21,11 @@ pub trait Factory {
         Duration::from_secs(60)
     }
 
-    /// Starts a cluster as `spec` says, runs `body` on it to the end and stops
-    /// the cluster. When `body` is called, all nodes have joined.
+    /// Starts the cluster of `spec`, runs `body` on it to the end and stops the cluster. When
+    /// `body` is called, all nodes have joined.
     ///
     /// # Errors
-    /// [`RunError`] when the cluster does not start, or cannot go on before
-    /// `body` has ended.
+    /// [`RunError`] if the cluster does not start, or cannot go on before `body` has ended.
     fn run<R, B, Fut>(&self, spec: &ClusterSpec, body: B) -> Result<R, RunError>
     where
         B: FnOnce(Self::Cluster) -> Fut,
@@ -75,16 +74,16 @@ pub trait Cluster: 'static {
     /// The clock and executor of the suite.
     fn runtime(&self) -> &Self::Runtime;
 
-    /// Has the agent of `node` execute `command`. Commands of one node start in
-    /// the order in which these futures are first polled, and run concurrently.
+    /// Makes the agent of `node` execute `command`. Commands of one node start in the order in
+    /// which these futures are first polled, and run concurrently.
     ///
     /// # Errors
-    /// [`NodeGone`] when the node was killed before it answered.
+    /// [`NodeGone`] if the node was killed before it answered.
     fn call(&self, node: NodeId, command: Command)
     -> impl Future<Output = Result<Reply, NodeGone>>;
 
-    /// Kills `node` at once (for a process: SIGKILL). When this returns it does
-    /// nothing any more; the others need not know yet.
+    /// Kills `node` at once (for a process: SIGKILL). When the call returns, the node does nothing
+    /// any more; the others need not know yet.
     fn kill(&self, node: NodeId) -> impl Future<Output = ()>;
 
     /// Whether `node` was killed, by [`kill`](Self::kill) or by

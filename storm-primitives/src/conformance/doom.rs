@@ -31,8 +31,8 @@ pub(crate) struct Doomed {
 }
 
 impl Trial {
-    /// Runs `work` and kills `victim` at `step` of it. The output of `work`, and
-    /// whether the victim died before `work` was done.
+    /// Runs `work` and kills `victim` at `step` of it. Returns the output of `work`, and whether
+    /// the victim died before `work` was done.
     pub(crate) async fn with_death<F: Future>(
         &self,
         victim: NodeId,
@@ -62,8 +62,8 @@ impl Trial {
         Ok(futures_util::join!(work, kill))
     }
 
-    /// Issues the operation, kills `victim` at `step` of it, and checks all that
-    /// the contract says of the survivors.
+    /// Issues the operation, kills `victim` at `step` of it, and checks the whole contract about
+    /// the survivors.
     pub(crate) async fn check_death(
         &self,
         doomed: &Doomed,
@@ -190,8 +190,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Every node of `set` has `value` at `addr`; others are not asked, for they
-    /// may hang.
+    /// Every node of `set` has `value` at `addr`. Other nodes are not asked, because they may hang.
     pub(crate) async fn expect_held(
         &self,
         addr: GlobalAddr,

@@ -12,7 +12,7 @@ pub enum Failure {
     /// The contract says one thing, the backend did another.
     #[error("{what}: expected {expected}, saw {seen}")]
     Differs {
-        /// The thing that was looked at.
+        /// The checked thing.
         what: String,
         /// The demand of the contract.
         expected: String,
@@ -52,7 +52,7 @@ pub enum Failure {
         /// The ability that the case needs.
         ability: &'static str,
     },
-    /// A search that is bounded found no end.
+    /// A bounded search found no end.
     #[error("{what} went on for more than {limit} steps")]
     Endless {
         /// The name of the search.

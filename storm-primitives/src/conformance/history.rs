@@ -40,7 +40,7 @@ pub(crate) struct History {
 /// Why there is no order to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum OrderError {
-    /// Every order contradicts something that was seen.
+    /// Every order contradicts an observation.
     #[error("no total order explains the history")]
     Inexplicable,
     /// The search was too long.
@@ -59,7 +59,7 @@ impl History {
     /// An order of the operations, by initiator, that explains the history.
     ///
     /// # Errors
-    /// [`OrderError`] when none was found.
+    /// [`OrderError`] if none was found.
     pub(crate) fn total_order(&self) -> Result<Vec<NodeId>, OrderError> {
         let memory =
             self.finals.iter().map(|(node, words)| (*node, vec![0; words.len()])).collect();

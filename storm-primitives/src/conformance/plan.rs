@@ -44,7 +44,7 @@ impl Plan {
         self.words.get(index)
     }
 
-    /// Where the word at `index` lies.
+    /// The address of the word at `index`.
     pub(crate) fn word_addr(&self, index: u32) -> GlobalAddr {
         self.words.get(index).addr()
     }

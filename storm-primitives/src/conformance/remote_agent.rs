@@ -37,10 +37,10 @@ impl RemoteAgent {
         RemoteAgent::default()
     }
 
-    /// The bytes to send for `command`, and the id to wait for its reply with.
+    /// The bytes to send for `command`, and the id with which to wait for its reply.
     ///
     /// # Errors
-    /// [`WireError`] when the command is too long for the stream.
+    /// [`WireError`] if the command is too long for the stream.
     pub fn request(&self, command: Command) -> Result<(u64, Vec<u8>), WireError> {
         let mut inner = self.inner.borrow_mut();
         let id = inner.next_id;
@@ -52,7 +52,7 @@ impl RemoteAgent {
     /// The reply to the request `id`.
     ///
     /// # Errors
-    /// [`NodeGone`] when the stream ended before it came.
+    /// [`NodeGone`] if the stream ended before the reply came.
     pub async fn reply(&self, id: u64) -> Result<Reply, NodeGone> {
         std::future::poll_fn(|cx| {
             let mut inner = self.inner.borrow_mut();
@@ -69,10 +69,10 @@ impl RemoteAgent {
         .await
     }
 
-    /// Takes bytes that came from the agent.
+    /// Takes bytes from the agent.
     ///
     /// # Errors
-    /// [`WireError`] when they are not its protocol.
+    /// [`WireError`] if they do not follow the protocol.
     pub fn received(&self, bytes: &[u8]) -> Result<(), WireError> {
         let mut wakers = Vec::new();
         let mut inner = self.inner.borrow_mut();

@@ -13,7 +13,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// From which range a delay is drawn, both ends included.
+/// The range from which a delay is drawn, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelayRange {
     /// The shortest.

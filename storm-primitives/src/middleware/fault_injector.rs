@@ -61,7 +61,7 @@ impl<P: Primitives> FaultInjector<P> {
         self.refresh_view();
     }
 
-    /// Counts an operation on `set`; the time by which it is late.
+    /// Counts an operation on `set`. Returns its delay.
     fn next(&self, set: &NodeSet) -> Result<Duration, PrimitiveError> {
         let mut state = self.state.borrow_mut();
         let number = state.issued;

@@ -31,7 +31,7 @@ pub trait Layer: Clone + 'static {
     /// For [`Primitives::compare_and_write`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Primitives::compare_and_write`].
     fn on_compare(
         &self,
         caw: CompareAndWrite,

@@ -28,7 +28,7 @@ pub enum TracedOp {
     Xfer {
         /// The nodes to write to.
         dest: NodeSet,
-        /// Where to write.
+        /// The destination address.
         addr: GlobalAddr,
         /// The length in bytes.
         len: u64,

@@ -84,7 +84,7 @@ impl SimNetwork {
         SimNetwork::with_fabric(simulation, nodes, layout, Rc::new(config))
     }
 
-    /// The same on a network with the timing of `fabric`.
+    /// As [`new`](Self::new), with the timing of `fabric`.
     pub fn with_fabric(
         simulation: &Simulation,
         nodes: u32,
@@ -94,7 +94,7 @@ impl SimNetwork {
         SimNetwork::without(simulation, nodes, &NodeSet::new(), layout, fabric)
     }
 
-    /// The same where the nodes of `absent` live and have not joined.
+    /// The same, where the nodes of `absent` are alive but have not joined.
     pub fn without(
         simulation: &Simulation,
         nodes: u32,
@@ -124,7 +124,7 @@ impl SimNetwork {
     /// The primitives as the present life of `node` sees them.
     ///
     /// # Panics
-    /// When there is no such node.
+    /// If there is no such node.
     pub fn node(&self, node: NodeId) -> SimPrimitives {
         let handle = self.network.state.borrow().nodes[node.index()].handle.clone();
         handle.expect("every node has a handle from its first join on")
@@ -141,8 +141,8 @@ impl SimNetwork {
         self.network.kill(node);
     }
 
-    /// The same, and the management node is told that it is the node's process that has
-    /// ended: its host lives, and closes its links.
+    /// As [`kill`](Self::kill), and the management node is told that the node's process has ended:
+    /// its host lives and closes its links.
     pub fn end_process(&self, node: NodeId) {
         self.network.tell_of_end(node);
         self.network.kill(node);
@@ -187,19 +187,18 @@ impl SimNetwork {
         self.network.state.borrow().nodes[node.index()].link.slow_percent
     }
 
-    /// A new management node in the place of one that was killed. The other nodes
-    /// that live are no part of its cluster until they [join again](Self::join_again).
+    /// Starts a new management node in place of a killed one. The other living nodes are not in its
+    /// cluster until they [join again](Self::join_again).
     pub fn restart_manager(&self) -> SimPrimitives {
         self.network.begin_anew_with(|_| {});
         self.node(NodeId::MM)
     }
 
-    /// The same, and the next management node numbers the nodes anew: the node that was
-    /// `n(i+1)` is `numbers[i]` from now on. Its tasks, its link and its speed are those
-    /// that it had.
+    /// The same, and the new management node renumbers the nodes: the node `n(i+1)` becomes
+    /// `numbers[i]`. It keeps its tasks, its link and its speed.
     ///
     /// # Panics
-    /// When `numbers` does not name each compute node once.
+    /// If `numbers` does not name each compute node once.
     pub fn restart_manager_numbering(&self, numbers: &[NodeId]) -> SimPrimitives {
         self.network.begin_anew_with(|network| network.renumber(numbers));
         self.node(NodeId::MM)
@@ -211,9 +210,9 @@ impl SimNetwork {
         self.network.leave(node);
     }
 
-    /// Has a node that lives, but was cut off or lost its management node, join as a
-    /// new incarnation with fresh memory; its tasks go on, unlike those of a node that
-    /// died and is [brought back](Self::rejoin). `None` while it cannot.
+    /// Makes a living node join that was cut off or lost its management node. It joins as a new
+    /// incarnation with fresh memory. Its tasks go on, unlike those of a dead node that is [brought
+    /// back](Self::rejoin). `None` while it cannot join.
     pub fn join_again(&self, node: NodeId) -> Option<SimPrimitives> {
         self.network.join_again(node).then(|| self.node(node))
     }

@@ -90,7 +90,7 @@ pub(super) enum Message {
     Write { addr: GlobalAddr, value: u64 },
 }
 
-/// Which answers an operation waits for.
+/// The answers that an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Put,

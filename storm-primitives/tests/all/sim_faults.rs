@@ -205,7 +205,7 @@ fn a_world_that_is_gone_frees_what_its_tasks_hold() {
     assert_eq!(std::rc::Rc::strong_count(&held), 1);
 }
 
-/// A node that is numbered anew was its position: the tasks of one died with another.
+/// A renumbered node used to be its position: the tasks of one node died with another.
 #[test]
 fn nodes_that_are_numbered_anew_keep_their_tasks_and_their_links() {
     let world = world(1);

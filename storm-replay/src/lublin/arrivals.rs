@@ -27,7 +27,7 @@ pub struct Arrivals {
     weights: [f64; BUCKETS],
     /// Half-hours that are over.
     bucket: u64,
-    /// Points that were spent in this one.
+    /// Points spent in the current half-hour.
     spent: f64,
 }
 

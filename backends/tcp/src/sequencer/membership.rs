@@ -63,7 +63,7 @@ impl Sequencer {
         self.publish(vec![(at, member)]);
     }
 
-    /// These nodes are dead.
+    /// The nodes have died: removes them from the tree and settles their operations.
     pub fn lost(&mut self, nodes: &NodeSet) {
         let dead = nodes.intersection(&self.alive);
         if dead.is_empty() {

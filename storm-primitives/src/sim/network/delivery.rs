@@ -165,8 +165,8 @@ impl Network {
         }
     }
 
-    /// When answers of one operation arrive: together, but for those that have a
-    /// bad link.
+    /// The arrival times of the answers of one operation: together, except for nodes with a bad
+    /// link.
     fn answer_times(
         &self,
         op: OpId,

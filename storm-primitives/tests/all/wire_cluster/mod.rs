@@ -39,7 +39,7 @@ struct Stream {
     remote: RemoteAgent,
     agent: Agent<SimPrimitives>,
     incoming: RefCell<Decoder>,
-    /// Its process has ended, and: the suite knows it.
+    /// The process has ended, and the suite knows it.
     is_dead: Cell<bool>,
     is_killed: Cell<bool>,
     /// The waker of the task that waits for the first message.
@@ -169,7 +169,7 @@ impl Cluster for WireCluster {
     async fn call(&self, node: NodeId, command: Command) -> Result<Reply, NodeGone> {
         let stream = self.stream(node);
         let (id, frame) = stream.remote.request(command).expect("a short command");
-        // In two parts, as a stream may deliver it.
+        // Deliver it in two parts, as a stream may.
         let (head, tail) = frame.split_at(frame.len() / 2);
         stream.deliver(head);
         stream.deliver(tail);
