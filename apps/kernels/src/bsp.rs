@@ -162,7 +162,7 @@ fn neighbours(comm: &Communicator, state: &mut [u64]) -> Result<(), CommError> {
     Ok(())
 }
 
-/// Every rank's words go to every rank. A rank mixes the sender's number into the words it gets.
+/// Every rank's words go to every rank, with the receiver's number mixed in.
 fn everybody(comm: &Communicator, state: &mut [u64]) -> Result<(), CommError> {
     let out: Vec<u64> =
         (0..comm.size() as u64).flat_map(|to| state.iter().map(move |word| word ^ to)).collect();
