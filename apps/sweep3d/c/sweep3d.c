@@ -125,8 +125,8 @@ static uint64_t mix(uint64_t word) {
 }
 
 /* Puts the columns' blocks in their places of the whole, at rank 0; other ranks get null. A block
- * has `layers` layers. Rows run along `along`; a layer has a row for each place along `across`, or one
- * row if it is -1. `has` tells whether a rank has a block. */
+ * has `layers` layers. Rows run along `along`; a layer has a row for each place along `across`, or
+ * one row if it is -1. `has` tells whether a rank has a block. */
 static double *gather(const double *block, int layers, int along, int across,
                       int (*has)(const int *place, int axis, int high), int axis, int high) {
   int *counts = NULL, *starts = NULL, place[2], start[2], cells[2], total = 0, mine = 0;

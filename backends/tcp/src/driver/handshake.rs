@@ -42,7 +42,7 @@ enum Stranger {
     /// The first message is not a hello.
     #[error(transparent)]
     Garbled(#[from] DecodeError),
-    /// The peer is refused: its version or its key does not fit.
+    /// The peer is a node of another version, whose hello cannot be read.
     #[error("{0}")]
     Refused(Refusal),
     /// Bytes after the handshake that the session's other end did not make.

@@ -158,8 +158,9 @@ impl Engine {
         self.output.pop_front()
     }
 
-    /// Sets this node's last prompt request that the root may not have yet. Later stores of this
-    /// node are reported to the root only with this request.
+    /// Sets this node's last prompt request that the root may not have yet. A reply to a comparison
+    /// may show a store that this node made after the request. The reply therefore names the
+    /// request, and the root holds its answer until the request has its place.
     pub fn set_own(&mut self, request: Option<RequestId>) {
         self.issued.set_own(request);
     }
