@@ -18,7 +18,8 @@ pub(crate) struct NeedsOptions {
     #[arg(long, short = 'b', value_name = "TIME", help_heading = "When",
           value_parser = |text: &str| parse_begin(text, &Zoned::now()))]
     pub(crate) begin: Option<Timestamp>,
-    /// After other jobs: afterok|afterany|afternotok|aftercorr:JOB[:JOB...], after:JOB[+MINUTES][:JOB...], singleton; with `,` all, with `?` any
+    /// After other jobs: afterok|afterany|afternotok|aftercorr:JOB[:JOB...],
+    /// after:JOB[+MINUTES][:JOB...], singleton; with `,` all, with `?` any
     #[arg(long, short = 'd', value_name = "LIST", help_heading = "When")]
     pub(crate) dependency: Option<DependencyArgument>,
     /// End the job when its dependency can never be satisfied [default: no]
