@@ -178,7 +178,7 @@ fn wait_for_look() {
     thread::sleep(FOREGROUND_LOOK);
 }
 
-/// A user who makes us ignore SIGHUP wants the job to outlive the terminal, so its input just ends.
+/// With SIGHUP ignored, the user wants the job to outlive the terminal, so its input just ends.
 fn hang_up() -> Result<usize, Trouble> {
     if is_ignored(Signal::SIGHUP) { Ok(0) } else { Err(Trouble::HungUp) }
 }

@@ -6,7 +6,7 @@
 //! at a speedup of 500 be as long as many jobs. Two measures prevent that:
 //! - The start of a job is the time when the policy allocated its elements.
 //! - A job whose elements were allocated as planned ends as planned. A job that got them at another
-//!    time runs for as long as it ran in the log.
+//!   time runs for as long as it ran in the log.
 
 use super::CODE;
 use crate::attach::Interrupts;
