@@ -1,49 +1,50 @@
-//! A blob of each node to all nodes, through the job's PMI key-value space: in rounds, since what
-//! nodes say at one PMI barrier has to fit one report of a node and one heartbeat of the manager.
+//! Gives a blob of each node to all nodes, through the job's PMI key-value space. It takes rounds,
+//! because the data of a PMI barrier must fit a node's report and a heartbeat of the manager.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use storm_mpi::pmi::wire::VALLEN_MAX_BYTES;
 use thiserror::Error;
 
-/// Of a report (16 KiB), what a node's values may take: the rest is for keys and heads.
+/// Most bytes of values in a node's report (16 KiB); the rest is for keys and heads.
 const REPORT_TEXT_BYTES: usize = 12 << 10;
-/// What a key, its encoding and the head of a value take beside its text.
+/// Bytes that a value needs besides its text: key, encoding and head.
 const HEAD_BYTES: usize = 80;
-/// The longest text of a value; before it are the number of the exchange, the round and the length of all.
+/// The longest text of a value. Before it come the exchange's number, the round and the total
+/// length.
 const TEXT_MAX_BYTES: usize = VALLEN_MAX_BYTES - 64;
-/// What a node says in its turn is at least so much, where a heartbeat is long enough: else more nodes would
-/// say less at once, and keys be most of it.
+/// Least bytes for a node in its turn, if a heartbeat is long enough. With less, more nodes could
+/// put at once, but keys would be most of the data.
 const LEAST_BYTES: usize = 4 * HEAD_BYTES;
-/// Most bytes that one fence may give to a node: the blobs of a hundred thousand ranks.
+/// Most bytes that a fence may give to a node: the blobs of a hundred thousand ranks.
 const GATHERED_MAX_BYTES: usize = 256 << 20;
 
-/// What other nodes said makes no sense.
+/// Why the data of other nodes cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum ExchangeError {
-    /// Nothing, or what belongs elsewhere.
+    /// A node put nothing, or data of another exchange or round.
     #[error("node {node} of the job did not say what it has for the others")]
     Missing { node: usize },
-    /// More than any node can keep.
+    /// The data of all nodes are more than a node can keep.
     #[error("the nodes of the job have more than {GATHERED_MAX_BYTES} bytes for each other")]
     TooMuch,
 }
 
-/// How much of a blob a node says at once, and who does.
+/// How much of a blob a node puts in a round, and which nodes do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Portion {
     /// Characters of a value.
     value_bytes: usize,
-    /// Values of a round.
+    /// Values of a node in a round.
     values: usize,
-    /// Every so many nodes one says something; then those next to them.
+    /// Number of turns: in each, every `turns`-th node puts.
     turns: usize,
 }
 
 impl Portion {
-    /// Where `nodes` nodes have heartbeats of so many bytes.
+    /// The portion for `nodes` nodes with heartbeats of this many bytes.
     pub(crate) fn of(nodes: usize, heartbeat_bytes: usize) -> Portion {
-        // Half of it: others have something to say as well.
+        // Half a heartbeat, as it carries other messages too.
         let share = heartbeat_bytes / 2;
         let nodes = nodes.max(1);
         let at_once = (share / LEAST_BYTES).clamp(1, nodes);
@@ -58,11 +59,11 @@ impl Portion {
     }
 }
 
-/// One exchange, as one node sees it. In each round the nodes whose turn it is say a portion; who
-/// has said all is left out once all have said how much they have.
+/// An exchange, as seen by a node. In each round, the nodes of the turn put a portion. Once all
+/// lengths are known, nodes without more data are left out.
 ///
-/// A key is used again and again, so that the space does not grow with the fences of a job: what a node
-/// puts is seen elsewhere after a barrier alone, which it enters when it has read what was before.
+/// Keys are reused, so that the space does not grow with the fences of a job. A put becomes visible
+/// elsewhere only after a barrier, which a node enters after it has read the previous values.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     number: u64,
@@ -70,13 +71,13 @@ pub(crate) struct Exchange {
     own: usize,
     text: String,
     round: usize,
-    /// Whose turn it is.
+    /// The current turn.
     turn: usize,
-    /// How often they had it before.
+    /// Number of laps of all turns before.
     lap: usize,
-    /// Of each node what has come, and of how much.
+    /// The data of each node so far, and their length.
     gathered: Vec<Gathered>,
-    /// Characters that were announced.
+    /// Sum of the announced lengths, in characters.
     announced: usize,
 }
 
@@ -93,7 +94,7 @@ impl Gathered {
 }
 
 impl Exchange {
-    /// The `number`-th of the job; `own` is our place among so many `nodes`.
+    /// The job's `number`-th exchange; `own` is our index among `nodes`.
     pub(crate) fn new(
         number: u64,
         portion: Portion,
@@ -113,7 +114,7 @@ impl Exchange {
         }
     }
 
-    /// What to put before the next barrier. First of all, the length of the whole.
+    /// The pairs to put before the next barrier. The first value begins with the total length.
     pub(crate) fn puts(&self) -> Vec<(String, String)> {
         if self.own % self.portion.turns != self.turn {
             return Vec::new();
@@ -122,7 +123,7 @@ impl Exchange {
         for value in 0..self.portion.values {
             let from = self.lap * self.portion.round_bytes() + value * self.portion.value_bytes;
             let to = from.saturating_add(self.portion.value_bytes).min(self.text.len());
-            // It is ASCII: any place is between two characters.
+            // The text is ASCII, so that any index is a boundary of characters.
             let text = self.text.get(from..to).unwrap_or_default();
             let length = self.length_is_due(value).then(|| format!("{} ", self.text.len()));
             if length.is_some() || !text.is_empty() {
@@ -133,8 +134,8 @@ impl Exchange {
         puts
     }
 
-    /// After the barrier: takes what the nodes put whose turn it was, as `get` finds it. The blobs one
-    /// after the other once they are complete; until then there is another round.
+    /// Takes the values of this turn's nodes after the barrier; `get` looks them up. Returns all
+    /// blobs one after the other if they are complete, else `None`, and another round follows.
     pub(crate) fn take<E: From<ExchangeError>>(
         &mut self,
         mut get: impl FnMut(&str) -> Result<Option<String>, E>,
@@ -178,7 +179,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// To the next nodes that have something left. There are some.
+    /// Moves to the next turn with a node that has data left. There is one.
     fn next_turn(&mut self) {
         loop {
             self.turn += 1;
@@ -205,7 +206,7 @@ impl Exchange {
         self.lap == 0 && value == 0
     }
 
-    /// Of each value of this round: what was under its key before is not taken for it.
+    /// The head of this round's values. It tells them from earlier values under the same keys.
     pub(crate) fn head(&self) -> String {
         format!("{}.{} ", self.number, self.round)
     }
@@ -222,7 +223,7 @@ mod tests {
     use std::collections::HashMap;
     use storm_mpi::pmi::wire::KEYLEN_MAX_BYTES;
 
-    /// Puts of all nodes for each other; how many rounds it took.
+    /// Runs an exchange of all nodes, and returns the number of rounds.
     fn exchange(
         number: u64,
         blobs: &[Vec<u8>],
@@ -279,7 +280,7 @@ mod tests {
         let blobs: Vec<Vec<u8>> = (0..5000_u32).map(|node| node.to_le_bytes().repeat(50)).collect();
         let few = &blobs[..100];
         assert_eq!(exchange(1, few, 256 << 10, &mut HashMap::new()), 1);
-        // Too slow for all of them as seen by all: one has it from the rest as all have.
+        // Checking all nodes would be too slow: one node is checked against the others' data.
         let (nodes, portion) = (blobs.len(), Portion::of(blobs.len(), 256 << 10));
         let of = |(own, blob): (usize, &Vec<u8>)| Exchange::new(2, portion, (own, nodes), blob);
         let mut all: Vec<Exchange> = blobs.iter().enumerate().map(of).collect();

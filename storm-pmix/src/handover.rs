@@ -1,5 +1,5 @@
-//! What a rank and the server of its node say to each other before the rank executes its program:
-//! the rank its number, with its PMI connection; the server the rank's environment, or a refusal.
+//! The talk of a rank with its node's server before the rank executes its program. The rank sends
+//! its number and its PMI connection; the server answers with the rank's environment, or refuses.
 
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
@@ -11,17 +11,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 
-/// Before an environment.
+/// The first byte of an answer with an environment.
 const GRANTED: u8 = b'+';
-/// Before a refusal.
+/// The first byte of a refusal.
 const REFUSED: u8 = b'-';
-/// The longest answer: a few variables.
+/// The longest answer, which holds a few variables.
 const ANSWER_MAX_BYTES: u64 = 1 << 20;
 
-/// Variables that a rank has besides its own.
+/// Variables that a rank gets in addition to its own.
 pub(crate) type Environment = Vec<(OsString, OsString)>;
 
-/// The rank's part: `pmi` is open in the server from now on.
+/// The rank's part. The server keeps `pmi` open from now on.
 pub(crate) fn ask(
     server: &mut UnixStream,
     rank: u32,
@@ -33,7 +33,7 @@ pub(crate) fn ask(
     understood(&answer).ok_or(io::ErrorKind::UnexpectedEof.into())
 }
 
-/// What a server's answer means; `None` for what is none.
+/// Parses a server's answer; `None` if it is invalid.
 pub(crate) fn understood(answer: &[u8]) -> Option<Result<Environment, String>> {
     match answer.split_first()? {
         (&GRANTED, text) => Some(Ok(text.split(|byte| *byte == 0).filter_map(variable).collect())),
@@ -42,13 +42,13 @@ pub(crate) fn understood(answer: &[u8]) -> Option<Result<Environment, String>> {
     }
 }
 
-/// The server's part: who asks, and its PMI connection.
+/// The server's part: returns the rank's number and its PMI connection.
 pub(crate) fn asked(rank: &UnixStream) -> io::Result<(u32, UnixStream)> {
     let (rank, [pmi]) = receive_descriptors(rank)?;
     Ok((rank, pmi.into()))
 }
 
-/// Hands descriptors that belong to a rank over.
+/// Sends descriptors of a rank.
 pub(crate) fn send_descriptors(
     to: &UnixStream,
     rank: u32,
@@ -61,7 +61,7 @@ pub(crate) fn send_descriptors(
     Ok(())
 }
 
-/// Takes what [`send_descriptors`] has sent: so many. Of more none stays open.
+/// Receives `COUNT` descriptors from [`send_descriptors`]. Closes all if there are more.
 pub(crate) fn receive_descriptors<const COUNT: usize>(
     from: &UnixStream,
 ) -> io::Result<(u32, [OwnedFd; COUNT])> {
@@ -76,7 +76,7 @@ pub(crate) fn receive_descriptors<const COUNT: usize>(
         }
     };
     let mut received = Vec::new();
-    // Also where the kernel had more to say than there is room for: those that came are open.
+    // Even if the message was truncated, the descriptors that arrived are open.
     for part in control.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = part {
             received.extend(descriptors);
@@ -89,7 +89,7 @@ pub(crate) fn receive_descriptors<const COUNT: usize>(
     }
 }
 
-/// Answers, and says nothing more.
+/// Answers, and closes our side.
 pub(crate) fn answer(rank: &mut UnixStream, what: Result<&Environment, &str>) -> io::Result<()> {
     let mut text = Vec::new();
     match what {
@@ -111,7 +111,7 @@ pub(crate) fn answer(rank: &mut UnixStream, what: Result<&Environment, &str>) ->
     rank.shutdown(Shutdown::Both)
 }
 
-/// `NAME=VALUE`.
+/// Splits `NAME=VALUE`.
 pub(crate) fn variable(text: &[u8]) -> Option<(OsString, OsString)> {
     let at = text.iter().position(|byte| *byte == b'=').filter(|at| *at > 0)?;
     let own = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
@@ -122,7 +122,7 @@ pub(crate) fn variable(text: &[u8]) -> Option<(OsString, OsString)> {
 mod tests {
     use super::*;
 
-    /// This process's descriptors of a pipe.
+    /// The number of this process's descriptors of a pipe.
     fn open_on(pipe: &io::PipeReader) -> usize {
         let link = |fd: String| std::fs::read_link(format!("/proc/self/fd/{fd}")).ok();
         let own = link(pipe.as_raw_fd().to_string());

@@ -1,5 +1,5 @@
-//! Lists of `pmix_info_t`, whose strings and arrays live as long as the process: a server makes
-//! a handful of them, once.
+//! Lists of `pmix_info_t`. Their strings and arrays live as long as the process, as a server makes
+//! only a handful of them, once.
 
 use crate::abi::{
     BOOL, ByteObject, DATA_ARRAY, Data, DataArray, INFO, Info, KEY_BYTES, NSPACE_BYTES, PROC_RANK,
@@ -7,20 +7,20 @@ use crate::abi::{
 };
 use std::ffi::{CString, c_char};
 
-/// What one key says.
+/// The value of a key.
 pub(crate) enum Said {
     Bool(bool),
     Text(String),
     U16(u16),
     U32(u32),
     Rank(u32),
-    /// Made by the library: its bytes with their NUL.
+    /// The bytes of a regular expression made by the library, with their NUL.
     Regex(Vec<u8>),
-    /// Of one rank or of one node.
+    /// The values of a rank or a node.
     Array(Vec<Info>),
 }
 
-/// One key and its value.
+/// A key and its value.
 pub(crate) fn info(key: &str, said: Said) -> Info {
     let (kind, data) = match said {
         Said::Bool(flag) => (BOOL, Data { flag }),
@@ -48,7 +48,7 @@ pub(crate) fn proc(nspace: &str, rank: u32) -> Proc {
     Proc { nspace: name::<NSPACE_BYTES>(nspace), rank }
 }
 
-/// Cut off where there is no room for it; keys and namespaces of ours are far shorter.
+/// Text that is too long is cut off; our keys and namespaces are far shorter.
 fn name<const BYTES: usize>(text: &str) -> [c_char; BYTES] {
     let mut name = [0; BYTES];
     for (to, from) in name[..BYTES - 1].iter_mut().zip(text.bytes()) {
@@ -58,7 +58,7 @@ fn name<const BYTES: usize>(text: &str) -> [c_char; BYTES] {
 }
 
 fn lasting(text: String) -> *mut c_char {
-    // A NUL within would end the text for every reader anyway.
+    // A NUL inside would end the text for every reader.
     let text: Vec<u8> = text.into_bytes().into_iter().take_while(|byte| *byte != 0).collect();
     CString::new(text).unwrap_or_default().into_raw()
 }

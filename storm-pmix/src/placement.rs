@@ -1,4 +1,4 @@
-//! Which rank is on which node, in the words of PMIx.
+//! The placement of a job's ranks on nodes, in the terms of PMIx.
 
 use crate::abi::Info;
 use crate::info::{Said, info};
@@ -6,23 +6,23 @@ use std::path::Path;
 use storm_mpi::pmi::ProcessMapping;
 use storm_mpi::pmi::mapping::MappingError;
 
-/// The ranks of a job by node, as seen from one of its nodes.
+/// The ranks of each node of a job, as seen from one of its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Placement {
-    /// The ranks of each node, nodes in order.
+    /// The ranks of each node, in the order of nodes.
     nodes: Vec<Vec<u32>>,
-    /// The node that is ours.
+    /// The index of our node.
     own: usize,
     size: u32,
 }
 
 impl Placement {
-    /// Of a job of `size` ranks placed as `mapping` says, on the node of `rank`.
+    /// The placement of `size` ranks by `mapping`, seen from the node of `rank`.
     pub(crate) fn new(mapping: &str, size: u32, rank: u32) -> Result<Placement, MappingError> {
         let of_ranks =
             ProcessMapping::parse_of_any_length(mapping)?.nodes_of_ranks(size as usize)?;
         let mut nodes: Vec<Vec<u32>> = Vec::new();
-        // Nodes are counted within the job, without gaps: more than ranks there cannot be.
+        // Nodes are counted within the job without gaps, so there are at most as many as ranks.
         let index = |node: u32| (node as usize).min(size as usize);
         for (rank, node) in (0..).zip(&of_ranks) {
             let index = index(node.0);
@@ -55,22 +55,22 @@ impl Placement {
         &self.nodes[self.own]
     }
 
-    /// What our node is called: not by its host's name, which nodes may share.
+    /// The name of our node. It is not the host's name, which several nodes may share.
     pub(crate) fn own_name(&self) -> String {
         node_name(self.own)
     }
 
-    /// The names of all nodes, as `PMIx_generate_regex` wants them.
+    /// The names of all nodes, in the form that `PMIx_generate_regex` takes.
     pub(crate) fn node_names(&self) -> String {
         (0..self.nodes.len()).map(node_name).collect::<Vec<_>>().join(",")
     }
 
-    /// The ranks of all nodes, as `PMIx_generate_ppn` wants them.
+    /// The ranks of all nodes, in the form that `PMIx_generate_ppn` takes.
     pub(crate) fn ranks_of_nodes(&self) -> String {
         self.nodes.iter().map(|ranks| comma_separated(ranks)).collect::<Vec<_>>().join(";")
     }
 
-    /// What ranks ask their server of the job, but for the two maps.
+    /// The data on the job that ranks ask their server for, except the two maps.
     pub(crate) fn job_info(&self, nspace: &str, directory: &Path) -> Vec<Info> {
         let here = self.local().len() as u32;
         let first = self.local().first().copied().unwrap_or_default();
@@ -92,7 +92,7 @@ impl Placement {
             info("pmix.spawned", Said::Bool(false)),
             info("pmix.tmpdir", directory()),
             info("pmix.nsdir", directory()),
-            // The directory is the job's, and goes with it.
+            // The directory is the job's and is removed with it.
             info("pmix.tdir.rmclean", Said::Bool(true)),
         ];
         for (index, ranks) in self.nodes.iter().enumerate() {
@@ -106,7 +106,7 @@ fn proc_info(rank: u32, place: u16, node: usize) -> Info {
     info(
         "pmix.pdata",
         Said::Array(vec![
-            // First: it says whose the rest is.
+            // Comes first, as it says which rank the rest concerns.
             info("pmix.rank", Said::Rank(rank)),
             info("pmix.grank", Said::Rank(rank)),
             info("pmix.apprank", Said::Rank(rank)),

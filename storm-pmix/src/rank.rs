@@ -1,4 +1,4 @@
-//! A rank before it is its program: it finds the server of its node, or starts it.
+//! A rank before it becomes its program: it finds its node's server, or starts it.
 
 use crate::client_environment::{set_open_mpi, set_server, without_other_servers};
 use crate::handover::ask;
@@ -15,30 +15,30 @@ use std::process::{Command, Stdio};
 use storm_mpi::pmi::PmiClient;
 use thiserror::Error;
 
-/// Held while somebody looks whether there is a server.
+/// The lock on looking for a server and starting it.
 const LOCK: &str = ".storm-pmix.lock";
-/// Where the server listens.
+/// The server's socket.
 const SOCKET: &str = ".storm-pmix.socket";
 
-/// What a rank is told beside its environment.
+/// The options of a rank, besides its environment.
 #[derive(Clone, Debug)]
 pub struct RankOptions {
-    /// A directory in shared memory that the job's ranks on this node have for themselves.
+    /// A directory in shared memory for the job's ranks on this node alone.
     pub shared_memory: PathBuf,
-    /// What to execute.
+    /// The program to execute.
     pub program: PathBuf,
-    /// What is to be executed in its place, if that can be.
+    /// The original of the program, executed in its place if possible.
     pub original: Option<PathBuf>,
-    /// Its arguments, its own name included.
+    /// The program's arguments, with its own name first.
     pub argv: Vec<OsString>,
-    /// The arguments by which this program becomes [`crate::serve`].
+    /// The arguments that turn this program into [`crate::serve`].
     pub server: Vec<OsString>,
 }
 
 /// Why a rank did not become its program.
 #[derive(Debug, Error)]
 pub enum RankError {
-    /// What a Node Manager says to every rank is absent.
+    /// A variable that a Node Manager sets for every rank is absent.
     #[error("{0} is not set: only ranks of a job can be started so")]
     Environment(&'static str),
     /// The job's directory on the node cannot be used.
@@ -47,10 +47,10 @@ pub enum RankError {
     /// No server could be started.
     #[error("the PMIx server of the node cannot be started")]
     Start(#[source] io::Error),
-    /// It died, or does not serve.
+    /// The server died or does not serve.
     #[error("the PMIx server of the node does not answer")]
     Silent(#[source] io::Error),
-    /// It cannot serve.
+    /// The server cannot serve.
     #[error("{0}")]
     Refused(String),
     /// The program cannot be executed.
@@ -58,13 +58,13 @@ pub enum RankError {
     Execute {
         /// The program.
         program: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }
 
 impl RankError {
-    /// The exit status of the rank: as shells have it where the program is at fault.
+    /// The rank's exit status; the status of a shell if the program is at fault.
     pub fn exit_code(&self) -> u8 {
         match self {
             RankError::Execute { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
@@ -74,8 +74,8 @@ impl RankError {
     }
 }
 
-/// Becomes the program, with the environment of a PMIx client. Where that fails the job is ended,
-/// as ranks without a server would each take themselves for the whole of it.
+/// Becomes the program, with the environment of a PMIx client. On failure, ends the job, as ranks
+/// without a server would each take themselves for the whole job.
 ///
 /// Call it before the process makes any thread.
 pub fn start_rank(options: &RankOptions) -> RankError {
@@ -83,7 +83,7 @@ pub fn start_rank(options: &RankOptions) -> RankError {
         Ok(never) => match never {},
         Err(error) => error,
     };
-    // Who has no Node Manager has nobody to tell.
+    // Without a Node Manager there is nobody to tell.
     if let Ok(Some(mut pmi)) = PmiClient::from_env() {
         let _ = pmi.abort(i32::from(error.exit_code()));
     }
@@ -108,17 +108,17 @@ fn become_client(options: &RankOptions) -> Result<std::convert::Infallible, Rank
         program.exec()
     };
     if let Some(original) = &options.original {
-        // Where that fails, as on a file system without programs, the copy is executed.
+        // If it fails, as on a file system without programs, the copy is executed.
         execute(original);
     }
     Err(RankError::Execute { program: options.program.clone(), source: execute(&options.program) })
 }
 
-/// The server of this node. The first rank that looks makes the socket and starts it; who comes
-/// later waits for the lock, and then for an answer.
+/// Connects to this node's server. The first rank to look makes the socket and starts the server;
+/// later ranks wait for the lock, and then for an answer.
 fn connect(directory: &Path, options: &RankOptions) -> Result<UnixStream, RankError> {
     let opened = File::open(directory).map_err(RankError::Directory)?;
-    // The job's directory may be deeper than the address of a socket can be long.
+    // The path of the job's directory may be too long for a socket's address.
     let short = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
     let lock = File::options().create(true).append(true).open(short.join(LOCK));
     let lock = lock.map_err(RankError::Directory)?;
@@ -133,11 +133,11 @@ fn connect(directory: &Path, options: &RankOptions) -> Result<UnixStream, RankEr
     UnixStream::connect(&socket).map_err(RankError::Silent)
 }
 
-/// Starts the server, whose parent ends at once: the program that this process becomes must not
-/// find a child that it did not make.
+/// Starts the server, whose parent ends at once: the program must not find a child that it did not
+/// make.
 fn start_server(listener: UnixListener, options: &RankOptions) -> io::Result<()> {
     let mut server = Command::new("/proc/self/exe");
-    // PMI_FD stays open in it: by that it ends the job if the server dies.
+    // The server keeps PMI_FD open, by which it ends the job if it dies.
     server.args(&options.server);
     without_other_servers(&mut server);
     set_server(&mut server);
@@ -146,11 +146,11 @@ fn start_server(listener: UnixListener, options: &RankOptions) -> io::Result<()>
     if status.success() { Ok(()) } else { Err(io::Error::other(status.to_string())) }
 }
 
-/// A second descriptor of the PMI connection, which the program does not get.
+/// A second descriptor of the PMI connection, which the program does not inherit.
 fn pmi_descriptor() -> Result<OwnedFd, RankError> {
     let fd = number("PMI_FD")?;
-    // SAFETY: the Node Manager has opened it for this process; borrowed for the next line only.
-    // Were it not open, the system call says so.
+    // SAFETY: the Node Manager opened it for this process, and the borrow lasts for the next line
+    // only. If it is not open, the system call fails.
     let pmi = unsafe { BorrowedFd::borrow_raw(fd as i32) };
     let own = pmi.try_clone_to_owned().map_err(|_| RankError::Environment("PMI_FD"))?;
     let close = nix::fcntl::FdFlag::FD_CLOEXEC;
@@ -159,7 +159,7 @@ fn pmi_descriptor() -> Result<OwnedFd, RankError> {
     Ok(own)
 }
 
-/// A number that the Node Manager has set.
+/// A number in a variable of the Node Manager.
 pub(crate) fn number(variable: &'static str) -> Result<u32, RankError> {
     let text = env::var(variable).map_err(|_| RankError::Environment(variable))?;
     text.parse().map_err(|_| RankError::Environment(variable))

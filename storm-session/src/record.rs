@@ -175,7 +175,7 @@ impl fmt::Debug for Sealed {
     }
 }
 
-/// Length of the incomplete record, without its head, if the head is there.
+/// Length of the first record with its head, if the head is complete.
 fn announced(records: &BytesMut) -> Option<usize> {
     let head = records.first_chunk::<HEAD_BYTES>()?;
     Some(HEAD_BYTES + usize::from(u16::from_le_bytes(*head)))

@@ -1,10 +1,10 @@
-//! What libpmix asks of its host. Its thread hands most questions to the server's and goes on; the
-//! answer is given later, from there.
+//! The questions of libpmix to its host. libpmix's thread hands most of them to the server's thread
+//! and continues; the server answers later.
 //!
-//! That a rank's program has connected or takes its leave is dealt with at once, in libpmix's own thread. Were the
-//! leave answered from another, that thread could see the program's connection end before it hears that it was to
-//! (`op_cbfunc2` of its 4.2 sends the answer first and notes the leave after), and would from then on wait for one
-//! rank less in every fence of the node: in those of the programs that follow.
+//! Connecting and leaving of a rank's program are handled at once, in libpmix's own thread. If the
+//! server's thread answered a leave, libpmix could see the connection end before it notes the
+//! leave: `op_cbfunc2` of 4.2 sends the answer first. From then on it would wait for one rank less
+//! in every fence of the node, that is, in those of later programs.
 
 use super::ServeError;
 use super::ranks::Ranks;
@@ -22,18 +22,18 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 /// A question.
 #[derive(Debug)]
 pub(super) enum Upcall {
-    /// A rank has joined, or has left; or the Node Manager does not serve it any more.
+    /// A rank has joined or left, or the Node Manager no longer serves it.
     Moved(Result<(), ServeError>),
     Abort {
         rank: u32,
         exit_code: i32,
         done: Answer,
     },
-    /// It has been refused.
+    /// A rank asked to start processes, and was refused.
     Spawn {
         rank: u32,
     },
-    /// All participants of this node are in it. `ranks` is `None` for all of the job.
+    /// All participants of this node are in a fence. `ranks` is `None` for the whole job.
     Fence {
         ranks: Option<Vec<u32>>,
         blob: Vec<u8>,
@@ -41,26 +41,27 @@ pub(super) enum Upcall {
     },
 }
 
-/// Owed to libpmix once.
+/// The answer to a question, which libpmix must get exactly once.
 #[derive(Debug)]
 pub(super) struct Answer {
     done: Option<OpDone>,
     cbdata: *mut c_void,
 }
 
-// SAFETY: the pointer is libpmix's, only handed back to it; it lets hosts answer from any thread.
+// SAFETY: the pointer is only handed back to libpmix, which accepts answers from any thread.
 unsafe impl Send for Answer {}
 
 impl Answer {
     pub(super) fn give(self, status: Status) {
         if let Some(done) = self.done {
-            // SAFETY: the function came with this pointer, and `self` is used up: it is called once.
+            // SAFETY: the function came with this pointer, and consuming `self` makes it a single
+            // call.
             unsafe { done(status, self.cbdata) };
         }
     }
 }
 
-/// The same where an answer has data.
+/// The same for an answer with data.
 #[derive(Debug)]
 pub(super) struct ModexAnswer {
     done: Option<ModexDone>,
@@ -78,9 +79,9 @@ impl ModexAnswer {
             Err(status) => (status, Vec::new()),
         };
         let blob = Box::into_raw(Box::new(blob));
-        // SAFETY: just made, and freed by `free_blob` alone, which libpmix calls when it has read it.
+        // SAFETY: just made. Only `free_blob` frees it, which libpmix calls after reading it.
         let bytes = unsafe { &*blob };
-        // SAFETY: the function came with this pointer and is called once; the data live until
+        // SAFETY: the function came with this pointer and is called once. The data live until
         // `free_blob` is called with the pointer to them.
         unsafe {
             done(
@@ -96,7 +97,7 @@ impl ModexAnswer {
 }
 
 /// # Safety
-/// `blob` is a `Box<Vec<u8>>` as a pointer, given once.
+/// `blob` is the pointer of a `Box<Vec<u8>>`, and is passed only once.
 unsafe extern "C" fn free_blob(blob: *mut c_void) {
     if !blob.is_null() {
         // SAFETY: the caller's promise.
@@ -104,29 +105,29 @@ unsafe extern "C" fn free_blob(blob: *mut c_void) {
     }
 }
 
-/// The server's end.
+/// The server's end of the questions.
 pub(super) struct Upcalls {
     questions: Receiver<Upcall>,
 }
 
-/// What libpmix's thread finds of the server.
+/// The parts of the server that libpmix's thread reaches.
 struct Reached {
     questions: Sender<Upcall>,
     bell: EventFd,
     ranks: Arc<Mutex<Ranks>>,
 }
 
-/// Nobody keeps them for longer than a question to the Node Manager takes: libpmix's thread waits for
-/// them. Who panics with them leaves nothing half done that matters: the server ends.
+/// Holders keep the lock no longer than a question to the Node Manager takes, as libpmix's thread
+/// waits for it. A panic with the lock leaves no partial state that matters: the server ends.
 pub(super) fn lock(ranks: &Mutex<Ranks>) -> MutexGuard<'_, Ranks> {
     ranks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// libpmix gives its host no pointer of its own to find itself by.
+/// A static, as libpmix passes its host no pointer.
 static REACHED: OnceLock<Reached> = OnceLock::new();
 
 impl Upcalls {
-    /// Once per process: `None` the second time.
+    /// Works once per process: `None` the second time.
     pub(super) fn listen(ranks: Arc<Mutex<Ranks>>) -> nix::Result<Option<Upcalls>> {
         use nix::sys::eventfd::EfdFlags;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
@@ -141,10 +142,10 @@ impl Upcalls {
         REACHED.get().map(|server| server.bell.as_fd())
     }
 
-    /// The next question, if there is one. Silences the bell first: who rings later is heard.
+    /// The next question, if any. Silences the bell first, so that a later ring is not lost.
     pub(super) fn next(&self) -> Option<Upcall> {
         if let Some(server) = REACHED.get() {
-            // It was not rung: nothing to silence.
+            // Fails if the bell was not rung, when there is nothing to silence.
             let _ = server.bell.read();
         }
         self.questions.try_recv().ok()
@@ -159,7 +160,7 @@ fn hand_over(question: Upcall) -> Status {
     SUCCESS
 }
 
-/// Has a rank join or leave, and tells the server.
+/// Makes a rank join or leave, and tells the server.
 fn move_rank(move_it: impl FnOnce(&mut Ranks) -> Result<bool, ServeError>) -> Status {
     let Some(server) = REACHED.get() else { return ERROR };
     let moved = move_it(&mut lock(&server.ranks));
@@ -170,7 +171,7 @@ fn move_rank(move_it: impl FnOnce(&mut Ranks) -> Result<bool, ServeError>) -> St
     }
 }
 
-/// What libpmix is given: everything else is refused by it.
+/// The functions for libpmix. It refuses everything else by itself.
 pub(super) fn module() -> ServerModule {
     let (connected, finalized): (ClientFn, ClientFn) = (client_connected, client_finalized);
     let (abort, fence, direct): (AbortFn, FenceFn, DirectModexFn) = (abort, fence_nb, direct_modex);
@@ -192,7 +193,7 @@ pub(super) fn module() -> ServerModule {
 }
 
 /// # Safety
-/// As libpmix calls it: `proc` is one or NULL.
+/// As libpmix calls it: `proc` points to a process, or is NULL.
 unsafe fn rank_of(proc: *const Proc) -> u32 {
     // SAFETY: the caller's promise.
     unsafe { proc.as_ref() }.map_or(RANK_WILDCARD, |proc| proc.rank)
@@ -264,14 +265,14 @@ unsafe extern "C" fn fence_nb(
     let blob = if data.is_null() {
         Vec::new()
     } else {
-        // SAFETY: libpmix's promise. Copied, and not freed: what a host is given is the library's
-        // (`pmix_server.h`, before the first function), which keeps it to its end (4.2).
+        // SAFETY: libpmix's promise. The data are copied and not freed: arguments of a host's
+        // functions belong to the library (`pmix_server.h`, before the first function; 4.2).
         unsafe { std::slice::from_raw_parts(data.cast::<u8>(), ndata) }.to_vec()
     };
     hand_over(Upcall::Fence { ranks, blob, done: ModexAnswer { done, cbdata } })
 }
 
-/// What a rank has not given in a fence is not there.
+/// Answers that there are no data except those that ranks give in fences.
 unsafe extern "C" fn direct_modex(
     _: *const Proc,
     _: *const Info,

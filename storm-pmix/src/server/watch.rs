@@ -1,8 +1,8 @@
-//! Who watches the server. A server that dies before its ranks takes their PMIx with it, of which most
-//! libraries say nothing that explains it.
+//! Watches the server. A server that dies before its ranks takes their PMIx along, and most
+//! libraries report nothing that explains it.
 //!
-//! The server shows each rank that it serves to the process that watches: when the server is gone, that
-//! asks for the end of the job on the connection of a rank that is still there.
+//! The server shows each of its ranks to a watching process. When the server dies, the watcher asks
+//! for the end of the job on the connections of ranks that are still there.
 
 use super::ServeError;
 use super::ranks::has_ended;
@@ -19,38 +19,38 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use storm_mpi::pmi::wire::Request;
 
-/// What a process is from now on.
+/// The role of a process after the forks.
 pub(super) enum Part {
-    /// The one that was started: it ends.
+    /// The started process, which ends.
     Starter,
-    /// The one that serves.
+    /// The process that serves.
     Server(Watcher),
-    /// The server has ended, and so does this.
+    /// The watcher, which ends as the server has ended.
     Watcher,
 }
 
-/// The server's end of its connection with who watches it.
+/// The server's end of its connection to the watcher.
 pub(super) struct Watcher(UnixStream);
 
 impl Watcher {
-    /// A rank is served: its process, and its connection with the Node Manager.
+    /// Shows a rank: its process, and its connection to the Node Manager.
     pub(super) fn see(&self, rank: u32, process: &OwnedFd, pmi: &UnixStream) {
-        // Who watches may have been killed: then nobody does.
+        // If the watcher was killed, nobody watches.
         let _ = send_descriptors(&self.0, rank, &[process.as_fd(), pmi.as_fd()]);
     }
 }
 
-/// A rank, as the watcher knows it.
+/// A rank that the watcher was shown.
 struct Seen {
     process: OwnedFd,
     pmi: File,
 }
 
-/// Makes the server and its watcher, children of nobody that is left. The watcher returns when
-/// the server has ended.
+/// Makes the server and its watcher, whose parent ends. The watcher returns when the server has
+/// ended.
 pub(super) fn begin() -> Result<Part, ServeError> {
     let mut ranks: BTreeMap<u32, Seen> = starting().into_iter().collect();
-    // SAFETY: the process has one thread, so the child may do anything.
+    // SAFETY: the process has a single thread, so the child may do anything.
     if let ForkResult::Parent { .. } = unsafe { fork() }? {
         return Ok(Part::Starter);
     }
@@ -70,14 +70,15 @@ pub(super) fn begin() -> Result<Part, ServeError> {
             ended => break ended?,
         }
     };
-    // Killed with the job, it is not missed.
+    // A server that was killed with its job is not missed: no rank is left.
     if !matches!(ended, WaitStatus::Exited(_, 0)) {
         end_job(ranks);
     }
     Ok(Part::Watcher)
 }
 
-/// The server has died. A rank that has taken its leave cannot ask for anything: so all that are there do.
+/// Ends the job of a dead server. Every remaining rank asks, as a rank that has said `finalize`
+/// cannot.
 fn end_job(ranks: BTreeMap<u32, Seen>) {
     let mut left: Vec<Seen> =
         ranks.into_values().filter(|rank| !has_ended(&rank.process)).collect();
@@ -86,19 +87,19 @@ fn end_job(ranks: BTreeMap<u32, Seen>) {
     }
     eprintln!("storm: the PMIx server of this node has died: the job cannot go on");
     for rank in &mut left {
-        // Where nobody hears it the job is over.
+        // If nobody hears it, the job is over.
         let _ = rank.pmi.write_all(format!("{}\n", Request::Abort { exit_code: 1 }).as_bytes());
     }
 }
 
-/// The rank that starts the server, which is the parent of this process: the server may die before it is
-/// asked for anything.
+/// The rank that starts the server, which is this process's parent: the server may die before any
+/// rank asks it.
 fn starting() -> Option<(u32, Seen)> {
     let fd = number("PMI_FD").ok()?;
-    // SAFETY: the rank has left it open for us; borrowed for this line only.
+    // SAFETY: the rank left it open for us, and the borrow lasts for this line only.
     let pmi = unsafe { BorrowedFd::borrow_raw(fd as i32) }.try_clone_to_owned().ok()?;
-    // The server gets the ranks' connections from the ranks: this one would be a second.
-    // SAFETY: open, as it was just cloned, and no object owns it.
+    // The server gets ranks' connections from the ranks, so it needs no second one.
+    // SAFETY: the descriptor is open, as it was just cloned, and no object owns it.
     unsafe { nix::libc::close(fd as i32) };
     let process = pidfd_open(Pid::from_raw(getppid().as_raw())?, PidfdFlags::empty()).ok()?;
     Some((number("STORM_RANK").ok()?, Seen { process, pmi: pmi.into() }))
