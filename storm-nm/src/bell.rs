@@ -1,5 +1,5 @@
-//! Wakes tasks of the same thread that wait for a change of shared state. It uses no executor, so
-//! that the node manager runs on any.
+//! Wakes tasks of the same thread that wait for a change of shared state. The bell uses no
+//! executor, so that the node manager runs on any.
 
 use std::cell::RefCell;
 use std::future::poll_fn;

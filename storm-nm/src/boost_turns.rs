@@ -27,11 +27,11 @@ const CALM: u32 = 10 * TURN;
 /// The state of a process at the end of a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// It computes, or would with a processor.
+    /// Computes, or would with a processor.
     Computes,
-    /// It waits for a message that has arrived.
+    /// Waits for a message that has arrived.
     HasNews,
-    /// It has waited this long for a message that has not arrived.
+    /// Has waited this long for a message that has not arrived.
     Waits(Duration),
 }
 
@@ -104,7 +104,7 @@ impl<P: Copy + Ord> BoostTurns<P> {
         let mut over = Vec::new();
         for (process, turn) in before {
             let first = doing.keys().take(at_once).any(|first| first == process);
-            // It may take this many rounds until the first process has its turn on other nodes too.
+            // Other nodes may take this many rounds until the first process has its turn there too.
             let rounds = if first { doing.len().div_ceil(at_once.max(1)) } else { 1 };
             let patience = (PATIENCE + 1).saturating_mul(rounds as u32) - 1;
             let Turn { periods, in_vain } = *turn;
@@ -215,7 +215,7 @@ mod tests {
     fn a_turn_is_no_longer_for_waiting_now_and_then() {
         let mut turns = BoostTurns::default();
         let mut periods = 0;
-        // It makes progress in every fourth period.
+        // The process makes progress in every fourth period.
         while turns.next(
             &BTreeMap::from([(0, [VAIN, VAIN, VAIN, Computes][periods % 4]), (1, HasNews)]),
             1,

@@ -135,7 +135,7 @@ impl Told {
         let by_system = self.witness == Witness::System;
         let busy = u32::from(self.awake_percent) >= rules.busy_percent;
         if by_system && (busy || self.operations == 0) {
-            // It may be polling for messages, which cannot be told from computing.
+            // The process may be polling for messages, which cannot be told from computing.
             ProcessClass::NeedsCoscheduling
         } else if self.operations == 0 || self.compute > rules.coarse(slot) {
             ProcessClass::DontCare
@@ -177,7 +177,7 @@ impl Classifier {
         if self.class != before {
             self.compute_then = told.compute;
             if self.class == ProcessClass::NeedsCoscheduling && self.slots > 0 {
-                // These figures are not the reason: it is to be classified anew.
+                // These figures are not the reason: the process is to be classified anew.
                 self.figures = None;
             }
         }
@@ -199,7 +199,7 @@ impl Classifier {
                 now
             }
             Frustrated => now,
-            // It shared its slots, so its waits mean nothing.
+            // The process shared its slots, so its waits mean nothing.
             DontCare if now == DontCare => DontCare,
             DontCare => NeedsCoscheduling,
         }

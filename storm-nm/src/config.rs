@@ -8,7 +8,7 @@ pub struct NmConfig {
     /// Time between two status reports: often enough for people, and too rare to disturb jobs.
     pub status_interval: Duration,
     /// Longest time for which a report that nobody waits for is held back, to travel with others.
-    /// It is short compared with the life of any job.
+    /// The default is short compared with the life of any job.
     pub coalesce: Duration,
     /// Most output of ranks that is held for the network, in bytes, over all jobs. When the limit
     /// is reached, the ranks' pipes are not read, so that the ranks wait and not the node. Two
@@ -21,19 +21,19 @@ pub struct NmConfig {
     /// it hangs in the kernel, and nothing would end it.
     pub leave_timeout: Duration,
     /// How long jobs are kept and the way back is looked for without a Machine Manager; zero: not
-    /// at all. It is longer than a restart or the repair of a switch, and shorter than an operator
-    /// sleeps.
+    /// at all. The default is longer than a restart or the repair of a switch, and shorter than an
+    /// operator sleeps.
     pub manager_lost: Duration,
     /// How long jobs that asked to be queued again are kept without a Machine Manager. The manager
-    /// runs them elsewhere soon after. It is longer than a restart of the manager.
+    /// runs them elsewhere soon after. The default is longer than a restart of the manager.
     pub requeue_fence: Duration,
     /// Most time for which these jobs continue after the last renewal by this node manager, if it
-    /// is stopped or gets no processor. Then the keeper ends them. It is longer than the Machine
-    /// Manager takes to find a stopped node manager dead; zero: for ever.
+    /// is stopped or gets no processor. Then the keeper ends them. The default is longer than the
+    /// Machine Manager takes to find a stopped node manager dead; zero: for ever.
     pub lease: Duration,
     /// How long jobs continue after this node manager has ended, for the next one of this node to
-    /// take over; zero: not at all. It is long enough to install and start another version. The
-    /// other nodes of a job can wait as long.
+    /// take over; zero: not at all. The default is long enough to install and start another
+    /// version. The other nodes of a job can wait as long.
     pub node_return: Duration,
     /// Number of switches that are remembered one by one; histograms hold the older ones.
     pub switch_records: usize,

@@ -98,7 +98,8 @@ pub async fn run<P: Primitives, H: Host>(
 
 /// Like [`run`], but keeps jobs when the node is cut off or its Machine Manager is gone. For
 /// [`NmConfig::manager_lost`], `way_back` may join the cluster again, under another id or with
-/// another plan of global memory ([`Life`]). It completes with `None` if there is no way back.
+/// another plan of global memory ([`Life`]). `way_back` completes with `None` if there is no way
+/// back.
 pub async fn run_and_return<P: Primitives, H: Host, L: Into<Life<P>>>(
     primitives: P,
     plan: GlobalPlan,
@@ -325,7 +326,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Carries out the commands of a heartbeat for this node. It never waits: a strobe switches
+    /// Carries out the commands of a heartbeat for this node, without waiting: a strobe switches
     /// before the return. The answer to a join goes first, as strobes overtake it and everything
     /// before the answer is forgotten.
     fn obey(self: &Rc<Self>, heartbeat: &Heartbeat) {

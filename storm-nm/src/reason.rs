@@ -35,8 +35,8 @@ pub(crate) fn amount(bytes: u64) -> String {
     }
 }
 
-/// The limit on open descriptors, if it is the reason for an error. Such an error concerns no
-/// particular file.
+/// The limit on open descriptors, if it is the reason for an error. An error of this kind concerns
+/// no particular file.
 pub(crate) fn descriptor_limit(error: &(dyn Error + 'static)) -> Option<String> {
     let first: Option<&(dyn Error + 'static)> = Some(error);
     let chain = std::iter::successors(first, source).take(DEPTH_MAX);

@@ -102,8 +102,8 @@ impl SwitchLog {
 }
 
 fn histogram() -> Histogram<u32> {
-    // It grows as needed: with many nodes in a process, the whole range for each would take too
-    // much memory. Fails only for more than 5 digits.
+    // The histogram grows as needed: with many nodes in a process, the whole range for each would
+    // take too much memory. Fails only for more than 5 digits.
     Histogram::new(DIGITS).expect("a constant that the histogram accepts")
 }
 

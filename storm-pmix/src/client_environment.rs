@@ -32,8 +32,8 @@ const OF_THE_LIBRARY: [&str; 8] = [
     "OMPI_MCA_orte_precondition_transports",
 ];
 
-/// Whether a PMIx server or Open MPI set the variable to tell a rank about itself. Such a variable
-/// is meaningless to a job that the rank submits. Parameters (`PMIX_MCA_`) and the places of
+/// Whether a PMIx server or Open MPI set the variable to tell a rank about itself. The variable is
+/// then meaningless to a job that the rank submits. Parameters (`PMIX_MCA_`) and the places of
 /// libpmix (`PMIX_PREFIX`, `PMIX_LIBDIR` and others) are the user's.
 pub fn is_of_a_server(variable: &OsStr) -> bool {
     if OF_THE_LIBRARY.iter().any(|own| variable == *own) {
@@ -55,7 +55,7 @@ pub(crate) fn without_other_servers(program: &mut Command) {
 
 /// Sets libpmix for a server, unless the user has. One of libpmix's stores in shared memory,
 /// `ds21`, has a single place for each rank, for ever: a second program of a rank fails in
-/// `MPI_Init` (4.2). It is excluded, which works even if the library lacks it.
+/// `MPI_Init` (4.2). So `ds21` is excluded, which works even if the library lacks it.
 pub(crate) fn set_server(server: &mut Command) {
     const STORAGE: &str = "PMIX_MCA_gds";
     if env::var_os(STORAGE).is_none() {

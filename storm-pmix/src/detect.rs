@@ -35,8 +35,8 @@ const ORIGIN: [&[u8]; 2] = [b"$ORIGIN", b"${ORIGIN}"];
 pub struct Linkage {
     /// Whether it has Open MPI, directly or through another library, and joins through PMIx.
     pub open_mpi: bool,
-    /// Whether it has MPICH or `storm-mpi` directly. It joins through PMI-1, unless that MPICH was
-    /// built for PMIx.
+    /// Whether it has MPICH or `storm-mpi` directly. The program then joins through PMI-1, unless
+    /// that MPICH was built for PMIx.
     pub other_mpi: bool,
     /// Whether libraries are looked for relative to the program's path.
     pub origin: bool,

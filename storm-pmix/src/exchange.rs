@@ -1,5 +1,6 @@
-//! Gives a blob of each node to all nodes, through the job's PMI key-value space. It takes rounds,
-//! because the data of a PMI barrier must fit a node's report and a heartbeat of the manager.
+//! Gives a blob of each node to all nodes, through the job's PMI key-value space. An exchange takes
+//! rounds, because the data of a PMI barrier must fit a node's report and a heartbeat of the
+//! manager.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -206,7 +207,7 @@ impl Exchange {
         self.lap == 0 && value == 0
     }
 
-    /// The head of this round's values. It tells them from earlier values under the same keys.
+    /// The head of this round's values, which tells them from earlier values under the same keys.
     pub(crate) fn head(&self) -> String {
         format!("{}.{} ", self.number, self.round)
     }

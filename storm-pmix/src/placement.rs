@@ -55,7 +55,7 @@ impl Placement {
         &self.nodes[self.own]
     }
 
-    /// The name of our node. It is not the host's name, which several nodes may share.
+    /// The name of our node, which is not the host's name: several nodes may share a host.
     pub(crate) fn own_name(&self) -> String {
         node_name(self.own)
     }

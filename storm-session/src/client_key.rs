@@ -29,7 +29,7 @@ const MAX_NAME_BYTES: usize = 64;
 /// number, and the user's name padded with zeros.
 pub(super) const NAME_BYTES: usize = ID_BYTES + SERIAL_BYTES + MAX_NAME_BYTES;
 
-/// A user's secret for a cluster. It is cleared from memory on drop, and `Debug` never shows it.
+/// A user's secret for a cluster, cleared from memory on drop and never shown by `Debug`.
 #[derive(Clone)]
 pub struct ClientKey {
     user: UserName,
@@ -43,7 +43,7 @@ pub struct ClientKey {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UserName(String);
 
-/// Tells the keys of a user apart. It is random, but no secret.
+/// Tells the keys of a user apart. The number is random, but no secret.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientSerial([u8; SERIAL_BYTES]);
 

@@ -1,7 +1,7 @@
 //! The key of a cluster: 32 bytes that each of its daemons holds.
 //!
-//! Its text is a line `storm-key-1 ID HEX`. The id tells keys apart without showing them. This
-//! module reads no files.
+//! The text of a key is a line `storm-key-1 ID HEX`. The id tells keys apart without showing them.
+//! Key files are not read here.
 
 use crate::key_text::{self, NotAKey, Secret};
 use std::fmt;
@@ -18,14 +18,14 @@ const FORMAT: &str = "storm-key-1";
 /// The purpose for which names are derived, and only they (BLAKE3's context string).
 const ID_CONTEXT: &str = "storm 2026-11-21 name of a cluster key";
 
-/// A secret that the daemons of a cluster share. It is cleared from memory on drop, and `Debug`
-/// never shows it.
+/// A secret that the daemons of a cluster share, cleared from memory on drop and never shown by
+/// `Debug`.
 #[derive(Clone)]
 pub struct ClusterKey {
     secret: Secret,
 }
 
-/// The name of a key in logs and messages. It reveals nothing of the key.
+/// The name of a key in logs and messages, which reveals nothing of the key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyId(pub(super) [u8; ID_BYTES]);
 

@@ -31,8 +31,8 @@ pub enum NotAKey {
     Name,
 }
 
-/// The words of the only line of `text`. It must have as many words as `line`, and the same first
-/// word.
+/// The words of the only line of `text`. The line must have as many words as `line`, and the same
+/// first word.
 pub(super) fn words<'a, const WORDS: usize>(
     text: &'a str,
     line: &'static str,

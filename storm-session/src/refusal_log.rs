@@ -1,5 +1,5 @@
 //! Bounds the log of refused connections to one line per address, reason and interval, with bounded
-//! memory. It has no clock.
+//! memory and without a clock.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};

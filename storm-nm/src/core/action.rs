@@ -28,7 +28,7 @@ pub enum Action {
         /// Whether they execute nothing until resumed.
         stopped: bool,
     },
-    /// Take note of when the slices after this one begin. It replaces earlier such slices.
+    /// Take note of when the slices after this one begin, in place of earlier such slices.
     Follow {
         /// The partition of the slices.
         partition: PartitionId,
@@ -37,7 +37,8 @@ pub enum Action {
     },
     /// Stop and resume jobs, at once.
     Switch {
-        /// The strobe that orders the switch, if any. It is recorded even if no job is switched.
+        /// The strobe that orders the switch, if any. A strobe is recorded even if no job is
+        /// switched.
         strobe: Option<Strobe>,
         /// Jobs to stop.
         stop: Vec<JobKey>,

@@ -105,8 +105,8 @@ impl NodeCore {
         actions.push(Action::Leave);
     }
 
-    /// This node leaves without an order. It reports nothing of the jobs that it kills, so that the
-    /// loss of the node is the reason of their end.
+    /// This node leaves without an order. The node reports nothing of the jobs that it kills, so
+    /// that the loss of the node is the reason of their end.
     pub(super) fn leave_unasked(&mut self, actions: &mut Vec<Action>) {
         if !self.leaving {
             self.jobs.values_mut().for_each(|job| job.silent = true);

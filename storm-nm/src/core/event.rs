@@ -52,7 +52,7 @@ pub enum Event {
     /// that wait for a strobe wait.
     ManagerLost,
     /// The Machine Manager has been gone for so long that the next one may have given up this node.
-    /// It may run elsewhere the jobs that asked for it.
+    /// The next one may then run elsewhere the jobs that asked for it.
     GivenUp,
     /// The cluster is lost, or this node is useless to it: all jobs end.
     Leave,

@@ -66,8 +66,8 @@ impl NodeCore {
     }
 
     /// This node manager stood still for so long that the keeper has ended the job, which may run
-    /// elsewhere. If it does not, the Machine Manager takes it for lost here. So does the next one,
-    /// which may have been told that this node holds it.
+    /// elsewhere. If it does not, the Machine Manager takes the job for lost here. So does the next
+    /// manager, which may have been told that this node holds the job.
     pub(super) fn lease_over(&mut self, key: JobKey, actions: &mut Vec<Action>) {
         let ended = |job: &&mut LocalJob| job.is_live() && !job.silent;
         let Some(job) = self.jobs.get_mut(&key).filter(ended) else { return };

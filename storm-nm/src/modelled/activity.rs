@@ -17,7 +17,7 @@ pub enum Activity {
     Exec,
     /// A process ends and its parent notices.
     Exit,
-    /// The time from a process's arrival on a shared processor to the next end of a turn there. It
-    /// is independent on different nodes.
+    /// The time from a process's arrival on a shared processor to the next end of a turn there.
+    /// Different nodes have independent times.
     Tick,
 }

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::time::Duration;
 use storm_primitives::Instant;
 
-/// When the daemon worked. It does one thing at a time, and takes precedence over every rank.
+/// When the daemon worked. The daemon does one thing at a time, and takes precedence over every
+/// rank.
 #[derive(Debug, Default)]
 pub(super) struct DaemonTime {
     /// Total time of all activities before the present one.

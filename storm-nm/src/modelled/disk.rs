@@ -38,7 +38,7 @@ impl Disk {
         }
     }
 
-    /// Whether the content is there. It counts as used now.
+    /// Whether the content is there. The content counts as used now.
     pub(super) fn has(&self, owner: Owner, hash: ContentHash, now: Instant) -> bool {
         let mut contents = self.contents.borrow_mut();
         let found = contents.get_mut(&(owner.uid, hash));

@@ -198,7 +198,7 @@ impl Processor {
         self.tenants.borrow().get(&tenant).is_some_and(|tenancy| tenancy.first)
     }
 
-    /// It waits for a message since then, or does not wait.
+    /// The process waits for a message since then, or does not wait.
     pub(super) fn set_waiting(&self, tenant: Tenant, since: Option<Instant>) {
         self.change(tenant, |tenancy| tenancy.waits_since = since);
     }

@@ -40,7 +40,7 @@ pub(super) struct Share {
 /// How long the process polls before it sleeps.
 #[derive(Debug)]
 enum Waits {
-    /// It never sleeps.
+    /// Never sleeps.
     Looks,
     /// By the rules of implicit coscheduling.
     TwoPhase(TwoPhase),
@@ -56,13 +56,13 @@ enum Waits {
 /// What a process under flexible coscheduling may do with its processor now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It has its slot to itself.
+    /// Has its slot to itself.
     Alone,
-    /// It precedes others, and yields the processor while it waits.
+    /// Precedes others, and yields the processor while it waits.
     First,
-    /// It uses the time that others leave.
+    /// Uses the time that others leave.
     Rest,
-    /// It does not run.
+    /// Does not run.
     Stopped,
 }
 
@@ -223,7 +223,7 @@ impl Share {
         self.processor.put_first(self.tenant, matches!(turn, Turn::Alone | Turn::First));
     }
 
-    /// It waits for something without polling.
+    /// The process waits for an event without polling.
     pub(super) fn sleep(&self) {
         self.processor.sleep(self.tenant);
     }

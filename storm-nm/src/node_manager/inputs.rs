@@ -81,7 +81,7 @@ impl Inputs {
         }
     }
 
-    /// The number of bytes that all ranks of the job have taken. It counts as reported.
+    /// The number of bytes that all ranks of the job have taken. The number counts as reported.
     fn taken(&self, job: JobKey) -> Option<u64> {
         let input = self.jobs.borrow().get(&job)?.clone();
         let taken = input.readers.borrow().values().map(|reader| reader.taken_bytes.get()).min()?;

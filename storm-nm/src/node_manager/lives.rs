@@ -43,9 +43,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.link.replace(primitives);
     }
 
-    /// The Machine Manager has no use for a node with fewer processing elements than `configured`.
-    /// It means this node, or an earlier one of its name. A node that may have jobs stays, for
-    /// them.
+    /// The Machine Manager has no use for a node with fewer processing elements than `configured`:
+    /// this node, or an earlier one of its name. A node that may have jobs stays, for them.
     pub(super) fn refused(self: &Rc<Self>, configured: u32) {
         let offered = self.host.info(self.id.get()).pes;
         if offered >= configured {

@@ -1,4 +1,4 @@
-//! Output of the ranks on its way up. It is bounded by the rank's pipe, where it stays while the
+//! Output of the ranks on its way up. A rank's pipe is the bound: output stays there while the
 //! network or the client does not keep up.
 
 use super::Node;

@@ -107,7 +107,7 @@ impl Pmix {
         self.check("an environment", status)?;
         let mut environment = Vec::new();
         let mut at = list;
-        // SAFETY: a list of strings that ends with NULL. It is never freed.
+        // SAFETY: a list of strings that ends with NULL, and is never freed.
         while !at.is_null() && !unsafe { *at }.is_null() {
             // SAFETY: as above.
             let text = unsafe { CStr::from_ptr(*at) };

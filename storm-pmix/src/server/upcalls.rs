@@ -171,7 +171,7 @@ fn move_rank(move_it: impl FnOnce(&mut Ranks) -> Result<bool, ServeError>) -> St
     }
 }
 
-/// The functions for libpmix. It refuses everything else by itself.
+/// The functions for libpmix, which refuses everything else by itself.
 pub(super) fn module() -> ServerModule {
     let (connected, finalized): (ClientFn, ClientFn) = (client_connected, client_finalized);
     let (abort, fence, direct): (AbortFn, FenceFn, DirectModexFn) = (abort, fence_nb, direct_modex);

@@ -1,6 +1,6 @@
-//! `nap`: the job of a live replay. It does nothing for the given time, not counting time in which
-//! it was stopped: under gang scheduling other jobs ran then. It makes up for the delay of its
-//! launch by ending as if it had started as planned, so that delays don't add up along chains of
+//! `nap`: the job of a live replay. A nap does nothing for the given time, not counting time in
+//! which it was stopped: under gang scheduling other jobs ran then. To make up for the delay of its
+//! launch, a nap ends as if it had started as planned, so that delays don't add up along chains of
 //! jobs.
 
 use crate::cli::NapOptions;

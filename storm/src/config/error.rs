@@ -1,4 +1,4 @@
-//! What is wrong with a configuration file, and where.
+//! The problem in a configuration file, and its place.
 
 use super::ServiceProblem;
 use super::line::line_of;

@@ -174,8 +174,8 @@ impl Default for NetworkConfig {
 pub(crate) struct TimeoutConfig {
     /// Time between two heartbeats when nothing else is sent.
     pub(super) heartbeat: WrittenTime,
-    /// A node is dead when its host has not answered for this long. It is more than two heartbeats,
-    /// so that one late heartbeat doesn't end a job.
+    /// A node is dead when its host has not answered for this long. The time is more than two
+    /// heartbeats, so that one late heartbeat doesn't end a job.
     pub(super) node_dead: WrittenTime,
     /// A node is dead when it has not answered for this long although its host does: it is stopped,
     /// not merely slow.

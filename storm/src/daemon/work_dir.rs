@@ -1,6 +1,6 @@
-//! The Node Manager's own directory for its jobs' files, inside the directory that it is told. It
-//! leaves that directory's other files and mode alone
-//! ([decision 0115](../../../docs/decisions/0115-a-node-managers-own-directory.md)).
+//! The Node Manager's own directory for its jobs' files, inside the directory that it is told.
+//! Other files there, and the outer directory's mode, are left alone ([decision
+//! 0115](../../../docs/decisions/0115-a-node-managers-own-directory.md)).
 
 use super::DaemonError;
 use nix::fcntl::{Flock, FlockArg, OFlag};

@@ -106,7 +106,7 @@ impl Foreign {
 pub(crate) fn foreign_directives(submission: &Submission) -> Option<Foreign> {
     match &submission.spec.program {
         Program::OnNodes(_) => None,
-        // The program is the first of the files. It is sent from its beginning, wherever this read
+        // The program is the first of the files, and is sent from its beginning, wherever this read
         // ends.
         Program::Shipped(_) => {
             let mut script = submission.files.first().map(|(_, file)| file)?;

@@ -39,8 +39,8 @@ pub(super) fn chosen(
     pmix.then_some(MPI_TYPE_PMIX)
 }
 
-/// A note if the user asks for PMIx but the program is linked with MPICH or `storm-mpi`. Such ranks
-/// find no server that they can talk to, and each takes itself for the whole job.
+/// A note if the user asks for PMIx but the program is linked with MPICH or `storm-mpi`. The ranks
+/// then find no server that they can talk to, and each takes itself for the whole job.
 pub(crate) fn doubt(asked: MpiArgument, typed: &[OsString]) -> Option<String> {
     let (MpiArgument::Pmix, [name, arguments @ ..]) = (asked, typed) else { return None };
     let named = find_program(name).ok()?;

@@ -142,7 +142,7 @@ fn file_name(program: &OsStr) -> String {
     let name = Path::new(program).file_name().unwrap_or(program);
     name.to_string_lossy().into_owned()
 }
-/// The absolute path that the nodes execute. It need not exist here.
+/// The absolute path that the nodes execute, which need not exist here.
 fn path_on_nodes(typed: &OsString) -> Result<PathBuf, Failure> {
     let path = if typed.as_bytes().contains(&b'/') {
         PathBuf::from(typed)

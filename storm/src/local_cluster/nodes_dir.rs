@@ -27,7 +27,8 @@ pub(crate) fn path_in(runtime_dir: &Path) -> PathBuf {
 /// Makes the directory, with large pages if possible. Small pages work as well, only slower.
 ///
 /// # Errors
-/// Those of making a directory. It must not exist, as [`check_unused`](super::check_unused) checks.
+/// Those of making a directory. The directory must not exist, as
+/// [`check_unused`](super::check_unused) checks.
 pub(crate) fn make(runtime_dir: &Path) -> io::Result<()> {
     let path = path_in(runtime_dir);
     DirBuilder::new().mode(MODE).create(&path)?;

@@ -1,5 +1,5 @@
-//! The directory of a local cluster's sockets and jobs' files. It is in memory if possible, so that
-//! a launch does not wait for a disk.
+//! The directory of a local cluster's sockets and jobs' files, in memory if possible, so that a
+//! launch does not wait for a disk.
 
 use super::{LOG_NAME, SOCKET_NAME, StateDir, nodes_dir};
 use nix::errno::Errno;

@@ -189,7 +189,7 @@ fn ended_by(signal: Signal, scratch: &Scratch) -> bool {
     let mut up = scratch.storm(["up", "--nodes", "128"]).spawn().expect("storm starts");
     let up_pid = Pid::from_raw(up.id().cast_signed());
     while !has_child(up.id(), "mm") && up.try_wait().expect("our child").is_none() {}
-    // It may have ended by itself, but is not reaped yet.
+    // The process may have ended by itself, but is not reaped yet.
     let _ = kill(up_pid, signal);
     up.wait().expect("our child");
     told(&scratch.does("down")).contains("No cluster is kept up")

@@ -1,6 +1,6 @@
 //! A real cluster of several hosts, each a network namespace of this machine. The Machine Manager
-//! is in one, a Node Manager in each of the others, with frames of 1500 bytes between them. It
-//! needs root and `ip`.
+//! is in one, a Node Manager in each of the others, with frames of 1500 bytes between them. Root
+//! and `ip` are needed.
 //!
 //! Dropping the value removes the namespaces.
 
