@@ -159,7 +159,7 @@ pub(crate) enum Command {
     Sim(SimOptions),
     /// Reproduce the paper's tables and figures, beside what the paper prints
     Reproduce(ReproduceOptions),
-    /// Replay a log of a parallel machine in virtual time, and measure how well its jobs are served
+    /// Replay a machine's log of jobs in virtual time, and measure how well they are served
     Replay(Box<ReplayOptions>),
     /// Generate a log from a workload model
     Workload(WorkloadOptions),

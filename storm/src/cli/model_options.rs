@@ -181,7 +181,7 @@ pub(crate) struct CalibrateOptions {
     /// The network of the clusters [default: STORM_BACKEND, else tcp]
     #[arg(long, value_enum)]
     pub(crate) backend: Option<Backend>,
-    /// Launch this program, padded to each size [default: the smallest one that ends at once]
+    /// Launch this program, padded to each size [default: the smallest program that ends at once]
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
     /// Fit to the measurements of an earlier calibration as well: the output of its --json
