@@ -108,12 +108,11 @@ proptest! {
         run(policy.as_mut(), &jobs, &mut |now_s, running, policy| {
             let order = policy.pending();
             if order.is_sorted() {
-                // Without priorities, promises are kept and need not be the earliest.
+                // Without priorities promises are kept, and need not be the earliest.
                 return;
             }
             if running.values().any(|(end_s, _)| *end_s <= now_s) {
-                // A job ends in this very instant, and the plan is made anew once the policy hears
-                // of the end.
+                // A job ends in this very instant: the plan is made anew when it is heard of.
                 return;
             }
             let promised = |job| {
