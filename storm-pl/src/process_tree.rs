@@ -85,6 +85,12 @@ pub(crate) fn is_dead(pid: ProcessId) -> bool {
     stat(pid).is_none_or(|(state, _)| state == b'Z' && threads(pid).len() <= 1)
 }
 
+/// Whether a signal has stopped any thread of a process.
+pub(crate) fn is_stopped(process: ProcessId) -> bool {
+    let state = |thread: i32| Some(stat_at(&format!("/proc/{process}/task/{thread}/stat"))?.0);
+    threads(process).into_iter().any(|thread| state(thread) == Some(b'T'))
+}
+
 fn lists_children() -> bool {
     fs::exists("/proc/thread-self/children").unwrap_or(false)
 }
@@ -100,7 +106,11 @@ fn scan_for_children(parent: ProcessId) -> Vec<ProcessId> {
 
 /// State letter and parent of a process; `None` when it is gone.
 fn stat(pid: ProcessId) -> Option<(u8, ProcessId)> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    stat_at(&format!("/proc/{pid}/stat"))
+}
+
+fn stat_at(path: &str) -> Option<(u8, ProcessId)> {
+    let text = fs::read(path).ok()?;
     // The name may hold blanks and parentheses: the fields begin after the last one.
     let end = text.iter().rposition(|&byte| byte == b')')?;
     let mut fields = text.get(end + 2..)?.split(|&byte| byte == b' ');

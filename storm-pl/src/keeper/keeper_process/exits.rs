@@ -142,7 +142,7 @@ impl KeeperProcess {
                     self.hold_exit((id, pl, dead), status, usage);
                 }
                 Some(Child::Place(id)) => self.place_ended(id, status),
-                Some(Child::PadKeeper) => self.orphans = true,
+                Some(Child::PadKeeper(pad)) => self.pad_keeper_ended(pad, dead),
                 None => {
                     if let Some(place) = abandoned {
                         self.add_abandoned(place, usage);

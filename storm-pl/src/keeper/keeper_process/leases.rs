@@ -80,6 +80,11 @@ impl KeeperProcess {
         let has_said = room[0].revents().is_some_and(|events| events.contains(PollFlags::POLLIN));
         match has_said.then(|| self.receive()).flatten() {
             Some((Command::Lease { pads, until }, _)) => self.hold_leases(&pads, until),
+            Some((Command::Orphan, _)) => {
+                // Nobody takes this report any more. What was said before still has its turn.
+                self.hears_last = true;
+                self.early.push_back((Command::Orphan, Vec::new()));
+            }
             other => self.early.extend(other),
         }
     }

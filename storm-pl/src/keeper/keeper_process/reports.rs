@@ -37,7 +37,7 @@ impl KeeperProcess {
         }
     }
 
-    fn send(&mut self, report: &Report, descriptors: &[&OwnedFd]) {
+    pub(super) fn send(&mut self, report: &Report, descriptors: &[&OwnedFd]) {
         if self.is_orphan() || self.hears_last {
             // The next NM is told of what it has to know by what is kept.
             return;
@@ -57,7 +57,7 @@ impl KeeperProcess {
                 }
                 Err(_) => return self.lose_nm(),
             }
-            if self.is_orphan() {
+            if self.is_orphan() || self.hears_last {
                 // It went while this waited for room.
                 return;
             }
