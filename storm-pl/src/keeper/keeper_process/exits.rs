@@ -136,6 +136,7 @@ impl KeeperProcess {
             let usage = Usage::from_rusage(&raw);
             match self.children.remove(&pid) {
                 Some(Child::Pl(id, pl)) => {
+                    self.hear_of_kept();
                     if let Some(pad) = self.pads.get_mut(&id) {
                         pad.pls[usize::from(pl.0)] = None;
                     }

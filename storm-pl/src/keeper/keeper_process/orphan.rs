@@ -9,7 +9,7 @@ use crate::ids::{PadId, PlIndex, ProcessId};
 use crate::keeper::door::{Door, Greeting};
 use crate::keeper::kept::{Keeps, KeptId, KeptJob, KeptRank, Survival};
 use crate::keeper::pad::Draining;
-use crate::protocol::{self, KEEPER_VERSION, Report};
+use crate::protocol::{self, Command, KEEPER_VERSION, Report};
 use crate::seqpacket::{Seqpacket, Wait};
 use nix::poll::{PollTimeout, poll};
 use serde::Serialize;
@@ -155,6 +155,20 @@ impl KeeperProcess {
         match ranks {
             Some(ranks) => self.kept.keep(job, pad, usize::from(files), ranks, descriptors),
             None => drop(self.kept.0.remove(&job)),
+        }
+    }
+
+    /// A rank has ended, and that it is to be kept may wait to be read: said before it was launched. All
+    /// else that was said has its turn later.
+    pub(super) fn hear_of_kept(&mut self) {
+        while !self.is_at_door() && self.may_read_ahead() {
+            match self.receive() {
+                Some((Command::Keep { job, pad, files, ranks }, came)) => {
+                    self.keep((job, pad), files, ranks, came);
+                }
+                Some((command, came)) => self.put_off(command, came),
+                None => return,
+            }
         }
     }
 
