@@ -87,8 +87,8 @@ impl KeeperProcess {
 
     /// Whether a command may be read before its turn.
     pub(super) fn may_read_ahead(&self) -> bool {
-        // Behind the end of an NM comes the socket of the next, or nothing.
-        !self.hears_last && self.early.len() < EARLY_MAX
+        // Behind the end of an NM comes the socket of the next one, and nothing behind that.
+        !self.hears_last && !self.is_orphan() && self.early.len() < EARLY_MAX
     }
 
     /// A command that was read before its turn has it later.
