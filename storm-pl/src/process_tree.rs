@@ -85,10 +85,17 @@ pub(crate) fn is_dead(pid: ProcessId) -> bool {
     stat(pid).is_none_or(|(state, _)| state == b'Z' && threads(pid).len() <= 1)
 }
 
-/// Whether a signal has stopped any thread of a process.
+/// Whether a signal has stopped any thread of a process, or is about to: a thread without a processor
+/// stops when it gets one.
 pub(crate) fn is_stopped(process: ProcessId) -> bool {
-    let state = |thread: i32| Some(stat_at(&format!("/proc/{process}/task/{thread}/stat"))?.0);
-    threads(process).into_iter().any(|thread| state(thread) == Some(b'T'))
+    let status = |thread| fs::read_to_string(format!("/proc/{process}/task/{thread}/status"));
+    threads(process).into_iter().filter_map(|thread| status(thread).ok()).any(|status| {
+        let fields = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        let pending =
+            |name| u64::from_str_radix(fields(name).unwrap_or("").trim(), 16).unwrap_or(0);
+        let stops = (pending("SigPnd:") | pending("ShdPnd:")) & (1 << (libc::SIGSTOP - 1)) != 0;
+        stops || fields("State:").is_some_and(|state| state.trim_start().starts_with('T'))
+    })
 }
 
 fn lists_children() -> bool {
@@ -106,11 +113,7 @@ fn scan_for_children(parent: ProcessId) -> Vec<ProcessId> {
 
 /// State letter and parent of a process; `None` when it is gone.
 fn stat(pid: ProcessId) -> Option<(u8, ProcessId)> {
-    stat_at(&format!("/proc/{pid}/stat"))
-}
-
-fn stat_at(path: &str) -> Option<(u8, ProcessId)> {
-    let text = fs::read(path).ok()?;
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The name may hold blanks and parentheses: the fields begin after the last one.
     let end = text.iter().rposition(|&byte| byte == b')')?;
     let mut fields = text.get(end + 2..)?.split(|&byte| byte == b' ');
