@@ -161,7 +161,8 @@ impl KeeperProcess {
     /// A rank has ended, and that it is to be kept may wait to be read: said before it was launched. All
     /// else that was said has its turn later.
     pub(super) fn hear_of_kept(&mut self) {
-        while self.may_read_ahead() {
+        let keeps = self.survivor.is_some() || self.kind == Kind::OnePad;
+        while keeps && self.may_read_ahead() {
             match self.receive() {
                 Some((Command::Keep { job, pad, files, ranks }, came)) => {
                     self.keep((job, pad), files, ranks, came);
