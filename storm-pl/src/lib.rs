@@ -31,7 +31,8 @@
 //!
 //! Without cgroup v2 every pad has its own keeper, a child of the node's: being the nearest
 //! subreaper, it is the ancestor of every process of the job however often that forks or calls
-//! `setsid`, so the processes of a job are exactly its descendants.
+//! `setsid`, so the processes of a job are exactly its descendants. It keeps its job when the NM is gone; the
+//! node's keeper has the bound, and hands the next NM a socket to it.
 //! What that cannot do: when the node's keeper and a pad's keeper are killed in the same instant,
 //! daemonised children of that pad survive, and no later start can tell them from others.
 //!

@@ -85,6 +85,19 @@ pub(crate) fn is_dead(pid: ProcessId) -> bool {
     stat(pid).is_none_or(|(state, _)| state == b'Z' && threads(pid).len() <= 1)
 }
 
+/// Whether a signal has stopped any thread of a process, or is about to: a thread without a processor
+/// stops when it gets one.
+pub(crate) fn is_stopped(process: ProcessId) -> bool {
+    let status = |thread| fs::read_to_string(format!("/proc/{process}/task/{thread}/status"));
+    threads(process).into_iter().filter_map(|thread| status(thread).ok()).any(|status| {
+        let fields = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        let pending =
+            |name| u64::from_str_radix(fields(name).unwrap_or("").trim(), 16).unwrap_or(0);
+        let stops = (pending("SigPnd:") | pending("ShdPnd:")) & (1 << (libc::SIGSTOP - 1)) != 0;
+        stops || fields("State:").is_some_and(|state| state.trim_start().starts_with('T'))
+    })
+}
+
 fn lists_children() -> bool {
     fs::exists("/proc/thread-self/children").unwrap_or(false)
 }

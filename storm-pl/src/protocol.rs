@@ -23,7 +23,7 @@ pub(crate) const MESSAGE_MAX_BYTES: usize = 32 * 1024;
 
 /// Version of these messages and of what Node Managers leave with a keeper. It rises with every
 /// change of either.
-pub(crate) const KEEPER_VERSION: u32 = 1;
+pub(crate) const KEEPER_VERSION: u32 = 2;
 
 /// What the keeper has to know before it does anything.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -76,6 +76,10 @@ pub(crate) enum Command {
     Forget { job: KeptId },
     /// End, with all that is kept.
     End,
+    /// From the node's keeper to a pad's: the NM is gone. Go on with what was left with you, or end.
+    Orphan,
+    /// From the node's keeper to a pad's: hand what you keep to the next NM, whose socket comes along.
+    Adopt,
 }
 
 /// Keeper to NM.
@@ -113,8 +117,17 @@ pub(crate) enum Report {
     /// The lease of a pad has run out: everything in it is being killed. Said before the ends of what
     /// was killed.
     LeaseOver { pad: PadId },
-    /// To an NM that takes over: what follows. Pads from this number on are free.
-    Inheritance { cgroup: PathBuf, capacity: u16, next_pad: PadId, jobs: u32 },
+    /// To an NM that takes over: the node's cgroup directory, or why there is none; and how many jobs
+    /// follow, and how many `PadKeeper`. Pads from number `next_pad` on are free.
+    Inheritance {
+        cgroup: Result<PathBuf, CgroupUnusable>,
+        capacity: u16,
+        next_pad: PadId,
+        jobs: u32,
+        pad_keepers: u32,
+    },
+    /// To an NM that takes over, from the keeper of a pad: how many jobs follow.
+    InheritedPad { jobs: u32 },
     /// A job that is kept; its files come along, and so many ranks follow.
     InheritedJob { job: KeptId, pad: PadId, given_back: bool, lease_over: bool, ranks: u32 },
     /// A rank of it; what is kept of it comes along.

@@ -23,7 +23,6 @@ use crate::descriptors::DescriptorLimit;
 use crate::exit::ExitStatus;
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::claim::claim_node;
-use crate::keeper::door::Door;
 use crate::keeper::fill::{NewPl, make_pl};
 use crate::keeper::kept::KeptJobs;
 use crate::keeper::leases::Leases;
@@ -37,6 +36,7 @@ use crate::seqpacket::{Seqpacket, Wait};
 use crate::sys::{self, Forked};
 use crate::title::set_title;
 use orphan::Survivor;
+use pad_keeper::PadKeeper;
 
 /// How soon a draining pad is looked at again. Deaths wake the keeper anyhow; the timer is for
 /// processes that leave their cgroup a moment after their parent heard of it.
@@ -63,21 +63,18 @@ pub(crate) fn run_keeper(control: OwnedFd) {
     // that leads its group already, which a fresh child does not.
     let _ = nix::unistd::setsid();
     set_title(&format!("storm: keeper {}", setup.node));
-    let (node, report) = match claim_node(&setup, &control) {
-        Ok((node, cgroup)) => (node, Report::Started { cgroup, survives: false }),
-        Err(what) => (None, Report::Refused { what }),
+    let (node, cgroup) = match claim_node(&setup, &control) {
+        Ok(claim) => claim,
+        Err(what) => {
+            let _ = protocol::send(&control, &Report::Refused { what }, &[], Wait::Block);
+            return;
+        }
     };
-    // Without a control group each pad has a keeper of its own, which none but this NM can reach.
-    let survival = setup.survival.filter(|_| node.is_some());
     // A keeper that cannot be found ends with its NM.
-    let survivor = survival
-        .and_then(|survival| Some(Survivor::new(Door::open(&survival.door).ok()?, survival.bound)));
-    let report = match report {
-        Report::Started { cgroup, .. } => Report::Started { cgroup, survives: survivor.is_some() },
-        refused => refused,
-    };
-    let refused = matches!(report, Report::Refused { .. });
-    if protocol::send(&control, &report, &[], Wait::Block).is_err() || refused {
+    let survivor =
+        setup.survival.and_then(|survival| Survivor::open(&survival, cgroup.clone()).ok());
+    let started = Report::Started { cgroup, survives: survivor.is_some() };
+    if protocol::send(&control, &started, &[], Wait::Block).is_err() {
         // An NM that died before it could be told: nobody else knows of it.
         if let Some(node) = &node {
             let _ = kill_and_remove(node.path());
@@ -117,7 +114,7 @@ enum Kind {
 enum Child {
     Pl(PadId, PlIndex),
     Place(PlaceId),
-    PadKeeper,
+    PadKeeper(PadId),
 }
 
 /// What all pads of a node have in common.
@@ -154,6 +151,10 @@ struct KeeperProcess {
     kept: KeptJobs,
     /// How this process goes on without an NM, if it does.
     survivor: Option<Survivor>,
+    /// The keepers of pads that go on without an NM, as this one does.
+    pad_keepers: BTreeMap<PadId, PadKeeper>,
+    /// This is the keeper of a pad, and the node's has said that there is no NM.
+    orphaned: bool,
     /// The NM is gone, and its last commands are being taken.
     hears_last: bool,
     /// Somebody has asked it to end, which it does when there is no NM.
@@ -189,6 +190,8 @@ impl KeeperProcess {
             orphans: false,
             kept: KeptJobs::default(),
             survivor: None,
+            pad_keepers: BTreeMap::new(),
+            orphaned: false,
             hears_last: false,
             asked_to_end: false,
             name,
@@ -206,9 +209,9 @@ impl KeeperProcess {
                 true => LOOK_AGAIN_MS.into(),
                 false => self.next_look(),
             };
+            let is_at_door = self.is_at_door();
             let door = self.survivor.as_ref().map(|survivor| survivor.door.as_fd());
-            let is_orphan = self.is_orphan();
-            let heard = door.filter(|_| is_orphan).unwrap_or(self.control.as_fd());
+            let heard = door.filter(|_| is_at_door).unwrap_or(self.control.as_fd());
             let mut sources = [
                 PollFd::new(heard, PollFlags::POLLIN),
                 PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
@@ -219,7 +222,7 @@ impl KeeperProcess {
             if signalled {
                 self.take_signals();
             }
-            match is_orphan {
+            match is_at_door {
                 true if commanded => self.answer_door(),
                 true => {}
                 false if commanded || !self.early.is_empty() => drop(self.take_command()),
@@ -258,6 +261,7 @@ impl KeeperProcess {
                 let everything = true;
                 self.drain(pad, Draining { ticket, everything, fill, ..Draining::default() });
             }
+            Command::Discard { pad } if self.pad_keepers.remove(&pad).is_some() => {}
             Command::Discard { pad } => {
                 let (everything, discarded) = (true, true);
                 self.drain(pad, Draining { everything, discarded, ..Draining::default() });
@@ -272,7 +276,9 @@ impl KeeperProcess {
                 let rank = self.kept.0.get_mut(&job).and_then(|job| job.ranks.get_mut(&pl));
                 rank.into_iter().for_each(|rank| rank.close_input());
             }
-            Command::Forget { job } => drop(self.kept.0.remove(&job)),
+            Command::Forget { job } => self.forget_kept(job),
+            Command::Orphan => self.orphan(),
+            Command::Adopt => self.adopt(came),
             Command::End => self.ended = true,
             Command::Ping => self.report(&Report::Pong, &[]),
             // The NM is this same program: a second set-up is a bug there, and a keeper that guesses would

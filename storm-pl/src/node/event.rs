@@ -170,6 +170,7 @@ impl KeeperEvents {
             limit: DescriptorLimit::of_this_process(),
             next_place: 0,
             ending: false,
+            kept: Default::default(),
         };
         pads.watch(&pads.control, Source::Keeper)?;
         if let Some(former) = former {
@@ -260,8 +261,8 @@ impl KeeperEvents {
 
     fn lose_pad(&mut self, pad: PadId) {
         let mut pads = lock(&self.pads);
-        pads.pads.remove(&pad);
-        if !pads.ending {
+        let lost = pads.pads.remove(&pad);
+        if !pads.ending && !lost.is_some_and(|state| state.vacant) {
             self.queue.push_back(Event::PadLost { pad });
         }
     }

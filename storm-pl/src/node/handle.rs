@@ -137,25 +137,23 @@ impl KeeperHandle {
     /// # Errors
     /// When the keeper is gone or does not read: the job will end with this process.
     pub fn keep(&self, job: KeptId, pad: PadId, files: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let pads = lock(&self.pads);
+        let mut pads = lock(&self.pads);
         let count = u8::try_from(files.len()).unwrap_or(u8::MAX);
         let command = Command::Keep { job, pad, files: count, ranks: Vec::new() };
-        protocol::send(&pads.control, &command, files, Wait::No)
+        pads.kept.insert(job, pad);
+        protocol::send(pads.control_of(pad), &command, files, Wait::No)
     }
 
     /// The input of a kept rank has ended: its pipe is closed when this process has closed it too.
     pub fn close_kept_input(&self, job: KeptId, pl: PlIndex) {
-        self.say(&Command::CloseInput { job, pl });
+        say(&lock(&self.pads), job, &Command::CloseInput { job, pl });
     }
 
     /// The job is over, and nothing of it is kept any more.
     pub fn forget_kept(&self, job: KeptId) {
-        self.say(&Command::Forget { job });
-    }
-
-    fn say(&self, command: &Command) {
-        // Of a keeper that is gone nothing is kept.
-        let _ = protocol::send(&lock(&self.pads).control, command, &[], Wait::No);
+        let mut pads = lock(&self.pads);
+        say(&pads, job, &Command::Forget { job });
+        pads.kept.remove(&job);
     }
 
     /// Tells a waiting PL to become `rank` of the job: one message, straight to the PL.
@@ -192,8 +190,11 @@ impl KeeperHandle {
         let limit = pads.limit;
         pads.begin_time(pad);
         let draining = pads.pads.get(&pad).is_some_and(|state| state.draining);
-        let state = pads.pads.get_mut(&pad).and_then(|state| state.pl_mut(pl));
-        let Some(state) = state else { return Err(LaunchError::Unknown { pad, pl }) };
+        let state = pads.pads.get_mut(&pad);
+        let found = state.and_then(|Pad { control, pls, .. }| {
+            Some((control.as_ref().unwrap_or(&pads.control), pls.get_mut(usize::from(pl.0))?))
+        });
+        let Some((control, state)) = found else { return Err(LaunchError::Unknown { pad, pl }) };
         if draining {
             return Err(LaunchError::NotWaiting { pad, pl });
         }
@@ -202,7 +203,7 @@ impl KeeperHandle {
         };
         let streams = NewStreams::make(spec, rank, limit).map_err(LaunchError::Streams)?;
         if let Some(job) = kept {
-            keep_rank(&pads.control, job, (pad, pl), (command, &streams.ends));
+            keep_rank(control, job, (pad, pl), (command, &streams.ends));
         }
         send_launch(command, spec, &encoded, &streams).map_err(LaunchError::Send)?;
         let (ends, own) = streams.handed_over(limit);
@@ -418,6 +419,13 @@ impl KeeperHandle {
         let _ = protocol::send(&pads.control, &Command::End, &[], Wait::No);
         pads.control.finish()
     }
+}
+
+/// Tells whoever keeps the job. A keeper that is gone keeps nothing.
+fn say(pads: &Pads, job: KeptId, command: &Command) {
+    let pad = pads.kept.get(&job);
+    let control = pad.map_or(&pads.control, |pad| pads.control_of(*pad));
+    let _ = protocol::send(control, command, &[], Wait::No);
 }
 
 /// What comes along, length of the rank's part, rank's part, and the shared part unless its file

@@ -2,6 +2,7 @@
 
 mod event;
 mod handle;
+mod inherited_pads;
 mod keeper;
 mod pad_time;
 mod pads;

@@ -12,12 +12,12 @@ use crate::cgroup::MemoryControl;
 use crate::descriptors::DescriptorLimit;
 use crate::exit::{ExitStatus, Usage};
 use crate::ids::{Errno, PadId, PlIndex, ProcessId};
+use crate::keeper::KeptId;
 use crate::launch_failure::LaunchFailure;
 use crate::node::Event;
 use crate::node::pad_time::PadTime;
-use crate::node::takeover::{Former, FormerPad, FormerPl};
-use crate::protocol::{PadStep, Report};
-use crate::seqpacket::{Received, Seqpacket};
+use crate::protocol::{self, Command, PadStep, Report};
+use crate::seqpacket::{Received, Seqpacket, Wait};
 use crate::switch::{CgroupFreezer, Freezer, SignalFreezer};
 use crate::sys;
 
@@ -46,6 +46,8 @@ pub(super) struct Pads {
     pub(super) next_place: u64,
     /// The NM asked the keeper to end.
     pub(super) ending: bool,
+    /// Where the jobs are that were left with the keepers.
+    pub(super) kept: BTreeMap<KeptId, PadId>,
 }
 
 /// One pad.
@@ -67,6 +69,8 @@ pub(super) struct Pad {
     pub(super) filling: bool,
     /// Whose launch is watched: see [`Pads::watch_launch`].
     pub(super) watched: Option<PlIndex>,
+    /// It was given back before this daemon: its keeper only keeps what has become of its jobs.
+    pub(super) vacant: bool,
     /// Of the job that it has, from its first launch on.
     pub(super) time: Option<PadTime>,
 }
@@ -161,40 +165,6 @@ impl Pads {
         }
     }
 
-    /// Takes over the pads in which jobs of a former daemon go on.
-    pub(super) fn take_over(&mut self, former: Former) -> io::Result<()> {
-        let Former { process, next_pad, pads } = former;
-        (self.former, self.made) = (Some(process), next_pad.0.into());
-        let capacity = self.capacity;
-        for FormerPad { pad, pls } in pads {
-            let size = u16::try_from(pls.len()).unwrap_or(u16::MAX);
-            let last = pls.iter().map(|(pl, _)| pl.0.saturating_add(1)).max().unwrap_or(0);
-            let mut state = Pad::new(capacity.max(last), size);
-            state.filling = false;
-            // Whether it was is not known; to lift a limit that there is not does nothing.
-            state.limited = true;
-            if let Some(node) = &self.cgroup {
-                let path = crate::cgroup::PadCgroup::path_in(node, pad);
-                let freezer = Freezer::Cgroup(CgroupFreezer::open(&path)?);
-                state.freezer = Some(Arc::new(freezer));
-            }
-            for (pl, former) in pls {
-                let known = match former {
-                    FormerPl::Launching(command) => Pl::Launching { command },
-                    FormerPl::Running => Pl::Running,
-                    FormerPl::Failed => Pl::Failed,
-                    FormerPl::Ended => Pl::Ended,
-                };
-                if let Some(place) = state.pl_mut(pl) {
-                    *place = known;
-                }
-            }
-            self.pads.insert(pad, state);
-            self.watch_last(pad);
-        }
-        Ok(())
-    }
-
     /// Watches a descriptor.
     pub(super) fn watch(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
         Ok(self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, source.token()))?)
@@ -267,6 +237,7 @@ impl Pads {
             Report::Started { .. }
             | Report::Refused { .. }
             | Report::Inheritance { .. }
+            | Report::InheritedPad { .. }
             | Report::InheritedJob { .. }
             | Report::InheritedRank { .. } => Err(invalid()),
         }
@@ -303,7 +274,7 @@ impl Pads {
         self.watch_last(pad);
     }
 
-    fn watch_last(&mut self, pad: PadId) {
+    pub(super) fn watch_last(&mut self, pad: PadId) {
         let Some(state) = self.pads.get(&pad) else { return };
         let under_way = state.select(|pl| matches!(pl, Pl::Launching { .. }));
         let Some(last) = under_way.last().filter(|_| state.watched.is_none()) else { return };
@@ -416,8 +387,11 @@ impl Pads {
                 state.control = Some(control);
                 state.freezer = Some(Arc::new(Freezer::Signal(SignalFreezer::new(pid))));
             }
-            // The pad's keeper ends as its socket has no other end any more; the next try makes another.
-            Err(refused) => state.fail(pad, refused, events),
+            Err(refused) => {
+                state.fail(pad, refused, events);
+                // The node's keeper may have a copy of the socket; the next try makes another keeper.
+                protocol::send(&self.control, &Command::Discard { pad }, &[], Wait::No)?;
+            }
         }
         Ok(())
     }

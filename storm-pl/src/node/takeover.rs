@@ -3,11 +3,12 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::cgroup::MemoryControl;
+use crate::cgroup::{CgroupUnusable, MemoryControl};
 use crate::descriptors::DescriptorLimit;
 use crate::exit::{ExitStatus, Usage};
 use crate::ids::{PadId, PlIndex, ProcessId};
@@ -41,11 +42,23 @@ pub(super) struct Former {
     pub(super) pads: Vec<FormerPad>,
 }
 
-/// A pad in which a job goes on.
+/// A pad in which a job goes on, or of which the keeper keeps what has become of one.
 #[derive(Debug)]
 pub(super) struct FormerPad {
     pub(super) pad: PadId,
+    /// Its own keeper, where the node has no cgroups.
+    pub(super) own: Option<OwnKeeper>,
     pub(super) pls: Vec<(PlIndex, FormerPl)>,
+}
+
+/// The keeper of one pad.
+#[derive(Debug)]
+pub(super) struct OwnKeeper {
+    pub(super) control: Seqpacket,
+    pub(super) pid: ProcessId,
+    pub(super) jobs: Vec<KeptId>,
+    /// All of these jobs have given the pad back.
+    pub(super) is_vacant: bool,
 }
 
 /// A PL of it.
@@ -135,20 +148,20 @@ impl Keeper {
         let process =
             process.map_err(|errno| StartError::NotUp(io::Error::from_raw_os_error(errno.0)))?;
         let (cgroup, next_pad, pads, jobs) = taken;
-        let memory = MemoryControl::find(Some(&cgroup), &name);
+        let memory = MemoryControl::find(cgroup.as_deref().ok(), &name);
         let former = Some(Former { process, next_pad, pads });
         let (pid, capacity) = (greeting.pid, config.capacity);
-        let cgroup = Ok(cgroup);
         let keeper = Self { control, pid, capacity, cgroup, memory, survives: true, former };
         Ok(Some((keeper, jobs)))
     }
 }
 
-type Taken = (std::path::PathBuf, PadId, Vec<FormerPad>, Vec<InheritedJob>);
+type Cgroup = Result<PathBuf, CgroupUnusable>;
+type Taken = (Cgroup, PadId, Vec<FormerPad>, Vec<InheritedJob>);
 
 fn inherit(control: &Seqpacket, offered: u16) -> io::Result<Taken> {
     let (report, _) = next(control)?;
-    let Report::Inheritance { cgroup, capacity, next_pad, jobs } = report else {
+    let Report::Inheritance { cgroup, capacity, next_pad, jobs, pad_keepers } = report else {
         return Err(io::ErrorKind::InvalidData.into());
     };
     if capacity > offered {
@@ -156,23 +169,67 @@ fn inherit(control: &Seqpacket, offered: u16) -> io::Result<Taken> {
     }
     let (mut pads, mut inherited) = (Vec::new(), Vec::new());
     for _ in 0..jobs {
-        let (report, files) = next(control)?;
-        let Report::InheritedJob { job, pad, given_back, lease_over, ranks } = report else {
+        let (job, pls) = inherit_job(control)?;
+        if !job.given_back {
+            pads.push(FormerPad { pad: job.pad, own: None, pls });
+        }
+        inherited.push(job);
+    }
+    for _ in 0..pad_keepers {
+        let (report, received) = next(control)?;
+        let Report::PadKeeper { pad, pid } = report else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        let (mut pls, mut of_job) = (Vec::new(), Vec::new());
-        for _ in 0..ranks {
-            let (rank, pl) = inherit_rank(control)?;
-            pls.push((rank.pl, pl));
-            of_job.push(rank);
+        let own = received.descriptors.into_iter().next().ok_or(io::ErrorKind::InvalidData)?;
+        let own = Seqpacket::from(own);
+        match inherit_pad(&own) {
+            Ok((jobs, pls)) => {
+                let is_vacant = jobs.iter().all(|job| job.given_back);
+                let ids = jobs.iter().map(|job| job.job).collect();
+                let own = Some(OwnKeeper { control: own, pid, jobs: ids, is_vacant });
+                pads.push(FormerPad { pad, own, pls });
+                inherited.extend(jobs);
+            }
+            // The others go on. One that had nothing to keep has just ended.
+            Err(error) => {
+                tracing::info!(%pad, %error, "the keeper of this place hands nothing over");
+                let _ = own.finish();
+            }
         }
-        if !given_back {
-            pads.push(FormerPad { pad, pls });
-        }
-        let files = files.descriptors;
-        inherited.push(InheritedJob { job, pad, given_back, lease_over, files, ranks: of_job });
     }
     Ok((cgroup, next_pad, pads, inherited))
+}
+
+/// What the keeper of one pad keeps.
+fn inherit_pad(control: &Seqpacket) -> io::Result<(Vec<InheritedJob>, Vec<(PlIndex, FormerPl)>)> {
+    let (report, _) = next_within(control, GREETING_TIMEOUT_MS)?;
+    let Report::InheritedPad { jobs } = report else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    let (mut inherited, mut in_pad) = (Vec::new(), Vec::new());
+    for _ in 0..jobs {
+        let (job, pls) = inherit_job(control)?;
+        if !job.given_back {
+            in_pad = pls;
+        }
+        inherited.push(job);
+    }
+    Ok((inherited, in_pad))
+}
+
+fn inherit_job(control: &Seqpacket) -> io::Result<(InheritedJob, Vec<(PlIndex, FormerPl)>)> {
+    let (report, received) = next(control)?;
+    let Report::InheritedJob { job, pad, given_back, lease_over, ranks: count } = report else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    let (mut pls, mut ranks) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let (rank, pl) = inherit_rank(control)?;
+        pls.push((rank.pl, pl));
+        ranks.push(rank);
+    }
+    let files = received.descriptors;
+    Ok((InheritedJob { job, pad, given_back, lease_over, files, ranks }, pls))
 }
 
 fn inherit_rank(control: &Seqpacket) -> io::Result<(InheritedRank, FormerPl)> {
@@ -235,9 +292,13 @@ pub(super) fn keep_rank(
 }
 
 fn next(control: &Seqpacket) -> io::Result<(Report, Received)> {
+    next_within(control, MESSAGE_TIMEOUT_MS)
+}
+
+fn next_within(control: &Seqpacket, timeout_ms: u16) -> io::Result<(Report, Received)> {
     let mut source = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
     loop {
-        match poll(&mut source, PollTimeout::from(MESSAGE_TIMEOUT_MS)) {
+        match poll(&mut source, PollTimeout::from(timeout_ms)) {
             Err(nix::errno::Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
             Ok(0) => return Err(io::ErrorKind::TimedOut.into()),

@@ -41,12 +41,13 @@ impl Freezer {
         }
     }
 
-    /// Whether it was stopped last. Of one that is stopped by signals nothing is known.
+    /// Whether it was stopped last. Without a control group, whether anything in it is stopped: a switch
+    /// that was cut short stopped a part, and a process may have stopped itself.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         match self {
             Self::Cgroup(freezer) => freezer.is_stopped(),
-            Self::Signal(_) => false,
+            Self::Signal(freezer) => freezer.is_stopped(),
         }
     }
 

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use crate::ids::{Errno, ProcessId};
-use crate::process_tree::{descendants, threads};
+use crate::process_tree::{descendants, is_stopped, threads};
 use crate::switch::{FreezeError, io_error};
 use crate::sys::signal_thread;
 
@@ -50,6 +50,12 @@ impl SignalFreezer {
             }
         }
         Err(FreezeError::Unstable)
+    }
+
+    /// Whether any of them is stopped.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        descendants(self.root).into_iter().any(is_stopped)
     }
 
     /// Resumes them all; one pass is enough, as what is stopped does not fork.

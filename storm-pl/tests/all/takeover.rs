@@ -2,36 +2,39 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use storm_pl::{
     Event, ExitStatus, HostTime, InheritedJob, InheritedLaunch, Input, Keeper, KeeperConfig,
-    KeptId, Output, PadId, PlIndex, RankSpec, Survival,
+    KeptId, LaunchSpec, Output, PadId, PlIndex, RankSpec, Survival,
 };
 
-use crate::support::{self, Mechanism, Node, shell};
+use crate::support::{self, BOTH, Mechanism, Node, alive, marked, shell, unique_cluster, until};
 
 const JOB: KeptId = KeptId(7);
 const PAD: PadId = PadId(0);
 
 /// A configuration whose keeper survives for so long.
-fn surviving(door: &Path, bound: Duration) -> KeeperConfig {
+fn surviving(mechanism: Mechanism, door: &Path, bound: Duration) -> KeeperConfig {
     let survival = Some(Survival { door: door.join("keeper"), bound });
-    KeeperConfig { survival, ..support::config(Mechanism::Cgroup, 2) }
+    KeeperConfig { survival, ..support::config(mechanism, 2) }
 }
 
 async fn start(config: &KeeperConfig) -> Option<Node> {
     let keeper = Keeper::start(config).unwrap();
-    if !keeper.survives() {
+    assert!(keeper.survives());
+    if keeper.cgroup().is_none() && !config.signals_only {
         eprintln!("no cgroup v2 on this host: NOT tested");
         return None;
     }
     let mut node = Node::attach(keeper);
-    node.handle.make_pads(2).unwrap();
-    node.until_ready(PAD).await;
-    node.until_ready(PadId(1)).await;
+    for pad in [PAD, PadId(1)] {
+        node.handle.make_pads(1).unwrap();
+        node.until_ready(pad).await;
+    }
     Some(node)
 }
 
@@ -42,16 +45,20 @@ fn note(text: &str) -> OwnedFd {
 }
 
 fn launch(node: &Node, script: &str) -> storm_pl::Launching {
+    launch_in(node, (JOB, PAD), &shell(script))
+}
+
+fn launch_in(node: &Node, (job, pad): (KeptId, PadId), spec: &LaunchSpec) -> storm_pl::Launching {
     let file = note("what the next one has to know");
-    node.handle.keep(JOB, PAD, &[file.as_fd()]).unwrap();
+    node.handle.keep(job, pad, &[file.as_fd()]).unwrap();
     let rank = RankSpec {
         stdin: Input::Pipe,
         stdout: Output::Pipe,
         stderr: Output::Pipe,
         ..RankSpec::default()
     };
-    let spec = shell(script).encode().unwrap();
-    node.handle.launch_kept(PAD, PlIndex(0), &spec, &rank, Some(JOB)).unwrap()
+    let spec = spec.encode().unwrap();
+    node.handle.launch_kept(pad, PlIndex(0), &spec, &rank, Some(job)).unwrap()
 }
 
 async fn until_launched(node: &mut Node) {
@@ -78,123 +85,361 @@ fn read_to_end(stream: OwnedFd) -> String {
 
 #[tokio::test]
 async fn the_next_daemon_takes_over_a_rank_with_its_streams_and_its_end() {
-    let directory = tempfile::tempdir().unwrap();
-    let config = surviving(directory.path(), support::HANG);
-    let Some(mut node) = start(&config).await else { return };
-    let cgroup = node.cgroup.clone().unwrap();
-    let launching = launch(&node, "read line; echo got $line; read other; echo and $other; exit 3");
-    until_launched(&mut node).await;
-    drop((node, launching));
+    for mechanism in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let config = surviving(mechanism, directory.path(), support::HANG);
+        let Some(mut node) = start(&config).await else { continue };
+        let cgroup = node.cgroup.clone();
+        let launching =
+            launch(&node, "read line; echo got $line; read other; echo and $other; exit 3");
+        until_launched(&mut node).await;
+        drop((node, launching));
 
-    let (mut node, job) = take_over(&config);
-    assert_eq!((job.job, job.pad, job.given_back, job.lease_over), (JOB, PAD, false, false));
-    let mut file = File::from(job.files.into_iter().next().unwrap());
-    file.seek(SeekFrom::Start(0)).unwrap();
-    let mut text = String::new();
-    file.read_to_string(&mut text).unwrap();
-    assert_eq!(text, "what the next one has to know");
-    let rank = job.ranks.into_iter().next().unwrap();
-    assert_eq!((rank.pl, rank.launch, rank.ended), (PlIndex(0), InheritedLaunch::Executed, None));
-    let mut stdin = File::from(rank.ends.stdin.unwrap());
-    stdin.write_all(b"one\ntwo\n").unwrap();
-    let exited = match node.next().await {
-        Event::Exited { pad: PAD, status, .. } => status,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(exited, ExitStatus::Code(3));
-    assert_eq!(read_to_end(rank.ends.stdout.unwrap()), "got one\nand two\n");
-    node.handle.release(PAD).unwrap();
-    node.until_ready(PAD).await;
-    node.handle.forget_kept(JOB);
-    let new = node.handle.make_pad(1).unwrap();
-    node.until_ready(new).await;
-    // Nothing is kept now: it ends with this daemon.
-    node.handle.shutdown().unwrap();
-    while !matches!(node.next().await, Event::KeeperGone { .. }) {}
-    assert!(!cgroup.exists());
-    assert!(Keeper::take_over(&config).unwrap().is_none());
+        let (mut node, job) = take_over(&config);
+        assert_eq!((job.job, job.pad, job.given_back, job.lease_over), (JOB, PAD, false, false));
+        let mut file = File::from(job.files.into_iter().next().unwrap());
+        file.seek(SeekFrom::Start(0)).unwrap();
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "what the next one has to know");
+        let rank = job.ranks.into_iter().next().unwrap();
+        assert_eq!(
+            (rank.pl, rank.launch, rank.ended),
+            (PlIndex(0), InheritedLaunch::Executed, None)
+        );
+        let mut stdin = File::from(rank.ends.stdin.unwrap());
+        stdin.write_all(b"one\ntwo\n").unwrap();
+        let exited = match node.next().await {
+            Event::Exited { pad: PAD, status, .. } => status,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(exited, ExitStatus::Code(3));
+        assert_eq!(read_to_end(rank.ends.stdout.unwrap()), "got one\nand two\n");
+        node.handle.release(PAD).unwrap();
+        node.until_ready(PAD).await;
+        node.handle.forget_kept(JOB);
+        let new = node.handle.make_pad(1).unwrap();
+        node.until_ready(new).await;
+        // Nothing is kept now: it ends with this daemon.
+        node.handle.shutdown().unwrap();
+        while !matches!(node.next().await, Event::KeeperGone { .. }) {}
+        assert!(cgroup.is_none_or(|cgroup| !cgroup.exists()));
+        assert!(Keeper::take_over(&config).unwrap().is_none());
+    }
 }
 
 #[tokio::test]
 async fn an_end_that_nobody_saw_is_told_and_a_closed_input_is_closed() {
-    let directory = tempfile::tempdir().unwrap();
-    let config = surviving(directory.path(), support::HANG);
-    let Some(mut node) = start(&config).await else { return };
-    let mut launching = launch(&node, "cat; echo over >&2; exit 4");
-    until_launched(&mut node).await;
-    let stdin = launching.ends.stdin.take().unwrap();
-    File::from(stdin).write_all(b"all of it").unwrap();
-    node.handle.close_kept_input(JOB, PlIndex(0));
-    // Its end comes whether the daemon is there to hear of it or not.
-    drop((node, launching));
-    let (mut node, job) = take_over(&config);
-    let rank = job.ranks.into_iter().next().unwrap();
-    let status = match rank.ended {
-        Some((status, _)) => status,
-        None => match node.next().await {
-            Event::Exited { status, .. } => status,
-            other => panic!("{other:?}"),
-        },
-    };
-    assert_eq!(status, ExitStatus::Code(4));
-    assert!(rank.ends.stdin.is_none());
-    let (stdout, stderr) = (rank.ends.stdout.unwrap(), rank.ends.stderr.unwrap());
-    assert_eq!((read_to_end(stdout), read_to_end(stderr)), ("all of it".into(), "over\n".into()));
+    for mechanism in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let config = surviving(mechanism, directory.path(), support::HANG);
+        let Some(mut node) = start(&config).await else { continue };
+        let mut launching = launch(&node, "cat; echo over >&2; exit 4");
+        until_launched(&mut node).await;
+        let stdin = launching.ends.stdin.take().unwrap();
+        File::from(stdin).write_all(b"all of it").unwrap();
+        node.handle.close_kept_input(JOB, PlIndex(0));
+        // Its end comes whether the daemon is there to hear of it or not.
+        drop((node, launching));
+        let (mut node, job) = take_over(&config);
+        let rank = job.ranks.into_iter().next().unwrap();
+        let status = match rank.ended {
+            Some((status, _)) => status,
+            None => match node.next().await {
+                Event::Exited { status, .. } => status,
+                other => panic!("{other:?}"),
+            },
+        };
+        assert_eq!(status, ExitStatus::Code(4));
+        assert!(rank.ends.stdin.is_none());
+        let (stdout, stderr) = (rank.ends.stdout.unwrap(), rank.ends.stderr.unwrap());
+        assert_eq!(
+            (read_to_end(stdout), read_to_end(stderr)),
+            ("all of it".into(), "over\n".into())
+        );
+        node.shut_down().await;
+    }
 }
 
 #[tokio::test]
 async fn a_keeper_that_nobody_takes_over_ends_what_it_keeps_at_its_bound() {
-    let directory = tempfile::tempdir().unwrap();
-    let config = surviving(directory.path(), Duration::from_millis(200));
-    let Some(mut node) = start(&config).await else { return };
-    let (cgroup, pid) = (node.cgroup.clone().unwrap(), node.pid);
-    let launching = launch(&node, "sleep 1000");
-    until_launched(&mut node).await;
-    drop((node, launching));
-    let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid), None);
-    assert!(!cgroup.exists() && !directory.path().join("keeper").exists());
-    assert!(Keeper::take_over(&config).unwrap().is_none());
+    for mechanism in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let config = surviving(mechanism, directory.path(), Duration::from_millis(200));
+        let Some(mut node) = start(&config).await else { continue };
+        let (cgroup, pid) = (node.cgroup.clone(), node.pid);
+        let launching = launch(&node, "sleep 1000");
+        until_launched(&mut node).await;
+        drop((node, launching));
+        let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid), None);
+        assert!(cgroup.is_none_or(|cgroup| !cgroup.exists()));
+        assert!(!directory.path().join("keeper").exists());
+        assert!(Keeper::take_over(&config).unwrap().is_none());
+    }
 }
 
 #[tokio::test]
 async fn a_lease_that_runs_out_ends_a_job_without_a_daemon_and_the_next_one_hears_of_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let config = surviving(directory.path(), support::HANG);
-    let Some(mut node) = start(&config).await else { return };
-    let launching = launch(&node, "sleep 1000");
-    until_launched(&mut node).await;
-    let until = HostTime(HostTime::now().0 + Duration::from_millis(100));
-    node.handle.lease(&[PAD], until).unwrap();
-    // The end of its output is that of the rank.
-    let stdout = launching.ends.stdout.as_ref().unwrap().try_clone().unwrap();
-    drop((node, launching));
-    assert_eq!(read_to_end(stdout), "");
-    let (mut node, job) = take_over(&config);
-    assert!(job.lease_over);
-    let killed = ExitStatus::Signal { signal: 9, core_dumped: false };
-    match job.ranks[0].ended {
-        Some((status, _)) => assert_eq!(status, killed),
-        None => loop {
-            if let Event::Exited { status, .. } = node.next().await {
-                break assert_eq!(status, killed);
-            }
-        },
+    for mechanism in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let config = surviving(mechanism, directory.path(), support::HANG);
+        let Some(mut node) = start(&config).await else { continue };
+        let launching = launch(&node, "sleep 1000");
+        until_launched(&mut node).await;
+        let until = HostTime(HostTime::now().0 + Duration::from_millis(100));
+        node.handle.lease(&[PAD], until).unwrap();
+        // The end of its output is that of the rank.
+        let stdout = launching.ends.stdout.as_ref().unwrap().try_clone().unwrap();
+        drop((node, launching));
+        assert_eq!(read_to_end(stdout), "");
+        let (mut node, job) = take_over(&config);
+        assert!(job.lease_over);
+        let killed = ExitStatus::Signal { signal: 9, core_dumped: false };
+        match job.ranks[0].ended {
+            Some((status, _)) => assert_eq!(status, killed),
+            None => loop {
+                if let Event::Exited { status, .. } = node.next().await {
+                    break assert_eq!(status, killed);
+                }
+            },
+        }
+        node.shut_down().await;
     }
 }
 
 #[tokio::test]
 async fn a_keeper_without_a_daemon_ends_when_it_is_asked_to() {
+    for mechanism in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let config = surviving(mechanism, directory.path(), support::HANG);
+        let Some(mut node) = start(&config).await else { continue };
+        let (cgroup, pid) = (node.cgroup.clone(), nix::unistd::Pid::from_raw(node.pid));
+        let launching = launch(&node, "sleep 1000");
+        until_launched(&mut node).await;
+        // While there is a daemon, that one decides.
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+        node.handle.make_pad(1).unwrap();
+        node.until_ready(PadId(2)).await;
+        drop((node, launching));
+        let _ = nix::sys::wait::waitpid(pid, None);
+        assert!(cgroup.is_none_or(|cgroup| !cgroup.exists()));
+    }
+}
+
+/// Also what has left its session and its parent.
+#[tokio::test]
+async fn nothing_of_a_job_is_left_after_the_bound() {
+    for mechanism in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let config = surviving(mechanism, directory.path(), Duration::from_millis(200));
+        let Some(mut node) = start(&config).await else { continue };
+        let (token, pid) = (unique_cluster(), node.pid);
+        let script = "(setsid sleep 1000 &); (sleep 1000 &); echo up; exec sleep 1000";
+        let launching = launch_in(&node, (JOB, PAD), &marked(shell(script), &token));
+        until_launched(&mut node).await;
+        until("all run", || alive(&token).len() == 3);
+        drop((node, launching));
+        let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid), None);
+        assert_eq!(alive(&token), [0; 0]);
+    }
+}
+
+#[tokio::test]
+async fn jobs_of_several_pads_go_on_over_several_daemons_and_stopped_ones_stay_stopped() {
+    for mechanism in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let config = surviving(mechanism, directory.path(), support::HANG);
+        let Some(mut node) = start(&config).await else { continue };
+        let (other, other_pad) = (KeptId(8), PadId(1));
+        let script = "read line; echo $line; exit 5";
+        let launched = [(JOB, PAD), (other, other_pad)].map(|at| {
+            let launching = launch_in(&node, at, &shell(script));
+            (launching.pid, launching)
+        });
+        until_launched(&mut node).await;
+        until_launched(&mut node).await;
+        node.handle.freezer(other_pad).unwrap().stop().unwrap();
+        let pids = launched.map(|(pid, _)| pid);
+        drop(node);
+        for _ in 0..2 {
+            let (keeper, jobs) = Keeper::take_over(&config).unwrap().expect("a keeper is there");
+            let found: Vec<_> = jobs.iter().map(|job| (job.pad, job.ranks[0].pid)).collect();
+            assert_eq!(found, [(PAD, pids[0]), (other_pad, pids[1])]);
+            // This one ends before it has done anything.
+            drop((keeper, jobs));
+        }
+        let (keeper, jobs) = Keeper::take_over(&config).unwrap().expect("a keeper is there");
+        let mut node = Node::attach(keeper);
+        let stopped = |pad| node.handle.freezer(pad).unwrap().is_stopped();
+        assert_eq!((stopped(PAD), stopped(other_pad)), (false, true));
+        node.handle.freezer(other_pad).unwrap().resume().unwrap();
+        for job in jobs {
+            let rank = job.ranks.into_iter().next().unwrap();
+            File::from(rank.ends.stdin.unwrap()).write_all(b"on\n").unwrap();
+            node.handle.close_kept_input(job.job, PlIndex(0));
+            match node.next().await {
+                Event::Exited { pad, status, .. } => {
+                    assert_eq!((pad, status), (job.pad, ExitStatus::Code(5)));
+                }
+                event => panic!("{event:?}"),
+            }
+            assert_eq!(read_to_end(rank.ends.stdout.unwrap()), "on\n");
+            node.handle.release(job.pad).unwrap();
+            node.until_ready(job.pad).await;
+            node.handle.forget_kept(job.job);
+        }
+        let new = node.handle.make_pad(1).unwrap();
+        assert!(new > other_pad, "{new} is taken");
+        node.until_ready(new).await;
+        node.shut_down().await;
+    }
+}
+
+/// Its pad may have another job by then.
+#[tokio::test]
+async fn a_job_that_gave_its_pad_back_is_told_of_until_it_is_forgotten() {
+    for mechanism in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let config = surviving(mechanism, directory.path(), support::HANG);
+        let Some(mut node) = start(&config).await else { continue };
+        let launching = launch(&node, "exit 6");
+        until_launched(&mut node).await;
+        assert!(matches!(node.next().await, Event::Exited { .. }));
+        node.handle.clean(PAD).unwrap();
+        assert_eq!(node.next().await, Event::PadClean { pad: PAD });
+        drop((node, launching));
+        for _ in 0..2 {
+            let (node, job) = take_over(&config);
+            assert!(job.given_back);
+            let ended = job.ranks[0].ended.map(|(status, _)| status);
+            assert_eq!(ended, Some(ExitStatus::Code(6)));
+            assert!(node.handle.waiting(PAD).is_empty());
+            drop(node);
+        }
+        let (mut node, job) = take_over(&config);
+        node.handle.forget_kept(job.job);
+        node.handle.make_pads(1).unwrap();
+        let pid = nix::unistd::Pid::from_raw(node.pid);
+        // It says nothing of the pad that is gone.
+        assert!(matches!(node.next().await, Event::Ready { pad } if pad != PAD));
+        drop(node);
+        let _ = nix::sys::wait::waitpid(pid, None);
+        assert!(Keeper::take_over(&config).unwrap().is_none(), "nothing was left");
+    }
+}
+
+/// The keeper found no such process when it read of a rank that had ended, and kept nothing of its job.
+#[tokio::test]
+async fn a_rank_that_ends_before_its_keeper_reads_of_it_is_kept() {
+    for mechanism in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let config = surviving(mechanism, directory.path(), support::HANG);
+        let Some(mut node) = start(&config).await else { continue };
+        let keeper = match mechanism {
+            Mechanism::Cgroup => node.pid,
+            Mechanism::Signals => {
+                let children = format!("/proc/{0}/task/{0}/children", node.pid);
+                let children = std::fs::read_to_string(children).unwrap();
+                children.split_whitespace().next().unwrap().parse().unwrap()
+            }
+        };
+        let signal = |signal| nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), signal);
+        signal(nix::sys::signal::Signal::SIGSTOP).unwrap();
+        let launching = launch(&node, "exit 6");
+        until("it has ended", || support::is_gone(launching.pid.0));
+        signal(nix::sys::signal::Signal::SIGCONT).unwrap();
+        until_launched(&mut node).await;
+        assert!(matches!(node.next().await, Event::Exited { .. }));
+        drop((node, launching));
+        let (node, job) = take_over(&config);
+        let ended = job.ranks[0].ended.map(|(status, _)| status);
+        assert_eq!(ended, Some(ExitStatus::Code(6)));
+        node.shut_down().await;
+    }
+}
+
+/// A node without control groups has a keeper for each pad.
+#[tokio::test]
+async fn the_keeper_of_a_pad_that_dies_without_a_daemon_takes_its_job_along_and_no_other() {
     let directory = tempfile::tempdir().unwrap();
-    let config = surviving(directory.path(), support::HANG);
+    let config = surviving(Mechanism::Signals, directory.path(), support::HANG);
     let Some(mut node) = start(&config).await else { return };
-    let (cgroup, pid) = (node.cgroup.clone().unwrap(), nix::unistd::Pid::from_raw(node.pid));
-    let launching = launch(&node, "sleep 1000");
+    let (token, other) = (unique_cluster(), KeptId(8));
+    let script = "(setsid sleep 1000 &); exec sleep 1000";
+    let doomed = launch_in(&node, (JOB, PAD), &marked(shell(script), &token));
+    let lives = launch_in(&node, (other, PadId(1)), &shell("exec sleep 1000"));
     until_launched(&mut node).await;
-    // While there is a daemon, that one decides.
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
-    node.handle.make_pad(1).unwrap();
-    node.until_ready(PadId(2)).await;
-    drop((node, launching));
-    let _ = nix::sys::wait::waitpid(pid, None);
-    assert!(!cgroup.exists());
+    until_launched(&mut node).await;
+    until("all run", || alive(&token).len() == 2);
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", doomed.pid)).unwrap();
+    let keeper: i32 = stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    drop((node, doomed, lives));
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), nix::sys::signal::Signal::SIGKILL)
+        .unwrap();
+    until("the job has ended", || alive(&token).is_empty());
+    let (node, job) = take_over(&config);
+    assert_eq!((job.job, job.ranks[0].ended), (other, None));
+    node.shut_down().await;
+}
+
+/// Connects to the keeper as a daemon of the version does that it says, and reads nothing of what it
+/// hands over.
+fn knock(config: &KeeperConfig) -> OwnedFd {
+    let door = UnixAddr::new(&config.survival.as_ref().unwrap().door).unwrap();
+    let greeted = |version: u32| {
+        let (kind, flags) = (SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
+        let daemon = socket(AddressFamily::Unix, kind, flags, None).unwrap();
+        connect(daemon.as_raw_fd(), &door).unwrap();
+        let pid = std::process::id();
+        let greeting = [&b"STORMkpr"[..], &version.to_le_bytes(), &pid.to_le_bytes()].concat();
+        nix::unistd::write(&daemon, &greeting).unwrap();
+        let mut answer = [0; 16];
+        assert_eq!(nix::unistd::read(&daemon, &mut answer).unwrap(), answer.len());
+        (daemon, u32::from_le_bytes(answer[8..12].try_into().unwrap()))
+    };
+    let (_stranger, version) = greeted(0);
+    greeted(version).0
+}
+
+#[tokio::test]
+async fn a_daemon_that_hangs_and_dies_while_it_takes_over_holds_up_no_lease() {
+    for mechanism in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let config = surviving(mechanism, directory.path(), support::HANG);
+        let Some(mut node) = start(&config).await else { continue };
+        let (token, other) = (unique_cluster(), KeptId(8));
+        let leased = launch_in(&node, (JOB, PAD), &marked(shell("exec sleep 1000"), &token));
+        let lives = launch_in(&node, (other, PadId(1)), &shell("exec sleep 1000"));
+        until_launched(&mut node).await;
+        until_launched(&mut node).await;
+        let over = HostTime(HostTime::now().0 + Duration::from_millis(100));
+        node.handle.lease(&[PAD], over).unwrap();
+        drop((node, leased, lives));
+        let hangs = knock(&config);
+        until("the lease is over", || alive(&token).is_empty());
+        drop(hangs);
+        let (keeper, jobs) = Keeper::take_over(&config).unwrap().expect("a keeper is there");
+        let over: Vec<_> = jobs.iter().map(|job| (job.job, job.lease_over)).collect();
+        assert_eq!(over, [(JOB, true), (other, false)]);
+        Node::attach(keeper).shut_down().await;
+    }
+}
+
+#[tokio::test]
+async fn the_next_daemon_holds_the_leases() {
+    for mechanism in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let config = surviving(mechanism, directory.path(), support::HANG);
+        let Some(mut node) = start(&config).await else { continue };
+        let launching = launch(&node, "exec sleep 1000");
+        until_launched(&mut node).await;
+        node.handle.lease(&[PAD], HostTime(HostTime::now().0 + support::HANG)).unwrap();
+        drop((node, launching));
+        let (mut node, job) = take_over(&config);
+        assert!(!job.lease_over);
+        node.handle.lease(&[PAD], HostTime::now()).unwrap();
+        assert_eq!(node.next().await, Event::LeaseOver { pad: PAD });
+        assert!(matches!(node.next().await, Event::Exited { .. }));
+        node.shut_down().await;
+    }
 }

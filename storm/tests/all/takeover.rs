@@ -2,7 +2,7 @@
 //! daemons and processes (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
 
 use crate::scratch::real_cluster::RealCluster;
-use crate::scratch::{mpi_program, stdout, told};
+use crate::scratch::{Scratch, mpi_program, stdout, told};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
@@ -76,29 +76,47 @@ fn until_away(cluster: &RealCluster, job: u64, node: u32) {
 #[test]
 fn jobs_go_on_over_the_end_of_a_node_manager() {
     for signal in ENDS {
-        let mut cluster = RealCluster::start(2, "");
-        let job =
-            cluster.caller().submit("-n 2 -N 2", &["/bin/sh", "-c", UNTIL_GO]).expect("a manager");
-        cluster.caller().until(job, "RUNNING");
-        for node in [1, 2] {
-            end_node(&mut cluster, node, signal);
-            until_away(&cluster, job, node);
-            cluster.start_node(node);
-            cluster
-                .caller()
-                .wait_for("nodes", |nodes| (!nodes.to_string().contains("DOWN")).then_some(()));
-        }
-        assert_eq!(cluster.caller().until(job, "RUNNING")["runs"], 1);
-        go(&cluster);
-        assert_ended(&cluster.caller().until(job, "FAILED"), 3);
-        cluster.caller().until_idle(2);
-        cluster.end();
+        job_goes_on(RealCluster::start(2, ""), signal);
+    }
+}
+
+fn job_goes_on(mut cluster: RealCluster, signal: Signal) {
+    let job =
+        cluster.caller().submit("-n 2 -N 2", &["/bin/sh", "-c", UNTIL_GO]).expect("a manager");
+    cluster.caller().until(job, "RUNNING");
+    for node in [1, 2] {
+        end_node(&mut cluster, node, signal);
+        until_away(&cluster, job, node);
+        start_node(&mut cluster, node);
+    }
+    assert_eq!(cluster.caller().until(job, "RUNNING")["runs"], 1);
+    go(&cluster);
+    assert_ended(&cluster.caller().until(job, "FAILED"), 3);
+    cluster.caller().until_idle(2);
+    cluster.end();
+}
+
+/// There are no control groups: a keeper for each job has it.
+#[test]
+fn jobs_of_an_ordinary_user_go_on_over_the_end_of_a_node_manager() {
+    for signal in ENDS {
+        let Some(scratch) = Scratch::make_for_ordinary_user() else {
+            eprintln!("no setpriv, or no other user: NOT tested");
+            return;
+        };
+        job_goes_on(RealCluster::start_in(scratch, 2), signal);
+    }
+    if let Some(scratch) = Scratch::make_for_ordinary_user() {
+        every_byte_comes_once(RealCluster::start_in(scratch, 1));
     }
 }
 
 #[test]
 fn every_byte_of_output_comes_once_however_often_the_node_manager_ends() {
-    let mut cluster = RealCluster::start(1, "");
+    every_byte_comes_once(RealCluster::start(1, ""));
+}
+
+fn every_byte_comes_once(mut cluster: RealCluster) {
     let mut command = cluster.caller().storm("run -n 2 --label --no-bcast /bin/sh -c");
     command.arg(LINES);
     let mut followed = piped(command);

@@ -22,6 +22,9 @@ use tempfile::TempDir;
 /// Most commands while a test waits for something: some seconds.
 const MAX_POLLS: usize = 10_000;
 
+/// Nobody's user and group.
+const NOBODY: u32 = 65_534;
+
 /// The `storm` of this build.
 pub(crate) const STORM: &str = env!("CARGO_BIN_EXE_storm");
 
@@ -36,13 +39,30 @@ pub(crate) fn sweep3d() -> PathBuf {
 pub(crate) struct Scratch {
     runtime: TempDir,
     work: TempDir,
+    /// Commands run as nobody, although this is root.
+    as_nobody: bool,
 }
 
 impl Scratch {
     /// Makes the directories.
     pub(crate) fn make() -> Scratch {
         let made = || tempfile::tempdir().expect("a directory can be made");
-        Scratch { runtime: made(), work: made() }
+        Scratch { runtime: made(), work: made(), as_nobody: false }
+    }
+
+    /// The same for an ordinary user, who has no control groups; nothing where root cannot be one.
+    pub(crate) fn make_for_ordinary_user() -> Option<Scratch> {
+        let mut scratch = Scratch::make();
+        if nix::unistd::geteuid().is_root() {
+            for directory in [&scratch.runtime, &scratch.work] {
+                std::os::unix::fs::chown(directory.path(), Some(NOBODY), Some(NOBODY)).ok()?;
+            }
+            scratch.as_nobody = true;
+            let tried = scratch.command("true").status();
+            tried.is_ok_and(|status| status.success()).then_some(scratch)
+        } else {
+            Some(scratch)
+        }
     }
 
     /// A name that no other cluster on this host has: nodes of the same name in clusters of the
@@ -59,7 +79,12 @@ impl Scratch {
 
     /// A command for a program that sees this test's cluster and no other.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(program);
+        let mut command =
+            Command::new(if self.as_nobody { "setpriv".as_ref() } else { program.as_ref() });
+        if self.as_nobody {
+            let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
+            command.args(ids).arg("--clear-groups").arg("--").arg(program.as_ref());
+        }
         command
             .current_dir(self.work.path())
             .env("XDG_RUNTIME_DIR", self.runtime.path())

@@ -28,12 +28,22 @@ impl RealCluster {
     /// A manager and idle nodes `n1` to `n<nodes>` of 2 processing elements each. `settings` are
     /// further lines of the configuration, before its tables.
     pub(crate) fn start(nodes: u32, settings: &str) -> RealCluster {
-        let mut cluster = RealCluster::without_nodes(nodes, settings);
+        RealCluster::without_nodes(nodes, settings).with_nodes(nodes)
+    }
+
+    /// The same of an ordinary user, in a place for one.
+    pub(crate) fn start_in(scratch: Scratch, nodes: u32) -> RealCluster {
+        let mut cluster = RealCluster::without_manager_in(scratch, nodes, "");
+        cluster.start_manager();
+        cluster.with_nodes(nodes)
+    }
+
+    fn with_nodes(mut self, nodes: u32) -> RealCluster {
         for node in 1..=nodes {
-            cluster.start_node(node);
+            self.start_node(node);
         }
-        cluster.caller().until_idle(nodes as usize);
-        cluster
+        self.caller().until_idle(nodes as usize);
+        self
     }
 
     /// The same before any node has joined.
@@ -45,10 +55,13 @@ impl RealCluster {
 
     /// The same without a manager.
     pub(crate) fn without_manager(nodes: u32, settings: &str) -> RealCluster {
+        RealCluster::without_manager_in(Scratch::make(), nodes, settings)
+    }
+
+    fn without_manager_in(scratch: Scratch, nodes: u32, settings: &str) -> RealCluster {
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = free.local_addr().expect("its number").port();
         drop(free);
-        let scratch = Scratch::make();
         let cluster = RealCluster { scratch, port, manager: None, nodes: BTreeMap::new() };
         cluster.configure(settings, &format!("[[nodes]]\nnames = \"n[1-{nodes}]\"\npes = 2\n"));
         cluster

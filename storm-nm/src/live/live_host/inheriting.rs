@@ -247,6 +247,12 @@ impl LiveHost {
         let key = task.key();
         let freezer = (!job.given_back).then(|| self.keeper.freezer(job.pad)).flatten();
         let stopped = freezer.as_ref().is_some_and(|freezer| freezer.is_stopped());
+        if let Some(freezer) = freezer.as_ref().filter(|_| stopped)
+            && let Err(error) = freezer.stop()
+        {
+            // By signals, a former node manager may have stopped a part of it.
+            tracing::warn!(job = %key, error = crate::reason::explain(&error), "it may not be stopped");
+        }
         if let Some(lock) = found.lock.take() {
             self.shared_memory.take_over(key, lock);
         }

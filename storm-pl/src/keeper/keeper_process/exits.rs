@@ -136,13 +136,14 @@ impl KeeperProcess {
             let usage = Usage::from_rusage(&raw);
             match self.children.remove(&pid) {
                 Some(Child::Pl(id, pl)) => {
+                    self.hear_of_kept();
                     if let Some(pad) = self.pads.get_mut(&id) {
                         pad.pls[usize::from(pl.0)] = None;
                     }
                     self.hold_exit((id, pl, dead), status, usage);
                 }
                 Some(Child::Place(id)) => self.place_ended(id, status),
-                Some(Child::PadKeeper) => self.orphans = true,
+                Some(Child::PadKeeper(pad)) => self.pad_keeper_ended(pad, dead),
                 None => {
                     if let Some(place) = abandoned {
                         self.add_abandoned(place, usage);

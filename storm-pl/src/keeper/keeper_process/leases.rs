@@ -5,7 +5,7 @@ use crate::host_time::HostTime;
 use crate::ids::PadId;
 use crate::protocol::Command;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 /// The longest sleep while there is a lease: the clock of a sleep stands still while the host is
@@ -72,7 +72,7 @@ impl KeeperProcess {
     /// leases before it stopped taking any counts at once; all else has its turn later.
     pub(super) fn await_room(&mut self) {
         let mut wanted = PollFlags::POLLOUT;
-        wanted.set(PollFlags::POLLIN, self.early.len() < EARLY_MAX);
+        wanted.set(PollFlags::POLLIN, self.may_read_ahead());
         let mut room = [PollFd::new(self.control.as_fd(), wanted)];
         if poll(&mut room, self.next_look()) == Ok(0) {
             return self.end_leases();
@@ -80,7 +80,21 @@ impl KeeperProcess {
         let has_said = room[0].revents().is_some_and(|events| events.contains(PollFlags::POLLIN));
         match has_said.then(|| self.receive()).flatten() {
             Some((Command::Lease { pads, until }, _)) => self.hold_leases(&pads, until),
-            other => self.early.extend(other),
+            Some((command, came)) => self.put_off(command, came),
+            None => {}
         }
+    }
+
+    /// Whether a command may be read before its turn.
+    pub(super) fn may_read_ahead(&self) -> bool {
+        // Behind the end of an NM comes the socket of the next one, and nothing behind that.
+        !self.hears_last && !self.is_orphan() && self.early.len() < EARLY_MAX
+    }
+
+    /// A command that was read before its turn has it later.
+    pub(super) fn put_off(&mut self, command: Command, came: Vec<OwnedFd>) {
+        // Nobody takes what is being reported any more.
+        self.hears_last |= matches!(command, Command::Orphan);
+        self.early.push_back((command, came));
     }
 }

@@ -1,17 +1,21 @@
 //! A keeper whose NM is gone: it keeps what jobs there are for a bounded time, in which the next NM
-//! may take them over (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
+//! may take them over (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`). Without cgroup v2
+//! the keepers of pads have the jobs, and the node's keeper has the door and the bound.
 
-use super::{KeeperProcess, LOOK_AGAIN_MS};
+use super::{KeeperProcess, Kind, LOOK_AGAIN_MS};
+use crate::cgroup::CgroupUnusable;
 use crate::host_time::HostTime;
 use crate::ids::{PadId, PlIndex, ProcessId};
 use crate::keeper::door::{Door, Greeting};
-use crate::keeper::kept::{Keeps, KeptId, KeptJobs};
+use crate::keeper::kept::{Keeps, KeptId, KeptJob, KeptRank, Survival};
 use crate::keeper::pad::Draining;
-use crate::protocol::{self, KEEPER_VERSION, Report};
+use crate::protocol::{self, Command, KEEPER_VERSION, Report};
 use crate::seqpacket::{Seqpacket, Wait};
 use nix::poll::{PollTimeout, poll};
+use serde::Serialize;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Node Managers of another version that wait for the end of this keeper.
@@ -23,6 +27,8 @@ const HANDOVER_TRIES_MAX: u32 = 1_000;
 pub(super) struct Survivor {
     pub(super) door: Door,
     bound: Duration,
+    /// The node's cgroup directory, or why there is none: what the next NM is told.
+    cgroup: Result<PathBuf, CgroupUnusable>,
     /// Until when it does; `None` while there is an NM.
     until: Option<HostTime>,
     /// They hear of the end by that of their connections.
@@ -30,15 +36,29 @@ pub(super) struct Survivor {
 }
 
 impl Survivor {
-    pub(super) fn new(door: Door, bound: Duration) -> Self {
-        Self { door, bound, until: None, strangers: Vec::new() }
+    pub(super) fn open(
+        survival: &Survival,
+        cgroup: Result<PathBuf, CgroupUnusable>,
+    ) -> io::Result<Self> {
+        let (door, bound) = (Door::open(&survival.door)?, survival.bound);
+        Ok(Self { door, bound, cgroup, until: None, strangers: Vec::new() })
     }
 }
 
 impl KeeperProcess {
     /// Whether there is no NM, and one may come.
     pub(super) fn is_orphan(&self) -> bool {
+        self.orphaned || self.is_at_door()
+    }
+
+    /// Whether it waits for the next NM at its door. The keeper of a pad has none: it hears of that NM
+    /// from the node's keeper.
+    pub(super) fn is_at_door(&self) -> bool {
         self.survivor.as_ref().is_some_and(|survivor| survivor.until.is_some())
+    }
+
+    fn keeps_nothing(&self) -> bool {
+        self.kept.0.is_empty() && self.pad_keepers.is_empty()
     }
 
     /// The NM is gone. Where it left jobs they are kept; else this is the end.
@@ -55,7 +75,7 @@ impl KeeperProcess {
         self.hears_last = true;
         while !self.ended && self.take_command() {}
         self.hears_last = false;
-        if self.kept.0.is_empty() {
+        if self.keeps_nothing() {
             self.ended = true;
             return;
         }
@@ -63,6 +83,23 @@ impl KeeperProcess {
             let bound = survivor.bound;
             survivor.until = Some(HostTime(HostTime::now().0.saturating_add(bound)));
         }
+        self.orphan_pad_keepers();
+        self.let_go_of_idle();
+    }
+
+    /// The node's keeper has said that the NM is gone.
+    pub(super) fn orphan(&mut self) {
+        self.hears_last = false;
+        if self.kept.0.is_empty() || self.asked_to_end {
+            self.ended = true;
+            return;
+        }
+        self.orphaned = true;
+        self.let_go_of_idle();
+    }
+
+    /// Ends what no kept job needs.
+    fn let_go_of_idle(&mut self) {
         let idle: Vec<PadId> =
             self.pads.keys().copied().filter(|pad| self.kept.on(*pad).next().is_none()).collect();
         self.forget_waiting();
@@ -98,7 +135,7 @@ impl KeeperProcess {
     /// The bound may be over, or nothing be left to be kept.
     pub(super) fn look_at_bound(&mut self) {
         let over = self.orphan_timeout().is_some_and(|left| left.is_zero());
-        if self.is_orphan() && (over || self.asked_to_end || self.kept.0.is_empty()) {
+        if self.is_orphan() && (over || self.asked_to_end || self.keeps_nothing()) {
             self.ended = true;
         }
     }
@@ -121,6 +158,21 @@ impl KeeperProcess {
         }
     }
 
+    /// A rank has ended, and that it is to be kept may wait to be read: said before it was launched. All
+    /// else that was said has its turn later.
+    pub(super) fn hear_of_kept(&mut self) {
+        let keeps = self.survivor.is_some() || self.kind == Kind::OnePad;
+        while keeps && self.may_read_ahead() {
+            match self.receive() {
+                Some((Command::Keep { job, pad, files, ranks }, came)) => {
+                    self.keep((job, pad), files, ranks, came);
+                }
+                Some((command, came)) => self.put_off(command, came),
+                None => return,
+            }
+        }
+    }
+
     /// Somebody is at the door.
     pub(super) fn answer_door(&mut self) {
         let Some(survivor) = &mut self.survivor else { return };
@@ -134,46 +186,116 @@ impl KeeperProcess {
             }
             return;
         }
-        if hand_over(&self.kept, self.inheritance(), &socket).is_ok() {
-            self.control = socket;
-            if let Some(survivor) = &mut self.survivor {
-                survivor.until = None;
+        self.adopt_pad_keepers();
+        match self.hand_over(&socket).and_then(|()| self.hand_over_pad_keepers(&socket)) {
+            Ok(()) => {
+                self.control = socket;
+                if let Some(survivor) = &mut self.survivor {
+                    survivor.until = None;
+                }
+            }
+            Err(_) => self.orphan_pad_keepers(),
+        }
+    }
+
+    /// The job is over, and everybody knows how it ended.
+    pub(super) fn forget_kept(&mut self, job: KeptId) {
+        self.kept.0.remove(&job);
+        // The keeper of a pad that was given back while there was no NM has nothing more to do.
+        let is_vacant = self.pads.is_empty() && self.kept.0.is_empty();
+        self.ended |= self.kind == Kind::OnePad && is_vacant;
+    }
+
+    /// Tells the next NM what there is.
+    fn hand_over(&self, to: &Seqpacket) -> io::Result<()> {
+        tell(to, &self.inheritance(), &[], Wait::Block)?;
+        for (job, of_job) in &self.kept.0 {
+            tell(to, &of_job.report(*job), &borrowed(&of_job.files), Wait::Block)?;
+            for (pl, rank) in &of_job.ranks {
+                tell(to, &rank.report(*pl), &borrowed(&rank.ends), Wait::Block)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn inheritance(&self) -> Report {
+        let cgroup = self.survivor.as_ref().map(|survivor| survivor.cgroup.clone());
+        let cgroup = cgroup.unwrap_or(Err(CgroupUnusable::SwitchedOff));
+        let of_jobs = self.kept.0.values().map(|job| job.pad);
+        let pads = self.pads.keys().chain(self.pad_keepers.keys()).copied().chain(of_jobs);
+        let next_pad = PadId(pads.map(|pad| pad.0.saturating_add(1)).max().unwrap_or(0));
+        let (jobs, pad_keepers) = (count(self.kept.0.len()), count(self.pad_keepers.len()));
+        Report::Inheritance { cgroup, capacity: self.sizes.capacity, next_pad, jobs, pad_keepers }
+    }
+
+    /// The keeper of a pad tells the next NM what it keeps. It does not wait in a call: an NM that takes
+    /// nothing must not hold up a lease.
+    pub(super) fn adopt(&mut self, came: Vec<OwnedFd>) {
+        let Some(socket) = came.into_iter().next() else {
+            // Nobody can reach it.
+            self.ended = true;
+            return;
+        };
+        (self.control, self.orphaned) = (socket.into(), false);
+        self.send(&Report::InheritedPad { jobs: count(self.kept.0.len()) }, &[]);
+        for job in self.kept.0.keys().copied().collect::<Vec<_>>() {
+            let Some(of_job) = self.kept.0.get(&job) else { continue };
+            let ranks: Vec<PlIndex> = of_job.ranks.keys().copied().collect();
+            self.send_copies(of_job.report(job), copies(&of_job.files));
+            for pl in ranks {
+                let rank = self.kept.0.get(&job).and_then(|of_job| of_job.ranks.get(&pl));
+                let Some(rank) = rank else { continue };
+                self.send_copies(rank.report(pl), copies(&rank.ends));
             }
         }
     }
 
-    fn inheritance(&self) -> Report {
-        let cgroup = self.node.as_ref().map(|node| node.path().to_owned()).unwrap_or_default();
-        let last = self.pads.keys().next_back().map_or(0, |pad| pad.0.saturating_add(1));
-        let of_jobs = self.kept.0.values().map(|job| job.pad.0.saturating_add(1)).max();
-        let next_pad = PadId(last.max(of_jobs.unwrap_or(0)));
-        let jobs = u32::try_from(self.kept.0.len()).unwrap_or(u32::MAX);
-        Report::Inheritance { cgroup, capacity: self.sizes.capacity, next_pad, jobs }
-    }
-}
-
-/// Tells the next NM what there is.
-fn hand_over(kept: &KeptJobs, inheritance: Report, to: &Seqpacket) -> io::Result<()> {
-    tell(to, &inheritance, &[])?;
-    for (job, of_job) in &kept.0 {
-        let ranks = u32::try_from(of_job.ranks.len()).unwrap_or(u32::MAX);
-        let (pad, given_back, lease_over) = (of_job.pad, of_job.given_back, of_job.lease_over);
-        let report = Report::InheritedJob { job: *job, pad, given_back, lease_over, ranks };
-        tell(to, &report, &of_job.files)?;
-        for (pl, rank) in &of_job.ranks {
-            let (pl, pid, keeps, ended) = (*pl, rank.pid, rank.keeps, rank.ended);
-            tell(to, &Report::InheritedRank { pl, pid, keeps, ended }, &rank.ends)?;
+    fn send_copies(&mut self, report: Report, copies: io::Result<Vec<OwnedFd>>) {
+        match copies {
+            Ok(copies) => self.send(&report, &copies.iter().collect::<Vec<_>>()),
+            // What the next NM got of the job would be a job without its streams.
+            Err(_) => self.ended = true,
         }
     }
-    Ok(())
 }
 
-fn tell(to: &Seqpacket, report: &Report, descriptors: &[OwnedFd]) -> io::Result<()> {
-    let borrowed: Vec<_> = descriptors.iter().map(|fd| fd.as_fd()).collect();
+impl KeptJob {
+    fn report(&self, job: KeptId) -> Report {
+        let Self { pad, given_back, lease_over, .. } = *self;
+        Report::InheritedJob { job, pad, given_back, lease_over, ranks: count(self.ranks.len()) }
+    }
+}
+
+impl KeptRank {
+    fn report(&self, pl: PlIndex) -> Report {
+        let Self { pid, keeps, ended, .. } = *self;
+        Report::InheritedRank { pl, pid, keeps, ended }
+    }
+}
+
+fn count(things: usize) -> u32 {
+    u32::try_from(things).unwrap_or(u32::MAX)
+}
+
+fn borrowed(descriptors: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
+    descriptors.iter().map(AsFd::as_fd).collect()
+}
+
+fn copies(descriptors: &[OwnedFd]) -> io::Result<Vec<OwnedFd>> {
+    descriptors.iter().map(OwnedFd::try_clone).collect()
+}
+
+/// Sends a message, and waits while too many descriptors of this user are on their way.
+pub(super) fn tell<T: Serialize>(
+    to: &Seqpacket,
+    message: &T,
+    descriptors: &[BorrowedFd<'_>],
+    wait: Wait,
+) -> io::Result<()> {
     let mut tries = 0;
     loop {
-        match protocol::send(to, report, &borrowed, Wait::Block) {
-            // Too many descriptors of this user are on their way: the NM has to take some.
+        match protocol::send(to, message, descriptors, wait) {
+            // Their receivers have to take some.
             Err(error)
                 if error.raw_os_error() == Some(libc::ETOOMANYREFS)
                     && tries < HANDOVER_TRIES_MAX =>

@@ -1,18 +1,43 @@
 //! Keepers of one pad each, on a node without cgroup v2.
+//!
+//! Each reaps the processes of its pad, so it is the one that keeps the job there when the NM is gone. The
+//! node's keeper is found by the next NM, and knows the bound: it keeps a copy of the NM's end of each
+//! of their sockets. Through that it tells them of the end of an NM, and of the next one
+//! (`docs/decisions/0138-jobs-outlive-a-node-manager-without-control-groups.md`).
 
 use super::{Child, KeeperProcess, Kind, Sizes};
-use crate::ids::{Errno, PadId};
+use crate::ids::{Errno, PadId, ProcessId};
 use crate::keeper::process_state::{PARENT_GONE, settle};
-use crate::protocol::{PadStep, Report};
-use crate::seqpacket::Seqpacket;
+use crate::protocol::{Command, PadStep, Report};
+use crate::seqpacket::{Seqpacket, Wait};
 use crate::sys::{self, Forked};
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::orphan::tell;
+
+/// The keeper of a pad, as the node's keeper knows it.
+pub(super) struct PadKeeper {
+    pid: ProcessId,
+    /// The NM's end of its control socket. It ends with its job when nobody has that end any more.
+    control: Seqpacket,
+}
+
+impl PadKeeper {
+    /// Has it hand over what it keeps, through a new socket.
+    fn adopt(&mut self) -> io::Result<()> {
+        let (ours, theirs) = Seqpacket::pair()?;
+        tell(&self.control, &Command::Adopt, &[theirs.as_fd()], Wait::No)?;
+        self.control = ours;
+        Ok(())
+    }
+}
 
 impl KeeperProcess {
     /// Forks the keeper of one pad. It gets its own control socket to the NM.
     pub(super) fn make_pad_keeper(&mut self, id: PadId, pls: u16) {
         let (ours, theirs) = match Seqpacket::pair() {
-            Ok(pair) => pair,
+            Ok((ours, theirs)) => (OwnedFd::from(ours), theirs),
             Err(error) => return self.failed(id, PadStep::Socket, Errno::of(&error)),
         };
         let parent = nix::unistd::getpid();
@@ -24,11 +49,45 @@ impl KeeperProcess {
                 sys::exit_now(0)
             }
             Ok(Forked::Parent(pid)) => {
-                self.children.insert(pid.0, Child::PadKeeper);
-                self.report(&Report::PadKeeper { pad: id, pid }, &[&ours.into()]);
+                self.children.insert(pid.0, Child::PadKeeper(id));
+                // Without a copy it ends with the NM. Before the report, which may find the NM gone.
+                if self.survivor.is_some()
+                    && let Ok(copy) = ours.try_clone()
+                {
+                    self.pad_keepers.insert(id, PadKeeper { pid, control: copy.into() });
+                }
+                self.report(&Report::PadKeeper { pad: id, pid }, &[&ours]);
             }
             Err(error) => self.failed(id, PadStep::Fork, Errno::of(&error)),
         }
+    }
+
+    /// The keeper of a pad has ended. Another may have its pad by now.
+    pub(super) fn pad_keeper_ended(&mut self, pad: PadId, process: ProcessId) {
+        self.orphans = true;
+        if self.pad_keepers.get(&pad).is_some_and(|keeper| keeper.pid == process) {
+            self.pad_keepers.remove(&pad);
+        }
+    }
+
+    /// Tells the keepers of pads that the NM is gone. One that cannot be told ends with its job.
+    pub(super) fn orphan_pad_keepers(&mut self) {
+        self.pad_keepers
+            .retain(|_, keeper| tell(&keeper.control, &Command::Orphan, &[], Wait::No).is_ok());
+    }
+
+    /// Tells the keepers of pads that there is an NM again. One that cannot be told ends with its job.
+    pub(super) fn adopt_pad_keepers(&mut self) {
+        self.pad_keepers.retain(|_, keeper| keeper.adopt().is_ok());
+    }
+
+    /// Hands their sockets to the next NM.
+    pub(super) fn hand_over_pad_keepers(&self, to: &Seqpacket) -> io::Result<()> {
+        for (pad, PadKeeper { pid, control }) in &self.pad_keepers {
+            let report = Report::PadKeeper { pad: *pad, pid: *pid };
+            tell(to, &report, &[control.as_fd()], Wait::Block)?;
+        }
+        Ok(())
     }
 }
 

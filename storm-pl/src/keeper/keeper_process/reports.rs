@@ -1,6 +1,6 @@
 //! What the keeper tells the NM.
 
-use super::{KeeperProcess, LOOK_AGAIN_MS, News};
+use super::{KeeperProcess, Kind, LOOK_AGAIN_MS, News};
 use crate::ids::{Errno, PadId};
 use crate::protocol::{self, PadStep, Report};
 use crate::seqpacket::Wait;
@@ -37,7 +37,7 @@ impl KeeperProcess {
         }
     }
 
-    fn send(&mut self, report: &Report, descriptors: &[&OwnedFd]) {
+    pub(super) fn send(&mut self, report: &Report, descriptors: &[&OwnedFd]) {
         if self.is_orphan() || self.hears_last {
             // The next NM is told of what it has to know by what is kept.
             return;
@@ -55,9 +55,12 @@ impl KeeperProcess {
                     let _ = poll(&mut [], PollTimeout::from(LOOK_AGAIN_MS));
                     tries += 1;
                 }
+                // The node's keeper may have said what comes next: it is read in its turn, and so is the
+                // end of this socket.
+                Err(_) if self.kind == Kind::OnePad => return,
                 Err(_) => return self.lose_nm(),
             }
-            if self.is_orphan() {
+            if self.is_orphan() || self.hears_last {
                 // It went while this waited for room.
                 return;
             }
