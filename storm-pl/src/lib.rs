@@ -35,6 +35,12 @@
 //! What that cannot do: when the node's keeper and a pad's keeper are killed in the same instant,
 //! daemonised children of that pad survive, and no later start can tell them from others.
 //!
+//! # Files that ranks share
+//!
+//! Ranks that write to one file ([`Output::Lines`]) write into pipes. A further child of the keeper for
+//! each job appends their lines to the file, as the user ([`SharedFiles`]). It is in no pad: it is
+//! neither stopped nor killed with the job, and ends when the last writer of its pipes has ended.
+//!
 //! # Switching
 //!
 //! [`switch()`] stops one set of pads and resumes another: one byte into `cgroup.freeze` per job,
@@ -71,6 +77,7 @@ mod protocol;
 pub mod realtime;
 mod remove_tree;
 mod seqpacket;
+mod shared_files;
 mod shortage;
 pub mod switch;
 mod sys;
@@ -88,12 +95,13 @@ pub use launch_failure::{LaunchFailure, LaunchStep, RefusedLimit};
 pub use launch_spec::{EncodedSpec, Input, LaunchSpec, Output, RankSpec, ResourceLimit, SpecError};
 pub use node::{
     Event, InheritedJob, InheritedLaunch, InheritedRank, Keeper, KeeperConfig, KeeperEvents,
-    KeeperHandle, LaunchError, Launching, NAME_RULE, OwnEnds, PlEnds, StartError, StartMethod,
+    KeeperHandle, LaunchError, Launching, LineEnds, NAME_RULE, OwnEnds, PlEnds, StartError, StartMethod,
     is_name, keeper_main,
 };
 pub use original::stands_in_for;
 pub use protocol::{PadStep, Refusal};
 pub use remove_tree::remove_tree;
+pub use shared_files::{FileFailure, FileStep, FilesEnd, SharedFiles, SharedFilesSpec};
 pub use shortage::Shortage;
 pub use switch::{CgroupFreezer, FreezeError, Freezer, SignalFreezer, SwitchError, switch};
 pub use sys::unread_by_peer;
