@@ -172,6 +172,13 @@ pub trait Host: 'static {
         limit: usize,
     ) -> impl Future<Output = Option<Bytes>>;
 
+    /// Waits until the output of all ranks of a launched job is in the files that they share, or cannot
+    /// be, for which it says why.
+    fn files_written(&self, job: JobKey) -> impl Future<Output = Result<(), String>> {
+        let _ = job;
+        std::future::ready(Ok(()))
+    }
+
     /// Hands input to a rank, waiting until it is taken. Input to a rank that
     /// does not read any more is lost.
     fn write_input(&self, job: JobKey, rank: Rank, data: Bytes) -> impl Future<Output = ()>;
