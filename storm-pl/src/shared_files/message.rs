@@ -64,10 +64,10 @@ pub enum FileStep {
     #[error("the process that writes its output files does not get the output of the ranks")]
     Streams,
     /// Opening a file.
-    #[error("its output file cannot be opened")]
+    #[error("cannot open its output file")]
     Open,
     /// Writing or closing it.
-    #[error("its output file cannot be written")]
+    #[error("cannot write its output file")]
     Write,
     /// Anything: it was killed.
     #[error("the process that writes its output files was killed")]
