@@ -67,7 +67,7 @@ fn lines_of_ranks_in_one_file_are_whole() {
          print(os.environ[\"STORM_RANK\"], \"%070d\" % i)'"
     );
     let has_python = Command::new("python3").arg("--version").output().is_ok();
-    let programs = [("C", in_c, true), ("Python", in_python.replace("\\n", "\n"), has_python)];
+    let programs = [("C", in_c, true), ("Python", in_python, has_python)];
     for (name, program, _) in programs.into_iter().filter(|(.., there)| *there) {
         for options in ["-o one", "-o one -e one", "", "-o one-%n"] {
             let job = submit(&scratch, &format!("-n 8 {options}"), &program);
@@ -95,11 +95,11 @@ fn lines_of_ranks_in_one_file_are_whole() {
 #[test]
 fn a_rank_writes_to_a_file_of_its_own_itself() {
     let scratch = cluster("--nodes 2 --pes 2");
-    let script = "readlink /proc/$$/fd/1 >&2";
+    let script = "own=$(readlink /proc/$$/fd/1); echo $own >&2";
     for (words, file, direct) in [
         ("-n 4 -o own-%r -e err-%r", "own-3", true),
         ("-n 1 -o own -e err-%r", "own", true),
-        ("-n 2 -N 1 -o own-%n -e err-%r", "own-n1", true),
+        ("-n 2 -N 2 -o own-%n -e err-%r", "own-n1", true),
         ("-n 4 -o shared -e err-%r", "shared", false),
         ("-n 4 -o /dev/null -e err-%r", "/dev/null", true),
     ] {

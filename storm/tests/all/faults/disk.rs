@@ -75,7 +75,7 @@ fn a_full_disk_on_one_node_is_told_and_its_node_runs_what_fits() {
 /// Ranks that share a file do not see it themselves: it is the job that ends.
 #[test]
 fn a_job_whose_ranks_share_a_file_on_a_full_disk_ends_with_that_reason() {
-    let mut cluster = RealCluster::start(1, "");
+    let cluster = RealCluster::start(1, "");
     let Some(disk) = SmallDisk::mount(&cluster.scratch.work().join("disk")) else {
         return skipped("a full disk of output", "a file system cannot be mounted: be root");
     };
