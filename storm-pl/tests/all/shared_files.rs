@@ -187,6 +187,33 @@ async fn what_cannot_be_written_is_told_and_ranks_wait_for_their_end() {
     node.shut_down().await;
 }
 
+/// The child of the keeper that writes files.
+fn writer_of(keeper: i32) -> Option<i32> {
+    let children = fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children")).ok()?;
+    let mut children = children.split_whitespace().map(|pid| pid.parse::<i32>().unwrap());
+    children.find(|pid| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        name.starts_with("storm: output")
+    })
+}
+
+#[tokio::test]
+async fn a_killed_writer_is_told_of() {
+    for mechanism in BOTH {
+        let (dir, user) = directory();
+        let mut node = Node::start(mechanism, 1).await;
+        let job = Job::new("exec sleep 1000", &dir.path().join("out"), &user);
+        job.launch(&node, 1);
+        support::until("there is a writer", || writer_of(node.pid).is_some());
+        // SAFETY: kill takes two integers.
+        unsafe { libc::kill(writer_of(node.pid).unwrap(), libc::SIGKILL) };
+        let FilesEnd::Failed(failure) = job.end().await else { panic!("it has written") };
+        assert_eq!(failure.step, FileStep::Killed);
+        assert!(matches!(node.next().await, Event::Launched { .. }));
+        node.shut_down().await;
+    }
+}
+
 #[tokio::test]
 async fn what_is_no_regular_file_is_written_by_the_ranks() {
     let (dir, user) = directory();
