@@ -95,8 +95,8 @@ pub use launch_failure::{LaunchFailure, LaunchStep, RefusedLimit};
 pub use launch_spec::{EncodedSpec, Input, LaunchSpec, Output, RankSpec, ResourceLimit, SpecError};
 pub use node::{
     Event, InheritedJob, InheritedLaunch, InheritedRank, Keeper, KeeperConfig, KeeperEvents,
-    KeeperHandle, LaunchError, Launching, LineEnds, NAME_RULE, OwnEnds, PlEnds, StartError, StartMethod,
-    is_name, keeper_main,
+    KeeperHandle, LaunchError, Launching, LineEnds, NAME_RULE, OwnEnds, PlEnds, StartError,
+    StartMethod, is_name, keeper_main,
 };
 pub use original::stands_in_for;
 pub use protocol::{PadStep, Refusal};

@@ -255,7 +255,9 @@ pub(super) fn refused(
 ) -> LaunchRefused {
     let LaunchFailure { step, errno } = failure;
     let file = |pattern| match output_file(task, rank, names, pattern) {
-        Output::File { path, .. } | Output::Lines { path } => Path::new(task.spec().cwd.as_os_str()).join(path),
+        Output::File { path, .. } | Output::Lines { path } => {
+            Path::new(task.spec().cwd.as_os_str()).join(path)
+        }
         Output::Null | Output::Pipe | Output::SameAsStdout => PathBuf::new(),
     };
     let about = match step {

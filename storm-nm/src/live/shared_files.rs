@@ -104,9 +104,8 @@ impl SharedFiles {
             end => return end,
         }
         // SAFETY: the descriptor stays the same and open as long as the value that is registered.
-        let socket = unsafe {
-            AsyncFd::register_with_interest(self.files.clone(), Interest::READABLE)
-        }?;
+        let socket =
+            unsafe { AsyncFd::register_with_interest(self.files.clone(), Interest::READABLE) }?;
         loop {
             let mut readable = socket.readable().await?;
             if let Ok(end) = readable.try_io(|files| files.get_ref().end()) {

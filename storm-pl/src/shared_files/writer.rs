@@ -62,7 +62,11 @@ fn prepare(spec: &SharedFilesSpec) -> Result<(), FileFailure> {
 }
 
 fn at(step: FileStep, file: usize) -> impl Fn(io::Error) -> FileFailure {
-    move |error| FileFailure { step, file: file as u8, errno: Errno::of(&error) }
+    move |error| FileFailure {
+        step,
+        file: u8::try_from(file).unwrap_or(u8::MAX),
+        errno: Errno::of(&error),
+    }
 }
 
 struct Writer {
@@ -158,7 +162,11 @@ impl Writer {
         let (streams, is_last) = named.ok_or_else(|| refused(libc::EBADMSG))?;
         let now = Instant::now();
         let streams = streams.into_iter();
-        self.streams.extend(streams.map(|(file, pipe)| Stream { pipe, file, line: Line::new(now) }));
+        self.streams.extend(streams.map(|(file, pipe)| Stream {
+            pipe,
+            file,
+            line: Line::new(now),
+        }));
         self.has_all = is_last;
         Ok(())
     }

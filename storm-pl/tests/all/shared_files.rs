@@ -21,7 +21,8 @@ const PAD: PadId = PadId(0);
 const RANKS: u16 = 4;
 const LINES: usize = 3_000;
 /// As C's standard output does: full buffers, wherever a line ends.
-const BLOCKS: &str = "exec awk -v r=$R 'BEGIN { for (i = 0; i < 3000; i++) printf \"%d %070d\\n\", r, i }'";
+const BLOCKS: &str =
+    "exec awk -v r=$R 'BEGIN { for (i = 0; i < 3000; i++) printf \"%d %070d\\n\", r, i }'";
 
 /// A directory that nobody else than its user may write to, and that user.
 fn directory() -> (tempfile::TempDir, Credentials) {
@@ -155,7 +156,8 @@ async fn what_was_said_is_written_when_everything_ends() {
     for mechanism in BOTH {
         let (dir, user) = directory();
         let mut node = Node::start(mechanism, 1).await;
-        let script = format!("printf 'last words'; : > {}/said; exec sleep 1000", dir.path().display());
+        let script =
+            format!("printf 'last words'; : > {}/said; exec sleep 1000", dir.path().display());
         let job = Job::new(&script, &dir.path().join("out"), &user);
         job.launch(&node, 1);
         assert!(matches!(node.next().await, Event::Launched { .. }));
