@@ -52,7 +52,7 @@
 //! can be held by a thread that the child lacks, so PLs may allocate. PLs leave by `execve` or
 //! `_exit`, never through destructors or exit handlers of the keeper.
 //!
-//! What is deliberately not here: the network, the job table, output forwarding, PMI. The NM has
+//! What is deliberately not here: the network, the job table, output to clients, PMI. The NM has
 //! those. This crate depends on no other crate of STORM.
 
 pub mod boost;
