@@ -1,4 +1,5 @@
-//! Buffered coscheduling beside direct message passing, on a simulated machine in its virtual time.
+//! Buffered coscheduling compared with direct message passing, on a simulated machine in its
+//! virtual time.
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -13,7 +14,7 @@ use storm_primitives::sim::{Fabric, SimRuntime, Simulation};
 use storm_primitives::{Instant, NodeId, Runtime};
 use storm_qsnet_sim::Profile;
 
-/// How often it is looked whether all ranks have ended.
+/// How often to check whether all ranks have ended.
 const LOOK: Duration = Duration::from_micros(50);
 /// The longest message that direct mode is asked for.
 const LONGEST_BYTES: u64 = 16 << 20;
@@ -25,7 +26,7 @@ pub struct Setting {
     pub profile: String,
     /// Settings of buffered coscheduling.
     pub config: BcsConfig,
-    /// Decides what is random.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
@@ -34,7 +35,7 @@ pub struct Setting {
 pub struct PingPong {
     /// Length of a message.
     pub bytes: usize,
-    /// From posting to its receiver's going on, in slices, where ranks send at any time.
+    /// The time from posting until the receiver goes on, in slices, if ranks send at any time.
     pub mean_slices: f64,
     /// The shortest.
     pub least_slices: f64,
@@ -72,14 +73,14 @@ pub struct TwoJobs {
     pub granularity_us: u64,
     /// One job alone.
     pub one_ms: f64,
-    /// Both at once.
+    /// The time of both at once.
     pub both_ms: f64,
     /// Both at once over one after the other.
     pub ratio: f64,
 }
 
 impl Setting {
-    /// Blocking messages of so many bytes there and back.
+    /// Blocking messages of `bytes` there and back.
     ///
     /// # Errors
     /// As [`Setting::slice_of`].
@@ -126,7 +127,7 @@ impl Setting {
         })
     }
 
-    /// One job of such a stencil, and two of them on the same processing elements.
+    /// One job of this stencil, and two of them on the same processing elements.
     ///
     /// # Errors
     /// As [`Setting::slice_of`].
@@ -214,7 +215,7 @@ impl Ended {
         }
     }
 
-    /// Waits for so many ranks.
+    /// Waits for `ranks` ranks.
     async fn all(self, runtime: SimRuntime, ranks: usize) -> Result<(), BcsError> {
         while self.ranks.get() < ranks {
             runtime.sleep(LOOK).await;
@@ -223,7 +224,7 @@ impl Ended {
     }
 }
 
-/// How long all ranks of stencils take.
+/// The time of all ranks of stencils.
 fn all_steps<R: Runs>(
     simulation: &Simulation,
     ranks: Vec<R>,

@@ -1,5 +1,5 @@
-//! A local cluster kept up by the real `storm` command, in a runtime directory
-//! of its own so that it never meets another cluster of the same user.
+//! A local cluster kept up by the real `storm` command. Its runtime directory is its own, so that
+//! it never meets another cluster of the same user.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -19,21 +19,20 @@ pub struct Cluster {
     down: bool,
 }
 
-/// Where the time of a launch went, as `storm show --json` tells it; in
-/// milliseconds. The parts overlap.
+/// The parts of a launch time by `storm show --json`, in milliseconds. The parts overlap.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Breakdown {
     /// Reading the file on the manager's host.
     pub read_ms: f64,
     /// Multicasting it.
     pub send_ms: f64,
-    /// Until every node had written it, after the last chunk was sent.
+    /// The time after the last chunk was sent until every node had written it.
     pub write_ms: f64,
-    /// From LAUNCH-JOB until every rank was executing.
+    /// The time from LAUNCH-JOB until every rank was executing.
     pub exec_ms: f64,
     /// Waiting for a slice edge.
     pub wait_for_slice_ms: f64,
-    /// From the decision to start the job until every rank was executing.
+    /// The time from the decision to start the job until every rank was executing.
     pub total_ms: f64,
     /// Bytes sent.
     pub sent_bytes: u64,
@@ -44,7 +43,7 @@ pub struct Breakdown {
 pub struct Finished {
     /// Its number.
     pub job: u64,
-    /// What the user waited: the whole `storm run` command.
+    /// The user's waiting time: the whole `storm run` command.
     pub wall: Duration,
 }
 
@@ -73,10 +72,10 @@ struct Shown {
 }
 
 impl Cluster {
-    /// Starts one; `options` are further ones of `storm up`, such as `--quantum 2ms`.
+    /// Starts a cluster. `options` are additional ones of `storm up`, such as `--quantum 2ms`.
     ///
     /// # Errors
-    /// There is no `storm` command beside this program, or it failed.
+    /// There is no `storm` command in this program's directory, or it failed.
     pub fn up(nodes: u32, pes: u32, options: &[&str]) -> Result<Cluster> {
         let dir = tempfile::Builder::new().prefix("storm-bench-").tempdir()?;
         fs::create_dir(dir.path().join("switches"))?;
@@ -100,12 +99,12 @@ impl Cluster {
         self.dir.path()
     }
 
-    /// Where its Machine Manager takes clients.
+    /// The socket where its Machine Manager takes clients.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Starts a job on `procs` processes; `options` are those of `storm run`.
+    /// Starts a job on `procs` processes; `options` are options of `storm run`.
     ///
     /// # Errors
     /// The command cannot be started.
@@ -136,7 +135,7 @@ impl Cluster {
         self.start(procs, options, argv)?.finish()
     }
 
-    /// Where the launch time of a job went, if the cluster knows it.
+    /// The parts of a job's launch time, if the cluster knows them.
     ///
     /// # Errors
     /// The command failed.
@@ -147,8 +146,8 @@ impl Cluster {
         Ok(shown.breakdown)
     }
 
-    /// Ends the cluster and gives the directory of its switch logs, which lasts
-    /// as long as this value.
+    /// Ends the cluster. Returns the directory of its switch logs, which lasts as long as this
+    /// value.
     ///
     /// # Errors
     /// `storm down` failed.
@@ -186,7 +185,7 @@ impl Running {
     pub fn finish(self) -> Result<Finished> {
         let output = self.child.wait_with_output()?;
         let wall = self.since.elapsed();
-        // Standard output is the job's; the report comes on standard error.
+        // Standard output belongs to the job; the report comes on standard error.
         let text = String::from_utf8_lossy(&output.stderr);
         let last = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_default();
         let report: RunReport = serde_json::from_str(last)
@@ -203,11 +202,11 @@ impl Running {
     }
 }
 
-/// The program `name` beside this one; `STORM_BIN` names `storm` itself, or the
-/// directory's other programs with it.
+/// The program `name` in the directory of this one. `STORM_BIN` names `storm` itself; other
+/// programs are then in its directory.
 ///
 /// # Errors
-/// It is not there.
+/// The program is not there.
 pub fn program(name: &str) -> Result<PathBuf> {
     let own = std::env::current_exe()?.with_file_name(name);
     if own.is_file() {

@@ -1,6 +1,5 @@
-//! A cluster from a configuration file, for settings that `storm up` does not
-//! offer: `storm mm` and `storm nm` processes on loopback, as an administrator
-//! starts them.
+//! A cluster from a configuration file, for settings that `storm up` does not offer: `storm mm` and
+//! `storm nm` processes on loopback, as an administrator starts them.
 
 use crate::cluster::program;
 use anyhow::{Context, Result, ensure};
@@ -28,13 +27,13 @@ pub struct ConfiguredCluster {
 }
 
 impl ConfiguredCluster {
-    /// Starts `nodes` nodes of one processing element; `network` is the content
-    /// of the section of that name.
+    /// Starts `nodes` nodes of one processing element; `network` is the content of the section of
+    /// that name.
     ///
     /// # Errors
     /// A daemon could not be started, or the cluster was not complete in time.
     pub fn start(nodes: u32, network: &str) -> Result<ConfiguredCluster> {
-        // In memory, as the files of the jobs lie there too.
+        // In memory, as the files of the jobs.
         let dir = tempfile::Builder::new().prefix("storm-bench-").tempdir_in("/dev/shm")?;
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let config = dir.path().join("storm.toml");

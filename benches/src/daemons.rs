@@ -1,8 +1,8 @@
-//! What the processes of a cluster cost: their memory, processor time and context
-//! switches, as the kernel counts them.
+//! The cost of a cluster's processes: their memory, processor time and context switches, as the
+//! kernel counts them.
 //!
-//! A process belongs to the cluster whose runtime directory it has in its
-//! environment. Times of processes that have ended are not seen, save in the floor.
+//! A process belongs to the cluster whose runtime directory is in its environment. Times of ended
+//! processes are not seen, except in the floor.
 
 use crate::spread::Spread;
 use anyhow::{Context, Result};
@@ -14,7 +14,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What a process of a cluster is there for.
+/// The role of a process in a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -22,25 +22,24 @@ pub enum Role {
     MachineManager,
     /// A Node Manager.
     NodeManager,
-    /// What a Node Manager keeps its processes with: the keeper and the program
-    /// launchers.
+    /// The keeper and the program launchers, which hold a Node Manager's processes.
     Launchers,
 }
 
 /// The resident memory of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Resident {
-    /// All of it, KiB (`VmRSS`).
+    /// All resident memory, KiB (`VmRSS`).
     pub rss_kib: u64,
-    /// What has no file behind it, KiB (`RssAnon`).
+    /// Memory without a file behind it, KiB (`RssAnon`).
     pub anon_kib: u64,
 }
 
 impl Resident {
-    /// Of a process that runs.
+    /// The memory of a running process.
     ///
     /// # Errors
-    /// There is none of that number, or it has ended.
+    /// The process does not exist, or has ended.
     pub fn of(pid: i32) -> Result<Resident> {
         let status = Process::new(pid).and_then(|process| process.status());
         let status = status.with_context(|| format!("process {pid}"))?;
@@ -58,17 +57,17 @@ impl Resident {
 pub struct Daemon {
     /// Its number.
     pub pid: i32,
-    /// What it is.
+    /// Its role.
     pub role: Role,
     /// Its memory.
     pub resident: Resident,
-    /// Of its threads: processor time, milliseconds.
+    /// Processor time of its threads, milliseconds.
     pub cpu_ms: f64,
-    /// Of its threads: how often one gave up or lost its processor.
+    /// How many times one of its threads gave up or lost its processor.
     pub switches: u64,
 }
 
-/// What one role cost between two looks.
+/// The cost of one role between two looks.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Cost {
     /// Processor time, milliseconds.
@@ -77,12 +76,12 @@ pub struct Cost {
     pub switches: u64,
 }
 
-/// What each role cost one launch: the medians of several.
+/// The cost of one launch by role: the medians of several.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Costs(BTreeMap<Role, Cost>);
 
 impl Costs {
-    /// Of several measurements.
+    /// The medians of several measurements.
     pub fn median(runs: &[BTreeMap<Role, Cost>]) -> Costs {
         let roles: BTreeSet<Role> = runs.iter().flat_map(BTreeMap::keys).copied().collect();
         let cost = |role: Role| {
@@ -127,15 +126,15 @@ impl fmt::Display for Role {
 /// The processes of the cluster in this runtime directory.
 ///
 /// # Errors
-/// The kernel does not tell which processes there are.
+/// The kernel does not list the processes.
 pub fn of_cluster(runtime_dir: &Path) -> Result<Vec<Daemon>> {
     let processes = all_processes().context("cannot list the processes")?;
     let ours = processes.flatten().filter(|process| belongs(process, runtime_dir));
-    // One that ends while it is looked at is gone.
+    // Skip processes that end during the look.
     Ok(ours.filter_map(|process| daemon(&process).ok().flatten()).collect())
 }
 
-/// What each role cost from `before` to `after`.
+/// The cost of each role from `before` to `after`.
 pub fn costs(before: &[Daemon], after: &[Daemon]) -> BTreeMap<Role, Cost> {
     let mut costs: BTreeMap<Role, Cost> = BTreeMap::new();
     for now in after {

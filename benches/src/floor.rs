@@ -1,6 +1,6 @@
-//! What this machine takes for the least that a launch must do, without any
-//! resource manager: write every node's copy to memory, and spawn and reap every
-//! process. Nothing is sent: that part of a launch has no floor here.
+//! The least that this machine needs for a launch, without any resource manager: writing every
+//! node's copy to memory, and spawning and reaping every process. Nothing is sent: that part of a
+//! launch has no floor here.
 
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -17,7 +17,7 @@ const TMPFS: &str = "/dev/shm";
 /// Time to write `copies` copies of `program` to tmpfs by two threads.
 ///
 /// # Errors
-/// Those of the file system: the copies must fit.
+/// An error of the file system: the copies must fit.
 pub fn write_copies(program: &Path, copies: u32) -> Result<Duration> {
     let content = fs::read(program)?;
     let dir = tempfile::Builder::new().prefix("storm-floor-").tempdir_in(TMPFS)?;

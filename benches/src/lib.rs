@@ -1,9 +1,9 @@
-//! What the benchmarks share: a cluster driven through the `storm` command as a
-//! user would, the physical floor of the machine, programs to launch, and the
-//! median and spread of what was measured.
+//! The common parts of the benchmarks: a cluster driven through the `storm` command as by a user,
+//! the physical floor of the machine, programs to launch, and the median and spread of
+//! measurements.
 //!
-//! Nothing here looks inside the daemons: what is not printed by a command or
-//! written to a log that anyone can ask for is not measured.
+//! Nothing here looks inside the daemons: the benchmarks measure only the output of commands and
+//! logs that anyone can ask for.
 
 pub mod buffered;
 pub mod chaos;

@@ -2,13 +2,13 @@
 
 use clap::Args;
 
-/// How often to measure, beside whom, and how to say what came out.
+/// How many times to measure, with which peers, and how to report.
 #[derive(Clone, Debug, Args)]
 pub struct Measuring {
-    /// Times to measure each case, on a fresh cluster where it is one that is measured
+    /// Times to measure each case, each on a fresh cluster if clusters are measured
     #[arg(long, default_value_t = 3)]
     pub runs: u32,
-    /// Measure Slurm and Hydra as well, by turns, where they are installed and do such work
+    /// Measure Slurm and Hydra as well, by turns, where they are installed and can do such work
     #[arg(long)]
     pub peers: bool,
     /// Print JSON

@@ -31,11 +31,11 @@ impl Payloads {
         Ok(Payloads { dir: dir.to_owned(), made: 0 })
     }
 
-    /// A program of at least `size_bytes`. What follows the end of an ELF file's
-    /// segments is never loaded, but it is read, sent and written.
+    /// A program of at least `size_bytes`. Bytes after the end of an ELF file's segments are never
+    /// loaded, but they are read, sent and written.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// An error of the file system.
     pub fn make(&mut self, size_bytes: usize) -> Result<PathBuf> {
         self.made += 1;
         let path = self.dir.join(format!("nothing-{}", self.made));

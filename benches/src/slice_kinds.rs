@@ -1,4 +1,4 @@
-//! What a slice of buffered coscheduling takes, by what is done in it: in the virtual time of a simulated
+//! The time of a slice of buffered coscheduling by its work, in the virtual time of a simulated
 //! machine.
 
 use crate::buffered::{Setting, one_per_node};
@@ -10,7 +10,7 @@ use storm_bcs::modelled::{Machine, ModelledRank, Peer};
 use storm_bcs::{BcsError, Collective, JobKey, Number, Reduction, RequestId};
 use storm_mpi::{Rank, ReduceOp};
 
-/// What all ranks do in a slice.
+/// The work of all ranks in a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SliceKind {
@@ -75,23 +75,24 @@ fn begun(rank: &ModelledRank, ranks: u32) -> Result<(RequestId, RequestId), BcsE
     Ok((rank.isend(other(1), Bytes::from(vec![1; 8]))?, receive))
 }
 
-/// What a slice takes.
+/// The time of a slice.
 #[derive(Clone, Debug, Serialize)]
 pub struct SliceTime {
     /// Compute nodes, a rank on each.
     pub nodes: u32,
-    /// What is done in it.
+    /// Its work.
     pub kind: SliceKind,
-    /// From the first strobe until the network is known to be empty: what a quarter of the slices
-    /// exceeds, as ranks that wait for one do nothing in the next.
+    /// From the first strobe until the network is known to be empty. The value is the upper
+    /// quartile of the slices: ranks that wait for an operation in one slice do nothing in the
+    /// next.
     pub took_us: f64,
 }
 
 impl Setting {
-    /// So many slices in which ranks do that whenever they can.
+    /// Simulates `slices` slices in which ranks do this work whenever they can.
     ///
     /// # Errors
-    /// When there is no such profile or the simulation fails.
+    /// If there is no such profile or the simulation fails.
     pub fn slice_of(&self, kind: SliceKind, nodes: u32, slices: u32) -> Result<SliceTime> {
         let simulation = self.simulation();
         let machine = Machine::new(&simulation, nodes, self.fabric(nodes)?, self.config);

@@ -1,5 +1,5 @@
-//! The median of a few measurements and how far they lie apart. No mean: one
-//! disturbed run of three would move it.
+//! The median of a few measurements and their spread. There is no mean: one disturbed run of three
+//! would move it.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -13,12 +13,12 @@ pub struct Spread {
     pub min: f64,
     /// The greatest.
     pub max: f64,
-    /// How many there were.
+    /// The number of values.
     pub runs: usize,
 }
 
 impl Spread {
-    /// Of `values`; all zero if there are none.
+    /// The spread of `values`; all zero if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Spread {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);

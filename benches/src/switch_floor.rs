@@ -1,8 +1,10 @@
-//! What time-slicing two spinning processes on each processor costs this machine at the least: on
-//! each, one bare real-time thread that sleeps until the next slice, freezes one and thaws the other.
-//! There is no manager, no message and no job; nothing that switches processes at these times by
-//! stopping them can do with less. And what a thread costs there that only wakes at these times, and
-//! switches nothing: whatever acts at them can do with no less.
+//! The least cost of time-slicing two spinning processes on each processor of this machine. On each
+//! processor, one bare real-time thread sleeps until the next slice, freezes one process and thaws
+//! the other. There is no manager, no message and no job. A manager that stops processes at these
+//! times cannot cost less.
+//!
+//! Also the cost of a thread that only wakes at these times and switches nothing, which is the
+//! least for any manager that acts at these times.
 
 use crate::spread::Spread;
 use anyhow::{Context, Result, ensure};
@@ -17,16 +19,17 @@ use std::time::{Duration, Instant};
 use storm_pl::realtime::{DEFAULT_PRIORITY, become_realtime};
 use storm_pl::{CgroupFreezer, Freezer, ProcessId, SignalFreezer, switch};
 
-/// Percent that two copies of a program take longer, of runs of measurements beside one another.
+/// The extra time of two copies of a program in percent, from pairs of measurements.
 #[derive(Clone, Copy, Debug)]
 pub struct SwitchFloor {
-    /// When they take turns, than one after the other.
+    /// Taking turns compared with running one after the other.
     pub turns: Spread,
-    /// One after the other while a thread wakes at each quantum, than without it.
+    /// One after the other with a thread that wakes at each quantum, compared with no such thread.
     pub wakes: Spread,
 }
 
-/// What turns of a quantum cost two copies of a program on each of so many processors; of `runs` measurements.
+/// The cost of turns of a quantum for two copies of a program on each of the processors; of `runs`
+/// measurements.
 ///
 /// # Errors
 /// A program cannot be started, bound or frozen, or fails.
@@ -62,7 +65,7 @@ fn beside_a_waker(argv: &[String], quantum: Duration) -> Result<()> {
     })
 }
 
-/// Until nobody can say any more that it goes on.
+/// Runs until the sender of `ends` is dropped.
 fn wake(quantum: Duration, ends: &mpsc::Receiver<()>) -> Result<()> {
     become_realtime(DEFAULT_PRIORITY)?;
     let mut due = Instant::now();
@@ -74,7 +77,7 @@ fn wake(quantum: Duration, ends: &mpsc::Receiver<()>) -> Result<()> {
     }
 }
 
-/// Runs this on a thread bound to each processor; the time until the last is done.
+/// Runs `work` on a thread bound to each processor. Returns the time until the last is done.
 fn on_each(processors: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<Duration> {
     let since = Instant::now();
     thread::scope(|scope| {
@@ -96,7 +99,7 @@ fn on_each(processors: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Resu
     Ok(since.elapsed())
 }
 
-/// A process, and what stops it.
+/// A process, and its freezer.
 struct Spinner {
     child: Child,
     freezer: Freezer,
@@ -116,7 +119,7 @@ impl Spinner {
     }
 }
 
-/// A control group with one process; removed when that is over.
+/// A control group with one process; removed when the process is over.
 struct Cgroup(PathBuf);
 
 impl Cgroup {
@@ -133,7 +136,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Refused while its process is there, which a failure has left behind.
+        // Fails while its process is there, left behind by another failure.
         let _ = fs::remove_dir(&self.0);
     }
 }
@@ -145,7 +148,7 @@ fn take_turns(argv: &[String], quantum: Duration) -> Result<()> {
     thread::scope(|scope| {
         let freezers = [&one.freezer, &other.freezer];
         let switcher = scope.spawn(move || alternate(freezers, quantum, &ends));
-        // In whichever order they end: each tells when it has.
+        // They may end in either order: each reports its own end.
         let waiters = [one.child, other.child].map(|child| {
             let ended = ended.clone();
             scope.spawn(move || {
@@ -164,7 +167,7 @@ fn take_turns(argv: &[String], quantum: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Until one of them has ended; then the other goes on alone.
+/// Alternates until one of them has ended; the other then goes on alone.
 fn alternate(freezers: [&Freezer; 2], quantum: Duration, ends: &mpsc::Receiver<()>) -> Result<()> {
     become_realtime(DEFAULT_PRIORITY)?;
     let mut due = Instant::now();
@@ -173,7 +176,7 @@ fn alternate(freezers: [&Freezer; 2], quantum: Duration, ends: &mpsc::Receiver<(
         switch([freezers[1 - runs]], [freezers[runs]])?;
         due += quantum;
         if ends.recv_timeout(due - Instant::now()).is_ok() {
-            // Whichever is still there; the other cannot be thawed any more.
+            // Thaw the one that is left; thawing the other fails.
             freezers.iter().for_each(|freezer| drop(freezer.resume()));
             return Ok(());
         }

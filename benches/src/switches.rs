@@ -1,8 +1,8 @@
-//! The node managers' switch logs read back: how long after a strobe's issue
-//! each node had switched, and how far the nodes were apart.
+//! Reads the Node Managers' switch logs: how long after a strobe's issue each node had switched,
+//! and how far the nodes were apart.
 //!
-//! Issue and switch times of different processes are compared, which holds only
-//! on one host: there `CLOCK_MONOTONIC` is one clock.
+//! Issue and switch times of different processes are compared, which is valid only on one host:
+//! there `CLOCK_MONOTONIC` is one clock.
 
 use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
@@ -15,14 +15,14 @@ const LONGEST_NS: u64 = 60_000_000_000;
 /// Significant digits of the histograms.
 const DIGITS: u8 = 3;
 
-/// What the logs of one cluster tell, in nanoseconds.
+/// The times from the logs of one cluster, in nanoseconds.
 #[derive(Debug)]
 pub struct Switches {
-    /// From the issue of a strobe until a node had stopped and resumed.
+    /// The time from the issue of a strobe until a node had stopped and resumed.
     pub latency: Histogram<u64>,
-    /// Between the first and the last node's end of one switch.
+    /// The time between the first and the last node's end of one switch.
     pub skew: Histogram<u64>,
-    /// From a node's first stop to its last resume.
+    /// The time from a node's first stop to its last resume.
     pub switch: Histogram<u64>,
 }
 
@@ -35,11 +35,11 @@ pub struct Percentiles {
     pub p99_us: f64,
     /// The greatest.
     pub max_us: f64,
-    /// How many values there are.
+    /// The number of values.
     pub count: u64,
 }
 
-/// One line of a log, as far as it is used.
+/// One line of a log; only the fields used here.
 struct Line {
     strobe: (u32, u64),
     issued_ns: u64,
@@ -49,11 +49,11 @@ struct Line {
 }
 
 impl Switches {
-    /// Reads all logs in `dir`. Strobes at which no node had a job to stop or
-    /// resume are left out, and so are those that not every node logged.
+    /// Reads all logs in `dir`. Leaves out strobes at which no node had a job to stop or resume,
+    /// and strobes that not every node logged.
     ///
     /// # Errors
-    /// There are no logs, or one is not as `storm nm` writes it.
+    /// There are no logs, or one does not have the format of `storm nm`.
     pub fn read(dir: &Path) -> Result<Switches> {
         let mut strobes: BTreeMap<(u32, u64), Vec<Line>> = BTreeMap::new();
         let mut nodes = 0;
@@ -90,7 +90,7 @@ impl Switches {
 }
 
 impl Percentiles {
-    /// Of a histogram of nanoseconds.
+    /// The percentiles of a histogram of nanoseconds.
     pub fn of(histogram: &Histogram<u64>) -> Percentiles {
         let us = |ns: u64| ns as f64 / 1e3;
         Percentiles {

@@ -1,11 +1,11 @@
-//! The benchmarks at work, with little to do: that they run and count, not what they
-//! measure.
+//! The benchmarks at work, with little to do: the tests check that they run and count, not their
+//! results.
 
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Runs a benchmark on two nodes of two; what it printed.
+/// Runs a benchmark on two nodes of two. Returns its output.
 fn measured(benchmark: &str, arguments: &[&str]) -> Value {
     let storm = Path::new(benchmark).with_file_name("storm");
     assert!(storm.exists(), "{} is missing: `cargo build -p storm`", storm.display());
@@ -56,7 +56,7 @@ fn a_launch_tells_what_the_daemons_worked_for_it() {
     }
 }
 
-/// What the ping-pong of two ranks tells when it is told so.
+/// The output of the ping-pong of two ranks with these words.
 fn pingpong(words: &str) -> Vec<Value> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pingpong"));
     command.args(["--runs", "1", "--seconds", "0.001", "--json"]).args(words.split(' '));
@@ -95,7 +95,7 @@ fn buffered_coscheduling_is_simulated_beside_direct_messages() {
     let output = command.stdin(Stdio::null()).output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {said}", output.status);
-    // Virtual time: what it says does not depend on this machine.
+    // Virtual time: the numbers do not depend on this machine.
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let number = |value: &Value| value.as_f64().expect("a number");
     let slices = report["slices"].as_array().expect("a list");
@@ -111,7 +111,7 @@ fn buffered_coscheduling_is_simulated_beside_direct_messages() {
     assert!(number(&report["two_jobs"][0]["ratio"]) < 1.0, "{report}");
 }
 
-/// What is killed and stopped at random is made whole, and nothing is lost or done twice.
+/// Daemons that are killed and stopped at random recover, and nothing is lost or done twice.
 #[test]
 fn daemons_that_die_at_random_keep_what_was_promised() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_chaos"));

@@ -1,6 +1,6 @@
 //! The configuration file of a cluster.
 //!
-//! The command has no library: its modules are compiled here as they are.
+//! The command has no library, so its modules are compiled in here.
 
 #![no_main]
 #![allow(dead_code, unused_imports, reason = "of the command's modules only the parser is called")]

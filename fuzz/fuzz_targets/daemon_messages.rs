@@ -1,4 +1,4 @@
-//! What the Machine Manager and the Node Managers say to each other through their queues.
+//! The messages between the Machine Manager and the Node Managers, in their queues.
 
 #![no_main]
 

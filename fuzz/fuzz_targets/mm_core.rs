@@ -1,6 +1,6 @@
-//! The Machine Manager's core with nodes that report anything and users who submit anything:
-//! what it says can be sent and read, what it remembers makes the same manager again, and
-//! what it shows can be shown.
+//! The Machine Manager's core with nodes that report anything and users who submit anything. Its
+//! messages can be sent and read, its journal makes the same manager again, and its state can be
+//! shown.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ use storm_rm::{JobId, JobIncarnation, JobSpec, PartitionId};
 
 /// The one partition.
 const PARTITION: PartitionId = PartitionId(0);
-/// What a heartbeat takes beside its commands.
+/// The size of a heartbeat beside its commands.
 const ENVELOPE_BYTES: usize = 8 << 10;
 
 struct World {
@@ -89,11 +89,11 @@ impl World {
     }
 
     fn submit(&mut self, spec: JobSpec) {
-        // What cannot run is refused.
+        // A job that cannot run is refused.
         let _ = self.act(|core, now| core.submit(now, MM_USER, spec));
     }
 
-    /// Everything that users can ask for.
+    /// Asks for everything that users can ask for.
     fn look(&self) {
         let everything = JobFilter { history: true, ..JobFilter::default() };
         for view in self.core.list_jobs(self.now, &everything) {
@@ -169,7 +169,7 @@ impl World {
             12 => {
                 let (job, signal) =
                     (JobId(u64::from(script.byte())), script.message::<Option<i32>>()?);
-                // What has ended cannot be cancelled.
+                // A job that has ended cannot be cancelled.
                 let _ = self.act(|core, now| core.cancel(now, MM_USER, job, signal));
             }
             13 => self.restart(),

@@ -10,7 +10,7 @@ use storm_mm::journal::{Entry, fuzzing};
 use storm_primitives::Instant;
 
 fuzz_target!(|input: &[u8]| {
-    // Without its checksum it is nothing.
+    // An input shorter than its checksum does not decode.
     assert!(fuzzing::decode(1, input).is_err() || input.len() >= 8);
     let sealed = fuzzing::seal(7, input);
     assert!(fuzzing::decode(8, &sealed).is_err(), "an entry counts in another place");

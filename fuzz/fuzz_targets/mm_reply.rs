@@ -8,7 +8,7 @@ use storm_mm::Core;
 use storm_mm::api::{Hello, JobFilter, Reply, ReplyLine};
 use storm_primitives::Instant;
 
-/// What a manager with one job says of everything.
+/// All replies of a manager with one job.
 fn replies() -> Vec<Vec<u8>> {
     let now = Instant::ORIGIN;
     let mut core = Core::new(manager_config("gang"), [], now).expect("own configuration");
@@ -37,6 +37,6 @@ fuzz_target!(init: plant(replies()), |line: &[u8]| {
     let Ok(reply) = serde_json::from_slice::<ReplyLine>(line) else { return };
     let text = serde_json::to_vec(&reply).expect("what was read is written");
     assert!(!text.contains(&b'\n'));
-    // Not the same in every case: a time in milliseconds loses its last bit in decimals.
+    // The value may differ: a time in milliseconds loses its last bit in decimals.
     serde_json::from_slice::<ReplyLine>(&text).expect("its own text");
 });

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 /// Longest line here.
 const LIMIT_BYTES: usize = 4096;
 
-/// A stream that gives so many bytes at a time.
+/// A stream that gives a limited number of bytes at a time.
 struct Pieces<'a> {
     left: &'a [u8],
     piece: usize,

@@ -1,4 +1,4 @@
-//! What the ranks of a job say to each other, as `storm-mpi` speaks it.
+//! The messages between the ranks of a job, as `storm-mpi` encodes them.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! A Node Manager that hears any commands, and whose ranks do and say anything: what it
-//! reports can be sent, and it keeps no more of a job than its processing elements.
+//! A Node Manager that gets any commands, and whose ranks do and say anything. Its reports can be
+//! sent, and it keeps no more of a job than its processing elements.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ const NODE: NodeId = NodeId(2);
 /// Actions that one event can lead to: some for each rank of each job.
 const MAX_ACTIONS: usize = 1 << 16;
 
-/// A launch as a Machine Manager makes it, of a job with ranks on three nodes.
+/// A launch in the Machine Manager's form, of a job with ranks on three nodes.
 fn launch(job: u8, run: u8, options: u8) -> Command {
     let share = |node| NodeRanks { node: NodeId(node), first: Rank((node - 1) * PES), count: PES };
     let mut spec = job_spec(3 * PES, options & 1 != 0, false);
@@ -38,7 +38,7 @@ fn launch(job: u8, run: u8, options: u8) -> Command {
     }))
 }
 
-/// Something that happens to a rank of a job that the node knows.
+/// An event of a rank of a job that the node knows.
 fn news(script: &mut Script<'_>, job: JobKey) -> Event {
     let rank = Rank(u32::from(script.byte()) % (3 * PES));
     let refused = || LaunchRefused { reason: "no".to_owned(), exit_code: 127 };
@@ -95,7 +95,7 @@ fuzz_target!(|input: &[u8]| {
     let (name, hostname) = ("n1".to_owned(), "host".to_owned());
     let config = CoreConfig { node: NODE, name, hostname, pes: PES, only_uid: None };
     let mut core = NodeCore::new(config);
-    // Nothing is believed before its join is answered.
+    // The node believes nothing before its join is answered.
     let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(0) };
     assert_eq!(core.handle(Event::Command(answer)), []);
     let mut unprepared = Vec::new();

@@ -15,7 +15,7 @@ enum Play<'a> {
     Message(u8, &'a [u8]),
     /// To a PL.
     Launch(&'a [u8]),
-    /// The same, as a Node Manager makes it, with some bytes changed.
+    /// The same as a Node Manager encodes it, with some bytes changed.
     Changed {
         original: bool,
         args: Vec<Vec<u8>>,

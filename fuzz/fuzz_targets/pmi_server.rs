@@ -1,5 +1,5 @@
-//! The PMI server of a node whose ranks say anything: every answer is a line of PMI-1, a
-//! barrier opens only when all are in, and what was put is what is got.
+//! The PMI server of a node whose ranks say anything. Every answer is a line of PMI-1, a barrier
+//! opens only when all ranks are in, and a get returns the value that was put.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! What the client and the server of PMIx on a node read: programs, answers, files of users, placements,
-//! and what the servers of other nodes have for this one.
+//! The inputs of the PMIx client and server of a node: programs, answers, files of users,
+//! placements, and the data that servers of other nodes have for this node.
 
 #![no_main]
 
@@ -24,7 +24,7 @@ enum Peers<'a> {
     Nothing,
     Raw(&'a str),
     Headed(&'a str),
-    /// The first words of a node, and what may be base64.
+    /// The first words of a node, with text that may be base64.
     First {
         length: u32,
         text: &'a str,

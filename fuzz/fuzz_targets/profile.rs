@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use storm_fuzz::{plant, texts};
 use storm_qsnet_sim::Profile;
 
-/// The profiles that are built in: what the model reads and what the simulator adds.
+/// The built-in profiles: the model's and the simulator's additions.
 fn built_in() -> Vec<String> {
     let machines = texts("model/profiles");
     let whole = machines.iter().zip(texts("backends/qsnet-sim/profiles"));

@@ -1,4 +1,4 @@
-//! The reader of a remote queue whose memory somebody has written anything to.
+//! The reader of a remote queue whose memory holds anything.
 
 #![no_main]
 

@@ -17,7 +17,7 @@ fuzz_target!(|input: (bool, u8, Vec<u8>)| {
     assert!(contents.damaged.len() <= MAX_NAMED_LINES);
     let mut cleaning = Cleaning::default();
     for record in &records {
-        // What was read is written so that it is read again.
+        // A record that was read is written so that it reads the same again.
         assert_eq!(SwfRecord::parse(record.to_string().as_bytes()), Ok(*record));
         cleaning.add(record);
     }

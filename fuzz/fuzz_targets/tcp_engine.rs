@@ -1,4 +1,4 @@
-//! One node of the tree that hears anything from its parent, its children and the root.
+//! One node of the tree that gets anything from its parent, its children and the root.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use storm_primitives::{EventTable, GlobalMemory, Layout, NodeId};
 
 /// Bytes of global memory.
 const MEMORY_BYTES: u64 = 4096;
-/// What the engine wants sent after one step: each child gets each operation once.
+/// The most outputs of the engine after one step: each child gets each operation once.
 const MAX_OUTPUT: usize = 1 << 17;
 /// Nodes that are asked for.
 const NODES: u32 = 16;

@@ -1,6 +1,6 @@
-//! The frames of the TCP backend in a stream that arrives in pieces: own frames come out
-//! whole however they are cut, whatever follows them does no harm, and a header makes no
-//! more room than a link of that state has.
+//! The frames of the TCP backend in a stream that arrives in pieces. Own frames come out whole
+//! however they are cut, and any bytes after them do no harm. A header makes no more room than a
+//! link in that state allows.
 
 #![no_main]
 
@@ -8,9 +8,9 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use storm_backend_tcp::wire::{Frame, FrameBuffer, encode};
 
-/// Room for the longest frame and what is read along with it, doubled by the allocator.
+/// Room for the longest frame and the bytes read along with it, doubled by the allocator.
 const MOST_ROOM_BYTES: usize = 5 << 20;
-/// The same for a peer that nothing is known of.
+/// The same for an unknown peer.
 const MOST_STRANGER_ROOM_BYTES: usize = 48 << 10;
 
 #[derive(Arbitrary, Debug)]
@@ -21,7 +21,7 @@ struct Arrival<'a> {
     rest: &'a [u8],
 }
 
-/// The frames in `stream`, cut into pieces; whether all of it could be a stream of frames.
+/// The frames in `stream`, cut into pieces, and whether all of it could be a stream of frames.
 fn read(stream: &[u8], admitted: bool, cuts: &[u16]) -> (Vec<Frame>, bool) {
     let mut buffer = FrameBuffer::new();
     let most = if admitted { MOST_ROOM_BYTES } else { MOST_STRANGER_ROOM_BYTES };

@@ -1,6 +1,6 @@
-//! The handshake with a relay between its ends that changes bytes: a change of what an end
-//! says makes the other refuse, and without one both agree. And anything at all instead of
-//! an opening, or of an answer.
+//! The handshake with a relay between its ends that changes bytes. If an end's message is changed,
+//! the other end refuses; if not, both agree. Also any bytes instead of an opening, or of an
+//! answer.
 
 #![no_main]
 
@@ -17,17 +17,17 @@ const ROOM_BYTES: usize = 4096;
 
 #[derive(Arbitrary, Debug)]
 enum Play<'a> {
-    /// The relay changes these bytes of what goes there and back.
+    /// The relay changes these bytes in each direction.
     Relay { there: Vec<(u8, u8)>, back: Vec<(u8, u8)>, remote: bool },
-    /// A stranger says this to who accepts.
+    /// A stranger sends these bytes to the accepting end.
     Opening(&'a [u8]),
     /// A stranger says this where users connect.
     User(&'a [u8]),
-    /// A stranger answers this to who connects.
+    /// A stranger answers these bytes to the connecting end.
     Answer(&'a [u8]),
 }
 
-/// Which end is ours.
+/// Our end of the handshake.
 enum Side {
     Acceptor,
     AcceptorOfUsers,
@@ -41,7 +41,7 @@ fn ends(remote: bool) -> (SocketAddr, SocketAddr) {
     (SocketAddr::from((host, 7117)), SocketAddr::from((host, 40_000)))
 }
 
-/// Passes on what comes, with these bytes changed; whether any was.
+/// Passes bytes on, with these changed. Returns whether any were changed.
 async fn pass(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
@@ -75,7 +75,7 @@ async fn through_relay(there: &[(u8, u8)], back: &[(u8, u8)], remote: bool) {
     let (mut acceptor, to_acceptor) = duplex(ROOM_BYTES);
     let (mut from_initiator, mut to_initiator) = tokio::io::split(to_initiator);
     let (mut from_acceptor, mut to_acceptor) = tokio::io::split(to_acceptor);
-    // Each end closes when it has its answer, which ends the relay.
+    // Each end closes once it has its answer, which ends the relay.
     let accepting = async move { accept(&mut acceptor, (here, far), &trust).await };
     let trust = Trust::new(KEY.clone());
     let initiating = async move { initiate(&mut initiator, (far, here), &trust, &KEY).await };
@@ -92,7 +92,7 @@ async fn through_relay(there: &[(u8, u8)], back: &[(u8, u8)], remote: bool) {
     }
 }
 
-/// What a stranger that says `said`, and nothing more, is answered.
+/// The answer to a stranger that sends `said` and nothing more.
 async fn with_stranger(said: &[u8], ours: Side) {
     let (mut own, mut stranger) = duplex(said.len() + ROOM_BYTES);
     stranger.write_all(said).await.expect("there is room");

@@ -1,5 +1,5 @@
-//! The records of a sealed session with somebody on the way who changes, drops, repeats and
-//! moves them: what is opened is a beginning of what was sealed.
+//! The records of a sealed session with a man in the middle who changes, drops, repeats and moves
+//! them. The opened bytes are a prefix of the sealed bytes.
 
 #![no_main]
 
@@ -69,7 +69,7 @@ fuzz_target!(|play: Play| {
     play.meddling.iter().for_each(|meddling| meddle(&mut records, meddling));
     let sent = frames.concat();
     let (cut, room) = (usize::from(play.cut.max(16)), usize::from(play.room.max(64)));
-    // As far as they are what was sealed, they are opened; beyond, never.
+    // Records are opened as far as they equal the sealed ones, and never beyond.
     let common = sealed.iter().zip(&records).take_while(|(a, b)| a == b).count();
     match other.open(&records, cut, room) {
         Ok(plain) => {

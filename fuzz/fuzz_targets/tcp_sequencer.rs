@@ -1,5 +1,5 @@
-//! The root that hears anything from nodes: what it answers, it answers to who asked, and
-//! what it sends down lies within global memory.
+//! The root that gets anything from nodes. Its answers go to the nodes that asked, and its messages
+//! down the tree write only within global memory.
 
 #![no_main]
 
@@ -28,7 +28,7 @@ const LIMITS: Limits = Limits {
     request_window: 16,
 };
 
-/// Whether what a node would do with it lies in its memory.
+/// Whether the operation touches only the node's memory.
 fn is_sound(down: &Down, payload_bytes: u64) -> bool {
     let within =
         |addr: GlobalAddr, len: u64| addr.0.checked_add(len).is_some_and(|end| end <= MEMORY_BYTES);
@@ -52,7 +52,7 @@ fuzz_target!(|input: &[u8]| {
     let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
     let root = Member { node: NodeId::MM, incarnation: Incarnation(1), listen: nowhere };
     let host = HostId::own();
-    // What fits one piece of more than an inline operation goes by reference.
+    // Data of one piece, but more than an inline operation, goes by reference.
     let chunk_bytes = if script.byte() % 2 == 0 { LIMITS.chunk_bytes } else { 64 };
     let limits = Limits { chunk_bytes, ..LIMITS };
     let mut root = Sequencer::new(limits, layout.clone(), NameTable::open(NODES), 2, root)
@@ -78,7 +78,7 @@ fuzz_target!(|input: &[u8]| {
                 let from = script.node(NODES);
                 let Some(request) = script.message::<Request>() else { return };
                 let data = script.bytes();
-                // As the driver: only members are heard.
+                // As in the driver, only members are heard.
                 if root.alive().contains(from) {
                     match root.request(from, request, data) {
                         Ok(()) => asked += 1,

@@ -1,5 +1,5 @@
-//! Datagrams of anybody at a member of the group: nothing is written beside a block, no more
-//! blocks are taken than there may be, and what is whole is what was sent.
+//! Datagrams of anybody at a member of the group. Nothing is written outside a block, no more
+//! blocks are taken than allowed, and a complete chunk equals the sent one.
 
 #![no_main]
 
@@ -15,16 +15,16 @@ const LAYOUT: Layout = Layout { tag: 77, piece_bytes: 64, max_bytes: 512, window
 
 #[derive(Arbitrary, Debug)]
 enum Step<'a> {
-    /// As it is.
+    /// The datagram as it is.
     Datagram(&'a [u8]),
-    /// With the tag of the group.
+    /// A datagram with the tag of the group.
     Piece {
         number: u64,
         offset: u32,
         total: u32,
         piece: &'a [u8],
     },
-    /// One that the root could have sent.
+    /// A datagram that the root could have sent.
     Right {
         number: u8,
         piece: u8,
@@ -39,7 +39,7 @@ enum Step<'a> {
     },
 }
 
-/// Memory that is counted.
+/// Memory with a count of its instances.
 struct Memory(Vec<u8>, Rc<Cell<usize>>);
 
 impl Store for Memory {

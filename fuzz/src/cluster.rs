@@ -13,7 +13,7 @@ use storm_sched::{MplLimit, PolicyParams};
 pub const NODES: u32 = 4;
 /// Processing elements of each.
 pub const PES: u32 = 2;
-/// Who submits.
+/// The submitting user.
 pub const MM_USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1 };
 
 /// The manager of the cluster, under this policy.
@@ -48,7 +48,7 @@ pub fn manager_config(sched: &str) -> CoreConfig {
     }
 }
 
-/// A job of so many ranks.
+/// A job of `procs` ranks.
 pub fn job_spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
     let file = FileSpec {
         hash: ContentHash([1; 32]),

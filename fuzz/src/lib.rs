@@ -1,8 +1,7 @@
-//! What the fuzz targets share. Each target fuzzes one decoder, or one state machine
-//! that is fed with what a decoder made; see `README.md`.
+//! The common parts of the fuzz targets. Each target fuzzes one decoder, or one state machine that
+//! gets the output of a decoder; see `README.md`.
 //!
-//! What it does not do: check what the product's own tests check. A target finds what
-//! nobody thought of.
+//! The targets do not repeat the product's own tests. They find faults that nobody thought of.
 
 mod cluster;
 mod round_trip;

@@ -1,13 +1,13 @@
-//! What every codec promises: what it decodes, it encodes so that it decodes again.
+//! The promise of every codec: a decoded value encodes so that it decodes again.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Decodes `bytes` with postcard, and what that gives again from its own encoding;
-/// `None` when they are no `T`.
+/// Decodes `bytes` with postcard. Checks that the value survives its own encoding. Returns it, or
+/// `None` if `bytes` are no `T`.
 ///
 /// # Panics
-/// The two differ.
+/// If the two values differ.
 pub fn survives<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     let (decoded, _) = postcard::take_from_bytes::<T>(bytes).ok()?;
     let encoded = postcard::to_stdvec(&decoded).expect("what was decoded is encoded");

@@ -1,9 +1,9 @@
-//! The input of a target as a script: single bytes that choose a step, and messages as
-//! they travel, one after the other.
+//! The input of a target as a script: single bytes that choose a step, and encoded messages, one
+//! after the other.
 //!
-//! `arbitrary` takes lengths from the end of the input; a message that one is inserted
-//! before would then be read anew as another one. Here it stays what it was, and what
-//! libFuzzer has found out about a message holds wherever it stands.
+//! `arbitrary` takes lengths from the end of the input. If a message were inserted, the messages
+//! after it would be read as different ones. Here they stay the same, so anything libFuzzer has
+//! learned about a message holds wherever it stands.
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -20,12 +20,12 @@ pub struct Script<'a> {
 }
 
 impl<'a> Script<'a> {
-    /// All of `input`.
+    /// A script of all of `input`.
     pub fn new(input: &'a [u8]) -> Script<'a> {
         Script { rest: input, steps: 0 }
     }
 
-    /// Which of `count` steps comes next; `None` at the end.
+    /// The next step, one of `count`; `None` at the end.
     pub fn step(&mut self, count: u8) -> Option<u8> {
         self.steps += 1;
         if self.steps > MAX_STEPS || self.rest.is_empty() {
@@ -50,12 +50,12 @@ impl<'a> Script<'a> {
         NodeId(1 + u32::from(self.byte()) % count)
     }
 
-    /// One of the things in a list, if there are any.
+    /// The index of an element of a list, if the list has any.
     pub fn pick(&mut self, count: usize) -> Option<usize> {
         (count > 0).then(|| usize::from(self.byte()) % count)
     }
 
-    /// A message as postcard encodes it. What is none uses the script up.
+    /// The next message as postcard encodes it. Bytes that are no message use the script up.
     pub fn message<T: DeserializeOwned>(&mut self) -> Option<T> {
         match postcard::take_from_bytes(self.rest) {
             Ok((message, rest)) => {
@@ -69,7 +69,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Up to 255 bytes, as many as a byte before them says.
+    /// Up to 255 bytes; the byte before them gives their number.
     pub fn bytes(&mut self) -> Bytes {
         let length = usize::from(self.byte()).min(self.rest.len());
         let (bytes, rest) = self.rest.split_at(length);
@@ -77,7 +77,7 @@ impl<'a> Script<'a> {
         Bytes::copy_from_slice(bytes)
     }
 
-    /// What comes before the next line feed, which is taken too.
+    /// The bytes before the next line feed, which is consumed too.
     pub fn line(&mut self) -> &'a [u8] {
         let end = self.rest.iter().position(|byte| *byte == b'\n').unwrap_or(self.rest.len());
         let (line, rest) = self.rest.split_at(end);

@@ -1,6 +1,6 @@
-//! Where a target starts from: messages as the product makes them, written when it
-//! starts to the directory that `STORM_FUZZ_SEEDS` names, which libFuzzer then reads as a
-//! corpus. None is kept in the repository: they follow the product.
+//! The seeds of a target: messages as the product encodes them. The target writes them at its start
+//! to the directory `STORM_FUZZ_SEEDS`, which libFuzzer then reads as a corpus. The repository
+//! keeps none, so that they follow the product.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 /// Names the directory.
 const VARIABLE: &str = "STORM_FUZZ_SEEDS";
 
-/// Writes these seeds, if they are wanted.
+/// Writes these seeds, if a directory is set.
 ///
 /// # Panics
-/// They cannot be written.
+/// If the seeds cannot be written.
 pub fn plant<T: AsRef<[u8]>>(seeds: impl IntoIterator<Item = T>) {
     let Some(directory) = std::env::var_os(VARIABLE).map(PathBuf::from) else { return };
     fs::create_dir_all(&directory).expect("the directory of the seeds can be made");
@@ -23,7 +23,7 @@ pub fn plant<T: AsRef<[u8]>>(seeds: impl IntoIterator<Item = T>) {
 /// The texts in a directory of the repository, in order of their names.
 ///
 /// # Panics
-/// They cannot be read.
+/// If the texts cannot be read.
 pub fn texts(directory: &str) -> Vec<String> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(directory);
     let entries = fs::read_dir(directory).expect("a directory of the repository");

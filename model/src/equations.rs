@@ -1,8 +1,6 @@
-//! Equations 1 to 9 of the paper (section 4.4), one function each, under the
-//! number that the paper gives them.
+//! Equations 1 to 9 of the paper (section 4.4), one function each, under the paper's number.
 //!
-//! They describe the hardware broadcast of QsNet. Trees of messages are not
-//! theirs.
+//! They describe the hardware broadcast of QsNet, and do not apply to trees of messages.
 
 use crate::{Es40, Metres, Mib, MibPerS, NodeCount, QsNet, Switches};
 
@@ -11,15 +9,15 @@ pub fn eq1_launch_ms(transfer_ms: f64, exec_ms: f64, timeslice_ms: f64) -> f64 {
     transfer_ms + exec_ms + timeslice_ms
 }
 
-/// Equation 2: the slowest stage of the pipeline bounds it. The paper leaves
-/// BW_write out, as it found writing never slower than reading.
+/// Equation 2: the slowest stage of the pipeline bounds it. The paper leaves BW_write out, because
+/// writing was never slower than reading.
 pub fn eq2_pipeline(read: MibPerS, broadcast: MibPerS) -> MibPerS {
     read.min(broadcast)
 }
 
 /// Equation 3: BW_QsNet(Cable, Switches), asymptotic.
 ///
-/// `network` is taken as it is; [`QsNet::checked`] refuses nonsense.
+/// `network` is not checked; [`QsNet::checked`] refuses nonsense.
 pub fn eq3_bandwidth(network: &QsNet, cable: Metres, switches: Switches) -> MibPerS {
     let round_ns = network.base_ns
         + 2.0 * cable.get() * network.cable_ns_per_m
@@ -43,14 +41,13 @@ pub fn eq6_bandwidth_of_nodes(network: &QsNet, nodes: NodeCount) -> MibPerS {
     eq3_bandwidth(network, eq4_diameter(nodes), eq5_switches(nodes))
 }
 
-/// Equation 7: T_launch(nodes) in ms, of a binary of any size where the paper
-/// has 12 MB. `transfer` is that of [`eq8_transfer_es40`] or [`eq9_transfer_ideal`].
+/// Equation 7: T_launch(nodes) in ms, for a binary of any size; the paper has 12 MB. `transfer`
+/// comes from [`eq8_transfer_es40`] or [`eq9_transfer_ideal`].
 pub fn eq7_launch_ms(size: Mib, transfer: MibPerS, exec_ms: f64, timeslice_ms: f64) -> f64 {
     eq1_launch_ms(transfer.time_ms(size), exec_ms, timeslice_ms)
 }
 
-/// Equation 8: BW_transfer of the ES40 cluster, whose hosts keep the protocol
-/// to 131 MB/s.
+/// Equation 8: BW_transfer of the ES40 cluster, whose hosts limit the protocol to 131 MB/s.
 pub fn eq8_transfer_es40(broadcast: MibPerS) -> MibPerS {
     Es40::PROTOCOL.min(broadcast)
 }

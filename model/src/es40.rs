@@ -1,10 +1,10 @@
-//! The paper's machine: ES40 AlphaServers and what they do to a launch
-//! (sections 4.1, 4.2.1 and 4.4).
+//! The paper's machine: ES40 AlphaServers and their effect on a launch (sections 4.1, 4.2.1 and
+//! 4.4).
 
 use crate::{MibPerS, NodeCount};
 use serde::{Deserialize, Serialize};
 
-/// Where the binary is read from, by the NIC with a host process's help.
+/// The file system from which the NIC reads the binary, with a host process's help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceFile {
@@ -23,15 +23,15 @@ pub struct Es40;
 impl Es40 {
     /// Processors of a node (section 4.1).
     pub const PROCESSORS_PER_NODE: u32 = 4;
-    /// Nodes of the cluster that was measured (section 4.1).
+    /// Nodes of the measured cluster (section 4.1).
     pub const MEASURED_NODES: u32 = 64;
     /// Hardware broadcast on 64 nodes, buffers in main memory: the PCI bus
     /// limits it (section 4.4.1, broadcast time).
     pub const BROADCAST_HOST_BUFFERS: MibPerS = MibPerS(175.0);
     /// The same with buffers in the NIC (section 4.4.1, broadcast time).
     pub const BROADCAST_NIC_BUFFERS: MibPerS = MibPerS(312.0);
-    /// What the file transfer protocol reaches instead of 175 MB/s: the host
-    /// process that serves the NIC is slow to answer (section 4.4.1).
+    /// The rate of the file transfer protocol, instead of 175 MB/s: the host process that serves
+    /// the NIC is slow to answer (section 4.4.1).
     pub const PROTOCOL: MibPerS = MibPerS(131.0);
     /// Chunks of the file transfer (section 4.4.1).
     pub const CHUNK_BYTES: u32 = 512 << 10;
@@ -39,9 +39,8 @@ impl Es40 {
     pub const CHUNK_SLOTS: u32 = 2;
     /// T_exec: local execution and the notification of the MM, in ms (section 4.4.2).
     pub const EXEC_MS: f64 = 10.0;
-    /// T_timeslice in ms. The paper gives no value: 8.3 to 8.9 is what makes both
-    /// 110 ms on 64 nodes and 135 ms on 16,384 come out, 8.4 the value with one
-    /// decimal that gives 110.0.
+    /// T_timeslice in ms. The paper gives no value. Values of 8.3 to 8.9 reproduce both 110 ms on
+    /// 64 nodes and 135 ms on 16,384; 8.4 is the value with one decimal that gives 110.0.
     pub const TIMESLICE_MS: f64 = 8.4;
     /// The time slice of the launch measurements, in ms (section 4.2.1).
     pub const LAUNCH_QUANTUM_MS: f64 = 1.0;
@@ -53,7 +52,7 @@ impl Es40 {
     /// Growth of COMPARE-AND-WRITE over [`Self::CONDITIONAL_NODES`] nodes of
     /// ASCI Q, in us (section 4.4.2 and Fig. 7).
     pub const CONDITIONAL_GROWTH_US: f64 = 6.0;
-    /// See [`Self::CONDITIONAL_GROWTH_US`].
+    /// The number of nodes for [`Self::CONDITIONAL_GROWTH_US`].
     pub const CONDITIONAL_NODES: u32 = 1024;
 
     /// BW_read into buffers of main memory (section 4.4.1, read time).
@@ -74,7 +73,7 @@ impl Es40 {
         }
     }
 
-    /// Processors of a machine of so many nodes.
+    /// Processors of a machine of `nodes`.
     pub fn processors(nodes: NodeCount) -> u64 {
         nodes.get() * u64::from(Self::PROCESSORS_PER_NODE)
     }

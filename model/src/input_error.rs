@@ -1,4 +1,4 @@
-//! Input that makes no sense: what is wrong, why, and what to try.
+//! Input that makes no sense: the fault, the reason, and advice.
 
 use crate::KeyRange;
 use thiserror::Error;
@@ -12,7 +12,7 @@ pub enum InputError {
     /// More nodes than the model is meant for.
     #[error("{nodes} nodes are more than the {max} up to which the model counts exactly")]
     TooManyNodes {
-        /// As asked for.
+        /// The number asked for.
         nodes: u64,
         /// The bound.
         max: u64,
@@ -23,7 +23,7 @@ pub enum InputError {
     /// More children than a node can have.
     #[error("a fan-out of {fan_out} is more than the {max} children that a node can have")]
     FanOutTooLarge {
-        /// As asked for.
+        /// The fan-out asked for.
         fan_out: u32,
         /// The bound.
         max: u32,
@@ -34,7 +34,7 @@ pub enum InputError {
          {strobe_us:.1} us and the switch {switch_us:.1} us"
     )]
     QuantumUnderStrobe {
-        /// As asked for, in us.
+        /// The quantum asked for, in us.
         quantum_us: f64,
         /// The strobe, in us.
         strobe_us: f64,
@@ -44,57 +44,57 @@ pub enum InputError {
     /// The Node Managers of this machine cannot keep up.
     #[error("a time slice of {quantum_us} us is shorter than this machine handles ({known_from})")]
     QuantumUnderShortest {
-        /// As asked for, in us.
+        /// The quantum asked for, in us.
         quantum_us: f64,
         /// The shortest, in us.
         shortest_us: f64,
-        /// How that is known.
+        /// The source of that fact.
         known_from: String,
     },
     /// A setting that the machine does not have.
     #[error("a {setting} has no meaning in the model of {profile}")]
     WithoutMeaning {
-        /// What was given.
+        /// The setting given.
         setting: &'static str,
         /// The machine.
         profile: String,
     },
-    /// A value of a profile that is out of the range of its key.
+    /// A value of a profile is out of the range of its key.
     #[error("{key} is {} {unit}: it must be {range}", short(*value))]
     OutsideKey {
         /// The key.
         key: &'static str,
-        /// As given.
+        /// The value given.
         value: f64,
         /// Its unit.
         unit: &'static str,
-        /// What it can be.
+        /// The valid values.
         range: KeyRange,
     },
-    /// A fitted value of a profile that is not where it is said to be.
+    /// A fitted value of a profile is outside its own confidence interval.
     #[error("{key} is {}, outside of its own confidence interval", short(*value))]
     OutsideInterval {
         /// The key.
         key: &'static str,
-        /// As given.
+        /// The value given.
         value: f64,
     },
-    /// A number that is not finite, or outside of what it can be.
+    /// A number that is not finite, or out of range.
     #[error("{name} is {} {unit}: it must be {wanted}", short(*value))]
     OutOfRange {
-        /// What it is.
+        /// Its name.
         name: &'static str,
-        /// As given.
+        /// The value given.
         value: f64,
         /// Its unit.
         unit: &'static str,
-        /// What it can be.
+        /// The valid values.
         wanted: &'static str,
     },
 }
 
 impl InputError {
-    /// The key of a profile that it is about, if it is about one.
+    /// The key of the profile that the error is about, if any.
     pub fn key(&self) -> Option<&'static str> {
         match self {
             InputError::OutsideKey { key, .. } | InputError::OutsideInterval { key, .. } => {
@@ -111,7 +111,7 @@ impl InputError {
         }
     }
 
-    /// What to try instead.
+    /// Advice to the user.
     pub fn hint(&self) -> String {
         match self {
             InputError::NoNodes => "give at least 1 node".to_owned(),

@@ -1,20 +1,19 @@
-//! The analytic model of STORM: what a launch, a strobe and a
-//! COMPARE-AND-WRITE cost on a machine that need not exist (paper, section 4.4).
+//! The analytic model of STORM: the cost of a launch, a strobe and a COMPARE-AND-WRITE on a machine
+//! that need not exist (paper, section 4.4).
 //!
-//! Pure: no file, clock, network or process, and no other crate of STORM.
+//! The model is pure: no file, clock, network or process, and no other crate of STORM.
 //!
 //! * [`equations`]: the paper's Equations 1 to 9, one function each.
-//! * [`QsNet`], [`Es40`]: the constants that they take, each with its source.
-//! * [`table_2`], [`table_3`], [`table_5`], [`fig_8`], [`fig_9`], [`crossovers`]:
-//!   what the paper makes of them, and of its [`Rival`]s.
-//! * [`Profile`]: a machine, the paper's or another; [`predict`] and [`size`]
-//!   answer questions about it.
+//! * [`QsNet`], [`Es40`]: the constants of the equations, each with its source.
+//! * [`table_2`], [`table_3`], [`table_5`], [`fig_8`], [`fig_9`], [`crossovers`]: the paper's
+//!   results, for STORM and for its [`Rival`]s.
+//! * [`Profile`]: a machine, the paper's or another; [`predict`] and [`size`] answer questions
+//!   about it.
 //! * [`calibrate`]: the parameters of a real cluster, fitted to measurements.
 //!
-//! **Units.** The paper writes MB and MB/s for 2^20 bytes: only so do all cells
-//! of its Table 3 come out, and only so does one timeslice overhead explain both
-//! launch times that it prints. Here a name ends in its unit, and [`MibPerS`]
-//! is the one type of a bandwidth.
+//! **Units.** The paper writes MB and MB/s for 2^20 bytes. Only this reading reproduces all cells
+//! of its Table 3, and both printed launch times with one timeslice overhead. Here a name ends in
+//! its unit, and [`MibPerS`] is the one type of a bandwidth.
 #![forbid(unsafe_code)]
 
 pub mod calibrate;

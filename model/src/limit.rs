@@ -1,4 +1,4 @@
-//! What bounds a launch or a time slice.
+//! The bottleneck of a launch or a time slice.
 
 use serde::Serialize;
 use std::fmt;
@@ -15,7 +15,7 @@ pub enum Limit {
     Service,
     /// Bytes on the network.
     Bandwidth,
-    /// Messages on the network, whatever their length.
+    /// Messages on the network, independent of their length.
     Latency,
     /// Slots of the remote queue: chunks wait until all nodes have released one.
     Slots,

@@ -4,11 +4,11 @@ use crate::InputError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Most nodes: far beyond where the paper's curves cross (17 billion), and far
-/// below where a float would lose single nodes.
+/// Most nodes: far beyond the crossing of the paper's curves (17 billion), and far below the
+/// numbers at which a float loses single nodes.
 pub const MAX_NODES: u64 = 1 << 40;
 
-/// How many nodes a machine has.
+/// The number of nodes of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "u64", try_from = "u64")]
 pub struct NodeCount(u64);
@@ -36,7 +36,7 @@ impl NodeCount {
         NodeCount(1u64.checked_shl(exponent).unwrap_or(MAX_NODES).clamp(1, MAX_NODES))
     }
 
-    /// Nodes of a quaternary fat tree of so many stages.
+    /// Nodes of a quaternary fat tree of `stages` stages.
     pub fn power_of_4(stages: u32) -> NodeCount {
         NodeCount::power_of_2(stages.saturating_mul(2))
     }
@@ -54,7 +54,7 @@ impl NodeCount {
 
     /// The number, exactly.
     pub fn as_f64(self) -> f64 {
-        // Up to 2^40 every integer is a float.
+        // A float represents every integer up to 2^40 exactly.
         self.0 as f64
     }
 

@@ -1,4 +1,4 @@
-//! Figures 8 and 9 of the paper as rows, and where the curves of Fig. 9 cross.
+//! Figures 8 and 9 of the paper as rows, and the crossings of the curves of Fig. 9.
 
 use crate::equations::{eq4_diameter, eq5_switches, eq6_bandwidth_of_nodes};
 use crate::{
@@ -39,8 +39,8 @@ pub struct Fig8Row {
 pub struct Fig9Row {
     /// Nodes.
     pub nodes: NodeCount,
-    /// Each rival by its law, in seconds. Below a handful of nodes BProc's is
-    /// negative: it says nothing there.
+    /// Each rival by its law, in seconds. Below a handful of nodes BProc's law is negative and does
+    /// not apply.
     pub rivals: Vec<RivalLaunch>,
     /// STORM on the ES40 cluster, in seconds.
     pub storm_s: f64,
@@ -49,22 +49,22 @@ pub struct Fig9Row {
 /// A rival on one size of machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RivalLaunch {
-    /// Which.
+    /// The rival.
     pub rival: Rival,
     /// Launch time in seconds.
     pub launch_s: f64,
-    /// How many times STORM's (Fig. 9b).
+    /// As a multiple of STORM's (Fig. 9b).
     pub over_storm: f64,
 }
 
-/// Where a rival would overtake STORM.
+/// The point at which a rival would overtake STORM.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Crossover {
-    /// Which.
+    /// The rival.
     pub rival: Rival,
-    /// From so many nodes on it is faster; none if the model does not reach so far.
+    /// The number of nodes from which it is faster; `None` if beyond the model's range.
     pub nodes: Option<NodeCount>,
-    /// What the paper says, in nodes; none where it says nothing.
+    /// The paper's value, in nodes; `None` if the paper gives none.
     pub paper_nodes: Option<u64>,
 }
 
@@ -113,8 +113,8 @@ pub fn fig_9_row(nodes: NodeCount) -> Fig9Row {
     Fig9Row { nodes, rivals: Rival::ALL.into_iter().map(launch).collect(), storm_s }
 }
 
-/// From how many nodes on each rival would be faster than STORM, whose model
-/// alone lets the bandwidth fall with the length of the cables.
+/// The number of nodes from which each rival would be faster than STORM. Only STORM's model lets
+/// the bandwidth fall with the length of the cables.
 pub fn crossovers() -> Vec<Crossover> {
     let crossover = |rival: Rival| {
         let paper_nodes = match rival {

@@ -10,7 +10,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PaperMachine {
-    /// The cluster that was measured: hosts keep the protocol to 131 MB/s (Equation 8).
+    /// The measured cluster: hosts limit the protocol to 131 MB/s (Equation 8).
     Es40,
     /// Only the network limits (Equation 9).
     Ideal,

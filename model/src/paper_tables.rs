@@ -18,9 +18,9 @@ const TABLE_5_LOG2_NODES: u32 = 12;
 pub struct Table2Row {
     /// Its name in the paper.
     pub component: &'static str,
-    /// What it is.
+    /// Its meaning.
     pub description: &'static str,
-    /// Its value; none for what the user gives.
+    /// Its value; `None` if the user gives it.
     pub value: Option<f64>,
     /// The unit.
     pub unit: &'static str,
@@ -52,11 +52,11 @@ pub struct Table5Row {
     pub launch_s: f64,
     /// Seconds as the paper prints them.
     pub paper_s: f64,
-    /// How it grows.
+    /// Its law of growth.
     pub law: String,
 }
 
-/// Table 2: what Equation 3 is made of.
+/// Table 2: the constants of Equation 3.
 pub fn table_2() -> Vec<Table2Row> {
     let QsNet { packet_bytes, packet_ns, base_ns, cable_ns_per_m, switch_ns } = QsNet::PAPER;
     let row =

@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 
 /// Delays of a QsNet network, the legend of Equation 3.
 ///
-/// Packets are circuit-switched: the next one starts when the acknowledgement of
-/// the one before has come back, which the destination sends as soon as it has
-/// seen the header. Cable and switches therefore cost time only where they
-/// outlast the packet.
+/// Packets are circuit-switched: a packet starts when the acknowledgement of the previous packet
+/// has come back. The destination sends the acknowledgement as soon as it has seen the header.
+/// Cable and switches therefore cost time only if they outlast the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct QsNet {
@@ -17,7 +16,7 @@ pub struct QsNet {
     pub packet_bytes: u32,
     /// T_packet: time between packets at peak bandwidth, in ns.
     pub packet_ns: f64,
-    /// T_base: processing of a packet whatever the distance, in ns.
+    /// T_base: processing of a packet for any distance, in ns.
     pub base_ns: f64,
     /// T_cable: delay of the cable one way, in ns per metre. Equation 3 counts
     /// it twice, for the packet and for its acknowledgement.
@@ -36,11 +35,10 @@ impl QsNet {
         switch_ns: 73.0,
     };
 
-    /// The same, if its values make sense.
+    /// Returns `self` if its values make sense.
     ///
     /// # Errors
-    /// An empty packet, a time that is negative or not finite, or packets that
-    /// take no time.
+    /// An empty packet, a time that is negative or not finite, or packets that take no time.
     pub fn checked(self) -> Result<QsNet, InputError> {
         positive("the packet size", "bytes", f64::from(self.packet_bytes))?;
         positive("the packet delay", "ns", self.packet_ns)?;

@@ -8,7 +8,7 @@ const BYTES_PER_MIB: f64 = 1_048_576.0;
 const BYTES_PER_MB: f64 = 1e6;
 const NS_PER_S: f64 = 1e9;
 
-/// An amount of data in MiB, 2^20 bytes: what the paper calls MB.
+/// An amount of data in MiB, 2^20 bytes, which the paper calls MB.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Mib(pub(crate) f64);
@@ -25,23 +25,23 @@ impl Mib {
         not_negative("the size", "MiB", mib).map(Mib)
     }
 
-    /// So many bytes.
+    /// An amount of `bytes` bytes.
     pub fn from_bytes(bytes: u64) -> Mib {
         Mib(bytes as f64 / BYTES_PER_MIB)
     }
 
-    /// In MiB.
+    /// The amount in MiB.
     pub fn get(self) -> f64 {
         self.0
     }
 
-    /// In bytes.
+    /// The amount in bytes.
     pub fn bytes(self) -> f64 {
         self.0 * BYTES_PER_MIB
     }
 }
 
-/// A bandwidth in MiB/s: what the paper calls MB/s.
+/// A bandwidth in MiB/s, which the paper calls MB/s.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MibPerS(pub(crate) f64);
@@ -55,7 +55,7 @@ impl MibPerS {
         positive("the bandwidth", "MiB/s", mib_s).map(MibPerS)
     }
 
-    /// From MB/s, 10^6 bytes each second, in which networks are sold.
+    /// Converts MB/s, 10^6 bytes per second, the unit in which networks are sold.
     ///
     /// # Errors
     /// Not positive, or not finite.
@@ -69,12 +69,12 @@ impl MibPerS {
         MibPerS(bytes / time_ns * NS_PER_S / BYTES_PER_MIB)
     }
 
-    /// In MiB/s.
+    /// The bandwidth in MiB/s.
     pub fn get(self) -> f64 {
         self.0
     }
 
-    /// In MB/s, 10^6 bytes each second.
+    /// The bandwidth in MB/s, 10^6 bytes per second.
     pub fn mb_s(self) -> f64 {
         self.0 * BYTES_PER_MIB / BYTES_PER_MB
     }
@@ -105,15 +105,14 @@ impl Metres {
         not_negative("the cable", "m", metres).map(Metres)
     }
 
-    /// In metres.
+    /// The length in metres.
     pub fn get(self) -> f64 {
         self.0
     }
 }
 
-/// Switches that a packet crosses. Equation 5 makes it a number with a fraction
-/// between powers of 4, and -1 for a single node, which needs no network: there
-/// the packet's own time hides it.
+/// Switches that a packet crosses. Equation 5 gives a fraction between powers of 4. For a single
+/// node, which needs no network, it gives -1; the packet's own time hides it.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Switches(pub(crate) f64);

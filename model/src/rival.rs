@@ -1,5 +1,4 @@
-//! The launchers that the paper compares with, as it extrapolates them
-//! (Tables 4 and 5).
+//! The launchers that the paper compares with, as the paper extrapolates them (Tables 4 and 5).
 
 use crate::NodeCount;
 use serde::Serialize;
@@ -25,7 +24,7 @@ pub enum Rival {
     Bproc,
 }
 
-/// How a launch time grows with the nodes.
+/// The growth of a launch time with the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "form", rename_all = "kebab-case")]
 pub enum GrowthLaw {
@@ -33,25 +32,25 @@ pub enum GrowthLaw {
     Linear {
         /// Seconds for each node.
         per_node_s: f64,
-        /// Seconds whatever the nodes.
+        /// Seconds for any number of nodes.
         fixed_s: f64,
     },
     /// `per_doubling_s` lg n + `fixed_s`.
     Logarithmic {
         /// Seconds for each doubling of the nodes.
         per_doubling_s: f64,
-        /// Seconds whatever the nodes. Negative for BProc, whose law says
-        /// nothing of very small machines.
+        /// Seconds for any number of nodes. Negative for BProc, whose law does not hold for very
+        /// small machines.
         fixed_s: f64,
     },
 }
 
-/// A launch that was measured and published (Table 4).
+/// A published, measured launch (Table 4).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PublishedLaunch {
-    /// On so many nodes.
+    /// The number of nodes.
     pub nodes: u32,
-    /// Took so many seconds.
+    /// The launch time in seconds.
     pub launch_s: f64,
     /// Size of the binary in the paper's MB; 0 for a minimal job.
     pub binary_mib: u32,
@@ -97,7 +96,7 @@ impl Rival {
         }
     }
 
-    /// Seconds to launch on so many nodes by the law alone.
+    /// Seconds to launch on `nodes` by the law alone.
     pub fn launch_s(self, nodes: NodeCount) -> f64 {
         match self.law() {
             GrowthLaw::Linear { per_node_s, fixed_s } => per_node_s * nodes.as_f64() + fixed_s,

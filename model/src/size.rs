@@ -1,5 +1,5 @@
-//! How large a machine can be that still launches fast enough and switches
-//! cheaply enough, and what keeps it from being larger.
+//! The largest machine that still launches fast enough and switches cheaply enough, and its
+//! bottleneck.
 
 use crate::input_error::positive;
 use crate::predict::{launch_on, strobe_on};
@@ -16,20 +16,20 @@ pub const CHUNK_CHOICES: [u32; 9] =
 /// All of a time slice.
 const WHOLE_PERCENT: f64 = 100.0;
 
-/// What a machine must do.
+/// The requirements on a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goal {
     /// Launch a program of this size,
     pub size: Mib,
-    /// with so many processes on each node,
+    /// with this many processes on each node,
     pub processes_per_node: u32,
-    /// within so many milliseconds,
+    /// within this many milliseconds,
     pub launch_ms: f64,
     /// while a time slice of this length in us
     pub quantum_us: f64,
-    /// costs at most so many percent of it.
+    /// costs at most this many percent of it.
     pub cost_percent: f64,
-    /// The machine need not be larger than this.
+    /// The largest number of nodes to consider.
     pub most_nodes: NodeCount,
     /// Children of each node; all are tried if none.
     pub fan_out: Option<FanOut>,
@@ -40,15 +40,13 @@ pub struct Goal {
 /// The largest machine of one kind that meets a [`Goal`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sizing {
-    /// Which kind.
+    /// The kind of machine.
     pub profile: String,
-    /// How many nodes it has, and how it is set; none if not even one node
-    /// meets the goal.
+    /// Its number of nodes and its settings; `None` if not even one node meets the goal.
     pub largest: Option<Setting>,
-    /// What one node more would break.
+    /// The requirement that one node more would break.
     pub limit: SizeLimit,
-    /// The machine with one node more, set as well as can be; none if the goal
-    /// asks for no more.
+    /// The machine with one node more, with its best settings; `None` if the goal asks for no more.
     pub beyond: Option<Setting>,
     /// Settings of the goal that this kind of machine does not have: it is
     /// answered for without them.
@@ -66,7 +64,7 @@ pub struct Setting {
     pub chunk_bytes: Option<u32>,
     /// Its launch, in ms.
     pub launch_ms: f64,
-    /// What a time slice costs, in percent.
+    /// The cost of a time slice, in percent.
     pub cost_percent: f64,
 }
 
@@ -74,24 +72,25 @@ pub struct Setting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "bound", content = "term", rename_all = "kebab-case")]
 pub enum SizeLimit {
-    /// The launch would take too long, most of it for this.
+    /// The launch would take too long, most of it because of this limit.
     Launch(Limit),
-    /// No tree meets both goals: with those whose time slice costs no more than it may the launch would
-    /// take too long, most of it for this, and those that launch in time cost more.
+    /// No tree meets both requirements. Trees whose time slice is cheap enough launch too slowly,
+    /// most of it because of this limit. Trees that launch in time have a more expensive time
+    /// slice.
     Both(Limit),
-    /// The time slice would cost too much, most of it for this.
+    /// The time slice would cost too much, most of it because of this limit.
     Quantum(Limit),
-    /// It could: the goal asks for no more nodes.
+    /// The machine could be larger: the goal asks for no more nodes.
     Goal,
 }
 
-/// What keeps a machine from the goal, and the setting that comes nearest to it.
+/// The obstacle between a machine and the goal, and the setting that comes nearest.
 struct Miss {
     limit: SizeLimit,
     nearest: Option<Setting>,
 }
 
-/// A tree or none, with what it makes of launch and time slice.
+/// A tree, or none, with its launch and time slice.
 struct Candidate {
     fan_out: Option<FanOut>,
     chunk_bytes: Option<u32>,
@@ -99,11 +98,11 @@ struct Candidate {
     strobe: Strobe,
 }
 
-/// Answers for one kind of machine.
+/// Finds the largest machine of one kind that meets the goal.
 ///
 /// # Errors
-/// The profile or the goal makes no sense, or the time slice is too short for
-/// even one node of this kind.
+/// The profile or the goal makes no sense, or the time slice is too short for even one node of this
+/// kind.
 pub fn size(profile: &Profile, goal: &Goal) -> Result<Sizing, InputError> {
     profile.check()?;
     let (goal, not_applicable) = &goal.on(profile);
@@ -125,8 +124,8 @@ pub fn size(profile: &Profile, goal: &Goal) -> Result<Sizing, InputError> {
     if let Err(miss) = best(profile, goal, NodeCount::ONE) {
         return Ok(sizing(None, miss));
     }
-    // Whatever tree a larger machine has, a smaller one does better with it: the
-    // machines that fit are those up to some size.
+    // For any tree, a smaller machine does better than a larger one. The machines that fit are
+    // therefore those up to some size.
     let (mut fitting, mut failing) = (NodeCount::ONE, goal.most_nodes);
     while let Some(middle) = fitting.between(failing) {
         if fits(middle) {
@@ -139,8 +138,8 @@ pub fn size(profile: &Profile, goal: &Goal) -> Result<Sizing, InputError> {
     Ok(sizing(Some(fitting), miss))
 }
 
-/// The candidate with the shortest launch of those that meet the goal, or what
-/// keeps all of them from it.
+/// The candidate with the shortest launch of those that meet the goal, or the obstacle that all of
+/// them have.
 fn best(profile: &Profile, goal: &Goal, nodes: NodeCount) -> Result<Candidate, Miss> {
     let all = candidates(profile, goal, nodes);
     let lost = |candidate: &Candidate| candidate.strobe.lost_us();
@@ -178,7 +177,7 @@ impl Candidate {
     }
 }
 
-/// All trees and chunks that may be chosen.
+/// All trees and chunks to choose from.
 fn candidates(profile: &Profile, goal: &Goal, nodes: NodeCount) -> Vec<Candidate> {
     let candidate = |fan_out, chunk_bytes| {
         let question = goal.question(nodes, fan_out, chunk_bytes);
@@ -209,8 +208,8 @@ fn candidates(profile: &Profile, goal: &Goal, nodes: NodeCount) -> Vec<Candidate
 }
 
 impl Goal {
-    /// The same goal for a machine of this kind, and the settings left out because
-    /// it has nothing to set there.
+    /// The same goal for a machine of this kind, and the settings that are left out because it does
+    /// not have them.
     fn on(&self, profile: &Profile) -> (Goal, Vec<&'static str>) {
         match &profile.network {
             Network::Tree(_) => (*self, Vec::new()),
@@ -237,7 +236,7 @@ impl Goal {
         self.question(NodeCount::ONE, self.fan_out, self.chunk_bytes).check(profile)
     }
 
-    /// The launch that has to be fast enough, on so many nodes.
+    /// The launch that has to be fast enough, on `nodes` nodes.
     pub fn question(
         &self,
         nodes: NodeCount,

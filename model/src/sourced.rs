@@ -1,8 +1,8 @@
-//! A parameter of a machine with where it comes from.
+//! A parameter of a machine with its source.
 
 use serde::{Deserialize, Serialize};
 
-/// A value, whose unit ends the name under which it is kept.
+/// A value with its source. The name of its field ends in its unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sourced {
@@ -11,7 +11,7 @@ pub struct Sourced {
     /// Lower end of its 95 % confidence interval, if it was fitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// Upper end of it.
+    /// Upper end of the confidence interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     /// Section or table of the paper, standard, measurement, or assumption.
@@ -19,7 +19,7 @@ pub struct Sourced {
 }
 
 impl Sourced {
-    /// A value that was not fitted.
+    /// A value without a fit.
     pub fn new(value: f64, source: &str) -> Sourced {
         Sourced { value, low: None, high: None, source: source.to_owned() }
     }

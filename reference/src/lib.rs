@@ -1,34 +1,31 @@
-//! The expected values and golden logs that tests compare with. They lie outside
-//! this repository: `STORM_SHARED` says where, else they are looked for in `shared`
-//! beside it.
+//! The expected values and golden logs that tests compare with. They lie outside this repository:
+//! in the directory `STORM_SHARED`, or by default in `shared` beside the repository.
 //!
-//! A test without them is skipped, and says so where everyone sees it. Whoever sets
-//! `STORM_SHARED`, as CI does, wants no test skipped: what is missing there is a
-//! failure.
+//! A test without them is skipped, and says so visibly. If `STORM_SHARED` is set, as in CI, no test
+//! is skipped: a missing file is a failure.
 //!
-//! What it does not do: understand the files.
+//! This crate does not interpret the files.
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Says where the files are.
+/// The variable that names the directory of the files.
 const VARIABLE: &str = "STORM_SHARED";
-/// Where they are looked for when nobody says.
+/// The default directory.
 const BESIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared");
 
-/// The text of a file, by its path below the directory; `None`, loudly, when it is not
-/// there.
+/// The text of a file, by its path below the directory. `None`, with a visible notice, if it is
+/// missing.
 ///
 /// # Panics
-/// When it cannot be read and `STORM_SHARED` says that it is there, or it is no
-/// text.
+/// If `STORM_SHARED` is set and the file cannot be read, or the file is no text.
 pub fn read(name: &str) -> Option<String> {
     let bytes = read_bytes(name)?;
     Some(String::from_utf8(bytes).unwrap_or_else(|_| panic!("{name} is no text")))
 }
 
-/// The bytes of a file that is no text, likewise.
+/// The bytes of a file that is no text, under the same rules.
 ///
 /// # Panics
 /// As for [`read`].
@@ -37,8 +34,8 @@ pub fn read_bytes(name: &str) -> Option<Vec<u8>> {
     match look(name, told) {
         Ok(bytes) => Some(bytes),
         Err(notice) => {
-            // Written past the capture of the test harness, which would hide it. What
-            // cannot be written, nobody could read.
+            // Written to standard error directly, because the test harness captures `eprintln!`. If
+            // the write fails, nobody could read the notice anyway.
             let _ = std::io::stderr().write_all(notice.as_bytes());
             None
         }

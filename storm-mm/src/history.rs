@@ -1,43 +1,45 @@
-//! Which of the jobs that have ended are remembered when there is no room for all.
+//! Chooses which ended jobs are remembered when there is no room for all.
 //!
-//! The newest few of each user are protected: nobody pushes out the last jobs of others by ending many of their own.
-//! Of the others the oldest is forgotten first, whoever's it is; where all are protected, the oldest of those that have
-//! the most later ones of their user.
+//! The newest few jobs of each user are protected, so a user that ends many jobs cannot push out
+//! the last jobs of others. Among unprotected jobs the oldest is forgotten first, whichever user's
+//! it is. Where all jobs are protected, the user with the most jobs loses its oldest.
 //!
-//! In other words, give each job its rank: 1 for the newest of its user, 2 for the one before, and so on, the same for all
-//! that are not protected. What is left are the first in the order of their ranks, of equals the newer. That is the
-//! same whether jobs are forgotten one by one or many at once, and whatever else is there of those that were. So the
-//! journal and a manager that begins on it forget what the manager before has
-//! (`docs/decisions/0126-the-history-is-fair.md`).
+//! More exactly, each job has a rank: 1 for the newest of its user, 2 for the one before, and so
+//! on, up to the rank that all unprotected jobs share. The remembered jobs are the first in the
+//! order of their ranks, the newer first among equals. The result is the same whether jobs are
+//! forgotten one by one or many at once, and it does not depend on which forgotten jobs are still
+//! in the journal. So the journal, and a manager that begins on it, forget the same jobs as the
+//! manager before (`docs/decisions/0126-the-history-is-fair.md`).
 //!
-//! What this does not do: keep what is remembered of a job.
+//! The records of the jobs are not kept here.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use storm_rm::JobId;
 
-/// The jobs of each user that are protected, at least one, are the limit divided by this: so many users can have all
-/// of theirs protected, and half as many leave half of the history to whoever works now. It depends on nothing that changes
-/// while jobs end: what was forgotten by another number would be missed.
+/// The number of protected jobs per user, at least one, is the limit divided by this number. A
+/// thousand users can have all of theirs protected; with 500 users, half of the history is left for
+/// recent jobs. The number must not depend on anything that changes while jobs end: jobs forgotten
+/// under one number would be missing under another.
 const PROTECTED_USERS: usize = 1000;
 
-/// See the top. A job is found by its place in the order in which jobs ended.
+/// The remembered jobs. A job is found by its place in the order in which jobs ended.
 #[derive(Debug)]
 pub(crate) struct History {
     limit: usize,
     ended: BTreeMap<u64, JobId>,
-    /// The places of each user's.
+    /// The places of each user's jobs.
     of_users: BTreeSet<(u32, u64)>,
     shares: BTreeMap<u32, Share>,
-    /// The same in order: of the last one a job is forgotten next.
+    /// The shares in order: the user of the last one loses a job next.
     order: BTreeSet<(Share, u32)>,
     next: u64,
 }
 
-/// What is remembered of a user. The greater loses its oldest job before the lesser.
+/// The remembered jobs of a user. The user with the greater share loses its oldest job first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Share {
-    /// The rank of the oldest job: one more than are protected, for all that are not.
+    /// The rank of the oldest job. All unprotected jobs have the same rank.
     rank: usize,
     oldest: Reverse<u64>,
     jobs: usize,
@@ -56,7 +58,8 @@ impl History {
         }
     }
 
-    /// A job of `user` has ended. Returns the one that is forgotten for it: another one, if any is remembered.
+    /// A job of `user` has ended. Returns the job that is forgotten in its place. With room for at
+    /// least one job, that is another job.
     pub(crate) fn note(&mut self, job: JobId, user: u32) -> Option<JobId> {
         let place = self.next;
         self.next += 1;
@@ -78,14 +81,14 @@ impl History {
         self.ended.remove(&oldest)
     }
 
-    /// The jobs and their places, the latest first: all, or those that ended before that of place `before`, which
-    /// may be forgotten.
+    /// The jobs and their places, the latest first. With `before`, only those that ended before
+    /// that place, whose own job may be forgotten.
     pub(crate) fn latest(&self, before: Option<u64>) -> impl Iterator<Item = (u64, JobId)> {
         let ended = self.ended.range(..before.unwrap_or(u64::MAX)).rev();
         ended.map(|(place, job)| (*place, *job))
     }
 
-    /// A user has so many jobs, the oldest at this place.
+    /// Sets the number of a user's jobs and the place of the oldest.
     fn set_share(&mut self, user: u32, share: Option<(usize, u64)>) {
         let protected = (self.limit / PROTECTED_USERS).max(1);
         let share = share.map(|(jobs, oldest)| {
@@ -108,7 +111,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What is left of the ends of these users' jobs, by their numbers, the latest first.
+    /// The remembered ones of these users' jobs, by their numbers, the latest first.
     fn left(ends: impl IntoIterator<Item = (u64, u32)>, limit: usize) -> Vec<u64> {
         let mut history = History::new(limit);
         for (job, user) in ends {
@@ -128,9 +131,9 @@ mod tests {
 
     #[test]
     fn who_ends_many_jobs_pushes_out_the_last_one_of_nobody() {
-        // The others' older ones go with the own.
+        // Older jobs of the others go with those of the user.
         assert_eq!(left_of(&[1, 2, 1, 2, 7, 7, 7, 7, 7, 7], 6), [10, 9, 8, 7, 4, 3]);
-        // Alone, or with one each, they go in order.
+        // The jobs of a single user, or of users with one job each, go in order.
         assert_eq!(left_of(&[7; 5], 3), [5, 4, 3]);
         assert_eq!(left_of(&[1, 2, 3, 4, 5], 3), [5, 4, 3]);
         assert_eq!(left_of(&[1, 2], 0), [] as [u64; 0]);
@@ -148,18 +151,19 @@ mod tests {
 
     #[test]
     fn where_all_are_protected_the_oldest_of_who_has_the_most_goes() {
-        // Two of each are protected, and so many users have ended two that there is no room for all.
+        // Two jobs of each are protected, and 1,001 users have more such jobs than there is room
+        // for.
         let users: Vec<u32> = (0..2_000).map(|n| n / 2).chain([5_000]).collect();
         let left = left_of(&users, 2_000);
         assert_eq!((left[0], left[1_999]), (2_001, 2));
         assert!(!left.contains(&1));
-        // Who has one keeps it, though it is the oldest of all.
+        // A user with one job keeps it, though it is the oldest of all.
         let users: Vec<u32> = [5_000].into_iter().chain((0..2_000).map(|n| n / 2)).collect();
         let left = left_of(&users, 2_000);
         assert!(left.contains(&1) && !left.contains(&2));
     }
 
-    /// What the rule comes to.
+    /// The jobs that the rule keeps.
     fn ranked(ends: &[(u64, u32)], limit: usize) -> Vec<u64> {
         let protected = (limit / PROTECTED_USERS).max(1);
         let rank = |at: usize| {
@@ -201,7 +205,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(16))]
 
-        /// Of 2,500 two of each user are protected.
+        /// With room for 2,500 jobs, two of each user are protected.
         #[test]
         fn with_room_for_more_of_each_user_it_is_what_the_ranks_say_too(
             users in prop::collection::vec(0..3_000_u32, 4_000), few in 1..3_000_u32,

@@ -1,15 +1,15 @@
-//! The Machine Manager (MM): one per cluster. It keeps the job table, gives jobs
-//! their processing elements, strobes the time slices, collects the ends of jobs
-//! and answers clients.
+//! The Machine Manager (MM): one per cluster. It keeps the job table, gives jobs their processing
+//! elements, strobes the time slices, collects the ends of jobs and answers clients.
 //!
-//! * [`Core`] decides: a state machine without I/O, told what happened and when.
-//! * [`driver`] acts: it carries the core's effects out over the primitives with
-//!   the algorithms of `storm-rm`, generic over the backend and over time.
-//! * [`journal`] remembers: every job event, durable before it is acknowledged.
-//! * [`api`] is what clients speak.
+//! * [`Core`] decides: a state machine without I/O. It is told events with their times and answers
+//!   with effects.
+//! * [`driver`] acts: it carries out the core's effects over the primitives with the algorithms of
+//!   `storm-rm`, generic over the backend and over time.
+//! * [`journal`] remembers: every job event is durable before it is acknowledged.
+//! * [`api`] is the protocol of clients.
 //!
-//! What this crate does not do: touch a process or a node's files (that is the
-//! Node Manager), choose who runs where (`storm-sched`), or know a backend.
+//! This crate does not touch processes or files of nodes (the Node Manager does), does not choose
+//! where jobs run (`storm-sched` does), and knows no backend.
 
 pub mod api;
 mod config;

@@ -1,6 +1,5 @@
-//! The spool as the source of contents for the nodes. What the page cache holds
-//! is read at once; what a disk must deliver is read off the manager's thread, so
-//! that no disk delays a strobe.
+//! The spool as the source of contents for the nodes. Data in the page cache is read at once; other
+//! data is read from disk off the manager's thread, so that no disk delays a strobe.
 
 use crate::api::Spool;
 use crate::driver::Contents;
@@ -22,9 +21,10 @@ pub struct SpoolContents {
 }
 
 impl SpoolContents {
-    /// Serves what is in `spool`, which is kept within `limit_bytes` as long as
-    /// the jobs that wait or run do not need more. Nodes are told what contents add up to, instead
-    /// of checking their hashes, if `tells_sums`: where nobody can change what they are sent.
+    /// Serves the contents of `spool`, which is kept within `limit_bytes` as far as the waiting and
+    /// running jobs need no more. With `tells_sums`, nodes get the sums of contents to check
+    /// instead of the hashes. Set `tells_sums` only where nobody can change data on its way to the
+    /// nodes.
     pub fn new(spool: Spool, limit_bytes: u64, tells_sums: bool) -> SpoolContents {
         SpoolContents { spool, limit_bytes, tells_sums }
     }
@@ -35,7 +35,7 @@ impl Contents for SpoolContents {
 
     async fn open(&self, uid: u32, hash: &ContentHash) -> io::Result<SpooledFile> {
         let file = self.spool.open(uid, hash)?;
-        // A file system that cannot say what it is reads like a disk.
+        // If the type of the file system is unknown, the file is read like one on disk.
         let in_memory = rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC);
         let sum = self.spool.sum(uid, hash).filter(|_| self.tells_sums);
         Ok(SpooledFile { file: Arc::new(file), offset: 0, in_memory, in_a_row: 0, sum })
@@ -52,26 +52,26 @@ impl Contents for SpoolContents {
 pub struct SpooledFile {
     file: Arc<File>,
     offset: u64,
-    /// On tmpfs, which has all in memory and does not know RWF_NOWAIT.
+    /// Whether the file is on tmpfs, which keeps all in memory and does not know RWF_NOWAIT.
     in_memory: bool,
-    /// Bytes read since others had their turn.
+    /// Bytes read since other tasks had their turn.
     in_a_row: usize,
     sum: Option<ContentSum>,
 }
 
-/// So many bytes are read, and sent together, before others have their turn: a strobe waits no
-/// longer than that, and a node is not woken for each chunk.
+/// Bytes that are read and sent in a row before other tasks have their turn. The number bounds the
+/// delay of a strobe, and spares a node a wake-up for each chunk.
 const IN_A_ROW: usize = 2 << 20;
 
 /// statfs(2).
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 
 impl SpooledFile {
-    /// Reads what is in the page cache; how much that was. A helper thread would
-    /// have to wait for a processor behind the daemons, which are real-time.
+    /// Reads from the page cache; returns how many bytes. A helper thread would have to wait for a
+    /// processor behind the daemons, which have real-time priority.
     fn read_cached(&self, chunk: &mut [u8]) -> usize {
         let mut slices = [IoSliceMut::new(chunk)];
-        // Where it is not supported, or nothing is cached, nothing was read.
+        // An error means that NOWAIT is not supported or nothing is cached: nothing was read.
         let how = if self.in_memory { ReadWriteFlags::empty() } else { ReadWriteFlags::NOWAIT };
         rustix::io::preadv2(&self.file, &mut slices, self.offset, how).unwrap_or(0)
     }

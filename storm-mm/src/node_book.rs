@@ -1,8 +1,8 @@
-//! The book of nodes: which id each name has. An id is given once, and stays with its name for as
-//! long as the node is configured or the journal tells of a run on it
+//! The book of nodes: the id of each name. An id is given once, and stays with its name for as long
+//! as the node is configured or the journal has a run on it
 //! (`docs/decisions/0127-a-node-is-its-name.md`).
 //!
-//! What this does not do: write the journal. The manager does, when the book differs from it.
+//! The book does not write the journal. The manager does, when the book differs from the journal's.
 
 use crate::PartitionError;
 use crate::job::{JobEvent, JobEventKind};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use storm_primitives::{MAX_NODES, NodeId};
 use storm_rm::JobId;
 
-/// See the top.
+/// The ids of all names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeBook {
     ids: BTreeMap<String, NodeId>,
@@ -19,8 +19,8 @@ pub struct NodeBook {
 }
 
 impl NodeBook {
-    /// The book for nodes of these names on a journal. A journal without a book has the ids that
-    /// nodes had by their positions.
+    /// Makes the book for the nodes `names` from a journal. Where the journal has no book, nodes
+    /// get the ids of their positions.
     ///
     /// # Errors
     /// [`PartitionError::NodeIds`] when there are more names than ids.
@@ -58,18 +58,18 @@ impl NodeBook {
         self.ids.get(name).copied()
     }
 
-    /// The highest id: a plan of global memory has places up to it.
+    /// The highest id; a plan of global memory has places up to it.
     pub fn highest(&self) -> NodeId {
         self.ids.values().max().copied().unwrap_or(NodeId::MM)
     }
 
-    /// Jobs that were on the machine when the journal ended: a manager needs a place in the arrays
-    /// of flags for each.
+    /// The number of jobs on the machine when the journal ended. A manager needs a place in the
+    /// arrays of flags for each.
     pub fn live_jobs(&self) -> u32 {
         self.live_jobs
     }
 
-    /// The entry that makes the journal know this book, if it does not.
+    /// The journal entry with this book, if the journal does not have it.
     pub(crate) fn news(&self) -> Option<JobEventKind> {
         self.is_news.then(|| JobEventKind::NodesNumbered { ids: self.ids.clone() })
     }
@@ -80,10 +80,10 @@ impl NodeBook {
     }
 }
 
-/// What a journal tells of nodes.
+/// The facts about nodes in a journal.
 struct Told<'a> {
     book: Option<&'a BTreeMap<String, NodeId>>,
-    /// Those that any job has run on.
+    /// The nodes that any job has run on.
     used: BTreeSet<NodeId>,
     live: BTreeSet<JobId>,
 }

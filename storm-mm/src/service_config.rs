@@ -1,7 +1,7 @@
-//! Accounts, qualities of service and what counts for priorities, as configured.
+//! The configured accounts, qualities of service and settings of priorities.
 //!
-//! What this does not do: check it. That is whoever reads the configuration, who knows
-//! what its keys are called; what makes no sense here counts for nothing.
+//! The values are not checked here: the reader of the configuration does, since it knows the names
+//! of the keys. An entry that makes no sense has no effect.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,31 +11,32 @@ use storm_sched::priority::{HalfLife, Weights};
 /// Default of [`PriorityConfig::interval`]: Slurm's `PriorityCalcPeriod`.
 pub const DEFAULT_PRIORITY_INTERVAL: Duration = Duration::from_secs(300);
 
-/// The account of users who are in none, unless another one is marked as the default.
+/// The account of users without one, unless another account is marked as the default.
 pub const DEFAULT_ACCOUNT: &str = "default";
 
-/// Who is served how. By default all jobs are equal and nobody is charged.
+/// The accounts, qualities of service and priorities of a cluster. By default all jobs are equal
+/// and nobody is charged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServiceConfig {
-    /// What counts for priorities; all jobs are equal without it.
+    /// The settings of priorities; without them all jobs are equal.
     pub priority: Option<PriorityConfig>,
     /// The accounts, in any order.
     pub accounts: Vec<AccountConfig>,
     /// The qualities of service.
     pub qos: Vec<QosConfig>,
-    /// Users who are named and whom the host does not know: as if they were not named, until it
-    /// does.
+    /// Users that are named here but unknown to the host. Their entries have no effect until the
+    /// host knows them.
     pub unknown_users: Vec<UnknownUser>,
 }
 
-/// A user whom the configuration names and the host does not know.
+/// A user that the configuration names and the host does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownUser {
     /// The name.
     pub name: String,
-    /// Where it is named.
+    /// The place that names the user.
     pub named_in: NamedIn,
-    /// The user's shares, of an account.
+    /// The user's shares, if an account names it.
     pub shares: u32,
 }
 
@@ -50,16 +51,16 @@ pub enum NamedIn {
     Qos(String),
 }
 
-/// What counts for priorities.
+/// The settings of priorities.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PriorityConfig {
-    /// How much each factor counts.
+    /// The weight of each factor.
     pub weights: Weights,
-    /// The time in which half of a usage is forgotten.
+    /// The time after which a usage counts half.
     pub half_life: HalfLife,
-    /// The time between two reckonings.
+    /// The time between two computations of all priorities.
     pub interval: Duration,
-    /// What partitions count among each other; those not named count 0.
+    /// The priorities of partitions; a partition not named has 0.
     pub partitions: BTreeMap<String, u32>,
 }
 
@@ -72,7 +73,7 @@ pub struct AccountConfig {
     pub parent: Option<String>,
     /// Its shares among its siblings.
     pub shares: u32,
-    /// Users who are in no account are in this one.
+    /// Whether users without an account belong to this one.
     pub default: bool,
     /// Its users and their shares among the siblings.
     pub users: Vec<(u32, u32)>,
@@ -83,11 +84,11 @@ pub struct AccountConfig {
 pub struct QosConfig {
     /// Its name.
     pub name: String,
-    /// What it counts among the others.
+    /// Its priority among the qualities of service.
     pub priority: u32,
-    /// Jobs that name none have this one.
+    /// Whether jobs that name no quality of service get this one.
     pub default: bool,
-    /// Users who may have it. Without users and accounts everybody may.
+    /// Users that may have it. Without users and accounts, all may.
     pub users: Vec<u32>,
     /// Accounts whose jobs may have it.
     pub accounts: Vec<String>,
@@ -95,13 +96,13 @@ pub struct QosConfig {
     pub max_jobs_per_user: Option<u32>,
     /// The qualities of service whose jobs make room for those of this one.
     pub preempts: Vec<String>,
-    /// What becomes of a job that makes room; without it none does. Of one that did not ask
-    /// to be run again, to be requeued means to be cancelled.
+    /// The way in which a job makes room; without it, none does. A job that did not ask to be run
+    /// again is cancelled instead of requeued.
     pub preempt_mode: Option<PreemptMode>,
 }
 
 impl ServiceConfig {
-    /// Whether anybody is charged for anything.
+    /// Whether usage is charged at all.
     pub fn charges(&self) -> bool {
         self.priority.is_some() || !self.accounts.is_empty()
     }

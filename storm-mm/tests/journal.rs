@@ -1,5 +1,5 @@
-//! The journal on disk: what was acknowledged is there after a reopening and after
-//! a kill, in order; nobody else may open it.
+//! The journal on disk: acknowledged entries are there, in order, after a reopening and after a
+//! kill. No other process may open it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -11,7 +11,7 @@ use storm_rm::JobId;
 
 /// Tells the writing process where the journal is.
 const PATH_VARIABLE: &str = "STORM_TEST_JOURNAL";
-/// Ended jobs that are kept.
+/// Ended jobs that the journal keeps.
 const RETAINED: usize = 10;
 /// Acknowledgements after which the writer is killed.
 const ACKNOWLEDGED: u64 = 40;
@@ -91,7 +91,7 @@ fn a_file_that_is_no_journal_is_refused_and_left_alone() {
     assert_eq!(std::fs::read(&path).unwrap(), b"a letter to a friend");
 }
 
-/// Jobs of the tests of room and damage.
+/// Jobs in the tests of room and damage.
 const JOBS: u64 = 700;
 
 /// Writes the lives of many jobs, all ended; a few at a time.
@@ -116,15 +116,15 @@ fn what_ended_long_ago_is_removed_and_the_file_does_not_grow_with_it() {
     write_lives(&path);
     let third = std::fs::metadata(&path).unwrap().len();
     assert!(third < first * 2, "{first} bytes became {third}");
-    // The numbers go on.
+    // The numbering goes on.
     let (journal, _) = RedbJournal::open(&path, RETAINED).unwrap();
     block_on(journal.append(vec![entry(JOBS)])).unwrap();
     drop(journal);
     assert_eq!(reopen(&path).last(), Some(&entry(JOBS)));
 }
 
-/// What a damaged file may be: refused in words, or opened with a beginning of what was
-/// acknowledged and nothing else.
+/// A damaged file is either refused in words, or opened with a prefix of the acknowledged entries
+/// and nothing else.
 fn assert_sound_or_refused(path: &Path, written: &[Entry], what: &str) -> bool {
     match RedbJournal::open(path, usize::MAX) {
         Ok((_, found)) => {

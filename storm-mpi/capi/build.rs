@@ -1,8 +1,8 @@
-//! How the shared library is linked.
+//! Linking of the shared library.
 
 fn main() {
-    // What the library calls of its own is its own: a program may have a function of the same name
-    // (src/profiling.rs).
+    // The library's own calls stay inside the library, because a program may have a function of the
+    // same name (src/profiling.rs).
     println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
     println!("cargo::rerun-if-changed=build.rs");
 }

@@ -1,10 +1,13 @@
-//! One rank of the checks of collectives over bytes: `collective_check CASE ...` under any PMI-1 launcher.
+//! One rank of the checks of collectives over bytes: `collective_check CASE ...` under any PMI-1
+//! launcher.
 //!
-//! `compare SEED`: in communicators of 1 to all ranks, collectives in one round of messages have the bits
-//! that those along trees, chains and rings have, waited for and in the background; so have reductions by blocks.
-//! `one KIND BYTES WAY`: one collective of all ranks, `at-once` or `along` trees, whose rounds the launcher
-//! counts.
-//! `time KIND BYTES TIMES`: what one takes, in microseconds, of each way in turn; rank 0 prints the medians.
+//! - `compare SEED`: in communicators of 1 to all ranks, collectives in one round of messages have
+//!   the same bits as collectives along trees, chains and rings, waited for and in the background.
+//!   The same holds for reductions by blocks.
+//! - `one KIND BYTES WAY`: one collective of all ranks, `at-once` or `along` trees. The launcher
+//!   counts its rounds.
+//! - `time KIND BYTES TIMES`: the duration of one collective in microseconds, each way in turn.
+//!   Rank 0 prints the medians.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -12,7 +15,7 @@ use storm_mpi::collective::{Blocks, BlocksMut, Combine, Party, Span, Turn, now};
 use storm_mpi::testing::SplitMix64;
 use storm_mpi::{CommError, Context, Process, Rank};
 
-/// That of collectives which nodes are not asked to carry out.
+/// A context whose collectives nodes are not asked to carry out.
 const CONTEXT: Context = Context(65);
 const KINDS: [&str; 11] = [
     "barrier",
@@ -27,9 +30,10 @@ const KINDS: [&str; 11] = [
     "scatter",
     "alltoall",
 ];
-/// Elements of 8 bytes: none, few, more than nodes take, more than goes unasked for in one message and in all.
+/// Lengths in elements of 8 bytes: none, few, more than nodes carry out, more than goes unasked for
+/// in one message and in all.
 const LENGTHS: [usize; 8] = [0, 1, 3, 125, 2_100, 9_000, 14_000, 26_000];
-/// Cases in each size of communicator.
+/// Number of cases in each size of communicator.
 const CASES: usize = 14;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -54,7 +58,7 @@ fn members(size: usize) -> Vec<Rank> {
     (0..size).map(Rank::from_index).collect()
 }
 
-/// Both ways in turn, so that what else the machine does is the same for both.
+/// Both ways take turns, so that other load of the machine affects both.
 fn time(process: &Process, kind: &str, bytes: usize, times: usize) -> Result<(), CommError> {
     let members = members(process.size());
     let party = Party::new(process, &members, process.rank().index(), CONTEXT);
@@ -65,7 +69,7 @@ fn time(process: &Process, kind: &str, bytes: usize, times: usize) -> Result<(),
         now(party.barrier())?;
         let began = Instant::now();
         now(planned.run(party.at_once(way == 0)))?;
-        // The slowest member's.
+        // The slowest member's time counts.
         let mine = Span::of(&(began.elapsed().as_micros() as u64).to_ne_bytes());
         let longest = now(party.allreduce(mine, &mut Longest))?;
         let longest = longest.as_ref().first_chunk().copied().map_or(0, u64::from_ne_bytes);
@@ -84,7 +88,7 @@ fn time(process: &Process, kind: &str, bytes: usize, times: usize) -> Result<(),
 fn compare(process: &'static Process, seed: u64) -> Result<(), CommError> {
     let me = process.rank().index();
     for size in 1..=process.size() {
-        // The members in another order than their ranks.
+        // The members are in another order than their ranks.
         let shift = seed as usize % size;
         let members: &'static [Rank] =
             (0..size).map(|at| Rank::from_index((at + shift) % size)).collect::<Vec<_>>().leak();
@@ -101,7 +105,7 @@ fn compare(process: &'static Process, seed: u64) -> Result<(), CommError> {
             let found = now(planned.run_in_place(party.at_once(false)))?;
             assert!(found == expected, "in place: {planned:?}, member {me} of {size}");
             turn = turn.next();
-            // SAFETY: the process runs it to its end, which is waited for below.
+            // SAFETY: the process runs the collective to its end, which is waited for below.
             let party = unsafe { party.in_background(turn) }.at_once(case % 4 != 3);
             let what = planned.clone();
             let outstanding = process.in_background(async move {
@@ -120,11 +124,11 @@ fn compare(process: &'static Process, seed: u64) -> Result<(), CommError> {
     Ok(())
 }
 
-/// A collective that all members know of.
+/// A collective whose parameters all members know.
 #[derive(Clone, Debug)]
 struct Planned {
     kind: &'static str,
-    /// Bytes of each member, of which the blocks of collectives that have some are parts.
+    /// Bytes of each member; in collectives of blocks, the blocks are parts of them.
     bytes: usize,
     root: usize,
     parts: Vec<Range<usize>>,
@@ -136,7 +140,7 @@ impl Planned {
         let kind = KINDS[dice.below(KINDS.len())];
         let length = LENGTHS[dice.below(LENGTHS.len())];
         let mut planned = Planned::new(kind, length, dice.below(size), size, seed);
-        // Blocks of different lengths, some of none.
+        // The blocks have different lengths, and some are empty.
         let mut cuts: Vec<usize> = (1..size).map(|_| 8 * dice.below(length + 1)).collect();
         cuts.sort_unstable();
         let starts = std::iter::once(0).chain(cuts.iter().copied());
@@ -158,7 +162,8 @@ impl Planned {
         (0..self.bytes / 8).map(value).flat_map(f64::to_ne_bytes).collect()
     }
 
-    /// As [`Planned::run`], but reductions read and write the program's own memory: by blocks, where these are long.
+    /// As [`Planned::run`], but reductions read and write the program's own memory, and go by
+    /// blocks if they are long.
     async fn run_in_place(&self, party: Party<'_>) -> Result<Vec<u8>, CommError> {
         let (me, mut mine) = (party.me(), self.data(party.me()));
         let (places, op) = (&self.parts[..], &mut Uneven);
@@ -187,7 +192,7 @@ impl Planned {
         Ok(mine)
     }
 
-    /// All that comes of it for this member.
+    /// The whole result for this member.
     async fn run(&self, party: Party<'_>) -> Result<Vec<u8>, CommError> {
         let (me, mine) = (party.me(), self.data(party.me()));
         let (span, op) = (Span::of(&mine), &mut Uneven);
@@ -230,7 +235,7 @@ impl Planned {
                 party.scatter(from, Some(&mut all[own]), self.root).await?;
             }
             _ => {
-                // What goes to a member is as long as its own block.
+                // Data for a member is as long as its own block.
                 let length = |from: usize, to: usize| (from + to) % 3 * 8 * (self.bytes % 5);
                 let places = |length: &dyn Fn(usize) -> usize| {
                     let mut end = 0;
@@ -269,7 +274,8 @@ impl Combine for Longest {
     }
 }
 
-/// An operation on numbers that is neither associative nor commutative: its bits say who was combined with whom.
+/// An operation on numbers that is neither associative nor commutative: its bits tell which
+/// operands were combined in which order.
 struct Uneven;
 
 impl Combine for Uneven {

@@ -1,6 +1,6 @@
 //! One rank of the checks of communicators: `comm_check` under any PMI-1 launcher.
 //!
-//! Every case asserts; a rank that fails says why and takes the job down.
+//! Every case asserts. A rank that fails prints the reason and ends the job.
 
 use storm_mpi::{
     ANY_SOURCE, ANY_TAG, CommError, Communicator, OnError, Rank, ReduceOp, Tag, World,
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// All collectives against what they are defined to give, on any communicator.
+/// All collectives on any communicator, against their definition.
 fn typed_collectives(comm: &Communicator) -> Result<(), CommError> {
     let (me, size) = (comm.rank().index(), comm.size());
     for elements in [0, 1, 5, 3000] {
@@ -60,11 +60,11 @@ fn contexts_keep_apart(world: &World) -> Result<(), CommError> {
     Ok(())
 }
 
-/// Splits a grid into rows and columns, whose members speak in turn and at once.
+/// Splits a grid into rows and columns. Their members speak in turn and at once.
 fn rows_and_columns(world: &World) -> Result<(), CommError> {
     let (me, width) = (world.rank().index(), world.size().isqrt());
     let (row, column) = (me / width, me % width);
-    // Keys against the order of ranks turn a row round.
+    // Keys against the order of ranks reverse a row.
     let rows = world.split(Some(row as i32), -(me as i32))?.ok_or(CommError::Ended)?;
     let columns = world.split(Some(column as i32), 0)?.ok_or(CommError::Ended)?;
     assert_eq!(columns.rank().index(), row);
@@ -85,7 +85,7 @@ fn rows_and_columns(world: &World) -> Result<(), CommError> {
     Ok(())
 }
 
-/// Some belong to no part, and some are named by a group.
+/// Some ranks belong to no part, and a group names some.
 fn chosen_members(world: &World) -> Result<(), CommError> {
     let me = world.rank().index();
     let even = world.split(me.is_multiple_of(2).then_some(7), 0)?;
@@ -118,7 +118,7 @@ fn made_and_dropped(world: &World) -> Result<(), CommError> {
     kept.barrier()
 }
 
-/// A probe says what the receive after it gets; a synchronous send waits for it.
+/// A probe tells what the next receive gets. A synchronous send waits for the receive.
 fn probes(world: &World) -> Result<(), CommError> {
     let (me, size) = (world.rank().index(), world.size());
     if size == 1 {
@@ -135,7 +135,7 @@ fn probes(world: &World) -> Result<(), CommError> {
             assert!(message.iter().all(|&word| word == found.source.0));
         }
     } else {
-        // Some eager, some announced.
+        // Some messages are eager, some announced.
         copy.ssend(&vec![me as u32; 3000 * me], Rank(0), Tag(3))?;
     }
     world.barrier()

@@ -1,7 +1,8 @@
-//! One rank of the checks of long messages inside a node: `in_place_check CASE` under any PMI-1 launcher.
+//! One rank of the checks of long messages inside a node: `in_place_check CASE` under any PMI-1
+//! launcher.
 //!
-//! `CHECK_READV` says what becomes of its calls of `process_vm_readv`: `refused` as by a container's filter,
-//! or `fatal`, which shows whether there are any. Every case asserts.
+//! `CHECK_READV` decides the fate of its calls of `process_vm_readv`: `refused`, as by a
+//! container's filter, or `fatal`, which shows whether there are any. Every case asserts.
 
 use memmap2::MmapMut;
 use nix::libc;
@@ -25,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Around the eager limit, pieces of the rings, and pieces that are read at once.
+/// Sizes around the eager limit, the pieces of the rings, and the pieces of a read.
 const SIZES: [usize; 12] = [
     1,
     4096,
@@ -40,11 +41,11 @@ const SIZES: [usize; 12] = [
     (2 << 20) + 77,
     5 << 20,
 ];
-/// Bytes beside a buffer that nobody may touch.
+/// Bytes around a buffer that must stay untouched.
 const MARGIN: usize = 64;
 
-/// Pairs of ranks send each other all sizes at several alignments, into buffers that are as long, longer
-/// and too short; non-blocking in both directions, and synchronously.
+/// Pairs of ranks send each other all sizes at several alignments, into buffers that are as long,
+/// longer and too short: non-blocking in both directions, and synchronously.
 fn sizes() -> Result<(), Box<dyn std::error::Error>> {
     let world = World::init()?;
     world.set_on_error(OnError::Return);
@@ -88,7 +89,7 @@ fn sizes() -> Result<(), Box<dyn std::error::Error>> {
     Ok(world.finalize()?)
 }
 
-/// The last rank has announced a message when it vanishes; nobody has received it yet.
+/// The last rank announces a message and vanishes before anybody has received it.
 fn lost() -> Result<(), Box<dyn std::error::Error>> {
     let world = World::init()?;
     world.set_on_error(OnError::Return);
@@ -97,7 +98,8 @@ fn lost() -> Result<(), Box<dyn std::error::Error>> {
         let data = vec![7u8; 1 << 20];
         world.scope(|scope| {
             world.send(&[std::process::id()], Rank(0), Tag(0))?;
-            // One that is received, so that it is known to be readable, and one that is not.
+            // The first message is received, so that the memory is known to be readable; the second
+            // is not.
             scope.isend(&data, Rank(0), Tag(1))?.wait()?;
             let _announced = scope.isend(&data, Rank(0), Tag(2))?;
             signal::raise(Signal::SIGKILL).expect("a process may kill itself");
@@ -116,7 +118,7 @@ fn lost() -> Result<(), Box<dyn std::error::Error>> {
     std::process::exit(3);
 }
 
-/// The last rank announces a message and unmaps it: its own fault, of which it dies when it is asked for
+/// The last rank announces a message and unmaps it. It dies of its own fault when it is asked for
 /// the bytes.
 fn unmapped() -> Result<(), Box<dyn std::error::Error>> {
     let process = Process::join()?;
@@ -126,8 +128,8 @@ fn unmapped() -> Result<(), Box<dyn std::error::Error>> {
     if process.rank() == last {
         let data = MmapMut::map_anon(1 << 20)?;
         let address = Address { to: Rank(0), context, tag: Tag(1) };
-        // SAFETY: none, on purpose: the memory goes away while it is lent, as in a program in C that frees
-        // it too early. This process touches it once more, and ends there.
+        // SAFETY: none, on purpose: the memory goes away while it is lent, as in a C program that
+        // frees it too early. This process touches it once more, and ends there.
         let send =
             unsafe { process.start_send(address, SendMode::Standard, data.as_ptr(), data.len())? };
         drop(data);
@@ -135,13 +137,13 @@ fn unmapped() -> Result<(), Box<dyn std::error::Error>> {
         process.wait(send)?;
         return Err("the message was sent".into());
     }
-    // Not before the memory is gone.
+    // The receive must not begin before the memory is gone.
     process.recv(storm_mpi::Pattern { tag: Tag(2).into(), ..pattern }, &mut [])?;
     let received = process.recv(pattern, &mut vec![0; 1 << 20]);
     Err(format!("received {received:?}").into())
 }
 
-/// Bytes that tell of themselves.
+/// Reproducible bytes, which differ for each seed.
 fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
     let mut random = SplitMix64(seed);
     let mut data = vec![0; bytes.next_multiple_of(8)];
@@ -160,11 +162,11 @@ fn is_over(pid: u32) -> bool {
     }
 }
 
-/// From here on this is what becomes of `process_vm_readv` (seccomp(2)).
+/// Sets the fate of `process_vm_readv` from here on (seccomp(2)).
 fn filter(action: u32) -> std::io::Result<()> {
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let mut program = [
-        // The number of the call is the first word of what a filter sees.
+        // The first word of a filter's input is the number of the call.
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
         libc::sock_filter {
             jf: 1,
@@ -177,7 +179,7 @@ fn filter(action: u32) -> std::io::Result<()> {
         statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: the program is there during the call, which copies it.
+    // SAFETY: the program exists during the call, which copies it.
     let done = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
             && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0

@@ -1,6 +1,6 @@
 //! One rank of the message-passing checks: `mpi_check CASE [SEED]` under any PMI-1 launcher.
 //!
-//! Every case asserts; a rank that fails says why and takes the job down.
+//! Every case asserts. A rank that fails prints the reason and ends the job.
 
 use nix::sys::signal::{self, Signal};
 use storm_mpi::testing::SplitMix64;
@@ -63,8 +63,8 @@ fn ring(world: &World) -> Result<(), CommError> {
     Ok(())
 }
 
-/// Short messages of every length around a ring, each received at once; then such as others have a right to, of
-/// another tag, or longer than their buffer.
+/// Short messages of every length around a ring, each received at once. Then come messages that
+/// other receives have a right to, with another tag, or longer than their buffer.
 fn short(world: &World) -> Result<(), CommError> {
     let (me, size) = (world.rank().index(), world.size());
     let next = Rank::from_index((me + 1) % size);
@@ -113,7 +113,7 @@ fn short(world: &World) -> Result<(), CommError> {
 const MAX_BYTES: usize = 4 << 20;
 const MESSAGES_PER_PAIR: usize = 4;
 
-/// Every size class once and again: empty, around the eager limit, around the ring, large.
+/// Every size class repeatedly: empty, around the eager limit, around the ring, large.
 fn message(seed: u64, from: usize, to: usize, index: usize) -> Vec<u8> {
     let mut random = SplitMix64(seed ^ (from << 40 | to << 20 | index) as u64);
     let bytes = match random.below(6) {
@@ -132,7 +132,7 @@ fn message(seed: u64, from: usize, to: usize, index: usize) -> Vec<u8> {
     data
 }
 
-/// All pairs, all at once, random sizes; every byte checked.
+/// All pairs at once with random sizes; every byte is checked.
 fn pairs(world: &World, seed: u64) -> Result<(), CommError> {
     let (me, size) = (world.rank().index(), world.size());
     let each: Vec<(usize, usize)> =
@@ -158,7 +158,7 @@ fn pairs(world: &World, seed: u64) -> Result<(), CommError> {
     })
 }
 
-/// Rank 0 takes from whoever comes; sees everyone's messages, each in order.
+/// Rank 0 receives from any source, and sees all messages of each rank in order.
 fn any_source(world: &World) -> Result<(), CommError> {
     const EACH: u64 = 50;
     let size = world.size();
@@ -207,7 +207,7 @@ fn order(world: &World, seed: u64) -> Result<(), CommError> {
     })
 }
 
-/// Both sides send first: blocking while small, non-blocking at any size.
+/// Both sides send first: blocking for small messages, non-blocking at any size.
 fn head_to_head(world: &World) -> Result<(), CommError> {
     let me = world.rank().index();
     let other = Rank::from_index(world.size() - 1 - me);
@@ -224,7 +224,7 @@ fn head_to_head(world: &World) -> Result<(), CommError> {
     Ok(())
 }
 
-/// Far more than the eager credit towards a rank that takes the last first.
+/// Far more than the eager credit, towards a rank that takes the last message first.
 fn flood(world: &World) -> Result<(), CommError> {
     const COUNT: usize = 3000;
     if world.rank() == Rank(0) {
@@ -238,7 +238,7 @@ fn flood(world: &World) -> Result<(), CommError> {
         let out: Vec<[u64; 100]> = (0..COUNT).map(|i| [i as u64; 100]).collect();
         world.scope(|scope| {
             for (i, data) in out.iter().enumerate() {
-                // Not waited for: the scope does.
+                // The scope waits for the send.
                 let _send = scope.isend(data, Rank(0), Tag(i as i32))?;
             }
             Ok(())
@@ -247,8 +247,8 @@ fn flood(world: &World) -> Result<(), CommError> {
     Ok(())
 }
 
-/// Rank 1 sends to rank 0 until rank 2 tells it to stop, which is told by rank 0: who reads a stream must
-/// not forget what it has to write.
+/// Rank 1 sends to rank 0 until rank 2 tells it to stop, when rank 0 tells rank 2. A rank that
+/// reads a stream must not forget what it has to write.
 fn stream(world: &World) -> Result<(), CommError> {
     let (reader, writer, stopper) = (Rank(0), Rank(1), Rank(2));
     let mut got = [1u64];
@@ -402,7 +402,7 @@ fn lost(world: &World) -> Result<(), CommError> {
     std::process::exit(3);
 }
 
-/// Round trips and bandwidth between ranks 0 and 1, printed.
+/// Measures round trips and bandwidth between ranks 0 and 1, and prints them.
 fn pingpong(world: &World) -> Result<(), CommError> {
     const ROUNDS: u32 = 2000;
     let other = Rank(1 - world.rank().0.min(1));
@@ -428,7 +428,8 @@ fn pingpong(world: &World) -> Result<(), CommError> {
     Ok(())
 }
 
-/// All turn to all at once, so that each dials, and in the end each has one socket for each of so many.
+/// All ranks send to all at once, so that each dials. In the end each has one socket for each of
+/// `elsewhere` ranks.
 fn crossing(world: &World, elsewhere: u64) -> Result<(), Box<dyn std::error::Error>> {
     let before = sockets()?;
     let others: Vec<Rank> =
@@ -459,7 +460,7 @@ fn crossing(world: &World, elsewhere: u64) -> Result<(), Box<dyn std::error::Err
 fn sockets() -> Result<u64, std::io::Error> {
     let mut count = 0;
     for entry in std::fs::read_dir("/proc/self/fd")? {
-        // The directory itself is among them, and gone by then.
+        // The directory's own descriptor is among them, and gone by then.
         let link = std::fs::read_link(entry?.path()).unwrap_or_default();
         count += u64::from(link.to_string_lossy().starts_with("socket:"));
     }

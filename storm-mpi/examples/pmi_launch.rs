@@ -1,5 +1,5 @@
-//! Starts a program as a job on simulated nodes of this host, for trying things out and benchmarks:
-//! `pmi_launch NODES RANKS_PER_NODE PROGRAM [ARGUMENTS]`. Prints what the ranks print, by rank.
+//! Starts a program as a job on simulated nodes of this host, for experiments and benchmarks:
+//! `pmi_launch NODES RANKS_PER_NODE PROGRAM [ARGUMENTS]`. Prints the output of the ranks, by rank.
 
 use std::process::ExitCode;
 use storm_mpi::testing::Launcher;

@@ -1,8 +1,8 @@
-//! What a process does beside its own calls: futures that go on whenever it moves bytes.
+//! Background work of a process: futures that advance whenever the process moves bytes.
 //!
-//! No executor for anything: a future here waits for messages of its process only, and all are
-//! polled when some have moved. There is no thread that moves them meanwhile, as the standard allows
-//! (weak progress, MPI-4.1, section 2.9).
+//! The module is no general executor. A future here waits only for messages of its own process, and
+//! all futures are polled when some messages have moved. No thread moves bytes meanwhile, which the
+//! standard allows (weak progress, MPI-4.1, section 2.9).
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -10,23 +10,23 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-/// The futures that are not done.
+/// Futures that are not done.
 #[derive(Default)]
 pub(crate) struct Background {
-    /// In the order in which they began.
+    /// Futures in the order in which they began.
     running: RefCell<Vec<Pin<Box<dyn Future<Output = ()>>>>>,
     count: Cell<usize>,
-    /// Messages that some future has waited for, so far.
+    /// Number of messages so far that a future had waited for.
     steps: Cell<u64>,
 }
 
-/// What runs in the background: a place for what comes of it.
+/// The result of a future that runs in the background.
 pub struct Outstanding<T> {
     outcome: Rc<RefCell<Option<T>>>,
 }
 
 impl Background {
-    /// Whether there are none.
+    /// Whether no future is running.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.get() == 0
     }
@@ -49,12 +49,12 @@ impl Background {
         Outstanding { outcome }
     }
 
-    /// A future has got a message that it waited for.
+    /// Records that a future has got a message that it waited for.
     pub(crate) fn stepped(&self) {
         self.steps.set(self.steps.get() + 1);
     }
 
-    /// Polls all futures until none goes on; whether any did.
+    /// Polls all futures until none advances, and tells whether any did.
     pub(crate) fn poll(&self) -> bool {
         if self.is_empty() {
             return false;
@@ -62,7 +62,8 @@ impl Background {
         let before = self.steps.get();
         loop {
             let round = self.steps.get();
-            // Taken out, so that an operation of the program's that calls in finds none.
+            // The list is taken out, so that a reduction operation of the program that calls in
+            // finds it empty.
             let mut running = std::mem::take(&mut *self.running.borrow_mut());
             running.retain_mut(|future| future.as_mut().poll(&mut context()).is_pending());
             let mut kept = self.running.borrow_mut();
@@ -83,12 +84,12 @@ impl fmt::Debug for Background {
 }
 
 impl<T> Outstanding<T> {
-    /// Whether it is done. Does not move bytes.
+    /// Whether the future is done. Moves no bytes.
     pub fn is_done(&self) -> bool {
         self.outcome.borrow().is_some()
     }
 
-    /// What came of it, once, when it is done.
+    /// Takes the result. `None` before the future is done, and after the result was taken once.
     pub fn take(&self) -> Option<T> {
         self.outcome.borrow_mut().take()
     }

@@ -20,16 +20,17 @@ use std::time::Instant;
 /// Exit code of a rank that ends its job because a communication failed.
 const FAILED_EXIT_CODE: i32 = 1;
 
-/// What a communication error does.
+/// The effect of a communication error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
-    /// Say so on standard error and end the whole job (`MPI_ERRORS_ARE_FATAL`, the default).
+    /// Print the error on standard error and end the whole job (`MPI_ERRORS_ARE_FATAL`, the
+    /// default).
     Abort,
-    /// Return it (`MPI_ERRORS_RETURN`).
+    /// Return the error (`MPI_ERRORS_RETURN`).
     Return,
 }
 
-/// What all communicators of a process share.
+/// State that all communicators of a process share.
 pub(crate) struct Job {
     pub(crate) process: Process,
     pub(crate) started: Instant,
@@ -42,16 +43,16 @@ impl Job {
     }
 }
 
-/// Ranks that communicate with each other and with nobody else's messages between.
+/// Ranks that communicate with each other, apart from all other messages.
 ///
-/// Not shared between threads: one thread communicates (`MPI_THREAD_FUNNELED`). All members call
-/// the same collectives of a communicator in the same order, [`Communicator::duplicate`] and
-/// [`Communicator::split`] among them.
+/// A communicator is not shared between threads: one thread communicates (`MPI_THREAD_FUNNELED`).
+/// All members call the same collectives of a communicator in the same order, including
+/// [`Communicator::duplicate`] and [`Communicator::split`].
 pub struct Communicator {
     job: Rc<Job>,
     context: ContextId,
     group: Group,
-    /// This process's place in the group.
+    /// Rank of this process in the group.
     me: usize,
     on_error: Cell<OnError>,
 }
@@ -68,7 +69,7 @@ impl Communicator {
         }
     }
 
-    /// The same members in a context of their own (`MPI_Comm_dup`).
+    /// A communicator of the same members in a context of its own (`MPI_Comm_dup`).
     ///
     /// # Errors
     /// [`CommError::NoContext`]; others with [`OnError::Return`].
@@ -76,8 +77,8 @@ impl Communicator {
         self.checked(self.with_members(self.group.clone(), self.me))
     }
 
-    /// The members that choose the same `color`, ordered by `key` and then by their rank here
-    /// (`MPI_Comm_split`). `None` for members without a color.
+    /// A communicator of the members that choose the same `color`, ordered by `key` and then by
+    /// their rank here (`MPI_Comm_split`). `None` for members without a color.
     ///
     /// # Errors
     /// As [`Communicator::duplicate`].
@@ -99,8 +100,8 @@ impl Communicator {
         self.checked(split())
     }
 
-    /// The members of `group`, which is the same at all callers (`MPI_Comm_create`). All members of
-    /// this communicator call it; `None` for those that are not in the group.
+    /// Makes a communicator of the members of `group` (`MPI_Comm_create`). All members of this
+    /// communicator call it with the same `group`. Callers outside of the group get `None`.
     ///
     /// # Errors
     /// As [`Communicator::duplicate`].
@@ -119,23 +120,24 @@ impl Communicator {
         self.job.process.abort(exit_code)
     }
 
-    /// Chooses what errors of this communicator do from now on; those made of it inherit that.
+    /// Chooses the effect of errors of this communicator from now on. Communicators made from it
+    /// inherit the choice.
     pub fn set_on_error(&self, on_error: OnError) {
         self.on_error.set(on_error);
     }
 
-    /// This process's rank here.
+    /// Rank of this process in this communicator.
     pub fn rank(&self) -> Rank {
         Rank::from_index(self.me)
     }
 
-    /// Members.
+    /// Number of members.
     pub fn size(&self) -> usize {
         self.group.size()
     }
 
-    /// Sends `data` and returns once it may be reused. Small messages do not wait for their receiver;
-    /// large ones wait until it has begun to receive.
+    /// Sends `data` and returns once `data` may be reused. Small messages do not wait for their
+    /// receiver. Large ones wait until the receiver has begun to receive.
     ///
     /// # Errors
     /// [`CommError`], with [`OnError::Return`].
@@ -151,10 +153,11 @@ impl Communicator {
         self.send_in_mode(data, to, tag, SendMode::Synchronous)
     }
 
-    /// Receives one message into `into` and returns what it was.
+    /// Receives one message into `into` and returns its status.
     ///
     /// # Errors
-    /// [`CommError::Truncated`] when it is longer than `into`; others with [`OnError::Return`].
+    /// [`CommError::Truncated`] when the message is longer than `into`; others with
+    /// [`OnError::Return`].
     pub fn recv<T: Datatype>(
         &self,
         into: &mut [T],
@@ -168,7 +171,7 @@ impl Communicator {
         self.checked(recv())
     }
 
-    /// Waits for a message and leaves it where it is (`MPI_Probe`).
+    /// Waits for a message and does not receive it (`MPI_Probe`).
     ///
     /// # Errors
     /// [`CommError`], with [`OnError::Return`].
@@ -219,10 +222,11 @@ impl Communicator {
         })
     }
 
-    /// Runs `body` with a [`Scope`] for non-blocking messages; all of them are done when it returns.
+    /// Runs `body` with a [`Scope`] for non-blocking messages. All of them are done when `scope`
+    /// returns.
     ///
     /// # Errors
-    /// The body's, else that of a message still to be waited for.
+    /// The body's error, else the error of a message that was still to be waited for.
     pub fn scope<'env, R>(
         &self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<R, CommError>,
@@ -247,8 +251,8 @@ impl Communicator {
         let to = self.in_job(to)?;
         let address = Address { to, context: self.context.point_to_point(), tag };
         let (start, bytes) = (data.as_ptr().cast(), size_of_val(data));
-        // SAFETY: called by what waits for the request before it returns, and by a scope, which
-        // outlives no buffer and waits for all its requests.
+        // SAFETY: the callers wait for the request before they return. A scope outlives no buffer
+        // and waits for all its requests.
         unsafe { self.job.process.start_send(address, mode, start, bytes) }
     }
 
@@ -273,7 +277,7 @@ impl Communicator {
         self.job.process.test(id)
     }
 
-    /// What a receive of such elements learns of its message.
+    /// Makes the [`Status`] of a receive of such elements.
     pub(crate) fn received<T: Datatype>(
         &self,
         received: Option<Received>,
@@ -330,14 +334,14 @@ impl Communicator {
         self.group.members().get(rank.index()).copied().ok_or(unknown)
     }
 
-    /// The status with its source's rank here. Only members send in this context.
+    /// The status with its source's rank in this communicator. Only members send in this context.
     fn seen_here(&self, status: Status) -> Status {
         let source = self.group.position(status.source).map_or(status.source, Rank::from_index);
         Status { source, ..status }
     }
 
-    /// What every member of this communicator calls to make new ones: all of them agree on the
-    /// context, also those that will not use it.
+    /// Makes a new communicator. Every member of this communicator calls it, including members that
+    /// will not use the new one, because all of them agree on the context.
     fn made_by_all(&self, part: Option<(Group, usize)>) -> Result<Option<Communicator>, CommError> {
         let agreed = ContextPool::agree(&self.job.contexts, self.party())?;
         let context = agreed.ok_or(CommError::NoContext)?;
@@ -361,7 +365,8 @@ impl Communicator {
             text = format!("{text}: {source}");
             cause = source.source();
         }
-        // In one write: ranks often fail together, and the pieces of their lines would mix.
+        // One write for the whole line: ranks often fail together, and pieces of their lines would
+        // mix.
         text.push('\n');
         eprint!("{text}");
         self.abort(FAILED_EXIT_CODE)

@@ -1,6 +1,6 @@
-//! The element types that messages consist of.
+//! The element types of messages.
 //!
-//! Values travel as they lie in memory: all nodes of a job have the same byte order.
+//! Values travel in their memory representation: all nodes of a job have the same byte order.
 
 use crate::collective::Number;
 
@@ -8,21 +8,22 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A type that messages may hold: plain numbers, of which every bit pattern is a value.
+/// A type that messages may hold: a plain number, of which every bit pattern is a valid value.
 ///
-/// Sealed: the layers below copy bytes into and out of such values.
+/// The trait is sealed, because the layers below copy bytes into and out of such values.
 pub trait Datatype: sealed::Sealed + Copy + 'static {}
 
 /// A type that `sum`, `min` and `max` are defined for.
 pub trait Reducible: Datatype {
-    /// Its name.
+    /// The kind of number.
     const NUMBER: Number;
 
-    /// The operation on two values. Integers wrap; of floats `min` and `max` are [`Ordered`]'s.
+    /// The operation on two values. Integers wrap. For floats, `min` and `max` are those of
+    /// [`Ordered`].
     fn apply(op: ReduceOp, left: Self, right: Self) -> Self;
 }
 
-/// What a reduction computes.
+/// The operation of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReduceOp {
     /// `MPI_SUM`
@@ -33,13 +34,13 @@ pub enum ReduceOp {
     Max,
 }
 
-/// The lesser and the greater of two numbers, the same bits wherever and in whatever order they
-/// are asked for: a node that reduces and a rank that does must agree.
+/// The lesser and the greater of two numbers. The bits of the result depend neither on the place
+/// nor on the order of the operands. A node that reduces and a rank that reduces must agree.
 ///
-/// Of floats a number is preferred to NaN, and -0 is less than +0, as in IEEE 754-2019's
-/// `minimumNumber` and `maximumNumber` (section 9.6). [`f64::min`] leaves the sign of a zero to
-/// the compiler, which decides it in one way when it folds constants and in another at run time.
-/// Of two NaNs it is the right one.
+/// For floats, a number is preferred to NaN, and -0 is less than +0, as in IEEE 754-2019's
+/// `minimumNumber` and `maximumNumber` (section 9.6). [`f64::min`] leaves the sign of a zero to the
+/// compiler, which decides differently for folded constants and at run time. If both operands are
+/// NaN, the result is the right operand.
 pub trait Ordered: Copy {
     /// The lesser.
     fn least(self, right: Self) -> Self;

@@ -1,24 +1,24 @@
-//! What STORM has set in a rank's environment because its user had not: a job that is submitted from
-//! inside of the rank is not to take it for what its user wants.
+//! Variables that STORM set in a rank's environment because its user had not set them. A job
+//! submitted from inside the rank must not take them for the user's wish.
 //!
-//! Each part of STORM that sets such a variable adds it to the one that is called [`VARIABLE`]. Values that
-//! the rank has changed meanwhile are its own.
+//! Each part of STORM that sets such a variable adds it to the variable named [`VARIABLE`]. A value
+//! that the rank changed meanwhile counts as the rank's own.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Names and values of what was set, `NAME=VALUE;NAME=VALUE`.
+/// Variable with the names and values that were set, `NAME=VALUE;NAME=VALUE`.
 pub const VARIABLE: &str = "STORM_DEFAULTS";
 
-/// Between two of them.
+/// Separates two entries.
 const SEPARATOR: u8 = b';';
 
-/// Variables with what they were set to.
+/// Variables with the values that STORM gave them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Defaults(Vec<(OsString, OsString)>);
 
 impl Defaults {
-    /// Reads the value of [`VARIABLE`]; what is no name and value is left out.
+    /// Reads the value of [`VARIABLE`]. Entries that are not a name and a value are left out.
     pub fn parse(text: &OsStr) -> Defaults {
         let items = text.as_bytes().split(|byte| *byte == SEPARATOR);
         let pairs = items.filter_map(|item| {
@@ -29,13 +29,13 @@ impl Defaults {
         Defaults(pairs.collect())
     }
 
-    /// Those of this process; none outside of ranks.
+    /// Reads the defaults of this process. Outside of ranks there are none.
     pub fn of_this_process() -> Defaults {
         std::env::var_os(VARIABLE).map(|text| Defaults::parse(&text)).unwrap_or_default()
     }
 
-    /// Adds a variable. One that cannot be written down is left out; nothing that STORM sets is
-    /// of that kind.
+    /// Adds a variable. A variable that cannot be encoded is left out; STORM sets none of that
+    /// kind.
     pub fn add(&mut self, name: &OsStr, value: &OsStr) {
         let can_be_written = |text: &OsStr| !text.as_bytes().contains(&SEPARATOR);
         let is_name = !name.is_empty() && !name.as_bytes().contains(&b'=');
@@ -49,7 +49,7 @@ impl Defaults {
         self.0.iter().any(|(known, set)| known == name && set == value)
     }
 
-    /// Leaves out those that are called so.
+    /// Removes the variables with this name.
     pub fn remove(&mut self, name: &OsStr) {
         self.0.retain(|(known, _)| known != name);
     }

@@ -1,5 +1,4 @@
-//! What messages are told apart by: tag, source, communication context, and the patterns a receiver
-//! asks for.
+//! The envelope of a message (tag, source, communication context) and the patterns of receivers.
 
 use crate::rank::Rank;
 
@@ -7,21 +6,21 @@ use crate::rank::Rank;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub i32);
 
-/// From whom a receive accepts.
+/// The sources that a receive accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Any rank (`MPI_ANY_SOURCE`).
     Any,
-    /// This rank.
+    /// Only the given rank.
     Rank(Rank),
 }
 
-/// Which tags a receive accepts.
+/// The tags that a receive accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagPattern {
     /// Any tag (`MPI_ANY_TAG`).
     Any,
-    /// This tag.
+    /// Only the given tag.
     Tag(Tag),
 }
 
@@ -42,23 +41,24 @@ impl From<Tag> for TagPattern {
     }
 }
 
-/// What a receive learns of its message.
+/// Facts about a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Who sent it.
+    /// Rank of the sender.
     pub source: Rank,
-    /// Its tag.
+    /// Tag of the message.
     pub tag: Tag,
-    /// Its length.
+    /// Length of the message in bytes.
     pub bytes: usize,
 }
 
-/// Keeps traffic apart that must never match: that of different communicators, and in each the
-/// application's and the collectives'. Two per communicator, see [`crate::comm::ContextId`].
+/// Separates traffic that must never match: the traffic of different communicators, and within each
+/// communicator the application's and the collectives'. A communicator has two contexts, see
+/// [`crate::comm::ContextId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context(pub u16);
 
-/// A message's head, without its source, which the connection tells.
+/// A message's head without its source, which is known from the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Envelope {
     pub(crate) context: Context,
@@ -66,34 +66,34 @@ pub(crate) struct Envelope {
     pub(crate) bytes: usize,
 }
 
-/// What a receive accepts.
+/// The messages that a receive accepts.
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern {
     /// Only messages of this context.
     pub context: Context,
-    /// From whom, by its rank in the job.
+    /// The accepted source, by its rank in the job.
     pub source: Source,
-    /// With which tag.
+    /// The accepted tags.
     pub tag: TagPattern,
 }
 
-/// Where a message goes.
+/// The destination of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Address {
-    /// To whom, by its rank in the job.
+    /// Receiver, by its rank in the job.
     pub to: Rank,
-    /// In which context.
+    /// Context of the message.
     pub context: Context,
-    /// With which tag.
+    /// Tag of the message.
     pub tag: Tag,
 }
 
-/// When a send is done.
+/// The condition for a send to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendMode {
-    /// When its data may be reused (`MPI_Send`).
+    /// Its data may be reused (`MPI_Send`).
     Standard,
-    /// When moreover its receiver has begun to receive it (`MPI_Ssend`).
+    /// Its data may be reused, and its receiver has begun to receive it (`MPI_Ssend`).
     Synchronous,
 }
 

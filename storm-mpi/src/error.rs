@@ -1,4 +1,4 @@
-//! What can fail, one type per operation: joining the job, and communicating in it.
+//! Errors, one type per operation: joining the job, and communicating in it.
 
 use crate::pmi::client::PmiError;
 use crate::pmi::mapping::MappingError;
@@ -9,7 +9,7 @@ use thiserror::Error;
 /// Why [`crate::World::init`] failed.
 #[derive(Debug, Error)]
 pub enum InitError {
-    /// The process manager could not be spoken to.
+    /// The conversation with the process manager failed.
     #[error("joining the job through the process manager failed")]
     Pmi(#[from] PmiError),
     /// The placement of ranks on nodes is unusable.
@@ -23,7 +23,7 @@ pub enum InitError {
         /// `PMI_SIZE`.
         size: u32,
     },
-    /// More ranks on this node than the shared memory provides for.
+    /// There are more ranks on this node than the shared memory provides for.
     #[error("{ranks} ranks on one node; shared memory connects at most {limit}")]
     TooManyLocalRanks {
         /// Ranks on this node.
@@ -34,7 +34,7 @@ pub enum InitError {
     /// `STORM_NODE_ADDR` is not an IP address.
     #[error("STORM_NODE_ADDR is \"{value}\", which is not an IP address")]
     NodeAddress {
-        /// Its value.
+        /// The value found there.
         value: String,
     },
     /// A setting of this library has a value that means nothing.
@@ -42,22 +42,22 @@ pub enum InitError {
     Setting {
         /// The environment variable.
         variable: &'static str,
-        /// Its value.
+        /// The value found there.
         value: String,
     },
     /// The job's first rank published no usable token.
     #[error("the job's rank 0 published no connection token")]
     Token,
-    /// The process manager does not tell the other ranks that several threads call in at this one: contexts that they
-    /// agree on would differ.
+    /// The process manager cannot tell the other ranks that several threads of this rank call in.
+    /// Ranks would then agree on different contexts.
     #[error("the process manager did not keep that this rank has threads")]
     Threads,
     /// The operating system refused something.
     #[error("{what} failed")]
     Os {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// Its answer.
+        /// The system's error.
         source: io::Error,
     },
     /// Bytes are to go by RDMA, and cannot.
@@ -81,7 +81,7 @@ pub enum CommError {
     PeerLost {
         /// The peer.
         rank: Rank,
-        /// The operating system's word on it.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The peer cannot be reached at all.
@@ -89,7 +89,7 @@ pub enum CommError {
     Unreachable {
         /// The peer.
         rank: Rank,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// The peer published no usable address.
@@ -98,15 +98,15 @@ pub enum CommError {
         /// The peer.
         rank: Rank,
     },
-    /// The peer sent what the protocol does not allow.
+    /// The peer sent a frame that the protocol does not allow.
     #[error("rank {rank} broke the message protocol: {violation}")]
     Protocol {
         /// The peer.
         rank: Rank,
-        /// What it did.
+        /// The broken rule.
         violation: Violation,
     },
-    /// A message longer than the buffer that received it; the buffer holds its beginning.
+    /// A message was longer than the buffer that received it. The buffer holds its beginning.
     #[error("message of {sent_bytes} bytes from rank {rank} into a buffer of {buffer_bytes}")]
     Truncated {
         /// The sender.
@@ -124,7 +124,7 @@ pub enum CommError {
         /// Length sent.
         sent_bytes: usize,
     },
-    /// No such rank.
+    /// There is no such rank.
     #[error("rank {rank} in a job of {size}")]
     NoSuchRank {
         /// The rank asked for.
@@ -132,12 +132,12 @@ pub enum CommError {
         /// Ranks in the job.
         size: u32,
     },
-    /// Buffers that must have the same length have not.
+    /// Buffers that must have the same length differ in length.
     #[error("two buffers of a collective differ in length: {left} and {right} bytes")]
     LengthMismatch {
-        /// Bytes in the first.
+        /// Bytes in the first buffer.
         left: usize,
-        /// Bytes in the second.
+        /// Bytes in the second buffer.
         right: usize,
     },
     /// Every context is in use at one member or another: each of them has too many communicators.
@@ -145,19 +145,20 @@ pub enum CommError {
         "no context is free at all members; a process has room for 4096 communicators, and for as many made in the background"
     )]
     NoContext,
-    /// A wait that cannot end: this is the job's only process.
+    /// A wait could never end: this process is the only one of the job.
     #[error("the job's only process waits for a message that nobody can send")]
     Deadlock,
-    /// The job communicates no more: its node says why. Only under buffered coscheduling.
+    /// The job's communication is over, for the reason that its node gives. Only under buffered
+    /// coscheduling.
     #[error("the job's communication is over: {reason}")]
     Over {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Communication ended with an earlier error.
     #[error("communication ended with an earlier error")]
     Ended,
-    /// The process manager could not be spoken to.
+    /// The conversation with the process manager failed.
     #[error("process manager failed")]
     Pmi(#[from] PmiError),
     /// Waiting in the kernel failed.
@@ -165,22 +166,22 @@ pub enum CommError {
     Wait(#[source] io::Error),
 }
 
-/// How a peer broke the message protocol.
+/// The rule of the message protocol that a peer broke.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Violation {
-    /// A frame of no known kind.
+    /// A frame has no known kind.
     #[error("unknown frame kind {kind}")]
     UnknownKind {
         /// The kind.
         kind: u8,
     },
-    /// An eager message beyond the eager limit or the credit given.
+    /// An eager message exceeded the eager limit or the given credit.
     #[error("eager message beyond its credit")]
     OverCredit,
-    /// An answer to a request that does not exist.
+    /// An answer names a request that does not exist.
     #[error("answer to no request")]
     NoSuchRequest,
-    /// Shared memory that holds nonsense.
+    /// Shared memory holds nonsense.
     #[error("shared-memory ring holds impossible positions")]
     CorruptRing,
 }

@@ -1,4 +1,4 @@
-//! What `fuzz/` reaches of what ranks say to each other, which is private. Compiled by
+//! Entry points for `fuzz/` into private decoders of the bytes that ranks exchange. Compiled by
 //! cargo-fuzz only.
 
 use crate::segment::{CallDescriptor, Frame, Frames};
@@ -7,40 +7,42 @@ use crate::{engine, transport};
 /// Bytes of the head of a frame.
 pub const FRAME_BYTES: usize = engine::fuzzing::FRAME_BYTES;
 
-/// The head of a frame: what decodes is encoded as it decodes.
+/// Decodes the head of a frame. A head that decodes is encoded and must decode the same.
 ///
 /// # Panics
-/// It is not.
+/// The encoded head differs from the decoded one.
 pub fn frame(head: &[u8; FRAME_BYTES]) {
     engine::fuzzing::frame(head);
 }
 
-/// A rank's card, as it comes through PMI: what parses is written as it parses.
+/// Parses a rank's card, as it comes through PMI. A card that parses is written and must read the
+/// same.
 ///
 /// # Panics
-/// It is not.
+/// The written card differs from the parsed one.
 pub fn card(text: &str) {
     transport::fuzzing::card(text);
 }
 
-/// The first bytes of a connection; the rank that they name when they hold `token`.
+/// Parses the first bytes of a connection. Returns the rank that they name when they hold `token`.
 pub fn hello(bytes: &[u8], token: u128) -> Option<u32> {
     transport::fuzzing::hello(bytes, token)
 }
 
-/// What a rank offers behind its hello: what is one is written as it reads.
+/// Parses a rank's offer behind its hello. An offer that parses is written and must read the same.
 ///
 /// # Panics
-/// It is not.
+/// The written offer differs from the parsed one.
 pub fn offer(bytes: &[u8]) {
     transport::fuzzing::offer(bytes);
 }
 
-/// What a rank wrote into its segment: how many bytes of payload come out of it until the first that is
-/// no frame, when they come in pieces of this length.
+/// Reads the bytes that a rank wrote into its segment, in pieces of `piece` bytes. Returns the
+/// number of payload bytes before the first bytes that are no frame.
 ///
 /// # Panics
-/// A payload is longer than what came, or a collective is written other than as it reads.
+/// A payload is longer than the bytes that came, or a collective is written otherwise than it was
+/// read.
 pub fn segment(bytes: &[u8], piece: usize) -> usize {
     let (mut frames, mut payload) = (Frames::default(), 0);
     for piece in bytes.chunks(piece.max(1)) {

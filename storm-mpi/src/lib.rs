@@ -1,16 +1,21 @@
 //! Message passing for applications: a subset of MPI, in direct mode.
 //!
-//! [`World`] is a rank's handle, a [`Communicator`] of all ranks: blocking messages, collectives, and
-//! a [`Scope`] for non-blocking ones; others are split off it. Inside a node bytes go through shared memory, between nodes through TCP or by RDMA; ranks that wait
-//! sleep in the kernel, so that a node may have many more ranks than processors. [`pmi`] is the
-//! wire-up with the resource manager; its server half is used by the Node Manager.
+//! [`World`] is a rank's handle. A [`Communicator`] of all ranks offers blocking messages,
+//! collectives, and a [`Scope`] for non-blocking messages; other communicators are split off it.
+//! Bytes go through shared memory inside a node, and through TCP or by RDMA between nodes. Ranks
+//! that wait sleep in the kernel, so a node may have many more ranks than processors. [`pmi`] is
+//! the wire-up with the resource manager; the Node Manager uses its server half.
 //!
-//! Layers, each knowing the one below: [`World`] and the C ABI of `capi/` (types, lifetimes) -
-//! [`comm`], [`collective`], [`layout`] (communicators, collectives over bytes, datatypes) -
-//! [`Process`] (one process's handle on the engine) - engine (messages: protocol and matching) -
-//! transport (byte streams). Deliberately absent: any wall-clock timeout: a
-//! gang-scheduled job may be stopped at any instant. Derived datatypes and one-sided operations are the C ABI's: a slice of
-//! Rust is one stretch of memory.
+//! Layers, each knowing only the layers below:
+//! - [`World`] and the C ABI of `capi/`: types and lifetimes;
+//! - [`comm`], [`collective`], [`layout`]: communicators, collectives over bytes, datatypes;
+//! - [`Process`]: one process's handle on the engine;
+//! - engine: messages, their protocol and matching;
+//! - transport: byte streams.
+//!
+//! Wall-clock timeouts are deliberately absent: a gang-scheduled job may be stopped at any instant.
+//! Derived datatypes and one-sided operations exist in the C ABI only, because a slice of Rust is
+//! one stretch of memory.
 
 mod background;
 pub mod collective;

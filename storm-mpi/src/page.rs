@@ -1,9 +1,9 @@
-//! What the ranks of a job on one node tell its node manager: a file that all of them map, with a
-//! place for each, under policies that decide by what ranks do.
+//! A file through which the ranks of a job on one node report to their Node Manager. All ranks map
+//! it, and each has a place in it. Policies that decide by the behaviour of ranks read it.
 //!
-//! The node manager makes the file and names it to the ranks ([`VARIABLE`]). It reads it with
-//! `pread`: whatever a rank writes there, or if it makes the file shorter, comes out as numbers or
-//! as nothing. Ranks believe it as little; without it they do the same, untold.
+//! The Node Manager makes the file and names it to the ranks ([`VARIABLE`]). It reads the file with
+//! `pread`, so whatever a rank writes or truncates yields numbers or nothing. Ranks do not rely on
+//! the file either: without it they behave the same and report nothing.
 
 use memmap2::{MmapOptions, MmapRaw};
 use nix::time::{ClockId, clock_gettime};
@@ -15,52 +15,54 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Names the file, to the ranks.
+/// Variable that names the file to the ranks.
 pub const VARIABLE: &str = "STORM_MPI_PAGE";
-/// Names a rank's place among those of its node.
+/// Variable with a rank's place among the ranks of its node.
 const PLACE_VARIABLE: &str = "STORM_LOCAL_RANK";
 
-/// Marks the file as one of this layout.
+/// Marks a file of this layout.
 const MAGIC: u64 = u64::from_be_bytes(*b"STORMPG2");
-/// The mark, in a line of its own.
+/// Bytes of the header: the mark, in a cache line of its own.
 const HEADER_BYTES: usize = 64;
-/// A place is a line of the cache: neighbours do not slow each other down.
+/// A place is one cache line, so neighbours do not slow each other down.
 const PLACE_BYTES: usize = 64;
 
-/// A rank's place, as it lies in the file; of this machine's byte order.
+/// A rank's place in the file, in this machine's byte order.
 #[repr(C, align(64))]
 struct Place {
-    /// The process.
+    /// The rank's process.
     pid: AtomicU32,
-    /// One more than its descriptor that is readable when something has come; 0 for none.
+    /// One more than the rank's descriptor that becomes readable when something has come; 0 for
+    /// none.
     news_fd: AtomicU32,
-    /// It waits for a message.
+    /// 1 while the rank waits for a message.
     waiting: AtomicU32,
-    /// A rank of this node has sent something that it has not looked at.
+    /// 1 while a rank of this node has sent something that this rank has not looked at.
     unread: AtomicU32,
-    /// Communications that it could have waited in, since its start.
+    /// Number of communications that could have waited, since the rank's start.
     operations: AtomicU64,
-    /// How long it waited in those that are over, in nanoseconds.
+    /// Duration of all finished waits, in nanoseconds.
     waited_ns: AtomicU64,
-    /// Since when it has been waiting, in nanoseconds of CLOCK_MONOTONIC; 0 when it does not.
+    /// Start of the present wait, in nanoseconds of CLOCK_MONOTONIC; 0 while the rank does not
+    /// wait.
     waits_since_ns: AtomicU64,
-    /// How it is to wait, as its node manager wishes: a [`Way`].
+    /// The [`Way`] in which the Node Manager wishes the rank to wait.
     way: AtomicU32,
 }
 
-/// Where [`Place::way`] lies in a place.
+/// Offset of [`Place::way`] in a place.
 const WAY_OFFSET: usize = std::mem::offset_of!(Place, way);
 
 const _: () = assert!(size_of::<Place>() == PLACE_BYTES);
 
-/// How a node manager wishes a rank to wait, where its user did not say.
+/// The Node Manager's wish for the way in which a rank waits, if the user did not choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// As it would by itself.
+    /// The rank's own choice.
     Own,
-    /// It looks until the message is there: its processor is nobody else's.
+    /// Look until the message is there: nobody else needs the processor.
     Spin,
-    /// It looks for as long as two context switches take, and sleeps.
+    /// Look for as long as two context switches take, then sleep.
     SpinBlock,
 }
 
@@ -82,34 +84,35 @@ impl Way {
     }
 }
 
-/// What a rank says of itself: nothing of it needs to be true.
+/// A rank's report. Nothing in it needs to be true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankSays {
-    /// Its process.
+    /// The rank's process.
     pub pid: u32,
-    /// A descriptor of that process, readable when something has come.
+    /// A descriptor of the process that becomes readable when something has come.
     pub news_fd: Option<RawFd>,
-    /// It waits for a message.
+    /// The rank waits for a message.
     pub waiting: bool,
-    /// One has come from a rank of its node.
+    /// A message has come from a rank of the same node.
     pub unread: bool,
-    /// Communications that it could have waited in, since its start.
+    /// Number of communications that could have waited, since the rank's start.
     pub operations: u64,
-    /// How long it waited in those that are over.
+    /// Duration of all finished waits.
     pub waited: Duration,
-    /// Since when it has been waiting, by the clock of [`monotonic_now`]; nothing when it does not.
+    /// Start of the present wait, by the clock of [`monotonic_now`]; `None` while the rank does not
+    /// wait.
     pub waits_since: Option<Duration>,
 }
 
 impl RankSays {
-    /// How long it has waited up to a time of that clock, the wait under way included.
+    /// Duration of all waits up to `now`, including the wait under way.
     pub fn waited_until(&self, now: Duration) -> Duration {
         let present = self.waits_since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
         self.waited.saturating_add(present)
     }
 }
 
-/// CLOCK_MONOTONIC, which all processes of a host have the same of.
+/// The time of CLOCK_MONOTONIC, which is the same in all processes of a host.
 ///
 /// # Errors
 /// The kernel's; a Linux kernel has none.
@@ -117,7 +120,7 @@ pub fn monotonic_now() -> io::Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_MONOTONIC)?.into())
 }
 
-/// The file for the ranks of a job on a node, as its node manager has it.
+/// The file of the ranks of a job on a node, from the Node Manager's side.
 #[derive(Debug)]
 pub struct RankPage {
     file: File,
@@ -125,15 +128,15 @@ pub struct RankPage {
 }
 
 impl RankPage {
-    /// Makes the file, which must not exist (nor a symlink of that name), for so many ranks;
-    /// nobody but its owner may use it.
+    /// Makes the file for `ranks` ranks. Nothing may exist under that name, not even a symlink.
+    /// Only the owner may use the file.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// The file cannot be made.
     pub fn create(path: &Path, ranks: usize) -> io::Result<RankPage> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
-        // Whatever the umask took away.
+        // The umask may have taken permissions away.
         file.set_permissions(Permissions::from_mode(0o600))?;
         file.set_len((HEADER_BYTES + ranks * PLACE_BYTES) as u64)?;
         file.write_all_at(&MAGIC.to_ne_bytes(), 0)?;
@@ -145,12 +148,12 @@ impl RankPage {
         self.file.as_fd()
     }
 
-    /// One that another process has made, for so many ranks.
+    /// Takes over a file that another process has made for `ranks` ranks.
     pub fn of(file: File, ranks: usize) -> RankPage {
         RankPage { file, ranks }
     }
 
-    /// Gives the file to a user: the one that was made, whatever has its name by now.
+    /// Gives the file to a user. The open file changes hands, whatever file has its name by now.
     ///
     /// # Errors
     /// The kernel's.
@@ -158,26 +161,26 @@ impl RankPage {
         fchown(&self.file, Some(uid), Some(gid))
     }
 
-    /// Tells a rank how to wait from its next wait on.
+    /// Tells a rank the way to wait, from its next wait on.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The file cannot be written.
     pub fn tell(&self, place: usize, way: Way) -> io::Result<()> {
         if place >= self.ranks {
             return Ok(());
         }
         let offset = (HEADER_BYTES + place * PLACE_BYTES + WAY_OFFSET) as u64;
-        // A file that has become shorter becomes no longer by it.
+        // The write must not extend a file that a rank has shortened.
         if self.file.metadata()?.len() < offset + 4 {
             return Ok(());
         }
         self.file.write_all_at(&way.encode().to_ne_bytes(), offset)
     }
 
-    /// What each rank says; nothing of those for which the file has become too short.
+    /// Reads the report of each rank. Ranks are missing for which the file has become too short.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// The file cannot be read.
     pub fn read(&self) -> io::Result<Vec<RankSays>> {
         let mut bytes = vec![0; self.ranks * PLACE_BYTES];
         let mut got = 0;
@@ -212,7 +215,7 @@ fn says(place: &[u8]) -> RankSays {
     }
 }
 
-/// The file as a rank has it.
+/// The file from a rank's side, with the rank's own place.
 pub(crate) struct OwnPlace {
     map: MmapRaw,
     ranks: usize,
@@ -220,8 +223,8 @@ pub(crate) struct OwnPlace {
 }
 
 impl OwnPlace {
-    /// As the environment names it; `None` where there is none, or none that is right: a rank
-    /// that cannot tell goes on untold.
+    /// Opens the place that the environment names. Returns `None` if there is none or it is not
+    /// valid; the rank then goes on without reporting.
     pub(crate) fn from_environment() -> Option<OwnPlace> {
         let path = std::env::var_os(VARIABLE)?;
         let me = std::env::var(PLACE_VARIABLE).ok()?.parse().ok()?;
@@ -240,23 +243,23 @@ impl OwnPlace {
         (place.magic().load(Ordering::Acquire) == MAGIC).then_some(place)
     }
 
-    /// This is the process, and this descriptor of its tells of news.
+    /// Reports the process and the descriptor that tells of news.
     pub(crate) fn introduce(&self, pid: u32, news_fd: RawFd) {
         let Some(own) = self.place(self.me) else { return };
         own.news_fd.store(u32::try_from(news_fd).map_or(0, |fd| fd + 1), Ordering::Relaxed);
         own.pid.store(pid, Ordering::Release);
     }
 
-    /// It communicates, whether or not it has to wait for that.
+    /// Counts a communication, whether or not the rank has to wait for it.
     pub(crate) fn communicates(&self) {
         if let Some(own) = self.place(self.me) {
-            // Nobody else writes it.
+            // No other process writes the counter.
             let operations = own.operations.load(Ordering::Relaxed);
             own.operations.store(operations.wrapping_add(1), Ordering::Relaxed);
         }
     }
 
-    /// It begins to wait for a message, or has it.
+    /// Reports that the rank begins to wait for a message, or has stopped waiting.
     pub(crate) fn wait(&self, waiting: bool) {
         let Some(own) = self.place(self.me) else { return };
         own.waiting.store(waiting.into(), Ordering::Relaxed);
@@ -268,19 +271,20 @@ impl OwnPlace {
         } else if since_ns != 0 {
             let waited_ns = own.waited_ns.load(Ordering::Relaxed);
             let sum_ns = waited_ns.saturating_add(now_ns.saturating_sub(since_ns));
-            // Who reads it between the two believes for once that it waited less, not twice.
+            // A reader between the two stores once sees too short a wait, but never counts a wait
+            // twice.
             own.waits_since_ns.store(0, Ordering::Relaxed);
             own.waited_ns.store(sum_ns, Ordering::Release);
         }
     }
 
-    /// How its node manager wishes it to wait.
+    /// The Node Manager's wish for the way to wait.
     pub(crate) fn way(&self) -> Way {
         let told = self.place(self.me).map(|own| own.way.load(Ordering::Relaxed));
         Way::decode(told.unwrap_or_default())
     }
 
-    /// It has looked at all that has come.
+    /// Reports that the rank has looked at everything that has come.
     pub(crate) fn has_looked(&self) {
         if let Some(own) = self.place(self.me)
             && own.unread.load(Ordering::Relaxed) != 0
@@ -289,7 +293,7 @@ impl OwnPlace {
         }
     }
 
-    /// Something has come for a rank of this node.
+    /// Reports to a rank of this node that something has come for it.
     pub(crate) fn has_sent(&self, to: usize) {
         if let Some(place) = self.place(to)
             && place.unread.load(Ordering::Relaxed) == 0
@@ -303,14 +307,14 @@ impl OwnPlace {
             return None;
         }
         let offset = HEADER_BYTES + index * PLACE_BYTES;
-        // SAFETY: `index` is within the places that the mapping was long enough for, which lives as
-        // long as `self`; it is page-aligned and the offset a multiple of 64; a place consists of
+        // SAFETY: `index` is within the places that fit the mapping, which lives as long as `self`.
+        // The mapping is page-aligned and the offset is a multiple of 64. A place consists of
         // atomics, for which any bytes are valid.
         Some(unsafe { &*self.map.as_mut_ptr().add(offset).cast::<Place>() })
     }
 
     fn magic(&self) -> &AtomicU64 {
-        // SAFETY: as in `place`; a mapping is longer than the header.
+        // SAFETY: as in `place`; the mapping is longer than the header.
         unsafe { &*self.map.as_mut_ptr().cast::<AtomicU64>() }
     }
 }

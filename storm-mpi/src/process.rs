@@ -1,7 +1,8 @@
 //! One process of a job, as libraries of message passing see it: bytes, contexts, requests.
 //!
-//! What [`crate::Communicator`] and the C ABI stand on: a thin handle on the engine that may be used from
-//! several places of one thread. Knows no datatypes and no communicators; ranks here are the job's.
+//! [`crate::Communicator`] and the C ABI are built on this thin handle on the engine, which several
+//! places of one thread may use. It knows no datatypes and no communicators; ranks here are ranks
+//! of the job.
 
 mod probing;
 
@@ -18,8 +19,8 @@ use std::sync::Arc;
 
 /// This process in its job.
 ///
-/// One thread at a time uses it: the one that has [joined](Process::join), or of [several](Process::join_with) the one that
-/// is inside.
+/// Only one thread uses it at a time: the thread that [joined](Process::join), or, of [several
+/// threads](Process::join_with), the thread that is inside.
 pub struct Process {
     engine: RefCell<Engine>,
     others: Option<Others>,
@@ -30,16 +31,16 @@ pub struct Process {
     begun: Cell<u64>,
 }
 
-/// Other threads that come in while one waits.
+/// State of the other threads, which come in while one waits.
 struct Others {
     threads: Arc<Threads>,
-    /// What a sleep is at.
+    /// Descriptor that a sleeping thread polls.
     sockets: OwnedFd,
 }
 
 impl Process {
     /// Joins the job that the environment names (`PMI_FD`, `PMI_RANK`, `PMI_SIZE`) and waits until
-    /// every rank has joined. Without a process manager: rank 0 of 1.
+    /// every rank has joined. Without a process manager this process is rank 0 of 1.
     ///
     /// Call it once per process.
     ///
@@ -49,8 +50,8 @@ impl Process {
         Self::opened(None)
     }
 
-    /// The same for several threads, each of which comes [inside](Threads::enter) before it uses the process in any
-    /// way. Where it waits others come in.
+    /// Joins the job for several threads. Each thread comes [inside](Threads::enter) before it uses
+    /// the process in any way. While a thread waits, others come in.
     ///
     /// # Errors
     /// [`InitError`].
@@ -75,17 +76,18 @@ impl Process {
         })
     }
 
-    /// Whether several threads call in at any rank of the job: then members have to agree on contexts otherwise, as several
-    /// may be agreed on at once. All ranks say the same.
+    /// Whether several threads call in at any rank of the job. If so, members agree on contexts in
+    /// another way, because several agreements may be under way at once. All ranks get the same
+    /// answer.
     ///
     /// # Errors
     /// [`CommError`].
     pub(crate) fn job_has_threads(&self) -> Result<bool, CommError> {
-        // A failure ends what others wait for.
+        // A failure also ends the waits of other threads.
         self.engine.borrow_mut().job_has_threads().inspect_err(|_| self.has_changed())
     }
 
-    /// The engine, for what may be what another thread waits for.
+    /// The engine, for an action that another thread may wait for.
     #[inline]
     fn engine(&self) -> RefMut<'_, Engine> {
         self.has_changed();
@@ -99,7 +101,8 @@ impl Process {
         }
     }
 
-    /// Moves bytes, and waits for the first news when `block`: whoever else calls in meanwhile has the engine.
+    /// Moves bytes. With `block` it waits for the first news, and other callers have the engine
+    /// meanwhile.
     fn move_bytes(&self, block: bool) -> Result<(), CommError> {
         match &self.others {
             None => self.engine.borrow_mut().progress(block),
@@ -114,7 +117,7 @@ impl Process {
         self.background.is_empty() && self.others.is_none()
     }
 
-    /// This process's rank in the job.
+    /// Rank of this process in the job.
     pub fn rank(&self) -> Rank {
         self.rank
     }
@@ -124,22 +127,22 @@ impl Process {
         self.size
     }
 
-    /// How many messages this process has started to send or to receive so far as requests: those of the
-    /// background all are.
+    /// Number of sends and receives that this process has started as requests so far. Messages of
+    /// background work all count.
     pub fn messages_begun(&self) -> u64 {
         self.begun.get()
     }
 
-    /// Whether nodes move this job's messages, in slices: then each takes two of them.
+    /// Whether nodes move this job's messages in slices. Each message then takes two slices.
     pub(crate) fn is_in_slices(&self) -> bool {
         self.in_slices
     }
 
-    /// Does what waits for all members of a communicator: how long it looks before it sleeps
-    /// depends on how differently they come.
+    /// Runs `wait` as a wait for all members of a communicator. The time of looking before a sleep
+    /// then depends on how far apart the members come.
     pub(crate) fn for_all<T>(&self, wait: impl FnOnce() -> T) -> T {
         if self.others.is_some() {
-            // Other waits are between its beginning and its end.
+            // Other threads' waits may lie between its beginning and its end.
             return wait();
         }
         self.engine.borrow_mut().wait_for_all(true);
@@ -148,7 +151,7 @@ impl Process {
         done
     }
 
-    /// The ranks of this node, this one among them, in order.
+    /// The ranks of this node, including this rank, in order.
     pub fn node_ranks(&self) -> Vec<Rank> {
         self.engine.borrow().node_ranks().to_vec()
     }
@@ -162,8 +165,8 @@ impl Process {
     /// Starts to send the `bytes` bytes at `start`.
     ///
     /// # Safety
-    /// They must be valid for reads, and not written, until the request is done or a call has
-    /// failed with anything but an argument error. With no bytes, `start` may be anything.
+    /// The bytes must be valid for reads, and not written, until the request is done or a call has
+    /// failed with anything but an argument error. If `bytes` is 0, `start` may be anything.
     ///
     /// # Errors
     /// [`CommError::NoSuchRank`]; any other ends all communication.
@@ -175,15 +178,16 @@ impl Process {
         bytes: usize,
     ) -> Result<RequestId, CommError> {
         self.begun.set(self.begun.get() + 1);
-        // SAFETY: the caller vouches for the memory, with the same words.
+        // SAFETY: the caller vouches for the memory, under the same contract.
         unsafe { self.engine().start_send(address, mode, Lent { start, bytes }) }
     }
 
     /// Starts to receive one message into the `bytes` bytes at `start`.
     ///
     /// # Safety
-    /// They must be valid for writes, and not otherwise touched, until the request is done or a
-    /// call has failed with anything but an argument error. With no bytes, `start` may be anything.
+    /// The bytes must be valid for writes, and not otherwise touched, until the request is done or
+    /// a call has failed with anything but an argument error. If `bytes` is 0, `start` may be
+    /// anything.
     ///
     /// # Errors
     /// [`CommError::NoSuchRank`]; any other ends all communication.
@@ -194,11 +198,11 @@ impl Process {
         bytes: usize,
     ) -> Result<RequestId, CommError> {
         self.begun.set(self.begun.get() + 1);
-        // SAFETY: the caller vouches for the memory, with the same words.
+        // SAFETY: the caller vouches for the memory, under the same contract.
         unsafe { self.engine().start_recv(pattern, LentMut { start, bytes }) }
     }
 
-    /// Sends `data` and returns once it may be reused.
+    /// Sends `data` and returns once `data` may be reused.
     ///
     /// # Errors
     /// [`CommError`].
@@ -218,18 +222,19 @@ impl Process {
         }
     }
 
-    /// Sends `data` if it is short, goes to a neighbour, and nothing stands in its way. False: nothing
-    /// was done, and [`Process::send`] does it.
+    /// Sends `data` if it is short, goes to a neighbour, and nothing stands in its way. False means
+    /// that nothing was done; the caller then uses [`Process::send`].
     ///
     /// # Errors
     /// [`CommError`].
     pub fn send_short(&self, address: Address, data: &[u8]) -> Result<bool, CommError> {
-        // A failure ends what others wait for.
+        // A failure also ends the waits of other threads.
         self.engine.borrow_mut().send_short(address, data).inspect_err(|_| self.has_changed())
     }
 
-    /// Receives a short message of a neighbour that is there, or comes within a microsecond, or after longer ones
-    /// within three or four. `None`: it was not received, and [`Process::recv_by_request`] does it.
+    /// Receives a short message of a neighbour that is there or comes within a microsecond, or,
+    /// after longer messages, within three or four. `None` means that nothing was received; the
+    /// caller then uses [`Process::recv_by_request`].
     ///
     /// # Errors
     /// [`CommError`].
@@ -238,15 +243,15 @@ impl Process {
         pattern: &Pattern,
         into: &mut [u8],
     ) -> Result<Option<Received>, CommError> {
-        // What is in the background is brought on by each wait.
+        // Each wait advances the background work.
         if !self.background.is_empty() {
             return Ok(None);
         }
-        // As above.
+        // As in `send_short`.
         self.engine.borrow_mut().recv_short(pattern, into).inspect_err(|_| self.has_changed())
     }
 
-    /// Receives one message into `into`, which is cut when it is longer.
+    /// Receives one message into `into`. A longer message is cut.
     ///
     /// # Errors
     /// [`CommError`].
@@ -257,8 +262,8 @@ impl Process {
         }
     }
 
-    /// As [`Process::recv`], for who has tried [`Process::recv_short`]: the wait that this began goes on, and is not
-    /// begun a second time.
+    /// Receives as [`Process::recv`] does, after [`Process::recv_short`] was tried. The wait that
+    /// `recv_short` began goes on and is not begun a second time.
     ///
     /// # Errors
     /// [`CommError`].
@@ -275,14 +280,14 @@ impl Process {
         received.ok_or(CommError::Ended)
     }
 
-    /// Waits until a request is done and collects it; a send gives `None`.
+    /// Waits until a request is done and collects it. A send gives `None`.
     ///
     /// # Errors
     /// [`CommError`]; also when the request has been collected before.
     pub fn wait(&self, id: RequestId) -> Result<Option<Received>, CommError> {
         if self.background.is_empty() {
             let received = self.engine.borrow_mut().wait_short(id);
-            // A failure ends what others wait for.
+            // A failure also ends the waits of other threads.
             if let Some(received) = received.inspect_err(|_| self.has_changed())? {
                 return Ok(Some(received));
             }
@@ -290,7 +295,7 @@ impl Process {
         self.wait_by_news(id)
     }
 
-    /// The same for who has tried the straight way.
+    /// Waits for a request after the straight way was tried.
     fn wait_by_news(&self, id: RequestId) -> Result<Option<Received>, CommError> {
         if self.is_alone() {
             return self.engine.borrow_mut().wait(id);
@@ -331,10 +336,11 @@ impl Process {
         self.engine.borrow().is_done(id)
     }
 
-    /// Waits until a request is done or gone, and leaves it to be collected: meanwhile other threads find it where it is.
+    /// Waits until a request is done or gone, and leaves it to be collected. Other threads still
+    /// find the request meanwhile.
     ///
     /// # Errors
-    /// [`CommError`], when it will never be done.
+    /// [`CommError`], when the request will never be done.
     pub fn wait_until_done(&self, id: RequestId) -> Result<(), CommError> {
         let mut waited = false;
         while matches!(self.is_done(id), Ok(false)) {
@@ -346,14 +352,14 @@ impl Process {
         Ok(())
     }
 
-    /// Takes back a receive that no message has matched, and tells whether it was one: then the
-    /// request is gone, and its memory is the caller's again.
+    /// Takes back a receive that no message has matched, and tells whether it was such a receive.
+    /// If so, the request is gone, and its memory is the caller's again.
     pub fn cancel_recv(&self, id: RequestId) -> bool {
         self.engine().cancel_recv(id)
     }
 
-    /// Asks for a send that no receive has taken yet: it is done then in any case, and
-    /// [`Process::wait_for_cancelled`] tells what has become of it. The receiver's answer comes when that is inside of a
+    /// Asks for a send back that no receive has taken yet. The send then becomes done in any case,
+    /// and [`Process::wait_for_cancelled`] tells its fate. The receiver answers when it is inside a
     /// function that waits, tests or probes.
     ///
     /// # Errors
@@ -362,7 +368,8 @@ impl Process {
         self.engine().cancel_send(id)
     }
 
-    /// Waits for a send that was asked back and collects it: whether it came back. Its receiver has not seen it then.
+    /// Waits for a send that was asked back and collects it. True means that the send came back and
+    /// its receiver has not seen it.
     ///
     /// # Errors
     /// As [`Process::wait`].
@@ -375,24 +382,25 @@ impl Process {
         Ok(is_back)
     }
 
-    /// Moves bytes, and brings on what is in the background; waits for the first news when `block`.
+    /// Moves bytes, and advances the background work. With `block` it waits for the first news.
     ///
     /// # Errors
     /// [`CommError`].
     pub fn progress(&self, block: bool) -> Result<(), CommError> {
-        // What the caller has done since may be what the background waited for: no news would come.
+        // The caller's last actions may be the event that the background work waits for. No news
+        // would announce it.
         if self.background.poll() && block {
             return Ok(());
         }
         let moved = self.move_bytes(block);
-        // After a failure too, which its futures learn of.
+        // The poll also follows a failure, so that the futures learn of it.
         self.background.poll();
         moved
     }
 
-    /// Runs a future, such as a collective of a [party in the
-    /// background](crate::collective::Party::in_background), whenever this process moves bytes. It is
-    /// polled once before this returns, and then until it is done, or this process is gone.
+    /// Runs a future whenever this process moves bytes, for example a collective of a [party in the
+    /// background](crate::collective::Party::in_background). The future is polled once before
+    /// `in_background` returns, and then until it is done or the process is gone.
     pub fn in_background<T: 'static>(
         &self,
         future: impl Future<Output = T> + 'static,
@@ -401,18 +409,18 @@ impl Process {
         self.background.begin(future)
     }
 
-    /// What a future in the background waits for may have come true without a message: it goes on, and who waits
-    /// in other threads looks again.
+    /// Tells that the condition of a background future may have come true without a message. The
+    /// future goes on, and waiting threads look again.
     pub fn stir(&self) {
         self.background.stepped();
         self.background.poll();
         self.has_changed();
     }
 
-    /// Waits for what runs in the background.
+    /// Waits for a result of background work.
     ///
     /// # Errors
-    /// [`CommError`], when it will never be done.
+    /// [`CommError`], when the work will never be done.
     pub fn wait_for<T>(&self, outstanding: &Outstanding<T>) -> Result<T, CommError> {
         loop {
             if let Some(done) = outstanding.take() {
@@ -425,7 +433,7 @@ impl Process {
         }
     }
 
-    /// Collects a request of the background, if it is done. Moves no bytes.
+    /// Collects a request of background work, if it is done. Moves no bytes.
     ///
     /// # Errors
     /// As [`Process::wait`].
@@ -438,15 +446,17 @@ impl Process {
         done
     }
 
-    /// Takes part in a collective that the nodes carry out, and waits for its end: what came of it for
-    /// this member. `None`: nodes do not, and members have to pass messages.
+    /// Takes part in a collective that the nodes carry out, waits for its end, and returns the
+    /// result for this member. `None` means that the nodes do not carry it out and members have to
+    /// pass messages.
     pub(crate) fn collective(
         &self,
         context: Context,
         members: &[Rank],
         call: Call<'_>,
     ) -> Result<Option<Vec<u8>>, CommError> {
-        // A rank has one at a time with its node, and of several threads each may have its own.
+        // A rank has one collective at a time with its node, but each of several threads may have
+        // its own.
         if !self.in_slices || self.job_has_threads()? {
             return Ok(None);
         }
@@ -477,8 +487,8 @@ impl Process {
 
     /// Asks the process manager for the end of the whole job, and ends this process.
     pub fn abort(&self, exit_code: i32) -> ! {
-        // Called from within a communication, the engine is in use: the process's exit code has
-        // to do. When the process manager is gone, there is nobody left to tell.
+        // If the call comes from within a communication, the engine is in use, and the process's
+        // exit code has to do. If the process manager is gone, nobody is left to be told.
         if let Ok(mut engine) = self.engine.try_borrow_mut() {
             let _ = engine.abort(exit_code);
         }

@@ -1,6 +1,6 @@
 //! The number of a process in its job.
 //!
-//! Ranks of one job only; which node a rank runs on is `pmi::ProcessMapping`'s business.
+//! Ranks are those of one job. `pmi::ProcessMapping` knows the node of a rank.
 
 use std::fmt;
 

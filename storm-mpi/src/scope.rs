@@ -1,8 +1,8 @@
 //! Non-blocking messages, in a scope that ends only when all of them are done.
 //!
-//! The scope is what makes lending buffers to the engine safe: a request that is dropped, even
-//! forgotten, is still waited for before its buffer's borrow ends (as `std::thread::scope` does for
-//! threads).
+//! The scope makes it safe to lend buffers to the engine. Even a request that was dropped or
+//! forgotten is waited for before the borrow of its buffer ends, as `std::thread::scope` does for
+//! threads.
 
 use crate::communicator::Communicator;
 use crate::datatype::Datatype;
@@ -39,11 +39,11 @@ pub struct RecvRequest<'scope, T> {
     _into: PhantomData<&'scope mut [T]>,
 }
 
-/// The outcome of testing a request: done, or the request back.
+/// The outcome of testing a request: done, or the request itself.
 pub enum Tested<Done, Request> {
-    /// It is done.
+    /// The request is done.
     Done(Done),
-    /// It is not.
+    /// The request is not done.
     Pending(Request),
 }
 
@@ -160,7 +160,7 @@ impl SendRequest<'_> {
 }
 
 impl<'scope, T: Datatype> RecvRequest<'scope, T> {
-    /// Waits for the message; gives what it was, and the buffer back.
+    /// Waits for the message, and returns its status and the buffer.
     ///
     /// # Errors
     /// As [`Communicator::recv`].
@@ -187,7 +187,7 @@ impl<'scope, T: Datatype> RecvRequest<'scope, T> {
     }
 
     fn buffer(self) -> &'scope mut [T] {
-        // SAFETY: made from a `&'scope mut [T]` that this request holds alone; the engine is done
+        // SAFETY: made from a `&'scope mut [T]` that this request holds alone. The engine is done
         // with it, because this is called after the request was collected.
         unsafe { std::slice::from_raw_parts_mut(self.into, self.elements) }
     }

@@ -1,8 +1,8 @@
-//! Memory that ranks of one node have in common: an anonymous file, which one makes and the others open
-//! through `/proc/<pid>/fd/<n>`. It is sealed against resizing, so that nobody faults on it, and gone with
-//! the last who maps it. Pages that nobody touches cost no memory.
+//! Memory that ranks of one node share: an anonymous file that one rank makes and the others open
+//! through `/proc/<pid>/fd/<n>`. The file is sealed against resizing, so nobody faults on it, and
+//! it vanishes with its last mapping. Untouched pages cost no memory.
 //!
-//! What the ranks do with it is theirs to agree on.
+//! The ranks agree among themselves on the contents.
 
 use memmap2::{MmapOptions, MmapRaw};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -11,16 +11,16 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// A mapping of such memory: zeroed when it is made.
+/// A mapping of shared memory, zeroed when it is made.
 #[derive(Debug)]
 pub struct SharedMemory(MmapRaw);
 
 impl SharedMemory {
-    /// Makes `bytes` bytes, at least one. The file is for the others: it has to stay open until all have
+    /// Makes `bytes` bytes, at least one. The file has to stay open until all other ranks have
     /// [opened](SharedMemory::open) it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's.
     pub fn create(bytes: usize) -> io::Result<(Self, File)> {
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
         let file = File::from(memfd_create(c"storm-mpi-shared", flags)?);
@@ -30,15 +30,16 @@ impl SharedMemory {
         Ok((Self::map(&file, bytes)?, file))
     }
 
-    /// Maps what the process `pid` has open as `fd`, which must be such memory of this length.
+    /// Maps the descriptor `fd` of process `pid`, which must be shared memory of this length.
     ///
     /// # Errors
-    /// What the system says; `InvalidData` of another file.
+    /// The system's; `InvalidData` if the file is no such memory.
     pub fn open(pid: u32, fd: i32, bytes: usize) -> io::Result<Self> {
         let path = format!("/proc/{pid}/fd/{fd}");
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not memory of that length");
-        // First the seal: from then on the length holds. Other files than a memfd have none.
+        // The seal is checked first: from then on the length holds. Files other than a memfd have
+        // no seals.
         let seals = fcntl(&file, FcntlArg::F_GET_SEALS).map_err(|_| wrong())?;
         let sealed = SealFlag::from_bits_truncate(seals).contains(SealFlag::F_SEAL_SHRINK);
         if !sealed || file.metadata()?.len() != bytes.max(1) as u64 {
@@ -47,12 +48,13 @@ impl SharedMemory {
         Self::map(&file, bytes)
     }
 
-    /// What others have to know to open it: this process, and the file.
+    /// The process and descriptor that others need to open the memory.
     pub fn name(file: &File) -> (u32, i32) {
         (std::process::id(), file.as_raw_fd())
     }
 
-    /// Where it begins here: at a page. Others may have it elsewhere.
+    /// Address of the memory in this process, at the beginning of a page. Other processes may have
+    /// it elsewhere.
     pub fn start(&self) -> *mut u8 {
         self.0.as_mut_ptr()
     }
@@ -72,7 +74,7 @@ mod tests {
         let (pid, fd) = SharedMemory::name(&file);
         let opened = SharedMemory::open(pid, fd, 5000).expect("opened");
         drop(file);
-        // SAFETY: both are 5000 bytes, of which nobody else knows.
+        // SAFETY: both are 5000 bytes, and no other code knows of them.
         unsafe {
             made.start().add(4999).write(7);
             assert_eq!(opened.start().add(4999).read(), 7);

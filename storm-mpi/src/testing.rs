@@ -1,8 +1,8 @@
-//! A small launcher for tests and benchmarks: starts the ranks of a job on simulated nodes of this
-//! host and serves them PMI-1 with one [`NodeServer`] per node.
+//! A small launcher for tests and benchmarks. It starts the ranks of a job on simulated nodes of
+//! this host and serves them PMI-1 with one [`NodeServer`] per node.
 //!
-//! Not a resource manager: no placement, no limits, no users. It does end a job whose rank dies or
-//! aborts, as one would. Only with the feature `testing`.
+//! The launcher is no resource manager: it has no placement, limits or users. It does end a job
+//! whose rank dies or aborts, like a resource manager. Available only with the feature `testing`.
 
 mod slices;
 
@@ -24,10 +24,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a job may take before it counts as hung: far over any test, under a CI's patience.
+/// Time after which a job counts as hung: far beyond any test, and within a CI's patience.
 pub const DEFAULT_LIMIT: Duration = Duration::from_secs(180);
 
-/// For how long a rank that has left may go on living before it is killed with the others.
+/// Time that a rank may go on after it left without notice, before it is killed with the others.
 const LAST_WORDS_MS: u16 = 10_000;
 
 /// A job to start.
@@ -43,31 +43,31 @@ pub struct Launcher {
     every: Option<Duration>,
 }
 
-/// How a job ended.
+/// The outcome of a job.
 #[derive(Debug)]
 pub struct Outcome {
-    /// By rank.
+    /// Outcomes by rank.
     pub ranks: Vec<RankOutcome>,
     /// The exit code of the first abort asked for.
     pub aborted: Option<i32>,
-    /// The rank that left first, if one did without saying that it would: the others were killed for it.
+    /// The first rank that left without notice, if any. The others were killed because of it.
     pub left: Option<Rank>,
     /// Whether the job was killed for taking too long.
     pub timed_out: bool,
-    /// From the first start to the last exit.
+    /// Time from the first start to the last exit.
     pub elapsed: Duration,
-    /// In [slices](Launcher::in_slices): how many there were.
+    /// Number of slices, if the job ran in [slices](Launcher::in_slices).
     pub slices: Option<u64>,
 }
 
-/// How a rank ended, and what it wrote.
+/// The outcome of a rank, and its output.
 #[derive(Debug)]
 pub struct RankOutcome {
-    /// Its exit status.
+    /// The rank's exit status.
     pub status: ExitStatus,
-    /// Its standard output.
+    /// The rank's standard output.
     pub stdout: String,
-    /// Its standard error.
+    /// The rank's standard error.
     pub stderr: String,
 }
 
@@ -77,7 +77,7 @@ impl Outcome {
         !self.timed_out && self.ranks.iter().all(|rank| rank.status.success())
     }
 
-    /// All that went wrong, for a test's message.
+    /// All failures, for a test's message.
     pub fn report(&self) -> String {
         let (aborted, timed_out) = (self.aborted, self.timed_out);
         let mut text = format!("aborted {aborted:?}, timed out {timed_out}");
@@ -137,23 +137,24 @@ impl Launcher {
         self
     }
 
-    /// Lets the other ranks run on when one dies, to see what they make of it.
+    /// Lets the other ranks run on when one dies, to see their reaction.
     #[must_use]
     pub fn spare_survivors(mut self) -> Self {
         self.spare_survivors = true;
         self
     }
 
-    /// Moves the job's bytes in slices, as under buffered coscheduling. There is one whenever all ranks
-    /// wait and any has sent something, so their number is that of the rounds of messages: and none for as
-    /// long as one rank does not wait.
+    /// Moves the job's bytes in slices, as under buffered coscheduling. A slice takes place
+    /// whenever all ranks wait and any rank has sent something. The number of slices is therefore
+    /// the number of rounds of messages. While a rank does not wait, no slice takes place.
     #[must_use]
     pub fn in_slices(mut self) -> Self {
         self.in_slices = true;
         self
     }
 
-    /// In slices: has one also when so long there was none, though a rank does not wait.
+    /// In slices mode: also runs a slice when none took place for this long, even if a rank does
+    /// not wait.
     #[must_use]
     pub fn at_least_every(mut self, every: Duration) -> Self {
         self.every = Some(every);
@@ -163,7 +164,7 @@ impl Launcher {
     /// Runs the job to its end.
     ///
     /// # Errors
-    /// When a rank cannot be started or the operating system refuses something.
+    /// A rank cannot be started, or the operating system refuses something.
     pub fn run(&self) -> io::Result<Outcome> {
         let started = Instant::now();
         let mut job = Job::new(self.servers(), &self.placement);
@@ -202,8 +203,8 @@ impl Launcher {
         // that `Command` passes on.
         let child = Command::new(&self.program)
             .args(&self.args)
-            // Cargo's: before the library that a program in C was linked with it would find one
-            // that an earlier build left there.
+            // Cargo sets this variable. A program in C would find a library that an earlier build
+            // left there, before the library that it was linked with.
             .env_remove("LD_LIBRARY_PATH")
             .envs(self.in_slices.then_some((TRANSPORT_VARIABLE, TRANSPORT_BCS)))
             .envs(self.env.iter().map(|(name, value)| (name, value)))
@@ -227,7 +228,7 @@ impl Launcher {
 
 struct RankProcess {
     child: Child,
-    /// `None` once closed.
+    /// `None` once the connection is closed.
     pmi: Option<UnixStream>,
     partial: Vec<u8>,
     spoke: bool,
@@ -236,8 +237,8 @@ struct RankProcess {
 }
 
 impl RankProcess {
-    /// Waits for the end of a rank that has closed its connection: a program that returns an error from
-    /// `main` prints it only after that.
+    /// Waits for the end of a rank that has closed its connection. A program that returns an error
+    /// from `main` prints the error only after closing.
     fn let_it_say_why(&self) -> io::Result<()> {
         let pid = Pid::from_raw(self.child.id().cast_signed()).ok_or(io::ErrorKind::NotFound)?;
         let process = pidfd_open(pid, PidfdFlags::empty())?;
@@ -277,7 +278,7 @@ impl Job {
         }
     }
 
-    /// Answers the ranks until all have closed their connections or the limit is over.
+    /// Answers the ranks until all have closed their connections or the deadline has passed.
     fn serve(&mut self, deadline: Instant) -> io::Result<()> {
         loop {
             let open: Vec<usize> =
@@ -318,7 +319,7 @@ impl Job {
             self.slices.iter_mut().for_each(|slices| slices.gone(rank));
             let finalized =
                 self.servers[self.node_of[rank].0 as usize].finalized(Rank::from_index(rank));
-            // A rank that joined and died takes the job with it, as under a resource manager.
+            // The death of a rank that joined ends the job, as under a resource manager.
             let died = process.spoke && !finalized && !self.spare_survivors;
             if !died {
                 return Ok(());

@@ -1,34 +1,34 @@
-//! What two-phase waiting has to know of a node: how long an answer takes there, and waking a
-//! sleeper (Arpaci-Dusseau, *Implicit coscheduling*, ACM TOCS 19(3), 2001).
+//! Two facts about a node that two-phase waiting needs: the time of an answer, and the time to wake
+//! a sleeper (Arpaci-Dusseau, *Implicit coscheduling*, ACM TOCS 19(3), 2001).
 //!
-//! Node managers measure it and tell the ranks by environment variables; a rank that is told
-//! nothing believes the [default](Thresholds::default).
+//! Node Managers measure them and tell the ranks by environment variables. A rank without the
+//! variables uses the [default](Thresholds::default).
 
 use std::time::Duration;
 
-/// Names an answer through shared memory, in microseconds.
+/// Variable with the time of an answer through shared memory, in microseconds.
 const LOCAL_VARIABLE: &str = "STORM_MPI_LOCAL_US";
-/// Names one from another node.
+/// Variable with the time of an answer from another node, in microseconds.
 const REMOTE_VARIABLE: &str = "STORM_MPI_REMOTE_US";
-/// Names waking a sleeper.
+/// Variable with the time to wake a sleeper, in microseconds.
 const WAKE_VARIABLE: &str = "STORM_MPI_WAKE_US";
 
-/// Longest time that is believed: no node needs as long for any of it.
+/// Longest accepted time: no node needs as long for any of them.
 const LONGEST: Duration = Duration::from_millis(10);
 
-/// How long answers take.
+/// Times of answers, and of waking a sleeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
     /// `2 L + 4 O` (latency and overhead, there and back) through shared memory.
     pub local: Duration,
-    /// The same through TCP.
+    /// `2 L + 4 O` through TCP.
     pub remote: Duration,
     /// `W`: waking a sleeper on another processor.
     pub wake: Duration,
 }
 
 impl Default for Thresholds {
-    /// As they were measured between two ranks of an idle machine
+    /// Times measured between two ranks of an idle machine
     /// (`docs/decisions/0081-looking-in-vain.md`).
     fn default() -> Thresholds {
         Thresholds {
@@ -40,7 +40,7 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// Environment variables that tell a rank of them.
+    /// Environment variables that tell a rank the thresholds.
     pub fn variables(&self) -> [(&'static str, String); 3] {
         let told = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1e6);
         [
@@ -50,7 +50,7 @@ impl Thresholds {
         ]
     }
 
-    /// As the environment says; what it does not say, or what cannot be, is the default.
+    /// Reads the environment. A missing or impossible value is replaced by the default.
     pub(crate) fn from_environment() -> Thresholds {
         Self::of(|name| std::env::var(name).ok())
     }

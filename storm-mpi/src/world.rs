@@ -6,15 +6,15 @@ use crate::process::Process;
 use std::ops::Deref;
 use std::rc::Rc;
 
-/// All ranks of the job, seen from this one (`MPI_COMM_WORLD`): a [`Communicator`], and what there
-/// is once per process.
+/// All ranks of the job, seen from this rank (`MPI_COMM_WORLD`): a [`Communicator`], and the
+/// resources that exist once per process.
 pub struct World {
     all: Communicator,
 }
 
 impl World {
     /// Joins the job that the environment names (`PMI_FD`, `PMI_RANK`, `PMI_SIZE`) and waits until
-    /// every rank has joined. Without a process manager: rank 0 of 1.
+    /// every rank has joined. Without a process manager this process is rank 0 of 1.
     ///
     /// Call it once per process.
     ///
@@ -26,7 +26,7 @@ impl World {
     }
 
     /// Waits until every rank has finished, then leaves the job. All communication must be over;
-    /// communicators that are left can only fail.
+    /// communicators that still exist can only fail.
     ///
     /// # Errors
     /// [`CommError`], with [`crate::OnError::Return`].
@@ -45,7 +45,7 @@ impl World {
     }
 }
 
-/// A world is a communicator with more to it.
+/// A world can be used as a communicator.
 impl Deref for World {
     type Target = Communicator;
 

@@ -1,14 +1,14 @@
-//! Collectives in one round of messages, in whole jobs of real processes: the bits that those along trees
-//! have, and the rounds that they take where nodes move messages in slices.
+//! Collectives in one round of messages, in whole jobs of real processes. The tests compare their
+//! bits with those along trees, and count their rounds when nodes move messages in slices.
 
 use std::path::PathBuf;
 use std::time::Duration;
 use storm_mpi::testing::{Launcher, Outcome};
 
-/// Of slices for programs that do not wait, but look again and again.
+/// Interval of slices for programs that do not wait, but look again and again.
 const TICK: Duration = Duration::from_millis(2);
 
-/// An example, which `cargo test` builds beside the tests.
+/// An example, which `cargo test` builds together with the tests.
 fn example(name: &str) -> Launcher {
     let test = std::env::current_exe().expect("this test has a path");
     let deps = test.ancestors().nth(2).expect("in target/PROFILE/deps");
@@ -46,7 +46,7 @@ fn the_checks_of_messages_and_communicators_hold_in_slices() {
     }
 }
 
-/// Rounds of messages that a collective of so many members takes.
+/// Number of rounds of messages that a collective of `members` members takes.
 fn rounds(kind: &str, members: usize, bytes: usize, way: &str) -> u64 {
     let one = example("collective_check").arg("one").arg(kind).arg(bytes.to_string()).arg(way);
     ran(one.nodes(1, members).in_slices()).slices.expect("in slices")
@@ -58,16 +58,16 @@ fn a_collective_takes_one_round_of_messages_where_a_tree_takes_many() {
     let cases = [
         ("barrier", 16, 0, 1, 8),
         ("bcast", 16, 20_000, 1, 4),
-        // Messages that go without being asked for, where along a tree each is asked for.
+        // Messages that go without being asked for; along a tree each is asked for.
         ("bcast", 4, 100_000, 1, 6),
         ("reduce", 16, 20_000, 1, 4),
         ("allreduce", 16, 8, 1, 8),
-        // By way of one member: fewer bytes.
+        // By way of one member, which takes fewer bytes.
         ("allreduce", 16, 20_000, 2, 8),
         ("reduce_scatter", 16, 40_000, 1, 5),
         ("scan", 16, 8, 1, 15),
         ("exscan", 16, 20_000, 2, 15),
-        // In blocks of its sixteenth part: gathered and broadcast, or round a ring.
+        // Blocks of a sixteenth of the bytes: gathered and broadcast, or round a ring.
         ("allgather", 16, 8_000, 1, 5),
         ("allgather", 16, 160_000, 1, 15),
         ("gather", 16, 8_000, 1, 1),

@@ -1,11 +1,12 @@
-//! Long messages inside a node, read where they are: whole jobs of real processes.
+//! Long messages inside a node that are read in their sender's memory: whole jobs of real
+//! processes.
 
 use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use storm_mpi::testing::{Launcher, Outcome};
 
-/// The example `in_place_check`, which `cargo test` builds beside the tests.
+/// The example `in_place_check`, which `cargo test` builds together with the tests.
 fn case(name: &str) -> Launcher {
     let test = std::env::current_exe().expect("this test has a path");
     let path: PathBuf =

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use storm_mpi::testing::{Launcher, Outcome};
 
-/// The example `mpi_check`, which `cargo test` builds beside the tests.
+/// The example `mpi_check`, which `cargo test` builds together with the tests.
 fn program() -> PathBuf {
     let test = std::env::current_exe().expect("this test has a path");
     let path = test.ancestors().nth(2).expect("in target/PROFILE/deps").join("examples/mpi_check");
@@ -25,7 +25,7 @@ fn seeded(name: &str, seed: u64) -> Launcher {
     case(name).arg(seed.to_string())
 }
 
-/// Every `STORM_MPI_WAIT`.
+/// All values of `STORM_MPI_WAIT`.
 const WAITS: [&str; 3] = ["spin", "block", "spin-block"];
 
 /// (nodes, ranks per node): one node, all remote, mixed.
@@ -118,7 +118,8 @@ fn who_reads_a_stream_still_writes() {
             run(case("stream").nodes(nodes, per_node).env("STORM_MPI_WAIT", wait));
         }
     }
-    // The stream comes from a neighbour, who tells it to end by TCP, or is told by it.
+    // The stream comes from a neighbour. The neighbour tells the other rank over TCP to end, or is
+    // told by it.
     for placement in [[0, 0, 1], [0, 1, 0]] {
         run(case("stream").placement(&placement));
     }

@@ -1,4 +1,4 @@
-//! PMI-1 as MPICH was seen to speak it, line by line, and hostile lines.
+//! PMI-1 as observed from MPICH, line by line, and hostile lines.
 
 use proptest::prelude::*;
 use storm_mpi::Rank;
@@ -26,7 +26,7 @@ fn replies(outputs: Vec<Output>) -> Vec<(u32, String)> {
     outputs.into_iter().map(one).collect()
 }
 
-/// The whole start-up of an MPICH process: what it says and what it must hear.
+/// The whole start-up of an MPICH process: its lines, and the answers that it must get.
 #[test]
 fn mpich_transcript() {
     let transcript = [

@@ -1,5 +1,5 @@
-//! Switches of times to come: what a node manager orders of its host for the slices that it begins
-//! by its own clock ([decision 0091](../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
+//! Future switches: the switches that a node manager orders from its host for the slices that it
+//! begins by its own clock ([decision 0091](../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
 
 use crate::JobKey;
 use std::collections::{BTreeMap, VecDeque};
@@ -8,10 +8,10 @@ use storm_primitives::Instant;
 use storm_rm::PartitionId;
 use storm_rm::message::Strobe;
 
-/// A switch of a time to come.
+/// A future switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchAhead {
-    /// When it is to be done, by the clock of the node manager.
+    /// When it is due, by the node manager's clock.
     pub due: Instant,
     /// The strobe whose slice begins then.
     pub strobe: Strobe,
@@ -19,7 +19,7 @@ pub struct SwitchAhead {
     pub jobs: Arc<SwitchedJobs>,
 }
 
-/// The jobs of a switch. Rows come in turn, so that the slices of a strobe share a few of these.
+/// The jobs of a switch. Rows take turns, so the slices of a strobe share a few of these values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SwitchedJobs {
     /// Jobs to stop.
@@ -29,7 +29,7 @@ pub struct SwitchedJobs {
 }
 
 impl SwitchedJobs {
-    /// Whether nobody is stopped or resumed.
+    /// Whether no job is stopped or resumed.
     pub(crate) fn is_empty(&self) -> bool {
         self.stop.is_empty() && self.resume.is_empty()
     }
@@ -40,26 +40,26 @@ impl SwitchedJobs {
 pub struct SwitchDone {
     /// The strobe whose slice began.
     pub strobe: Strobe,
-    /// Before the first job was stopped, by the clock of the node manager.
+    /// Time before the first job was stopped, by the node manager's clock.
     pub before: Instant,
-    /// After the last one was resumed.
+    /// Time after the last job was resumed.
     pub after: Instant,
 }
 
-/// What is to be switched at one moment.
+/// The switches that are due at the same moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DueSwitch {
     /// The strobe of the first partition whose slice begins.
     first: Strobe,
-    /// Those of the others.
+    /// The strobes of the other partitions.
     others: Vec<Strobe>,
     pub(crate) jobs: Arc<SwitchedJobs>,
 }
 
 impl DueSwitch {
-    /// Takes everything from a plan, in the order of time, that is due `now`. Of several slices of a
-    /// partition only the last still begins: nodes do not catch up. One that is alone, as nearly
-    /// all are, is taken as it is.
+    /// Takes all switches of a plan that are due `now`, in order of time. If a partition has
+    /// several slices among them, only the last begins: nodes do not catch up. A single switch, by
+    /// far the most common case, is returned as it is.
     pub(crate) fn take(plan: &mut VecDeque<SwitchAhead>, now: Instant) -> Option<DueSwitch> {
         let is_due = |switch: &SwitchAhead| switch.due <= now;
         if plan.front().is_some_and(is_due) && !plan.get(1).is_some_and(is_due) {
@@ -92,7 +92,7 @@ impl DueSwitch {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// What has been done, between these times.
+    /// The switches done between these times.
     pub(crate) fn done(
         &self,
         (before, after): (Instant, Instant),

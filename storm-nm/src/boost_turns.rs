@@ -1,67 +1,70 @@
-//! Whose turn it is to be boosted (periodic boost; Nagar, Banerjee, Sivasubramaniam, Das, SPAA 1999; A6 of
-//! the policy reference). Pure: the same in a live node manager and in a simulated one
-//! ([decision 0102](../../docs/decisions/0102-periodic-boost.md)).
+//! Decides which processes have the turn to be boosted (periodic boost; Nagar, Banerjee,
+//! Sivasubramaniam, Das, SPAA 1999; A6 of the policy reference). Pure: the same in a live node
+//! manager and in a simulated one ([decision 0102](../../docs/decisions/0102-periodic-boost.md)).
 //!
-//! Who gets on is left its processor for a turn: then its peers run too, and to take it away would stop them
-//! all. Nodes come to boost the same job, without a strobe, because all have the turns in the same order; because
-//! a job that waits in vain late in its turn makes way, as its turn is over elsewhere; and because early in
-//! its turn it waits for the others, the first in order longest.
+//! A process that makes progress keeps its processor for a turn: its peers run too, and would all
+//! stop without it. Nodes come to boost the same job without a strobe, for three reasons:
+//! - All nodes give turns in the same order.
+//! - A job that waits in vain late in its turn gives way, as its turn is over on another node.
+//! - A job that waits in vain early in its turn keeps it for a while, until the other nodes follow.
+//!   The first job in the order waits longest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Who has waited longer for what has not come has peers that do not run.
+/// The peers of a process that waits longer than this for a message do not run.
 const IN_VAIN: Duration = Duration::from_millis(1);
 /// Periods of a turn.
 const TURN: u32 = 10;
-/// Who waits in vain after so many has had its turn: it is over on another node.
+/// If a process waits in vain after this many periods, its turn is over on another node.
 const MOST_OF_A_TURN: u32 = 5;
-/// So many more periods it is left its turn in which it waits in vain before that.
+/// Most further periods for which a process that waits in vain before then keeps its turn.
 const PATIENCE: u32 = 3;
 
-/// After so many periods in which nobody waits nobody else is boosted, until somebody does.
+/// After this many periods in which no process waits, no turns begin until a process does.
 const CALM: u32 = 10 * TURN;
 
-/// What a process does at the end of a period.
+/// The state of a process at the end of a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// It computes, or would if it had a processor.
+    /// Computes, or would with a processor.
     Computes,
-    /// It waits for a message, which has come.
+    /// Waits for a message that has arrived.
     HasNews,
-    /// It has waited so long for a message that has not come.
+    /// Has waited this long for a message that has not arrived.
     Waits(Duration),
 }
 
 impl Doing {
-    /// Whether it would use a processor for something at once.
+    /// Whether it could use a processor at once.
     fn has_use(self) -> bool {
         matches!(self, Doing::Computes | Doing::HasNews)
     }
 
-    /// Whether it gets on with a processor, now or in a moment.
+    /// Whether it makes progress with a processor, now or soon.
     fn gets_on(self) -> bool {
         !matches!(self, Doing::Waits(waited) if waited >= IN_VAIN)
     }
 }
 
-/// A turn under way.
+/// A turn in progress.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turn {
-    /// The first, and those since at whose beginning it got on.
+    /// Number of periods at whose beginning it made progress, and the first period.
     periods: u32,
-    /// Those at whose beginning it waited in vain.
+    /// Number of periods at whose beginning it waited in vain.
     in_vain: u32,
 }
 
-/// Whose turn it is, and whose was over last.
+/// The processes that have a turn, and the one whose turn ended last.
 #[derive(Clone, Debug)]
 pub(crate) struct BoostTurns<P> {
     turns: BTreeMap<P, Turn>,
     last: Option<P>,
-    /// Who did nothing with its turn: no more of them until it has use for one.
+    /// Processes that did nothing with their turn. They get no more until they can use one.
     idle: BTreeSet<P>,
-    /// Periods up to now in which nobody waited in vain, or for what had come.
+    /// Number of recent periods in which no process waited in vain, or for a message that had
+    /// arrived.
     calm: u32,
 }
 
@@ -72,15 +75,15 @@ impl<P> Default for BoostTurns<P> {
 }
 
 impl<P: Copy + Ord> BoostTurns<P> {
-    /// Who is boosted in the period that begins, at most so many at once, by what all processes do
-    /// at the end of the one before.
+    /// The processes to boost in the period that begins, at most `at_once`. `doing` is the state of
+    /// all processes at the end of the period before.
     pub(crate) fn next(&mut self, doing: &BTreeMap<P, Doing>, at_once: usize) -> Vec<P> {
         let has_use = |process: &P| doing.get(process).is_some_and(|doing| doing.has_use());
         self.idle.retain(|process| doing.contains_key(process) && !has_use(process));
         let before = std::mem::take(&mut self.turns);
         let over = self.go_on(&before, doing, at_once);
         self.last = over.last().copied().or(self.last);
-        // Who computes beside others who do is nobody's concern: the operating system shares them out.
+        // Processes that only compute don't count: the operating system shares the processor.
         let concerned = |doing: &Doing| *doing == Doing::HasNews || !doing.gets_on();
         self.calm = if doing.values().any(concerned) { 0 } else { self.calm.saturating_add(1) };
         if self.calm < CALM {
@@ -91,7 +94,7 @@ impl<P: Copy + Ord> BoostTurns<P> {
         self.turns.keys().copied().collect()
     }
 
-    /// Goes on with the turns that are not over; whose are.
+    /// Continues the turns that are not over. Returns the processes whose turns are over.
     fn go_on(
         &mut self,
         before: &BTreeMap<P, Turn>,
@@ -101,7 +104,7 @@ impl<P: Copy + Ord> BoostTurns<P> {
         let mut over = Vec::new();
         for (process, turn) in before {
             let first = doing.keys().take(at_once).any(|first| first == process);
-            // So long the others may need until it is the turn of the first on their nodes too.
+            // Other nodes may take this many rounds until the first process has its turn there too.
             let rounds = if first { doing.len().div_ceil(at_once.max(1)) } else { 1 };
             let patience = (PATIENCE + 1).saturating_mul(rounds as u32) - 1;
             let Turn { periods, in_vain } = *turn;
@@ -124,7 +127,7 @@ impl<P: Copy + Ord> BoostTurns<P> {
         over
     }
 
-    /// The turns of more of these begin, until there are so many at once.
+    /// Begins turns of more of these, up to `at_once` turns.
     fn begin(&mut self, these: impl Iterator<Item = P>, at_once: usize) {
         let waits = |process: &P| !self.turns.contains_key(process) && !self.idle.contains(process);
         let mut these: Vec<P> = these.filter(waits).collect();
@@ -143,7 +146,7 @@ mod tests {
     const VAIN: Doing = Doing::Waits(IN_VAIN);
     const WAITS: Doing = Doing::Waits(Duration::from_micros(5));
 
-    /// The turns of periods in which processes 0, 1, ... do this.
+    /// The turns in periods in which processes 0, 1, ... have these states.
     fn turns(at_once: usize, periods: &[&[Doing]]) -> Vec<Vec<usize>> {
         let mut turns = BoostTurns::default();
         let next =
@@ -179,7 +182,7 @@ mod tests {
     #[test]
     fn who_waits_in_vain_before_that_waits_for_the_others_and_the_first_longest() {
         let done = turns(1, &[&[VAIN, VAIN, HasNews][..]; 26]);
-        // Twelve for the first, four for the second; then neither, until something comes for it.
+        // Twelve for the first and four for the second, then for neither until a message arrives.
         assert_eq!(done[..12], [[0]; 12]);
         assert_eq!(done[12..16], [[1]; 4]);
         assert_eq!(done[16..], [[2]; 10]);
@@ -212,7 +215,7 @@ mod tests {
     fn a_turn_is_no_longer_for_waiting_now_and_then() {
         let mut turns = BoostTurns::default();
         let mut periods = 0;
-        // It gets on in every fourth period.
+        // The process makes progress in every fourth period.
         while turns.next(
             &BTreeMap::from([(0, [VAIN, VAIN, VAIN, Computes][periods % 4]), (1, HasNews)]),
             1,

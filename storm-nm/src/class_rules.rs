@@ -1,46 +1,45 @@
-//! The thresholds of flexible coscheduling: which ones there are, where they make sense, and how they
-//! are written. The policy reference (A5) calls its values defaults to sweep, not truths.
+//! The thresholds of flexible coscheduling: their values, ranges and names. The policy reference
+//! (A5) calls its values defaults to sweep, not truths.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 use thiserror::Error;
 
-/// By what processes are judged.
+/// The thresholds by which processes are classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassRules {
-    /// Slots of its own in which a process is watched before it is judged.
+    /// Number of its own slots in which a process is watched before it is classified.
     pub window_slots: u32,
-    /// The least time that these must have lasted together: shorter slots are watched in larger
-    /// numbers.
+    /// Least total length of those slots; shorter slots are watched in larger numbers.
     pub window_min: Duration,
-    /// Who computes longer between two communications does not care, ...
+    /// A process that computes longer than this between two communications is `DontCare`, ...
     pub coarse_min: Duration,
-    /// ... or longer than this part of its slots, where that is more.
+    /// ... or longer than its slot divided by this, if that is more.
     pub coarse_part: u32,
-    /// Twice a context switch and a round trip: shorter waits are those of any communication.
+    /// Two context switches and a round trip: shorter waits are normal for any communication.
     pub answer: Duration,
-    /// Who waits for more hundredths of what it computes is frustrated.
+    /// A process is `Frustrated` if its waits exceed this percentage of its computing time.
     pub wait_percent: u32,
-    /// Who computes so many times as long between communications as when it became frustrated, or
-    /// as short, is learned anew.
+    /// A frustrated process is classified anew if its computing time between communications grows
+    /// or shrinks by this factor.
     pub shift: u32,
-    /// Slots after which all is forgotten.
+    /// Number of slots after which a process is classified anew.
     pub reset_slots: u32,
-    /// Who wants a processor for so many hundredths of its slots and does not say for what computes,
-    /// or looks for messages all the time.
+    /// A process without library reports that wants a processor for this percentage of its slots
+    /// computes, or looks for messages all the time.
     pub busy_percent: u32,
 }
 
 impl Default for ClassRules {
-    /// The policy reference's.
+    /// The policy reference's values.
     fn default() -> ClassRules {
         ClassRules {
             window_slots: 4,
             window_min: Duration::from_millis(20),
             coarse_min: Duration::from_millis(5),
             coarse_part: 4,
-            // Two switches of 6 us and a round trip through TCP (0081).
+            // Two switches of 6 us, and a round trip through TCP (0081).
             answer: Duration::from_micros(72),
             wait_percent: 50,
             shift: 2,
@@ -50,25 +49,25 @@ impl Default for ClassRules {
     }
 }
 
-/// A threshold by which nothing can be judged.
+/// A threshold that is out of range.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{key}: {value} is not from {least} to {most}")]
 pub struct ClassRuleError {
     /// Its name in configuration files.
     pub key: &'static str,
-    /// As given.
+    /// The given value.
     pub value: String,
-    /// The least that makes sense.
+    /// The least value in range.
     pub least: String,
-    /// The most.
+    /// The greatest value in range.
     pub most: String,
 }
 
 impl ClassRules {
-    /// Whether processes can be judged by them.
+    /// Checks that all thresholds are in range.
     ///
     /// # Errors
-    /// [`ClassRuleError`], of the first that makes no sense.
+    /// [`ClassRuleError`] for the first that is not.
     pub fn check(&self) -> Result<(), ClassRuleError> {
         const TICK: Duration = Duration::from_micros(1);
         const LONG: Duration = Duration::from_secs(60);
@@ -79,17 +78,19 @@ impl ClassRules {
         within("answer", self.answer, TICK..=Duration::from_secs(1))?;
         within("wait-percent", self.wait_percent, 1..=10_000)?;
         within("shift", self.shift, 2..=1000)?;
-        // What is forgotten before it was learned says nothing.
+        // A process must not be reset before it can be classified.
         within("reset-slots", self.reset_slots, self.window_slots..=1_000_000)?;
         within("busy-percent", self.busy_percent, 1..=100)
     }
 
-    /// Who computes longer than this between two communications does not care, where slots are so long.
+    /// With slots of this length, a process that computes longer than the result between two
+    /// communications is `DontCare`.
     pub(crate) fn coarse(&self, slot: Duration) -> Duration {
         self.coarse_min.max(slot / self.coarse_part.max(1))
     }
 
-    /// Waits up to this are those of any communication, between which so much is computed.
+    /// Waits up to the result are normal for communications with this much computation between
+    /// them.
     pub(crate) fn short(&self, compute: Duration) -> Duration {
         self.answer.max(compute.saturating_mul(self.wait_percent) / 100)
     }

@@ -1,54 +1,55 @@
-//! What flexible coscheduling takes a process for, from what it does in slots of its own
+//! The class that flexible coscheduling gives a process, by its behaviour in slots of its own
 //! (Frachtenberg, Feitelson, Petrini, Fernandez, IPDPS 2003 and IEEE TPDS 16(11), 2005; A5 of the
 //! policy reference). Pure: the same in a live node manager and in a simulated one
 //! ([decision 0103](../../docs/decisions/0103-classes-of-flexible-coscheduling.md)).
 //!
-//! A process begins as one that needs coscheduling, and is judged once per window of slots. What it
-//! waits says something of it only while its peers run too: so only in its slots, and of one that
-//! shares them with others (DC) not even there. Therefore all begin anew now and then.
+//! A process begins as one that needs coscheduling, and is classified once per window of slots. Its
+//! waits mean something only while its peers run too. So they count only in its own slots, and for
+//! a process that shares its slots (DC) not even there. Therefore all are classified anew now and
+//! then.
 
 pub use crate::class_rules::{ClassRuleError, ClassRules};
 
 use std::time::Duration;
 use storm_rm::{ProcessClass, ProcessFigures, Witness};
 
-/// What a process did in a slot of its own, or in a part of it.
+/// The behaviour of a process in a slot of its own, or in a part of the slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotSeen {
-    /// How long the slot was.
+    /// Length of the slot.
     pub lasted: Duration,
     /// Processor time that it used.
     pub cpu: Duration,
-    /// What its library said, if it says anything.
+    /// The report of its library, if there is one.
     pub library: Option<LibrarySaid>,
-    /// Time that it wanted a processor and had none.
+    /// Time for which it wanted a processor and had none.
     pub queued: Duration,
-    /// How often it slept.
+    /// Number of times that it slept.
     pub sleeps: u64,
 }
 
-/// What the message-passing library of a process said of a slot.
+/// The report of a process's message-passing library on a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LibrarySaid {
-    /// Communications that it could have waited in.
+    /// Number of communications in which it could have waited.
     pub operations: u64,
     /// Time that it waited in them.
     pub waited: Duration,
 }
 
-/// A process, as far as its class is concerned.
+/// The class of a process, with the data to determine it.
 #[derive(Clone, Debug, Default)]
 pub struct Classifier {
     class: ProcessClass,
     window: Window,
-    /// Slots since all was forgotten.
+    /// Number of slots since the last reset.
     slots: u32,
     figures: Option<ProcessFigures>,
     /// Computing time between two communications when it got its class.
     compute_then: Duration,
 }
 
-/// The slots since it was judged last.
+/// The slots since the last classification.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     slots: u32,
@@ -58,7 +59,7 @@ struct Window {
     waited: Duration,
     operations: u64,
     sleeps: u64,
-    /// Its library told of all of them.
+    /// Whether its library reported on all of them.
     told: bool,
 }
 
@@ -67,7 +68,7 @@ impl Window {
         self.told = seen.library.is_some() && (self.told || self.slots == 0);
         self.slots = self.slots.saturating_add(1);
         self.lasted = self.lasted.saturating_add(seen.lasted);
-        // What is said may be a lie: in a slot of so long nobody does anything for longer.
+        // A report may be wrong: no time in a slot is longer than the slot.
         self.cpu = self.cpu.saturating_add(seen.cpu.min(seen.lasted));
         self.queued = self.queued.saturating_add(seen.queued.min(seen.lasted));
         self.sleeps = self.sleeps.saturating_add(seen.sleeps);
@@ -81,10 +82,10 @@ impl Window {
     }
 
     fn figures(&self) -> Told {
-        // Who waits for a processor does not sleep.
+        // A process that waits for a processor does not sleep.
         let awake = self.cpu.saturating_add(self.queued).min(self.lasted);
         let (operations, computed, waited) = if self.told {
-            // Who looks for messages while it waits uses its processor, and computes nothing.
+            // A process that polls while it waits uses its processor without computing.
             let computed = self.cpu.min(self.lasted.saturating_sub(self.waited));
             (self.operations, computed, self.waited)
         } else {
@@ -106,7 +107,7 @@ impl Window {
     }
 }
 
-/// What a window says.
+/// The figures of a window.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     witness: Witness,
@@ -129,12 +130,12 @@ impl Told {
         }
     }
 
-    /// The class of a process that did this while its peers ran.
+    /// The class of a process with these figures, taken while its peers ran.
     fn class(&self, rules: &ClassRules, slot: Duration) -> ProcessClass {
         let by_system = self.witness == Witness::System;
         let busy = u32::from(self.awake_percent) >= rules.busy_percent;
         if by_system && (busy || self.operations == 0) {
-            // It may be looking for messages: nobody can tell that from computing.
+            // The process may be polling for messages, which cannot be told from computing.
             ProcessClass::NeedsCoscheduling
         } else if self.operations == 0 || self.compute > rules.coarse(slot) {
             ProcessClass::DontCare
@@ -152,12 +153,12 @@ impl Classifier {
         self.class
     }
 
-    /// By what it was judged last; nothing before its first window is over.
+    /// The figures of the last classification; `None` before its first window is over.
     pub fn figures(&self) -> Option<ProcessFigures> {
         self.figures
     }
 
-    /// It had a slot, and this is what it did; whether its class is another one now. It changes at most
+    /// Takes the behaviour in a slot. Returns whether the class has changed, which happens at most
     /// once in a window.
     pub fn slot(&mut self, rules: &ClassRules, seen: &SlotSeen) -> bool {
         if seen.lasted.is_zero() {
@@ -176,7 +177,7 @@ impl Classifier {
         if self.class != before {
             self.compute_then = told.compute;
             if self.class == ProcessClass::NeedsCoscheduling && self.slots > 0 {
-                // Not by these: it is to be learned anew.
+                // These figures are not the reason: the process is to be classified anew.
                 self.figures = None;
             }
         }
@@ -198,14 +199,14 @@ impl Classifier {
                 now
             }
             Frustrated => now,
-            // It shared its slots: how long it waited says nothing.
+            // The process shared its slots, so its waits mean nothing.
             DontCare if now == DontCare => DontCare,
             DontCare => NeedsCoscheduling,
         }
     }
 
-    /// Whether it computes so many times as long between communications as when it got its class, or
-    /// such a part of it. Waits depend on who else runs, which is another now.
+    /// Whether its computing time between communications has changed by the factor `shift` since it
+    /// got its class. Waits are no criterion, as they depend on the other processes.
     fn has_shifted(&self, rules: &ClassRules, told: &Told) -> bool {
         let (then, now) = (self.compute_then, told.compute);
         self.class == ProcessClass::Frustrated
@@ -230,7 +231,7 @@ mod tests {
         Duration::from_secs_f64(ms / 1e3)
     }
 
-    /// A slot of supersteps that compute so long and wait so long, looking for messages or asleep.
+    /// A slot of supersteps with these times to compute and to wait, polling or asleep.
     fn slot(compute: f64, wait: f64, looks: bool) -> SlotSeen {
         let step = ms(compute) + ms(wait);
         let operations = (QUANTUM.as_nanos() / step.as_nanos().max(1)) as u64;
@@ -255,7 +256,8 @@ mod tests {
     #[test]
     fn the_synthetic_applications_have_the_classes_of_the_reference() {
         for looks in [true, false] {
-            // Balanced, of 5 ms; and of 0.1 ms, where the network is a part of each step.
+            // Balanced, with steps of 5 ms; and of 0.1 ms, where the network is a part of each
+            // step.
             assert_eq!(class_after(slot(5.0, 0.05, looks), 4), NeedsCoscheduling);
             assert_eq!(class_after(slot(0.1, 0.04, looks), 4), NeedsCoscheduling);
             // The others compute twice as long.
@@ -371,7 +373,7 @@ mod tests {
                 prop_assert_eq!(changed, process.class() != before);
                 prop_assert!(!changed || since + 1 >= rules.window_slots);
                 since = if changed { 0 } else { since + 1 };
-                // Nobody keeps another class for ever.
+                // No process keeps another class for ever.
                 let long = seen.lasted >= rules.window_min;
                 let cs = process.class() == NeedsCoscheduling;
                 others = if cs { 0 } else { others + u32::from(long) };

@@ -2,42 +2,40 @@
 
 use std::time::Duration;
 
-/// What an operator may change. Every default gives its reason.
+/// The settings that an operator may change. Each default has its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NmConfig {
-    /// Time between two status reports: often enough for people, too seldom to
-    /// disturb jobs.
+    /// Time between two status reports: often enough for people, and too rare to disturb jobs.
     pub status_interval: Duration,
-    /// Longest time a report that nobody waits for is kept back, to travel with
-    /// others: short beside the life of any job.
+    /// Longest time for which a report that nobody waits for is held back, to travel with others.
+    /// The default is short compared with the life of any job.
     pub coalesce: Duration,
-    /// Output of ranks held for the network, in bytes, over all jobs. When it is
-    /// full the ranks' pipes are not read, so that the ranks wait, not the node.
-    /// Two items of the report queue are enough to keep it busy.
+    /// Most output of ranks that is held for the network, in bytes, over all jobs. When the limit
+    /// is reached, the ranks' pipes are not read, so that the ranks wait and not the node. Two
+    /// items of the report queue are enough to keep it busy.
     pub output_backlog_bytes: usize,
-    /// How long a stopped job is resumed to act on a signal: its handlers need a
-    /// few milliseconds, its rivals should not notice.
+    /// How long a stopped job is resumed to act on a signal. Its handlers need a few milliseconds,
+    /// and its rivals should not notice.
     pub signal_grace: Duration,
-    /// How long the end of all processes is awaited before leaving. What is not
-    /// dead by then hangs in the kernel and nothing would end it.
+    /// How long to wait for the end of all processes before leaving. A process that is alive after
+    /// it hangs in the kernel, and nothing would end it.
     pub leave_timeout: Duration,
-    /// How long the jobs are kept without a Machine Manager, and the way back to it is
-    /// looked for; zero: not at all. Longer than its restart or the repair of a switch
-    /// takes, shorter than an operator sleeps.
+    /// How long jobs are kept and the way back is looked for without a Machine Manager; zero: not
+    /// at all. The default is longer than a restart or the repair of a switch, and shorter than an
+    /// operator sleeps.
     pub manager_lost: Duration,
-    /// How long those of them are kept that asked to be queued again when their node is
-    /// lost: the Machine Manager runs them elsewhere soon after. Longer than it takes to
-    /// restart it.
+    /// How long jobs that asked to be queued again are kept without a Machine Manager. The manager
+    /// runs them elsewhere soon after. The default is longer than a restart of the manager.
     pub requeue_fence: Duration,
-    /// How long they may go on at most after this node manager has last said so, should it be stopped or
-    /// get no processor: the keeper ends them then. Longer than the Machine Manager takes to find a
-    /// node manager dead that is stopped; zero: for ever.
+    /// Most time for which these jobs continue after the last renewal by this node manager, if it
+    /// is stopped or gets no processor. Then the keeper ends them. The default is longer than the
+    /// Machine Manager takes to find a stopped node manager dead; zero: for ever.
     pub lease: Duration,
-    /// How long jobs go on without this node manager, once it has ended, and may be taken over by the
-    /// next one of this node; zero: not at all. Longer than it takes to install another version
-    /// and to start it, and as long as the other nodes of a job can be let wait.
+    /// How long jobs continue after this node manager has ended, for the next one of this node to
+    /// take over; zero: not at all. The default is long enough to install and start another
+    /// version. The other nodes of a job can wait as long.
     pub node_return: Duration,
-    /// Switches remembered one by one; older ones live on in the histograms.
+    /// Number of switches that are remembered one by one; histograms hold the older ones.
     pub switch_records: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What STORM adds to the environment of a rank.
+//! The variables that STORM adds to the environment of a rank.
 
 use crate::JobTask;
 use std::ffi::{OsStr, OsString};
@@ -9,31 +9,31 @@ use storm_mpi::segment::{TRANSPORT_BCS, TRANSPORT_VARIABLE};
 use storm_primitives::NodeId;
 use storm_rm::{ArrayExtent, Coscheduling, JobSpec, MPI_SPACE_VARIABLE, Memory, Rank, Resources};
 
-/// What a node is called, by its id and by its address.
+/// The names of a node: its id, name and address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeNames {
     /// The id: `STORM_NODE_ID`.
     pub node: NodeId,
     /// The name: `%n` in output files.
     pub name: String,
-    /// The address that ranks of other nodes reach this one by.
+    /// The address by which ranks of other nodes reach it.
     pub address: String,
 }
 
-/// How our own message-passing library waits.
+/// Selects how our own message-passing library waits.
 const WAIT_VARIABLE: &str = "STORM_MPI_WAIT";
 
-/// In a job's environment: how its ranks join it, where that is not PMI-1. Ranks do not get it, as it
-/// would be taken for that of jobs which they submit.
+/// In a job's environment: how its ranks join it, if not by PMI-1. Ranks do not get it, as it would
+/// also apply to jobs that they submit.
 pub const MPI_TYPE_VARIABLE: &str = "STORM_MPI_TYPE";
 /// Its value for ranks that join through PMIx.
 pub const MPI_TYPE_PMIX: &str = "pmix";
 
-/// As much as counts of the value of [`MPI_SPACE_VARIABLE`].
+/// Most bytes of the value of [`MPI_SPACE_VARIABLE`] that count.
 const SPACE_MAX_BYTES: usize = 32;
 
-/// What is to be part of the name of a job's key-value space, if its manager said so: MPI libraries name
-/// what they put into shared memory by that space's, and other clusters have jobs of the same number.
+/// A part of the name of a job's key-value space, if its manager set one. MPI libraries use the
+/// space's name for files in shared memory, and other clusters have jobs of the same number.
 pub(crate) fn space_of(spec: &JobSpec) -> Option<&str> {
     let said = spec.env.iter().find(|(name, _)| name.as_os_str() == MPI_SPACE_VARIABLE);
     let space = said?.1.as_os_str().to_str()?;
@@ -49,12 +49,11 @@ pub(crate) fn joins_by_pmix(spec: &JobSpec) -> bool {
     })
 }
 
-/// The value of [`TRANSPORT_VARIABLE`] for ranks whose bytes take their own way.
+/// The value of [`TRANSPORT_VARIABLE`] for ranks that move their own bytes.
 const TRANSPORT_DIRECT: &str = "direct";
 
-/// What Node Managers alone tell ranks: in a job's environment it comes from another job, from
-/// inside of which this one was submitted, and says nothing of this one.
-/// `STORM_MPI_REMOTE_US` is not one: users may set it.
+/// Variables that only Node Managers set. In a job's environment they come from another job that
+/// submitted this one, and do not apply. `STORM_MPI_REMOTE_US` is not listed, as users may set it.
 const NODES_OWN: [&str; 7] = [
     TRANSPORT_VARIABLE,
     storm_mpi::page::VARIABLE,
@@ -65,7 +64,7 @@ const NODES_OWN: [&str; 7] = [
     MPI_SPACE_VARIABLE,
 ];
 
-/// The job's environment, as far as it is the submitter's to say.
+/// The job's environment without variables that the submitter may not set.
 pub(crate) fn submitted_environment(
     spec: &JobSpec,
 ) -> impl Iterator<Item = (&OsStr, &OsStr)> + Clone {
@@ -73,8 +72,8 @@ pub(crate) fn submitted_environment(
     all.filter(|(name, _)| !NODES_OWN.iter().any(|own| name == own))
 }
 
-/// What ranks are told of themselves, whatever the submitter said: of the job alone from inside of which
-/// another is submitted.
+/// Variables that describe a rank, which are set whatever the submitter has. In a submitter's
+/// environment, they describe the submitting job.
 const RANKS_OWN: [&str; 27] = [
     "STORM_JOB_ID",
     "STORM_RANK",
@@ -105,8 +104,9 @@ const RANKS_OWN: [&str; 27] = [
     defaults::VARIABLE,
 ];
 
-/// The environment of a process, without what STORM itself has told it where it is a rank: what a job
-/// gets that it submits. What the user has set before or since stays, whatever its name.
+/// This process's environment for a job that it submits. If the process is a rank, it excludes
+/// variables that STORM has set to describe it. Variables that the user has set stay, whatever
+/// their names.
 pub fn environment_to_submit(
     own: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Vec<(OsString, OsString)> {
@@ -122,34 +122,34 @@ pub fn environment_to_submit(
     own
 }
 
-/// Where it is set, Open MPI 4 that finds no PMIx server fails in MPI_Init. Else each rank takes itself for
-/// the whole of its job. `mpirun` and its ranks take no notice.
+/// With this variable, Open MPI 4 fails in MPI_Init if it finds no PMIx server. Without it, each
+/// rank takes itself for the whole job. `mpirun` and its ranks ignore it.
 const NO_SINGLETONS: (&str, &str) = ("OMPI_MCA_schizo", "^orte");
 
-/// What makes an MPI library give its core away while it waits, where it has such a
-/// switch: Open MPI, Intel MPI, MPICH from release 4.2 on.
+/// Variables that make an MPI library yield its core while it waits, if it has such a switch: Open
+/// MPI, Intel MPI, MPICH from release 4.2 on.
 const YIELD_SWITCHES: [(&str, &str); 3] = [
     ("OMPI_MCA_mpi_yield_when_idle", "1"),
     ("I_MPI_WAIT_MODE", "1"),
     ("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"),
 ];
 
-/// How ranks of our own message-passing library wait under implicit coscheduling: two-phase,
-/// by what was measured here.
+/// How ranks of our own message-passing library wait under implicit coscheduling: two-phase, with
+/// the measured thresholds.
 pub fn implicit_waiting(measured: &Thresholds) -> Vec<(&'static str, String)> {
     let mode = (WAIT_VARIABLE, "spin-block".to_owned());
     measured.variables().into_iter().chain([mode]).collect()
 }
 
-/// How they wait under periodic boost: they look until the message is there, as there.
+/// How they wait under periodic boost: they poll until the message arrives.
 pub fn boosted_waiting() -> Vec<(&'static str, String)> {
     vec![(WAIT_VARIABLE, "spin".to_owned())]
 }
 
-/// The variables of one rank, to be added to those of the job. An entry wins over the
-/// submitter's variable of that name, but for how to wait: libraries are told to yield when
-/// the ranks on the host exceed its `cores`, or share them with other jobs that run at the same
-/// time, and our own is told of `waiting`, unless the submitter said otherwise.
+/// The variables of a rank, in addition to those of the job. They replace the submitter's variables
+/// of the same names, except for how to wait. Libraries are told to yield if the ranks on the host
+/// exceed its `cores`, or share them with jobs that run at the same time. Our own library gets
+/// `waiting`. The submitter's own settings for waiting take precedence.
 pub fn rank_environment(
     task: &JobTask,
     rank: Rank,
@@ -175,7 +175,7 @@ pub fn rank_environment(
         ("STORM_JOB_DIR", job_directory.to_owned()),
         ("PMI_RANK", number(rank_number)),
         ("PMI_SIZE", number(size)),
-        // As Hydra names them, which is where MPICH and Intel MPI look.
+        // Hydra's names, which MPICH and Intel MPI look for.
         ("MPI_LOCALRANKID", number(local_rank)),
         ("MPI_LOCALNRANKS", number(u64::from(task.count))),
     ];
@@ -205,7 +205,7 @@ pub fn rank_environment(
     all.map(|(name, value)| (OsString::from(name), value)).collect()
 }
 
-/// What a job of an array is told of the array.
+/// The variables of a job of an array.
 fn array_variables(task: &JobTask) -> Vec<(&'static str, OsString)> {
     let (Some(own), Some(array)) = (task.launch.task, &task.spec().needs.array) else {
         return Vec::new();
@@ -222,8 +222,8 @@ fn array_variables(task: &JobTask) -> Vec<(&'static str, OsString)> {
     ]
 }
 
-/// What the job asked of its nodes, in the units of Slurm's variables of those names:
-/// memory in MiB, rounded up.
+/// The resources that the job asked for, in the units of Slurm's variables of these names: memory
+/// in MiB, rounded up.
 fn resource_variables(asked: &Resources) -> impl Iterator<Item = (&'static str, OsString)> {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     let (per_node, per_cpu) = match asked.memory {
@@ -243,8 +243,8 @@ fn resource_variables(asked: &Resources) -> impl Iterator<Item = (&'static str, 
     variables.into_iter().filter_map(given)
 }
 
-/// Ranks of the job that share the cores of this host. Nodes that are reached by
-/// loopback are all on it.
+/// Number of the job's ranks that share the cores of this host. Nodes with loopback addresses are
+/// all on it.
 pub(crate) fn ranks_on_host(task: &JobTask, names: &NodeNames) -> u32 {
     match names.address.parse::<IpAddr>() {
         Ok(address) if address.is_loopback() => task.spec().procs,

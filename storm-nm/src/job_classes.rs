@@ -1,26 +1,26 @@
-//! The classes of a job's ranks on a node, and its slots: from what each process has done up to the
-//! edges of a slot to what it did in it. Pure: whoever samples says what time it is.
+//! The classes of a job's ranks on a node, and its slots. Turns the totals of each process at the
+//! edges of a slot into its behaviour in the slot. Pure: the caller passes the time.
 
 use crate::classes::{ClassRules, Classifier, LibrarySaid, SlotSeen};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_rm::{ProcessClass, Rank, RankClass};
 
-/// What a process has done since its start.
+/// The totals of a process since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     /// Processor time.
     pub(crate) cpu: Duration,
-    /// What its library says, if it says anything: the wait under way is a part of it.
+    /// The report of its library, if there is one, which includes the present wait.
     pub(crate) library: Option<LibrarySaid>,
-    /// Time that it wanted a processor and had none.
+    /// Time for which it wanted a processor and had none.
     pub(crate) queued: Duration,
-    /// How often it slept.
+    /// Number of times that it slept.
     pub(crate) sleeps: u64,
 }
 
 impl Counters {
-    /// What it did since then, in a time of that length.
+    /// The difference to earlier totals, over a time of this length.
     fn since(&self, before: &Counters, lasted: Duration) -> SlotSeen {
         let library = self.library.zip(before.library).map(|(now, then)| LibrarySaid {
             operations: now.operations.saturating_sub(then.operations),
@@ -36,12 +36,12 @@ impl Counters {
     }
 }
 
-/// The ranks of a job on a node. Times are since whenever, all by the same clock.
+/// The ranks of a job on a node. All times are by the same clock, from any origin.
 #[derive(Clone, Debug)]
 pub(crate) struct JobClasses {
     rules: ClassRules,
     ranks: BTreeMap<Rank, Watched>,
-    /// Since when it has had its slot, as far as ranks were looked at.
+    /// Beginning of its slot, or of the part of the slot since the ranks were last sampled.
     slot_began: Option<Duration>,
 }
 
@@ -50,12 +50,12 @@ struct Watched {
     classifier: Classifier,
     /// Since when it has had its class.
     since: Duration,
-    /// When its slot began.
+    /// The totals at the beginning of its slot.
     before: Option<Counters>,
 }
 
 impl JobClasses {
-    /// Nothing is known of them yet.
+    /// Ranks of which nothing is known yet.
     pub(crate) fn new(
         rules: ClassRules,
         ranks: impl Iterator<Item = Rank>,
@@ -66,7 +66,7 @@ impl JobClasses {
         JobClasses { rules, ranks, slot_began: None }
     }
 
-    /// It has its slot, and this is what its ranks have done before.
+    /// The job's slot begins, with these totals of its ranks.
     pub(crate) fn slot_begins(&mut self, now: Duration, counters: &BTreeMap<Rank, Counters>) {
         self.slot_began = Some(now);
         for (rank, watched) in &mut self.ranks {
@@ -74,8 +74,8 @@ impl JobClasses {
         }
     }
 
-    /// Its slot is over, or a part of it, and this is what they have done; whether the class of
-    /// any is another now, or is known to be what it was taken for.
+    /// The job's slot, or a part of it, ends with these totals. Returns whether the class of any
+    /// rank has changed, or is now known and not only assumed.
     pub(crate) fn slot_ends(&mut self, now: Duration, counters: &BTreeMap<Rank, Counters>) -> bool {
         let Some(began) = self.slot_began.take() else { return false };
         let lasted = now.saturating_sub(began);
@@ -94,22 +94,22 @@ impl JobClasses {
         changed
     }
 
-    /// An edge of its slot was missed: what its ranks did there is nothing to judge by.
+    /// An edge of the slot was missed, so the behaviour of the ranks in it cannot be judged.
     pub(crate) fn slot_lost(&mut self) {
         self.slot_began = None;
     }
 
-    /// Since when it has had its slot.
+    /// When the job's slot began.
     pub(crate) fn slot_began(&self) -> Option<Duration> {
         self.slot_began
     }
 
-    /// The class of a rank; of one that is not here, that of one of which nothing is known.
+    /// The class of a rank; the class of an unknown process for a rank that is not here.
     pub(crate) fn class(&self, rank: Rank) -> ProcessClass {
         self.ranks.get(&rank).map(|watched| watched.classifier.class()).unwrap_or_default()
     }
 
-    /// Whether all need coscheduling.
+    /// Whether all ranks need coscheduling.
     pub(crate) fn all_need(&self) -> bool {
         let mut classes = self.ranks.values().map(|watched| watched.classifier.class());
         classes.all(|class| class == ProcessClass::NeedsCoscheduling)
@@ -120,7 +120,7 @@ impl JobClasses {
         self.ranks.remove(&rank);
     }
 
-    /// For the Machine Manager.
+    /// The report for the Machine Manager.
     pub(crate) fn report(&self, now: Duration) -> Vec<RankClass> {
         let one = |(rank, watched): (&Rank, &Watched)| {
             let age = now.saturating_sub(watched.since).as_millis();
@@ -150,7 +150,7 @@ mod tests {
             let began = ms(100 * slot);
             job.slot_begins(began, &both(done, idle));
             assert!(job.all_need());
-            // Five steps of 5 ms, and as long a wait, in 50 ms; not so out of the slot.
+            // Five steps of 5 ms with as long a wait, in 50 ms; outside the slot it differs.
             done.cpu += ms(25);
             if let Some(said) = &mut done.library {
                 said.operations += 5;

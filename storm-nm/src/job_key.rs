@@ -1,15 +1,14 @@
-//! The name of one run of a job on this node.
+//! Names a run of a job on this node.
 
 use std::fmt;
 use storm_rm::{JobId, JobIncarnation};
 
-/// A job and which run of it: news of an earlier run is never taken for news of
-/// a later one.
+/// A job and its run, so that news of an earlier run is never taken for news of a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobKey {
     /// The job.
     pub job: JobId,
-    /// Which run of it.
+    /// The run.
     pub incarnation: JobIncarnation,
 }
 

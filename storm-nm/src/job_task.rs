@@ -1,4 +1,4 @@
-//! This node's part of a job: the launch message and the ranks that are ours.
+//! This node's part of a job: the launch message and the ranks of this node.
 
 use crate::JobKey;
 use crate::environment::space_of;
@@ -11,28 +11,28 @@ use storm_primitives::NodeId;
 use storm_rm::message::LaunchJob;
 use storm_rm::{InputSpec, JobSpec, OsBytes, OutputSpec, Rank};
 
-/// What a host is asked to start.
+/// The ranks that a host is asked to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobTask {
     /// The Machine Manager's message.
     pub launch: Rc<LaunchJob>,
     /// First rank of this node.
     pub first: Rank,
-    /// Ranks of this node, at least 1.
+    /// Number of ranks of this node, at least 1.
     pub count: u32,
 }
 
 impl JobTask {
-    /// The part of `node`; `None` when the job has no rank there.
+    /// The part of `node`; `None` if the job has no rank there.
     pub fn of_node(launch: Rc<LaunchJob>, node: NodeId) -> Option<JobTask> {
         let own = launch.ranks.of_node(node)?;
         let (first, count) = (own.first, own.count);
-        // Ranks past the job's size, or past what a rank can number, are nonsense.
+        // Ranks beyond the job's size, or beyond the largest rank, are invalid.
         let end = first.0.checked_add(count)?;
         (end <= launch.spec.procs).then_some(JobTask { launch, first, count })
     }
 
-    /// Which run of which job.
+    /// The job and its run.
     pub fn key(&self) -> JobKey {
         JobKey { job: self.launch.job, incarnation: self.launch.incarnation }
     }
@@ -47,7 +47,7 @@ impl JobTask {
         (self.first.0..self.first.0 + self.count).map(Rank)
     }
 
-    /// Whether the output of the ranks goes up to the attached client.
+    /// Whether the output of the ranks goes to the attached client.
     pub fn output_to_client(&self) -> bool {
         matches!(self.launch.spec.output, OutputSpec::Client)
     }
@@ -77,9 +77,9 @@ impl JobTask {
         }
     }
 
-    /// What the PMI server of this node is told. The name of the key-value space
-    /// differs for every run, so that none can see the keys of an earlier one, nor takes for its own
-    /// what ranks of another have left in shared memory.
+    /// The configuration of this node's PMI server. The name of the key-value space differs for
+    /// every run. So a run cannot see the keys of an earlier run, nor mistake another run's shared
+    /// memory for its own.
     pub(crate) fn pmi_config(&self) -> NodeServerConfig {
         let launch = &self.launch;
         let mut blocks: Vec<Block> = Vec::new();

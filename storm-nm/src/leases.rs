@@ -1,21 +1,21 @@
-//! Until when jobs may go on that may be run elsewhere once this node is given up
+//! Leases of jobs that may be run elsewhere once this node is given up
 //! (`docs/decisions/0007-no-run-twice.md`). Knows no keeper and no clock.
 //!
-//! A node manager that stands still cannot end them. It tells the keeper beforehand until when they may go
-//! on, and again while it knows that it may. One that goes on after that has nothing to tell: what has
-//! run out is over.
+//! A node manager that stands still cannot end jobs. So it tells the keeper beforehand until when
+//! they may continue, and renews their leases while it is allowed to. When a node manager wakes up
+//! later, a lease that has run out stays out.
 
 use crate::JobKey;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The leases of the jobs that have one, by the time of the host: since its start, with that in which it
-/// was suspended.
+/// The leases of jobs, by the time of the host: since its start, including time in which it was
+/// suspended.
 #[derive(Debug, Default)]
 pub(crate) struct Leases(BTreeMap<JobKey, Duration>);
 
 impl Leases {
-    /// The jobs may go on until `until`; which of them: not those whose lease has run out.
+    /// Lets the jobs continue until `until`. Returns those whose lease has not run out.
     pub(crate) fn renew(
         &mut self,
         (now, until): (Duration, Duration),
@@ -33,12 +33,12 @@ impl Leases {
         renewed
     }
 
-    /// The job is over here.
+    /// Forgets a job that is over here.
     pub(crate) fn forget(&mut self, job: JobKey) {
         self.0.remove(&job);
     }
 
-    /// Until when the job may go on; for ever without a lease.
+    /// Until when the job may continue; `None` without a lease, which means for ever.
     pub(crate) fn until(&self, job: JobKey) -> Option<Duration> {
         self.0.get(&job).copied()
     }
@@ -53,7 +53,7 @@ mod tests {
         JobKey { job: JobId(job), incarnation: JobIncarnation(1) }
     }
 
-    /// A lease of 5 s, held at a time.
+    /// A lease of 5 s, with the present time.
     fn at(seconds: u64) -> (Duration, Duration) {
         (Duration::from_secs(seconds), Duration::from_secs(seconds + 5))
     }

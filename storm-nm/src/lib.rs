@@ -1,9 +1,9 @@
-//! The Node Manager: one per node. It carries out what the Machine Manager's
-//! heartbeats say (paper, Algorithm 5) and reports what becomes of it.
+//! The Node Manager, of which each node has one. It carries out the commands in the Machine
+//! Manager's heartbeats (paper, Algorithm 5), and reports the results.
 //!
 //! | part | where |
 //! |---|---|
-//! | what a command or an event means: pure `(state, event) -> actions` | [`NodeCore`] |
+//! | effects of commands and events: pure `(state, event) -> actions` | [`NodeCore`] |
 //! | which processes flexible coscheduling schedules together: pure | [`classes`] |
 //! | the loop that feeds it from the network and the node | [`run`] |
 //! | everything on the node outside the network | the [`Host`] trait |
@@ -12,13 +12,12 @@
 //!
 //! # The strobe's path
 //!
-//! From the heartbeat's arrival to the last freeze and resume there is no await:
-//! a strobe never stands behind a file, an output stream or another job's
-//! launch. What a slice that the node begins by its own clock switches is ordered of
-//! the host before it begins. [`SwitchLog`] holds what they took.
+//! From a heartbeat's arrival to the last freeze and resume there is no await: a strobe never waits
+//! for a file, an output stream or another job's launch. For slices that the node begins by its own
+//! clock, the switches are ordered from the host ahead. [`SwitchLog`] holds their times.
 //!
-//! What this crate does not do: decide what runs where or when (the Machine
-//! Manager does), name a network backend, or touch a process (storm-pl does).
+//! This crate does not decide what runs where or when (the Machine Manager does), names no network
+//! backend, and touches no process (storm-pl does).
 
 mod ahead;
 mod bell;

@@ -1,5 +1,5 @@
-//! The loop of the node manager: the network on one side, the node on the other,
-//! the core between them.
+//! The loop of the node manager, with the network on one side, the node on the other, and the core
+//! between them.
 
 mod classes;
 mod coscheduling;
@@ -40,19 +40,19 @@ use thiserror::Error;
 /// Why a node manager ended.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExitReason {
-    /// The Machine Manager said so.
+    /// The Machine Manager ordered it.
     #[error("the cluster was shut down")]
     Shutdown,
-    /// The cluster is lost, or this node to it.
+    /// The cluster is lost to this node, or this node to the cluster.
     #[error("this node is cut off from the cluster")]
     Disconnected,
     /// Reports cannot be delivered.
     #[error("reports cannot be delivered")]
     Unreachable(#[from] EnqueueError),
-    /// What arrives makes no sense.
+    /// Heartbeats cannot be decoded.
     #[error("no heartbeat can be received")]
     Heartbeat(#[from] ReceiveHeartbeatError),
-    /// The node can run no process any more.
+    /// The node can run no processes any more.
     #[error("this node can run no process any more")]
     HostLost,
     /// The plan of global memory has no queue for this node.
@@ -66,27 +66,27 @@ pub enum ExitReason {
         "the Machine Manager refuses this node: it offers {offered} PEs, {configured} are configured"
     )]
     TooFewPes {
-        /// Its processing elements.
+        /// The number of processing elements that it offers.
         offered: u32,
-        /// Those that the manager's configuration has.
+        /// The number in the manager's configuration.
         configured: u32,
     },
-    /// The host asked for it, by a signal.
+    /// A signal on the host asked for it.
     #[error("asked to end")]
     AskedToEnd,
 }
 
-/// How a node manager ended.
+/// The result of a node manager.
 #[derive(Clone, Debug)]
 pub struct NmExit {
-    /// Why.
+    /// Why it ended.
     pub reason: ExitReason,
-    /// What its switches took.
+    /// The times of its switches.
     pub switches: SwitchLog,
 }
 
-/// Runs the node manager of `primitives.node()` until the Machine Manager shuts
-/// it down or the cluster is lost; all its jobs have ended then.
+/// Runs the node manager of `primitives.node()` until the Machine Manager shuts it down or the
+/// cluster is lost. All its jobs have ended then.
 pub async fn run<P: Primitives, H: Host>(
     primitives: P,
     plan: GlobalPlan,
@@ -96,10 +96,10 @@ pub async fn run<P: Primitives, H: Host>(
     run_and_return(primitives, plan, host, config, async || None::<P>).await
 }
 
-/// As [`run`], but a node manager that is cut off, or whose Machine Manager is gone,
-/// keeps its jobs for [`NmConfig::manager_lost`], in which `way_back` may join the
-/// cluster again, under another id or with another plan of global memory ([`Life`]); it completes with `None`
-/// when there is no way.
+/// Like [`run`], but keeps jobs when the node is cut off or its Machine Manager is gone. For
+/// [`NmConfig::manager_lost`], `way_back` may join the cluster again, under another id or with
+/// another plan of global memory ([`Life`]). `way_back` completes with `None` if there is no way
+/// back.
 pub async fn run_and_return<P: Primitives, H: Host, L: Into<Life<P>>>(
     primitives: P,
     plan: GlobalPlan,
@@ -109,7 +109,7 @@ pub async fn run_and_return<P: Primitives, H: Host, L: Into<Life<P>>>(
 ) -> NmExit {
     let info = host.info(primitives.node());
     let node = Rc::new(Node::new(primitives, plan, host, config, &info));
-    // Cancels the tasks, which hold the node, also when this future is dropped.
+    // Cancels the tasks, which hold the node, even when this future is dropped.
     let _guard = CancelOnDrop(node.clone());
     let mut returns = node.inherit();
     node.watch_host();
@@ -144,12 +144,12 @@ impl<P: Primitives, H: Host> Drop for CancelOnDrop<P, H> {
     }
 }
 
-/// Everything of one node manager.
+/// The state of a node manager.
 struct Node<P: Primitives, H: Host> {
     id: Cell<NodeId>,
     name: String,
     runtime: P::Runtime,
-    /// The present life in the cluster, or the last one.
+    /// The network of the present life in the cluster, or of the last one.
     link: RefCell<P>,
     plan: RefCell<Rc<GlobalPlan>>,
     host: H,
@@ -160,33 +160,33 @@ struct Node<P: Primitives, H: Host> {
     held: HeldOutputs,
     switches: RefCell<SwitchLog>,
     tasks: TaskSet,
-    /// Those that end with a life in the cluster.
+    /// Tasks that end with a life in the cluster.
     life_tasks: TaskSet,
     receptions: RefCell<BTreeMap<Channel, Task>>,
     /// The slices of each partition that this node begins by itself.
     following: RefCell<BTreeMap<PartitionId, Following>>,
-    /// What of them the host has been told.
+    /// Whether the host has orders for them.
     ahead: Cell<Ahead>,
     /// When strobes of the present Machine Manager should arrive.
     arrivals: Cell<Arrivals>,
-    /// What moves the bytes of jobs in slices, in this life.
+    /// Moves the bytes of jobs in slices, in this life.
     coscheduling: RefCell<Option<Coscheduling>>,
-    /// When the next switch is due that the host was told ahead.
+    /// When the next switch is due that the host has orders for.
     switch_due: Cell<Option<Instant>>,
     /// Jobs of earlier lives that were to communicate in slices and had not begun to.
     sliceless: RefCell<BTreeSet<JobKey>>,
-    /// This is not the first life, or another node manager had jobs that this one has.
+    /// Whether this is a later life, or another node manager had jobs that this one has.
     returned: Cell<bool>,
-    /// Why to leave, once it is known.
+    /// Why to leave, once that is known.
     exit: RefCell<Option<ExitReason>>,
-    /// Leases are being renewed.
+    /// Whether leases are being renewed.
     leasing: Cell<bool>,
-    /// Without a manager no lease goes beyond this.
+    /// The latest end of leases while there is no manager.
     leases_end: Cell<Option<Instant>>,
     asked_to_leave: Cell<bool>,
     /// Since when no manager has accepted a life of this node.
     lost_since: Cell<Option<Instant>>,
-    /// What the Machine Manager said of the elements of this node, when it has no use for it.
+    /// The number of elements that the Machine Manager requires, if it has no use for this node.
     told_refused: Cell<Option<u32>>,
     /// Rung after every change of the core, and when it is time to leave.
     changed: Bell,
@@ -246,8 +246,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.link.borrow().clone()
     }
 
-    /// Says that the node is here, with what it holds if it `returns`, and starts
-    /// everything that runs beside the heartbeats.
+    /// Reports that the node is here, with its jobs if it `returns`, and starts everything that
+    /// runs beside the heartbeats.
     fn begin(
         self: &Rc<Self>,
         info: storm_rm::message::NodeInfo,
@@ -283,7 +283,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         Ok(())
     }
 
-    /// Hears the host, from the beginning to the end.
+    /// Takes events of the host, from the beginning to the end.
     fn watch_host(self: &Rc<Self>) {
         self.spawn(|node| async move {
             loop {
@@ -326,9 +326,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Carries out the commands of a heartbeat that are for this node. Nothing
-    /// here waits: a strobe switches before this returns. The answer to a join goes first, as
-    /// strobes overtake it and what came before it is forgotten.
+    /// Carries out the commands of a heartbeat for this node, without waiting: a strobe switches
+    /// before the return. The answer to a join goes first, as strobes overtake it and everything
+    /// before the answer is forgotten.
     fn obey(self: &Rc<Self>, heartbeat: &Heartbeat) {
         let id = self.id.get();
         let here = heartbeat.commands.iter().filter(|(set, _)| set.contains(id));
@@ -352,8 +352,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Ends all jobs and what serves them. The Machine Manager that ordered it
-    /// still hears how they ended.
+    /// Ends all jobs and their helpers. A Machine Manager that ordered it still hears how they
+    /// ended.
     async fn leave(self: &Rc<Self>, reason: &ExitReason) {
         tracing::info!(node = %self.name, %reason, "leaving");
         self.handle(Event::Leave);
@@ -363,15 +363,15 @@ impl<P: Primitives, H: Host> Node<P, H> {
             tracing::error!("processes of jobs do not die; leaving without them");
         }
         if matches!(reason, ExitReason::Shutdown | ExitReason::HostLost) {
-            // A Machine Manager that is gone already does not miss it.
+            // A Machine Manager that is gone does not miss the reports.
             let _ = runtime.timeout(self.config.leave_timeout, self.outbox.flushed()).await;
         }
         self.host.leave().await;
     }
 
-    /// Lets the core have an event and does what it says.
+    /// Passes an event to the core and carries out its actions.
     fn handle(self: &Rc<Self>, event: Event) {
-        // What is done about one event may be another.
+        // An action may itself cause an event.
         let outermost = self.withdraw_ahead();
         let is_turn = matches!(event, Event::Waiting { .. });
         let actions = self.core.borrow_mut().handle(event);
@@ -462,8 +462,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Queues a report. One that is too large ends the job that it is about: the
-    /// job would wait for ever for what the report should have caused.
+    /// Queues a report. If the report is too large, its job is ended, as the job would wait for
+    /// ever for the effect of the report.
     fn post(self: &Rc<Self>, report: Report, urgency: Urgency) {
         if let Report::Fence { job, .. } = &report
             && !self.outbox.try_post(&report, urgency)
@@ -487,7 +487,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.changed.ring();
     }
 
-    /// Runs a future of this node beside everything else.
+    /// Runs a future of this node concurrently.
     fn spawn<F: Future<Output = ()> + 'static>(self: &Rc<Self>, make: impl FnOnce(Rc<Self>) -> F) {
         self.tasks.spawn(&self.runtime, make(self.clone()));
     }

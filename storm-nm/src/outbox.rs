@@ -1,7 +1,7 @@
-//! Reports on their way to the Machine Manager: in order, several in one item.
+//! Reports on their way to the Machine Manager, in order, with several in an item.
 //!
-//! An item is a sequence of reports as postcard encodes it. The backlog of rank
-//! output is bounded by making its readers wait; the other reports are few.
+//! An item is a sequence of reports in postcard encoding. The backlog of rank output is bounded by
+//! making its readers wait; other reports are few.
 
 use crate::bell::Bell;
 use bytes::Bytes;
@@ -15,9 +15,9 @@ use storm_rm::message::{MAX_REPORT_BYTES, Report};
 use storm_rm::remote_queue::{EnqueueError, Writer};
 use storm_rm::termination::{Outbox as ReportOutbox, Urgency};
 
-/// Room kept in an item for the number of reports in it.
+/// Room in an item for the number of its reports.
 const COUNT_BYTES: usize = 10;
-/// What a part of a report takes beside its piece: its kind, a length, whether it is the last.
+/// Bytes of a partial report besides its piece: its kind, a length, and whether it is the last.
 const PART_BYTES: usize = 16;
 
 /// The queue of one node. Clones share it.
@@ -28,7 +28,7 @@ pub(crate) struct Outbox {
 
 #[derive(Debug)]
 struct Inner {
-    /// Encoded reports with the bytes of output that each holds.
+    /// Encoded reports, each with the number of output bytes in it.
     queue: RefCell<VecDeque<(Vec<u8>, usize)>>,
     output_bytes: Cell<usize>,
     output_limit: usize,
@@ -55,13 +55,13 @@ impl Outbox {
         Outbox { inner: Rc::new(inner) }
     }
 
-    /// From the next report on items have at most so many bytes.
+    /// Limits items to this many bytes, from the next report on.
     pub(crate) fn set_item_limit(&self, item_limit: usize) {
         self.inner.item_limit.set(item_limit.saturating_sub(COUNT_BYTES));
     }
 
-    /// Queues a report, in parts if it does not fit an item; false when it can never be sent, being too
-    /// large.
+    /// Queues a report, in parts if it does not fit an item. Returns false if it is too large to be
+    /// sent at all.
     pub(crate) fn try_post(&self, report: &Report, urgency: Urgency) -> bool {
         let Ok(encoded) = postcard::to_stdvec(report) else { return false };
         if encoded.len() > MAX_REPORT_BYTES {
@@ -91,7 +91,7 @@ impl Outbox {
         for start in (0..whole.len()).step_by(piece) {
             let end = (start + piece).min(whole.len());
             let (bytes, last) = (whole.slice(start..end), end == whole.len());
-            // Bytes can be encoded.
+            // Encoding bytes cannot fail.
             let part = postcard::to_stdvec(&Report::Part { bytes, last }).unwrap_or_default();
             queue.push_back((part, if last { output } else { 0 }));
         }
@@ -104,18 +104,18 @@ impl Outbox {
         inner.sent.until(room).await;
     }
 
-    /// Takes out everything that has not left.
+    /// Removes and returns all reports that have not left.
     pub(crate) fn drain(&self) -> Vec<Report> {
         let queue = self.inner.queue.take();
         self.inner.output_bytes.set(0);
         self.inner.urgent.set(false);
         self.inner.sending.set(false);
         self.inner.sent.ring();
-        // What was encoded here can be decoded.
+        // Decoding cannot fail after a successful encoding.
         queue.iter().filter_map(|(encoded, _)| postcard::from_bytes(encoded).ok()).collect()
     }
 
-    /// Waits until everything has left.
+    /// Waits until all reports have left.
     pub(crate) async fn flushed(&self) {
         let inner = &self.inner;
         inner.urgent.set(true);
@@ -124,7 +124,7 @@ impl Outbox {
         inner.sent.until(empty).await;
     }
 
-    /// Sends what is posted for as long as the network takes it.
+    /// Sends posted reports for as long as the network takes them.
     pub(crate) async fn send_all<P: Primitives>(
         &self,
         runtime: &P::Runtime,
@@ -137,10 +137,11 @@ impl Outbox {
             inner.news.until(|| (!inner.queue.borrow().is_empty()).then_some(())).await;
             if !inner.urgent.get() {
                 let hurry = inner.news.until(|| inner.urgent.get().then_some(()));
-                // Late is as good as urgent: either way it leaves now.
+                // The time-out and the urgent report have the same effect: the reports leave now.
                 let _ = runtime.timeout(coalesce, hurry).await;
             }
-            // What is taken must leave: this ends at any await when the life with the manager does.
+            // Waits before it takes reports, as taken reports must leave: this future may end at
+            // any await, with the life in the cluster.
             writer.space().await?;
             if inner.queue.borrow().is_empty() {
                 continue;
@@ -155,8 +156,8 @@ impl Outbox {
         }
     }
 
-    /// As many of the oldest reports as fit an item, encoded as a sequence: their
-    /// number, then one after the other.
+    /// The oldest reports, as many as fit an item, encoded as a sequence: their number, then one
+    /// after the other.
     fn take_item(&self) -> (Bytes, usize) {
         let mut queue = self.inner.queue.borrow_mut();
         let (mut body, mut count, mut output) = (Vec::new(), 0u64, 0);
@@ -180,7 +181,7 @@ impl Outbox {
 impl ReportOutbox for Outbox {
     fn post(&mut self, report: Report, urgency: Urgency) {
         if !self.try_post(&report, urgency) {
-            // No other has more than some bytes for each rank of a node.
+            // No other report has more than a few bytes for each rank of a node.
             let limit = MAX_REPORT_BYTES;
             tracing::error!(?report, limit, "a report is too long and was dropped");
         }

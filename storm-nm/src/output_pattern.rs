@@ -1,15 +1,14 @@
-//! File names with `%j`, `%A`, `%a`, `%r`, `%n` and `%%`, as `--output` takes them.
+//! File names with `%j`, `%A`, `%a`, `%r`, `%n` and `%%`, as in `--output`.
 
 use storm_rm::{ArrayTask, JobId, OsBytes, Rank};
 use thiserror::Error;
 
-/// What the letters stand for.
+/// The values of the letters.
 #[derive(Clone, Copy, Debug)]
 pub struct FileNameParts<'a> {
     /// `%j`.
     pub job: JobId,
-    /// `%A` is the number of its array, or of the job where there is none; `%a` its index,
-    /// or 0.
+    /// `%A` is the number of its array, or of the job if there is none; `%a` is its index, or 0.
     pub task: Option<ArrayTask>,
     /// `%r`.
     pub rank: Rank,
@@ -17,8 +16,7 @@ pub struct FileNameParts<'a> {
     pub node_name: &'a str,
 }
 
-/// Expands the pattern of an output file; `%%` is a percent sign. Anything else stays as
-/// it is.
+/// Expands the pattern of an output file. `%%` is a percent sign, and other text stays as it is.
 pub fn expand_pattern(pattern: &OsBytes, parts: &FileNameParts<'_>) -> OsBytes {
     let FileNameParts { job, task, rank, node_name } = *parts;
     let mut name = Vec::with_capacity(pattern.as_bytes().len() + 16);
@@ -42,8 +40,8 @@ pub fn expand_pattern(pattern: &OsBytes, parts: &FileNameParts<'_>) -> OsBytes {
     OsBytes::from(name)
 }
 
-/// Whether all jobs of an array get the same file under this pattern, and one that keeps what it is
-/// given.
+/// Whether all jobs of an array get the same file by this pattern, and the file keeps data (unlike
+/// `/dev/null`).
 pub fn names_one_file(pattern: &OsBytes) -> bool {
     let of = |job, index| {
         let task = Some(ArrayTask { array: JobId(1), index });
@@ -53,8 +51,8 @@ pub fn names_one_file(pattern: &OsBytes) -> bool {
     pattern.as_bytes() != b"/dev/null" && of(2, 1) == of(3, 2)
 }
 
-/// Whether several ranks of a job of `procs` ranks, of which `here` are on this node, write to a file
-/// under this pattern that keeps what it is given.
+/// Whether a file under this pattern has several ranks as its writers. The job has `procs` ranks, of
+/// which `here` are on this node. `/dev/null` keeps nothing and counts as no file.
 pub(crate) fn names_file_of_ranks(pattern: &OsBytes, procs: u32, here: u32) -> bool {
     let of = |rank, node_name| {
         let parts = FileNameParts { job: JobId(1), task: None, rank: Rank(rank), node_name };
@@ -64,21 +62,21 @@ pub(crate) fn names_file_of_ranks(pattern: &OsBytes, procs: u32, here: u32) -> b
     ranks > 1 && pattern.as_bytes() != b"/dev/null" && of(0, "n1") == of(1, "n1")
 }
 
-/// Why a name is no pattern of output files.
+/// Why a name is not a pattern of output files.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PatternError {
-    /// There is nothing.
+    /// The name is empty.
     #[error("it is empty")]
     Empty,
-    /// A percent sign and something else than one of the letters.
+    /// A percent sign is followed by something else than one of the letters.
     #[error("it contains {0}")]
     Unknown(String),
 }
 
-/// Whether every percent sign of the pattern means something.
+/// Checks that every percent sign of the pattern has a meaning.
 ///
 /// # Errors
-/// [`PatternError`] with the first that does not.
+/// [`PatternError`] for the first that has none.
 pub fn check_pattern(pattern: &OsBytes) -> Result<(), PatternError> {
     if pattern.as_bytes().is_empty() {
         return Err(PatternError::Empty);

@@ -1,5 +1,4 @@
-//! An error as a user reads it: what failed and why, in one line that a report can
-//! carry.
+//! Errors as users read them: the error and its causes, in a line that fits a report.
 
 use nix::errno::Errno;
 use std::error::Error;
@@ -7,10 +6,10 @@ use std::fmt::Write;
 use std::io;
 use storm_pl::Shortage;
 
-/// Causes that are followed; no error here has more.
+/// Most causes that are followed; no error here has more.
 const DEPTH_MAX: usize = 8;
-/// The longest reason: far more than anyone reads, and little enough that a report
-/// with it fits an item of the queue of reports. Paths in it come from users.
+/// The longest reason: far more than anybody reads, and short enough for an item of the queue of
+/// reports. Paths in it come from users.
 const REASON_BYTES_MAX: usize = 1024;
 
 /// The error and its causes, joined by colons.
@@ -26,7 +25,7 @@ pub(crate) fn explain(error: &dyn Error) -> String {
     text
 }
 
-/// An amount of memory in the largest unit of which it is a whole number.
+/// An amount of memory in the largest unit that divides it.
 pub(crate) fn amount(bytes: u64) -> String {
     match bytes {
         0 => "0 bytes".to_owned(),
@@ -36,8 +35,8 @@ pub(crate) fn amount(bytes: u64) -> String {
     }
 }
 
-/// The limit that was reached, where an error or one of its causes is that nothing more can be
-/// opened. An error of this kind says it of no particular file.
+/// The limit on open descriptors, if it is the reason for an error. An error of this kind concerns
+/// no particular file.
 pub(crate) fn descriptor_limit(error: &(dyn Error + 'static)) -> Option<String> {
     let first: Option<&(dyn Error + 'static)> = Some(error);
     let chain = std::iter::successors(first, source).take(DEPTH_MAX);
@@ -51,7 +50,7 @@ fn source<'a>(error: &&'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'sta
     (**error).source()
 }
 
-/// The reason, cut where it is too long for a report.
+/// The reason, cut if it is too long for a report.
 pub(crate) fn bounded(mut reason: String) -> String {
     if reason.len() > REASON_BYTES_MAX {
         let end = (0..=REASON_BYTES_MAX).rev().find(|at| reason.is_char_boundary(*at));
@@ -65,7 +64,7 @@ pub(crate) fn bounded(mut reason: String) -> String {
 mod tests {
     use super::*;
 
-    /// A job was killed for "more than the 0 MiB" that it asked for.
+    /// Regression: a job was killed for "more than the 0 MiB" that it asked for.
     #[test]
     fn an_amount_is_never_rounded_to_nothing() {
         let amounts = [1 << 10, 1536 << 10, 1_500, 3 << 30, 0].map(amount);

@@ -1,5 +1,5 @@
-//! What the strobes took on this node: a bounded ring of single switches, and
-//! histograms of all of them.
+//! The times of strobes on this node: a bounded ring of single switches, and histograms of all of
+//! them.
 
 use hdrhistogram::Histogram;
 use std::collections::VecDeque;
@@ -7,29 +7,28 @@ use std::io::{self, Write};
 use storm_primitives::Instant;
 use storm_rm::message::Strobe;
 
-/// Longest time that a histogram tells apart, in nanoseconds: a minute.
+/// Longest time that a histogram distinguishes, in nanoseconds: a minute.
 const LONGEST_NS: u64 = 60_000_000_000;
 /// Significant digits of the histograms: 1 % is finer than any clock here.
 const DIGITS: u8 = 2;
 
-/// One strobe as this node handled it. Times are nanoseconds; those of the node
-/// are of its own clock, the strobe's of the Machine Manager's: the two can be
-/// compared on one host and in virtual time.
+/// A strobe as handled by this node. Times are in nanoseconds: the node's by its own clock, the
+/// strobe's by the Machine Manager's. They are comparable on a single host and in virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchRecord {
     /// The strobe.
     pub strobe: Strobe,
-    /// Before the first job was stopped.
+    /// Time before the first job was stopped.
     pub before_ns: u64,
-    /// After the last one was resumed.
+    /// Time after the last job was resumed.
     pub after_ns: u64,
-    /// Jobs stopped.
+    /// Number of jobs stopped.
     pub stopped: u32,
-    /// Jobs resumed.
+    /// Number of jobs resumed.
     pub resumed: u32,
 }
 
-/// The record of one node manager's switches.
+/// The switches of a node manager.
 #[derive(Clone, Debug)]
 pub struct SwitchLog {
     records: VecDeque<SwitchRecord>,
@@ -54,7 +53,7 @@ impl SwitchLog {
         (stopped, resumed): (usize, usize),
     ) {
         let (before_ns, after_ns) = (before.as_nanos(), after.as_nanos());
-        // Refused only for values past what it can grow to: above LONGEST_NS.
+        // Fails only for values above LONGEST_NS, to which it cannot grow.
         let _ = self.since_issue.record(after_ns.saturating_sub(strobe.issued_ns).min(LONGEST_NS));
         let _ = self.switch.record(after_ns.saturating_sub(before_ns).min(LONGEST_NS));
         if self.limit == 0 {
@@ -67,13 +66,13 @@ impl SwitchLog {
         self.records.push_back(SwitchRecord { strobe, before_ns, after_ns, stopped, resumed });
     }
 
-    /// The last switches, the oldest first.
+    /// The last switches, oldest first.
     pub fn records(&self) -> impl Iterator<Item = &SwitchRecord> {
         self.records.iter()
     }
 
-    /// Nanoseconds from the issue of a strobe to the end of its switch, where the
-    /// two clocks are one.
+    /// Nanoseconds from the issue of a strobe to the end of its switch, if the two clocks are the
+    /// same.
     pub fn since_issue(&self) -> &Histogram<u32> {
         &self.since_issue
     }
@@ -83,7 +82,7 @@ impl SwitchLog {
         &self.switch
     }
 
-    /// Writes the ring as comma-separated values with a head line.
+    /// Writes the ring as comma-separated values with a header line.
     ///
     /// # Errors
     /// Those of `out`.
@@ -103,8 +102,8 @@ impl SwitchLog {
 }
 
 fn histogram() -> Histogram<u32> {
-    // It grows with what it is told: a machine of many nodes in one process
-    // cannot afford the whole range on each. Refused only for more than 5 digits.
+    // The histogram grows as needed: with many nodes in a process, the whole range for each would
+    // take too much memory. Fails only for more than 5 digits.
     Histogram::new(DIGITS).expect("a constant that the histogram accepts")
 }
 

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::rc::Rc;
 use storm_primitives::{Runtime, Task};
 
-/// Running tasks; each leaves the set when it is done.
+/// Running tasks; a finished task leaves the set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskSet {
     inner: Rc<Inner>,
@@ -28,16 +28,16 @@ impl TaskSet {
             future.await;
             if let Some(set) = set.upgrade() {
                 let own = set.tasks.borrow_mut().remove(&id);
-                // It has run to its end: there is nothing to cancel.
+                // The task is finished, so there is nothing to cancel.
                 own.into_iter().for_each(Task::detach);
             }
         });
         self.inner.tasks.borrow_mut().insert(id, task);
     }
 
-    /// Cancels what still runs.
+    /// Cancels the tasks that still run.
     pub(crate) fn cancel(&self) {
-        // Dropped outside the borrow: a task's end may come back here.
+        // Dropped outside the borrow, as the end of a task may call this set again.
         let tasks = self.inner.tasks.take();
         drop(tasks);
     }

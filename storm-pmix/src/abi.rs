@@ -1,5 +1,5 @@
-//! The part of libpmix's binary interface that is used: `pmix_common.h` and `pmix_server.h` of
-//! PMIx 4, which later releases keep under the same soname. Compared with the header by a test.
+//! The used part of libpmix's binary interface: `pmix_common.h` and `pmix_server.h` of PMIx 4,
+//! which later releases keep under the same soname. A test compares it with the header.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -14,7 +14,7 @@ pub const ERROR: Status = -1;
 pub const ERR_NOT_FOUND: Status = -46;
 /// `PMIX_ERR_NOT_SUPPORTED`.
 pub const ERR_NOT_SUPPORTED: Status = -47;
-/// `PMIX_OPERATION_SUCCEEDED`: done already, nobody will be called back.
+/// `PMIX_OPERATION_SUCCEEDED`: already done, without a callback.
 pub const OPERATION_SUCCEEDED: Status = -157;
 
 /// `PMIX_BOOL`.
@@ -46,19 +46,19 @@ pub const KEY_BYTES: usize = 512;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Proc {
-    /// Ended by NUL.
+    /// Name, ended by NUL.
     pub nspace: [c_char; NSPACE_BYTES],
-    /// In the namespace.
+    /// Rank in the namespace.
     pub rank: u32,
 }
 
-/// `pmix_byte_object_t`: here for a string with NULs in it.
+/// `pmix_byte_object_t`, used here for a string with NULs in it.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct ByteObject {
-    /// Where.
+    /// Address of the bytes.
     pub bytes: *mut c_char,
-    /// How many.
+    /// Number of bytes.
     pub size: usize,
 }
 
@@ -66,19 +66,19 @@ pub struct ByteObject {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub union Data {
-    /// Of `BOOL`.
+    /// For `BOOL`.
     pub flag: bool,
-    /// Of `STRING`.
+    /// For `STRING`.
     pub string: *mut c_char,
-    /// Of `UINT16`.
+    /// For `UINT16`.
     pub uint16: u16,
-    /// Of `UINT32` and of `PROC_RANK`.
+    /// For `UINT32` and `PROC_RANK`.
     pub uint32: u32,
-    /// Of `REGEX`.
+    /// For `REGEX`.
     pub bo: ByteObject,
-    /// Of `DATA_ARRAY`.
+    /// For `DATA_ARRAY`.
     pub darray: *mut DataArray,
-    /// As long as the longest.
+    /// As long as the longest member.
     pub words: [usize; 3],
 }
 
@@ -86,9 +86,9 @@ pub union Data {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Value {
-    /// Which member of the union.
+    /// The member of the union.
     pub kind: u16,
-    /// It.
+    /// The member's value.
     pub data: Data,
 }
 
@@ -96,11 +96,11 @@ pub struct Value {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Info {
-    /// Ended by NUL.
+    /// Key, ended by NUL.
     pub key: [c_char; KEY_BYTES],
-    /// Whether it must be understood, and the like.
+    /// Flags, such as whether the key must be understood.
     pub flags: u32,
-    /// What it says.
+    /// The value of the key.
     pub value: Value,
 }
 
@@ -108,11 +108,11 @@ pub struct Info {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct DataArray {
-    /// Of its elements.
+    /// Type of the elements.
     pub kind: u16,
-    /// How many.
+    /// Number of elements.
     pub size: usize,
-    /// Where.
+    /// Address of the elements.
     pub array: *mut c_void,
 }
 
@@ -167,7 +167,7 @@ pub type DirectModexFn = unsafe extern "C" fn(
     done: Option<ModexDone>,
     cbdata: *mut c_void,
 ) -> Status;
-/// `pmix_server_spawn_fn_t`, but for the types that nothing here looks into.
+/// `pmix_server_spawn_fn_t`, without the types that nothing here uses.
 pub type SpawnFn = unsafe extern "C" fn(
     proc: *const Proc,
     job_info: *const Info,
@@ -177,26 +177,26 @@ pub type SpawnFn = unsafe extern "C" fn(
     done: *mut c_void,
     cbdata: *mut c_void,
 ) -> Status;
-/// A function that this server does not have: NULL is PMIX_ERR_NOT_SUPPORTED for who asks.
+/// A function that this server does not have. NULL gives the client PMIX_ERR_NOT_SUPPORTED.
 pub type Absent = Option<unsafe extern "C" fn()>;
 
 /// `pmix_server_module_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct ServerModule {
-    /// A client has connected.
+    /// Called when a client has connected.
     pub client_connected: Option<ClientFn>,
-    /// A client has called PMIx_Finalize.
+    /// Called when a client has called PMIx_Finalize.
     pub client_finalized: Option<ClientFn>,
-    /// A client asks for the end of others.
+    /// Called when a client asks for the end of others.
     pub abort: Option<AbortFn>,
-    /// All participants of this node are in a fence.
+    /// Called when all participants of this node are in a fence.
     pub fence_nb: Option<FenceFn>,
-    /// A client asks for what a rank of another node has not given in a fence.
+    /// Called when a client asks for data that a rank of another node has not given in a fence.
     pub direct_modex: Option<DirectModexFn>,
     /// publish, lookup, unpublish.
     pub names: [Absent; 3],
-    /// A client asks for further processes.
+    /// Called when a client asks for further processes.
     pub spawn: Option<SpawnFn>,
     /// connect, disconnect, register_events, deregister_events, listener.
     pub v1: [Absent; 5],
@@ -206,11 +206,11 @@ pub struct ServerModule {
     pub v3: [Absent; 4],
     /// group, fabric, client_connected2.
     pub v4: [Absent; 3],
-    /// What releases after 4 have added.
+    /// Functions that releases after 4 have added.
     pub later: [Absent; 8],
 }
 
-/// `PMIx_Get_version`, and `PMIx_Error_string` with its argument.
+/// `PMIx_Get_version`.
 pub type GetVersionFn = unsafe extern "C" fn() -> *const c_char;
 /// `PMIx_Error_string`.
 pub type ErrorStringFn = unsafe extern "C" fn(status: Status) -> *const c_char;

@@ -1,5 +1,5 @@
-//! The environment of a rank: how Open MPI is set, where its user has not, and what of it is no user's
-//! but another server's.
+//! The environment of a rank: settings of Open MPI that its user has not made, and variables that
+//! belong to another server instead of the user.
 
 use crate::handover::Environment;
 use std::env;
@@ -12,15 +12,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use storm_mpi::defaults::{self, Defaults};
 
-/// Before the names of Open MPI's parameters in an environment (Open MPI FAQ, "How do I set the value of MCA
+/// Prefix of Open MPI's parameters in an environment (Open MPI FAQ, "How do I set the value of MCA
 /// parameters?").
 const PARAMETER: &str = "OMPI_MCA_";
-/// Where users have parameters of their own, in their home directory (the same).
+/// A user's own file of parameters, in the home directory (the same FAQ).
 const USERS_FILE: &str = ".openmpi/mca-params.conf";
-/// The longest of these files that is read; people write some lines.
+/// Longest such file that is read; people write some lines.
 const USERS_FILE_MAX_BYTES: u64 = 1 << 20;
 
-/// What Open MPI sets in a process that has joined a job, for those that it starts (4.1 and 5.0).
+/// Variables that Open MPI sets in a process that has joined a job, for processes that it starts
+/// (4.1 and 5.0).
 const OF_THE_LIBRARY: [&str; 8] = [
     "OMPI_ARGV",
     "OMPI_COMMAND",
@@ -32,9 +33,9 @@ const OF_THE_LIBRARY: [&str; 8] = [
     "OMPI_MCA_orte_precondition_transports",
 ];
 
-/// Whether a variable is what a PMIx server or Open MPI tells a rank of itself: it is nothing to a job that the
-/// rank submits. Parameters (`PMIX_MCA_`) and where libpmix is installed (`PMIX_PREFIX`, `PMIX_LIBDIR` and
-/// so on) are a user's to say.
+/// Whether a PMIx server or Open MPI sets the variable to tell a rank about itself. The variable
+/// then means nothing to a job that the rank submits. Parameters (`PMIX_MCA_`) and the place of
+/// libpmix (`PMIX_PREFIX`, `PMIX_LIBDIR` and so on) are a user's choice.
 pub fn is_of_a_server(variable: &OsStr) -> bool {
     if OF_THE_LIBRARY.iter().any(|own| variable == *own) {
         return true;
@@ -46,16 +47,17 @@ pub fn is_of_a_server(variable: &OsStr) -> bool {
     !is_place && !name.starts_with(b"MCA_")
 }
 
-/// Takes from a program that is about to be started what other servers have told this process.
+/// Removes the variables of other servers in this process from a program that is about to be
+/// started.
 pub(crate) fn without_other_servers(program: &mut Command) {
     for (name, _) in env::vars_os().filter(|(name, _)| is_of_a_server(name)) {
         program.env_remove(name);
     }
 }
 
-/// Sets libpmix for a server, where its user has not. Of its ways to keep what ranks look up in
-/// shared memory, `ds21` has one place for each rank, for ever: a second program of a rank fails in `MPI_Init`
-/// (4.2). What is excluded need not be there.
+/// Sets libpmix for a server, unless its user has set it. Among its ways to keep data in shared
+/// memory for ranks, `ds21` has only one place for each rank. A second program of a rank then fails
+/// in `MPI_Init` (4.2). An excluded way need not exist.
 pub(crate) fn set_server(server: &mut Command) {
     const STORAGE: &str = "PMIX_MCA_gds";
     if env::var_os(STORAGE).is_none() {
@@ -63,9 +65,9 @@ pub(crate) fn set_server(server: &mut Command) {
     }
 }
 
-/// Gives a program the environment that its server has for it, and sets Open MPI where neither its user's
-/// environment nor their file does. What the Node Manager has set, which cannot read the file, gives way to that
-/// too.
+/// Gives a program the environment of its server, and sets Open MPI where neither the user's
+/// environment nor the user's file does. Settings of the Node Manager, which cannot read the file,
+/// give way to the file too.
 pub(crate) fn set_open_mpi(program: &mut Command, shared_memory: &Path, of_server: Environment) {
     let users = users_parameters();
     let mut given = Defaults::of_this_process();
@@ -90,10 +92,10 @@ pub(crate) fn set_open_mpi(program: &mut Command, shared_memory: &Path, of_serve
     program.env(defaults::VARIABLE, given.encode());
 }
 
-/// How Open MPI is set: in 4.x it takes itself for a process without a job but under `mpirun` and resource
-/// managers of which it knows; it names files in shared memory by the host and the place on the
-/// node, which nodes of one host have in common; and it leaves loopback out, which may be the
-/// nodes' only way to each other. Of names that it does not know it takes no notice.
+/// The settings of Open MPI. Version 4.x takes itself for a process without a job, except under
+/// `mpirun` and resource managers that it knows. It names files in shared memory by the host and
+/// the place on the node, which nodes of one host share. It leaves loopback out, which may be the
+/// nodes' only way to each other. Unknown names are ignored.
 fn settings(shared_memory: &Path, users: &[String]) -> Vec<(&'static str, OsString)> {
     let mut settings = vec![("schizo", "^orte".into()), ("ess", "pmi".into())];
     let directories = [
@@ -104,7 +106,7 @@ fn settings(shared_memory: &Path, users: &[String]) -> Vec<(&'static str, OsStri
     ];
     settings.extend(directories.map(|name| (name, shared_memory.into())));
     let address = env::var("STORM_NODE_ADDR").ok().and_then(|text| text.parse::<IpAddr>().ok());
-    // It takes one of the two.
+    // Open MPI takes only one of the two.
     const EXCLUDES: &str = "btl_tcp_if_exclude";
     let excludes = env::var_os(format!("{PARAMETER}{EXCLUDES}")).is_some()
         || users.iter().any(|name| name == EXCLUDES);
@@ -119,7 +121,7 @@ fn users_parameters() -> Vec<String> {
     let file = env::var_os("HOME").map(|home| PathBuf::from(home).join(USERS_FILE));
     let Some(file) = file.and_then(|file| File::open(file).ok()) else { return Vec::new() };
     let mut text = Vec::new();
-    // What cannot be read sets nothing, for Open MPI as well.
+    // A file that cannot be read sets nothing, for Open MPI as well.
     let _ = file.take(USERS_FILE_MAX_BYTES).read_to_end(&mut text);
     parameters(&text)
 }

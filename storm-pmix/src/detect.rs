@@ -1,5 +1,5 @@
-//! What a program is linked with: that says whether it joins its job through PMIx, and whether its
-//! libraries lie beside it.
+//! The libraries that a program is linked with. They tell whether it joins its job through PMIx,
+//! and whether it needs libraries from its own directory.
 
 use crate::libraries::Search;
 use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _};
@@ -7,8 +7,9 @@ use object::{Endianness, FileKind, ReadCache, ReadRef, elf};
 use std::fs::File;
 use std::path::Path;
 
-/// The libraries of Open MPI's interfaces, by how their names begin: MPICH's have another number. Not those
-/// beneath them, as `mpirun` has these too and must be left alone.
+/// The libraries of Open MPI's interfaces, by the beginnings of their names; MPICH's have another
+/// number. The libraries below them are left out, because `mpirun` has these too and must be left
+/// alone.
 const LIBRARIES: [&[u8]; 6] = [
     b"libmpi.so.40",
     b"libmpi_cxx.so.40",
@@ -17,33 +18,34 @@ const LIBRARIES: [&[u8]; 6] = [
     b"libmpi_usempi_ignore_tkr.so.40",
     b"liboshmem.so.40",
 ];
-/// What distributions call libraries that were built for Open MPI and load it themselves.
+/// Occurs in distributions' names of libraries that were built for Open MPI and load it themselves.
 const BUILT_FOR: &[u8] = b"openmpi";
-/// Those of other MPIs, which join their job through PMI-1, in the same way: MPICH and what has its numbers,
-/// and STORM's own.
+/// Libraries of other MPIs, which join their job through PMI-1, in the same form: MPICH and
+/// libraries with its numbers, and STORM's own.
 const OTHERS: [&[u8]; 5] =
     [b"libmpich.so", b"libmpi.so.12", b"libmpicxx.so.12", b"libmpifort.so.12", b"libstormmpi.so"];
-/// As much as is read of the name of a library, or of a list of directories.
+/// Longest part that is read of a library's name, or of a list of directories.
 const STRING_MAX_BYTES: u64 = 4096;
 
-/// What stands in a path of libraries for the directory that the program is in (ld.so(8)).
+/// Names of the program's directory in a path of libraries (ld.so(8)).
 const ORIGIN: [&[u8]; 2] = [b"$ORIGIN", b"${ORIGIN}"];
 
-/// What a program is linked with.
+/// The libraries of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Linkage {
-    /// Open MPI, itself or by a library that it needs: it joins its job through PMIx.
+    /// The program uses Open MPI, directly or through a library: it joins its job through PMIx.
     pub open_mpi: bool,
-    /// MPICH or `storm-mpi` themselves: it joins its job through PMI-1, unless that MPICH was built for PMIx.
+    /// The program uses MPICH or `storm-mpi` directly: it joins its job through PMI-1, unless that
+    /// MPICH was built for PMIx.
     pub other_mpi: bool,
-    /// Libraries that are looked for in a place relative to the program's own.
+    /// Some libraries are searched for in a place relative to the program's own.
     pub origin: bool,
 }
 
 impl Linkage {
-    /// That of a program, which is at `path`. What is no ELF file, or is linked statically, is not known
-    /// to be linked with anything. Of the files only the tables are read that say so; of libraries as long
-    /// as neither the program nor one before them is linked with an MPI.
+    /// The linkage of a program at `path`. A file that is not ELF, or is statically linked, counts
+    /// as linked with nothing. Only the tables of the files that tell it are read. Libraries are
+    /// read only until the program or one of them is linked with an MPI.
     pub fn of(program: &File, path: &Path) -> Linkage {
         match Needs::of(program) {
             Some(needs) => {
@@ -54,14 +56,14 @@ impl Linkage {
     }
 }
 
-/// What a program or a library says that it needs.
+/// The needs that a program or a library declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
-    /// How numbers are written in it, how large they are, and for which machine it is: libraries have the same.
+    /// Byte order, word size and machine; libraries must have the same.
     pub(crate) kind: (u8, u8, u16),
     /// Names of libraries.
     pub(crate) libraries: Vec<Vec<u8>>,
-    /// Lists of directories to look for them in: one that counts for its libraries' libraries too, and
+    /// Lists of directories for the search: one that also counts for the libraries' libraries, and
     /// one that does not.
     pub(crate) rpath: Vec<u8>,
     pub(crate) runpath: Vec<u8>,
@@ -72,7 +74,7 @@ impl Needs {
         needs(&ReadCache::new(file))
     }
 
-    /// Without libraries of libraries.
+    /// The linkage without libraries of libraries.
     pub(crate) fn linkage(&self) -> Linkage {
         let origin = has_origin(&self.rpath)
             || has_origin(&self.runpath)
@@ -81,7 +83,7 @@ impl Needs {
         Linkage { open_mpi: mpi == Some(Mpi::Open), other_mpi: mpi == Some(Mpi::Other), origin }
     }
 
-    /// The MPI that is among its libraries.
+    /// The MPI among its libraries.
     pub(crate) fn mpi(&self) -> Option<Mpi> {
         let any = |is: fn(&[u8]) -> bool| self.libraries.iter().any(|library| is(library));
         if any(is_of_open_mpi) {
@@ -98,7 +100,7 @@ pub(crate) enum Mpi {
     Other,
 }
 
-/// `None` where it is no ELF file or needs nothing.
+/// `None` if it is no ELF file or needs nothing.
 pub(crate) fn needs<'a>(program: impl ReadRef<'a>) -> Option<Needs> {
     let found = match FileKind::parse(program) {
         Ok(FileKind::Elf64) => told_by::<elf::FileHeader64<Endianness>, _>(program),
@@ -125,7 +127,7 @@ where
     let of = |tag: elf::DynamicTag| entries.iter().filter(move |entry| entry.tag(endian) == tag);
     let Some(strings) = of(elf::DT_STRTAB).next().map(value) else { return Ok(None) };
     let string_at = |at: u64| {
-        // Not by the segment's own function, which reads all of it.
+        // The segment's own function would read all of it.
         let place = |segment: &E::ProgramHeader| {
             let begin: u64 = segment.p_vaddr(endian).into();
             let end = begin.saturating_add(segment.p_filesz(endian).into());

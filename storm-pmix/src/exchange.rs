@@ -1,49 +1,51 @@
-//! A blob of each node to all nodes, through the job's PMI key-value space: in rounds, since what
-//! nodes say at one PMI barrier has to fit one report of a node and one heartbeat of the manager.
+//! Exchange of a blob from each node to all nodes, through the job's PMI key-value space. It takes
+//! rounds, because the nodes' values at one PMI barrier must fit one report of a node and one
+//! heartbeat of the manager.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use storm_mpi::pmi::wire::VALLEN_MAX_BYTES;
 use thiserror::Error;
 
-/// Of a report (16 KiB), what a node's values may take: the rest is for keys and heads.
+/// Bytes of a report (16 KiB) for a node's values: the rest is for keys and heads.
 const REPORT_TEXT_BYTES: usize = 12 << 10;
-/// What a key, its encoding and the head of a value take beside its text.
+/// Bytes of a key, its encoding and the head of a value, beyond the value's text.
 const HEAD_BYTES: usize = 80;
-/// The longest text of a value; before it are the number of the exchange, the round and the length of all.
+/// Longest text of a value. The number of the exchange, the round and the length of all come before
+/// it.
 const TEXT_MAX_BYTES: usize = VALLEN_MAX_BYTES - 64;
-/// What a node says in its turn is at least so much, where a heartbeat is long enough: else more nodes would
-/// say less at once, and keys be most of it.
+/// Smallest portion of a node in its turn, if a heartbeat is long enough. Otherwise more nodes
+/// would send less at once, and keys would be most of it.
 const LEAST_BYTES: usize = 4 * HEAD_BYTES;
-/// Most bytes that one fence may give to a node: the blobs of a hundred thousand ranks.
+/// Limit of bytes that one fence may give to a node: the blobs of a hundred thousand ranks.
 const GATHERED_MAX_BYTES: usize = 256 << 20;
 
-/// What other nodes said makes no sense.
+/// The values of other nodes make no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum ExchangeError {
-    /// Nothing, or what belongs elsewhere.
+    /// A node's value is missing, or belongs elsewhere.
     #[error("node {node} of the job did not say what it has for the others")]
     Missing { node: usize },
-    /// More than any node can keep.
+    /// The values are more than any node can keep.
     #[error("the nodes of the job have more than {GATHERED_MAX_BYTES} bytes for each other")]
     TooMuch,
 }
 
-/// How much of a blob a node says at once, and who does.
+/// The part of a blob that a node sends at once, and the nodes that take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Portion {
     /// Characters of a value.
     value_bytes: usize,
-    /// Values of a round.
+    /// Number of values in a round.
     values: usize,
-    /// Every so many nodes one says something; then those next to them.
+    /// Distance of the nodes that send at the same time. Their neighbours follow in the next turn.
     turns: usize,
 }
 
 impl Portion {
-    /// Where `nodes` nodes have heartbeats of so many bytes.
+    /// The portion for `nodes` nodes with heartbeats of `heartbeat_bytes` bytes.
     pub(crate) fn of(nodes: usize, heartbeat_bytes: usize) -> Portion {
-        // Half of it: others have something to say as well.
+        // Half of it is used, because others have something to send as well.
         let share = heartbeat_bytes / 2;
         let nodes = nodes.max(1);
         let at_once = (share / LEAST_BYTES).clamp(1, nodes);
@@ -58,11 +60,12 @@ impl Portion {
     }
 }
 
-/// One exchange, as one node sees it. In each round the nodes whose turn it is say a portion; who
-/// has said all is left out once all have said how much they have.
+/// One exchange, from the view of one node. In each round the nodes whose turn it is send a
+/// portion. A node that has sent everything is left out once all have told their lengths.
 ///
-/// A key is used again and again, so that the space does not grow with the fences of a job: what a node
-/// puts is seen elsewhere after a barrier alone, which it enters when it has read what was before.
+/// Keys are used again and again, so that the space does not grow with the fences of a job. A
+/// node's put is only visible elsewhere after a barrier. The node enters the barrier only when it
+/// has read the earlier values.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     number: u64,
@@ -70,13 +73,13 @@ pub(crate) struct Exchange {
     own: usize,
     text: String,
     round: usize,
-    /// Whose turn it is.
+    /// The nodes whose turn it is.
     turn: usize,
-    /// How often they had it before.
+    /// Number of earlier turns of these nodes.
     lap: usize,
-    /// Of each node what has come, and of how much.
+    /// By node: the characters that have come, and the announced number.
     gathered: Vec<Gathered>,
-    /// Characters that were announced.
+    /// Number of announced characters.
     announced: usize,
 }
 
@@ -93,7 +96,7 @@ impl Gathered {
 }
 
 impl Exchange {
-    /// The `number`-th of the job; `own` is our place among so many `nodes`.
+    /// The `number`-th exchange of the job. `own` is this node's place among `nodes` nodes.
     pub(crate) fn new(
         number: u64,
         portion: Portion,
@@ -113,7 +116,7 @@ impl Exchange {
         }
     }
 
-    /// What to put before the next barrier. First of all, the length of the whole.
+    /// The values to put before the next barrier. The length of the whole comes first.
     pub(crate) fn puts(&self) -> Vec<(String, String)> {
         if self.own % self.portion.turns != self.turn {
             return Vec::new();
@@ -122,7 +125,7 @@ impl Exchange {
         for value in 0..self.portion.values {
             let from = self.lap * self.portion.round_bytes() + value * self.portion.value_bytes;
             let to = from.saturating_add(self.portion.value_bytes).min(self.text.len());
-            // It is ASCII: any place is between two characters.
+            // The text is ASCII, so any position lies between two characters.
             let text = self.text.get(from..to).unwrap_or_default();
             let length = self.length_is_due(value).then(|| format!("{} ", self.text.len()));
             if length.is_some() || !text.is_empty() {
@@ -133,8 +136,9 @@ impl Exchange {
         puts
     }
 
-    /// After the barrier: takes what the nodes put whose turn it was, as `get` finds it. The blobs one
-    /// after the other once they are complete; until then there is another round.
+    /// To be called after the barrier: takes the values of the nodes whose turn it was, as found by
+    /// `get`. Returns the blobs one after the other once they are complete; until then another
+    /// round follows.
     pub(crate) fn take<E: From<ExchangeError>>(
         &mut self,
         mut get: impl FnMut(&str) -> Result<Option<String>, E>,
@@ -178,7 +182,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// To the next nodes that have something left. There are some.
+    /// Moves to the next nodes that have something left. There must be some.
     fn next_turn(&mut self) {
         loop {
             self.turn += 1;
@@ -205,7 +209,7 @@ impl Exchange {
         self.lap == 0 && value == 0
     }
 
-    /// Of each value of this round: what was under its key before is not taken for it.
+    /// The head of each value of this round, so that an older value of the key is not taken for it.
     pub(crate) fn head(&self) -> String {
         format!("{}.{} ", self.number, self.round)
     }
@@ -222,7 +226,7 @@ mod tests {
     use std::collections::HashMap;
     use storm_mpi::pmi::wire::KEYLEN_MAX_BYTES;
 
-    /// Puts of all nodes for each other; how many rounds it took.
+    /// Puts blobs of all nodes for each other, and returns the number of rounds.
     fn exchange(
         number: u64,
         blobs: &[Vec<u8>],
@@ -279,7 +283,7 @@ mod tests {
         let blobs: Vec<Vec<u8>> = (0..5000_u32).map(|node| node.to_le_bytes().repeat(50)).collect();
         let few = &blobs[..100];
         assert_eq!(exchange(1, few, 256 << 10, &mut HashMap::new()), 1);
-        // Too slow for all of them as seen by all: one has it from the rest as all have.
+        // It would be too slow for each node to read all values, so one node reads them for all.
         let (nodes, portion) = (blobs.len(), Portion::of(blobs.len(), 256 << 10));
         let of = |(own, blob): (usize, &Vec<u8>)| Exchange::new(2, portion, (own, nodes), blob);
         let mut all: Vec<Exchange> = blobs.iter().enumerate().map(of).collect();

@@ -1,5 +1,5 @@
-//! What `fuzz/` reaches of this crate's decoders, which are private: of what ranks, peers, users and the
-//! programs that they submit say. Compiled by cargo-fuzz only.
+//! Entry points for `fuzz/` into private decoders of this crate, for data of ranks, peers, users
+//! and submitted programs. Compiled by cargo-fuzz only.
 
 use crate::client_environment::parameters;
 use crate::detect::needs;
@@ -7,18 +7,18 @@ use crate::exchange::{Exchange, ExchangeError, Portion};
 use crate::handover::understood;
 use crate::placement::Placement;
 
-/// Most rounds of an exchange that are played.
+/// Limit of rounds of an exchange.
 const ROUNDS_MAX: usize = 64;
 
-/// A program that somebody submits.
+/// Reads a submitted program.
 pub fn program(bytes: &[u8]) -> crate::Linkage {
     needs(bytes).map(|needs| needs.linkage()).unwrap_or_default()
 }
 
-/// A server's answer to a rank. Returns how many variables it gives.
+/// Reads a server's answer to a rank, and returns the number of its variables.
 ///
 /// # Panics
-/// One of them could not be set.
+/// A variable could not be set.
 pub fn answer(bytes: &[u8]) -> usize {
     let Some(Ok(environment)) = understood(bytes) else { return 0 };
     for (name, value) in &environment {
@@ -29,20 +29,20 @@ pub fn answer(bytes: &[u8]) -> usize {
     environment.len()
 }
 
-/// A user's file of parameters.
+/// Reads a user's file of parameters.
 ///
 /// # Panics
-/// What comes of it is no name of a variable.
+/// A result is not the name of a variable.
 pub fn users_file(bytes: &[u8]) {
     for name in parameters(bytes) {
         assert!(!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic()), "{name:?}");
     }
 }
 
-/// Where the ranks of a job are.
+/// Computes the places of a job's ranks.
 ///
 /// # Panics
-/// A rank is nowhere, or in two places.
+/// A rank has no place, or two.
 pub fn placement(mapping: &str, size: u32, rank: u32) {
     let Ok(placed) = Placement::new(mapping, size, rank) else { return };
     assert!(placed.local().contains(&rank) && placed.own() < placed.nodes());
@@ -51,21 +51,21 @@ pub fn placement(mapping: &str, size: u32, rank: u32) {
     assert_eq!(count, size as usize);
 }
 
-/// What a peer puts: nothing, anything, or anything behind a head that is the right one.
+/// A peer's put: nothing, anything, or anything behind the right head.
 #[derive(Clone, Debug)]
 pub enum Said {
-    /// Nothing.
+    /// No value.
     Nothing,
-    /// This.
+    /// The value itself.
     Raw(String),
-    /// This, after what each value begins with.
+    /// The value behind the right head.
     Headed(String),
 }
 
-/// An exchange of a node with so many others, which say this one after the other.
+/// Runs an exchange of a node with `nodes` others, which put `said` one after the other.
 ///
 /// # Panics
-/// What is its own is not what it is told of itself.
+/// The node's own blob does not come back unchanged.
 pub fn exchange(nodes: u8, own: u8, heartbeat_bytes: u16, blob: &[u8], said: &[Said]) {
     let nodes = usize::from(nodes).max(1);
     let own = usize::from(own) % nodes;

@@ -1,5 +1,6 @@
-//! What a rank and the server of its node say to each other before the rank executes its program:
-//! the rank its number, with its PMI connection; the server the rank's environment, or a refusal.
+//! The dialogue of a rank and the server of its node, before the rank executes its program. The
+//! rank tells its number, with its PMI connection. The server answers with the rank's environment,
+//! or a refusal.
 
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
@@ -11,17 +12,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 
-/// Before an environment.
+/// Marks an environment.
 const GRANTED: u8 = b'+';
-/// Before a refusal.
+/// Marks a refusal.
 const REFUSED: u8 = b'-';
-/// The longest answer: a few variables.
+/// Longest answer: a few variables.
 const ANSWER_MAX_BYTES: u64 = 1 << 20;
 
-/// Variables that a rank has besides its own.
+/// A rank's variables in addition to its own.
 pub(crate) type Environment = Vec<(OsString, OsString)>;
 
-/// The rank's part: `pmi` is open in the server from now on.
+/// The rank's part. `pmi` stays open in the server from now on.
 pub(crate) fn ask(
     server: &mut UnixStream,
     rank: u32,
@@ -33,7 +34,7 @@ pub(crate) fn ask(
     understood(&answer).ok_or(io::ErrorKind::UnexpectedEof.into())
 }
 
-/// What a server's answer means; `None` for what is none.
+/// The meaning of a server's answer; `None` if it is not valid.
 pub(crate) fn understood(answer: &[u8]) -> Option<Result<Environment, String>> {
     match answer.split_first()? {
         (&GRANTED, text) => Some(Ok(text.split(|byte| *byte == 0).filter_map(variable).collect())),
@@ -42,13 +43,13 @@ pub(crate) fn understood(answer: &[u8]) -> Option<Result<Environment, String>> {
     }
 }
 
-/// The server's part: who asks, and its PMI connection.
+/// The server's part: reads the rank's number and its PMI connection.
 pub(crate) fn asked(rank: &UnixStream) -> io::Result<(u32, UnixStream)> {
     let (rank, [pmi]) = receive_descriptors(rank)?;
     Ok((rank, pmi.into()))
 }
 
-/// Hands descriptors that belong to a rank over.
+/// Hands over descriptors of a rank.
 pub(crate) fn send_descriptors(
     to: &UnixStream,
     rank: u32,
@@ -61,7 +62,8 @@ pub(crate) fn send_descriptors(
     Ok(())
 }
 
-/// Takes what [`send_descriptors`] has sent: so many. Of more none stays open.
+/// Takes `COUNT` descriptors that [`send_descriptors`] has sent. If there are more, none stays
+/// open.
 pub(crate) fn receive_descriptors<const COUNT: usize>(
     from: &UnixStream,
 ) -> io::Result<(u32, [OwnedFd; COUNT])> {
@@ -76,7 +78,7 @@ pub(crate) fn receive_descriptors<const COUNT: usize>(
         }
     };
     let mut received = Vec::new();
-    // Also where the kernel had more to say than there is room for: those that came are open.
+    // The loop also runs if the kernel's message was cut: the descriptors that came are open.
     for part in control.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = part {
             received.extend(descriptors);
@@ -89,7 +91,7 @@ pub(crate) fn receive_descriptors<const COUNT: usize>(
     }
 }
 
-/// Answers, and says nothing more.
+/// Sends the answer and ends the dialogue.
 pub(crate) fn answer(rank: &mut UnixStream, what: Result<&Environment, &str>) -> io::Result<()> {
     let mut text = Vec::new();
     match what {
@@ -122,7 +124,7 @@ pub(crate) fn variable(text: &[u8]) -> Option<(OsString, OsString)> {
 mod tests {
     use super::*;
 
-    /// This process's descriptors of a pipe.
+    /// Number of descriptors of this process that are open on a pipe.
     fn open_on(pipe: &io::PipeReader) -> usize {
         let link = |fd: String| std::fs::read_link(format!("/proc/self/fd/{fd}")).ok();
         let own = link(pipe.as_raw_fd().to_string());

@@ -1,5 +1,5 @@
-//! Lists of `pmix_info_t`, whose strings and arrays live as long as the process: a server makes
-//! a handful of them, once.
+//! Lists of `pmix_info_t`. Their strings and arrays live as long as the process: a server makes a
+//! handful of them, once.
 
 use crate::abi::{
     BOOL, ByteObject, DATA_ARRAY, Data, DataArray, INFO, Info, KEY_BYTES, NSPACE_BYTES, PROC_RANK,
@@ -7,7 +7,7 @@ use crate::abi::{
 };
 use std::ffi::{CString, c_char};
 
-/// What one key says.
+/// The value of a key.
 pub(crate) enum Said {
     Bool(bool),
     Text(String),
@@ -16,7 +16,7 @@ pub(crate) enum Said {
     Rank(u32),
     /// Made by the library: its bytes with their NUL.
     Regex(Vec<u8>),
-    /// Of one rank or of one node.
+    /// Values for one rank or one node.
     Array(Vec<Info>),
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn proc(nspace: &str, rank: u32) -> Proc {
     Proc { nspace: name::<NSPACE_BYTES>(nspace), rank }
 }
 
-/// Cut off where there is no room for it; keys and namespaces of ours are far shorter.
+/// The text is cut if it is too long; keys and namespaces of STORM are far shorter.
 fn name<const BYTES: usize>(text: &str) -> [c_char; BYTES] {
     let mut name = [0; BYTES];
     for (to, from) in name[..BYTES - 1].iter_mut().zip(text.bytes()) {

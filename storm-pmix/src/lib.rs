@@ -1,16 +1,18 @@
-//! PMIx for programs of Open MPI, and of whatever else joins its job through PMIx.
+//! PMIx for programs of Open MPI, and for other programs that join their job through PMIx.
 //!
 //! A rank of such a job is started as [`start_rank`], which asks the server of its node for an
 //! environment and becomes the program. The first rank of a node that asks starts the server,
-//! [`serve`]: one process per job and node that runs libpmix's server as the job's user, in the
-//! job's place on the node, stops and dies with it. Ranks hand it their PMI-1 connections: to the
-//! Node Manager it is the ranks of its node, which say `init` when they join, put, wait in
-//! barriers, abort and say `finalize`. So what holds of ranks under PMI-1 holds here: deaths,
-//! missing ranks, restarts of managers. The Node Manager itself loads no library.
+//! [`serve`]. The server is one process per job and node that runs libpmix's server as the job's
+//! user. It lives in the job's place on the node, and stops and dies with it.
 //!
-//! What it does not do: dynamic processes (MPI_Comm_spawn, MPI_Comm_connect), the name service,
-//! and fences of some ranks of several nodes are refused. Nothing is fetched from a rank that
-//! has not given it in a fence (direct modex).
+//! Ranks hand the server their PMI-1 connections. For the Node Manager the server acts as the ranks
+//! of its node: it says `init` when they join, puts, waits in barriers, aborts and says `finalize`.
+//! The rules for ranks under PMI-1 therefore hold here too: deaths, missing ranks, restarts of
+//! managers. The Node Manager itself loads no library.
+//!
+//! Not supported are dynamic processes (MPI_Comm_spawn, MPI_Comm_connect), the name service, and
+//! fences of some ranks of several nodes; they are refused. No data is fetched from a rank that has
+//! not given it in a fence (direct modex).
 
 pub mod abi;
 mod client_environment;

@@ -1,5 +1,6 @@
-//! Finding the MPI that a program gets with its libraries, as the loader finds it (ld.so(8)): programs of
-//! packages often need a library of the package's, and only that one needs an MPI.
+//! The search for the MPI that a program gets with its libraries, by the rules of the loader
+//! (ld.so(8)). Programs of packages often need a library of the package, and only that library
+//! needs an MPI.
 
 use crate::detect::{Mpi, Needs};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -10,34 +11,35 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What ldconfig(8) has found in the directories of the system.
+/// Cache of ldconfig(8) for the directories of the system.
 const CACHE: &str = "/etc/ld.so.cache";
 const CACHE_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const CACHE_HEADER_BYTES: usize = 48;
 const CACHE_ENTRY_BYTES: usize = 24;
-/// In an entry: where the name is, and where the path.
+/// Offsets in an entry: of the name's place, and of the path's.
 const CACHE_NAME: usize = 4;
 const CACHE_PATH: usize = 8;
-/// Where the loader looks without being told.
+/// Directories that the loader always searches.
 const DIRECTORIES: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
-/// More libraries than any program was seen to have: a list that somebody made to be long ends there.
+/// Limit of libraries, more than any known program has. It bounds a list that was made to be long.
 const LIBRARIES_MAX: usize = 1024;
-/// Needed by everything, and in need of no others.
+/// Libraries that everything needs, and that need no others.
 const OF_THE_SYSTEM: [&[u8]; 3] = [b"libc.so.", b"libm.so.", b"ld-linux"];
 
-/// Where libraries are looked for.
+/// The places to search for libraries.
 pub(crate) struct Search {
-    /// Of `LD_LIBRARY_PATH`.
+    /// The value of `LD_LIBRARY_PATH`.
     told: Vec<u8>,
     cache: HashMap<Vec<u8>, Vec<PathBuf>>,
 }
 
-/// A program or library whose libraries are to be found.
+/// A program or library whose libraries are searched for.
 struct Object {
     needs: Needs,
-    /// The directory it is in, for `$ORIGIN`.
+    /// The object's directory, for `$ORIGIN`.
     origin: PathBuf,
-    /// The paths of what has led to it, the nearest first, with what they are relative to.
+    /// The paths of the objects that led to this one, the nearest first, with the directories they
+    /// are relative to.
     inherited: Option<Arc<Inherited>>,
 }
 
@@ -48,15 +50,15 @@ struct Inherited {
 }
 
 impl Search {
-    /// As this process would have its own libraries found.
+    /// The search for this process's own libraries.
     pub(crate) fn here() -> Search {
         let told = env::var_os("LD_LIBRARY_PATH").unwrap_or_default().as_bytes().to_vec();
         let cache = std::fs::read(CACHE).ok().and_then(|cache| cached(&cache)).unwrap_or_default();
         Search { told, cache }
     }
 
-    /// Whether the first MPI that the loader meets is Open MPI, as it meets libraries of libraries: all of
-    /// the program, then all of those.
+    /// Whether the first MPI that the loader meets is Open MPI. The loader meets all libraries of
+    /// the program first, then all of their libraries.
     pub(crate) fn finds_open_mpi(&self, program: &Needs, path: &Path) -> bool {
         let mut seen = HashSet::new();
         let mut objects = VecDeque::from([object(program.clone(), path, None)]);
@@ -118,7 +120,7 @@ fn object(needs: Needs, path: &Path, inherited: Option<Arc<Inherited>>) -> Objec
     Object { needs, origin, inherited }
 }
 
-/// What the libraries of an object inherit.
+/// The paths that the libraries of an object inherit.
 fn below(object: &Object) -> Option<Arc<Inherited>> {
     if object.needs.rpath.is_empty() || !object.needs.runpath.is_empty() {
         return object.inherited.clone();
@@ -130,7 +132,7 @@ fn below(object: &Object) -> Option<Arc<Inherited>> {
     }))
 }
 
-/// A path in which `$ORIGIN` may stand, at the beginning.
+/// A path that may begin with `$ORIGIN`.
 fn at_origin(path: &[u8], origin: &Path) -> PathBuf {
     let rest = [&b"$ORIGIN"[..], b"${ORIGIN}"].iter().find_map(|word| path.strip_prefix(*word));
     match rest {
@@ -142,9 +144,9 @@ fn at_origin(path: &[u8], origin: &Path) -> PathBuf {
     }
 }
 
-/// The cache's libraries with their paths. `None` where it has another form than that of glibc 2.1 and later.
+/// The cache's libraries with their paths. `None` if its format is not that of glibc 2.1 and later.
 fn cached(cache: &[u8]) -> Option<HashMap<Vec<u8>, Vec<PathBuf>>> {
-    // Behind the form of before, if that is there as well: places of texts count from here.
+    // The older format may come first. Places of texts count from here.
     let begin = cache.windows(CACHE_MAGIC.len()).position(|part| part == CACHE_MAGIC)?;
     let cache = &cache[begin..];
     let number = |at: usize| {
@@ -168,7 +170,7 @@ mod tests {
     use crate::Linkage;
     use std::process::Command;
 
-    /// A library, or with `-pie` a program, with these libraries beneath it.
+    /// Links a library, or with `-pie` a program, with these libraries.
     fn link(here: &Path, name: &str, arguments: &[&str]) -> PathBuf {
         let source = here.join("empty.c");
         std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();

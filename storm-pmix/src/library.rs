@@ -16,23 +16,23 @@ const OLDEST: u32 = 4;
 /// Why the library cannot be used.
 #[derive(Debug, Error)]
 pub enum LibraryError {
-    /// It is not here.
+    /// The library is not here.
     #[error("{SONAME} cannot be loaded; Debian has it in libpmix2")]
     Absent(#[source] libloading::Error),
-    /// It is not what it is called.
+    /// The library lacks a function.
     #[error("{SONAME} lacks {symbol}")]
     NoSymbol {
-        /// What it lacks.
+        /// The missing function.
         symbol: &'static str,
-        /// Why.
+        /// The reason.
         source: libloading::Error,
     },
-    /// It is too old.
+    /// The library is too old.
     #[error("{SONAME} is of release {0:?}; {OLDEST} or later is needed")]
     TooOld(String),
 }
 
-/// The functions that are used.
+/// The used functions.
 #[derive(Clone, Copy)]
 pub(crate) struct Functions {
     pub(crate) error_string: ErrorStringFn,
@@ -47,23 +47,23 @@ pub(crate) struct Functions {
 impl Functions {
     /// Loads the library for as long as the process lives.
     pub(crate) fn load() -> Result<Functions, LibraryError> {
-        // SAFETY: the library is the system's; what its initialisers do is what every program
-        // that is linked with it lets them do.
+        // SAFETY: the library is the system's. Its initialisers do what every program that is
+        // linked with it lets them do.
         let library = unsafe { Library::new(SONAME) }.map_err(LibraryError::Absent)?;
         let functions = look_up(&library)?;
-        // The functions have to stay where they are.
+        // The functions must stay loaded.
         std::mem::forget(library);
         Ok(functions)
     }
 
-    /// What a status is called.
+    /// The name of a status.
     pub(crate) fn name_of(&self, status: Status) -> String {
-        // SAFETY: takes any number, and gives a string of the library's or NULL.
+        // SAFETY: the function takes any number, and gives a string of the library's or NULL.
         let name = unsafe { (self.error_string)(status) };
         if name.is_null() {
             return status.to_string();
         }
-        // SAFETY: not NULL, so a string that ends with NUL and is never freed.
+        // SAFETY: not NULL, so it is a string that ends with NUL and is never freed.
         unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
     }
 }
@@ -71,14 +71,14 @@ impl Functions {
 fn look_up(library: &Library) -> Result<Functions, LibraryError> {
     macro_rules! symbol {
         ($name:literal) => {{
-            // SAFETY: the type is that of what takes the symbol, which is the prototype in the
-            // library's header; releases with the same soname keep it.
+            // SAFETY: the type of the variable is the prototype in the library's header. Releases
+            // with the same soname keep it.
             let symbol = unsafe { library.get(concat!($name, "\0").as_bytes()) };
             *symbol.map_err(|source| LibraryError::NoSymbol { symbol: $name, source })?
         }};
     }
     let get_version: GetVersionFn = symbol!("PMIx_Get_version");
-    // SAFETY: takes nothing and gives a string of the library's.
+    // SAFETY: the function takes nothing and gives a string of the library's.
     let version = unsafe { CStr::from_ptr(get_version()) }.to_string_lossy().into_owned();
     if major(&version).is_none_or(|major| major < OLDEST) {
         return Err(LibraryError::TooOld(version));
@@ -94,7 +94,7 @@ fn look_up(library: &Library) -> Result<Functions, LibraryError> {
     })
 }
 
-/// Of `OpenPMIx 4.2.2, repo rev: ...` and the like.
+/// The major version in a text such as `OpenPMIx 4.2.2, repo rev: ...`.
 fn major(version: &str) -> Option<u32> {
     let number =
         version.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;

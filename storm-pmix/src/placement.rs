@@ -1,4 +1,4 @@
-//! Which rank is on which node, in the words of PMIx.
+//! The node of each rank, in the words of PMIx.
 
 use crate::abi::Info;
 use crate::info::{Said, info};
@@ -11,18 +11,18 @@ use storm_mpi::pmi::mapping::MappingError;
 pub(crate) struct Placement {
     /// The ranks of each node, nodes in order.
     nodes: Vec<Vec<u32>>,
-    /// The node that is ours.
+    /// Index of this node.
     own: usize,
     size: u32,
 }
 
 impl Placement {
-    /// Of a job of `size` ranks placed as `mapping` says, on the node of `rank`.
+    /// The placement of a job of `size` ranks by `mapping`, seen from the node of `rank`.
     pub(crate) fn new(mapping: &str, size: u32, rank: u32) -> Result<Placement, MappingError> {
         let of_ranks =
             ProcessMapping::parse_of_any_length(mapping)?.nodes_of_ranks(size as usize)?;
         let mut nodes: Vec<Vec<u32>> = Vec::new();
-        // Nodes are counted within the job, without gaps: more than ranks there cannot be.
+        // Nodes are counted within the job, without gaps, so there are no more than ranks.
         let index = |node: u32| (node as usize).min(size as usize);
         for (rank, node) in (0..).zip(&of_ranks) {
             let index = index(node.0);
@@ -35,42 +35,42 @@ impl Placement {
         Ok(Placement { own: index(own.0), nodes, size })
     }
 
-    /// Ranks in the job.
+    /// Number of ranks in the job.
     pub(crate) fn size(&self) -> u32 {
         self.size
     }
 
-    /// Nodes of the job.
+    /// Number of nodes of the job.
     pub(crate) fn nodes(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Our node among them.
+    /// Index of this node.
     pub(crate) fn own(&self) -> usize {
         self.own
     }
 
-    /// The ranks of our node.
+    /// The ranks of this node.
     pub(crate) fn local(&self) -> &[u32] {
         &self.nodes[self.own]
     }
 
-    /// What our node is called: not by its host's name, which nodes may share.
+    /// The name of this node. It is not its host's name, which nodes may share.
     pub(crate) fn own_name(&self) -> String {
         node_name(self.own)
     }
 
-    /// The names of all nodes, as `PMIx_generate_regex` wants them.
+    /// The names of all nodes, in the form for `PMIx_generate_regex`.
     pub(crate) fn node_names(&self) -> String {
         (0..self.nodes.len()).map(node_name).collect::<Vec<_>>().join(",")
     }
 
-    /// The ranks of all nodes, as `PMIx_generate_ppn` wants them.
+    /// The ranks of all nodes, in the form for `PMIx_generate_ppn`.
     pub(crate) fn ranks_of_nodes(&self) -> String {
         self.nodes.iter().map(|ranks| comma_separated(ranks)).collect::<Vec<_>>().join(";")
     }
 
-    /// What ranks ask their server of the job, but for the two maps.
+    /// The facts about the job that ranks ask their server for, without the two maps.
     pub(crate) fn job_info(&self, nspace: &str, directory: &Path) -> Vec<Info> {
         let here = self.local().len() as u32;
         let first = self.local().first().copied().unwrap_or_default();
@@ -106,7 +106,7 @@ fn proc_info(rank: u32, place: u16, node: usize) -> Info {
     info(
         "pmix.pdata",
         Said::Array(vec![
-            // First: it says whose the rest is.
+            // The rank comes first: the rest belongs to it.
             info("pmix.rank", Said::Rank(rank)),
             info("pmix.grank", Said::Rank(rank)),
             info("pmix.apprank", Said::Rank(rank)),

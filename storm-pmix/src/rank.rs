@@ -1,4 +1,4 @@
-//! A rank before it is its program: it finds the server of its node, or starts it.
+//! A rank before it becomes its program: it finds the server of its node, or starts it.
 
 use crate::client_environment::{set_open_mpi, set_server, without_other_servers};
 use crate::handover::ask;
@@ -15,30 +15,30 @@ use std::process::{Command, Stdio};
 use storm_mpi::pmi::PmiClient;
 use thiserror::Error;
 
-/// Held while somebody looks whether there is a server.
+/// File that a rank locks while it checks whether there is a server.
 const LOCK: &str = ".storm-pmix.lock";
-/// Where the server listens.
+/// Socket of the server.
 const SOCKET: &str = ".storm-pmix.socket";
 
-/// What a rank is told beside its environment.
+/// A rank's options in addition to its environment.
 #[derive(Clone, Debug)]
 pub struct RankOptions {
-    /// A directory in shared memory that the job's ranks on this node have for themselves.
+    /// A directory in shared memory for the job's ranks on this node alone.
     pub shared_memory: PathBuf,
-    /// What to execute.
+    /// The program to execute.
     pub program: PathBuf,
-    /// What is to be executed in its place, if that can be.
+    /// A program to execute in its place, if possible.
     pub original: Option<PathBuf>,
-    /// Its arguments, its own name included.
+    /// The program's arguments, its own name included.
     pub argv: Vec<OsString>,
-    /// The arguments by which this program becomes [`crate::serve`].
+    /// The arguments that make this program [`crate::serve`].
     pub server: Vec<OsString>,
 }
 
-/// Why a rank did not become its program.
+/// The reason why a rank did not become its program.
 #[derive(Debug, Error)]
 pub enum RankError {
-    /// What a Node Manager says to every rank is absent.
+    /// A variable that the Node Manager gives every rank is absent.
     #[error("{0} is not set: only ranks of a job can be started so")]
     Environment(&'static str),
     /// The job's directory on the node cannot be used.
@@ -47,10 +47,10 @@ pub enum RankError {
     /// No server could be started.
     #[error("the PMIx server of the node cannot be started")]
     Start(#[source] io::Error),
-    /// It died, or does not serve.
+    /// The server died, or does not serve.
     #[error("the PMIx server of the node does not answer")]
     Silent(#[source] io::Error),
-    /// It cannot serve.
+    /// The server cannot serve.
     #[error("{0}")]
     Refused(String),
     /// The program cannot be executed.
@@ -58,13 +58,13 @@ pub enum RankError {
     Execute {
         /// The program.
         program: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }
 
 impl RankError {
-    /// The exit status of the rank: as shells have it where the program is at fault.
+    /// The exit status of the rank. If the program is at fault, it is that of shells.
     pub fn exit_code(&self) -> u8 {
         match self {
             RankError::Execute { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
@@ -74,8 +74,8 @@ impl RankError {
     }
 }
 
-/// Becomes the program, with the environment of a PMIx client. Where that fails the job is ended,
-/// as ranks without a server would each take themselves for the whole of it.
+/// Becomes the program, with the environment of a PMIx client. A failure ends the job, because
+/// ranks without a server would each take themselves for the whole job.
 ///
 /// Call it before the process makes any thread.
 pub fn start_rank(options: &RankOptions) -> RankError {
@@ -83,7 +83,7 @@ pub fn start_rank(options: &RankOptions) -> RankError {
         Ok(never) => match never {},
         Err(error) => error,
     };
-    // Who has no Node Manager has nobody to tell.
+    // A rank without a Node Manager cannot tell anybody.
     if let Ok(Some(mut pmi)) = PmiClient::from_env() {
         let _ = pmi.abort(i32::from(error.exit_code()));
     }
@@ -108,17 +108,18 @@ fn become_client(options: &RankOptions) -> Result<std::convert::Infallible, Rank
         program.exec()
     };
     if let Some(original) = &options.original {
-        // Where that fails, as on a file system without programs, the copy is executed.
+        // If it cannot be executed, for example on a file system without programs, the copy is
+        // executed.
         execute(original);
     }
     Err(RankError::Execute { program: options.program.clone(), source: execute(&options.program) })
 }
 
-/// The server of this node. The first rank that looks makes the socket and starts it; who comes
-/// later waits for the lock, and then for an answer.
+/// The server of this node. The first rank makes the socket and starts the server. Later ranks wait
+/// for the lock, and then for an answer.
 fn connect(directory: &Path, options: &RankOptions) -> Result<UnixStream, RankError> {
     let opened = File::open(directory).map_err(RankError::Directory)?;
-    // The job's directory may be deeper than the address of a socket can be long.
+    // The job's directory may have a longer path than the address of a socket can hold.
     let short = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
     let lock = File::options().create(true).append(true).open(short.join(LOCK));
     let lock = lock.map_err(RankError::Directory)?;
@@ -133,11 +134,11 @@ fn connect(directory: &Path, options: &RankOptions) -> Result<UnixStream, RankEr
     UnixStream::connect(&socket).map_err(RankError::Silent)
 }
 
-/// Starts the server, whose parent ends at once: the program that this process becomes must not
+/// Starts the server, whose parent ends at once. The program that this process becomes must not
 /// find a child that it did not make.
 fn start_server(listener: UnixListener, options: &RankOptions) -> io::Result<()> {
     let mut server = Command::new("/proc/self/exe");
-    // PMI_FD stays open in it: by that it ends the job if the server dies.
+    // PMI_FD stays open in the server, which needs it to end the job if it dies.
     server.args(&options.server);
     without_other_servers(&mut server);
     set_server(&mut server);
@@ -149,8 +150,8 @@ fn start_server(listener: UnixListener, options: &RankOptions) -> io::Result<()>
 /// A second descriptor of the PMI connection, which the program does not get.
 fn pmi_descriptor() -> Result<OwnedFd, RankError> {
     let fd = number("PMI_FD")?;
-    // SAFETY: the Node Manager has opened it for this process; borrowed for the next line only.
-    // Were it not open, the system call says so.
+    // SAFETY: the Node Manager has opened the descriptor for this process, and it is borrowed for
+    // the next line only. If it were not open, the system call would fail.
     let pmi = unsafe { BorrowedFd::borrow_raw(fd as i32) };
     let own = pmi.try_clone_to_owned().map_err(|_| RankError::Environment("PMI_FD"))?;
     let close = nix::fcntl::FdFlag::FD_CLOEXEC;

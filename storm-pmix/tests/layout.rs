@@ -1,5 +1,5 @@
-//! The hand-written ABI beside the library's header: a C program prints every size, offset and
-//! value that `abi` claims, as the C compiler sees it.
+//! Comparison of the hand-written ABI with the library's header. A C program prints every size,
+//! offset and value that `abi` claims, as the C compiler sees it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,12 +10,12 @@ use storm_pmix::abi::{
     self, ByteObject, Data, DataArray, Info, KEY_BYTES, NSPACE_BYTES, Proc, ServerModule, Value,
 };
 
-/// What must hold, by the C expression that says it.
+/// Required values, by their C expressions.
 type Claims = BTreeMap<&'static str, i64>;
 
-/// Where Debian's `libpmix-dev` has the headers, and where others do.
+/// Directories of the headers: for Debian's `libpmix-dev`, and elsewhere.
 const INCLUDES: [&str; 2] = ["/usr/lib/x86_64-linux-gnu/pmix2/include", "/usr/include"];
-/// Where it is set, a host without the header fails this test and does not skip it.
+/// If it is set, a host without the header fails this test instead of skipping it.
 const REQUIRED: &str = "STORM_TEST_MPI";
 
 macro_rules! offsets {

@@ -57,7 +57,7 @@ pub struct OutOfBounds {
 /// A node list that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NodeSetParseError {
-    /// Not in the `n[1-4,7]` notation.
+    /// The text is not in the `n[1-4,7]` notation.
     #[error("node list {text:?} is not understood: {why}; write for example n[1-4,7]")]
     Syntax {
         /// The text that was given.

@@ -1,8 +1,8 @@
-//! Events: what XFER-AND-SIGNAL signals and TEST-EVENT tests.
+//! Events: XFER-AND-SIGNAL signals them and TEST-EVENT tests them.
 //!
-//! An event counts the signals that have not been tested yet, each with its
-//! status (paper, Algorithms 10 and 11: `num_pending_signals`, SUCCESS and
-//! FAILURE). A signal is consumed by exactly one successful test.
+//! An event counts the signals that have not been tested yet, each with its status (paper,
+//! Algorithms 10 and 11: `num_pending_signals`, SUCCESS and FAILURE). A signal is consumed by
+//! exactly one successful test.
 
 use crate::{EventId, Layout, PrimitiveError};
 use std::cell::RefCell;
@@ -22,7 +22,7 @@ pub struct EventTable {
 }
 
 struct Inner {
-    /// How many symmetric events there are.
+    /// The number of symmetric events.
     symmetric: u32,
     /// The local events, and the symmetric ones that were ever touched: on a
     /// large machine a node uses few of those that the layout has.
@@ -61,8 +61,8 @@ impl EventTable {
         LocalEvent { id: EventId(id), table: self.clone() }
     }
 
-    /// Adds a signal and wakes the waiters. For backends. An event that does not exist (any
-    /// more) is ignored.
+    /// Adds a signal and wakes the waiters. For backends. An event that does not exist, or no
+    /// longer does, is ignored.
     pub fn signal(&self, event: EventId, signal: Signal) {
         self.signal_quietly(event, signal).into_iter().for_each(Waker::wake);
     }
@@ -138,7 +138,7 @@ impl Future for AwaitEvent {
             return Poll::Ready(Err(PrimitiveError::UnknownEvent { event: self.event }));
         };
         if let Some(signal) = event.pop() {
-            // Several may wait for one event: the next takes what is left.
+            // Several tasks may wait for one event: the next takes the rest.
             return Poll::Ready(signal);
         }
         if !event.waiters.iter().any(|waker| waker.will_wake(cx.waker())) {

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use thiserror::Error;
 
-/// A node of the cluster. `NodeId::MM` is the management node, the others are
-/// compute nodes, numbered from 1 without holes when the cluster is configured.
+/// A node of the cluster. `NodeId::MM` is the management node. The others are compute nodes,
+/// numbered from 1 without holes when the cluster is configured.
 ///
-/// One that arrives is below [`MAX_NODES`]: tables and sets are as long as the largest id
-/// in them.
+/// An id from a message is checked to be below [`MAX_NODES`]: tables and sets are as long as the
+/// largest id in them.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
@@ -50,9 +50,9 @@ impl fmt::Display for NodeId {
 
 /// An event that can be signalled and tested on one node.
 ///
-/// Symmetric events come from a [`Layout`](crate::Layout) and have the same id
-/// on every node; local events come from
-/// [`EventTable::local`](crate::EventTable::local) and mean nothing elsewhere.
+/// Symmetric events come from a [`Layout`](crate::Layout) and have the same id on every node. Local
+/// events come from [`EventTable::local`](crate::EventTable::local) and mean nothing on other
+/// nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EventId(pub u32);
 

@@ -1,8 +1,8 @@
-//! The plan of global memory: which variable lies where, the same on all nodes.
+//! The layout of global memory: the places of the variables, the same on all nodes.
 //!
-//! A daemon declares its variables, regions and events in a fixed order with a
-//! [`LayoutBuilder`]; the result has a hash that backends compare when a node
-//! joins, so that two versions that would disagree about an address never talk.
+//! A daemon declares its variables, regions and events in a fixed order with a [`LayoutBuilder`].
+//! The result has a hash that backends compare when a node joins. Two versions that would disagree
+//! about an address therefore never talk.
 
 use crate::{EventId, GlobalAddr};
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ pub struct Var<T> {
 }
 
 impl<T> Var<T> {
-    /// Where the variable lies on every node.
+    /// The variable's address on every node.
     pub fn addr(self) -> GlobalAddr {
         self.addr
     }
@@ -90,7 +90,7 @@ impl<T> VarArray<T> {
     /// The variable at `index`.
     ///
     /// # Panics
-    /// When `index` is not below [`len`](Self::len), as a slice would.
+    /// If `index` is not below [`len`](Self::len), as with a slice.
     pub fn get(self, index: u32) -> Var<T> {
         assert!(index < self.len, "variable {index} of an array of {}", self.len);
         Var::at(self.first.offset(u64::from(index) * WORD_BYTES))
@@ -101,7 +101,7 @@ impl<T> VarArray<T> {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether the array is empty.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
@@ -139,7 +139,7 @@ impl EventRange {
     /// The event at `index`.
     ///
     /// # Panics
-    /// When `index` is not below the number of events declared.
+    /// If `index` is not below the number of events declared.
     pub fn get(self, index: u32) -> EventId {
         assert!(index < self.len, "event {index} of a run of {}", self.len);
         EventId(self.first + index)
@@ -196,7 +196,7 @@ pub struct LayoutBuilder {
 }
 
 impl LayoutBuilder {
-    /// One variable.
+    /// Declares one variable.
     pub fn var<T: Word>(&mut self, name: &str) -> Var<T> {
         self.record("var", name, 1);
         Var::at(self.allocate(WORD_BYTES, WORD_BYTES))
@@ -215,7 +215,7 @@ impl LayoutBuilder {
         Region { addr: self.allocate(len, REGION_ALIGN_BYTES), len }
     }
 
-    /// One symmetric event.
+    /// Declares one symmetric event.
     pub fn event(&mut self, name: &str) -> EventId {
         self.events(name, 1).get(0)
     }

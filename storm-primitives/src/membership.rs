@@ -30,7 +30,7 @@ struct Inner {
     changes: BTreeMap<NodeId, Option<Incarnation>>,
     /// The last life of each node that is known to have ended with its process.
     ended: BTreeMap<NodeId, Incarnation>,
-    /// Those that ended with their links, which their hosts closed.
+    /// Lives that ended with their links, closed by their hosts.
     closed: BTreeMap<NodeId, Incarnation>,
     waiters: Vec<Waker>,
 }
@@ -39,7 +39,7 @@ struct Inner {
 #[derive(Default)]
 pub(crate) struct Roster {
     alive: NodeSet,
-    /// By node; of a node that is not alive it means nothing.
+    /// By node. The entry of a dead node means nothing.
     lives: Vec<Incarnation>,
 }
 
@@ -95,7 +95,7 @@ impl Inner {
 }
 
 impl Membership {
-    /// A view with nobody in it.
+    /// An empty view.
     pub fn new() -> Membership {
         Membership::default()
     }
@@ -105,7 +105,7 @@ impl Membership {
         self.inner.borrow().alive()
     }
 
-    /// Which life of `node` is alive now, if any.
+    /// The living incarnation of `node`, if any.
     pub fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
         self.inner.borrow().incarnation(node)
     }
@@ -120,7 +120,7 @@ impl Membership {
         self.inner.borrow().epoch
     }
 
-    /// Waits until the view is not that of `seen` any more; the new version.
+    /// Waits until the view is newer than `seen`. Returns the new version.
     pub async fn changed(&self, seen: Epoch) -> Epoch {
         std::future::poll_fn(|cx| {
             let mut inner = self.inner.borrow_mut();
@@ -145,27 +145,26 @@ impl Membership {
         self.change(node, None);
     }
 
-    /// Records that a life of a node ends because its process does: nothing of the node
-    /// manager goes on, and its keeper ends what it had started. For backends that can tell
-    /// that from a node that cannot be reached; before [`lost`](Self::lost).
+    /// Records that a life of a node ends because its process does. The Node Manager is gone
+    /// entirely, and its keeper ends everything it had started. For backends that can tell an ended
+    /// process from an unreachable node. Call it before [`lost`](Self::lost).
     pub fn process_ended(&self, node: NodeId, incarnation: Incarnation) {
         self.inner.borrow_mut().ended.insert(node, incarnation);
     }
 
-    /// Whether that life of a node is known to have ended with its process. False says
-    /// nothing.
+    /// Whether that life of a node is known to have ended with its process. False means unknown.
     pub fn has_process_ended(&self, node: NodeId, incarnation: Incarnation) -> bool {
         self.inner.borrow().ended.get(&node) == Some(&incarnation)
     }
 
-    /// Records that a life of a node ends with its link, which its host has closed: that host runs, and
-    /// the node manager goes on without the link, or its keeper without the node manager. For
-    /// backends; before [`lost`](Self::lost).
+    /// Records that a life of a node ends with its link, which its host has closed. The host is
+    /// running. Either the Node Manager goes on without the link, or its keeper without the Node
+    /// Manager. For backends. Call it before [`lost`](Self::lost).
     pub fn link_closed(&self, node: NodeId, incarnation: Incarnation) {
         self.inner.borrow_mut().closed.insert(node, incarnation);
     }
 
-    /// Whether that life of a node is known to have ended so. False says nothing.
+    /// Whether that life of a node is known to have ended with its link. False means unknown.
     pub fn has_link_closed(&self, node: NodeId, incarnation: Incarnation) -> bool {
         let inner = self.inner.borrow();
         [&inner.closed, &inner.ended].iter().any(|all| all.get(&node) == Some(&incarnation))
@@ -178,7 +177,7 @@ impl Membership {
         }
     }
 
-    /// Makes the view that of a roster that others may share.
+    /// Sets the view to a roster that others may share.
     pub(crate) fn adopt(&self, roster: &Rc<Roster>) {
         self.update(|inner| {
             inner.roster = roster.clone();

@@ -37,8 +37,8 @@ impl GlobalMemory {
         GlobalMemory { storage, size: layout.size() }
     }
 
-    /// Zeroed memory for `layout` that holds only what is written, for one of
-    /// very many nodes in one process.
+    /// Zeroed memory for `layout` that stores only written bytes, for one of very many nodes in one
+    /// process.
     pub fn sparse(layout: &Layout) -> GlobalMemory {
         GlobalMemory { storage: Storage::Sparse(Arc::default()), size: layout.size() }
     }
@@ -89,7 +89,7 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// The same for bytes that may be shared: sparse memory keeps a reference.
+    /// As [`write`](Self::write), for bytes that may be shared: sparse memory keeps a reference.
     pub fn write_shared(&self, addr: GlobalAddr, data: &Bytes) -> Result<(), OutOfBounds> {
         match &self.storage {
             Storage::Flat(_) => self.write(addr, data),
@@ -101,8 +101,8 @@ impl GlobalMemory {
         }
     }
 
-    /// Lets go of what was written to these bytes, which nobody needs any more: sparse memory
-    /// holds nothing there afterwards, and they are zero; others stay as they are.
+    /// Discards these bytes, because nobody needs them any more. Sparse memory frees them, and they
+    /// read as zero. Flat memory keeps them.
     pub fn discard(&self, addr: GlobalAddr, len: u64) -> Result<(), OutOfBounds> {
         self.check(addr, len)?;
         if let Storage::Sparse(sparse) = &self.storage {
@@ -193,8 +193,8 @@ fn write_within_word(words: &[AtomicU64], addr: GlobalAddr, bytes: &[u8]) {
         word[start..start + bytes.len()].copy_from_slice(bytes);
         Some(u64::from_ne_bytes(word))
     };
-    // Neighbouring bytes may be written by others at the same time: the
-    // update must not lose theirs. It never fails, the closure being total.
+    // Others may write neighbouring bytes at the same time, and the update must not lose theirs. It
+    // never fails, because the closure always returns a value.
     let _ = words[word_index(addr)].fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
 }
 
@@ -223,7 +223,7 @@ fn word_index(addr: GlobalAddr) -> usize {
     (addr.0 / WORD_BYTES) as usize
 }
 
-/// How many of `len` bytes at `addr` come before the next word boundary.
+/// The number of the `len` bytes at `addr` before the next word boundary.
 fn head_len(addr: GlobalAddr, len: usize) -> usize {
     let into_word = addr.0 % WORD_BYTES;
     if into_word == 0 { 0 } else { len.min((WORD_BYTES - into_word) as usize) }

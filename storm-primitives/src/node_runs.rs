@@ -8,7 +8,7 @@ use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
 
-/// From which node to which, both included.
+/// The first and the last node, both included.
 type Run = (NodeId, NodeId);
 
 /// Runs of consecutive ids, in order and disjoint.
@@ -19,7 +19,7 @@ pub struct NodeRuns {
 }
 
 impl NodeRuns {
-    /// Whether the node is in one of them.
+    /// Whether the node is in one of the runs.
     pub fn contains(&self, node: NodeId) -> bool {
         self.runs().any(|(first, last)| (first..=last).contains(&node))
     }

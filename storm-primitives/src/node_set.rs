@@ -1,8 +1,7 @@
 //! A set of nodes, by id.
 //!
-//! Written `n[1-64]` in the notation of ClusterShell, which the `nodeset` crate
-//! reads. Names other than `n<id>` are the Machine Manager's business: it maps
-//! them to ids before they get here.
+//! The text form is `n[1-64]` in the notation of ClusterShell, which the `nodeset` crate reads. The
+//! Machine Manager maps other names than `n<id>` to ids before they get here.
 
 use crate::{NodeId, NodeRuns, NodeSetParseError};
 use fixedbitset::FixedBitSet;
@@ -50,7 +49,7 @@ impl NodeSet {
         !self.bits.put(node.index())
     }
 
-    /// Adds those from `first` to `last`, which is not before it.
+    /// Adds the nodes from `first` to `last`, which is not before `first`.
     pub(crate) fn insert_run(&mut self, first: NodeId, last: NodeId) {
         self.bits.grow(last.index() + 1);
         self.bits.insert_range(first.index()..last.index() + 1);
@@ -75,7 +74,7 @@ impl NodeSet {
         self.bits.count_ones(..)
     }
 
-    /// Whether there is no node.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.bits.is_clear()
     }
@@ -214,7 +213,7 @@ impl FromStr for NodeSet {
     }
 }
 
-/// Whether a list has a range with a step of 0, as `1-9/0`, by which the parser divides.
+/// Whether a list has a range with a step of 0, such as `1-9/0`: the parser divides by the step.
 pub fn has_step_of_nothing(list: &str) -> bool {
     let is_nothing = |rest: &str| {
         let digits = rest.trim_start().trim_end_matches(|sign: char| !sign.is_ascii_digit());

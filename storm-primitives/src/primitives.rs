@@ -77,18 +77,17 @@ pub trait Primitives: Clone + 'static {
     /// The live nodes, as far as this node knows.
     fn membership(&self) -> &Membership;
 
-    /// XFER-AND-SIGNAL (Algorithm 10): puts a block of data into the global
-    /// memory of a set of nodes, then signals. Never blocks; the status is
-    /// signalled on the local event, also when the arguments are at fault.
+    /// XFER-AND-SIGNAL (Algorithm 10): puts a block of data into the global memory of a set of
+    /// nodes, then signals. Never blocks. The status is signalled on the local event, even if the
+    /// arguments are at fault.
     fn xfer_and_signal(&self, xfer: Xfer);
 
-    /// COMPARE-AND-WRITE (Algorithm 12): whether the comparison holds on every
-    /// node of the set; if it does and a write was asked for, the write is
-    /// complete on every node when this returns.
+    /// COMPARE-AND-WRITE (Algorithm 12): returns whether the comparison holds on every node of the
+    /// set. If it does and a write was asked for, the write is complete on every node when this
+    /// call returns.
     ///
     /// # Errors
-    /// [`PrimitiveError`] when the question could not be answered; then nothing
-    /// was written.
+    /// [`PrimitiveError`] if the question could not be answered; then nothing was written.
     fn compare_and_write(
         &self,
         caw: CompareAndWrite,
@@ -128,7 +127,7 @@ pub trait Primitives: Clone + 'static {
 pub struct Xfer {
     /// The nodes to write to.
     pub dest: NodeSet,
-    /// Where in global memory to write.
+    /// The destination address in global memory.
     pub addr: GlobalAddr,
     /// The bytes to write; may be empty, to signal only.
     pub data: Bytes,
@@ -139,7 +138,7 @@ pub struct Xfer {
 }
 
 impl Xfer {
-    /// A transfer that signals nobody.
+    /// A transfer without signals.
     pub fn new(dest: NodeSet, addr: GlobalAddr, data: impl Into<Bytes>) -> Xfer {
         Xfer { dest, addr, data: data.into(), remote_event: None, local_event: None }
     }
@@ -203,7 +202,7 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// All of them.
+    /// All relations.
     pub const ALL: [Relation; 4] =
         [Relation::GreaterOrEqual, Relation::Less, Relation::Equal, Relation::NotEqual];
 

@@ -137,7 +137,7 @@ impl SparseMemory {
         }
     }
 
-    /// Makes room among the blocks; what sticks out of the range stays.
+    /// Removes the blocks in the range. Parts outside the range stay.
     fn clear_blocks(&mut self, range: Range<u64>) {
         let before = self.blocks.range(..range.start).next_back().map(|(start, _)| *start);
         let inside = self.blocks.range(range.clone()).map(|(start, _)| *start);

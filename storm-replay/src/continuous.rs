@@ -1,4 +1,4 @@
-//! Space sharing: whoever was started runs to its end.
+//! Space sharing: a started job runs to its end.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

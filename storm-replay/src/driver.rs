@@ -1,9 +1,9 @@
-//! Virtual time: what happens next, and the policy's answers.
+//! Virtual time: the next event, and the policy's answers.
 //!
-//! The order of events is the one that reproduces the published values (A2a of
-//! the policy reference): at one time all submissions in the order of the log,
-//! then the ends of jobs in the order of their starts, one pass of the policy
-//! for each. A slice that ends then ends last. A start takes no time.
+//! The order of events reproduces the published values (A2a of the policy reference). At one time,
+//! all submissions come first, in the order of the log. Then come the ends of jobs in the order of
+//! their starts, with one pass of the policy for each event. The end of a slice comes last. A start
+//! takes no time.
 
 use storm_sched::metrics::Capacity;
 use storm_sched::{
@@ -18,24 +18,24 @@ use crate::{JobIndex, Trace, TraceJob};
 
 /// Events between two calls of the watcher.
 const WATCHED_EVENTS: u64 = 4_096;
-/// The most slices in a row in which nobody runs although jobs hold
-/// processors: the policy has then forgotten them.
+/// The most slices in a row in which no job runs although jobs hold processors. Beyond it, the
+/// policy has forgotten them.
 const MAX_IDLE_EDGES: u64 = 1_000_000;
-/// The latest time of a replay: 292 years, half of what [`SchedTime`] counts,
-/// so that no sum of times is cut.
+/// The latest time of a replay: 292 years, half of the range of [`SchedTime`], so that no sum of
+/// times overflows.
 const END_OF_TIME: SchedTime = SchedTime::from_nanos(u64::MAX / 2);
 
-/// What is to be done about the events of one instant.
+/// When the policy decides about the events of one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EventOrder {
-    /// The policy decides after each event: what the published values rest on.
+    /// The policy decides after each event, as for the published values.
     #[default]
     PerEvent,
     /// The policy decides when all events of the instant are in.
     Batched,
 }
 
-/// How to replay.
+/// The settings of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReplayOptions {
     /// The events of one instant.
@@ -64,7 +64,7 @@ pub enum ReplayError {
     /// The policy started a job that was not waiting.
     #[error("the policy started job {job}, which did not wait")]
     NotWaiting {
-        /// What the policy calls it.
+        /// The policy's number of the job.
         job: JobId,
     },
     /// Jobs wait or hold processors, and nothing will happen any more.
@@ -92,11 +92,10 @@ pub enum ReplayError {
     },
 }
 
-/// Replays a trace on an idle machine under a policy for it, to the end of the
-/// last job.
+/// Replays a trace on an idle machine under a policy, to the end of the last job.
 ///
 /// # Errors
-/// When that does not come, or the policy lets the jobs of several rows run at once.
+/// If the last job never ends, or the policy lets the jobs of several rows run at once.
 pub fn replay(
     trace: &Trace,
     policy: &mut dyn Policy,
@@ -180,7 +179,7 @@ impl<'a, R: Running> Driver<'a, R> {
             if idle_edges > MAX_IDLE_EDGES {
                 return Err(self.stuck());
             }
-            // Whatever comes next from outside.
+            // The next event from outside.
             let next_submit = self.next_submit().into_iter().chain(self.next_wake()).min();
             let before = self.mark();
             let policy = &mut *self.policy;
@@ -201,12 +200,12 @@ impl<'a, R: Running> Driver<'a, R> {
         })
     }
 
-    /// The time, and what was busy until then.
+    /// The time, and the busy capacity until then.
     fn mark(&self) -> (SchedTime, u128) {
         (self.now, self.capacity.busy_pe_ns())
     }
 
-    /// Keeps what was busy since a mark, if it is to be kept.
+    /// Records the busy processors since a mark, if they are to be recorded.
     fn keep_busy(&mut self, (from, before_pe_ns): (SchedTime, u128)) {
         if !self.options.keep_busy || from == self.now {
             return;
@@ -215,7 +214,7 @@ impl<'a, R: Running> Driver<'a, R> {
         self.busy.push(Busy { from, to: self.now, pe_ns });
     }
 
-    /// The submissions and ends of this instant; whether there were any.
+    /// Processes the submissions and ends of this instant. Returns whether there were any.
     fn instant(&mut self, ended: &mut Vec<JobIndex>) -> Result<bool, ReplayError> {
         let mut any = false;
         let mut batch = Vec::new();
@@ -286,7 +285,7 @@ impl<'a, R: Running> Driver<'a, R> {
                 Action::Activate { .. } => self.running.activated(on_edge),
                 // A move takes no time.
                 Action::Migrate { job, placement, .. } => self.moved(job, &placement),
-                // Who runs is asked once the policy is done.
+                // The driver asks for the running jobs once the policy is done.
                 Action::SetSlots { .. } => {}
                 // No job of a trace has a precedence.
                 Action::Preempt { .. } | Action::Resume { .. } => {}
@@ -332,12 +331,12 @@ impl<'a, R: Running> Driver<'a, R> {
         }
     }
 
-    /// When the policy wants to be woken.
+    /// When the policy wants to be woken next.
     fn next_wake(&self) -> Option<SchedTime> {
         self.policy.wake_at().filter(|at| *at > self.now)
     }
 
-    /// Wakes the policy if it wanted to be woken by now; whether it was.
+    /// Wakes the policy if its time has come. Returns whether it was woken.
     fn woken(&mut self, wake: Option<SchedTime>) -> Result<bool, ReplayError> {
         let due = wake.is_some_and(|at| at <= self.now);
         if due {

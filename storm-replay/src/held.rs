@@ -1,19 +1,18 @@
-//! The jobs that hold processors under a policy that shares time, and what they still
-//! have to do.
+//! The jobs that hold processors under a time-sharing policy, and their remaining work.
 
 use std::time::Duration;
 
 use crate::JobIndex;
 use crate::running::Started;
 
-/// Where a job is among those that hold processors.
+/// The position of a job among those that hold processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Held(pub(crate) u32);
 
 /// No place.
 const NOWHERE: Held = Held(u32::MAX);
 
-/// What a job still has to do.
+/// The remaining work of a job.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
     pub(crate) job: JobIndex,
@@ -25,7 +24,7 @@ pub(crate) struct Work {
 /// Jobs by their places, which are given again when they have ended.
 #[derive(Debug, Default)]
 pub(crate) struct HeldJobs {
-    /// By position in the trace, as far as jobs were started.
+    /// The places by position in the trace, as far as jobs were started.
     places: Vec<Held>,
     work: Vec<Work>,
     free: Vec<Held>,
@@ -57,12 +56,12 @@ impl HeldJobs {
         self.places.get(job.position()).copied().filter(|place| *place != NOWHERE)
     }
 
-    /// What a job has to do that holds processors.
+    /// The remaining work of a job that holds processors.
     pub(crate) fn work(&self, held: Held) -> Option<&Work> {
         self.work.get(held.0 as usize)
     }
 
-    /// A job has run so long.
+    /// A job has run for `time`.
     pub(crate) fn ran(&mut self, held: Held, time: Duration) {
         if let Some(work) = self.work.get_mut(held.0 as usize) {
             work.left = work.left.saturating_sub(time);
@@ -77,7 +76,7 @@ impl HeldJobs {
         }
     }
 
-    /// Places are below this.
+    /// The upper bound of all places.
     pub(crate) fn places(&self) -> usize {
         self.work.len()
     }

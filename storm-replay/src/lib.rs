@@ -1,13 +1,12 @@
-//! Logs of parallel machines in virtual time, and workloads to make them of.
+//! Logs of parallel machines replayed in virtual time, and generated workloads.
 //!
-//! [`replay`] drives a [`storm_sched::Policy`], the very object that the live
-//! Machine Manager drives, through a [`Trace`]: jobs are submitted when the log
-//! says, run as long as the log says, and the policy decides the rest. What
-//! came of it is a [`Schedule`], and [`Report`] its metrics. [`lublin`] makes
-//! workloads.
+//! [`replay`] drives a [`storm_sched::Policy`] through a [`Trace`]. The policy is the same object
+//! that the live Machine Manager drives. Jobs are submitted at the times of the log and run as long
+//! as in the log; the policy decides the rest. The result is a [`Schedule`], and [`Report`] gives
+//! its metrics. [`lublin`] generates workloads.
 //!
-//! Nothing here reads a file or a clock, or knows a network or a daemon: the
-//! whole cluster in virtual time is `storm-sim`.
+//! Nothing here reads a file or a clock, or knows a network or a daemon. The whole cluster in
+//! virtual time is `storm-sim`.
 #![forbid(unsafe_code)]
 
 mod continuous;

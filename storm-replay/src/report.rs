@@ -5,7 +5,7 @@ use storm_sched::metrics::{Summary, UserService, by_user};
 
 use crate::{Schedule, SteadyState, Trace, TrimPercent};
 
-/// What is told of a replay.
+/// The report of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// The averages over all jobs.
@@ -18,21 +18,20 @@ pub struct Report {
     pub peak_procs: u32,
     /// The processors of the machine.
     pub pes: u32,
-    /// Work over what the machine could do between the first submission and
-    /// the last.
+    /// The work over the machine's capacity between the first submission and the last.
     pub offered_load: Option<f64>,
     /// Submissions and ends.
     pub job_events: u64,
-    /// What sharing time came to, if the policy does that.
+    /// The result of time sharing, if the policy shares time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_sharing: Option<SharingReport>,
-    /// Without the beginning and the end, with confidence; `None` of few jobs.
+    /// The steady state, without the beginning and the end, with confidence; `None` for few jobs.
     pub steady_state: Option<SteadyState>,
-    /// Each user, those with the most work first.
+    /// The users, those with the most work first.
     pub users: Vec<UserService>,
 }
 
-/// What sharing time came to.
+/// The result of time sharing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SharingReport {
     /// The length of a slice in microseconds.
@@ -41,12 +40,12 @@ pub struct SharingReport {
     pub slices: u64,
     /// Times that other jobs went on.
     pub context_switches: u64,
-    /// The same in a second of the makespan.
+    /// The same per second of the makespan.
     pub context_switches_per_s: f64,
 }
 
 impl Report {
-    /// Of the schedule of a trace.
+    /// The report of a trace's schedule.
     #[must_use]
     pub fn new(trace: &Trace, schedule: &Schedule, trim: TrimPercent) -> Self {
         let outcomes = schedule.outcomes(trace);

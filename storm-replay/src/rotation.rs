@@ -1,13 +1,11 @@
-//! The rotation of the rows, as it repeats itself as long as nothing happens but
-//! the ends of slices.
+//! The rotation of the rows, which repeats itself as long as only slices end.
 //!
-//! A policy tells the place of the row that runs in its own rotation
-//! ([`storm_sched::Policy::rotation`]). When a row comes to a place that it was at
-//! before, and nothing but edges happened in between, all that it will do is known.
-//! Each row has a cycle of its own; when those of all rows are known, any number of
-//! rounds, in each of which every row runs once, can pass at once. That all rows come
-//! to the same places together, which takes as many rounds as the least common
-//! multiple of their cycles, need not be waited for.
+//! A policy tells the place of the running row in its own rotation
+//! ([`storm_sched::Policy::rotation`]). If a row comes to a place for the second time, with nothing
+//! but slice ends in between, its future turns are known. Each row has a cycle of its own. When all
+//! cycles are known, any number of rounds can pass at once; in a round every row runs once. The
+//! rows need not all be back at the same places, which would take the least common multiple of
+//! their cycles.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,7 +18,7 @@ use crate::held::Held;
 /// asked about every edge.
 const MAX_TURNS: usize = 4_096;
 
-/// What a row does at one of its places.
+/// The turn of a row at one of its places.
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
     /// The jobs that run.
@@ -33,23 +31,23 @@ pub(crate) struct Turn {
 #[derive(Debug)]
 struct RowCycle {
     slot: Slot,
-    /// At each place that was seen, which turn that was.
+    /// The turn at each place that was seen.
     places: HashMap<Vec<u64>, usize>,
     turns: Vec<Turn>,
     /// The turn that the row has, or had last.
     at: usize,
-    /// The turn that comes after the last one, once that is known.
+    /// The turn that follows the last one, once it is known.
     begin: Option<usize>,
 }
 
 /// The turns since something happened other than the end of a slice.
 #[derive(Debug, Default)]
 pub(crate) struct Rotation {
-    /// In the order in which they run.
+    /// The rows in the order in which they run.
     rows: Vec<RowCycle>,
     /// The row that runs.
     running: usize,
-    /// All rows were seen.
+    /// Whether all rows were seen.
     whole: bool,
     turns: usize,
     /// No round fits in before the next event.
@@ -57,14 +55,14 @@ pub(crate) struct Rotation {
 }
 
 impl Rotation {
-    /// Something happened that changes what follows.
+    /// Forgets the cycles, because an event changes them.
     pub(crate) fn forget(&mut self) {
         self.rows.clear();
         (self.running, self.whole, self.turns, self.spent) = (0, false, 0, false);
     }
 
-    /// A row runs from an edge on, at which others went on if `switched`. Nothing is
-    /// known of the rotation when the policy tells no place.
+    /// A row runs from the end of a slice on; `switched` says whether other jobs run now. If the
+    /// policy tells no place, nothing is known of the rotation.
     pub(crate) fn turn(
         &mut self,
         slot: Option<Slot>,
@@ -77,7 +75,7 @@ impl Rotation {
             self.forget();
         }
         if !self.comes_to(slot) || (self.whole && switched != (self.rows.len() > 1)) {
-            // Not the order of before: it begins here.
+            // The order differs from before: start over here.
             self.forget();
             self.comes_to(slot);
         }
@@ -90,7 +88,8 @@ impl Rotation {
             return;
         }
         if row.begin.is_some() {
-            // It was not as the policy said.
+            // The row is at a new place although its cycle was closed: the policy's place was
+            // wrong.
             return self.forget();
         }
         row.at = row.turns.len();
@@ -99,7 +98,7 @@ impl Rotation {
         self.turns += 1;
     }
 
-    /// Whether all that follows is known, and more than a round may be ahead.
+    /// Whether all cycles are known, and at least one round may fit before the next event.
     pub(crate) fn is_known(&self) -> bool {
         self.whole && !self.spent && self.rows.iter().all(|row| row.begin.is_some())
     }
@@ -114,25 +113,24 @@ impl Rotation {
         self.rows.len() as u64
     }
 
-    /// After how many rounds all rows are at the same places again; `None` if that is
-    /// beyond all numbers.
+    /// After how many rounds all rows are at the same places again; `None` if the number overflows.
     pub(crate) fn period(&self) -> Option<u64> {
         self.rows.iter().map(|row| row.cycle().len() as u64).try_fold(1, lcm)
     }
 
-    /// The turns of so many rounds from now on, each with the times that it comes; the
-    /// row that runs begins with the turn that it has.
+    /// The turns of the next `rounds` rounds, each with its number of repetitions. The running row
+    /// begins with its current turn.
     pub(crate) fn coming(&self, rounds: u64) -> impl Iterator<Item = (&Turn, u64)> {
         let rows = self.rows.iter().enumerate();
         rows.flat_map(move |(index, row)| row.coming(index == self.running, rounds))
     }
 
-    /// All turns that come, each once for each row.
+    /// All turns to come, each once per row.
     pub(crate) fn all(&self) -> impl Iterator<Item = impl Iterator<Item = &Turn>> {
         self.rows.iter().map(|row| row.cycle().iter())
     }
 
-    /// So many rounds have passed; what each row did in slices of that length.
+    /// Advances by `rounds` rounds. Returns the turns of each row in slices of `quantum`.
     pub(crate) fn pass(&mut self, rounds: u64, quantum: Duration) -> Vec<RowTurns> {
         let ran = from_nanos(quantum.as_nanos() * u128::from(rounds));
         let pass = |row: &mut RowCycle| {
@@ -203,7 +201,7 @@ mod tests {
         Turn { jobs: vec![Held(job)], busy_pes: job }
     }
 
-    /// Turns of rows at places; the processors that are busy tell which.
+    /// Turns of rows at places. The number of busy processors identifies a turn.
     fn after(turns: &[(u32, u64)]) -> Rotation {
         let mut rotation = Rotation::default();
         for &(slot, place) in turns {

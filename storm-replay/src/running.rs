@@ -1,4 +1,4 @@
-//! The jobs that run, as the driver sees them: who ends next, and when.
+//! The running jobs as the driver sees them: the next to end, and when.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{JobIndex, TimeSharing};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Started {
     pub(crate) job: JobIndex,
-    /// How many were started before it.
+    /// The number of jobs started before it.
     pub(crate) order: u32,
     pub(crate) run: Duration,
     pub(crate) procs: u32,
@@ -22,8 +22,7 @@ pub(crate) trait Running {
     /// A job was started.
     fn start(&mut self, now: SchedTime, started: Started);
 
-    /// When something happens next if nobody is submitted: a job ends, or a
-    /// slice.
+    /// The time of the next event if no job is submitted: a job or a slice ends.
     fn next(&self) -> Option<SchedTime>;
 
     /// Time passes until `now`, which is no later than [`Running::next`].
@@ -32,29 +31,29 @@ pub(crate) trait Running {
     /// Takes the jobs that end now, in the order of their starts.
     fn ended(&mut self, now: SchedTime, ended: &mut Vec<JobIndex>);
 
-    /// Whether a slice ends now. A policy is told at the end of the instant.
+    /// Whether a slice ends now. The policy learns of it at the end of the instant.
     fn edge(&self, now: SchedTime) -> bool;
 
     /// The policy made a row active; `on_edge` when a slice had ended.
     fn activated(&mut self, on_edge: bool);
 
-    /// The events of an instant are over. Returns `now`, or a later time before the next event to which
-    /// time was let pass.
+    /// The events of an instant are over. Returns `now`, or a later time before the next event to
+    /// which time was let pass.
     fn settle(&mut self, instant: Instant<'_>, capacity: &mut Capacity) -> SchedTime;
 
     /// Processors of the jobs that run now.
     fn busy_pes(&self) -> u32;
 
-    /// What sharing time has come to.
+    /// The result of time sharing.
     fn time_sharing(&self) -> Option<TimeSharing>;
 }
 
-/// An instant whose events are over.
+/// An instant after its events.
 pub(crate) struct Instant<'a> {
     pub(crate) now: SchedTime,
-    /// The policy was told that a slice ended.
+    /// A slice ended, and the policy was told.
     pub(crate) edge: bool,
-    /// Something else happened.
+    /// Other events happened.
     pub(crate) others: bool,
     pub(crate) policy: &'a mut dyn Policy,
     pub(crate) next_submit: Option<SchedTime>,

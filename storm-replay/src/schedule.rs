@@ -1,4 +1,4 @@
-//! When each job ran.
+//! The times at which each job ran.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{JobIndex, Trace};
 pub struct Start {
     /// The job.
     pub job: JobIndex,
-    /// When.
+    /// When it started.
     pub start: SchedTime,
     /// When it ended.
     pub end: SchedTime,
@@ -22,33 +22,33 @@ pub struct Start {
     pub moves: Vec<(SchedTime, ColumnSet)>,
 }
 
-/// How many processors were busy in a stretch of time.
+/// The busy processors in an interval of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Busy {
-    /// From when.
+    /// The beginning.
     pub from: SchedTime,
-    /// Until when.
+    /// The end.
     pub to: SchedTime,
     /// Processor-nanoseconds.
     pub pe_ns: u128,
 }
 
-/// What a replay came to: every job has ended.
+/// The result of a replay: every job has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
     /// The starts, in their order.
     pub starts: Vec<Start>,
-    /// What the machine lost.
+    /// The capacity that the machine lost.
     pub capacity: Capacity,
-    /// What was busy when, without gaps, if that was to be kept.
+    /// The busy processors over time, without gaps, if they were recorded.
     pub busy: Vec<Busy>,
     /// Submissions and ends.
     pub job_events: u64,
-    /// Of policies that share time.
+    /// For policies that share time.
     pub time_sharing: Option<TimeSharing>,
 }
 
-/// What sharing time came to.
+/// The result of time sharing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TimeSharing {
     /// The length of a slice at the end.
@@ -57,7 +57,7 @@ pub struct TimeSharing {
     pub edges: u64,
     /// Edges at which other jobs went on.
     pub switches: u64,
-    /// Edges that the policy was asked about; the others repeat.
+    /// Slice ends that the policy was asked about; the others repeat.
     pub asked_edges: u64,
 }
 
@@ -81,7 +81,7 @@ impl Busy {
 }
 
 impl Start {
-    /// Where it was from when until when, if that was to be kept.
+    /// The columns of the job over time, if they were recorded.
     pub fn stays(&self) -> impl Iterator<Item = (SchedTime, SchedTime, &ColumnSet)> + '_ {
         let first = self.columns.iter().map(|columns| (self.start, columns));
         let later = self.moves.iter().map(|(at, columns)| (*at, columns));
@@ -89,7 +89,7 @@ impl Start {
         first.chain(later).zip(ends).map(|((from, columns), to)| (from, to, columns))
     }
 
-    /// What came of the job.
+    /// The outcome of the job.
     #[must_use]
     pub fn outcome(&self, trace: &Trace) -> Option<JobOutcome> {
         let job = trace.job(self.job)?;

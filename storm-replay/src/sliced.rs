@@ -1,13 +1,11 @@
-//! Time sharing: a job progresses while its row is active, or one in which it
-//! is a guest.
+//! Time sharing: a job progresses while its row is active, or a row in which it is a guest.
 //!
-//! Virtual slices are exact to the nanosecond. While nothing but edges happens
-//! the rows repeat themselves, so that after each has been watched for a cycle of
-//! its own all rounds that end before the next event pass at once
-//! ([`crate::rotation`]): a policy is asked about a few edges for each event of a
-//! job, however long the jobs are.
+//! Virtual slices are exact to the nanosecond. While only slices end, the rows repeat themselves.
+//! After each row has been watched for a cycle of its own, all rounds that end before the next
+//! event pass at once ([`crate::rotation`]). A policy is therefore asked about few slice ends per
+//! event, however long the jobs are.
 //!
-//! Switching costs no time here.
+//! Switching takes no time here.
 
 use std::time::Duration;
 
@@ -19,8 +17,8 @@ use crate::rotation::{Rotation, Turn, from_nanos};
 use crate::running::{Instant, Running, Started};
 use crate::{JobIndex, TimeSharing};
 
-/// The most times that rounds are let pass one after the other: each time fewer are
-/// left, and what is left then is asked about edge by edge.
+/// The most leaps over rounds in a row. Each leap leaves fewer rounds; the rest is asked about
+/// slice by slice.
 const MAX_LEAPS: usize = 16;
 
 /// The jobs in the matrix.
@@ -29,9 +27,9 @@ pub(crate) struct Sliced {
     held: HeldJobs,
     active: Vec<Held>,
     busy_pes: u32,
-    /// Until when the jobs have progressed.
+    /// The time up to which the jobs have progressed.
     passed: SchedTime,
-    /// When the slice ends, if it does.
+    /// The end of the current slice, if it has one.
     edge: Option<SchedTime>,
     /// A row was activated outside of an edge: its slice begins.
     begins: bool,
@@ -58,7 +56,7 @@ impl Sliced {
         }
     }
 
-    /// Asks who runs in the slice that begins or goes on.
+    /// Asks the policy which jobs run in the current slice.
     fn refresh(&mut self, policy: &dyn Policy) {
         let held = &self.held;
         let place = |job| JobIndex::of(job).and_then(|job| held.place(job));
@@ -68,8 +66,8 @@ impl Sliced {
         self.busy_pes = self.active.iter().map(procs).sum();
     }
 
-    /// Lets rounds of all rows pass, as many as end before the next event; the time
-    /// up to which they did.
+    /// Lets as many rounds of all rows pass as end before the next event. Returns the time up to
+    /// which they passed.
     fn leap(
         &mut self,
         now: SchedTime,
@@ -120,8 +118,8 @@ impl Sliced {
         self.times(period, left).saturating_mul(period)
     }
 
-    /// The most slices of a round in which each job can run: the rows in which it does
-    /// in some turn. That bounds how long the other rounds may go on.
+    /// Counts for each job the rows in which it runs in some turn: the most slices per round that
+    /// it can get. The count bounds the leap over further rounds.
     fn count_rows(&mut self) {
         self.count(|rotation, slices| {
             for row in rotation.all() {
@@ -139,8 +137,8 @@ impl Sliced {
         count(&self.rotation, &mut self.slices);
     }
 
-    /// How often so many rounds, in which each job runs in so many slices as were
-    /// counted, can pass before a job or that time is over.
+    /// How many times `rounds` rounds can pass before a job ends or the time `left` is over. Each
+    /// job runs in the counted number of slices per pass.
     fn times(&self, rounds: u64, left: Option<Duration>) -> u64 {
         let quantum_ns = self.sharing.quantum.as_nanos();
         // An event at the end of the last round comes before its edge.
@@ -156,7 +154,7 @@ impl Sliced {
                 times = times.min(before(work.left, u128::from(slices)));
             }
         }
-        // Nobody runs and nobody comes: the driver finds that it is stuck.
+        // No job runs and none will be submitted: the driver finds that it is stuck.
         u64::try_from(times).ok().filter(|_| anybody).unwrap_or(0)
     }
 

@@ -1,19 +1,16 @@
-//! How far an average can be believed: without the jobs of the beginning and
-//! the end, when the machine is not yet or no longer loaded, and with a
-//! confidence interval by batch means (section B of the policy reference).
+//! The confidence in an average. The jobs at the beginning and the end are left out, because the
+//! machine is not yet or no longer loaded. The confidence interval comes from batch means (section
+//! B of the policy reference).
 //!
-//! Batch means: the jobs, in order of submission, in [`BATCHES`] batches of
-//! equal size, whose means are taken for independent (A. M. Law, Simulation
-//! Modeling and Analysis).
+//! Batch means: the jobs, in order of submission, form [`BATCHES`] batches of equal size, whose
+//! means are taken as independent (A. M. Law, Simulation Modeling and Analysis).
 //!
-//! A mean has a least possible value: 1 for a bounded slowdown, 0 for a time.
-//! Slowdowns and waits have heavy tails, so that Student's symmetric interval can
-//! reach below it. The interval is therefore Student's for the logarithm of the
-//! mean's distance from the least value, with the standard error that the delta
-//! method gives (W. Q. Meeker and L. A. Escobar, Statistical Methods for
-//! Reliability Data, section 3.6: intervals for positive quantities;
-//! `docs/decisions/0135`). It never reaches the least value unless the mean
-//! does, and is longer above the mean than below.
+//! A mean has a least possible value: 1 for a bounded slowdown, 0 for a time. Slowdowns and waits
+//! have heavy tails, so Student's symmetric interval can reach below it. The interval is therefore
+//! Student's for the logarithm of the mean's distance from the least value, with the standard error
+//! of the delta method (W. Q. Meeker and L. A. Escobar, Statistical Methods for Reliability Data,
+//! section 3.6: intervals for positive quantities; `docs/decisions/0135`). It never reaches the
+//! least value unless the mean does, and is longer above the mean than below.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -23,7 +20,7 @@ use storm_sched::metrics::{JobOutcome, PreciseSum};
 const BATCHES: usize = 20;
 /// Probability that the interval holds the mean.
 pub const CONFIDENCE: f64 = 0.95;
-/// Percent of the jobs that are left out at either end, if nobody says.
+/// The default percentage of jobs left out at either end.
 pub const DEFAULT_TRIM_PERCENT: f64 = 2.0;
 /// The most that can be left out at either end.
 pub const MAX_TRIM_PERCENT: f64 = 45.0;
@@ -39,12 +36,12 @@ pub struct TrimPercent(f64);
 pub struct Interval {
     /// The mean.
     pub mean: f64,
-    /// Where the interval begins: never below the least possible value.
+    /// The lower end of the interval: never below the least possible value.
     pub low: f64,
-    /// Where it ends.
+    /// The upper end.
     pub high: f64,
-    /// Student's quantile times the standard error of the mean. The symmetric interval of
-    /// this half-width may hold impossible values: `low` and `high` are what to show.
+    /// Student's quantile times the standard error of the mean. The symmetric interval of this
+    /// half-width may hold impossible values: show `low` and `high` instead.
     pub half_width: f64,
 }
 
@@ -57,7 +54,7 @@ pub struct SteadyState {
     pub jobs: usize,
     /// Batches of equal size that they are in; up to 19 jobs are in none.
     pub batches: usize,
-    /// Of the intervals.
+    /// The confidence of the intervals.
     pub confidence: f64,
     /// The mean bounded slowdown.
     pub avg_bounded_slowdown: Interval,
@@ -68,7 +65,7 @@ pub struct SteadyState {
 }
 
 impl TrimPercent {
-    /// So many percent; `None` when it is not 0 to [`MAX_TRIM_PERCENT`].
+    /// `percent`, or `None` if it is outside of 0 to [`MAX_TRIM_PERCENT`].
     #[must_use]
     pub fn new(percent: f64) -> Option<Self> {
         (0.0..=MAX_TRIM_PERCENT).contains(&percent).then_some(Self(percent))
@@ -82,8 +79,7 @@ impl Default for TrimPercent {
 }
 
 impl SteadyState {
-    /// Of jobs in order of submission; `None` when too few are left for
-    /// batches of two.
+    /// From jobs in order of submission. `None` if too few are left for batches of two.
     #[must_use]
     pub fn of(jobs: &[JobOutcome], trim: TrimPercent) -> Option<Self> {
         let left_out = (jobs.len() as f64 * trim.0 / 100.0) as usize;
@@ -151,8 +147,8 @@ mod tests {
 
     #[test]
     fn the_ends_are_left_out_and_the_interval_is_students() {
-        // Of 100 jobs the first and last 10 waited far longer; the batches in between wait
-        // 1 and 3 seconds in turn: mean 2, deviation sqrt(20/19), t(19) at 97.5 % 2.093.
+        // Of 100 jobs, the first and last 10 waited far longer. The batches in between wait 1 and 3
+        // seconds in turn: mean 2, deviation sqrt(20/19), t(19) at 97.5 % 2.093.
         let wait = |i: u64| if !(10..90).contains(&i) { 999 } else { 1 + (i - 10) / 4 % 2 * 2 };
         let jobs: Vec<JobOutcome> = (0..100).map(|i| job(i, wait(i))).collect();
         let steady = SteadyState::of(&jobs, TrimPercent::new(10.0).unwrap()).unwrap();
@@ -168,7 +164,7 @@ mod tests {
 
     #[test]
     fn an_interval_holds_no_impossible_value_however_heavy_the_tail() {
-        // One job in a hundred waits for ever, as the others count.
+        // Compared with the others, one job in a hundred waits for ever.
         let jobs: Vec<JobOutcome> =
             (0..100).map(|i| job(i, if i == 50 { 100_000 } else { 0 })).collect();
         let steady = SteadyState::of(&jobs, TrimPercent::new(0.0).unwrap()).unwrap();

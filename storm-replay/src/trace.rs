@@ -24,18 +24,18 @@ pub struct TraceJob {
     pub user: i64,
     /// When it is submitted.
     pub submit: SchedTime,
-    /// How long it runs when it has its processors.
+    /// The run time on its processors.
     pub run: Duration,
-    /// How long its user says that it runs at most; no shorter than `run`.
+    /// The user's estimate of the run time; no shorter than `run`.
     pub estimate: Duration,
     /// Its processors.
     pub procs: u32,
 }
 
-/// What a policy is told of how long a job will run.
+/// The run time that a policy is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Estimates {
-    /// What its user said.
+    /// The user's estimate.
     #[default]
     OfUsers,
     /// The time that it will run (clairvoyance).
@@ -52,7 +52,7 @@ pub struct Trace {
 /// Why jobs are no trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// No machine has so many, or none.
+    /// The number of processors is zero or too large.
     #[error("a machine of {pes} processors cannot be replayed: it has 1 to {MAX_PES}")]
     Machine {
         /// Processors asked for.
@@ -69,12 +69,12 @@ pub enum TraceError {
 /// Why a trace cannot have a load.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum LoadError {
-    /// Not a number above 0.
+    /// The load is not a number above 0.
     #[error(
         "a load of {load} is none: it is a number above 0, 1 for a machine that is always busy"
     )]
     OutOfRange {
-        /// What was asked for.
+        /// The load asked for.
         load: f64,
     },
     /// All jobs arrive at once: there is nothing to scale.
@@ -83,17 +83,17 @@ pub enum LoadError {
     /// The last submission would be beyond the end of time.
     #[error("with a load of {load} the last job would be submitted after more than 136 years")]
     TooLong {
-        /// What was asked for.
+        /// The load asked for.
         load: f64,
     },
 }
 
 impl Trace {
-    /// The jobs of a log that was cleaned for a machine of so many processors.
-    /// Jobs of one second keep the order of the log.
+    /// The jobs of a cleaned log, for a machine of `pes` processors. Jobs of one second keep the
+    /// order of the log.
     ///
     /// # Errors
-    /// No such machine, or too many jobs.
+    /// An impossible machine, or too many jobs.
     pub fn new(pes: u32, jobs: &[LogJob], estimates: Estimates) -> Result<Self, TraceError> {
         if pes == 0 || pes > MAX_PES {
             return Err(TraceError::Machine { pes });
@@ -138,8 +138,8 @@ impl Trace {
         self.jobs.get(index.0 as usize)
     }
 
-    /// The load that is offered: work over what the machine can do from the
-    /// first submission to the last; `None` when that is no time.
+    /// The offered load: work over the machine's capacity from the first submission to the last.
+    /// `None` if that interval is empty.
     #[must_use]
     pub fn offered_load(&self) -> Option<f64> {
         let (first, last) = (self.jobs.first()?.submit, self.jobs.last()?.submit);
@@ -149,11 +149,10 @@ impl Trace {
         (whole_s > 0.0).then(|| work_s / whole_s)
     }
 
-    /// The same jobs, with all times between submissions scaled so that the
-    /// offered load is `load`.
+    /// The same jobs, with all times between submissions scaled so that the offered load is `load`.
     ///
     /// # Errors
-    /// When there is no such scale.
+    /// If there is no such scale.
     pub fn scaled_to(mut self, load: f64) -> Result<Self, LoadError> {
         if !(load.is_finite() && load > 0.0) {
             return Err(LoadError::OutOfRange { load });
@@ -173,7 +172,7 @@ impl Trace {
         Ok(self)
     }
 
-    /// What a policy is asked for this job.
+    /// The request of this job to a policy.
     pub(crate) fn request(&self, index: JobIndex) -> Option<JobRequest> {
         let job = self.job(index)?;
         Some(JobRequest::new(index.id(), job.procs).with_time_limit(job.estimate))
@@ -181,7 +180,7 @@ impl Trace {
 }
 
 impl JobIndex {
-    /// What the policy calls the job: numbers of a log need not be unique.
+    /// The policy's number of the job: numbers of a log need not be unique.
     #[must_use]
     pub fn id(self) -> JobId {
         JobId(u64::from(self.0) + 1)

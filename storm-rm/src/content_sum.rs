@@ -1,10 +1,9 @@
 //! A checksum that shows that a file arrived as it was sent.
 //!
-//! A content is named by its BLAKE3 ([`ContentHash`](crate::ContentHash)), which nobody can
-//! forge. The manager checks the hash once, when it gets the content. Where no stranger can
-//! change the bytes on their way to the nodes, the nodes check them for accidents only, at the
-//! speed of memory: to check the BLAKE3 of 12 MB cost 64 nodes of one host 0.2 s of processor
-//! time.
+//! A content is named by its BLAKE3 ([`ContentHash`](crate::ContentHash)), which cannot be forged.
+//! The manager checks the hash once, when it gets the content. Where no stranger can change the
+//! bytes on their way to the nodes, the nodes check only for accidents, at the speed of memory.
+//! Checking the BLAKE3 of 12 MB cost 64 nodes of one host 0.2 s of processor time.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -39,7 +38,7 @@ impl Summing {
         self.0.write(bytes);
     }
 
-    /// The sum of all that was added.
+    /// The sum of all bytes added so far.
     pub fn finish(&self) -> ContentSum {
         ContentSum(self.0.finish())
     }

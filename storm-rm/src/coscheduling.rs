@@ -5,19 +5,18 @@ use serde::{Deserialize, Serialize};
 /// The mechanism that coschedules jobs which share processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Coscheduling {
-    /// The strobes of the Machine Manager; or the job has its processors to itself.
+    /// The Machine Manager's strobes, or none: the job has its processors to itself.
     #[default]
     Strobed,
-    /// They themselves, by how long they wait before they give their processors away
+    /// The processes themselves, by how long they wait before they give their processors away
     /// (implicit coscheduling).
     Implicit,
-    /// Nobody: the operating system of each node by itself.
+    /// None: the operating system of each node decides by itself.
     Local,
-    /// The nodes, which now and then put processes first that have unread messages
-    /// (periodic boost).
+    /// The nodes: now and then they put processes with unread messages first (periodic boost).
     PeriodicBoost,
-    /// The strobes, for processes that need it; others use what those of the active row leave
-    /// (flexible coscheduling).
+    /// The strobes, for processes that need them; others use the time that the active row's
+    /// processes leave (flexible coscheduling).
     Flexible,
 }
 

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Most environments remembered for sharing: more than the users who submit thousands of jobs
-/// at the same time.
+/// Most environments remembered for sharing: more than the number of users that submit thousands of
+/// jobs at the same time.
 const REMEMBERED: usize = 64;
 
 /// A variable of a job's environment: letters and digits that the manager draws when it

@@ -1,4 +1,4 @@
-//! How a process ended, and what a shell says of it.
+//! How a process ended, and the status that a shell gives for it.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExitStatus {
-    /// It exited with this code.
+    /// The process exited with this code.
     Code(u8),
-    /// This signal ended it.
+    /// This signal ended the process.
     Signal(i32),
 }
 
 impl ExitStatus {
-    /// As a shell gives it: the code, or 128 plus the signal.
+    /// The status that a shell gives: the code, or 128 plus the signal.
     pub fn shell_code(self) -> u8 {
         match self {
             ExitStatus::Code(code) => code,

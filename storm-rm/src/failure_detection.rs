@@ -1,13 +1,13 @@
-//! Failure detection (paper, section 2.4.3): one COMPARE-AND-WRITE asks all
-//! nodes for receipt of a heartbeat; if it does not hold, the set is bisected
-//! until those at fault are named. `f` failures among `n` nodes take about
-//! `f * log2(n / f)` questions that do not hold, and at most as many that do; on
-//! a backend that names the dead itself, two for any number of dead.
+//! Failure detection (paper, section 2.4.3). One COMPARE-AND-WRITE asks whether all nodes have
+//! received a heartbeat. If not, the set is bisected until the nodes at fault are named. `f`
+//! failures among `n` nodes take about `f * log2(n / f)` questions that are FALSE, and at most as
+//! many that are TRUE. On a backend that names the dead itself, any number of dead takes two
+//! questions.
 
 use crate::{GlobalPlan, JobIncarnation, JobSlot};
 use storm_primitives::{CompareAndWrite, NodeSet, PrimitiveError, Primitives, Relation};
 
-/// Nodes that did not confirm what was asked: a heartbeat, or a start.
+/// Nodes that did not confirm a heartbeat or a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Isolated {
     /// The network cannot reach them.
@@ -16,12 +16,12 @@ pub struct Isolated {
     pub late: NodeSet,
 }
 
-/// Names the nodes of `set` that are dead or have not handled the heartbeat
-/// `number`, blaming nobody for a neighbour.
+/// Names the nodes of `set` that are dead or have not handled the heartbeat `number`. No node is
+/// blamed for a neighbour.
 ///
 /// # Errors
-/// [`PrimitiveError::Disconnected`] when it is this node that is cut off; other
-/// errors are faults of the plan.
+/// [`PrimitiveError::Disconnected`] when this node itself is cut off; other errors are faults of
+/// the plan.
 pub async fn isolate_failed<P: Primitives>(
     primitives: &P,
     plan: &GlobalPlan,
@@ -36,7 +36,7 @@ pub async fn isolate_failed<P: Primitives>(
 /// Names the nodes of `set` that do not run all their ranks of a job, in the same way.
 ///
 /// # Errors
-/// As [`isolate_failed`].
+/// Those of [`isolate_failed`].
 pub async fn isolate_unstarted<P: Primitives>(
     primitives: &P,
     plan: &GlobalPlan,
@@ -50,7 +50,7 @@ pub async fn isolate_unstarted<P: Primitives>(
     isolate(primitives, set, ask).await
 }
 
-/// Bisects `set` until those are named for which the question does not hold.
+/// Bisects `set` until the nodes are named for which the question is FALSE.
 async fn isolate<P: Primitives>(
     primitives: &P,
     set: &NodeSet,

@@ -1,9 +1,9 @@
 //! File transfer: Algorithms 6 and 7.
 //!
-//! The master multicasts a file in chunks through a channel (a remote queue of a
-//! few slots); while one chunk travels, the next is read and the one before is
-//! written. Nodes that have the content already are left out. The master ends by
-//! asking with COMPARE-AND-WRITE whether all have written the file.
+//! The master multicasts a file in chunks through a channel (a remote queue of a few slots). While
+//! one chunk travels, the next is read and the one before is written. Nodes that already have the
+//! content are left out. At the end, the master asks with COMPARE-AND-WRITE whether all have
+//! written the file.
 
 use crate::message::ReceiveFile;
 use crate::poll::{Backoff, await_condition};
@@ -20,8 +20,8 @@ use storm_primitives::{
 use thiserror::Error;
 
 /// Most chunks that are sent and not yet delivered: enough to fill a tree
-/// (`docs/decisions/0002-remote-queue.md`). The master's next operation waits behind them in
-/// the network. There may be more slots than this, for nodes that write later than others.
+/// (`docs/decisions/0002-remote-queue.md`). The master's next operation waits behind them in the
+/// network. There may be more slots than this, for nodes that write later than others.
 const MOST_ON_THE_WAY: usize = 8;
 
 /// Where the master reads a file, in order.
@@ -45,25 +45,25 @@ pub trait ChunkSink {
     fn finish(&mut self) -> impl Future<Output = io::Result<()>>;
 }
 
-/// How far one node is with the file of a channel. Larger is further, so that
-/// one comparison tells whether all have come that far.
+/// A node's progress with the file of a channel. A larger state is further, so that one comparison
+/// tells whether all nodes have come this far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileState {
-    /// The content is missing; chunks may come.
+    /// The content is missing, and chunks may come.
     Ready = 1,
     /// The content is there, checked and visible.
     Written = 2,
-    /// The file will never be there; the node's report says why.
+    /// The file will never be there; the node reports the reason.
     Failed = 3,
 }
 
-/// States per generation, so that every state of a later use of a channel is
-/// larger than all of an earlier one.
+/// States per generation, so that every state of a later use of a channel is larger than all states
+/// of an earlier use.
 const STATES: u64 = 4;
 
 impl FileState {
     fn word(self, generation: Generation) -> u64 {
-        // A generation that no cluster lives to see is nonsense, and stays it.
+        // No cluster lives to see a generation that overflows, so wrapping is harmless.
         generation.0.wrapping_mul(STATES).wrapping_add(self as u64)
     }
 }
@@ -73,8 +73,8 @@ impl FileState {
 pub struct TransferTimes {
     /// Waiting for the source of the file.
     pub read: Duration,
-    /// From the first chunk issued to the last one delivered, without the reads
-    /// that were not overlapped.
+    /// From the first chunk issued to the last chunk delivered, without the reads that were not
+    /// overlapped.
     pub send: Duration,
     /// From the last chunk delivered to the file written everywhere.
     pub write: Duration,
@@ -105,11 +105,11 @@ pub enum TransferError {
     NoSuchChannel(Channel),
 }
 
-/// TRANSFER-FILE (Algorithm 6). The heartbeat with the announcement `info` must
-/// have been issued to `set`. Returns when every node of the set has the file.
+/// TRANSFER-FILE (Algorithm 6). The heartbeat with the announcement `info` must have been issued to
+/// `set`. Returns when every node of the set has the file.
 ///
 /// # Errors
-/// [`TransferError`]; some nodes may then have the file.
+/// A [`TransferError`]; some nodes may then have the file.
 pub async fn transfer_file<P: Primitives>(
     primitives: &P,
     plan: &GlobalPlan,
@@ -155,8 +155,8 @@ struct ChunkSender<'a, P> {
 }
 
 impl<P: Primitives> ChunkSender<'_, P> {
-    /// The buffered loop of Algorithm 6: reads a chunk while those before it are
-    /// on their way, never more of them than there are slots.
+    /// The buffered loop of Algorithm 6: reads a chunk while earlier chunks are on their way, at
+    /// most as many as there are slots.
     async fn send_all(
         &mut self,
         set: &NodeSet,
@@ -168,12 +168,12 @@ impl<P: Primitives> ChunkSender<'_, P> {
         let mut read = Duration::ZERO;
         let mut left = info.file.size_bytes;
         while left > 0 {
-            // A chunk of nothing would never end.
+            // With chunks of no bytes the loop would never end.
             let len = left.min(u64::from(info.chunk_bytes.max(1)));
             let asked = runtime.now();
             let chunk = source.read(len as usize).await.map_err(TransferError::Source)?;
             if chunk.len() as u64 != len {
-                // The receivers count bytes: they would wait for the rest for ever.
+                // The receivers count bytes, so they would wait for the rest for ever.
                 return Err(TransferError::Source(io::ErrorKind::UnexpectedEof.into()));
             }
             read += runtime.now() - asked;
@@ -228,8 +228,8 @@ impl<P: Primitives> Inquiry<'_, P> {
         await_condition(self.primitives, &question, Backoff::patient(self.part_of_wait)).await
     }
 
-    /// Whether all nodes have the file already. Usually all have it or none has, so first one node
-    /// is asked, the one that most likely answers last. All are asked only if that node has it.
+    /// Whether all nodes have the file already. Usually all have it or none has, so the node that
+    /// most likely answers last is asked first. All are asked only if that node has the file.
     async fn all_have(&self, set: &NodeSet) -> Result<bool, PrimitiveError> {
         let Some(last) = set.iter().last().map(NodeSet::single) else { return Ok(true) };
         self.all_reach(&last, FileState::Ready).await?;
@@ -245,8 +245,7 @@ impl<P: Primitives> Inquiry<'_, P> {
         Err(TransferError::NotWritten { nodes: set.difference(&sound) })
     }
 
-    /// The nodes that are not in `state`, by bisection: two questions where all
-    /// agree.
+    /// The nodes that are not in `state`, by bisection: two questions if all nodes agree.
     async fn nodes_not_in(
         &self,
         set: &NodeSet,
@@ -291,8 +290,8 @@ pub enum ReceiveError {
     NoSuchChannel(Channel),
 }
 
-/// A node's preparation for RECEIVE-FILE: empties the channel and tells the
-/// master that chunks may come.
+/// A node's preparation for RECEIVE-FILE: empties the channel and tells the master that chunks may
+/// come.
 ///
 /// # Errors
 /// [`ReceiveError::NoSuchChannel`].
@@ -328,14 +327,14 @@ fn set_state<P: Primitives>(
     }
 }
 
-/// RECEIVE-FILE (Algorithm 7): dequeues the chunks into `sink`. A slot is
-/// released only after its chunk is written. Chunks that have come already are
-/// written together, of half of the slots at most: the master fills the others meanwhile.
-/// When the sink fails the remaining chunks are still taken, so that the other nodes
-/// are not held up. The caller marks the outcome with [`mark_present`] or [`mark_failed`].
+/// RECEIVE-FILE (Algorithm 7): dequeues the chunks into `sink`. A slot is released only after its
+/// chunk is written. Chunks that have already come are written together, but at most half of the
+/// slots, so that the master fills the others meanwhile. When the sink fails, the remaining chunks
+/// are still taken, so that the other nodes are not held up. The caller marks the outcome with
+/// [`mark_present`] or [`mark_failed`].
 ///
 /// # Errors
-/// [`ReceiveError`], the first that occurred.
+/// The first [`ReceiveError`] that occurred.
 pub async fn receive_file<P: Primitives>(
     queue: &mut Reader<P>,
     info: &ReceiveFile,
@@ -366,7 +365,7 @@ pub async fn receive_file<P: Primitives>(
         if failed.is_none() {
             failed = sink.write(chunks).await.err();
         }
-        // With the last one those before it are released.
+        // Releasing the last item releases all items before it.
         queue.release(item);
     }
     if got_bytes > info.file.size_bytes {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use storm_bcs::BcsConfig;
 use storm_primitives::{Layout, MAX_NODES, NodeId, Var, VarArray};
 
-/// Sizes of the plan. Daemons whose sizes differ have different layouts; those of the Machine Manager
-/// count, and a node that comes with others is told them.
+/// Sizes of the plan. Daemons with different sizes would have different layouts. The Machine
+/// Manager's sizes hold, and a node that comes with others is told them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanConfig {
     /// Most compute nodes of the cluster; each has a queue to the Machine Manager.
@@ -26,26 +26,26 @@ pub struct PlanConfig {
     pub report_bytes: u32,
     /// Files that can be transferred at once.
     pub channels: u32,
-    /// Chunks of a file under way. The paper has 2 (double buffering), on a network
-    /// whose conditionals overtake data; a tree needs more.
+    /// Chunks of a file under way. The paper has 2 (double buffering) on a network whose
+    /// conditionals overtake data; a tree needs more.
     pub chunk_slots: u32,
     /// Bytes per chunk; 512 KiB in the paper.
     pub chunk_bytes: u32,
-    /// Who waits for a file to be written, or for a job to start, pauses for at most this part of
-    /// the wait between two questions, where that is more than a millisecond. Nothing where questions
-    /// cost nodes no time that they work in, as on the paper's machine.
+    /// A wait for a file to be written, or for a job to start, pauses between two questions for at
+    /// most this part of the wait so far, if the part exceeds a millisecond. `None` where questions
+    /// cost nodes no working time, as on the paper's machine.
     pub part_of_wait: Option<u32>,
-    /// What a slice of buffered coscheduling carries.
+    /// The capacity of a slice of buffered coscheduling.
     pub bcs: BcsConfig,
 }
 
-/// Bytes that each link carries in a slice of buffered coscheduling, unless configured: what 10 Gbit/s
-/// carry in 200 us.
+/// Default bytes that each link carries in a slice of buffered coscheduling: 10 Gbit/s for 200 us.
 pub const SLICE_LINK_BYTES: u32 = 256 << 10;
 
-/// Collectives that a node may have under way at once: of as many jobs.
+/// Collectives that a node may have under way at once, each of another job.
 const SLICE_COLLECTIVES: u32 = 8;
-/// Bytes of a collective that go over a link in a slice: the longest that ranks leave to their nodes.
+/// Bytes of a collective that go over a link in a slice: the longest that ranks leave to their
+/// nodes.
 const SLICE_COLLECTIVE_BYTES: u64 = (storm_bcs::COLLECTIVE_MAX_BYTES as u64) + 256;
 
 impl Default for PlanConfig {
@@ -72,17 +72,17 @@ impl Default for PlanConfig {
 }
 
 impl PlanConfig {
-    /// The most bytes that a plan may have which another daemon tells: far more than any
-    /// configuration makes.
+    /// The most bytes of a plan whose sizes another daemon sent: far more than any configuration
+    /// makes.
     const MAX_BYTES: u128 = 1 << 44;
 
-    /// As it travels.
+    /// The sizes, encoded for another daemon.
     pub fn encode(&self) -> Vec<u8> {
         // Numbers alone can be encoded.
         postcard::to_stdvec(self).unwrap_or_default()
     }
 
-    /// What another daemon told; nothing if a plan of these sizes could not be made.
+    /// Decodes another daemon's sizes; `None` if no plan of these sizes can be made.
     pub fn decode(bytes: &[u8]) -> Option<PlanConfig> {
         let config: PlanConfig = postcard::from_bytes(bytes).ok()?;
         let queue = |slots: u32, bytes: u32| u128::from(slots) * (u128::from(bytes) + 64);
@@ -104,10 +104,10 @@ impl PlanConfig {
     }
 }
 
-/// Channels of a plan that another daemon tells.
+/// The most channels of a plan whose sizes another daemon sent.
 const MAX_CHANNELS: u32 = 1 << 10;
 
-/// Where everything lies.
+/// The addresses of all variables and queues.
 #[derive(Clone, Debug)]
 pub struct GlobalPlan {
     /// The sizes it was made with.
@@ -123,8 +123,9 @@ pub struct GlobalPlan {
     /// Per job slot, set by a node when all its ranks ended: the incarnation
     /// (Algorithms 8 and 9).
     pub terminated: VarArray<u64>,
-    /// The variables of buffered coscheduling: 8 KiB for each node that may be, by default, and what a
-    /// link carries in a slice. Where no partition is coscheduled nothing of it is ever touched.
+    /// The variables of buffered coscheduling: by default 8 KiB for each possible node, and the
+    /// bytes that a link carries in a slice. If no partition is coscheduled, none of this memory is
+    /// ever touched.
     pub bcs: storm_bcs::Plan,
     chunks: Vec<QueuePlan>,
     file_states: VarArray<u64>,

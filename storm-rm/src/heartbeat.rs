@@ -1,10 +1,9 @@
 //! Heartbeats: Algorithms 4 and 5, trivial uses of the remote queue.
 //!
-//! The master talks to its slaves only through heartbeats, and only at the
-//! instants that it chooses. Unlike the paper's, the master learns the status of
-//! each heartbeat before it issues the next one: a heartbeat that met a dead node
-//! has reached nobody and must be repeated to the survivors, and the order of
-//! commands must survive that.
+//! The master talks to its slaves only through heartbeats, and only at instants that it chooses.
+//! Unlike in the paper, the master learns the status of each heartbeat before it issues the next. A
+//! heartbeat that met a dead node has reached no node and must be repeated to the survivors, and
+//! the order of commands must survive the repetition.
 
 use crate::GlobalPlan;
 use crate::message::{Command, Heartbeat};
@@ -38,7 +37,7 @@ pub enum ReceiveHeartbeatError {
     Malformed(#[from] postcard::Error),
 }
 
-/// A heartbeat as it travels. A node decodes the commands for itself and skips the others,
+/// The encoded form of a heartbeat. A node decodes the commands for itself and skips the others,
 /// since few of the launches of hundreds of jobs are for one node.
 #[derive(Serialize, Deserialize)]
 struct Encoded<'a, Nodes> {
@@ -48,10 +47,10 @@ struct Encoded<'a, Nodes> {
     commands: Vec<(Nodes, &'a [u8])>,
 }
 
-/// A heartbeat as it travels.
+/// Encodes a heartbeat.
 ///
 /// # Errors
-/// When it cannot be encoded at all.
+/// The heartbeat cannot be encoded at all.
 pub fn encode(heartbeat: &Heartbeat) -> Result<Vec<u8>, postcard::Error> {
     let Heartbeat { number, issued_ns, commands } = heartbeat;
     let encoded = commands.iter().map(|(_, command)| postcard::to_stdvec(command));

@@ -16,9 +16,9 @@ impl fmt::Display for JobId {
     }
 }
 
-/// One run of a job, numbered from 1 over the runs of *all* jobs in the life of a
-/// cluster: a flag that an earlier job left in the same slot must not be taken
-/// for this one's (`docs/decisions/0003-termination.md`).
+/// One run of a job, numbered from 1 over the runs of *all* jobs in the life of a cluster. A flag
+/// that an earlier job left in the same slot must not be taken for this run's
+/// (`docs/decisions/0003-termination.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobIncarnation(pub u32);
@@ -89,8 +89,7 @@ impl RowSet {
 #[serde(transparent)]
 pub struct Channel(pub u32);
 
-/// One use of a channel: what was said of an earlier file cannot be taken for
-/// this one.
+/// One use of a channel, so that news of an earlier file is not taken for news of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Generation(pub u64);

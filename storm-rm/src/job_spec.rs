@@ -1,8 +1,8 @@
 //! The request of a user: the program, its surroundings, and the number of its processes.
 //!
-//! The client makes the specification, the Machine Manager adds the submitter's identity, and
-//! the Node Managers carry it out. It says nothing about where the job runs; the placement
-//! does.
+//! The client makes the specification, the Machine Manager adds the submitter's identity, and the
+//! Node Managers carry it out. The specification says nothing about where the job runs; the
+//! placement does.
 
 use crate::{ContentHash, Environment, Needs, OsBytes, Resources};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// A job as submitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
-    /// For people; the program's file name unless the user chose another.
+    /// The name, shown to people; the program's file name unless the user chose another.
     pub name: String,
     /// The user as whom the job runs. The Machine Manager sets it from the peer's credentials.
     pub owner: Owner,
@@ -59,10 +59,10 @@ pub struct JobSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Binding {
-    /// Where the kernel likes.
+    /// On any core that the kernel chooses.
     #[default]
     None,
-    /// On one core, another one for each rank as long as there are some.
+    /// On one core, a different core for each rank while there are enough.
     Core,
 }
 

@@ -1,5 +1,5 @@
-//! STORM's resource-management functions on top of the three primitives: the
-//! paper's Algorithms 1 to 9, one function each, and what they carry.
+//! STORM's resource-management functions on top of the three primitives: the paper's Algorithms 1
+//! to 9, one function each, and the messages that they carry.
 //!
 //! | algorithm | here |
 //! |---|---|
@@ -10,13 +10,12 @@
 //! | section 2.4.3, isolating a failed node | [`failure_detection`] |
 //!
 //! Everything is straight-line `async` code, generic over
-//! [`Primitives`](storm_primitives::Primitives): it runs the same in real and in
-//! virtual time. The plan of global memory that these functions share is
-//! [`GlobalPlan`]; what the daemons say to each other through them is in
-//! [`message`], how far input may run ahead of its readers in [`input_flow`].
+//! [`Primitives`](storm_primitives::Primitives), and runs the same in real and in virtual time.
+//! These functions share the plan of global memory ([`GlobalPlan`]). The daemons' messages are in
+//! [`message`]; how far input may run ahead of its readers is in [`input_flow`].
 //!
-//! What this crate does not do: open a socket or a file, start a process,
-//! decide what runs where, or know the wall clock.
+//! This crate opens no socket or file, starts no process, does not decide what runs where, and does
+//! not know the wall clock.
 
 mod content_sum;
 mod coscheduling;

@@ -1,7 +1,7 @@
-//! What the daemons say to each other: [`Command`]s down, [`Report`]s up.
+//! The messages between the daemons: [`Command`]s down, [`Report`]s up.
 //!
-//! Both travel through remote queues (Algorithms 1 to 3), encoded with postcard.
-//! Every variant has a row in `docs/protocol.md`.
+//! Both travel through remote queues (Algorithms 1 to 3), encoded with postcard. Every variant has
+//! a row in `docs/protocol.md`.
 
 pub use crate::exit_status::ExitStatus;
 pub use crate::node_info::{NodeInfo, NodeReturn, NodeStatus};
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use storm_primitives::{NodeId, NodeSet};
 
-/// One heartbeat (Algorithm 4): what the Machine Manager has to say at this
-/// instant, each command with the nodes it is for. How it travels, [`heartbeat`] knows.
+/// One heartbeat (Algorithm 4): the Machine Manager's commands at this instant, each with the nodes
+/// that it is for. The encoding is in [`heartbeat`].
 ///
 /// [`heartbeat`]: crate::heartbeat
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Heartbeat {
     pub number: u64,
     /// The Machine Manager's clock when it was issued, in nanoseconds.
     pub issued_ns: u64,
-    /// What to do; a node skips what is not for it.
+    /// The commands; a node skips those for other nodes.
     pub commands: Vec<(NodeSet, Command)>,
 }
 
@@ -35,8 +35,7 @@ pub enum Command {
     ReceiveFile(ReceiveFile),
     /// LAUNCH-JOB: start this node's ranks.
     LaunchJob(Rc<LaunchJob>),
-    /// SCHEDULE-PROCESS: the strobe. The jobs of this row run, the others of
-    /// the partition stop.
+    /// SCHEDULE-PROCESS: the strobe. The jobs of its row run, the others of the partition stop.
     Strobe(Strobe),
     /// A strobe, and the slices after it that nodes begin by their own clocks.
     Slices(Slices),
@@ -47,12 +46,12 @@ pub enum Command {
         /// Its rows.
         rows: RowSet,
     },
-    /// From now on its ranks come to run together in another way: its partition has another
-    /// policy.
+    /// From now on the job's ranks come to run together in another way, since its partition has
+    /// another policy.
     Coschedule {
         /// The job.
         job: JobId,
-        /// Who sees to it.
+        /// The mechanism that makes its ranks run together.
         coscheduling: Coscheduling,
     },
     /// Sends a signal to every rank; a stopped job is resumed to receive it.
@@ -62,7 +61,7 @@ pub enum Command {
         /// Signal number.
         signal: i32,
     },
-    /// Kills every process of the job, whatever state it is in.
+    /// Kills every process of the job, in whatever state.
     DestroyJob {
         /// The job.
         job: JobId,
@@ -78,11 +77,11 @@ pub enum Command {
         job: JobId,
         /// Bytes; empty at end of file.
         data: Bytes,
-        /// Nothing follows.
+        /// Whether this is the end of the input.
         eof: bool,
     },
-    /// Input that was sent to a node whose Node Manager has ended since, which may not have handed all
-    /// of it to the ranks.
+    /// Input that the node was sent before its Node Manager ended, which may not have reached all
+    /// of the ranks.
     InputAgain {
         /// The job.
         job: JobId,
@@ -93,9 +92,8 @@ pub enum Command {
         /// Nothing follows.
         eof: bool,
     },
-    /// The attached client does not keep up: stop reading the output of the
-    /// job's ranks, or go on. Nothing is lost; the ranks block when their pipes
-    /// are full.
+    /// The attached client is behind: stop reading the output of the job's ranks, or go on. Nothing
+    /// is lost, since the ranks block when their pipes are full.
     HoldOutput {
         /// The job.
         job: JobId,
@@ -113,23 +111,23 @@ pub enum Command {
     },
     /// The cluster is going down: end all jobs and leave.
     Shutdown,
-    /// The answer to [`Report::Joined`]: these jobs go on under this Machine Manager;
-    /// whatever else the node holds is killed and forgotten.
+    /// The answer to [`Report::Joined`]: these jobs go on under this Machine Manager. The node
+    /// kills and forgets all other jobs that it holds.
     Resume {
         /// The jobs.
         jobs: Vec<ResumedJob>,
         /// The next run of a job has this number or a higher one.
         next_run: JobIncarnation,
     },
-    /// The other answer to [`Report::Joined`]: so many processing elements are configured, and a node that
-    /// offers fewer leaves.
+    /// The other answer to [`Report::Joined`]: the configuration has more processing elements than
+    /// the node offers, so the node leaves.
     RefuseNode {
         /// Processing elements of the node in the configuration.
         configured_pes: u32,
     },
 }
 
-/// A job that goes on under another Machine Manager than that which launched it.
+/// A job that goes on under another Machine Manager than the one that launched it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumedJob {
     /// The job.
@@ -138,18 +136,18 @@ pub struct ResumedJob {
     pub incarnation: JobIncarnation,
     /// Where its flags lie in global memory from now on.
     pub slot: JobSlot,
-    /// The partition whose strobes schedule it.
+    /// The partition whose strobes schedule the job.
     pub partition: PartitionId,
     /// The rows it runs in.
     pub rows: RowSet,
     /// The row active now.
     pub active_row: Row,
-    /// Who sees to it that its ranks run together.
+    /// The mechanism that makes its ranks run together.
     pub coscheduling: Coscheduling,
-    /// Keep its output: its client may come back.
+    /// Whether to hold its output, since its client may come back.
     pub hold_output: bool,
-    /// This Machine Manager knows what input the node was sent, and wants to know what its ranks have
-    /// taken; else both count anew.
+    /// Whether this Machine Manager knows how much input the node was sent, and wants to know how
+    /// much its ranks have taken. If not, both count from zero.
     pub input_known: bool,
 }
 
@@ -158,16 +156,16 @@ pub struct ResumedJob {
 pub struct ReceiveFile {
     /// The chunk queue it comes through.
     pub channel: Channel,
-    /// This use of the channel.
+    /// The use of the channel.
     pub generation: Generation,
-    /// What comes.
+    /// The file.
     pub file: FileSpec,
-    /// Whose cache it belongs to.
+    /// The user whose cache it belongs to.
     pub owner: Owner,
     /// Bytes per chunk; the last may be shorter.
     pub chunk_bytes: u32,
-    /// What the content adds up to, where the sender has checked that it is what its hash says;
-    /// the nodes check the hash otherwise.
+    /// The content's checksum, if the sender has verified the content's hash. Without it, the nodes
+    /// verify the hash.
     pub sum: Option<ContentSum>,
 }
 
@@ -182,23 +180,23 @@ pub struct LaunchJob {
     pub slot: JobSlot,
     /// Which job of an array it is.
     pub task: Option<ArrayTask>,
-    /// What to run.
+    /// The specification of the job.
     pub spec: Rc<JobSpec>,
     /// The ranks of every node.
     pub ranks: RankMap,
-    /// The partition whose strobes schedule it.
+    /// The partition whose strobes schedule the job.
     pub partition: PartitionId,
     /// The rows it runs in.
     pub rows: RowSet,
     /// The row active now: a job of another row starts stopped.
     pub active_row: Row,
-    /// Who sees to it that its ranks run together.
+    /// The mechanism that makes its ranks run together.
     pub coscheduling: Coscheduling,
     /// The node that announces the end of its ranks at once (Algorithm 9).
     pub announcer: NodeId,
-    /// The node list for people and for `STORM_NODELIST`.
+    /// The folded node list, for messages and for `STORM_NODELIST`.
     pub node_list: String,
-    /// Whether the nodes move what its ranks send, in slices (buffered coscheduling).
+    /// Whether the nodes move its ranks' messages, in slices (buffered coscheduling).
     pub buffered: bool,
 }
 
@@ -233,17 +231,17 @@ pub struct Strobe {
     pub issued_ns: u64,
 }
 
-/// A strobe that orders more than its own slice: a node begins the slices that follow by
-/// its own clock, until another strobe comes, so that short slices cost the Machine
-/// Manager and the network no more than long ones.
+/// A strobe that orders more than its own slice. A node begins the following slices by its own
+/// clock, until another strobe comes. So short slices cost the Machine Manager and the network no
+/// more than long ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slices {
     /// The strobe, which is obeyed at once.
     pub strobe: Strobe,
     /// The length of each slice in nanoseconds, from the arrival of the strobe on.
     pub quantum_ns: u64,
-    /// The rows of the slices that follow, in order; they count as strobes of the numbers
-    /// after that of `strobe`.
+    /// The rows of the following slices, in order. They count as strobes with the numbers after
+    /// that of `strobe`.
     pub following: Vec<Row>,
 }
 
@@ -276,7 +274,7 @@ pub enum Report {
         channel: Channel,
         /// The use of the channel.
         generation: Generation,
-        /// What failed and why, for the user.
+        /// The failure and its reason, for the user.
         reason: String,
     },
     /// Some rank could not be started.
@@ -287,7 +285,7 @@ pub enum Report {
         incarnation: JobIncarnation,
         /// The rank.
         rank: Rank,
-        /// What failed and why, for the user.
+        /// The failure and its reason, for the user.
         reason: String,
         /// Exit status for the job, as a shell would give: 126 or 127.
         exit_code: u8,
@@ -300,10 +298,10 @@ pub enum Report {
         rank: Rank,
         /// Which stream.
         stream: Stream,
-        /// Where in the stream it begins: a node that goes on where another Node Manager ended may say
-        /// again what that one said.
+        /// Where in the stream the data begins. A node that continues after its Node Manager ended
+        /// may repeat output of the former.
         offset: u64,
-        /// What was written.
+        /// The bytes.
         data: Bytes,
     },
     /// All ranks of the job on this node have ended (Algorithm 9).
@@ -343,13 +341,14 @@ pub enum Report {
         incarnation: JobIncarnation,
         /// How it ended.
         exit: RankExit,
-        /// It had joined its peers through PMI and did not finalize: they may wait for it.
+        /// Whether it had joined its peers through PMI and did not finalize, so that they may wait
+        /// for it.
         joined: bool,
     },
-    /// How the node is doing, now and then.
+    /// The load of the node, at intervals.
     Status(NodeStatus),
-    /// The node cannot go on with its part of the job, and kills it: the ranks of
-    /// other nodes would wait for it.
+    /// The node cannot continue its part of the job, and kills it: the ranks of other nodes would
+    /// wait for it.
     JobFailed {
         /// The job.
         job: JobId,
@@ -358,21 +357,21 @@ pub enum Report {
         /// Why, for the user.
         reason: String,
     },
-    /// Every rank of the node that reads input has taken so much of it, or is gone and
-    /// takes whatever comes ([`input_flow`](crate::input_flow)).
+    /// Every rank of the node that reads input has taken `taken_bytes`, or is gone and needs no
+    /// more ([`input_flow`](crate::input_flow)).
     InputTaken {
         /// The job.
         job: JobId,
         /// Which run of it.
         incarnation: JobIncarnation,
-        /// Since the beginning.
+        /// Bytes since the beginning.
         taken_bytes: u64,
     },
-    /// The processes of all jobs on the node are dead, with what kept them: the node
-    /// is about to leave, and reports no end of any of them.
+    /// The keeper and the processes of all jobs on the node are dead. The node is about to leave,
+    /// and reports no end of any of them.
     ProcessesLost,
-    /// A rank of a node that speaks PMI ended without having finalized: no barrier of
-    /// the job can open any more. Said once per node.
+    /// A rank that used PMI ended without having finalized: no barrier of the job can open any
+    /// more. Sent once per node.
     RankLeft {
         /// The job.
         job: JobId,
@@ -381,24 +380,24 @@ pub enum Report {
         /// The rank.
         rank: Rank,
     },
-    /// From a node that was cut off or lost its Machine Manager, and has kept its jobs:
-    /// what it holds, before [`Report::Joined`]. In pieces; an empty one where it
-    /// holds nothing. A node that says none of it has begun anew.
+    /// The runs that a node holds, sent before [`Report::Joined`] by a node that was cut off or
+    /// lost its Machine Manager, and has kept its jobs. The list comes in pieces; a single empty
+    /// piece means that the node holds nothing. A node that sends none has begun anew.
     Holds {
-        /// Runs of jobs, with ranks that run here or whose end was not acknowledged.
+        /// Runs of jobs with ranks that run here, or whose end was not acknowledged.
         jobs: Vec<HeldJob>,
-        /// The first run of a job that this node can have heard of, once it was told.
+        /// The first run that this node can have heard of, if it was ever told.
         first_run: Option<JobIncarnation>,
     },
-    /// All ranks of the announcer execute: it is time to ask whether those of all
-    /// nodes do. Before that a launch causes no traffic.
+    /// All ranks of the announcer execute, so the manager may now ask all nodes whether theirs do.
+    /// Before that, a launch causes no traffic.
     Started {
         /// The job.
         job: JobId,
         /// Which run of it.
         incarnation: JobIncarnation,
     },
-    /// What the node takes ranks of the job for, under flexible coscheduling.
+    /// The classes of the job's ranks under flexible coscheduling.
     Classes {
         /// The job.
         job: JobId,
@@ -407,16 +406,16 @@ pub enum Report {
         /// Each rank of the node that has not ended.
         ranks: Vec<RankClass>,
     },
-    /// The Node Manager stood still for so long that its ranks of the job were ended without it, as the
-    /// job could have been run elsewhere. Nothing else is said of it.
+    /// The Node Manager stood still for so long that its keeper ended the node's ranks of the job,
+    /// since the job could have been run elsewhere. No other report of their end follows.
     LeaseOver {
         /// The job.
         job: JobId,
         /// Which run of it.
         incarnation: JobIncarnation,
     },
-    /// A piece of a report that is longer than an item of the node's queue. The pieces of one follow
-    /// each other, and no other report comes between them.
+    /// A piece of a report that is longer than an item of the node's queue. The pieces of a report
+    /// follow each other without another report in between.
     Part {
         /// The piece of the encoded report.
         bytes: Bytes,
@@ -425,8 +424,9 @@ pub enum Report {
     },
 }
 
-/// The longest report, all its parts together: what the Machine Manager keeps for a node at most. The
-/// ends of 1,024 ranks are 43 KiB, and 1,024 ranks may put 4 KiB each before a PMI barrier.
+/// The longest report, all its parts together: the Machine Manager keeps at most this much for a
+/// node. The ends of 1,024 ranks are 43 KiB, and 1,024 ranks may put 4 KiB each before a PMI
+/// barrier.
 pub const MAX_REPORT_BYTES: usize = 4 << 20;
 
 /// A run of a job that a node holds.

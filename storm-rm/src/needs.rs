@@ -185,7 +185,7 @@ pub enum ArrayError {
 }
 
 impl ArraySpec {
-    /// The most jobs that an array can have, whatever is configured.
+    /// The most jobs that an array can have under any configuration.
     pub const MAX_TASKS: u32 = 100_000;
 
     /// The indices, each once, in ascending order.

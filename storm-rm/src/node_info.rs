@@ -1,8 +1,8 @@
-//! What nodes say of themselves.
+//! Nodes' descriptions of themselves.
 
 use serde::{Deserialize, Serialize};
 
-/// What a node says of itself when it joins.
+/// The description that a node sends when it joins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeInfo {
     /// Host name.
@@ -17,18 +17,18 @@ pub struct NodeInfo {
     pub version: String,
     /// How jobs are switched and started here, and what is not permitted.
     pub capabilities: Vec<String>,
-    /// The only user that it can run jobs for; any when it is privileged.
+    /// The only user that it can run jobs for; `None` if it is privileged and can for any.
     pub only_uid: Option<u32>,
-    /// How its jobs go on when its Node Manager ends; they end with it if `None`.
+    /// How long its jobs outlive its Node Manager; `None` if they end with it.
     pub returns: Option<NodeReturn>,
 }
 
-/// For how long a node is worth waiting for whose Node Manager has ended.
+/// How long it is worth waiting for a node whose Node Manager has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeReturn {
-    /// Its keeper keeps jobs for so long.
+    /// How long its keeper keeps jobs.
     pub within_ms: u64,
-    /// Jobs that asked to be queued again it keeps for so long.
+    /// How long its keeper keeps jobs that asked to be queued again.
     pub leased_within_ms: u64,
 }
 

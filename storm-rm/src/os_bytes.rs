@@ -21,7 +21,7 @@ impl OsBytes {
         OsStr::from_bytes(&self.0)
     }
 
-    /// For people: what is not UTF-8 is replaced.
+    /// Readable text: bytes that are not UTF-8 are replaced.
     pub fn to_string_lossy(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
     }

@@ -19,8 +19,8 @@ const LONGEST_OF_ALL: Duration = Duration::from_millis(10);
 /// answer late are busy with the work that the question is about.
 const PAUSE_PER_QUESTION: u32 = 2;
 
-/// One question in this many goes to the whole set. It notices a death anywhere in the set,
-/// although the one node that is asked otherwise lives.
+/// One question in this many goes to the whole set. Such a question notices a death anywhere in the
+/// set, even while the single node that is asked otherwise lives.
 const ALL_EVERY: u32 = 16;
 
 /// Pauses that double, from 20 us (paper, Algorithm 1: SLEEP with exponential
@@ -48,7 +48,7 @@ impl Backoff {
         Backoff { pause: FIRST_PAUSE, waited: Duration::ZERO, part_of_wait }
     }
 
-    /// How long to pause after a question that took so long.
+    /// The pause after a question that took the time `question`.
     pub fn after(&mut self, question: Duration) -> Duration {
         let pause = self.pause;
         self.waited += question + pause;
@@ -69,16 +69,16 @@ const SEARCHED: usize = 4;
 /// their knowledge.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Probe {
-    /// Steps through the set: where it stands is a node that was late when it was last asked.
+    /// The steps taken through the set. The present node was late when it was last asked.
     steps: Rc<Cell<usize>>,
 }
 
 impl Probe {
     /// Asks once, for the `round`th time since 1.
     ///
-    /// While the answer is FALSE only one node is asked, first the one that most likely is last and
-    /// then others that are found to be late, so that waiting for many nodes costs little more
-    /// than waiting for one; now and then all are, to learn of deaths.
+    /// While the answer is FALSE, only one node is asked: first the node that is most likely the
+    /// last, then others that are found to be late. So waiting for many nodes costs little more
+    /// than waiting for one. At intervals all nodes are asked, to learn of deaths.
     pub(crate) async fn ask<P: Primitives>(
         &self,
         primitives: &P,

@@ -11,16 +11,16 @@ use std::fmt;
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum ProcessClass {
-    /// CS: communicates often and hardly waits when its peers run at the same time. Its slot is its
-    /// own.
+    /// CS: communicates often and hardly waits when its peers run at the same time. Has its slot to
+    /// itself.
     #[default]
     #[serde(rename = "CS")]
     NeedsCoscheduling,
-    /// F, frustrated: communicates often and still waits long, because the load is unbalanced. It
-    /// runs first in its slot and gives up the processor while it waits.
+    /// F, frustrated: communicates often and still waits long, because the load is unbalanced. Runs
+    /// first in its slot and gives up the processor while it waits.
     #[serde(rename = "F")]
     Frustrated,
-    /// DC, don't care: communicates seldom. It runs whenever nobody goes first.
+    /// DC, don't care: communicates seldom. Runs whenever no other process goes first.
     #[serde(rename = "DC")]
     DontCare,
 }
@@ -47,7 +47,7 @@ impl fmt::Display for ProcessClass {
 pub enum Witness {
     /// Its message-passing library.
     Library,
-    /// The operating system: which use it makes of its processor, and how often it sleeps.
+    /// The operating system: how much the process uses its processor, and how often it sleeps.
     System,
 }
 
@@ -56,13 +56,14 @@ pub enum Witness {
 pub struct ProcessFigures {
     /// The source of the figures.
     pub witness: Witness,
-    /// Communications that it could have waited in; by the system's word, how often it slept.
+    /// Communications in which it could have waited; reported by the system: how often it slept.
     pub operations: u32,
-    /// Mean processor time between two of them, in microseconds; all of it when there were none.
+    /// Mean processor time between two of them, in microseconds; all of its time if there were
+    /// none.
     pub compute_us: u32,
-    /// Mean time that it waited in each, in microseconds.
+    /// Mean wait in each, in microseconds.
     pub wait_us: u32,
-    /// Hundredths of its slots that it used its processor.
+    /// Percentage of its slots in which it used its processor.
     pub cpu_percent: u8,
 }
 
@@ -73,8 +74,8 @@ pub struct RankClass {
     pub rank: Rank,
     /// Its class.
     pub class: ProcessClass,
-    /// How long it has had it, in milliseconds.
+    /// How long it has had the class, in milliseconds.
     pub for_ms: u32,
-    /// By what it was judged; nothing before its first window is over.
+    /// The figures of its last judgement; `None` before its first window is over.
     pub figures: Option<ProcessFigures>,
 }

@@ -1,6 +1,5 @@
-//! Where the ranks of a job run, as it travels: runs of consecutive nodes with
-//! equally many ranks each, so that a launch over ten thousand nodes takes a few
-//! bytes.
+//! The encoded placement of a job's ranks: runs of consecutive nodes with equally many ranks each,
+//! so that a launch over ten thousand nodes takes a few bytes.
 
 use crate::Rank;
 use crate::message::NodeRanks;
@@ -36,7 +35,7 @@ pub struct RankRun {
     pub count: u32,
 }
 
-/// A run that names no ranks, or nodes or ranks that cannot be, or not those that follow.
+/// A run without ranks, with impossible nodes or ranks, or with ranks that do not follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{} nodes from {} with {} ranks each from {} make no sense", .0.nodes, .0.node, .0.count, .0.first)]
 pub struct RankRunError(RankRun);
@@ -67,14 +66,14 @@ impl RankRun {
         NodeRanks { node: NodeId(self.node.0 + index), first, count: self.count }
     }
 
-    /// Whether the share goes on with this run.
+    /// Whether the share continues this run.
     fn is_continued_by(&self, share: &NodeRanks) -> bool {
         share.count == self.count
             && share.node.0 == self.node.0 + self.nodes
             && share.first.0 == self.first.0 + self.nodes * self.count
     }
 
-    /// The rank behind its last, if it is a run that may follow all ranks before `next`.
+    /// The rank after its last, if the run may follow all ranks before `next`.
     fn end(&self, next: Rank) -> Option<Rank> {
         let nodes = self.node.0.checked_add(self.nodes)?;
         let end = self.nodes.checked_mul(self.count)?.checked_add(self.first.0)?;

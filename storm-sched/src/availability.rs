@@ -1,47 +1,46 @@
-//! How many PEs are free from when on, by estimates: a step function of time.
+//! The number of free PEs over time, by estimates: a step function.
 //!
-//! To look a time up is O(log n) in the steps; to change a stretch or to look
-//! for a hole is linear in the steps that it spans.
+//! Looking a time up is O(log n) in the steps. Changing a stretch or looking for a hole is linear
+//! in the steps that it spans.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::{InvariantViolation, SchedTime};
 
-/// From `at` on, until the next step, `free` PEs are free.
+/// The number of free PEs from `at` on, until the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     at: SchedTime,
-    /// Negative only where more was promised than there is, which
-    /// [`Availability::check`] reports.
+    /// Negative only if more was promised than there is, which [`Availability::check`] reports.
     free: i64,
 }
 
-/// A hole to look for.
+/// The hole that is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Hole {
-    /// PEs that must be free in its first instant; at least `pes`.
+    /// The PEs that must be free in the first instant; at least `pes`.
     pub(crate) first_pes: u32,
-    /// PEs that must be free all the time.
+    /// The PEs that must be free all the time.
     pub(crate) pes: u32,
-    /// How long.
+    /// How long it must be.
     pub(crate) length: Duration,
 }
 
 /// Free PEs over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Availability {
-    /// Ascending in time, and never empty; neighbours differ in `free`.
+    /// The steps, ascending in time and never empty. Neighbours differ in `free`.
     steps: VecDeque<Step>,
 }
 
 impl Availability {
-    /// So many PEs are free from `now` on.
+    /// `pes` PEs are free from `now` on.
     pub(crate) fn new(now: SchedTime, pes: u32) -> Self {
         Self { steps: VecDeque::from([Step { at: now, free: i64::from(pes) }]) }
     }
 
-    /// Forgets what was before `now`.
+    /// Forgets the steps before `now`.
     pub(crate) fn advance(&mut self, now: SchedTime) {
         let past = self.steps.partition_point(|step| step.at <= now);
         self.steps.drain(..past.saturating_sub(1));
@@ -50,8 +49,7 @@ impl Availability {
         }
     }
 
-    /// Takes PEs from `from` to `to`; what lies before the first step is
-    /// ignored.
+    /// Takes PEs from `from` to `to`; the part before the first step is ignored.
     pub(crate) fn take(&mut self, from: SchedTime, to: SchedTime, pes: u32) {
         self.change(from, to, -i64::from(pes));
     }
@@ -61,19 +59,18 @@ impl Availability {
         self.change(from, to, i64::from(pes));
     }
 
-    /// Whether a hole begins with the first step.
+    /// Whether such a hole begins with the first step.
     pub(crate) fn has_now(&self, hole: Hole) -> bool {
         self.steps.front().is_some_and(|first| self.earliest(hole) == Some(first.at))
     }
 
-    /// The beginning of the earliest hole; `None` when not even the end of
-    /// time has one.
+    /// The beginning of the earliest hole; `None` when even the end of time has none.
     pub(crate) fn earliest(&self, hole: Hole) -> Option<SchedTime> {
         self.earliest_from(SchedTime::ZERO, hole)
     }
 
-    /// As [`Availability::earliest`], for a caller that knows that no hole begins before
-    /// the step of `from`.
+    /// Does the same as [`Availability::earliest`], for a caller that knows that no hole begins
+    /// before the step of `from`.
     pub(crate) fn earliest_from(&self, from: SchedTime, hole: Hole) -> Option<SchedTime> {
         let past = self.steps.partition_point(|step| step.at < from);
         let mut begin: Option<SchedTime> = None;
@@ -94,8 +91,8 @@ impl Availability {
         None
     }
 
-    /// The beginning of the earliest hole before `start` for one who has the
-    /// PEs from `start` on, and would give them up for it.
+    /// The beginning of the earliest hole before `start`, for a job that has its PEs from `start`
+    /// on and would give them up.
     pub(crate) fn earlier(
         &self,
         start: SchedTime,
@@ -120,7 +117,7 @@ impl Availability {
         None
     }
 
-    /// Checks that nothing was promised twice.
+    /// Checks that no PE was promised twice.
     pub(crate) fn check(&self) -> Result<(), InvariantViolation> {
         match self.steps.iter().find(|step| step.free < 0) {
             Some(Step { at, free }) => {
@@ -145,13 +142,13 @@ impl Availability {
         self.join(begin);
     }
 
-    /// Makes sure that a step begins at a time; its index.
+    /// Makes sure that a step begins at a time; returns its index.
     fn cut(&mut self, at: SchedTime) -> usize {
         let after = self.steps.partition_point(|step| step.at < at);
         if self.steps.get(after).is_some_and(|step| step.at == at) {
             return after;
         }
-        // Never before the first step: `change` begins there at the earliest.
+        // `change` begins at the first step at the earliest, so there is a step before.
         let free = self.steps[after - 1].free;
         self.steps.insert(after, Step { at, free });
         after

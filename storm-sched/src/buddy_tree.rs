@@ -1,19 +1,19 @@
 //! Buddy allocation over the columns of one matrix row.
 //!
-//! A request for n columns is rounded up to 2^k and given a block aligned to 2^k. Blocks split
-//! and merge as in Knuth's buddy system: the smallest sufficient block is split, the leftmost
-//! of several. The tree is complete. A machine whose size is not a power of two has missing
-//! leaves, and a node that is down has leaves that are not free; both are holes.
+//! A request for n columns is rounded up to 2^k and gets a block aligned to 2^k. Blocks split and
+//! merge as in Knuth's buddy system: the smallest sufficient block is split, the leftmost of
+//! several. The tree is complete. If the size of the machine is no power of two, leaves are
+//! missing. If a node is down, its leaves are not free. Both are holes.
 //!
-//! Fallback: a job that fits no single block gets a union of blocks, largest first. The last
-//! one is rounded up to 2^k if such a block is free. A job of n columns is therefore placed
-//! whenever n columns are free: 192 of 192 columns are the blocks 0-127 and 128-191.
+//! Fallback: a job that fits no single block gets a union of blocks, largest first. The last block
+//! is rounded up to 2^k if such a block is free. A job of n columns is therefore placed whenever n
+//! columns are free: 192 of 192 columns are the blocks 0-127 and 128-191.
 //!
-//! Deliberately absent: which job holds which columns. The row knows that.
+//! The tree does not know which job holds which columns. The row knows that.
 
 use std::ops::Range;
 
-/// From which side columns are taken.
+/// The side from which columns are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The lowest first.
@@ -34,7 +34,7 @@ pub struct BuddyTree {
 }
 
 impl BuddyTree {
-    /// A tree over `columns` columns (at most [`crate::MAX_PES`]), none free.
+    /// Returns a tree over `columns` columns (at most [`crate::MAX_PES`]), none of them free.
     #[must_use]
     pub fn new(columns: u32) -> Self {
         let leaves = columns.max(1).next_power_of_two();
@@ -53,7 +53,7 @@ impl BuddyTree {
         self.leaf(column).is_some_and(|leaf| self.orders[leaf] != 0)
     }
 
-    /// Whether an aligned block of a power of two is free.
+    /// Whether an aligned block of 2^k columns is free.
     #[must_use]
     pub fn is_block_free(&self, block: Range<u32>) -> bool {
         let size = block.end.saturating_sub(block.start);
@@ -90,10 +90,9 @@ impl BuddyTree {
         self.find(order_of(columns))
     }
 
-    /// Takes `columns` columns as a union of blocks, largest first, and
-    /// returns them in the order taken; `None`, and nothing is taken, when
-    /// fewer are free. The last block is rounded up to a power of two when
-    /// such a block is free, unless `exact`.
+    /// Takes `columns` columns as a union of blocks, largest first, and returns them in the order
+    /// taken. Returns `None` and takes nothing when fewer are free. Unless `exact` is set, the last
+    /// block is rounded up to a power of two when such a block is free.
     pub fn take_pieces(&mut self, columns: u32, exact: bool) -> Option<Vec<Range<u32>>> {
         if columns > self.free {
             return None;
@@ -104,8 +103,8 @@ impl BuddyTree {
             let piece = match self.find_block(missing) {
                 Some(block) if exact => block.start..block.start + missing,
                 Some(block) => block,
-                // `missing` columns are free, so the tree has a free block,
-                // and it is smaller than the one that was not found.
+                // `missing` columns are free, so the tree has a free block, smaller than the one
+                // that was not found.
                 None => self.find(self.orders[1].ilog2())?,
             };
             missing -= missing.min(piece.end - piece.start);
@@ -115,8 +114,8 @@ impl BuddyTree {
         Some(pieces)
     }
 
-    /// The first free columns from one side, exactly so many, in maximal free
-    /// blocks; `None` when fewer are free.
+    /// The first `columns` free columns from one side, in maximal free blocks. `None` when fewer
+    /// are free.
     #[must_use]
     pub fn outermost(&self, columns: u32, side: Side) -> Option<Vec<Range<u32>>> {
         if columns > self.free {
@@ -124,10 +123,10 @@ impl BuddyTree {
         }
         let mut found = Vec::new();
         let mut missing = columns;
-        // The vertices still to be looked into, the outermost last.
+        // The vertices that are still to be searched, the outermost last.
         let mut open = vec![(1, self.height)];
         while missing > 0 {
-            // At least as many are free as are missing, so one of the vertices has a free one.
+            // At least as many columns are free as are missing, so some vertex holds a free one.
             let (vertex, height) = open.pop()?;
             if self.orders[vertex] == 0 {
                 continue;
@@ -152,7 +151,7 @@ impl BuddyTree {
         Some(found)
     }
 
-    /// Marks columns free or not; those beyond the tree are ignored.
+    /// Marks columns as free or not. Columns beyond the tree are ignored.
     pub fn set(&mut self, columns: Range<u32>, free: bool) {
         let columns = columns.start..columns.end.min(1 << self.height);
         if columns.is_empty() {
@@ -167,7 +166,7 @@ impl BuddyTree {
         leaves.fill(leaf);
         for height in 1..=self.height {
             (low, high) = (low / 2, high / 2);
-            // Below those between the two there is nothing but what was set.
+            // The vertices between `low` and `high` cover only leaves that were set.
             if high - low > 1 {
                 self.orders[low + 1..high].fill(leaf << height);
             }
@@ -195,7 +194,7 @@ impl BuddyTree {
     }
 }
 
-/// The order k of the smallest block of 2^k columns that holds so many.
+/// The order k of the smallest block of 2^k columns that is large enough.
 fn order_of(columns: u32) -> u32 {
     columns.max(1).checked_next_power_of_two().map_or(u32::BITS, u32::ilog2)
 }
@@ -263,7 +262,7 @@ mod tests {
         assert_eq!(all_free(8).take_pieces(u32::MAX, false), None);
     }
 
-    /// The aligned free blocks by brute force: the one that `find` must return.
+    /// The aligned free block by brute force that `find` must return.
     fn expected(free: &[bool], order: u32) -> Option<Range<u32>> {
         let leaves = free.len().next_power_of_two() as u32;
         let is_free = |block: &Range<u32>| {
@@ -273,8 +272,7 @@ mod tests {
             let size = 1 << order;
             (0..leaves / size).map(move |index| index * size..(index + 1) * size)
         };
-        // The smallest order at which a maximal block exists; of those the
-        // leftmost.
+        // The leftmost maximal block of the smallest order that has such a block.
         (order..=leaves.ilog2()).find_map(|order_found| {
             let maximal = |block: &Range<u32>| {
                 let size = block.end - block.start;

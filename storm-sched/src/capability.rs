@@ -1,19 +1,18 @@
-//! Abilities of a driver beyond starting jobs and switching rows. A driver declares its
-//! abilities, and a policy that needs another one is refused when it is made, not when it
-//! decides.
+//! Abilities of a driver beyond starting jobs and switching rows. A driver declares its abilities.
+//! A policy that needs another ability is refused when it is made, not when it decides.
 
 use crate::Policy;
 
-/// Something that not every driver can do.
+/// An ability that not every driver has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
-    /// To carry out [`crate::Action::Migrate`]: move running processes to other
-    /// PEs. The simulated and replayed machine can; Linux has no migration of
-    /// processes, so the live Machine Manager cannot.
+    /// To carry out [`crate::Action::Migrate`]: to move running processes to other PEs. The
+    /// simulated and the replayed machine can. Linux cannot migrate processes, so the live Machine
+    /// Manager cannot.
     Migration,
 }
 
-/// A policy asks for what its driver cannot do.
+/// A policy needs an ability that its driver lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
     /// The policy moves running processes.
@@ -30,11 +29,10 @@ pub enum Unsupported {
 }
 
 impl Capability {
-    /// Checks that a driver with these capabilities can carry out what a policy
-    /// decides.
+    /// Checks that a driver with these capabilities can carry out what a policy decides.
     ///
     /// # Errors
-    /// The first thing that the policy requires and the driver cannot do.
+    /// The first ability that the policy requires and the driver lacks.
     pub fn check(policy: &dyn Policy, driver: &[Self]) -> Result<(), Unsupported> {
         let lacking = policy.requires().iter().find(|required| !driver.contains(required));
         match lacking {

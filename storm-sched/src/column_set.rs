@@ -1,7 +1,7 @@
-//! A set of columns as ascending ranges: what a job holds in its rows.
+//! A set of columns as ascending ranges: the columns that a job holds in its rows.
 //!
-//! A buddy block is one range however large it is, so that giving and taking
-//! costs nothing per column here.
+//! A buddy block is one range however large it is. So giving and taking here costs nothing per
+//! column.
 
 use std::ops::Range;
 
@@ -17,13 +17,13 @@ pub struct ColumnSet {
 }
 
 impl ColumnSet {
-    /// The empty set.
+    /// Returns the empty set.
     #[must_use]
     pub const fn new() -> Self {
         Self { ranges: Vec::new() }
     }
 
-    /// The set of these disjoint ranges, in any order.
+    /// Returns the set of these disjoint ranges, in any order.
     #[must_use]
     pub fn from_ranges(mut ranges: Vec<Range<u32>>) -> Self {
         ranges.retain(|range| !range.is_empty());
@@ -60,7 +60,7 @@ impl ColumnSet {
         self.ranges.iter().cloned().flatten().map(Pe)
     }
 
-    /// Whether the two have a column in common.
+    /// Whether the two sets have a column in common.
     #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
         let apart = |ours: &Range<u32>, theirs: &Range<u32>| {
@@ -69,7 +69,7 @@ impl ColumnSet {
         self.ranges.iter().any(|ours| other.ranges.iter().any(|theirs| !apart(ours, theirs)))
     }
 
-    /// The first so many columns; all when there are fewer.
+    /// The first `columns` columns, or all when there are fewer.
     #[must_use]
     pub fn first(&self, columns: u32) -> Self {
         let mut first = Self { ranges: Vec::with_capacity(self.ranges.len()) };

@@ -1,14 +1,14 @@
-//! The Ousterhout matrix: rows are time slots, columns are PEs, and a job
-//! holds the same columns in each of its rows.
+//! The Ousterhout matrix: rows are time slots, columns are PEs, and a job holds the same columns in
+//! each of its rows.
 //!
-//! A job lives in its home row, and may be a guest of others where its columns
-//! are idle (`matrix/alternates.rs`). Rows whose columns are disjoint can be
-//! merged (`matrix/unify.rs`). A row is deleted when its last job leaves; the
-//! others keep their numbers and their places in the cyclic order, so that the
-//! cursor never passes a live row. A new row gets the lowest free number and
-//! runs after all that wait for their turn already.
+//! A job lives in its home row, and may be a guest of other rows where its columns are idle
+//! (`matrix/alternates.rs`). Rows with disjoint columns can be merged (`matrix/unify.rs`).
 //!
-//! Which row a job gets is the packing scheme's decision ([`crate::Packing`]).
+//! A row is deleted when its last job leaves. The others keep their numbers and their places in the
+//! cyclic order, so that the cursor never passes a live row. A new row gets the lowest free number
+//! and runs after all rows that already wait for their turn.
+//!
+//! The packing scheme decides which row a job gets ([`crate::Packing`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +64,7 @@ pub enum MatrixError {
         /// The most rows.
         limit: u32,
     },
-    /// The placement is that of another job, or of none.
+    /// The placement belongs to another request, or is empty.
     #[error("{asked} processes were asked for, and {placed} are placed")]
     OtherSize {
         /// Processes of the request.
@@ -83,7 +83,7 @@ pub(crate) struct Holding {
     pub(crate) request: JobRequest,
     /// The columns that the job holds in its home row.
     pub(crate) columns: ColumnSet,
-    /// Those of the columns that the job keeps busy.
+    /// The columns among these that the job keeps busy.
     pub(crate) busy: ColumnSet,
     pub(crate) memory: Vec<HeldMemory>,
     pub(crate) home: Slot,
@@ -101,13 +101,13 @@ pub struct Matrix {
     /// Indexed by slot; a row without jobs is a deleted one.
     rows: Vec<Row>,
     live: RowOrder,
-    /// Boxed, because the vertices of the tree are moved about.
+    /// Boxed, because the tree moves its entries.
     jobs: BTreeMap<JobId, Box<Holding>>,
     memory: MemoryAccount,
     closing: closing::Closing,
     cursor: Slot,
     active: bool,
-    /// Jobs whose rows have changed since the last report, in that order.
+    /// Jobs whose rows have changed since the last report, in the order of the changes.
     changed: Vec<JobId>,
     taken_ever_pes: u64,
     freed_ever_pes: u64,
@@ -218,9 +218,9 @@ impl Matrix {
             .map(|(slot, _)| slot)
     }
 
-    /// Places a job in a row, which is opened if it is not live. `None`, and
-    /// nothing changes, when it does not fit there, asks for nothing, is in
-    /// the matrix already, or the slot is not below the limit.
+    /// Places a job in a row, which is opened if it is not live. Returns `None` and changes nothing
+    /// if the job does not fit there, asks for nothing, is in the matrix already, or the slot is
+    /// not below the limit.
     pub fn place(&mut self, request: &JobRequest, slot: Slot, fit: Fit) -> Option<Placement> {
         if request.pes() == 0 || self.contains(request.id) {
             return None;
@@ -261,11 +261,11 @@ impl Matrix {
         Some(Placement::on_columns(&self.machine, columns, request.procs))
     }
 
-    /// Takes columns for a job that runs on them already (the Machine Manager
-    /// was restarted); their nodes need not take new work.
+    /// Takes columns for a job that already runs on them, after a restart of the Machine Manager.
+    /// Their nodes need not take new work.
     ///
     /// # Errors
-    /// [`MatrixError`]; nothing changes then.
+    /// A [`MatrixError`]; nothing changes then.
     pub fn restore(
         &mut self,
         request: &JobRequest,
@@ -308,10 +308,9 @@ impl Matrix {
         Ok(())
     }
 
-    /// Takes a job out of its rows and deletes those that are left empty; when
-    /// the active row is one of them, no row is active until
-    /// [`Matrix::advance`]. Returns the columns that the job held, or `None`
-    /// when it is not in the matrix.
+    /// Takes a job out of its rows and deletes rows that are left empty. If the active row is among
+    /// these, no row is active until [`Matrix::advance`]. Returns the columns that the job held, or
+    /// `None` if it is not in the matrix.
     pub fn release(&mut self, job: JobId) -> Option<ColumnSet> {
         let holding = self.jobs.remove(&job)?;
         self.memory.give_back(&holding.memory);
@@ -328,9 +327,8 @@ impl Matrix {
         Some(holding.columns)
     }
 
-    /// Changes the state of a node and, with it, of its columns in every row;
-    /// jobs that hold some keep them. Returns the former state, or `None` when
-    /// there is no such node.
+    /// Changes the state of a node and of its columns in every row; jobs keep their columns.
+    /// Returns the former state, or `None` if there is no such node.
     pub fn set_node_state(&mut self, node: NodeIndex, state: NodeState) -> Option<NodeState> {
         let before = self.machine.set_state(node, state)?;
         let columns = self.machine.node(node)?.columns();
@@ -367,8 +365,8 @@ impl Matrix {
         row.into_iter().flat_map(|row| row.jobs().iter().chain(row.guests.jobs()).copied())
     }
 
-    /// Moves the cursor to the next live row in cyclic order, the present one
-    /// when it is the only one, and returns it; `None` when no row is live.
+    /// Moves the cursor to the next live row in cyclic order and returns that row, which is the
+    /// present one if it is the only one. `None` when no row is live.
     pub fn advance(&mut self) -> Option<Slot> {
         if self.active {
             self.live.put_last(self.cursor);
@@ -379,8 +377,8 @@ impl Matrix {
         next
     }
 
-    /// The rows that [`Matrix::advance`] would return so many times in a row; none while no
-    /// row is active.
+    /// The rows that the next `times` calls of [`Matrix::advance`] would return; none while no row
+    /// is active.
     #[must_use]
     pub fn upcoming(&self, times: usize) -> Vec<Slot> {
         if !self.active {
@@ -401,8 +399,7 @@ impl Matrix {
         Some(())
     }
 
-    /// All columns of the nodes of a placement, unless another job of the row
-    /// has some.
+    /// All columns of the nodes of a placement. Fails if another job of the row has some of them.
     fn whole_nodes(&self, placement: &Placement, slot: Slot) -> Result<ColumnSet, MatrixError> {
         let row = &self.rows[slot.0 as usize];
         let mut columns = ColumnSet::new();
@@ -416,7 +413,7 @@ impl Matrix {
         Ok(columns)
     }
 
-    /// Notes what a job holds, and keeps busy, in a row that has taken it in.
+    /// Records the columns that a job holds, and keeps busy, in a row that has taken it in.
     fn enter(
         &mut self,
         request: &JobRequest,
@@ -440,7 +437,7 @@ impl Matrix {
         self.unsettle();
     }
 
-    /// A row has lost its last job: it has no guests and no place in the order.
+    /// A row has lost its last job: it loses its guests and its place in the order.
     fn delete_row(&mut self, slot: Slot) {
         let guests: Vec<JobId> = self.rows[slot.0 as usize].guests.jobs().iter().copied().collect();
         for guest in guests {

@@ -1,10 +1,9 @@
-//! The jobs that wait: by priority, and among equals in the order of their
-//! submission.
+//! The jobs that wait: by priority, and among equals in the order of their submission.
 //!
-//! Everything but a walk is O(log n), and so is the next job that could start in
-//! what is free: a policy that lets jobs pass looks at those only. One that goes
-//! by the length of the jobs has a second order kept. The jobs of a reservation that
-//! is not over are a queue of their own, beside their place in that of all.
+//! Everything but a walk is O(log n), and so is the search for the next job that could start in the
+//! free PEs. A policy that lets jobs pass looks only at such jobs. For a policy that goes by the
+//! length of jobs, a second order is kept. The jobs of a reservation that is not over form a queue
+//! of their own, in addition to their places in the queue of all.
 
 mod gap;
 mod orders;
@@ -25,8 +24,8 @@ use crate::reservation::{Pool, ReservationId};
 use crate::space::{Order, estimate};
 use crate::{Ahead, JobId, JobRequest, Priority};
 
-/// The most jobs that may wait: a million, ten times what large sites let into
-/// their queues; it bounds the memory of this queue (about 250 MB), not that of what the jobs are.
+/// The most jobs that may wait: a million, ten times as many as large sites let into their queues.
+/// The number bounds the memory of this queue (about 250 MB), not that of the jobs' specifications.
 pub const MAX_PENDING_JOBS: usize = 1_000_000;
 
 /// A place in the queue; later places are larger.
@@ -38,7 +37,7 @@ struct Place {
     number: u64,
 }
 
-/// How far a walk has come.
+/// The place that a walk has reached.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor {
     place: Place,
@@ -54,9 +53,9 @@ pub struct PendingQueue {
     entered: u64,
     /// Jobs that may preempt others.
     may_preempt: usize,
-    /// How long a job without a time limit is believed to run.
+    /// The assumed run time of a job without a time limit.
     default_estimate: Duration,
-    /// The places by the estimates of their jobs, where that order is kept.
+    /// The places by the estimates of their jobs, if that order is kept.
     shortest_first: Option<SearchTree<(Duration, Place), ()>>,
     /// The jobs of each reservation that is not over.
     apart: BTreeMap<ReservationId, Orders>,
@@ -69,7 +68,7 @@ impl Default for PendingQueue {
 }
 
 impl PendingQueue {
-    /// An empty queue. A job without a time limit is believed to run for ever.
+    /// An empty queue. A job without a time limit is assumed to run for ever.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -83,13 +82,13 @@ impl PendingQueue {
         }
     }
 
-    /// An empty queue; a job without a time limit is believed to run so long.
+    /// An empty queue with this assumed run time of a job without a time limit.
     #[must_use]
     pub fn believing(default_estimate: Duration) -> Self {
         Self { default_estimate, ..Self::new() }
     }
 
-    /// The same, while it is empty, with the order of the estimates kept too.
+    /// Keeps the order of the estimates as well. Only for an empty queue.
     #[must_use]
     pub fn with_estimates(self) -> Self {
         Self { shortest_first: Some(SearchTree::default()), ..self }
@@ -125,14 +124,13 @@ impl PendingQueue {
         self.waiting.get(self.places.get(&job)?)
     }
 
-    /// The first job: of those with the highest priority the one that has
-    /// waited longest.
+    /// The first job: the one that has waited longest among those with the highest priority.
     #[must_use]
     pub fn head(&self) -> Option<&JobRequest> {
         self.waiting.first().map(|(_, request)| request)
     }
 
-    /// Whether a job that waits is the last in order.
+    /// Whether a waiting job is the last in order.
     #[must_use]
     pub fn is_last(&self, job: JobId) -> bool {
         self.waiting.last().is_some_and(|(_, last)| last.id == job)
@@ -155,15 +153,15 @@ impl PendingQueue {
         self.waiting.iter().map(|(_, request)| request)
     }
 
-    /// The jobs by their estimates, among equals in order; none when the queue
-    /// does not keep that order.
+    /// The jobs by their estimates, equal ones in queue order; none if the queue does not keep that
+    /// order.
     pub fn iter_shortest_first(&self) -> impl Iterator<Item = &JobRequest> + '_ {
         let places = self.shortest_first.iter().flat_map(SearchTree::iter);
         places.filter_map(|((_, place), ())| self.waiting.get(place))
     }
 
-    /// The next job of a pool in an order, from its beginning or a cursor on,
-    /// that may find this enough. Those that are left out would not.
+    /// The next job of a pool in an order that may fit the gap, from the beginning or after a
+    /// cursor. Jobs that cannot fit are left out.
     pub(crate) fn next_within(
         &self,
         pool: Pool,
@@ -181,7 +179,7 @@ impl PendingQueue {
             Order::Queue => {
                 let after = after.map(|after| after.place);
                 let (&place, request) = self.waiting.next_within(after.as_ref(), gap)?;
-                // This order does not go by it.
+                // The order of the queue does not use estimates.
                 Some((Cursor { place, estimate: Duration::ZERO }, request))
             }
             Order::ShortestFirst => {
@@ -193,8 +191,8 @@ impl PendingQueue {
         }
     }
 
-    /// Who is ahead of a job; `None` when nobody is, or it does not wait.
-    /// Walks the jobs ahead.
+    /// The jobs ahead of a job; `None` when there are none, or the job does not wait. Walks the
+    /// jobs ahead.
     #[must_use]
     pub fn ahead_of(&self, job: JobId) -> Option<Ahead> {
         let place = self.places.get(&job)?;
@@ -203,8 +201,8 @@ impl PendingQueue {
         Some(Ahead { first: first.id, others: ahead.count() })
     }
 
-    /// Puts a job at the end of those with its priority. The caller has made
-    /// sure that it does not wait yet and that the queue is not full.
+    /// Puts a job at the end of the jobs with its priority. The caller has made sure that the job
+    /// does not wait yet and that the queue is not full.
     pub fn push(&mut self, request: JobRequest) {
         let is_new = !request.preempted;
         let number = if is_new { self.entered } else { request.id.0 };
@@ -234,8 +232,8 @@ impl PendingQueue {
         Some(request)
     }
 
-    /// Gives a job another priority; among equals its submission still counts.
-    /// False when it does not wait.
+    /// Gives a job another priority; among equals its submission still counts. False if the job
+    /// does not wait.
     pub fn prioritise(&mut self, job: JobId, priority: Priority) -> bool {
         let Some(&before) = self.places.get(&job) else { return false };
         let Some(request) = self.remove(job) else { return false };
@@ -259,10 +257,10 @@ impl PendingQueue {
         self.waiting.insert(place, demand, request);
     }
 
-    /// From now on the jobs of these reservations, and of no others, are queues of
-    /// their own, which [`PendingQueue::next_within`] walks; it does not show them
-    /// among the others. Linear in the jobs whose queue is another one then, and in
-    /// all when a reservation is new.
+    /// From now on exactly the jobs of these reservations are queues of their own.
+    /// [`PendingQueue::next_within`] walks each such queue, and does not show its jobs among the
+    /// others. The cost is linear in the jobs that change queues, and in all jobs when a
+    /// reservation is new.
     pub(crate) fn part(&mut self, reservations: impl Iterator<Item = ReservationId>) {
         let apart: BTreeSet<ReservationId> = reservations.collect();
         let is_over = |id: &&ReservationId| !apart.contains(id);
@@ -279,7 +277,7 @@ impl PendingQueue {
             let all = self.waiting.iter();
             moved.extend(all.filter(|(_, request)| is_of(request)).map(|(place, _)| *place));
         }
-        // Out of the orders that they are in, and into those that they belong to.
+        // Takes the jobs out of their former orders and puts them into the new ones.
         let job_at = |place: &Place| self.waiting.get(place).map(|request| request.id);
         let jobs: Vec<JobId> = moved.iter().filter_map(job_at).collect();
         let taken: Vec<JobRequest> = jobs.into_iter().filter_map(|job| self.remove(job)).collect();
@@ -288,7 +286,7 @@ impl PendingQueue {
         moved.into_iter().zip(taken).for_each(|(place, request)| self.insert(place, request));
     }
 
-    /// Whether some job that waits may preempt others.
+    /// Whether a waiting job may preempt others.
     pub(crate) fn may_preempt(&self) -> bool {
         self.may_preempt > 0
     }
@@ -354,7 +352,7 @@ mod tests {
         assert_eq!(ids(queue.iter_shortest_first()), [4, 3]);
     }
 
-    /// The jobs of a pool that ask for no more than so many PEs.
+    /// The jobs of a pool that ask for at most `pes` PEs.
     fn shown(queue: &PendingQueue, pool: Pool, order: Order, pes: u32) -> Vec<u64> {
         let (mut cursor, mut shown) = (None, Vec::new());
         while let Some((at, request)) = queue.next_within(pool, order, cursor, &Gap::of_pes(pes)) {

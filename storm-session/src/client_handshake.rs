@@ -1,6 +1,6 @@
-//! Between a user's client and the Machine Manager: the user holds a client key, the
-//! manager derives it from the cluster key and what the opening says. An opening has 136
-//! bytes; the name of the user is in the clear. What follows is always encrypted.
+//! The handshake between a user's client and the Machine Manager. The user holds a client key; the
+//! manager derives it from the cluster key and the contents of the opening. An opening has 136
+//! bytes, with the name of the user in the clear. All that follows the handshake is encrypted.
 
 use crate::client_key::{ClientKey, ClientSerial, NAME_BYTES, UserName, read_name};
 use crate::cluster_key::{ID_BYTES, KeyId};
@@ -16,81 +16,81 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// Unlike a daemon's, so that neither is taken for the other.
+/// Differs from the daemons' magic, so that neither protocol is taken for the other.
 const PROTOCOL: Protocol = Protocol { magic: *b"\xffSTORMC", version: 1 };
 
-/// Who has proved to hold a client key.
+/// A user who has proved to hold a client key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteUser {
-    /// Whose key it is.
+    /// The user's name.
     pub name: UserName,
-    /// Which of the user's keys.
+    /// The serial number of the key.
     pub serial: ClientSerial,
 }
 
 /// Why a client and a manager have no session.
 #[derive(Debug, Error)]
 pub enum ClientSessionError {
-    /// The connection could not be made, or broke.
+    /// The connection could not be made, or it broke.
     #[error("the connection failed")]
     Io(#[from] io::Error),
     /// The other side left before the handshake was over.
     #[error("the other side closed the connection during the handshake")]
     Closed,
-    /// Who connects shows no client key.
+    /// The peer shows no client key.
     #[error("it shows no client key")]
     NoKey,
     /// The two sides speak different versions.
     #[error("the other side speaks version {theirs} of the handshake, not {ours}")]
     Version {
-        /// Theirs.
+        /// The peer's version.
         theirs: u8,
-        /// Ours.
+        /// Our version.
         ours: u8,
     },
-    /// Who connects names no user.
+    /// The peer names no user.
     #[error("it names no user")]
     NoUser,
-    /// Who connects shows a key that was made from a cluster key that is not held here.
+    /// The peer's key was made from a cluster key that is not held here.
     #[error("the key of {user} was made from cluster key {theirs}, and this cluster's is {ours}")]
     OtherKey {
-        /// Who, as it says.
+        /// The user that the peer claims to be.
         user: UserName,
-        /// The cluster key that it names.
+        /// The cluster key that the peer names.
         theirs: KeyId,
-        /// Ours.
+        /// Our cluster key.
         ours: KeyId,
     },
-    /// Who connects does not hold the key that it names.
+    /// The peer does not hold the key that it names.
     #[error("it does not prove that it is {user}")]
     UnprovenUser {
-        /// Who it says that it is.
+        /// The user that the peer claims to be.
         user: UserName,
     },
     /// The manager does not prove that it holds the cluster key.
     #[error("the other side does not prove that it is the manager with cluster key {cluster}")]
     UnprovenManager {
-        /// The cluster key that ours was made from.
+        /// The cluster key that our client key was made from.
         cluster: KeyId,
     },
-    /// The manager says that it has another cluster key.
+    /// The manager answers that it has another cluster key.
     #[error("the manager's cluster key is {theirs}, and this client key was made from {ours}")]
     RefusedKey {
-        /// Theirs, as it says.
+        /// The cluster key that the manager claims to have.
         theirs: KeyId,
-        /// The one that ours was made from.
+        /// The cluster key that our client key was made from.
         ours: KeyId,
     },
-    /// The manager says that the key is not right.
+    /// The manager answers that the key is wrong.
     #[error("the manager refuses the key: it is not one of {user}")]
     RefusedUser {
-        /// Whose the key is, as its file says.
+        /// The user of the key, according to its file.
         user: UserName,
     },
 }
 
 impl ClientSessionError {
-    /// A word for what kind it is: errors of one kind are logged together.
+    /// A word for the kind of error; errors of the same kind are logged together.
     pub fn kind(&self) -> &'static str {
         match self {
             ClientSessionError::Io(_) => "io",
@@ -107,8 +107,8 @@ impl ClientSessionError {
     }
 }
 
-/// Connects to a manager's address for clients, `HOST:PORT`, as the user of `key`. It
-/// waits for as long as the network lets it.
+/// Connects to a manager's address for clients, `HOST:PORT`, as the user of `key`. Waits as long as
+/// the network does.
 ///
 /// # Errors
 /// [`ClientSessionError`].
@@ -140,8 +140,8 @@ pub async fn connect_client(
     })
 }
 
-/// Answers who has connected. Until this succeeds nothing that it says counts, and
-/// nobody was asked about the user whom it names.
+/// Answers a client that has connected. Until it succeeds, no claim of the client counts, and
+/// nobody is asked about the user that the client names.
 ///
 /// # Errors
 /// [`ClientSessionError`].
@@ -154,7 +154,7 @@ pub async fn accept_client(
     Ok((user, SealedStream::new(tcp, sealed)))
 }
 
-/// As [`accept_client`], over any stream of bytes.
+/// Like [`accept_client`], over any stream of bytes.
 pub(crate) async fn accept_client_over(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     trust: &Trust,
@@ -187,8 +187,8 @@ pub(crate) async fn accept_client_over(
     Ok((RemoteUser { name: user, serial }, Sealed::new(noise)))
 }
 
-/// What both ends must see alike, or the handshake fails. Addresses are none of it: a
-/// tunnel may lie between.
+/// The data that both ends must agree on, or the handshake fails. Addresses are not part of it, as
+/// a tunnel may lie between the ends.
 fn prologue(name: &[u8; NAME_BYTES]) -> Vec<u8> {
     [b"storm client session, sealed, ".as_slice(), name].concat()
 }

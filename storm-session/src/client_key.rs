@@ -1,10 +1,10 @@
 //! The key of a user who commands a cluster from another host.
 //!
-//! It is derived from the cluster key, the user's name and a serial number drawn for
-//! it, so that the manager derives it again from what an opening says and keeps no
-//! table; and so that one key of a user can be taken back, and another given.
+//! It is derived from the cluster key, the user's name and a random serial number. The manager
+//! derives it again from the contents of an opening, so it keeps no table. A single key of a user
+//! can be revoked, and another issued.
 //!
-//! Written it is one line, `storm-client-key-1 USER CLUSTER SERIAL HEX`.
+//! The text of a key is a line `storm-client-key-1 USER CLUSTER SERIAL HEX`.
 
 use crate::cluster_key::{ClusterKey, ID_BYTES, KeyId};
 use crate::key_text::{self, NotAKey, Secret};
@@ -14,23 +14,22 @@ use std::str::FromStr;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// A written key.
+/// The form of a written key.
 const LINE: &str = "storm-client-key-1 USER CLUSTER SERIAL KEY";
 /// Its first word.
 const FORMAT: &str = "storm-client-key-1";
-/// What client keys are derived for, and nothing else (BLAKE3's context string).
+/// The purpose for which client keys are derived, and only they (BLAKE3's context string).
 const CONTEXT: &str = "storm 2026-11-21 client key of a user";
-/// Length of a serial number in bytes: enough that two keys never share it.
+/// Length of a serial number in bytes: long enough that no two keys share it.
 const SERIAL_BYTES: usize = 8;
-/// Longest name of a user in bytes: twice what Linux distributions allow, for
-/// directories that put a domain behind it.
+/// Longest user name in bytes: twice what Linux distributions allow, as some directories append a
+/// domain.
 const MAX_NAME_BYTES: usize = 64;
-/// What tells the manager which key it is: the name of the cluster key, the serial
-/// number, the user's name filled up with zeros.
+/// Length of the data that identify a key to the manager: the cluster key's name, the serial
+/// number, and the user's name padded with zeros.
 pub(super) const NAME_BYTES: usize = ID_BYTES + SERIAL_BYTES + MAX_NAME_BYTES;
 
-/// A user's secret for one cluster. Cleared from memory when dropped; never shown by
-/// `Debug`.
+/// A user's secret for a cluster, cleared from memory on drop and never shown by `Debug`.
 #[derive(Clone)]
 pub struct ClientKey {
     user: UserName,
@@ -39,61 +38,61 @@ pub struct ClientKey {
     secret: Secret,
 }
 
-/// A user as the Machine Manager's host calls it: 1 to 64 visible ASCII characters,
-/// no `:`, `/` or `#`.
+/// A user's name on the Machine Manager's host: 1 to 64 visible ASCII characters without `:`, `/`
+/// and `#`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UserName(String);
 
-/// Which key of a user: drawn when it is made, no secret.
+/// Tells the keys of a user apart. The number is random, but no secret.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientSerial([u8; SERIAL_BYTES]);
 
-/// Not a user's name.
+/// The text is not a user's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a user's name is 1 to {MAX_NAME_BYTES} visible ASCII characters without ':', '/' and '#'")]
 pub struct NotAUserName;
 
-/// Not a serial number.
+/// The text is not a serial number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the serial number of a client key is {} hexadecimal digits", 2 * SERIAL_BYTES)]
 pub struct NotASerial;
 
 impl ClientKey {
-    /// A new key for `user`, of the cluster that holds `cluster`.
+    /// Makes a new key for `user` from the key of a cluster.
     ///
     /// # Errors
-    /// When the system gives no random bytes.
+    /// The system gives no random bytes.
     pub fn derive(cluster: &ClusterKey, user: UserName) -> io::Result<ClientKey> {
         let mut serial = [0; SERIAL_BYTES];
         getrandom::fill(&mut serial).map_err(io::Error::other)?;
         Ok(ClientKey::again(cluster, user, ClientSerial(serial)))
     }
 
-    /// The key that was made for `user` with this serial number.
+    /// Derives the key of `user` with this serial number again.
     pub(super) fn again(cluster: &ClusterKey, user: UserName, serial: ClientSerial) -> ClientKey {
         let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
-        // Both in front have one length: no two inputs are spelt alike.
+        // The first two have a fixed length, so no two inputs have the same concatenation.
         hasher.update(cluster.secret().as_ref()).update(&serial.0).update(user.0.as_bytes());
         let secret = Zeroizing::new(*hasher.finalize().as_bytes());
         ClientKey { user, cluster: cluster.id(), serial, secret }
     }
 
-    /// Whose it is.
+    /// The key's user.
     pub fn user(&self) -> &UserName {
         &self.user
     }
 
-    /// The cluster key that it was derived from.
+    /// The name of the cluster key that it was derived from.
     pub fn cluster(&self) -> KeyId {
         self.cluster
     }
 
-    /// Which of the user's it is.
+    /// The key's serial number.
     pub fn serial(&self) -> ClientSerial {
         self.serial
     }
 
-    /// As it is written; the only way to get at the secret.
+    /// The text of the key; the only way to obtain the secret.
     pub fn to_text(&self) -> Zeroizing<String> {
         let (cluster, serial) = (self.cluster.to_string(), self.serial.to_string());
         key_text::written(&[FORMAT, &self.user.0, &cluster, &serial], &self.secret)
@@ -103,7 +102,7 @@ impl ClientKey {
         &self.secret
     }
 
-    /// What tells the manager which key it is.
+    /// The data that identify the key to the manager.
     pub(super) fn name(&self) -> [u8; NAME_BYTES] {
         let mut name = [0; NAME_BYTES];
         let (ids, user) = name.split_at_mut(ID_BYTES + SERIAL_BYTES);
@@ -114,7 +113,7 @@ impl ClientKey {
     }
 }
 
-/// What [`ClientKey::name`] says; `None` when it says nothing of sense.
+/// Parses the data of [`ClientKey::name`]; `None` if they are not valid.
 pub(super) fn read_name(name: &[u8; NAME_BYTES]) -> Option<(KeyId, ClientSerial, UserName)> {
     let (ids, user) = name.split_at(ID_BYTES + SERIAL_BYTES);
     let (id, serial) = ids.split_at(ID_BYTES);

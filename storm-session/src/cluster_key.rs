@@ -1,7 +1,7 @@
 //! The key of a cluster: 32 bytes that each of its daemons holds.
 //!
-//! It is written as one line of text, `storm-key-1 ID HEX`, so that a key can be
-//! told from another without being shown. Files are not read here.
+//! The text of a key is a line `storm-key-1 ID HEX`. The id tells keys apart without showing them.
+//! Key files are not read here.
 
 use crate::key_text::{self, NotAKey, Secret};
 use std::fmt;
@@ -9,31 +9,31 @@ use std::io;
 use std::str::FromStr;
 use zeroize::Zeroizing;
 
-/// Length of a key's name in bytes: enough that two keys never share it.
+/// Length of a key's name in bytes: long enough that no two keys share it.
 pub(super) const ID_BYTES: usize = 8;
-/// A written key.
+/// The form of a written key.
 const LINE: &str = "storm-key-1 ID KEY";
 /// Its first word.
 const FORMAT: &str = "storm-key-1";
-/// What names are derived for, and nothing else (BLAKE3's context string).
+/// The purpose for which names are derived, and only they (BLAKE3's context string).
 const ID_CONTEXT: &str = "storm 2026-11-21 name of a cluster key";
 
-/// A secret that the daemons of a cluster share. Cleared from memory when dropped;
-/// never shown by `Debug`.
+/// A secret that the daemons of a cluster share, cleared from memory on drop and never shown by
+/// `Debug`.
 #[derive(Clone)]
 pub struct ClusterKey {
     secret: Secret,
 }
 
-/// What a key is called in logs and on the wire: tells nothing of the key.
+/// The name of a key in logs and messages, which reveals nothing of the key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyId(pub(super) [u8; ID_BYTES]);
 
 impl ClusterKey {
-    /// A new key.
+    /// Makes a new key.
     ///
     /// # Errors
-    /// When the system gives no random bytes.
+    /// The system gives no random bytes.
     pub fn generate() -> io::Result<ClusterKey> {
         let mut secret = Secret::default();
         getrandom::fill(secret.as_mut()).map_err(io::Error::other)?;
@@ -48,7 +48,7 @@ impl ClusterKey {
         KeyId(id)
     }
 
-    /// As it is written, with its name; the only way to get at the secret.
+    /// The text of the key, with its name; the only way to obtain the secret.
     pub fn to_text(&self) -> Zeroizing<String> {
         key_text::written(&[FORMAT, &self.id().to_string()], &self.secret)
     }

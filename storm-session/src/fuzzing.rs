@@ -1,5 +1,5 @@
-//! What `fuzz/` reaches of sessions, which are private: the handshake over any stream,
-//! and records without one. Compiled by cargo-fuzz only.
+//! Access for `fuzz/` to private parts of sessions: the handshake over any stream, and records
+//! without a handshake. Only cargo-fuzz compiles it.
 
 use crate::client_handshake::accept_client_over;
 use crate::member_handshake::{accept_over, initiate_over};
@@ -8,33 +8,33 @@ use std::io;
 use std::net::SocketAddr;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// One end of a session past its handshake.
+/// One end of a session after its handshake.
 #[derive(Debug)]
 pub struct End(Sealed);
 
 impl End {
-    /// Both ends.
+    /// Both ends of a session.
     pub fn pair() -> (End, End) {
         let (one, other) = in_memory::pair();
         (End(one), End(other))
     }
 
-    /// All records of `frames`.
+    /// The records that carry `frames`.
     pub fn seal(&self, frames: &[Vec<u8>]) -> Vec<u8> {
         in_memory::seal(&self.0, frames)
     }
 
-    /// What `records` hold, read in pieces of `cut` bytes into `room` bytes.
+    /// The plain text of `records`, read in pieces of `cut` bytes into `room` bytes.
     ///
     /// # Errors
-    /// They are not the next that the other end made.
+    /// The records are not the next ones of the other end.
     pub fn open(&self, records: &[u8], cut: usize, room: usize) -> io::Result<Vec<u8>> {
         in_memory::open(&self.0, records, cut, room)
     }
 }
 
-/// The accepting end of a handshake between these addresses, ours first; whether what
-/// follows is sealed.
+/// The accepting end of a handshake between these addresses, ours first. Returns whether the
+/// session is sealed.
 ///
 /// # Errors
 /// [`SessionError`]: there is no session.

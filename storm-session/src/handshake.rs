@@ -1,5 +1,5 @@
-//! The handshake, from both ends, whoever they are. Every message has one length, so
-//! nothing is allocated for a stranger; what may be waited for is the caller's business.
+//! Both ends of the handshake, for members and clients alike. Every message has a fixed length, so
+//! nothing is allocated for a stranger. Timeouts are up to the caller.
 //!
 //! ```text
 //! opening              magic 7 | version 1 | name of the key N | Noise message 1: 48
@@ -7,10 +7,10 @@
 //! proof,   16 bytes    an empty Noise transport message: the opening was no copy
 //! ```
 //!
-//! Noise `NNpsk0`: without the key the first message cannot be made, and is
-//! refused before any arithmetic on curves. Which key a name means, and what else both
-//! ends must see alike, is for [`member_handshake`](crate::member_handshake) and
-//! [`client_handshake`](crate::client_handshake).
+//! Noise `NNpsk0`: the first message cannot be made without the key, and a wrong one is refused
+//! before any arithmetic on curves. [`member_handshake`](crate::member_handshake) and
+//! [`client_handshake`](crate::client_handshake) define the names of keys and the other data that
+//! both ends must agree on.
 
 use crate::key_text::Secret;
 use snow::params::NoiseParams;
@@ -18,31 +18,31 @@ use snow::{Builder, HandshakeState, TransportState};
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Pattern, curve, cipher and hash; its name is part of what both ends confirm.
+/// Pattern, curve, cipher and hash. Both ends also confirm this name.
 const NOISE: &str = "Noise_NNpsk0_25519_AESGCM_SHA256";
-/// A Noise message of this pattern: an ephemeral public key and a tag.
+/// Length of a Noise message of this pattern: an ephemeral public key and a tag.
 const NOISE_BYTES: usize = 48;
 /// Length of a magic.
 const MAGIC_BYTES: usize = 7;
 const ANSWER_BYTES: usize = 1 + NOISE_BYTES;
-/// A tag over nothing.
+/// Length of a tag over nothing.
 const PROOF_BYTES: usize = 16;
 
-/// The first byte of an answer: the handshake goes on.
+/// The first byte of an answer when the handshake continues.
 const GO_ON: u8 = 0;
-/// Not with this key; the name of ours follows.
+/// The key is not held here; the name of our key follows.
 pub(crate) const OTHER_KEY: u8 = 1;
 /// There is no key here.
 pub(crate) const KEYLESS: u8 = 2;
-/// Another version; ours follows.
+/// The version is not spoken here; our version follows.
 pub(crate) const OTHER_VERSION: u8 = 3;
-/// Not right.
+/// The opening is wrong.
 pub(crate) const WRONG: u8 = 4;
 
-/// How openings of one kind begin.
+/// The first bytes of openings of one kind.
 pub(crate) struct Protocol {
     pub(crate) magic: [u8; MAGIC_BYTES],
-    /// Changes with every change of the handshake or of the records.
+    /// Changes with every change to the handshake or the records.
     pub(crate) version: u8,
 }
 
@@ -53,12 +53,12 @@ pub(crate) enum Failed {
     Io(io::Error),
     /// The other side left before the handshake was over.
     Closed,
-    /// Who connects does not begin as this protocol does.
+    /// The peer's first bytes are not those of this protocol.
     Foreign,
-    /// Who connects speaks another version.
+    /// The peer speaks another version.
     Version(u8),
-    /// The other side answers so, with this detail. Nothing proves that it is true, so
-    /// it is told and otherwise only ends this connection.
+    /// The other side refuses with this code and detail. Nothing proves them, so they are reported
+    /// and have no other effect than to end this connection.
     Refused(u8, [u8; NOISE_BYTES]),
     /// The other side does not prove that it holds the key.
     Unproven,
@@ -73,7 +73,7 @@ impl From<io::Error> for Failed {
     }
 }
 
-/// Opens a session with a key, from the side that connected.
+/// Opens a session with a key, as the side that connected.
 pub(crate) async fn open<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     protocol: &Protocol,
@@ -100,13 +100,13 @@ pub(crate) async fn open<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(noise)
 }
 
-/// What an opening says.
+/// The contents of an opening.
 pub(crate) struct Opening<const NAME: usize> {
     pub(crate) name: [u8; NAME],
     message: [u8; NOISE_BYTES],
 }
 
-/// Hears the opening of who has connected.
+/// Reads the opening of a peer that has connected.
 pub(crate) async fn hear<const NAME: usize, S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     protocol: &Protocol,
@@ -128,8 +128,8 @@ pub(crate) async fn hear<const NAME: usize, S: AsyncRead + AsyncWrite + Unpin>(
     Ok(opening)
 }
 
-/// Answers an opening, with the key that it names. Until this succeeds nothing that
-/// the other side says counts.
+/// Answers an opening with the key that it names. Until it succeeds, no claim of the other side
+/// counts.
 pub(crate) async fn answer<const NAME: usize, S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     opening: &Opening<NAME>,
@@ -173,8 +173,7 @@ fn noise<'a>(
     build(builder.prologue(prologue).map_err(broken)?).map_err(broken)
 }
 
-/// Noise does not do what it does with any correct input: the system gives no
-/// random bytes.
+/// An error that Noise never has with correct input, except when the system gives no random bytes.
 pub(crate) fn broken(error: snow::Error) -> io::Error {
     io::Error::other(error.to_string())
 }

@@ -1,14 +1,14 @@
-//! Sessions without sockets, for tests and for fuzzing: both ends in memory, and what
-//! one seals handed to the other in pieces.
+//! Sessions without sockets, for tests and fuzzing: both ends are in memory, and the records of one
+//! end are handed to the other in pieces.
 //!
-//! What it does not do: anything that a daemon needs.
+//! Daemons do not use this module.
 
 use super::Sealed;
 use bytes::{Bytes, BytesMut};
 use snow::Builder;
 use std::io;
 
-/// Both ends of a session, past their handshake.
+/// Both ends of a session after their handshake.
 pub(super) fn pair() -> (Sealed, Sealed) {
     let builder = || {
         let params = "Noise_NNpsk0_25519_AESGCM_SHA256".parse().expect("a pattern");
@@ -27,7 +27,7 @@ pub(super) fn pair() -> (Sealed, Sealed) {
     (sealed(initiator), sealed(responder))
 }
 
-/// All records of `frames`.
+/// The records that carry `frames`.
 pub(super) fn seal(end: &Sealed, frames: &[Vec<u8>]) -> Vec<u8> {
     let mut out = frames.iter().cloned().map(Bytes::from).collect();
     let mut records = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn seal(end: &Sealed, frames: &[Vec<u8>]) -> Vec<u8> {
     }
 }
 
-/// What `records` hold, read in pieces of `cut` bytes into `room` bytes.
+/// The plain text of `records`, read in pieces of `cut` bytes into `room` bytes.
 pub(super) fn open(end: &Sealed, records: &[u8], cut: usize, room: usize) -> io::Result<Vec<u8>> {
     let mut plain = Vec::new();
     for piece in records.chunks(cut) {

@@ -1,24 +1,23 @@
-//! Keys as text: one line of words, the first of which names the format, the last the
-//! secret in hexadecimal digits. Empty lines and those that begin with `#` are passed
-//! over.
+//! Keys as text: a line of words. The first word names the format; the last is the secret in
+//! hexadecimal digits. Empty lines and lines that begin with `#` are skipped.
 
 use std::fmt::Write as _;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// Length of a secret in bytes: of a pre-shared key in Noise (section 9).
+/// Length of a secret in bytes: that of a pre-shared key in Noise (section 9).
 pub(super) const SECRET_BYTES: usize = 32;
 
-/// A secret, cleared from memory when dropped.
+/// A secret, which is cleared from memory on drop.
 pub(super) type Secret = Zeroizing<[u8; SECRET_BYTES]>;
 
-/// Why a text is not a key. It never repeats what the text says.
+/// Why a text is not a key. The error never repeats a part of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotAKey {
-    /// There is no line that begins as a written key does.
+    /// No line begins like a written key.
     #[error("it has no line `{line}`")]
     Format {
-        /// What the line looks like.
+        /// The form of the missing line.
         line: &'static str,
     },
     /// There is more than one key.
@@ -27,13 +26,13 @@ pub enum NotAKey {
     /// The last word is not 64 hexadecimal digits.
     #[error("the key is not {} hexadecimal digits", 2 * SECRET_BYTES)]
     Digits,
-    /// The name is not that of the key: a digit was lost or changed.
+    /// The name is not the key's: a digit was lost or changed.
     #[error("the key does not have the name beside it: a digit is wrong")]
     Name,
 }
 
-/// The words of the only line of `text`, which looks like `line`: its first word
-/// begins the text's line too, and there are as many.
+/// The words of the only line of `text`. The line must have as many words as `line`, and the same
+/// first word.
 pub(super) fn words<'a, const WORDS: usize>(
     text: &'a str,
     line: &'static str,
@@ -50,9 +49,9 @@ pub(super) fn words<'a, const WORDS: usize>(
     if words.first().copied() == format { Ok(words) } else { Err(NotAKey::Format { line }) }
 }
 
-/// `words`, and the secret behind them.
+/// The text of `words` followed by the secret.
 pub(super) fn written(words: &[&str], secret: &Secret) -> Zeroizing<String> {
-    // Of a size that leaves no copy behind.
+    // The capacity is right from the start, as growing would leave a copy of the secret behind.
     let room = words.iter().map(|word| word.len() + 1).sum::<usize>() + 2 * SECRET_BYTES + 1;
     let mut text = Zeroizing::new(String::with_capacity(room));
     for word in words {
@@ -60,14 +59,14 @@ pub(super) fn written(words: &[&str], secret: &Secret) -> Zeroizing<String> {
         text.push(' ');
     }
     for byte in secret.iter() {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     text.push('\n');
     text
 }
 
-/// The bytes that hexadecimal digits stand for.
+/// Decodes hexadecimal digits.
 pub(super) fn from_hex<const BYTES: usize>(digits: &str) -> Option<Zeroizing<[u8; BYTES]>> {
     if digits.len() != 2 * BYTES {
         return None;

@@ -1,18 +1,17 @@
-//! Who may speak: a handshake at the beginning of every TCP connection of a cluster,
-//! and records that only its two ends can read or make.
+//! Authentication of connections: every TCP connection of a cluster begins with a handshake, and
+//! then carries records that only its two ends can read or make.
 //!
-//! Daemons show that they hold the *cluster key* ([`initiate`], [`accept`]); between
-//! two loopback addresses what they say then is not encrypted. A user on another host
-//! shows a *client key*, which is derived from the cluster key for one user
-//! ([`connect_client`], [`accept_client`]); what clients say is always encrypted.
+//! Daemons prove that they hold the *cluster key* ([`initiate`], [`accept`]); between two loopback
+//! addresses, the session is not encrypted. A user on another host proves a *client key*, which is
+//! derived from the cluster key for that user ([`connect_client`], [`accept_client`]). Clients'
+//! sessions are always encrypted.
 //!
-//! Both are the Noise handshake `NNpsk0` (Noise Protocol Framework, revision 34,
-//! sections 7.4 and 9), with fresh ephemeral keys: what was recorded cannot be read
-//! later by who then finds the key, nor played again. See `docs/decisions/0014` and
-//! `docs/decisions/0015`.
+//! Both are the Noise handshake `NNpsk0` (Noise Protocol Framework, revision 34, sections 7.4 and
+//! 9) with fresh ephemeral keys. Recorded traffic cannot be replayed, nor be read later with a key
+//! that was found. See `docs/decisions/0014` and `docs/decisions/0015`.
 //!
-//! What it does not do: read key files, decide who may listen where, or know what
-//! is said over a session.
+//! This crate reads no key files, does not decide who may listen where, and does not know what a
+//! session carries.
 
 mod client_handshake;
 mod client_key;

@@ -1,4 +1,4 @@
-//! Between daemons: both hold the cluster key. An opening names it, 64 bytes in all.
+//! The handshake between daemons, which hold the cluster key. An opening names it; 64 bytes in all.
 
 use crate::cluster_key::{ClusterKey, ID_BYTES, KeyId};
 use crate::error::SessionError;
@@ -12,12 +12,12 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// Begins an opening. As the length of a frame it is more than any hello's.
+/// The first bytes of an opening. Read as a frame's length, they exceed that of any hello.
 pub const MAGIC: [u8; 7] = *b"\xffSTORM\0";
 const PROTOCOL: Protocol = Protocol { magic: MAGIC, version: 1 };
 
-/// Opens a session with `key`, from the side that connected; `None` between two
-/// loopback addresses, where the proof is all.
+/// Opens a session with `key`, as the side that connected. `None` between two loopback addresses,
+/// where the session ends with the proof.
 ///
 /// # Errors
 /// [`SessionError`].
@@ -30,7 +30,7 @@ pub async fn initiate(
     initiate_over(tcp, ends, trust, key).await
 }
 
-/// As [`initiate`], over any stream of bytes between these addresses, ours first.
+/// Like [`initiate`], over any stream of bytes between these addresses, ours first.
 pub(crate) async fn initiate_over(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     (local, peer): (SocketAddr, SocketAddr),
@@ -47,7 +47,7 @@ pub(crate) async fn initiate_over(
     }
 }
 
-/// Answers who has connected. Until this succeeds nothing that it says counts.
+/// Answers a peer that has connected. Until it succeeds, no claim of the peer counts.
 ///
 /// # Errors
 /// [`SessionError`].
@@ -56,7 +56,7 @@ pub async fn accept(tcp: &mut TcpStream, trust: &Trust) -> Result<Option<Sealed>
     accept_over(tcp, ends, trust).await
 }
 
-/// As [`accept`], over any stream of bytes between these addresses, ours first.
+/// Like [`accept`], over any stream of bytes between these addresses, ours first.
 pub(crate) async fn accept_over(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     (local, peer): (SocketAddr, SocketAddr),
@@ -75,7 +75,7 @@ pub(crate) async fn accept_over(
     Ok((sealing == Sealing::Sealed).then(|| Sealed::new(noise)))
 }
 
-/// Tells who opens with a key that there is none here.
+/// Tells a peer that opens with a key that there is no key here.
 ///
 /// # Errors
 /// The connection broke.
@@ -93,7 +93,7 @@ fn failure(failed: Failed, key: KeyId) -> SessionError {
     }
 }
 
-/// What an answer that does not go on means.
+/// The meaning of an answer that refuses.
 fn refusal(code: u8, detail: &[u8], ours: KeyId) -> SessionError {
     match code {
         OTHER_KEY => {
@@ -108,9 +108,8 @@ fn refusal(code: u8, detail: &[u8], ours: KeyId) -> SessionError {
     }
 }
 
-/// What both ends must see alike, or the handshake fails. An open session is bound
-/// to the addresses of its connection: on one host nothing translates them, and a
-/// relay has others.
+/// The data that both ends must agree on, or the handshake fails. An open session is bound to the
+/// addresses of its connection: nothing translates them within a host, and a relay has others.
 fn prologue(sealing: Sealing, initiator: SocketAddr, responder: SocketAddr) -> Vec<u8> {
     let plain = |addr: SocketAddr| SocketAddr::new(addr.ip().to_canonical(), addr.port());
     match sealing {

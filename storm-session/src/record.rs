@@ -1,13 +1,13 @@
-//! Records: what a sealed session carries, in pieces that are encrypted and
-//! authenticated, each bound to its place in the stream.
+//! Records carry the data of a sealed session in encrypted and authenticated pieces, each bound to
+//! its place in the stream.
 //!
 //! ```text
 //! length 2, little-endian | ciphertext of length - 16 bytes | tag 16
 //! ```
 //!
-//! Which frames they carry is not known here, and no socket either: bytes in, bytes
-//! out. A stream that is cut off between two records ends as a TCP stream does;
-//! whoever relies on an end says so in a message.
+//! This module takes and gives bytes; it knows neither frames nor sockets. A stream that is cut off
+//! between two records ends like a TCP stream. A protocol that relies on the end says so in a
+//! message.
 
 use super::handshake::broken;
 use bytes::{Buf, Bytes, BytesMut};
@@ -21,19 +21,18 @@ use std::io;
 const HEAD_BYTES: usize = 2;
 /// Length of a tag in bytes.
 const TAG_BYTES: usize = 16;
-/// Longest Noise message (section 3), and all that two bytes can say.
+/// Longest Noise message (section 3), and the largest number of two bytes.
 const MAX_RECORD_BYTES: usize = u16::MAX as usize;
-/// What fits a record.
+/// Most plain text in a record.
 pub(super) const MAX_PLAIN_BYTES: usize = MAX_RECORD_BYTES - TAG_BYTES;
-/// Sealed at a time, for one write: two records or one more.
+/// Least plain text to seal for one write, if there is as much; the last record may exceed it.
 const BATCH_BYTES: usize = 96 << 10;
-/// Shorter pieces are put together: a record for each would cost more.
+/// Shorter pieces are combined, as a record for each would cost more.
 const MIN_OWN_RECORD_BYTES: usize = 8 << 10;
-/// Room made at once for whatever a peer has sent.
+/// Least free room for data of a peer.
 const READ_BLOCK_BYTES: usize = 16 << 10;
-/// A key encrypts so many records, at most 4 GiB: 2^28 blocks, far below the
-/// birthday bound of AES-GCM (2^64). Then both ends go on with the next
-/// (Noise, section 11.3).
+/// A key encrypts this many records, at most 4 GiB: 2^28 blocks, far below the birthday bound of
+/// AES-GCM (2^64). Then both ends continue with the next key (Noise, section 11.3).
 const REKEY_RECORDS: u64 = 1 << 16;
 
 /// Both directions of a session.
@@ -46,14 +45,14 @@ pub struct Sealed {
 #[derive(Default)]
 struct Outgoing {
     records: Vec<u8>,
-    /// How much of them is written.
+    /// How many bytes of them are written.
     at: usize,
 }
 
 #[derive(Default)]
 struct Incoming {
     records: BytesMut,
-    /// Of a record for which the reader had no room.
+    /// Plain text of a record that did not fit the reader's buffer.
     plain: BytesMut,
 }
 
@@ -63,12 +62,11 @@ impl Sealed {
         Sealed { noise, out: RefCell::default(), incoming: RefCell::default() }
     }
 
-    /// What is to be written next: the rest of what was sealed, or else new
-    /// records with what was taken from the front of `out`. Empty when there is
-    /// nothing left of either.
+    /// The bytes to write next: the rest of earlier records, else new records with data from the
+    /// front of `out`. Empty if there is neither.
     ///
     /// # Errors
-    /// None with a session that was well made.
+    /// None with a properly made session.
     pub fn seal(&self, out: &mut VecDeque<Bytes>) -> io::Result<Ref<'_, [u8]>> {
         let mut outgoing = self.out.borrow_mut();
         if outgoing.at == outgoing.records.len() {
@@ -79,7 +77,7 @@ impl Sealed {
                 self.append(&mut outgoing.records, &plain)?;
             }
             if outgoing.records.is_empty() {
-                // Idle connections hold no memory.
+                // An idle connection holds no memory.
                 outgoing.records = Vec::new();
             }
         }
@@ -87,7 +85,7 @@ impl Sealed {
         Ok(Ref::map(self.out.borrow(), |outgoing| &outgoing.records[outgoing.at..]))
     }
 
-    /// So much of what [`seal`](Self::seal) gave is written.
+    /// `len` bytes of [`seal`](Self::seal)'s result are written.
     pub fn written(&self, len: usize) {
         self.out.borrow_mut().at += len;
     }
@@ -105,7 +103,7 @@ impl Sealed {
         Ok(())
     }
 
-    /// Where `read` is to put what comes next from the peer; its result.
+    /// Passes the buffer for the peer's next bytes to `read`, and returns its result.
     pub fn fill<T>(&self, read: impl FnOnce(&mut BytesMut) -> T) -> T {
         let records = &mut self.incoming.borrow_mut().records;
         let wanted = announced(records).map_or(0, |len| len + HEAD_BYTES);
@@ -113,11 +111,11 @@ impl Sealed {
         read(records)
     }
 
-    /// Puts what has come into the spare room of `into`, which there is; 0 when
-    /// no record is whole.
+    /// Decrypts received records into the spare room of `into`, which must have some. Returns the
+    /// number of bytes; 0 if no record is complete.
     ///
     /// # Errors
-    /// When a record is not the next that the other end made.
+    /// A record is not the next one of the other end.
     pub fn open(&self, into: &mut BytesMut) -> io::Result<usize> {
         let mut incoming = self.incoming.borrow_mut();
         let Incoming { records, plain } = &mut *incoming;
@@ -140,7 +138,7 @@ impl Sealed {
             }
         }
         if records.is_empty() && plain.is_empty() {
-            // Idle connections hold no memory.
+            // An idle connection holds no memory.
             *incoming = Incoming::default();
         }
         Ok(into.len() - before)
@@ -165,7 +163,7 @@ impl Sealed {
         Ok(())
     }
 
-    /// Whether the peer has begun a record without ending it.
+    /// Whether a record of the peer is incomplete.
     pub fn is_within_record(&self) -> bool {
         !self.incoming.borrow().records.is_empty()
     }
@@ -177,14 +175,13 @@ impl fmt::Debug for Sealed {
     }
 }
 
-/// Length of the record that has begun, with its head.
+/// Length of the first record with its head, if the head is complete.
 fn announced(records: &BytesMut) -> Option<usize> {
     let head = records.first_chunk::<HEAD_BYTES>()?;
     Some(HEAD_BYTES + usize::from(u16::from_le_bytes(*head)))
 }
 
-/// What the next record is to hold: a piece of a long one at the front, or several
-/// short ones.
+/// The plain text of the next record: a part of a long piece at the front, or several short pieces.
 fn take_plain(out: &mut VecDeque<Bytes>) -> Option<Bytes> {
     while out.front().is_some_and(Bytes::is_empty) {
         out.pop_front();

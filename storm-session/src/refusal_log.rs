@@ -1,35 +1,34 @@
-//! How often it is logged that connections are refused: once per address, reason and
-//! interval, however many there are, and with bounded memory. It has no clock.
+//! Bounds the log of refused connections to one line per address, reason and interval, with bounded
+//! memory and without a clock.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
-/// Between two lines about one address for one reason.
+/// Least time between two lines about the same address and reason.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// Addresses, times reasons, that are told apart; those beyond share one.
+/// Most pairs of address and reason that are told apart; all others share one entry.
 const MAX_PLACES: usize = 256;
-/// Stands for all beyond.
+/// The entry for all others.
 const OTHERS: (IpAddr, &str) = (IpAddr::V6(Ipv6Addr::UNSPECIFIED), "");
 
-/// What was said of whom.
+/// The last line for each address and reason.
 #[derive(Debug, Default)]
 pub struct RefusalLog {
     told: BTreeMap<(IpAddr, &'static str), Told>,
 }
 
-/// The last line about an address, for a reason.
+/// The last line for an address and reason.
 #[derive(Debug)]
 struct Told {
     at: Duration,
-    /// Refusals since then that were not logged.
+    /// Number of refusals since then that were not logged.
     since: u64,
 }
 
 impl RefusalLog {
-    /// A connection from `from` is refused, for a reason of this name; `now` is since
-    /// any moment, always the same. When that is to be logged, how many before it were
-    /// not.
+    /// Notes a refused connection. `now` is the time since some fixed moment. Returns `None` if
+    /// nothing is to be logged, else the number of refusals since the last line.
     pub fn note(&mut self, from: IpAddr, reason: &'static str, now: Duration) -> Option<u64> {
         let place = self.place((from, reason), now);
         let Some(told) = self.told.get_mut(&place) else {
@@ -44,7 +43,7 @@ impl RefusalLog {
         Some(std::mem::take(&mut told.since))
     }
 
-    /// Under what it is kept.
+    /// The entry to use.
     fn place(&mut self, wanted: (IpAddr, &'static str), now: Duration) -> (IpAddr, &'static str) {
         if self.told.contains_key(&wanted) || self.told.len() < MAX_PLACES {
             return wanted;

@@ -1,7 +1,7 @@
-//! A session as a stream of bytes, for whoever reads and writes lines.
+//! A session as a stream of bytes, for code that reads and writes lines.
 //!
-//! As any writer with a buffer it has to be flushed: of what was written, the last
-//! record may wait for room in the socket until then.
+//! Like any buffered writer it must be flushed: the last record may wait for room in the socket
+//! until then.
 
 use crate::record::{MAX_PLAIN_BYTES, Sealed};
 use bytes::{Buf, Bytes, BytesMut};
@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// What is opened at a time for a reader: a record.
+/// Bytes decrypted at a time: a record.
 const PLAIN_BYTES: usize = 64 << 10;
 
 /// A TCP connection that carries records.
@@ -21,7 +21,7 @@ const PLAIN_BYTES: usize = 64 << 10;
 pub struct SealedStream {
     tcp: TcpStream,
     sealed: Sealed,
-    /// What was opened and not yet read.
+    /// Plain text that was not read yet.
     plain: BytesMut,
 }
 
@@ -30,7 +30,7 @@ impl SealedStream {
         SealedStream { tcp, sealed, plain: BytesMut::new() }
     }
 
-    /// Where the other end is.
+    /// The address of the other end.
     ///
     /// # Errors
     /// The connection is gone.
@@ -38,7 +38,7 @@ impl SealedStream {
         self.tcp.peer_addr()
     }
 
-    /// Opens what has come, until there is something to read; 0 at the end.
+    /// Decrypts records until there is something to read; 0 at the end.
     fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         loop {
             if !self.plain.is_empty() {
@@ -48,7 +48,7 @@ impl SealedStream {
             if self.sealed.open(&mut self.plain)? > 0 {
                 continue;
             }
-            // Idle connections hold no memory.
+            // An idle connection holds no memory.
             self.plain = BytesMut::new();
             ready!(self.tcp.poll_read_ready(context))?;
             match self.sealed.fill(|records| self.tcp.try_read_buf(records)) {
@@ -63,7 +63,7 @@ impl SealedStream {
         }
     }
 
-    /// Sends what is sealed, after what is left of earlier, and seals `out` for it.
+    /// Writes earlier records, then seals and writes `out`.
     fn poll_send(
         &mut self,
         context: &mut Context<'_>,
@@ -108,7 +108,7 @@ impl AsyncWrite for SealedStream {
         ready!(self.poll_send(context, &mut VecDeque::new()))?;
         let length = bytes.len().min(MAX_PLAIN_BYTES);
         let mut out = VecDeque::from([Bytes::copy_from_slice(&bytes[..length])]);
-        // One record holds it, so that all of it is taken even if none of it leaves now.
+        // The data fit a single record, so all are taken even if none leave now.
         match self.poll_send(context, &mut out) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(length)),

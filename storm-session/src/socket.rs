@@ -1,4 +1,4 @@
-//! TCP sockets as all connections of a cluster want them.
+//! Options of all TCP sockets of a cluster.
 
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
@@ -6,14 +6,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-/// A peer that acknowledges nothing for this long is cut off even by a link
-/// that nobody waits on.
+/// A peer that acknowledges nothing for this long is cut off, even on a link that nobody waits for.
 const USER_TIMEOUT: Duration = Duration::from_secs(20);
-/// Connections that wait to be accepted: all children of a node and all nodes
-/// of a cluster may come at once.
+/// Most connections that wait to be accepted: all children of a node and all nodes of a cluster may
+/// connect at once.
 const BACKLOG: u32 = 4096;
 
-/// Small messages leave at once, and a peer that is gone is noticed.
+/// Makes small messages leave at once, and detects a peer that is gone.
 ///
 /// # Errors
 /// The system refuses.

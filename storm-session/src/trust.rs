@@ -1,10 +1,9 @@
-//! Which keys a member of the cluster holds, and what it does with them.
+//! The keys that a member of the cluster holds, and how it uses them.
 
 use super::cluster_key::{ClusterKey, KeyId};
 use std::net::SocketAddr;
 
-/// The keys of a member. Without one, its connections are neither authenticated
-/// nor encrypted.
+/// The keys of a member. Without a key, its connections are neither authenticated nor encrypted.
 #[derive(Clone, Debug)]
 pub struct Trust {
     key: ClusterKey,
@@ -12,32 +11,31 @@ pub struct Trust {
     encrypt_loopback: bool,
 }
 
-/// Whether what follows the handshake is encrypted. Each end derives it from its
-/// own addresses, and a handshake between two that differ fails: nobody on the way
-/// can talk one of them out of it.
+/// Whether a session is encrypted after the handshake. Each end decides by its own addresses, and a
+/// handshake between ends that differ fails. So an attacker on the way cannot turn encryption off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sealing {
-    /// In records.
+    /// Encrypted, in records.
     Sealed,
-    /// As it is: the connection does not leave this host's kernel.
+    /// Plain: the connection does not leave this host's kernel.
     Open,
 }
 
 impl Trust {
-    /// Trusts who holds `key`, and shows it.
+    /// Trusts peers that hold `key`, and shows it.
     pub fn new(key: ClusterKey) -> Trust {
         Trust { key, previous: None, encrypt_loopback: false }
     }
 
-    /// While a key is being replaced: trusts who holds `previous` as well, and
-    /// shows that to who has no other yet.
+    /// While a key is being replaced: also trusts peers that hold `previous`, and shows it to peers
+    /// that lack the new key.
     #[must_use]
     pub fn or_previous(mut self, previous: ClusterKey) -> Trust {
         self.previous = Some(previous);
         self
     }
 
-    /// Encrypts between two loopback addresses too; both ends must be told so.
+    /// Encrypts between two loopback addresses as well. Both ends must be set so.
     #[must_use]
     pub fn encrypt_loopback(mut self) -> Trust {
         self.encrypt_loopback = true;

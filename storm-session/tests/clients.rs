@@ -1,5 +1,5 @@
-//! Users of other hosts: who holds a key is believed to be its user, who does not, or
-//! plays or changes what others said, gets nowhere.
+//! Users on other hosts. A holder of a key is accepted as its user; a peer without a key, or one
+//! that replays or changes others' messages, is refused.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -11,13 +11,13 @@ use storm_session::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Nothing here takes long; what does hangs.
+/// Nothing here takes this long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Length of an opening, an answer and a proof in bytes.
 const OPENING_BYTES: usize = 136;
 const ANSWER_BYTES: usize = 49;
 const PROOF_BYTES: usize = 16;
-/// More than a record, a batch of them and what sockets buffer.
+/// More than a record, a batch, and the buffers of sockets hold.
 const LONG_BYTES: usize = 24 << 20;
 
 fn run<T>(body: impl Future<Output = T>) -> T {
@@ -34,7 +34,7 @@ fn key(cluster: &ClusterKey, user: &str) -> ClientKey {
     ClientKey::derive(cluster, user.parse().expect("a name")).expect("random bytes")
 }
 
-/// The same key, if it is believed, but of another user.
+/// The same key under another user's name.
 fn stolen(key: &ClientKey, user: &str) -> ClientKey {
     let text = key.to_text().replace(key.user().as_str(), user);
     text.parse().expect("as it is written")
@@ -53,7 +53,7 @@ async fn accepted(listener: &TcpListener, trust: &Trust) -> Accepted {
     accept_client(tcp, trust).await
 }
 
-/// What both ends say of a meeting.
+/// The results of both ends of a handshake.
 async fn meet(trust: &Trust, key: &ClientKey) -> (Accepted, Result<(), ClientSessionError>) {
     let (listener, address) = listen().await;
     let (manager, client) = tokio::join!(accepted(&listener, trust), connect_client(&address, key));
@@ -70,12 +70,12 @@ async fn session() -> (SealedStream, SealedStream) {
     (manager.expect("the right key").1, client.expect("the right key"))
 }
 
-/// What a manager says to these bytes, and what it makes of them.
+/// The manager's result, and its answer to these bytes.
 async fn say(trust: &Trust, bytes: &[u8]) -> (Accepted, Vec<u8>) {
     let (listener, address) = listen().await;
     let stranger = async {
         let mut tcp = TcpStream::connect(address).await.expect("it listens");
-        // It may be closed in the middle.
+        // The manager may close the connection in the middle.
         let _ = tcp.write_all(bytes).await;
         let _ = tcp.shutdown().await;
         let mut answer = Vec::new();
@@ -88,7 +88,7 @@ async fn say(trust: &Trust, bytes: &[u8]) -> (Accepted, Vec<u8>) {
     )
 }
 
-/// What a client sends first, up to its proof, as somebody on the way sees it.
+/// A client's first bytes up to its proof, as an eavesdropper sees them.
 async fn recorded(trust: &Trust, key: &ClientKey) -> Vec<u8> {
     let (listener, address) = listen().await;
     let (relay, relay_address) = listen().await;

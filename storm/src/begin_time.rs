@@ -1,26 +1,26 @@
-//! The time before which a job is not to begin, as Slurm writes it (sbatch(1), --begin).
+//! The earliest time at which a job may begin, as Slurm writes it (sbatch(1), --begin).
 
 use crate::duration::parse_time;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
 use thiserror::Error;
 
-/// Not a time to begin at.
+/// The text is not a time to begin at.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NotABegin {
-    /// None of the forms.
+    /// The text has none of the forms.
     #[error(
         "{0:?} is no time: use now+1hour, now+90s, 16:00, midnight, noon, today, tomorrow, \
          2026-12-24, 2026-12-24T08:00 or 2026-12-24T08:00Z"
     )]
     NoTime(String),
-    /// A number may be a year, an hour or a delay.
+    /// A bare number may be a year, an hour or a delay.
     #[error("{0} alone is no time: use now+{0} for so many seconds from now, or a time as 16:00")]
     Number(String),
 }
 
-/// The instant that the text means at `now`, in its time zone. A time without a date is the
-/// next one there is.
+/// The instant that the text means at `now`, in its time zone. A time without a date is its next
+/// occurrence.
 pub(crate) fn parse_begin(text: &str, now: &Zoned) -> Result<Timestamp, NotABegin> {
     let text = text.trim();
     let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -55,7 +55,7 @@ fn meant(text: &str, now: &Zoned) -> Option<Timestamp> {
     text.contains(':').then(|| text.parse::<Time>().ok()).flatten().and_then(|t| next(t, now))
 }
 
-/// `+1hour`, `+90` (seconds), `+1h30m`.
+/// Reads `+1hour`, `+90` (seconds) or `+1h30m`.
 fn after(delay: &str, now: &Zoned) -> Option<Timestamp> {
     let delay = delay.trim();
     if delay.is_empty() {
@@ -78,7 +78,7 @@ fn after(delay: &str, now: &Zoned) -> Option<Timestamp> {
     now.timestamp().checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
-/// The next time that a clock shows this.
+/// The next instant at which a clock shows this time.
 fn next(time: Time, now: &Zoned) -> Option<Timestamp> {
     let today = instant(now.date().to_datetime(time), now)?;
     if today > now.timestamp() {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 use thiserror::Error;
 
-/// The longest time accepted: a hundred years is a mistake of units.
+/// The longest time accepted. More than a hundred years is a mistake of units.
 const LONGEST_S: u64 = 100 * 366 * 86_400;
 
-/// Not a time.
+/// The text is not a time.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NotATime {
     #[error("a time is expected, as 90s, 10m, 1h30m, 50ms")]
@@ -19,12 +19,12 @@ pub(crate) enum NotATime {
     TooLong,
 }
 
-/// A time with units, as `50ms` or `1h30m`.
+/// Reads a time with units, such as `50ms` or `1h30m`.
 pub(crate) fn parse_time(text: &str) -> Result<Duration, NotATime> {
     checked(with_units(text).ok_or(NotATime::Units)?)
 }
 
-/// A time limit: with units, or as Slurm writes it; a bare number is minutes.
+/// Reads a time limit: a time with units, or one as Slurm writes it. A bare number is minutes.
 pub(crate) fn parse_time_limit(text: &str) -> Result<Duration, NotATime> {
     checked(with_units(text).or_else(|| as_slurm(text)).ok_or(NotATime::Limit)?)
 }
@@ -39,7 +39,7 @@ fn checked(time: Duration) -> Result<Duration, NotATime> {
     }
 }
 
-/// Numbers, each with its unit, the larger units first.
+/// Reads numbers, each with its unit, larger units first.
 fn with_units(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut total = Duration::ZERO;
@@ -77,7 +77,7 @@ fn unit(name: &str) -> Option<Duration> {
     })
 }
 
-/// `MM`, `MM:SS`, `HH:MM:SS`, `D-HH`, `D-HH:MM`, `D-HH:MM:SS` (sbatch(1), --time).
+/// Reads `MM`, `MM:SS`, `HH:MM:SS`, `D-HH`, `D-HH:MM`, `D-HH:MM:SS` (sbatch(1), --time).
 fn as_slurm(text: &str) -> Option<Duration> {
     let (days, clock) = match text.split_once('-') {
         Some((days, clock)) => (Some(number(days)?), clock),

@@ -1,5 +1,4 @@
-//! What the user is told when a command fails: what, why, what to try, and the
-//! exit status.
+//! The message of a command that fails: the problem, its causes and a hint, with the exit status.
 
 use crate::target::SOCKET_VARIABLE;
 use std::error::Error;
@@ -7,17 +6,17 @@ use std::path::Path;
 use storm_mm::api::{ApiError, ClientError, ErrorCode};
 use storm_session::ClientSessionError;
 
-/// Refused, or failed.
+/// The command was refused or has failed.
 pub(crate) const EXIT_FAILED: u8 = 1;
 /// The command line cannot be understood.
 pub(crate) const EXIT_USAGE: u8 = 2;
-/// The time that it may take is over, as timeout(1) has it.
+/// The allowed time is over, as with timeout(1).
 pub(crate) const EXIT_TIMED_OUT: u8 = 124;
 /// storm failed while it followed a job: the job's status is not known.
 pub(crate) const EXIT_STORM_FAILED: u8 = 125;
-/// The program cannot be executed, as a shell says it.
+/// The program cannot be executed; the status that shells use.
 pub(crate) const EXIT_NOT_EXECUTABLE: u8 = 126;
-/// The program was not found, as a shell says it.
+/// The program was not found; the status that shells use.
 pub(crate) const EXIT_NOT_FOUND: u8 = 127;
 /// Interrupted: 128 + SIGINT.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
@@ -25,29 +24,29 @@ pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 /// The reader of the job's output has left: 128 + SIGPIPE.
 pub(crate) const EXIT_BROKEN_PIPE: u8 = 141;
 
-/// The end of a command that did not do what was asked.
+/// The result of a command that did not do its work.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// For programs: a word.
+    /// A word for programs that read the message.
     pub(crate) code: String,
-    /// What failed.
+    /// The problem.
     pub(crate) message: String,
-    /// Why, outermost first.
+    /// The causes, outermost first.
     pub(crate) causes: Vec<String>,
-    /// What to try.
+    /// The hint.
     pub(crate) hint: Option<String>,
     /// The exit status.
     pub(crate) exit: u8,
 }
 
 impl Failure {
-    /// A failure with its message alone, and status [`EXIT_FAILED`].
+    /// A failure with a message only, and status [`EXIT_FAILED`].
     pub(crate) fn new(code: &str, message: impl Into<String>) -> Failure {
         let (code, message) = (code.to_owned(), message.into());
         Failure { code, message, causes: Vec::new(), hint: None, exit: EXIT_FAILED }
     }
 
-    /// Of an error, with its sources as the causes.
+    /// The failure for an error, whose sources become the causes.
     pub(crate) fn of(code: &str, error: &(dyn Error + 'static)) -> Failure {
         let sources = std::iter::successors(error.source(), |source| (*source).source());
         let causes = sources.map(ToString::to_string).collect();
@@ -55,14 +54,14 @@ impl Failure {
         Failure { causes, hint, ..Failure::new(code, error.to_string()) }
     }
 
-    /// Adds what to try.
+    /// Sets the hint.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Adds what to try where nothing is known that is nearer to the cause.
+    /// Sets the hint unless there is one already, which is closer to the cause.
     #[must_use]
     pub(crate) fn or_hint(self, hint: impl Into<String>) -> Failure {
         if self.hint.is_some() { self } else { self.hint(hint) }
@@ -83,7 +82,7 @@ fn is_out_of_files(error: &(dyn Error + 'static)) -> bool {
     let all = std::iter::successors(Some(error), |error| (*error).source());
     all.filter_map(|error| error.downcast_ref::<std::io::Error>()).any(|error| {
         let out_of_files = error.raw_os_error() == Some(nix::libc::EMFILE);
-        // What is inside is no source of it.
+        // `io::Error::source` skips the error that `get_ref` returns.
         out_of_files || error.get_ref().is_some_and(|inside| is_out_of_files(inside))
     })
 }
@@ -130,7 +129,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// No manager behind a socket: who named it, and what may be the matter.
+/// The hint when no manager answers on a socket: where its name came from and how to proceed.
 fn of_socket(path: &Path) -> String {
     let named = std::env::var_os(SOCKET_VARIABLE).is_some_and(|value| Path::new(&value) == path);
     let is_up = "is the cluster's manager, `storm mm`, running?";
@@ -146,7 +145,7 @@ fn of_socket(path: &Path) -> String {
     }
 }
 
-/// No session with a manager on another host.
+/// The failure when there is no session with a manager on another host.
 fn of_session(plain: impl Fn(&str) -> Failure, error: &ClientSessionError) -> Failure {
     match error {
         ClientSessionError::Closed => plain("no-manager").hint(

@@ -1,7 +1,6 @@
-//! The file of a key, of a cluster or of a user: readable by its owner alone, and
-//! refused where it is not.
+//! The file of a cluster's or a user's key. Files that others than the owner can read are refused.
 //!
-//! What it does not do: know what a key is good for (`storm_session`).
+//! The use of a key is `storm_session`'s business.
 
 use nix::unistd::geteuid;
 use std::fs::{self, File, OpenOptions};
@@ -13,9 +12,9 @@ use storm_session::{ClientKey, ClusterKey, NotAKey};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// Longest file that is read: a key with some lines of comment.
+/// Longest file that is read: a key and a few lines of comment.
 const MAX_FILE_BYTES: u64 = 64 << 10;
-/// What a key file may allow nobody but its owner.
+/// Mode bits that a key file must not have: those of group and others.
 const OTHERS_BITS: u32 = 0o077;
 
 /// A key file that cannot be used or made.
@@ -24,12 +23,12 @@ const OTHERS_BITS: u32 = 0o077;
 pub(crate) struct KeyFileError {
     /// The file.
     pub(crate) file: PathBuf,
-    /// What is wrong with it.
+    /// The problem.
     #[source]
     pub(crate) problem: KeyFileProblem,
 }
 
-/// What is wrong with it.
+/// Why a key file cannot be used or made.
 #[derive(Debug, Error)]
 pub(crate) enum KeyFileProblem {
     #[error("it cannot be read")]
@@ -50,11 +49,11 @@ pub(crate) enum KeyFileProblem {
     Write(#[source] io::Error),
 }
 
-/// What is kept in such a file.
+/// A kind of key that is kept in a file.
 pub(crate) trait Key: FromStr<Err = NotAKey> {
-    /// What a file of it says first, to whoever finds it.
+    /// The comment at the top of the file.
     const COMMENT: &str;
-    /// The key as it is written.
+    /// The text of the key.
     fn text(&self) -> Zeroizing<String>;
 }
 
@@ -83,10 +82,10 @@ pub(crate) fn read<K: Key>(path: &Path) -> Result<K, KeyFileError> {
     read_checked(path, trusted).map_err(|problem| KeyFileError { file: path.to_owned(), problem })
 }
 
-/// Reads a key to tell which it is: root may want to know that of a user's, and does not trust it.
+/// Reads a key only to identify it. Root may identify a user's key, but not use it.
 ///
 /// # Errors
-/// As [`read`].
+/// See [`read`].
 pub(crate) fn read_to_tell<K: Key>(path: &Path) -> Result<K, KeyFileError> {
     if !geteuid().is_root() {
         return read(path);
@@ -95,13 +94,13 @@ pub(crate) fn read_to_tell<K: Key>(path: &Path) -> Result<K, KeyFileError> {
 }
 
 fn read_checked<K: Key>(path: &Path, trusted: impl Fn(u32) -> bool) -> Result<K, KeyFileProblem> {
-    // A pipe that nobody writes to must not keep us.
+    // Opening a pipe without a writer must not block.
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(nix::libc::O_NONBLOCK)
         .open(path)
         .map_err(KeyFileProblem::Read)?;
-    // Of what was opened, not of what the path may mean by then.
+    // Checks the opened file, as the path may name another file by now.
     let found = file.metadata().map_err(KeyFileProblem::Read)?;
     if !found.is_file() {
         return Err(KeyFileProblem::NotAFile);
@@ -113,7 +112,7 @@ fn read_checked<K: Key>(path: &Path, trusted: impl Fn(u32) -> bool) -> Result<K,
         let (owner, us) = (found.uid(), geteuid().as_raw());
         return Err(KeyFileProblem::Owner { owner, us });
     }
-    // Cleared when it is dropped, and of a size that leaves no copy behind.
+    // Zeroized on drop. The capacity is right from the start, as growing would leave a copy behind.
     let room = found.len().min(MAX_FILE_BYTES) as usize + 1;
     let mut text = Zeroizing::new(String::with_capacity(room));
     let mut bounded = file.take(MAX_FILE_BYTES + 1);
@@ -124,8 +123,7 @@ fn read_checked<K: Key>(path: &Path, trusted: impl Fn(u32) -> bool) -> Result<K,
     Ok(text.parse::<K>()?)
 }
 
-/// Writes a key to a new file; with `force` in place of what is there, whole or not
-/// at all.
+/// Writes a key to a new file. With `force`, replaces an existing file, completely or not at all.
 ///
 /// # Errors
 /// [`KeyFileError`].
@@ -142,7 +140,7 @@ fn write_new(path: &Path, key: &impl Key) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let written = store(&mut file, key);
     if written.is_err() {
-        // Half a key is none; what was here is ours.
+        // A partial key is useless, and the file is ours.
         let _ = fs::remove_file(path);
     }
     written
@@ -159,7 +157,7 @@ fn replace(path: &Path, key: &impl Key) -> io::Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         Some(_) | None => Path::new("."),
     };
-    // Of mode 0600 from the beginning.
+    // Created with mode 0600.
     let mut unfinished = tempfile::NamedTempFile::new_in(directory)?;
     store(unfinished.as_file_mut(), key)?;
     unfinished.persist(path)?;
@@ -213,7 +211,8 @@ mod tests {
         }
     }
 
-    /// Root could not learn the number of a user's key, which is what `revoked-keys` has.
+    /// Regression: root could not learn the serial number of a user's key, which `revoked-keys`
+    /// needs.
     #[test]
     fn root_reads_which_key_a_user_has_and_does_not_use_it() {
         if !geteuid().is_root() {

@@ -1,12 +1,11 @@
-//! The command `storm` as a library: whoever has policies of his own builds the same
-//! command with them ([`run`]), command line, embedded cluster and daemons.
+//! The command `storm` as a library. A crate with policies of its own builds the same command with
+//! them by [`run`]: command line, embedded cluster and daemons.
 //!
-//! A command parses its options (`cli`), finds the cluster that is meant
-//! (`target`) or makes one (`local_cluster`), asks its Machine Manager over
-//! the client API, and prints the answer (`output`). It keeps no state but
-//! the record of the cluster that `storm up` started.
+//! A command parses its options (`cli`), finds the addressed cluster (`target`) or makes one
+//! (`local_cluster`), asks its Machine Manager over the client API, and prints the answer
+//! (`output`). Its only state is the record of the cluster that `storm up` started.
 //!
-//! Nothing but [`run`] is meant for others: those who want a part take the crates.
+//! [`run`] is the only public item. To use a part, depend on its crate.
 
 mod attach;
 mod begin_time;
@@ -30,11 +29,11 @@ mod target;
 use std::process::ExitCode;
 use storm_sched::Registry;
 
-/// Does what the command line of this process says, with these policies: partitions are
-/// configured with them by name and switched to them, `storm replay --sched` knows them.
-/// The daemons that a command starts are this program again, so they know them too.
+/// Runs the command line of this process with these policies. Partitions are configured with them
+/// by name and switched to them, and `storm replay --sched` knows them. Daemons that a command
+/// starts run this same program, so they know the policies as well.
 ///
-/// It is a program's `main`; called again it keeps the policies of the first call.
+/// Call it as a program's `main`. A second call keeps the policies of the first.
 ///
 /// ```no_run
 /// use storm_sched::{Machine, Policy, PolicyParams, Registry, policies::Fcfs};

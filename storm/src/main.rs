@@ -1,5 +1,5 @@
-//! `storm`: the command line, the embedded cluster, and the daemons' mains, with the
-//! policies of `storm-sched`. All of it is in the library.
+//! `storm`: the command line, the embedded cluster and the daemons, with the policies of
+//! `storm-sched`. The library has all of the code.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! A Machine Manager that commands are given to: on this host or on another.
+//! A Machine Manager that takes commands, on this host or another.
 
 use crate::local_cluster::{KeptCluster, StateDir};
 use std::path::{Path, PathBuf};
@@ -6,18 +6,18 @@ use storm_mm::api::{Client, ClientError, Progress, Submission};
 use storm_rm::JobId;
 use storm_session::ClientKey;
 
-/// Where it is, and what opens it.
+/// The manager's address, and the means to connect.
 #[derive(Clone, Debug)]
 pub(crate) enum Manager {
-    /// Behind a socket of this host, which knows who we are.
+    /// A socket of this host, where the kernel tells the manager our uid.
     Socket(PathBuf),
-    /// At an address, where a key says who we are.
+    /// An address on another host, where our key proves who we are.
     Remote {
         /// `HOST:PORT`.
         address: String,
         /// Our key.
         key: ClientKey,
-        /// Where that was read.
+        /// The file that the key was read from.
         key_file: PathBuf,
     },
 }
@@ -28,7 +28,7 @@ impl Manager {
         Manager::Socket(socket.to_owned())
     }
 
-    /// The cluster of `storm up` that it is the manager of, if it is.
+    /// The cluster of `storm up`, if this is its manager.
     pub(crate) fn kept(&self) -> Option<KeptCluster> {
         match self {
             Manager::Socket(path) => StateDir::of_user().keeps(path),
@@ -44,7 +44,7 @@ impl Manager {
         }
     }
 
-    /// Connects to it and submits a job; the client, the job, and the number of the request.
+    /// Connects and submits a job. Returns the client, the job, and the number of the request.
     pub(crate) async fn submit(
         &self,
         submission: Submission,

@@ -3,7 +3,7 @@
 use crate::size::{NotASize, parse_size};
 use thiserror::Error;
 
-/// Not an amount of memory.
+/// The text is not an amount of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NotMemory {
     #[error("memory is expected, as 512M, 16G, 64GiB, or 4096 for so many MiB")]

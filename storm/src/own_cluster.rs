@@ -1,7 +1,7 @@
-//! What a job is told of the cluster that it runs in, so that `storm` in the job asks that one.
+//! The variables by which a job knows its own cluster, so that `storm` in the job addresses it.
 //!
-//! A socket is reached on the manager's host alone. On another host the same path may be the
-//! socket of another cluster, so the job is also told whose host it is.
+//! A socket can be reached on the manager's host only. On another host the same path may be the
+//! socket of another cluster, so the variables also name the manager's host.
 
 use crate::cli::ExportArgument;
 use crate::manager::Manager;
@@ -11,12 +11,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use storm_rm::{Environment, OsBytes};
 
-/// Of which host `STORM_SOCKET` is: its boot, its name and the socket, with spaces between.
+/// The host of `STORM_SOCKET`: its boot id, its name and the socket, separated by spaces.
 const HOST_VARIABLE: &str = "STORM_SOCKET_HOST";
-/// All that a job is told of its cluster.
+/// All variables that tell a job about its cluster.
 const VARIABLES: [&str; 4] = [SOCKET_VARIABLE, HOST_VARIABLE, MANAGER_VARIABLE, KEY_VARIABLE];
 
-/// The environment of a job that goes to this manager. What the user exports by name stays.
+/// The environment of a job for this manager. Variables that the user exports by name stay.
 pub(crate) fn with_own_cluster(
     environment: &Environment,
     export: Option<&ExportArgument>,
@@ -47,8 +47,8 @@ pub(crate) fn with_own_cluster(
     others.chain(own.into_iter().map(|(name, value)| (name.into(), value.into()))).collect()
 }
 
-/// The name of the host whose socket `STORM_SOCKET` is, if a job was told so and it is not this
-/// one.
+/// The name of the host that `STORM_SOCKET` belongs to, if a job's environment names one and it is
+/// not this host.
 pub(crate) fn other_host_of(socket: &OsStr) -> Option<String> {
     other_host(&std::env::var_os(HOST_VARIABLE)?, socket, &boot_id()?)
 }
@@ -56,12 +56,12 @@ pub(crate) fn other_host_of(socket: &OsStr) -> Option<String> {
 fn other_host(told: &OsStr, socket: &OsStr, boot: &str) -> Option<String> {
     let mut words = told.as_bytes().splitn(3, |byte| *byte == b' ');
     let (its_boot, name, its_socket) = (words.next()?, words.next()?, words.next()?);
-    // The user has set another socket since.
+    // False if the user has set another socket since.
     let is_of_it = its_socket == socket.as_bytes();
     (is_of_it && its_boot != boot.as_bytes()).then(|| String::from_utf8_lossy(name).into_owned())
 }
 
-/// What no other host has (random(4)), nor this one after its next boot.
+/// An id that no other host has (random(4)), nor this host after its next boot.
 fn boot_id() -> Option<String> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(id.trim().to_owned())

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Not a size.
+/// The text is not a size.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NotASize {
     #[error("a size is expected, as 4096, 512KiB, 12MB or 12MiB")]
@@ -11,7 +11,7 @@ pub(crate) enum NotASize {
     TooLarge,
 }
 
-/// No size that has room for something.
+/// The text is not a size above 0.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NotSomeSize {
     #[error(transparent)]
@@ -20,7 +20,7 @@ pub(crate) enum NotSomeSize {
     Nothing,
 }
 
-/// As [`parse_size`], of what is to have room for something.
+/// Reads a size above 0; see [`parse_size`].
 pub(crate) fn parse_some_size(text: &str) -> Result<u64, NotSomeSize> {
     match parse_size(text)? {
         0 => Err(NotSomeSize::Nothing),
@@ -49,7 +49,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, NotASize> {
         Ok(count) => count.checked_mul(unit_bytes).ok_or(NotASize::TooLarge)?,
         Err(_) => {
             let bytes = number.parse::<f64>().map_err(|_| NotASize::Units)? * unit_bytes as f64;
-            // Casts saturate; what did is caught below.
+            // Casts saturate; the filter below rejects those that did.
             bytes.round() as u64
         }
     };

@@ -1,7 +1,7 @@
-//! The standard streams of this process, also where somebody has made them non-blocking.
+//! The standard streams of this process, which another process may have made non-blocking.
 //!
-//! A file description is shared with whoever else has it open: a program on the other end of a
-//! pipe or terminal may set O_NONBLOCK for us. EAGAIN is then no failure, so these wait instead.
+//! A file description is shared by all processes that have it open: a program at the other end of
+//! a pipe or terminal may set O_NONBLOCK for us. EAGAIN is then no failure; the streams wait.
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -13,8 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub(crate) struct StandardInput;
 
 impl Read for StandardInput {
-    /// One that is closed or open for writing alone, as nohup(1) leaves it, has nothing to read:
-    /// it counts as `/dev/null`.
+    /// A descriptor that is closed or open for writing only, as nohup(1) leaves it, reads as
+    /// `/dev/null`.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let input = stdin();
         loop {
@@ -29,7 +29,7 @@ impl Read for StandardInput {
     }
 }
 
-/// Where results and messages go.
+/// The stream for results, and the stream for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StandardOutput {
     Stdout,
@@ -40,7 +40,7 @@ impl StandardOutput {
     /// Writes all of it.
     ///
     /// # Errors
-    /// The system call failed; some of it may be written.
+    /// The system call failed; a part may be written.
     pub(crate) fn write_whole(self, data: &[u8]) -> io::Result<()> {
         match self {
             StandardOutput::Stdout => write_whole(stdout().as_fd(), data),
@@ -55,7 +55,7 @@ fn write_whole(to: BorrowedFd<'_>, mut data: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(length) => data = &data[length..],
             Err(Errno::EINTR) => {}
-            // As the standard library has it: closed, nobody wants what goes there.
+            // A closed stream swallows its output, as in the standard library.
             Err(Errno::EBADF) => return Ok(()),
             Err(Errno::EAGAIN) => wait(to, PollFlags::POLLOUT)?,
             Err(error) => return Err(error.into()),
@@ -64,7 +64,7 @@ fn write_whole(to: BorrowedFd<'_>, mut data: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until there is something to be had, or to be said about the descriptor.
+/// Waits until the descriptor is ready or has an error.
 fn wait(on: BorrowedFd<'_>, what: PollFlags) -> io::Result<()> {
     match poll(&mut [PollFd::new(on, what)], PollTimeout::NONE) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),

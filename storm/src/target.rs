@@ -1,4 +1,4 @@
-//! Which cluster a command speaks to.
+//! Which cluster a command addresses.
 
 use crate::cli::{ClusterOptions, EmbeddedOptions, NodeAddress};
 use crate::config::refuse_beside;
@@ -16,9 +16,9 @@ pub(crate) const SYSTEM_SOCKET: &str = "/run/storm/mm.sock";
 pub(crate) const SOCKET_VARIABLE: &str = "STORM_SOCKET";
 /// The variable that names a manager on another host.
 pub(crate) const MANAGER_VARIABLE: &str = "STORM_MANAGER";
-/// The variable that names the file of the user's key for it.
+/// The variable that names the file of the user's key for that manager.
 pub(crate) const KEY_VARIABLE: &str = "STORM_CLIENT_KEY";
-/// Where that file is unless told otherwise, in the user's directory of configuration.
+/// Default path of that file, below the user's configuration directory.
 const KEY_FILE: &str = "storm/client.key";
 
 /// Where a Machine Manager is.
@@ -26,9 +26,9 @@ const KEY_FILE: &str = "storm/client.key";
 pub(crate) enum Place {
     /// A socket of this host.
     Socket(PathBuf),
-    /// A socket of another host, by its name: a job of that cluster asks on one of its nodes.
+    /// A socket of the named other host. A job of that cluster asks on one of its nodes.
     SocketElsewhere(String),
-    /// Another host.
+    /// A manager on another host.
     Remote {
         /// Its address for users.
         address: NodeAddress,
@@ -38,7 +38,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// With what opens it: the key is read here.
+    /// Reads the key if there is one, and returns a manager to connect to.
     pub(crate) fn open(&self) -> Result<Manager, Failure> {
         match self {
             Place::Socket(path) => Ok(Manager::at(path)),
@@ -57,10 +57,10 @@ impl Place {
     }
 }
 
-/// The variable by which the environment names another cluster than that of a socket, if it does.
+/// The environment variable that names another cluster than the one with this socket, if any.
 pub(crate) fn variable_of_another(socket: Option<&Path>) -> Option<&'static str> {
     let value = |name| env::var_os(name).filter(|value| !value.is_empty());
-    // Jobs of a kept cluster find its own socket there.
+    // Jobs of a kept cluster have its own socket in the variable.
     match value(SOCKET_VARIABLE) {
         Some(named) if socket == Some(Path::new(&named)) => None,
         Some(_) => Some(SOCKET_VARIABLE),
@@ -68,18 +68,18 @@ pub(crate) fn variable_of_another(socket: Option<&Path>) -> Option<&'static str>
     }
 }
 
-/// The cluster that `storm up` keeps, if any; one that has died says so, lest another be taken
-/// for it.
+/// The socket of the cluster that `storm up` keeps, if any. If that cluster has died it is an
+/// error, so that no command silently addresses another cluster.
 pub(crate) type Kept = Result<Option<PathBuf>, Failure>;
 
-/// What there is to choose from, in order of precedence.
+/// The possible clusters, in order of precedence.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Choices {
     /// `--socket` or `--manager`.
     pub(crate) option: Option<Place>,
     /// `STORM_SOCKET`, or else `STORM_MANAGER`.
     pub(crate) variable: Option<Place>,
-    /// The cluster that `storm up` keeps for this user, or that it has died.
+    /// The cluster that `storm up` keeps for this user, or the error that it has died.
     pub(crate) kept: Kept,
     /// The system-wide socket, if it exists.
     pub(crate) system: Option<Place>,
@@ -88,7 +88,7 @@ pub(crate) struct Choices {
 }
 
 impl Choices {
-    /// What this process finds. An empty variable counts as none.
+    /// Reads options and environment. An empty variable counts as unset.
     pub(crate) fn find(options: &ClusterOptions, kept: Kept) -> Result<Choices, Failure> {
         let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
         let remote = |address: NodeAddress| -> Result<Place, Failure> {
@@ -102,7 +102,7 @@ impl Choices {
             (None, None) => None,
         };
         let variable = match (variable(SOCKET_VARIABLE), variable(MANAGER_VARIABLE)) {
-            // What is not needed need not be right.
+            // An option takes precedence, so a wrong variable does not matter.
             _ if option.is_some() => None,
             (Some(path), _) if options.key.is_none() => Some(match other_host_of(&path) {
                 Some(host) => Place::SocketElsewhere(host),
@@ -127,7 +127,7 @@ impl Choices {
         })
     }
 
-    /// The cluster, if any is configured.
+    /// The cluster, if there is any.
     pub(crate) fn place(self) -> Result<Option<Place>, Failure> {
         let place = match self.option.or(self.variable) {
             None => self.kept?.map(Place::Socket).or(self.system),
@@ -142,13 +142,13 @@ impl Choices {
         }
     }
 
-    /// Whether any cluster is configured.
+    /// Whether there is any cluster.
     fn is_any_there(&self) -> bool {
         let is_kept = matches!(self.kept, Ok(Some(_)));
         is_kept || self.option.is_some() || self.variable.is_some() || self.system.is_some()
     }
 
-    /// The cluster, which a command that needs one must have.
+    /// The cluster, for a command that needs one.
     pub(crate) fn required(self) -> Result<Place, Failure> {
         self.place()?.ok_or_else(|| {
             Failure::new("no-cluster", "no cluster is configured").hint(
@@ -158,7 +158,7 @@ impl Choices {
         })
     }
 
-    /// Where a job goes: `--nodes` and `--pes` mean an embedded cluster.
+    /// The cluster for a job: `--nodes` and `--pes` select an embedded one.
     pub(crate) fn for_job(self, embedded: &EmbeddedOptions) -> Result<Target, Failure> {
         if embedded.quantum.is_some() {
             refuse_beside("--quantum", "quantum-us", &embedded.params)
@@ -184,14 +184,14 @@ impl Choices {
     }
 }
 
-/// Where a job goes.
+/// The cluster for a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// To the cluster that is there.
+    /// An existing cluster.
     Cluster(Place),
-    /// To a cluster made for it.
+    /// A cluster made for the job.
     Embedded {
-        /// For what reason.
+        /// The reason.
         why: Why,
     },
 }
@@ -199,16 +199,16 @@ pub(crate) enum Target {
 /// Why a cluster is made for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// There is no other.
+    /// There is no other cluster.
     NoCluster,
     /// `--nodes` or `--pes` was given.
     AskedFor {
-        /// Without these the job would have gone to another.
+        /// Whether the job would otherwise have gone to another cluster.
         is_another_there: bool,
     },
 }
 
-/// Where a user's key is unless told otherwise (XDG Base Directory Specification).
+/// The default path of a user's key (XDG Base Directory Specification).
 fn own_key_file() -> Option<PathBuf> {
     let configured = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
     let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".config"));

@@ -1,10 +1,9 @@
-//! The same policies live: 200 jobs of the Lublin-Feitelson model on an embedded cluster of
-//! processes start in the order of virtual time.
+//! Compares live policies with virtual time: 200 jobs of the Lublin-Feitelson model on an embedded
+//! cluster of processes start in the order of virtual time.
 //!
-//! A policy can let a job pass or not for a moment's difference, so the workload is one whose
-//! schedule does not hang on less than 20 ms of the cluster's time, as replays with all
-//! events displaced at random have shown; two starts that are planned less than 50 ms apart
-//! are not told apart.
+//! A small difference in time may decide whether a policy lets a job pass. So the schedule of this
+//! workload does not depend on less than 20 ms of the cluster's time, as replays with randomly
+//! displaced events have shown. Two starts planned less than 50 ms apart count as equal.
 
 mod scratch;
 
@@ -14,9 +13,9 @@ use scratch::{Scratch, told};
 use serde_json::Value;
 use std::process::Stdio;
 
-/// 16 processing elements for some four minutes of jobs, one after the other and side by side.
+/// 16 processing elements, for some four minutes of jobs in sequence and in parallel.
 const WORKLOAD: &str = "workload lublin --pes 16 --jobs 200 --load 0.5 --seed 5 -o short.swf";
-/// How much faster than the log: 28 hours in a minute and a half.
+/// Speed relative to the log: 28 hours in a minute and a half.
 const SPEEDUP: &str = "1100";
 
 fn replayed(sched: &str) -> Value {
@@ -38,9 +37,9 @@ fn replayed(sched: &str) -> Value {
     document
 }
 
-/// Replays until the order is the same, a few times at most: a machine that others keep from
-/// running for 50 ms at the wrong moment displaces a start, which says nothing of the policy. A
-/// policy that decides otherwise live does so every time.
+/// Replays until the order is the same, a few times at most. Other load on the machine that stops
+/// it for 50 ms at the wrong moment displaces a start, whatever the policy. A policy that decides
+/// differently live does so every time.
 fn starts_in_the_same_order(sched: &str) {
     let orders = (0..3).map(|_| replayed(sched)["same_order_apart"].clone());
     let mut seen = Vec::new();
@@ -67,7 +66,7 @@ fn gang_starts_jobs_in_the_order_of_virtual_time() {
 fn a_replay_that_fails_leaves_nothing_behind_and_says_what_is_of_no_use() {
     let scratch = Scratch::make();
     scratch.prints("up --nodes 2 --pes 2 --sched fcfs");
-    // The second job does not fit the cluster that there is.
+    // The second job is too large for the existing cluster.
     let log = "; MaxProcs: 8\n1 0 -1 900000 4 -1 -1 4 900000\n2 1 -1 100 8 -1 -1 8 300\n";
     std::fs::write(scratch.work().join("large.swf"), log).expect("it can be written");
     let failed = scratch.does("replay large.swf --live --speedup 1000");

@@ -1,6 +1,6 @@
-//! Users of other hosts, on loopback: what works over the socket works with a key, as
-//! the key's user; whoever has none, or another's, gets nowhere and is no burden. Two
-//! users and jobs of theirs need root.
+//! Users on other hosts, on loopback. With a key, everything that works over the socket works as
+//! the key's user. A client without a valid key is refused and costs little. Tests with jobs of two
+//! users need root.
 
 mod scratch;
 
@@ -18,12 +18,12 @@ use storm_mm::api::{Client, ErrorCode, ManagerRequest, Reply};
 use storm_rm::JobId;
 use storm_session::{ClientKey, ClusterKey};
 
-/// Connections that say nothing, or half of something.
+/// Connections that send nothing, or half of an opening.
 const HALF_OPEN: usize = 1000;
-/// Users of any Debian, whose keys are in `alice.key` and `bob.key`.
+/// Users that every Debian has, with keys in `alice.key` and `bob.key`.
 const ALICE: &str = "daemon";
 const BOB: &str = "games";
-/// Whose key does not count any more, in `mallory.key`.
+/// A user whose key, `mallory.key`, is revoked.
 const MALLORY: &str = "nobody";
 
 /// A cluster with an address for users, and their keys.
@@ -33,7 +33,7 @@ struct Remote {
 }
 
 impl Remote {
-    /// `None`, said loudly, where there can be no jobs of several users.
+    /// `None`, with a message, on a host that cannot run jobs of several users.
     fn start() -> Option<Remote> {
         if !geteuid().is_root() {
             skipped("users of other hosts", "jobs of several users need root");
@@ -53,12 +53,12 @@ impl Remote {
         &self.cluster.scratch
     }
 
-    /// The options of a user.
+    /// The options for a user.
     fn of(&self, file: &str) -> String {
         format!("--manager {} --key {file}.key", self.address)
     }
 
-    /// `storm VERB` as a user, and what follows the options.
+    /// `storm VERB` as a user, with further words after the options.
     fn command(&self, verb: &str, file: &str, rest: &[&str]) -> Command {
         let words = format!("{verb} {}", self.of(file));
         let mut command = self.scratch().storm(words.split_whitespace());
@@ -70,7 +70,7 @@ impl Remote {
         self.command(verb, file, rest).output().expect("storm starts")
     }
 
-    /// Starts a job that says that it runs, and goes on; its number.
+    /// Starts a job that reports that it runs, and continues; returns its number.
     fn running(&self, at: &str, user: &str) -> (Child, u64) {
         let words = format!("run {at} --chdir / sh -c");
         let mut command = self.scratch().storm(words.split_whitespace());
@@ -109,7 +109,7 @@ fn what_works_over_the_socket_works_with_a_key_as_the_keys_user() {
     let wanted = format!("{}\n{}\n{}{text}", alice.uid, alice.gid, stdout(&groups));
     assert!(stdout(&done) == wanted, "{}", told(&done));
     assert!(stderr(&done).contains("oops"), "{}", told(&done));
-    // The other verbs, by the environment and the file that is there by default.
+    // The other verbs find the cluster by the environment and the default key file.
     let config = remote.scratch().work().join("config/storm");
     fs::create_dir_all(&config).expect("made");
     fs::copy(remote.scratch().work().join("alice.key"), config.join("client.key")).expect("ours");
@@ -129,7 +129,7 @@ fn what_works_over_the_socket_works_with_a_key_as_the_keys_user() {
     assert!(by_default(&format!("explain {job}")).contains(job));
     assert!(by_default("nodes").contains("n2"));
     by_default(&format!("cancel {job}"));
-    // A job is told what reaches its cluster, from wherever it runs.
+    // A job's variables lead to its cluster from every directory.
     let told = by_default("run --chdir / printenv STORM_MANAGER STORM_CLIENT_KEY");
     let key = config.join("client.key");
     assert_eq!(told, format!("{}\n{}\n", remote.address, key.display()));
@@ -173,7 +173,7 @@ fn a_job_goes_on_when_its_client_disappears_as_over_the_socket() {
     }
 }
 
-/// What a user's requests about a job are answered.
+/// The replies to a user's requests about a job.
 fn asked(address: &str, key: &ClientKey, requests: Vec<ManagerRequest>) -> Vec<Reply> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
@@ -223,7 +223,7 @@ fn one_user_cannot_cancel_signal_read_or_feed_the_job_of_another() {
     );
     assert!(replies.iter().all(is_refused), "{replies:?}");
     assert_eq!(remote.state(job), "RUNNING");
-    // Root's key has to be asked for, and then is root's.
+    // A key for root must be requested explicitly, and then is root's.
     let scratch = remote.scratch();
     let plain = scratch.does("key client --user root --output root.key cluster.key");
     assert!(!plain.status.success() && stderr(&plain).contains("--allow-root"), "{}", told(&plain));
@@ -249,7 +249,7 @@ fn who_has_no_key_or_a_wrong_one_is_told_why_on_both_sides() {
     scratch.prints("key new other.cluster");
     scratch.prints(&format!("key client --user {ALICE} --output other.key other.cluster"));
     refused("other", &["client key was made from", "administrator"]);
-    // The key of one user, and the name of another.
+    // The key of one user with the name of another.
     let path = |name: &str| scratch.work().join(name);
     let alice = fs::read_to_string(path("alice.key")).expect("ours");
     fs::copy(path("alice.key"), path("claimed.key")).expect("ours");
@@ -285,7 +285,7 @@ fn a_thousand_half_open_connections_are_no_burden() {
     let mut half_open = Vec::new();
     for number in 0..HALF_OPEN {
         let mut stream = TcpStream::connect(&remote.address).expect("it listens");
-        // It may have had to give way.
+        // The connection may have been dropped in favour of another.
         let _ = stream.write_all(&opening[..number % opening.len()]);
         half_open.push(stream);
     }

@@ -4,13 +4,13 @@
  *   storm submit -n 16 ./bsp [--option value]...
  *
  *   --steps N              supersteps (100)
- *   --granularity US       computing between two exchanges, of the rank that computes least, in
+ *   --granularity US       computing between two exchanges of the rank that computes least, in
  *                          microseconds of processor time (1000)
- *   --imbalance FACTOR     ranks with more work compute so many times as long (1)
- *   --heavy WHO            lower or upper half of the ranks, or random: in each step everybody draws
- *                          a factor between 1 and the imbalance (upper)
- *   --heterogeneity FACTOR the last rank is so many times as slow as the first, those between in
- *                          proportion (1)
+ *   --imbalance FACTOR     computing of the ranks with more work, as a multiple of the others' (1)
+ *   --heavy WHO            lower or upper half of the ranks, or random: in each step every rank
+ *                          draws a factor between 1 and the imbalance (upper)
+ *   --heterogeneity FACTOR slowness of the last rank, as a multiple of the first's; the others lie
+ *                          in proportion (1)
  *   --exchange HOW         barrier, neighbours on a ring (non-blocking), or all to all (neighbours)
  *   --words N              words of 8 bytes in each message (16)
  *
@@ -23,7 +23,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Rounds of mix between two looks at the clock: under a microsecond. */
+/* Rounds of mix between two readings of the clock: under a microsecond. */
 #define ROUNDS 256
 
 static int rank, size, steps = 100, granularity_us = 1000, words = 16;
@@ -48,7 +48,7 @@ static double unit(uint64_t place) {
 
 static int is(const char *text, const char *name) { return strcmp(text, name) == 0; }
 
-/* Reads the arguments; gives whether they can be run. */
+/* Reads the arguments. Returns whether they can be run. */
 static int read_arguments(int argc, char **argv) {
   for (int i = 1; i < argc; i += 2) {
     const char *value = argv[i + 1];
@@ -67,7 +67,7 @@ static int read_arguments(int argc, char **argv) {
          (is(exchange, "barrier") || is(exchange, "neighbours") || is(exchange, "all"));
 }
 
-/* How long this rank computes in a step, in seconds. */
+/* The computing time of this rank in a step, in seconds. */
 static double budget_s(int step) {
   double more, slower = size > 1 ? (double)rank / (size - 1) : 0.0;
   if (is(heavy, "lower")) more = rank < size / 2;
@@ -83,7 +83,7 @@ static double used_s(void) {
   return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
 }
 
-/* Computes until this thread has used so much of its processor; gives what it has. */
+/* Computes until this thread has used its budget of the processor. Returns the time used. */
 static double compute(double seconds) {
   if (seconds <= 0.0) return 0.0;
   static volatile uint64_t word;
@@ -95,7 +95,7 @@ static double compute(double seconds) {
   return so_far;
 }
 
-/* Everybody's words go both ways round a ring, to the next. */
+/* Every rank's words go both ways round a ring, to the next rank. */
 static void exchange_with_neighbours(void) {
   enum { RIGHTWARD, LEFTWARD };
   int left = (rank + size - 1) % size, right = (rank + 1) % size;
@@ -109,7 +109,7 @@ static void exchange_with_neighbours(void) {
   for (int i = 0; i < words; i++) state[i] = mix(state[i] ^ from_left[i]) + mix(from_right[i]);
 }
 
-/* Everybody's words go to everybody; in what a rank gets, its number is worked in. */
+/* Every rank's words go to every rank, with the receiver's number mixed in. */
 static void exchange_with_all(void) {
   for (int to = 0; to < size; to++)
     for (int i = 0; i < words; i++) out[to * words + i] = state[i] ^ (uint64_t)to;

@@ -3,10 +3,10 @@
  *   storm-mpicc -O2 -o fft fft.c -lm
  *   storm submit -n 16 ./fft [points along a side] [times]
  *
- * Every rank has some rows; the transposition brings a block from everybody to everybody. The factors
- * come from square roots, which are rounded in one way everywhere; sines are not. The same program in
- * Rust: ../src/fft.rs. Where a compiler joins multiplications and additions (not on x86-64 unless
- * told to), the bits are the same with -ffp-contract=off only. */
+ * Every rank has some rows; the transposition sends a block from every rank to every rank. The
+ * factors come from square roots, which are rounded in one way everywhere; sines are not. The same
+ * program in Rust: ../src/fft.rs. If a compiler joins multiplications and additions (not on x86-64
+ * unless told to), the bits are the same only with -ffp-contract=off. */
 #include <inttypes.h>
 #include <math.h>
 #include <mpi.h>
@@ -83,9 +83,9 @@ static void transform(complex_t *row) {
       }
 }
 
-/* Brings row i of everybody's rows into column i. */
+/* Transposes: row i of all ranks' rows becomes column i. */
 static void transpose(complex_t *data, complex_t *out, complex_t *in) {
-  /* The block for a rank, column by column, is what it needs row by row. */
+  /* The block for a rank, column by column: the rank reads it row by row. */
   for (int column = 0; column < n; column++)
     for (int row = 0; row < rows; row++) out[column * rows + row] = data[row * n + column];
   int block = 2 * rows * rows;
@@ -96,14 +96,14 @@ static void transpose(complex_t *data, complex_t *out, complex_t *in) {
       data[row * n + column] = in[(column / rows * rows + row) * rows + column % rows];
 }
 
-/* From rows of points to rows of the transposed spectrum. */
+/* The forward transform: from rows of points to rows of the transposed spectrum. */
 static void there(complex_t *data, complex_t *out, complex_t *in) {
   for (int row = 0; row < rows; row++) transform(&data[row * n]);
   transpose(data, out, in);
   for (int row = 0; row < rows; row++) transform(&data[row * n]);
 }
 
-/* And back: with conjugates before and after, the transform is its inverse times n squared. */
+/* The inverse: with conjugates before and after, the transform is its inverse times n squared. */
 static void back(complex_t *data, complex_t *out, complex_t *in) {
   double scale = 1.0 / ((double)n * n);
   for (int i = 0; i < rows * n; i++) data[i].im = -data[i].im;

@@ -1,4 +1,4 @@
-/* A block of words goes round the ring of ranks; everybody changes it on the way.
+/* A block of words goes round the ring of ranks; every rank changes it on the way.
  *
  *   storm-mpicc -O2 -o ring ring.c
  *   storm submit -n 16 ./ring [laps] [words]
@@ -16,7 +16,7 @@ static uint64_t mix(uint64_t word) {
   return word ^ (word >> 31);
 }
 
-/* What a rank does to the block. */
+/* The change of the block by a rank. */
 static void change(uint64_t *block, int words, int rank) {
   for (int i = 0; i < words; i++) block[i] = mix(block[i] + (uint64_t)rank);
 }
@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
     if (rank != 0) MPI_Send(block, words, MPI_UINT64_T, next, 0, MPI_COMM_WORLD);
   }
 
-  /* Rank 0 has seen the last of it. It compares with what one process makes of it alone. */
+  /* Rank 0 has the final block. It compares it with the result of one process alone. */
   if (rank == 0) {
     for (int lap = 0; lap < laps; lap++)
       for (int who = 1; who <= size; who++) change(alone, words, who % size);

@@ -3,10 +3,11 @@
  *   storm-mpicc -O2 -o stencil stencil.c
  *   storm submit -n 16 ./stencil [cells along a side] [steps]
  *
- * The plate is cut over a grid of processes (MPI_Cart_create). In each step the borders of the parts
- * travel to the neighbours (non-blocking; columns as MPI_Type_vector) while the inside is computed.
- * The same program in Rust: ../src/stencil.rs. Where a compiler joins multiplications and additions
- * (not on x86-64 unless told to), the bits are the same with -ffp-contract=off only. */
+ * The plate is cut over a grid of processes (MPI_Cart_create). In each step the borders of the
+ * parts travel to the neighbours (non-blocking; columns as MPI_Type_vector) while the inside is
+ * computed.
+ * The same program in Rust: ../src/stencil.rs. If a compiler joins multiplications and additions
+ * (not on x86-64 unless told to), the bits are the same only with -ffp-contract=off. */
 #include <inttypes.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ static uint64_t bits(double value) {
   return word;
 }
 
-/* The next values of these cells; gives the largest change, or `change` if that is larger. */
+/* Computes the next values of these cells. Returns the largest change, or `change` if larger. */
 static double update(int i0, int i1, int j0, int j1, double change) {
   for (int i = i0; i <= i1; i++)
     for (int j = j0; j <= j1; j++) {
@@ -47,7 +48,7 @@ static double update(int i0, int i1, int j0, int j1, double change) {
   return change;
 }
 
-/* Makes one step; gives the largest change of a cell here. */
+/* Makes one step. Returns the largest change of a cell of this rank. */
 static double step(MPI_Comm grid, const int *neighbour, MPI_Datatype column) {
   const size_t edge[SIDES] = {at(1, 1), at(rows, 1), at(1, 1), at(1, columns)};
   const size_t halo[SIDES] = {at(0, 1), at(rows + 1, 1), at(1, 0), at(1, columns + 1)};
@@ -91,7 +92,7 @@ static int report(MPI_Comm grid, int cells, int steps, double change) {
   MPI_Comm_size(grid, &size);
   MPI_Allreduce(&sum, &whole_sum, 1, MPI_UINT64_T, MPI_SUM, grid);
   MPI_Allreduce(extremes, largest, 3, MPI_DOUBLE, MPI_MAX, grid);
-  /* Added in the order of the ranks: the same bits in every run with as many of them. */
+  /* Added in the order of the ranks: the same bits in every run with this number of ranks. */
   MPI_Allreduce(&heat, &whole_heat, 1, MPI_DOUBLE, MPI_SUM, grid);
   int right = largest[1] <= 1.0 && largest[2] <= 0.0;
   if (rank == 0)

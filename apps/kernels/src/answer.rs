@@ -1,15 +1,15 @@
-//! What came of a kernel.
+//! The answer of a kernel.
 
 use std::fmt;
 
-/// What came of a kernel; rank 0's is printed.
+/// The answer of a kernel; rank 0's is printed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// What must be the same in Rust and in C, and in every run.
+    /// The part that must be the same in Rust and in C, and in every run.
     pub text: String,
-    /// Whether it holds against what is known without the messages, where something is.
+    /// Whether it agrees with a result computed without messages, where there is one.
     pub right: Option<bool>,
-    /// What differs from run to run.
+    /// The part that differs from run to run.
     pub times: Option<String>,
 }
 

@@ -1,10 +1,11 @@
 //! Supersteps of a bulk-synchronous program: compute for a while, exchange, again.
 //!
-//! What the literature on coscheduling measures with (Arpaci-Dusseau, ACM TOCS 19(3), 2001;
-//! Frachtenberg et al., IEEE TPDS 16(11), 2005): how long ranks compute between two exchanges, how
-//! unevenly the work lies, and how differently fast the processors are. Computing is processor time
-//! used, not time passed: a rank that is stopped meanwhile has as much left as before. So times differ
-//! from run to run, and answers do not. The same program in C: `c/bsp.c`.
+//! The literature on coscheduling measures with such programs (Arpaci-Dusseau, ACM TOCS 19(3),
+//! 2001; Frachtenberg et al., IEEE TPDS 16(11), 2005). Parameters are how long ranks compute
+//! between two exchanges, how unevenly the work lies, and how differently fast the processors are.
+//! Computing is processor time used, not time passed: a rank that is stopped meanwhile has as much
+//! left as before. Times therefore differ from run to run, and answers do not. The same program in
+//! C: `c/bsp.c`.
 
 use crate::answer::Answer;
 use crate::checksum::{mix, of_all, term, unit};
@@ -15,28 +16,29 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 use storm_mpi::{CommError, Communicator, Rank, ReduceOp, Tag};
 
-/// Rounds of [`mix`] between two looks at the clock: under a microsecond.
+/// Rounds of [`mix`] between two readings of the clock: under a microsecond.
 const ROUNDS: u32 = 256;
 
-/// What to do.
+/// The settings.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Bsp {
     /// Supersteps
     #[arg(long, default_value_t = 100)]
     pub steps: u32,
-    /// Computing between two exchanges, of the rank that computes least, in microseconds of processor time
+    /// Computing between two exchanges of the rank that computes least, in microseconds of
+    /// processor time
     #[arg(long, value_name = "US", default_value_t = 1000)]
     pub granularity: u32,
-    /// Ranks with more work compute so many times as long
+    /// Computing of the ranks with more work, as a multiple of the others'
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub imbalance: f64,
-    /// Who has more work
+    /// Ranks with more work
     #[arg(long, value_enum, default_value_t = Heavy::Upper)]
     pub heavy: Heavy,
-    /// The last rank is so many times as slow as the first, those between in proportion
+    /// Slowness of the last rank, as a multiple of the first's; the others lie in proportion
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub heterogeneity: f64,
-    /// How they exchange
+    /// Kind of exchange
     #[arg(long, value_enum, default_value_t = Exchange::Neighbours)]
     pub exchange: Exchange,
     /// Words of 8 bytes in each message
@@ -44,30 +46,30 @@ pub struct Bsp {
     pub words: usize,
 }
 
-/// Who has more work.
+/// The ranks with more work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Heavy {
     /// The first half of the ranks
     Lower,
     /// The second half
     Upper,
-    /// In each step everybody draws a factor between 1 and the imbalance
+    /// In each step every rank draws a factor between 1 and the imbalance
     Random,
 }
 
-/// How ranks exchange.
+/// The kind of exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Exchange {
     /// A barrier
     Barrier,
     /// Non-blocking messages to and from both neighbours on a ring
     Neighbours,
-    /// Everybody to everybody
+    /// Every rank to every rank
     All,
 }
 
 impl Bsp {
-    /// Makes the supersteps.
+    /// Runs the supersteps.
     ///
     /// # Errors
     /// [`Failure`].
@@ -105,7 +107,7 @@ impl Bsp {
         Ok(Answer { text, right: None, times: Some(times) })
     }
 
-    /// How long this rank computes in a step.
+    /// The computing time of this rank in a step.
     fn budget(&self, comm: &Communicator, step: u32) -> Duration {
         let (me, size) = (comm.rank().index(), comm.size());
         let draw = || unit((me as u64) << 32 | u64::from(step));
@@ -121,7 +123,7 @@ impl Bsp {
     }
 }
 
-/// Computes until this thread has used so much of its processor; gives what it has.
+/// Computes until this thread has used `budget` of its processor. Returns the time used.
 fn compute(budget: Duration) -> Result<Duration, Failure> {
     if budget.is_zero() {
         return Ok(budget);
@@ -137,7 +139,7 @@ fn compute(budget: Duration) -> Result<Duration, Failure> {
     }
 }
 
-/// Everybody's words go both ways round a ring, to the next.
+/// Every rank's words go both ways round a ring, to the next rank.
 fn neighbours(comm: &Communicator, state: &mut [u64]) -> Result<(), CommError> {
     const RIGHTWARD: Tag = Tag(0);
     const LEFTWARD: Tag = Tag(1);
@@ -160,7 +162,7 @@ fn neighbours(comm: &Communicator, state: &mut [u64]) -> Result<(), CommError> {
     Ok(())
 }
 
-/// Everybody's words go to everybody; in what a rank gets, its number is worked in.
+/// Every rank's words go to every rank, with the receiver's number mixed in.
 fn everybody(comm: &Communicator, state: &mut [u64]) -> Result<(), CommError> {
     let out: Vec<u64> =
         (0..comm.size() as u64).flat_map(|to| state.iter().map(move |word| word ^ to)).collect();

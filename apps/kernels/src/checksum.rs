@@ -2,7 +2,8 @@
 
 use storm_mpi::{CommError, Communicator, ReduceOp};
 
-/// Spreads a number over all bits: the output function of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+/// Spreads a number over all bits: the output function of SplitMix64 (Steele, Lea, Flood, OOPSLA
+/// 2014).
 pub fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -14,12 +15,12 @@ pub fn unit(place: u64) -> f64 {
     (mix(place.wrapping_add(0x9e37_79b9_7f4a_7c15)) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// What the word at `place` adds. A check sum is the wrapping sum of them: their order is no matter.
+/// The term of the word at `place`. A checksum is the wrapping sum of all terms, in any order.
 pub fn term(place: u64, word: u64) -> u64 {
     mix(word ^ mix(place))
 }
 
-/// The check sum of the whole, of every rank's own sum.
+/// The checksum of the whole, from every rank's own sum.
 ///
 /// # Errors
 /// [`CommError`].

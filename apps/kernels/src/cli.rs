@@ -11,9 +11,9 @@ use storm_mpi::Communicator;
 
 /// Communication kernels: a ring, a stencil, an FFT, and bulk-synchronous supersteps.
 ///
-/// Rank 0 prints one line with a check sum that depends on the arguments (of ring and bsp also on
-/// the number of ranks) and on nothing else; bsp prints its times on a second line. The exit status
-/// is 0 when the answer is right, 1 when it is wrong, 2 for wrong arguments.
+/// Rank 0 prints one line with a checksum that depends only on the arguments, for ring and bsp also
+/// on the number of ranks. Bsp prints its times on a second line. The exit status is 0 if the
+/// answer is right, 1 if it is wrong, 2 for wrong arguments.
 #[derive(Clone, Copy, Debug, Parser)]
 #[command(name = "kernels", version)]
 pub enum Kernel {
@@ -23,7 +23,7 @@ pub enum Kernel {
     Stencil(Stencil),
     /// A two-dimensional Fourier transform, there and back (everybody to everybody)
     Fft(Fft),
-    /// Supersteps of computing and exchanging, as even or uneven as they are asked to be
+    /// Supersteps of computing and exchanging, with a given unevenness
     Bsp(Bsp),
 }
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Why a kernel did not come to an answer.
 #[derive(Debug, Error)]
 pub enum Failure {
-    /// Arguments that do not go together, or not with so many ranks.
+    /// Arguments that do not fit together, or do not fit the number of ranks.
     #[error("{0}")]
     Arguments(String),
     /// A message failed.

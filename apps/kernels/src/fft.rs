@@ -1,9 +1,9 @@
 //! A two-dimensional complex Fourier transform and its inverse: rows, a transposition, rows again.
 //!
-//! Every rank has some rows; the transposition brings a block from everybody to everybody
-//! (`MPI_Alltoall`). A row is transformed by one rank, and the factors come from square roots, which
-//! IEEE 754 rounds in one way: the spectrum has the same bits on any number of ranks and in C
-//! (`c/fft.c`), where a library's sines would not.
+//! Every rank has some rows; the transposition sends a block from every rank to every rank
+//! (`MPI_Alltoall`). One rank transforms a whole row. The factors come from square roots, which
+//! IEEE 754 rounds in one way; a library's sines may differ. The spectrum therefore has the same
+//! bits on any number of ranks and in C (`c/fft.c`).
 
 use crate::answer::Answer;
 use crate::checksum::{of_all, term, unit};
@@ -12,10 +12,10 @@ use clap::Args;
 use std::ops::{Add, Mul, Sub};
 use storm_mpi::{CommError, Communicator, ReduceOp};
 
-/// How far a value may be from itself there and back; they are below 1.
+/// The largest difference of a value after both transforms; values are below 1.
 const TOLERANCE: f64 = 1e-12;
 
-/// What to do.
+/// The settings.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Fft {
     /// Points along a side: a power of 2, and a multiple of the number of ranks
@@ -77,7 +77,7 @@ fn value(place: u64) -> Complex {
     Complex { re: unit(2 * place), im: unit(2 * place + 1) }
 }
 
-/// From rows of points to rows of the transposed spectrum.
+/// The forward transform: from rows of points to rows of the transposed spectrum.
 fn there(
     comm: &Communicator,
     data: &mut [Complex],
@@ -90,8 +90,8 @@ fn there(
     Ok(())
 }
 
-/// From rows of the transposed spectrum to rows of points: with conjugates before and after, the
-/// transform is its inverse times the number of points.
+/// The inverse transform: from rows of the transposed spectrum to rows of points. With conjugates
+/// before and after, the forward transform is the inverse times the number of points.
 fn back(
     comm: &Communicator,
     data: &mut [Complex],
@@ -110,7 +110,7 @@ fn back(
 /// Brings row `i` of everybody's rows into column `i`.
 fn transpose(comm: &Communicator, data: &mut [Complex], n: usize) -> Result<(), CommError> {
     let rows = data.len() / n;
-    // The block for a rank, column by column, is what it needs row by row.
+    // The block for a rank, column by column: the rank reads it row by row.
     let mut out = Vec::with_capacity(2 * data.len());
     for column in 0..n {
         for row in 0..rows {

@@ -1,10 +1,10 @@
-//! Kernels of communication, each in Rust here and in C in `c/`, which give the same answers.
+//! Communication kernels, each in Rust here and in C in `c/`, with the same answers.
 //!
-//! They are examples of how programs use `storm-mpi`, tests of it in every way to wait and under every
-//! policy, and loads for measurements. Check sums do not depend on how the data is divided: but for
-//! [`ring`] and [`bsp`], whose data belongs to the ranks, they are the same on any number of ranks.
-//! What is printed has no time in it but [`bsp`]'s second line. Deliberately absent: speed, which
-//! `benches/` measures.
+//! They are examples of programs that use `storm-mpi`, tests of it with every way to wait and every
+//! policy, and loads for measurements. Checksums do not depend on how the data is divided: they are
+//! the same on any number of ranks, except for [`ring`] and [`bsp`], whose data belongs to the
+//! ranks. The output has no time in it except [`bsp`]'s second line. Deliberately absent: speed,
+//! which `benches/` measures.
 
 pub mod answer;
 pub mod bsp;

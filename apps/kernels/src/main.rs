@@ -1,6 +1,6 @@
 //! `kernels`: runs one kernel on all ranks of its job.
 //!
-//! Exit status: 0 right, 1 wrong or broken, 2 wrong arguments. Only rank 0 speaks.
+//! Exit status: 0 right, 1 wrong or broken, 2 wrong arguments. Only rank 0 prints.
 
 use clap::Parser;
 use kernels::cli::Kernel;
@@ -37,14 +37,14 @@ fn told(error: &dyn Error) -> String {
     text
 }
 
-/// Runs what the arguments name; gives the exit status.
+/// Runs the kernel that the arguments name. Returns the exit status.
 fn run(world: &World) -> u8 {
     let at_root = world.rank() == Rank(0);
     let kernel = match Kernel::try_parse() {
         Ok(kernel) => kernel,
         Err(error) => {
             if at_root {
-                // A closed standard error leaves nobody to tell.
+                // An error means that standard error is closed.
                 let _ = error.print();
             }
             return if error.use_stderr() { EXIT_USAGE } else { 0 };

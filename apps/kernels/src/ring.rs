@@ -1,7 +1,7 @@
-//! A block of words goes round the ring of ranks; everybody changes it on the way.
+//! A block of words goes round the ring of ranks; every rank changes it on the way.
 //!
-//! Blocking sends and receives: a block of up to 16 KiB goes eagerly, a larger one when its receiver
-//! is ready. The same program in C: `c/ring.c`.
+//! Sends and receives are blocking. A block of up to 16 KiB goes eagerly, a larger one when its
+//! receiver is ready. The same program in C: `c/ring.c`.
 
 use crate::answer::Answer;
 use crate::checksum::{mix, term};
@@ -11,7 +11,7 @@ use storm_mpi::{Communicator, Rank, Tag};
 
 const BLOCK: Tag = Tag(0);
 
-/// What to do.
+/// The settings.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Ring {
     /// Times that the block goes round
@@ -23,7 +23,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Sends the block round, and compares it with what one process alone makes of it.
+    /// Sends the block round, and compares it with the result of one process alone.
     ///
     /// # Errors
     /// [`Failure`].
@@ -45,7 +45,7 @@ impl Ring {
                 comm.send(&block, next, BLOCK)?;
             }
         }
-        // Only rank 0 has seen the last of it, and only rank 0 prints.
+        // Only rank 0 has the final block, and only rank 0 prints.
         let text = format!(
             "ring: {size} ranks, {} laps of {} words, check sum {:016x}",
             self.laps,
@@ -67,7 +67,7 @@ impl Ring {
     }
 }
 
-/// What a rank does to the block.
+/// The change of the block by a rank.
 fn change(block: &mut [u64], rank: usize) {
     block.iter_mut().for_each(|word| *word = mix(word.wrapping_add(rank as u64)));
 }

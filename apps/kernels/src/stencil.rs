@@ -1,7 +1,7 @@
 //! Heat in a square plate whose upper border is hot: Jacobi iteration with a five-point stencil.
 //!
 //! The plate is cut over a grid of processes. In each step the borders of the parts travel to the
-//! neighbours (non-blocking) while the inside is computed, then the rim is. The same program in C:
+//! neighbours (non-blocking) while the inside is computed; the rim follows. The same program in C:
 //! `c/stencil.c`.
 
 use crate::answer::Answer;
@@ -12,13 +12,13 @@ use std::ops::{Range, RangeInclusive};
 use storm_mpi::comm::{Cartesian, balanced_dims};
 use storm_mpi::{CommError, Communicator, Rank, ReduceOp, Tag};
 
-/// Temperature of the upper border; that of the others is 0.
+/// Temperature of the upper border; the other borders have 0.
 const HOT: f64 = 1.0;
 
 /// The sides of a part, as indices: up, down, left, right. A side's opposite is `side ^ 1`.
 const SIDES: Range<usize> = 0..4;
 
-/// What to do.
+/// The settings.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Stencil {
     /// Cells along a side of the plate
@@ -38,7 +38,7 @@ struct Part {
 }
 
 impl Stencil {
-    /// Makes the steps.
+    /// Runs the steps.
     ///
     /// # Errors
     /// [`Failure`].
@@ -84,7 +84,7 @@ impl Stencil {
             all[0].to_bits(),
             n = self.cells,
         );
-        // A mean of neighbours is never outside what the borders are.
+        // A mean of neighbours never leaves the range of the borders.
         let right = largest[1] <= HOT && -largest[2] >= 0.0;
         Ok(Answer { text, right: Some(right), times: None })
     }
@@ -196,7 +196,7 @@ impl Part {
         }
     }
 
-    /// Where a cell is; its own are counted from 1.
+    /// The index of a cell; the rank's own cells are counted from 1.
     fn at(&self, i: usize, j: usize) -> usize {
         i * (self.columns() + 2) + j
     }

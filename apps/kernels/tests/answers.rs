@@ -1,5 +1,5 @@
-//! The kernels in Rust and in C, as whole jobs on simulated nodes of this host: the same answers, in
-//! every way to wait, and those that one process comes to without messages.
+//! The kernels in Rust and in C, as whole jobs on simulated nodes of this host: the same answers
+//! with every way to wait, equal to those of one process without messages.
 
 use kernels::checksum::{mix, term};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use tempfile::TempDir;
 const RUST: &str = env!("CARGO_BIN_EXE_kernels");
 /// (nodes, ranks per node): 2 ranks on one node and on two, 16 ranks.
 const SHAPES: [(usize, usize); 3] = [(1, 2), (2, 1), (2, 8)];
-/// Blocks that wait for their receiver and such that do not; parts of different sizes; all exchanges.
+/// Blocks that wait for their receiver and blocks that do not; parts of different sizes; all
+/// exchanges.
 const CASES: [&str; 7] = [
     "ring 1 3000",
     "ring 2 10",
@@ -76,13 +77,13 @@ fn answer(launcher: &Launcher) -> String {
     line
 }
 
-/// What follows a name in an answer.
+/// The text after a name in an answer.
 fn value<'a>(answer: &'a str, name: &str) -> &'a str {
     let value = answer.split(", ").find_map(|part| part.strip_prefix(name));
     value.unwrap_or_else(|| panic!("no {name} in {answer}")).trim()
 }
 
-/// Of the kernels in Rust, waiting as they do by default: of each case in each shape.
+/// The answers of the Rust kernels with the default way to wait: of each case in each shape.
 static BY_DEFAULT: LazyLock<Vec<String>> = LazyLock::new(|| {
     let all = CASES.iter().flat_map(|case| SHAPES.map(|shape| launcher(false, case, shape)));
     all.map(|launcher| answer(&launcher)).collect()
@@ -124,7 +125,8 @@ fn c_and_rust_agree_in_slices() {
     }
 }
 
-/// Not spinning: what 64 ranks on a few processors then wait for is each other's time slices.
+/// Without spinning: 64 ranks on a few processors would otherwise wait for each other's time
+/// slices.
 #[test]
 fn c_and_rust_agree_on_sixty_four_ranks() {
     for case in CASES {
@@ -153,7 +155,7 @@ fn check_sums_do_not_depend_on_who_computes_what() {
     assert_ne!(sum("stencil 33 40"), sum("stencil 33 41"));
 }
 
-/// What one process makes of all ranks' words in so many supersteps.
+/// One process's result for all ranks' words after `steps` supersteps.
 fn alone(exchange: &str, size: usize, words: usize, steps: u64) -> u64 {
     let start = |rank| (0..words as u64).map(|i| term(rank, i)).collect();
     let mut states: Vec<Vec<u64>> = (0..size as u64).map(start).collect();
@@ -203,7 +205,7 @@ fn computing_is_processor_time_as_uneven_as_asked_for() {
         let times = outcome.ranks[0].stdout.lines().nth(1).expect("a second line");
         let computed = times.split("computed ").nth(1).and_then(|text| text.strip_suffix(" s"));
         let computed_s: f64 = computed.expect(times).parse().expect(times);
-        // It never stops early. How much later it looks at the clock, nobody can promise.
+        // A rank never stops early. How much later it looks at the clock, nobody can promise.
         assert!(computed_s >= 0.02 - 1e-6, "{times}");
     }
 }

@@ -1,6 +1,6 @@
-/* One sweep of all directions through this rank's column of cells: the problem, the directions, who has
- * what, and the exchange of faces. Of sweep3d.c alone. The same in Rust: ../src/problem.rs,
- * quadrature.rs, decomposition.rs, sweep.rs. */
+/* One sweep of all directions through this rank's column of cells: the problem, the directions, the
+ * decomposition, and the exchange of faces. Included by sweep3d.c only. The same in Rust:
+ * ../src/problem.rs, quadrature.rs, decomposition.rs, sweep.rs. */
 #include <inttypes.h>
 #include <math.h>
 #include <mpi.h>
@@ -12,7 +12,7 @@ enum { I, J, K, AXES, MAX_ANGLES = 10, OCTANTS = 8, MAX_ITERATIONS = 5000 };
 enum source { UNIFORM, CENTER, CORNER };
 enum { FACE_I = 1, FACE_J = 2 };
 
-/* What is to be solved, and how the sweep is cut for the pipeline. */
+/* The problem, and the block sizes of the sweep for the pipeline. */
 static struct {
   int cells[AXES], sn, mmi, mk, steps, iterations;
   double width, total, ratio, epsi;
@@ -35,7 +35,7 @@ static double twice[AXES][MAX_ANGLES], inverse[MAX_ANGLES], block_weight[MAX_ANG
 
 /* Cells are indexed (k * nj + j) * ni + i; faces the same way without their axis. */
 static double *flux, *previous, *emission, *source, *face[AXES], *outflow[AXES][2];
-/* What low reflecting faces keep, by octant and block of angles. */
+/* The outflow kept by low reflecting faces, by octant and block of angles. */
 static double *mirror[AXES];
 static size_t face_cells[AXES];
 static int angle_blocks;
@@ -88,13 +88,13 @@ static void make_directions(void) {
   for (int a = 0; a < angles; a++) weight[a] /= 8.0 * sum;
 }
 
-/* ---- Who computes what ---- */
+/* ---- Decomposition ---- */
 
 static int part(int cells, int parts, int index) {
   return (int)((long long)index * cells / parts);
 }
 
-/* The longest side of a column, and what of it is waste. */
+/* The longest side of a column, and the wasted part of it. */
 static double cost(int parts, int cells) {
   double side = (cells + parts - 1) / parts;
   return side + parts * side - cells;
@@ -111,7 +111,7 @@ static void choose_process_grid(void) {
   }
 }
 
-/* The column of a rank: where it begins and how many cells it has along i and j. */
+/* The column of a rank: its first cell and its number of cells along i and j. */
 static void column_of(int who, int *place, int *start, int *cells) {
   place[I] = who % npe[I];
   place[J] = who / npe[I];
@@ -131,7 +131,7 @@ static int neighbour(int axis, int high) {
 
 /* ---- One sweep ---- */
 
-/* Whether an octant runs towards higher coordinates. k changes fastest; negative ones come first. */
+/* Whether an octant runs towards higher coordinates. k changes fastest, negative ones first. */
 static int bit(int axis) { return axis == I ? 2 : axis == J ? 4 : 1; }
 static int is_up(int octant, int axis) { return (octant & bit(axis)) != 0; }
 
@@ -149,8 +149,8 @@ static void begin_block(int from, int count) {
   }
 }
 
-/* Sets negative outflows to zero and solves the cell's balance again without them; gives the flux in
- * its middle. Each turn settles a face at least. */
+/* Sets negative outflows to zero and solves the cell's balance again without them. Returns the flux
+ * in its middle. Each round settles a face at least. */
 static double fix_up(int a, double born, const double *inflow, double *out) {
   int zeroed[AXES] = {0, 0, 0};
   double center = 0.0;
@@ -215,14 +215,14 @@ static double *kept_by(int octant, int block, int axis) {
   return &mirror[axis][((size_t)octant * angle_blocks + block) * face_cells[axis] * p.mmi];
 }
 
-/* The inflow of a face: what a low reflecting boundary kept of the mirrored octant. */
+/* The inflow of a face: the outflow of the mirrored octant kept by a low reflecting boundary. */
 static void enter(int octant, int block, int axis, size_t start, size_t cells) {
   if (is_up(octant, axis) && mirror[axis])
     memcpy(face[axis], kept_by(octant ^ bit(axis), block, axis) + start * m,
            cells * m * sizeof(double));
 }
 
-/* Counts what leaves through the grid's boundary, or keeps it for reflection. */
+/* Counts the outflow through the grid's boundary, or keeps it for reflection. */
 static void leave(int octant, int block, int axis, size_t start, size_t cells) {
   if (!is_up(octant, axis) && mirror[axis]) {
     memcpy(kept_by(octant, block, axis) + start * m, face[axis], cells * m * sizeof(double));
@@ -237,7 +237,7 @@ static void leave(int octant, int block, int axis, size_t start, size_t cells) {
           block_weight[a] * (twice[axis][a] * half_volume) * face[axis][cell * m + a];
 }
 
-/* Faces come in from upstream, or are those of the boundary. */
+/* Faces come in from upstream, or from the boundary. */
 static void receive(int octant, int axis, int tag, size_t numbers) {
   int from = neighbour(axis, !is_up(octant, axis));
   memset(face[axis], 0, numbers * sizeof(double));

@@ -6,9 +6,9 @@
  *       [--width CM] [--total SIGMA] [--scattering RATIO] [--reflect AXES] [--epsi ERROR]
  *       [--iterations N] [--steps N] [--mmi ANGLES] [--mk PLANES]
  *
- * The same program in Rust, where each part is explained: ../src/. Both print the same line, bit for
- * bit (the one in Rust with --brief), on any number of ranks but for that number. Where a compiler
- * joins multiplications and additions (not on x86-64 unless told to), only with -ffp-contract=off. */
+ * The program in Rust, ../src/, explains each part. Both print the same line, bit for bit (Rust
+ * with --brief); on another number of ranks only that number differs. If a compiler joins
+ * multiplications and additions (not on x86-64 unless told to), it needs -ffp-contract=off. */
 #include "sweep.h"
 
 static const double BALANCE_TOLERANCE = 1e-10;
@@ -37,7 +37,7 @@ static double largest_change(size_t cells) {
   return largest;
 }
 
-/* Solves the problem; gives the number of iterations. */
+/* Solves the problem. Returns the number of iterations. */
 static int solve(double *error) {
   size_t cells = (size_t)n[I] * n[J] * n[K];
   int iteration = 0, limit = p.iterations ? p.iterations : MAX_ITERATIONS;
@@ -124,9 +124,9 @@ static uint64_t mix(uint64_t word) {
   return word ^ (word >> 31);
 }
 
-/* Puts the columns' blocks in their places of the whole, at rank 0; the others get null. A block has
- * `layers` layers of rows along `axes`: rows run along axes[0], layers have a row for each place along
- * axes[1]. Axes that are no more than the column's own: -1. `has` tells whether a rank has a block. */
+/* Puts the columns' blocks in their places of the whole, at rank 0; other ranks get null. A block
+ * has `layers` layers. Rows run along `along`; a layer has a row for each place along `across`, or
+ * one row if it is -1. `has` tells whether a rank has a block. */
 static double *gather(const double *block, int layers, int along, int across,
                       int (*has)(const int *place, int axis, int high), int axis, int high) {
   int *counts = NULL, *starts = NULL, place[2], start[2], cells[2], total = 0, mine = 0;
@@ -190,7 +190,7 @@ static double leakage(void) {
   return value(sum);
 }
 
-/* Prints the answer; gives whether particles are balanced. */
+/* Prints the answer. Returns whether particles are balanced. */
 static int report(int iterations, double error) {
   struct sum born = {0, 0}, absorbed = {0, 0}, lag = {0, 0}, total = {0, 0};
   double *now = gather(flux, n[K], I, J, everyone, 0, 0);
@@ -256,11 +256,11 @@ static int grid(const char *text) {
   if (read != 3) return 0;
   for (int axis = 0; axis < AXES; axis++)
     if (p.cells[axis] < 1 || p.cells[axis] > 1 << 20) return 0;
-  /* What is gathered at once is counted in ints. */
+  /* MPI counts the gathered elements in ints. */
   return (double)p.cells[I] * p.cells[J] * p.cells[K] < 2147483648.0;
 }
 
-/* Takes an option; whether it is one and its value makes sense. */
+/* Takes an option. Returns whether it exists and its value makes sense. */
 static int option(const char *name, const char *text) {
   if (!strcmp(name, "--grid")) return grid(text);
   if (!strcmp(name, "--sn")) return whole(text, 2, &p.sn) && p.sn <= 8 && p.sn % 2 == 0;

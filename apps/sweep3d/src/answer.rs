@@ -1,8 +1,7 @@
-//! Whether a solution is right: particle balance and a checksum, and bit-for-bit comparison with a
-//! reference.
+//! Checks a solution: particle balance and a checksum, and bit-for-bit comparison with a reference.
 //!
-//! Rank 0 gathers the flux slab by slab and adds everything up in the order of the whole grid, so the
-//! figures have the same bits on every process grid.
+//! Rank 0 gathers the flux slab by slab and adds everything up in the order of the whole grid, so
+//! the figures have the same bits on every process grid.
 
 use crate::compensated_sum::CompensatedSum;
 use crate::decomposition::{Column, ProcessGrid};
@@ -37,24 +36,25 @@ pub struct Answer {
     pub flux_sum: f64,
     /// BLAKE3 of the scalar flux, as little-endian doubles, i fastest, then j, then k.
     pub flux_hash: String,
-    /// Sum over the cells of each flux's bits and place, mixed: what the same program in C can tell too.
+    /// Sum over the cells of each flux's bits and place, mixed. The same program in C computes it
+    /// too.
     pub check_sum: u64,
-    /// Whether flux and outflow are those of the reference, bit for bit; `None` without one.
+    /// Whether flux and outflow equal the reference's, bit for bit; `None` without a reference.
     pub same_as_reference: Option<bool>,
 }
 
 impl Answer {
-    /// Whether everything that was checked holds.
+    /// Whether every check passed.
     pub fn is_right(&self) -> bool {
         self.balance_error <= BALANCE_TOLERANCE && self.same_as_reference != Some(false)
     }
 }
 
-/// Gathers a solution at rank 0 and checks it; the others get `None`. `reference` is a solution of the
-/// whole grid, on rank 0.
+/// Gathers a solution at rank 0 and checks it. The other ranks get `None`. `reference` is a
+/// solution of the whole grid, on rank 0.
 ///
 /// # Errors
-/// When a rank cannot be reached.
+/// If a rank cannot be reached.
 pub fn check(
     world: &World,
     problem: &Problem,
@@ -139,14 +139,14 @@ struct Gather<'a> {
     grid: ProcessGrid,
 }
 
-/// Where the rows of a rank's part lie in the whole: each is `length` long.
+/// The places of the rows of a rank's part in the whole; each row is `length` long.
 struct Rows {
     length: usize,
     starts: Vec<usize>,
 }
 
 impl Gather<'_> {
-    /// These planes of a cell array of the column, of all columns; empty but at rank 0.
+    /// Gathers these planes of all columns' cell arrays at rank 0; empty at the other ranks.
     fn planes(&self, local: &[f64], planes: &Range<usize>) -> Result<Vec<f64>, CommError> {
         let [it, jt, _] = self.problem.cells;
         let mine = self.column(self.world.rank().index());
@@ -160,7 +160,8 @@ impl Gather<'_> {
         })
     }
 
-    /// The outflow of one face of the grid; empty but at rank 0, and where the face is not open.
+    /// The outflow of one face of the grid; empty at other ranks than 0, and if the face is not
+    /// open.
     fn face(&self, solution: &Solution, axis: usize, high: bool) -> Result<Vec<f64>, CommError> {
         if !high && self.problem.reflect_low[axis] {
             return Ok(Vec::new());

@@ -11,8 +11,8 @@ use thiserror::Error;
 
 /// Sweep3D: discrete-ordinates particle transport as a wavefront over a process grid.
 ///
-/// Runs on any number of ranks: alone, or started by a process manager that speaks PMI-1. The scalar
-/// flux has the same bits whatever the number of ranks. Rank 0 prints the result and
+/// Runs on any number of ranks: alone, or started by a process manager that speaks PMI-1. The
+/// scalar flux has the same bits whatever the number of ranks. Rank 0 prints the result and
 /// "answer: OK"; the exit status is 0 then, 1 when the answer is wrong, 2 for wrong arguments.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "sweep3d", version, allow_negative_numbers = true)]
@@ -80,25 +80,25 @@ pub struct Cells(pub [usize; 3]);
 /// Arguments that cannot be run.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ArgumentError {
-    /// Not three positive numbers.
+    /// The text is not three positive numbers.
     #[error("\"{text}\" is not a grid; write cells as IxJxK, such as 64x64x32")]
     Grid {
-        /// As given.
+        /// The text given.
         text: String,
     },
-    /// Not a quadrature set.
+    /// The text names no quadrature set.
     #[error("there is no set S{text}; choose 2, 4, 6 or 8")]
     Order {
-        /// As given.
+        /// The text given.
         text: String,
     },
-    /// Not axes.
+    /// The text names no axes.
     #[error("\"{text}\" are not axes; write some of the letters i, j and k")]
     Axes {
-        /// As given.
+        /// The text given.
         text: String,
     },
-    /// A process grid that is not the number of ranks.
+    /// The process grid does not have as many processes as there are ranks.
     #[error(
         "a process grid of {npe_i} x {npe_j} is not {ranks} ranks; leave out --npe-i and --npe-j to have one chosen"
     )]
@@ -107,7 +107,7 @@ pub enum ArgumentError {
         npe_i: usize,
         /// Along j.
         npe_j: usize,
-        /// In the job.
+        /// The ranks of the job.
         ranks: usize,
     },
     /// A number out of its range.
@@ -115,9 +115,9 @@ pub enum ArgumentError {
     Range {
         /// The option.
         option: &'static str,
-        /// As given.
+        /// The value given.
         value: f64,
-        /// What it may be.
+        /// The valid values.
         range: &'static str,
     },
 }
@@ -126,7 +126,7 @@ impl Arguments {
     /// The problem to solve.
     ///
     /// # Errors
-    /// [`ArgumentError::Range`] for a material that is none.
+    /// [`ArgumentError::Range`] for an impossible material.
     pub fn problem(&self) -> Result<Problem, ArgumentError> {
         let positive = "a positive number";
         in_range("width", self.width, positive, |x| x > 0.0)?;
@@ -148,7 +148,7 @@ impl Arguments {
     /// The process grid for this many ranks.
     ///
     /// # Errors
-    /// [`ArgumentError::ProcessGrid`] when the one asked for is not that many.
+    /// [`ArgumentError::ProcessGrid`] if the grid asked for does not fit the ranks.
     pub fn process_grid(&self, ranks: usize) -> Result<ProcessGrid, ArgumentError> {
         let grid = match (self.npe_i, self.npe_j) {
             (None, None) => ProcessGrid::choose(ranks, self.grid.0[0], self.grid.0[1]),
@@ -167,7 +167,7 @@ impl Arguments {
         Err(ArgumentError::ProcessGrid { npe_i, npe_j, ranks })
     }
 
-    /// How the sweep is cut.
+    /// The blocks of the sweep.
     pub fn blocking(&self) -> Blocking {
         let mmi = (self.mmi as usize).min(self.sn.angles_per_octant());
         Blocking { mmi, mk: (self.mk as usize).min(self.grid.0[2]) }

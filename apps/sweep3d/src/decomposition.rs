@@ -1,4 +1,4 @@
-//! Who computes what: the grid cut into columns over a two-dimensional grid of processes.
+//! The parts of the processes: the grid cut into columns over a two-dimensional grid of processes.
 
 use std::ops::Range;
 
@@ -63,7 +63,7 @@ impl ProcessGrid {
     }
 }
 
-/// The `index`-th of `parts` parts of `n` cells, whose sizes differ by one at most.
+/// The `index`-th of `parts` parts of `n` cells. Their sizes differ by one at most.
 fn part(n: usize, parts: usize, index: usize) -> Range<usize> {
     index * n / parts..(index + 1) * n / parts
 }

@@ -1,4 +1,4 @@
-//! How the processes of a sweep exchange: faces with their neighbours, two numbers with all.
+//! Exchanges between the processes of a sweep: faces with their neighbours, two numbers with all.
 
 use crate::decomposition::{Column, ProcessGrid};
 use std::convert::Infallible;
@@ -29,36 +29,36 @@ impl Side {
     }
 }
 
-/// What a sweep needs of the others.
+/// The exchanges that a sweep needs.
 pub trait Exchange {
     /// Why an exchange may fail.
     type Error;
 
-    /// Whether a process is at that side; else it is the boundary of the grid.
+    /// Whether a process is at that side; if not, it is the boundary of the grid.
     fn has_neighbour(&self, side: Side) -> bool;
 
     /// Receives a face from the neighbour at that side.
     ///
     /// # Errors
-    /// When the neighbour cannot be heard.
+    /// If the neighbour cannot be heard.
     fn receive(&mut self, side: Side, face: &mut [f64]) -> Result<(), Self::Error>;
 
     /// Sends a face to the neighbour at that side.
     ///
     /// # Errors
-    /// When the neighbour cannot be reached.
+    /// If the neighbour cannot be reached.
     fn send(&mut self, side: Side, face: &[f64]) -> Result<(), Self::Error>;
 
     /// The largest `value` of all processes.
     ///
     /// # Errors
-    /// When a process cannot be reached.
+    /// If a process cannot be reached.
     fn max(&mut self, value: f64) -> Result<f64, Self::Error>;
 
     /// The sum of `value` over all processes.
     ///
     /// # Errors
-    /// When a process cannot be reached.
+    /// If a process cannot be reached.
     fn sum(&mut self, value: u64) -> Result<u64, Self::Error>;
 }
 

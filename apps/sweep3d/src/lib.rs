@@ -1,14 +1,15 @@
-//! A discrete-ordinates (Sn) particle-transport kernel with a wavefront sweep: the application of the
-//! paper's gang-scheduling experiments (section 4.3).
+//! A discrete-ordinates (Sn) particle-transport kernel with a wavefront sweep: the application of
+//! the paper's gang-scheduling experiments (section 4.3).
 //!
 //! The method is that of K. R. Koch, R. S. Baker, R. E. Alcouffe, "Solution of the first-order form
 //! of the 3-D discrete ordinates equation on a massively parallel processor", Trans. Am. Nucl. Soc.
-//! 65 (1992) 198: a Cartesian grid cut into columns over a two-dimensional grid of processes, eight
-//! octants, blocks of angles and of k-planes pipelined along the wavefront, diamond differences with
-//! fix-up of negative fluxes, isotropic scattering, source iteration.
+//! 65 (1992) 198. A Cartesian grid is cut into columns over a two-dimensional grid of processes.
+//! Eight octants, blocks of angles and blocks of k-planes are pipelined along the wavefront. The
+//! scheme has diamond differences with fix-up of negative fluxes, isotropic scattering, and source
+//! iteration.
 //!
-//! The scalar flux has the same bits on every process grid: each cell's arithmetic and the order in
-//! which its angles are added do not depend on who computes it. Deliberately absent: energy groups,
+//! The scalar flux has the same bits on every process grid: each cell's arithmetic, and the order
+//! in which its angles are added, do not depend on the process. Deliberately absent: energy groups,
 //! anisotropic scattering, time dependence, acceleration of the source iteration.
 
 pub mod answer;

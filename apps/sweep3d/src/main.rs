@@ -1,6 +1,6 @@
 //! `sweep3d`: solves a transport problem on all ranks of its job and checks the answer.
 //!
-//! Exit status: 0 right, 1 wrong or broken, 2 wrong arguments. Only rank 0 speaks.
+//! Exit status: 0 right, 1 wrong or broken, 2 wrong arguments. Only rank 0 prints.
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -41,12 +41,12 @@ struct Run {
     grid: ProcessGrid,
 }
 
-/// Reads the arguments; what is wrong with them, rank 0 says for all.
+/// Reads the arguments. Rank 0 reports their errors for all ranks.
 fn prepare(world: &World) -> Result<Run, u8> {
     let at_root = world.rank() == Rank(0);
     let arguments = Arguments::try_parse().map_err(|error| {
         if at_root {
-            // A closed standard error leaves nobody to tell.
+            // An error means that standard error is closed.
             let _ = error.print();
         }
         if error.use_stderr() { EXIT_USAGE } else { 0 }

@@ -1,8 +1,8 @@
 //! The eight octants of directions and the order in which they are swept.
 //!
-//! k changes fastest, so that the two octants that start at the same column corner follow each other
-//! through the pipeline; negative directions come first, so that a low face that reflects has its
-//! outflow before the mirrored octant needs it.
+//! k changes fastest, so that the two octants that start at the same column corner follow each
+//! other through the pipeline. Negative directions come first, so that a low face that reflects has
+//! its outflow before the mirrored octant needs it.
 
 /// Whether the directions of an octant run towards higher i, j and k.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Octant {
 }
 
 impl Octant {
-    /// All of them, in the order of the sweep.
+    /// All octants, in the order of the sweep.
     pub fn all() -> impl Iterator<Item = Octant> {
         (0..8).map(|index| Octant { index })
     }

@@ -1,8 +1,8 @@
-//! What is to be solved: grid, material, source and boundaries.
+//! The problem to solve: grid, material, source and boundaries.
 
 use crate::quadrature::SnOrder;
 
-/// Where particles are born; its strength there is 1 per cm^3.
+/// The region where particles are born; its strength there is 1 per cm^3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum SourceRegion {
     /// Everywhere.
@@ -24,7 +24,7 @@ pub struct Problem {
     pub total_per_cm: f64,
     /// Isotropic scattering cross-section, per cm; less than the total.
     pub scattering_per_cm: f64,
-    /// Where the source is.
+    /// The region of the source.
     pub source: SourceRegion,
     /// Whether the low face of i, j and k reflects; all other faces are open to vacuum.
     pub reflect_low: [bool; 3],

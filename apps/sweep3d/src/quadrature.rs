@@ -1,12 +1,12 @@
 //! Level-symmetric quadrature sets S2 to S8.
 //!
-//! First cosine and weights: E. E. Lewis, W. F. Miller, "Computational Methods of Neutron Transport"
-//! (1984), table 4-1 (LQn sets). The other cosines follow from the first one (there, eq. 4-14):
-//! mu_i^2 = mu_1^2 + 2 (i - 1) (1 - 3 mu_1^2) / (N - 2). The published weights have seven digits and
-//! are scaled to sum to 1 exactly here: over all octants the weights sum to 1, so that an isotropic
-//! angular flux psi has the scalar flux psi.
+//! First cosine and weights: E. E. Lewis, W. F. Miller, "Computational Methods of Neutron
+//! Transport" (1984), table 4-1 (LQn sets). The other cosines follow from the first one (there, eq.
+//! 4-14): mu_i^2 = mu_1^2 + 2 (i - 1) (1 - 3 mu_1^2) / (N - 2). The published weights have seven
+//! digits and are scaled here to sum to 1 exactly over all octants. An isotropic angular flux psi
+//! then has the scalar flux psi.
 
-/// Which set.
+/// The quadrature set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnOrder {
     /// One angle per octant.

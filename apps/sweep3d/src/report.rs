@@ -1,4 +1,4 @@
-//! What rank 0 prints: for people and as JSON.
+//! The output of rank 0: for people and as JSON.
 
 use crate::answer::Answer;
 use crate::decomposition::ProcessGrid;
@@ -31,7 +31,7 @@ pub struct Report {
     pub absorption: f64,
     /// Gone through the open faces.
     pub leakage: f64,
-    /// What the last iteration had not scattered yet.
+    /// The part that the last iteration had not scattered yet.
     pub iteration_lag: f64,
     /// Relative imbalance of the four.
     pub balance_error: f64,
@@ -41,13 +41,13 @@ pub struct Report {
     pub flux_hash: String,
     /// Sum of its bits and places, mixed, in hexadecimal digits.
     pub check_sum: String,
-    /// Whether the flux is that of one process alone, if compared.
+    /// Whether the flux equals that of one process alone, if compared.
     pub verified: Option<bool>,
     /// Seconds from the first iteration to the last, all steps.
     pub elapsed_s: f64,
     /// Cells times angles times iterations per second.
     pub updates_per_s: f64,
-    /// Whether all that was checked holds.
+    /// Whether every check passed.
     pub ok: bool,
 }
 
@@ -88,8 +88,7 @@ impl Report {
 }
 
 impl Report {
-    /// One line of what does not depend on time, numbers as their bits: that which the program in C
-    /// prints too.
+    /// One line without times, numbers as their bits, as the program in C prints it too.
     pub fn brief(&self) -> String {
         let ([i, j, k], [npe_i, npe_j]) = (self.cells, self.process_grid);
         let (ranks, right) = (npe_i * npe_j, if self.ok { "OK" } else { "WRONG" });

@@ -5,7 +5,8 @@ use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::sweep::{Blocking, Outflow, Sweeper};
 
-/// Most iterations to convergence: with a scattering ratio of 0.99 an error shrinks by 1e-4 in 1,000.
+/// Most iterations to convergence: with a scattering ratio of 0.99 an error shrinks by 1e-4 in
+/// 1,000.
 pub const MAX_ITERATIONS: usize = 5000;
 
 /// When to stop.
@@ -34,11 +35,11 @@ pub struct Solution {
     pub fixups: u64,
 }
 
-/// Solves the problem on this column, together with the others. `progress` is told of each iteration
-/// and its error.
+/// Solves the problem on this column, together with the other processes. Calls `progress` with each
+/// iteration and its error.
 ///
 /// # Errors
-/// Those of the exchange.
+/// An error of the exchange.
 pub fn solve<X: Exchange>(
     problem: &Problem,
     column: &Column,

@@ -1,9 +1,11 @@
-//! One sweep: given the emission density, the scalar flux and the outflow, through all octants.
+//! One sweep through all octants: given the emission density, computes the scalar flux and the
+//! outflow.
 //!
-//! A block of angles and a block of k-planes at a time; within it, faces come in from upstream, cells
-//! are solved in the direction of flight, and faces go on downstream. Blocks follow each other
-//! through the process grid as a wavefront (Koch, Baker, Alcouffe 1992). Receives come before sends
-//! and all processes take the blocks in the same order, so the sends need no buffering.
+//! A sweep takes a block of angles and a block of k-planes at a time. Within a block, faces come in
+//! from upstream, cells are solved in the direction of flight, and faces go on downstream. Blocks
+//! follow each other through the process grid as a wavefront (Koch, Baker, Alcouffe 1992). Receives
+//! come before sends and all processes take the blocks in the same order, so the sends need no
+//! buffering.
 //!
 //! Face arrays hold a block's inflow and are turned into its outflow in place.
 
@@ -14,7 +16,7 @@ use crate::problem::Problem;
 use crate::quadrature::Angle;
 use std::ops::Range;
 
-/// How a sweep is cut for the pipeline.
+/// The block sizes of a sweep, for the pipeline.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocking {
     /// Angles per block.
@@ -70,11 +72,11 @@ impl<'p> Sweeper<'p> {
         }
     }
 
-    /// Sweeps all octants: `flux` becomes the scalar flux that `emission` (per cm^3) causes. Both are
+    /// Sweeps all octants: `flux` becomes the scalar flux of `emission` (per cm^3). Both are
     /// indexed `(k * nj + j) * ni + i`.
     ///
     /// # Errors
-    /// Those of the exchange.
+    /// An error of the exchange.
     pub fn sweep<X: Exchange>(
         &mut self,
         emission: &[f64],
@@ -125,7 +127,7 @@ impl<'p> Sweeper<'p> {
         self.fixups
     }
 
-    /// Clears the outflow and makes room for what reflecting faces keep.
+    /// Clears the outflow, and makes room for the reflecting faces.
     fn reset(&mut self, exchange: &impl Exchange) {
         let [ni, nj, nk] = self.cells;
         let angle_blocks = self.angles.len().div_ceil(self.blocking.mmi);
@@ -148,7 +150,7 @@ impl<'p> Sweeper<'p> {
         }
     }
 
-    /// Counts what leaves through the grid's boundary, or keeps it for reflection. `start` is the
+    /// Counts the outflow through the grid's boundary, or keeps it for reflection. `start` is the
     /// index of the block's first cell face.
     fn leave(
         &mut self,

@@ -1,4 +1,5 @@
-//! The same program in C, compiled as a user would: the same line, bit for bit, as the one in Rust.
+//! The program in C, compiled as a user would, prints the same line as the program in Rust, bit for
+//! bit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,8 +7,8 @@ use storm_mpi::testing::{Launcher, Outcome};
 use tempfile::TempDir;
 
 const RUST: &str = env!("CARGO_BIN_EXE_sweep3d");
-/// Grids that divide and not, all boundaries and sources, blocks of all sizes, faces too large to be
-/// sent unasked, more ranks than cells.
+/// Grids that divide evenly and grids that do not, all boundaries and sources, blocks of all sizes,
+/// faces too large to be sent eagerly, more ranks than cells.
 const CASES: [&str; 5] = [
     "--grid 16x16x8 --mk 2",
     "--grid 13x7x5 --sn 6 --mmi 4 --mk 2 --width 1.5 --source uniform --steps 2",

@@ -1,4 +1,4 @@
-//! The solver against solutions known without it.
+//! The solver compared with analytic solutions.
 
 use storm_mpi::World;
 use sweep3d::answer::{self, Answer};
@@ -41,7 +41,7 @@ fn check(problem: &Problem, solution: &Solution, reference: Option<&Solution>) -
     answer::check(&world, problem, WHOLE, solution, reference).unwrap().expect("at rank 0")
 }
 
-/// Without leakage all that is born is absorbed: flux = source / absorption cross-section.
+/// Without leakage all particles born are absorbed: flux = source / absorption cross-section.
 #[test]
 fn infinite_medium() {
     for order in ALL_ORDERS {
@@ -59,7 +59,8 @@ fn infinite_medium() {
 }
 
 /// Largest relative error of a slab of 4 mean free paths in `cells` cells. A pure absorber with a
-/// uniform source has, along a direction of cosine mu, psi(x) = (1 - exp(-x / mu)) from its open side.
+/// uniform source has, along a direction of cosine mu, psi(x) = (1 - exp(-x / mu)) from its open
+/// side.
 fn slab_error(order: SnOrder, cells: usize) -> f64 {
     let width = 4.0 / cells as f64;
     let mut problem = problem([cells, 1, 1], width);

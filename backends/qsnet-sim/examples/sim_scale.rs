@@ -1,11 +1,10 @@
-//! What a large simulated machine costs: multicasts a file in chunks, with the
-//! flow control of Algorithms 1, 6 and 7 (a COMPARE-AND-WRITE before each chunk,
-//! two slots), to every node, and prints virtual time, real time, events and
-//! memory.
+//! The cost of a large simulated machine. Multicasts a file in chunks to every node, with the flow
+//! control of Algorithms 1, 6 and 7: a COMPARE-AND-WRITE before each chunk, two slots. Prints
+//! virtual time, real time, events and memory.
 //!
 //! `cargo run --release -p storm-qsnet-sim --example sim_scale -- [nodes] [profile] [chunks]`
 //!
-//! It is the network's part of a launch; the daemons are another crate's.
+//! The example is the network's part of a launch; another crate has the daemons.
 
 use bytes::Bytes;
 use std::rc::Rc;
@@ -21,7 +20,7 @@ const CHUNK_BYTES: u64 = 512 << 10;
 const SLOTS: u64 = 2;
 const POLL: Duration = Duration::from_micros(50);
 
-/// Where the receivers find what.
+/// The variables at the receivers.
 #[derive(Clone, Copy)]
 struct Plan {
     slots: Region,
@@ -74,8 +73,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The master's side: reads, waits for a slot, multicasts, and at the end waits
-/// until all have written.
+/// The master's side: reads, waits for a slot, multicasts. At the end waits until all nodes have
+/// written.
 async fn send(
     master: SimPrimitives,
     set: NodeSet,
@@ -128,8 +127,8 @@ fn report(simulation: &Simulation, nodes: u32, chunks: u64, built: Duration, tot
     }
 }
 
-/// Processor time so far in seconds, where the system says: what the run takes on
-/// a host that has nothing else to do.
+/// Processor time so far in seconds, if the system tells it: the time of the run on an otherwise
+/// idle host.
 fn processor_s() -> Option<f64> {
     const TICKS_PER_S: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
@@ -140,7 +139,7 @@ fn processor_s() -> Option<f64> {
     Some(ticks / TICKS_PER_S)
 }
 
-/// The largest resident set so far, where the system says.
+/// The largest resident set so far, if the system tells it.
 fn peak_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM"))?;

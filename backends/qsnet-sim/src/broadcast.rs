@@ -1,9 +1,8 @@
-//! The time of a transfer on QsNet as a formula: what the walk of its packets
-//! ([`PacketLevel`](crate::PacketLevel)) comes to.
+//! The time of a transfer on QsNet as a formula, with the same result as the packet-by-packet walk
+//! ([`PacketLevel`](crate::PacketLevel)).
 //!
-//! Every packet of a transfer goes the same way and none waits for another
-//! transfer's, so the time between two packets is always the same: Equation 3's
-//! denominator.
+//! Every packet of a transfer goes the same way, and none waits for another transfer. The time
+//! between two packets is therefore constant: the denominator of Equation 3.
 
 use crate::{Delivery, FatTree};
 
@@ -14,23 +13,23 @@ pub struct Broadcast {
 }
 
 impl Broadcast {
-    /// Transfers on this tree.
+    /// The transfers on this tree.
     pub fn new(tree: FatTree) -> Broadcast {
         Broadcast { tree }
     }
 
-    /// Packets that carry so many bytes; a signal without data is one.
+    /// The packets that carry `bytes`. A signal without data takes one.
     pub fn packets(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.tree.packet_bytes()).max(1)
     }
 
-    /// Between the starts of two packets, in ps: the next one leaves when this
-    /// one has, and when its acknowledgement is back (Equation 3).
+    /// The time between the starts of two packets, in ps. The next packet leaves when this packet
+    /// has left and its acknowledgement is back (Equation 3).
     pub fn gap_ps(&self) -> u64 {
         self.tree.packet_ps().max(self.tree.round_ps())
     }
 
-    /// When a transfer that starts at 0 is where.
+    /// The times of a transfer that starts at 0.
     pub fn delivery(&self, bytes: u64) -> Delivery {
         let packets = self.packets(bytes);
         let last_leaves_ps = (packets - 1) * self.gap_ps();

@@ -1,10 +1,10 @@
-//! The program of section 4.2.2 that spins: one process on every processor of a
-//! node, which never sleeps.
+//! The spinning program of section 4.2.2: one process on every processor of a node, which never
+//! sleeps.
 //!
-//! The node's system shares its processors by time slices. Somebody who wakes finds
-//! none of them free, and gets the first whose spinning process has used its slice
-//! up. How long that takes follows from the number of processors and the length of a
-//! slice; nothing is said here of priorities, of which the paper has nothing either.
+//! The node's system shares its processors by time slices. A process that wakes up finds none of
+//! them free. It gets the first processor whose spinning process has used up its slice. The wait
+//! follows from the number of processors and the length of a slice. Priorities are not modelled;
+//! the paper does not mention them.
 
 use std::time::Duration;
 use storm_primitives::sim::Random;
@@ -17,15 +17,14 @@ pub struct CpuLoader {
 }
 
 impl CpuLoader {
-    /// One process on each of so many processors, under a system with slices of this
-    /// length.
+    /// One process on each of `processors`, under a system with slices of this length.
     pub fn new(processors: u32, slice: Duration) -> CpuLoader {
         CpuLoader { processes: processors.max(1), slice }
     }
 
-    /// How long somebody who wakes now waits for a processor. Each spinning process
-    /// is anywhere in its slice, so that the rests of all are spread evenly from
-    /// nothing to a slice, and the least of them counts.
+    /// How long a process that wakes up now waits for a processor. Each spinning process is at a
+    /// random point of its slice, so its rest is uniform between zero and a slice. The shortest
+    /// rest counts.
     pub fn wait(&self, random: &Random<'_>) -> Duration {
         let all_last_longer = 1.0 - random.unit();
         self.slice.mul_f64(1.0 - all_last_longer.powf(1.0 / f64::from(self.processes)))
@@ -37,7 +36,7 @@ mod tests {
     use super::*;
     use storm_primitives::sim::Simulation;
 
-    /// The mean of the least of n evenly spread rests is a part of 1/(n+1).
+    /// The mean of the least of n uniform rests is 1/(n+1) of a slice.
     #[test]
     fn more_processors_are_free_sooner() {
         let slice = Duration::from_millis(60);

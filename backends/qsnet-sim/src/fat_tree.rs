@@ -1,9 +1,8 @@
-//! A quaternary fat tree: how far packets go (paper, section 4.4.2).
+//! A quaternary fat tree: the distances of packets (paper, section 4.4.2).
 //!
-//! Times are whole picoseconds, so that sums of many packets are exact. The path
-//! is the longest of the machine, as in the paper's model: the management node
-//! hangs at one corner of the floor, and a multicast is complete when the node at
-//! the other corner has it.
+//! Times are whole picoseconds, so that sums of many packets are exact. The path is the longest of
+//! the machine, as in the paper's model: the management node is at one corner of the floor, and a
+//! multicast is complete when the node at the other corner has it.
 
 use storm_model::equations::eq4_diameter;
 use storm_model::{InputError, NodeCount, QsNet};
@@ -23,7 +22,7 @@ pub struct FatTree {
 }
 
 impl FatTree {
-    /// The tree of a machine of so many nodes, laid out in a square (Equation 4).
+    /// The tree of a machine of `nodes`, laid out in a square (Equation 4).
     ///
     /// # Errors
     /// The delays make no sense.
@@ -31,7 +30,7 @@ impl FatTree {
         FatTree::with_cable(delays, nodes, eq4_diameter(nodes).get())
     }
 
-    /// The same with a longest cable of so many metres.
+    /// As [`new`](Self::new), with a longest cable of this length.
     ///
     /// # Errors
     /// The delays or the cable make no sense.
@@ -57,7 +56,7 @@ impl FatTree {
         self.nodes
     }
 
-    /// Levels of switches: whole ones, at least one.
+    /// Levels of switches: a whole number, at least one.
     pub fn stages(&self) -> u32 {
         let (mut stages, mut width) = (1, ARITY);
         while width < self.nodes {
@@ -67,8 +66,8 @@ impl FatTree {
         stages
     }
 
-    /// Switches on the longest path, up to the top and down again: Equation 5
-    /// where the nodes fill their stages.
+    /// Switches on the longest path, up to the top and down again: Equation 5 if the nodes fill
+    /// their stages.
     pub fn switches(&self) -> u32 {
         2 * self.stages() - 1
     }
@@ -88,28 +87,28 @@ impl FatTree {
         self.base_ps
     }
 
-    /// The cable of the longest path one way, in ps.
+    /// The cable of the longest path one way, as a delay in ps.
     pub fn cable_ps(&self) -> u64 {
         self.cable_ps
     }
 
-    /// What a switch adds on the way there, in ps. Table 2 gives the sum for both
-    /// ways: half of it, rounded up.
+    /// The delay of a switch on the way out, in ps. Table 2 gives the sum of both ways: half of it,
+    /// rounded up.
     pub fn switch_forward_ps(&self) -> u64 {
         self.switch_ps.div_ceil(2)
     }
 
-    /// What a switch adds on the way back of an acknowledgement, in ps.
+    /// The delay of a switch on the way back of an acknowledgement, in ps.
     pub fn switch_back_ps(&self) -> u64 {
         self.switch_ps / 2
     }
 
-    /// From the start of a packet until its header is at the far end, in ps.
+    /// The time from the start of a packet until its header is at the far end, in ps.
     pub fn forward_ps(&self) -> u64 {
         self.cable_ps + u64::from(self.switches()) * self.switch_forward_ps()
     }
 
-    /// From the start of a packet until its acknowledgement is back, in ps.
+    /// The time from the start of a packet until its acknowledgement is back, in ps.
     pub fn round_ps(&self) -> u64 {
         self.base_ps + 2 * self.cable_ps + u64::from(self.switches()) * self.switch_ps
     }

@@ -1,18 +1,18 @@
-//! How finely transfers on QsNet are simulated.
+//! The level of detail of simulated transfers on QsNet.
 
 use crate::{Broadcast, Delivery, FatTree, PacketLevel};
 use serde::{Deserialize, Serialize};
 
-/// Packet by packet, or summed up. Both give the same times (tests compare them to the
-/// picosecond); only what they cost differs.
+/// Packet by packet, or by the formula. Both give the same times (tests compare them to the
+/// picosecond); only their cost differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fidelity {
-    /// The formula: a transfer of any size costs the same.
+    /// By the formula: simulating a transfer of any size costs the same.
     #[default]
     Aggregated,
-    /// Every packet is walked through every switch. Networks without packets of their
-    /// own, which are trees of messages, are the same either way.
+    /// Packet by packet through every switch. Networks without packets of their own, which are
+    /// trees of messages, ignore this setting.
     Packet,
 }
 
@@ -31,7 +31,7 @@ impl Transfers {
         }
     }
 
-    /// When a transfer that starts at 0 is where.
+    /// The times of a transfer that starts at 0.
     pub(crate) fn delivery(&self, bytes: u64) -> Delivery {
         match self {
             Transfers::Aggregated(broadcast) => broadcast.delivery(bytes),

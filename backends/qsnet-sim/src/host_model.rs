@@ -1,8 +1,8 @@
-//! What takes time on a node: files, processes, and the daemons' own turn
-//! (paper, sections 4.2 and 4.4.1).
+//! The times of a node: files, processes, and the daemons' own turn (paper, sections 4.2 and
+//! 4.4.1).
 //!
-//! All times are those of a node that is not slowed by a fault; the caller
-//! multiplies by `SimNetwork::slow_percent`.
+//! All times are those of a node without faults; the caller multiplies by
+//! `SimNetwork::slow_percent`.
 
 use crate::{CpuLoader, Machine, Noise};
 use std::time::Duration;
@@ -54,38 +54,38 @@ impl HostModel {
         self.processors
     }
 
-    /// The management node reads so many bytes of a file.
+    /// The time in which the management node reads `bytes` of a file.
     pub fn read(&self, bytes: u64) -> Duration {
         time_at(self.read_mib_s, bytes)
     }
 
-    /// A node writes so many bytes of a file.
+    /// The time in which a node writes `bytes` of a file.
     pub fn write(&self, bytes: u64, random: &Random<'_>) -> Duration {
         self.interrupted(time_at(self.write_mib_s, bytes), random)
     }
 
-    /// From a signal until the daemon that waits for it runs: the wake-up, what is
-    /// left of an interruption, and under CPU load the wait for a processor.
+    /// The time from a signal until its waiting daemon runs: the wake-up, the rest of an
+    /// interruption, and under CPU load the wait for a processor.
     pub fn wake(&self, random: &Random<'_>) -> Duration {
         self.wake + self.noise.residual(random) + self.wait(random)
     }
 
-    /// From the order to start a process to its first instruction.
+    /// The time from the order to start a process to its first instruction.
     pub fn fork_exec(&self, random: &Random<'_>) -> Duration {
         self.fork_exec + self.skewed(random)
     }
 
-    /// From the end of a process until its node's daemon knows.
+    /// The time from the end of a process until its node's daemon knows.
     pub fn exit(&self, random: &Random<'_>) -> Duration {
         self.exit + self.noise.residual(random) + self.wait(random)
     }
 
-    /// How long work of a daemon takes, with the interruptions that come meanwhile.
+    /// How long a daemon's work takes, including interruptions meanwhile.
     pub fn interrupted(&self, work: Duration, random: &Random<'_>) -> Duration {
         work + self.noise.during(work, random)
     }
 
-    /// Stopping one job's processes and resuming the next one's.
+    /// The time to stop one job's processes and resume the next one's.
     pub fn switch(&self) -> Duration {
         self.switch
     }
@@ -94,24 +94,24 @@ impl HostModel {
         random.between(Duration::ZERO, self.exec_skew) + self.wait(random)
     }
 
-    /// For a processor.
+    /// The wait for a processor.
     fn wait(&self, random: &Random<'_>) -> Duration {
         self.loader.map_or(Duration::ZERO, |loader| loader.wait(random))
     }
 }
 
-/// The time of so many bytes; none where the bandwidth is not limited.
+/// The time for `bytes`; zero if the bandwidth is not limited.
 pub(crate) fn time_at(mib_s: Option<f64>, bytes: u64) -> Duration {
     mib_s
         .map_or(Duration::ZERO, |rate| Duration::from_secs_f64(bytes as f64 / BYTES_PER_MIB / rate))
 }
 
-/// Of a checked profile: not negative, and far from the largest duration.
+/// Converts a value of a checked profile: not negative, and far from the largest duration.
 pub(crate) fn micros(us: f64) -> Duration {
     Duration::from_secs_f64(us / 1e6)
 }
 
-/// The same of milliseconds.
+/// As [`micros`], for milliseconds.
 pub(crate) fn millis(ms: f64) -> Duration {
     Duration::from_secs_f64(ms / 1e3)
 }

@@ -1,23 +1,28 @@
 //! The network and the hosts of a simulated machine: how long everything takes.
 //!
-//! [`storm_primitives::sim`] carries the primitives in virtual time and keeps
-//! their contract. This crate says *when*: a [`Machine`] is made from a
-//! [`Profile`] and yields a [`Fabric`](storm_primitives::sim::Fabric) for
-//! `SimNetwork::with_fabric` and a [`HostModel`] for what happens on the nodes.
+//! [`storm_primitives::sim`] carries the primitives in virtual time and keeps their contract. This
+//! crate gives the times. A [`Machine`] is made from a [`Profile`]. It yields a
+//! [`Fabric`](storm_primitives::sim::Fabric) for `SimNetwork::with_fabric`, and a [`HostModel`] for
+//! the nodes.
 //!
-//! | part | model | where |
-//! |---|---|---|
-//! | QsNet's multicast | packets of 320 bytes, circuit-switched, the acknowledgement overlapped (section 4.4.2); [`PacketLevel`] walks them, [`Broadcast`] is the formula that gives the same times, [`Fidelity`] chooses | `packet_level`, `broadcast` |
-//! | the fat tree | stages, switches, cable along the floor's diagonal (Equations 4 and 5) | [`FatTree`] |
-//! | COMPARE-AND-WRITE on QsNet | network conditionals (Fig. 7) | [`QsNetFabric`] |
-//! | Ethernet, InfiniBand | a k-ary tree of messages with LogGP costs | [`TreeFabric`] |
-//! | hosts | file systems, PCI bus, the process that serves the NIC, fork and exit, noise | [`HostModel`] |
-//! | load | processes that spin or send on every processor (section 4.2.2) | [`Load`], [`CpuLoader`], [`NetworkLoader`] |
+//! The parts and their models:
 //!
-//! Every parameter has a name, a unit, a range and a source, in a TOML profile: the
-//! analytic model's, with a part of its own, so that there is one value of each.
+//! - QsNet's multicast: packets of 320 bytes, circuit-switched, with overlapped acknowledgement
+//!   (section 4.4.2). [`PacketLevel`] walks the packets, [`Broadcast`] is the formula that gives
+//!   the same times, and [`Fidelity`] chooses between them.
+//! - The fat tree, [`FatTree`]: stages, switches, cable along the floor's diagonal (Equations 4
+//!   and 5).
+//! - COMPARE-AND-WRITE on QsNet, [`QsNetFabric`]: network conditionals (Fig. 7).
+//! - Ethernet and InfiniBand, [`TreeFabric`]: a k-ary tree of messages with LogGP costs.
+//! - Hosts, [`HostModel`]: file systems, PCI bus, the process that serves the NIC, fork and exit,
+//!   noise.
+//! - [`Load`]: processes that spin ([`CpuLoader`]) or send ([`NetworkLoader`]) on every processor
+//!   (section 4.2.2).
 //!
-//! What this crate does not do: run a daemon, keep a clock, or carry a byte.
+//! Every parameter has a name, a unit, a range and a source, in a TOML profile. The profile is the
+//! analytic model's with an additional part, so that every value exists once.
+//!
+//! This crate runs no daemon, keeps no clock and carries no byte.
 #![forbid(unsafe_code)]
 
 mod broadcast;

@@ -1,8 +1,8 @@
-//! The programs that burden a machine in section 4.2.2 of the paper.
+//! The programs that load a machine in section 4.2.2 of the paper.
 
 use serde::{Deserialize, Serialize};
 
-/// What runs beside the jobs that are watched.
+/// The load beside the observed jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Load {
@@ -13,7 +13,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Nothing else runs.
+    /// No load.
     pub const NONE: Load = Load { cpu: false, network: false };
     /// The loop: Fig. 2b.
     pub const CPU: Load = Load { cpu: true, network: false };

@@ -12,11 +12,11 @@ use storm_model::{FanOut, InputError, Network, Question, predict};
 use storm_primitives::sim::Fabric;
 use thiserror::Error;
 
-/// Most nodes of a simulated machine: what a set of nodes can name.
+/// Most nodes of a simulated machine: the largest number that a node set can name.
 const MAX_SIMULATED_NODES: u32 = 1 << 16;
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 
-/// Where the buffers of a file transfer lie (section 4.4.1).
+/// The place of the buffers of a file transfer (section 4.4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BufferPlace {
@@ -33,22 +33,22 @@ pub enum MachineError {
     /// The profile is wrong.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// The number of nodes makes no sense, or a value of the model's part.
+    /// The number of nodes, or a value of the model's part, makes no sense.
     #[error(transparent)]
     Value(#[from] InputError),
-    /// More nodes than a set of nodes holds.
+    /// More nodes than a node set holds.
     #[error("{nodes} nodes are more than the {MAX_SIMULATED_NODES} that can be simulated")]
     TooManyNodes {
-        /// As asked for.
+        /// The number asked for.
         nodes: u32,
     },
-    /// The profile has no such buffers.
+    /// The profile has no buffers in the NIC.
     #[error("the machine {name:?} has no buffers in its NIC")]
     NoNicBuffers {
         /// The machine.
         name: String,
     },
-    /// The profile does not say how fast that file system is.
+    /// The profile lacks the speed of that file system.
     #[error("the machine {name:?} does not say how fast it reads from {file:?}")]
     UnknownSource {
         /// The machine.
@@ -59,7 +59,7 @@ pub enum MachineError {
 }
 
 impl MachineError {
-    /// What to try.
+    /// Advice to the user.
     pub fn hint(&self) -> String {
         match self {
             MachineError::Profile(error) => error.hint(),
@@ -89,8 +89,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine of so many compute nodes, without load, that reads from a RAM
-    /// disk into main memory.
+    /// A machine of `nodes` compute nodes without load, which reads from a RAM disk into main
+    /// memory.
     ///
     /// # Errors
     /// No nodes, or too many.
@@ -104,22 +104,22 @@ impl Machine {
         Ok(Machine { profile, nodes, load, fidelity, buffers, file })
     }
 
-    /// The same with transfers that are simulated so finely.
+    /// The same machine with this level of detail of transfers.
     #[must_use]
     pub fn simulated(self, fidelity: Fidelity) -> Machine {
         Machine { fidelity, ..self }
     }
 
-    /// The same under load.
+    /// The same machine under `load`.
     #[must_use]
     pub fn under(self, load: Load) -> Machine {
         Machine { load, ..self }
     }
 
-    /// The same with files from elsewhere, in buffers elsewhere.
+    /// The same machine with files of this file system and buffers in this place.
     ///
     /// # Errors
-    /// The profile does not know them.
+    /// The profile lacks them.
     pub fn reading(self, file: SourceFile, buffers: BufferPlace) -> Result<Machine, MachineError> {
         let machine = Machine { file, buffers, ..self };
         let name = machine.profile.machine.name.clone();
@@ -142,7 +142,7 @@ impl Machine {
         self.nodes
     }
 
-    /// How finely its transfers are simulated.
+    /// The level of detail of its transfers.
     pub fn fidelity(&self) -> Fidelity {
         self.fidelity
     }
@@ -153,12 +153,12 @@ impl Machine {
         self.profile.host.processors.value as u32
     }
 
-    /// What burdens it.
+    /// Its load.
     pub fn load(&self) -> Load {
         self.load
     }
 
-    /// BW_read of the management node, in MiB/s; `None` where reading is free.
+    /// BW_read of the management node, in MiB/s; `None` if reading is free.
     pub fn read_mib_s(&self) -> Option<f64> {
         let host = &self.profile.host;
         match (self.buffers, &host.nic_buffers) {
@@ -175,8 +175,8 @@ impl Machine {
         }
     }
 
-    /// What the source's host lets out at most, in MiB/s: its bus, and the process
-    /// that serves the NIC; `None` for a host that keeps up.
+    /// The most that the source's host sends, in MiB/s: limited by its bus and by the process that
+    /// serves the NIC. `None` for a host that keeps up.
     pub fn source_mib_s(&self) -> Option<f64> {
         let host = &self.profile.machine.host;
         let bus = match (self.buffers, &self.profile.host.nic_buffers) {
@@ -186,8 +186,8 @@ impl Machine {
         [bus, rate(&host.service_mib_s)].into_iter().flatten().reduce(f64::min)
     }
 
-    /// What sends on its QsNet beside the daemons, under network load. Where no bus
-    /// limits the hosts, the network's own bandwidth does.
+    /// The traffic on its QsNet beside the daemons, under network load. If no bus limits the hosts,
+    /// the network's own bandwidth does.
     pub(crate) fn network_loader(&self, tree: FatTree) -> Option<NetworkLoader> {
         let message_bytes = self.profile.load.network_message_mib.value * BYTES_PER_MIB;
         let bus = rate(&self.profile.machine.host.bus_mib_s);
@@ -198,7 +198,7 @@ impl Machine {
             .then(|| NetworkLoader::new(processes, message_bytes as u64, bus_mib_s, packet_bytes))
     }
 
-    /// COMPARE-AND-WRITE over all nodes as the analytic model has it, in us.
+    /// The analytic model's time of a COMPARE-AND-WRITE over all nodes, in us.
     ///
     /// # Errors
     /// The profile makes no sense.
@@ -206,8 +206,8 @@ impl Machine {
         Ok(predict(&self.profile.machine, &self.question()?)?.compare_and_write_us)
     }
 
-    /// The bandwidth that a multicast of a large block reaches, in MiB/s: Equation
-    /// 6 and the source's host (Equation 8). `None` on a tree of messages.
+    /// The bandwidth of a multicast of a large block, in MiB/s: limited by Equation 6 and by the
+    /// source's host (Equation 8). `None` on a tree of messages.
     ///
     /// # Errors
     /// The profile makes no sense.
@@ -238,8 +238,8 @@ impl Machine {
         HostModel::new(self)
     }
 
-    /// Children of each node of a tree of messages: the profile's, or those with
-    /// which the analytic model launches fastest.
+    /// Children of each node of a tree of messages: from the profile, or those with which the
+    /// analytic model launches fastest.
     pub(crate) fn fan_out(&self) -> Result<FanOut, MachineError> {
         if let Some(fan_out) = &self.profile.wire.fan_out {
             // Checked to be a small whole number.

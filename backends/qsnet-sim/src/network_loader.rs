@@ -1,18 +1,18 @@
-//! The program of section 4.2.2 that sends: on every processor a process that has a
-//! message on its way to a partner on another node, always, as it has one coming.
+//! The sending program of section 4.2.2. Every processor has a process that always has one message
+//! on its way to a partner on another node, and one coming.
 //!
-//! What the daemons lose follows from three things.
+//! The daemons' loss has three causes.
 //!
-//! * A NIC carries out the transfers of its node one after the other. A transfer of a
-//!   daemon finds a message of every process before it, the first of them part done,
-//!   and whatever daemons ordered before; so do small ones.
-//! * A node's I/O bus carries what comes as well as what leaves, in turns of a packet.
-//!   A message has half of it, for another one comes meanwhile.
-//! * A packet of a multicast needs its turn on the source's bus and then, as the network
-//!   is circuit-switched, on the buses of all its destinations; that of the destination
-//!   with the most messages coming is the last.
+//! * A NIC carries out the transfers of its node one after the other. A daemon's transfer, even a
+//!   small one, finds a message of every process before it, the first of them partly done. It also
+//!   waits for earlier transfers of daemons.
+//! * A node's I/O bus carries incoming and outgoing data, in turns of a packet. A message gets half
+//!   of it, because another one is coming.
+//! * A packet of a multicast needs its turn on the source's bus. Then, as the network is
+//!   circuit-switched, it needs turns on the buses of all its destinations. The destination with
+//!   the most incoming messages is the last.
 //!
-//! Not modelled: switches, which are faster than the buses, and which partner is whose.
+//! Not modelled: switches, which are faster than the buses, and the pairing of partners.
 
 use crate::host_model::time_at;
 use std::cell::RefCell;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use storm_primitives::sim::Random;
 use storm_primitives::{Instant, NodeId};
 
-/// Of the bus, what leaves and what comes: each a half.
+/// Outgoing and incoming data: each gets half of the bus.
 const DIRECTIONS: f64 = 2.0;
 
 /// The sending processes of all nodes, and the queues of their NICs.
@@ -29,17 +29,17 @@ const DIRECTIONS: f64 = 2.0;
 pub struct NetworkLoader {
     /// Processes of a node.
     processes: u32,
-    /// How long a NIC has to do with one message.
+    /// How long a NIC needs for one message.
     message: Duration,
     /// A packet's turn on a bus.
     turn: Duration,
-    /// Transfers of the daemons that each NIC has not done yet: from when, until when.
+    /// Transfers of the daemons that each NIC has not finished: start and end.
     nics: RefCell<HashMap<NodeId, VecDeque<(Instant, Instant)>>>,
 }
 
 impl NetworkLoader {
-    /// So many processes on each node with messages of `message_bytes`, on hosts whose
-    /// bus carries `bus_mib_s` in packets of `packet_bytes`.
+    /// `processes` on each node with messages of `message_bytes`, on hosts whose bus carries
+    /// `bus_mib_s` in packets of `packet_bytes`.
     pub fn new(
         processes: u32,
         message_bytes: u64,
@@ -54,8 +54,7 @@ impl NetworkLoader {
         }
     }
 
-    /// When the NIC of a node begins with a transfer that is ordered now and takes it
-    /// so long.
+    /// The time when the NIC of a node begins a transfer that is ordered now and takes `takes`.
     pub fn begins(
         &self,
         node: NodeId,
@@ -76,7 +75,7 @@ impl NetworkLoader {
         begin
     }
 
-    /// From one packet to the next of a transfer to so many nodes.
+    /// The time from one packet to the next of a transfer to `nodes` nodes.
     pub fn packet_gap(&self, nodes: u32) -> Duration {
         let at_source = 1.0 + self.most_coming(1);
         let leaving = 1.0;
@@ -84,9 +83,8 @@ impl NetworkLoader {
         self.turn.mul_f64(at_source + at_destination)
     }
 
-    /// Messages that come to that of so many nodes to which most do, on average. Each of
-    /// a node's processes has one partner; the partner's NIC is at its message for one
-    /// part in as many as that node has processes.
+    /// The mean, over time, of the largest number of incoming messages at any of `nodes` nodes.
+    /// Each of a node's n processes has one partner, whose NIC sends to it for 1/n of the time.
     fn most_coming(&self, nodes: u32) -> f64 {
         if nodes == 1 {
             return 1.0;
@@ -101,7 +99,7 @@ impl NetworkLoader {
         let mut mean = 0.0;
         for count in 0..partners {
             up_to += exactly(count);
-            // All nodes have no more than that, or the greatest is at least one more.
+            // Either no node has more, or the largest number is at least one more.
             mean += 1.0 - up_to.min(1.0).powf(f64::from(nodes));
         }
         mean
@@ -141,7 +139,7 @@ mod tests {
         let loader = loader();
         let gaps: Vec<Duration> = [1, 2, 64, 1 << 16].map(|n| loader.packet_gap(n)).into();
         assert!(gaps.is_sorted(), "{gaps:?}");
-        // Every bus is in the use of four messages that come, and of one that leaves.
+        // Four incoming messages and one outgoing use every bus.
         let most = loader.turn.mul_f64(2.0 + 2.0 + 4.0);
         assert!(gaps[3] <= most && gaps[3] > most.mul_f64(0.99), "{gaps:?} {most:?}");
     }

@@ -1,4 +1,4 @@
-//! Noise of a node's operating system: now and then it runs something else.
+//! Noise of a node's operating system, which runs something else now and then.
 
 use std::time::Duration;
 use storm_primitives::sim::Random;
@@ -17,8 +17,7 @@ impl Noise {
         Noise { period, length }
     }
 
-    /// What is left of the interruption in which an instant falls, which is none
-    /// for most instants.
+    /// The rest of the interruption at a random instant; zero for most instants.
     pub fn residual(&self, random: &Random<'_>) -> Duration {
         if self.period.is_zero() || self.length.is_zero() {
             return Duration::ZERO;
@@ -27,8 +26,7 @@ impl Noise {
         self.length.saturating_sub(into)
     }
 
-    /// How much longer something of length `work` takes: the interruptions that
-    /// come meanwhile.
+    /// The delay of `work` by the interruptions that come meanwhile.
     pub fn during(&self, work: Duration, random: &Random<'_>) -> Duration {
         if self.period.is_zero() {
             return Duration::ZERO;

@@ -1,23 +1,22 @@
 //! A transfer on QsNet packet by packet, switch by switch (paper, section 4.4.2).
 //!
-//! The source injects a packet; its header runs up to the top of the tree and
-//! down every branch; each destination sends the acknowledgement token as soon
-//! as it has seen the header; each switch passes the token on when all of its
-//! branches have given theirs; the source injects the next packet when this one
-//! has left and the token is back.
+//! The source injects a packet. Its header runs up to the top of the tree and down every branch.
+//! Each destination sends the acknowledgement token as soon as it has seen the header. Each switch
+//! passes the token on when all of its branches have given theirs. The source injects the next
+//! packet when this one has left and the token is back.
 //!
-//! It costs a step for every switch and packet. [`Broadcast`](crate::Broadcast)
-//! gives the same times at once; tests compare the two.
+//! The walk costs a step for every switch and packet. [`Broadcast`](crate::Broadcast) computes the
+//! same times at once; tests compare the two.
 
 use crate::FatTree;
 use crate::fat_tree::ARITY;
 
-/// When a transfer that started at 0 is where, in ps.
+/// The times of a transfer that started at 0, in ps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Packets that it took.
+    /// The number of packets.
     pub packets: u64,
-    /// From when on the source can inject another transfer's packets.
+    /// When the source can inject another transfer's packets.
     pub source_free_ps: u64,
     /// When the last byte is at the last node.
     pub last_arrival_ps: u64,
@@ -27,12 +26,12 @@ pub struct Delivery {
 #[derive(Clone, Debug)]
 pub struct PacketLevel {
     tree: FatTree,
-    /// Cable of each hop of the longest path, from the source on, in ps.
+    /// The cable of each hop of the longest path, from the source on, in ps.
     hops_ps: Vec<u64>,
 }
 
 impl PacketLevel {
-    /// Transfers on this tree, from a source at its edge to all of its nodes.
+    /// The transfers on this tree, from a source at its edge to all of its nodes.
     pub fn new(tree: FatTree) -> PacketLevel {
         let hops = u64::from(tree.switches()) + 1;
         let (share, rest) = (tree.cable_ps() / hops, tree.cable_ps() % hops);
@@ -40,7 +39,7 @@ impl PacketLevel {
         PacketLevel { tree, hops_ps }
     }
 
-    /// Sends so many bytes; without data, a signal.
+    /// Sends `bytes`. Zero bytes are a signal.
     pub fn send(&self, bytes: u64) -> Delivery {
         let (mut left, mut at_ps, mut packets, mut last_arrival_ps) = (bytes, 0, 0, 0);
         loop {
@@ -56,8 +55,8 @@ impl PacketLevel {
         }
     }
 
-    /// One packet that leaves at a time: when its last byte is at the last node,
-    /// and when the token is back at the source.
+    /// Walks one packet that leaves at `at_ps`. Returns when its last byte is at the last node, and
+    /// when the token is back at the source.
     fn packet(&self, at_ps: u64) -> (u64, u64) {
         let climb = self.tree.stages() as usize;
         let up_ps: u64 = self.hops_ps[..climb].iter().sum();
@@ -70,8 +69,8 @@ impl PacketLevel {
         (last_header_ps + self.tree.packet_ps(), token_ps + back_ps)
     }
 
-    /// A header at the input of a switch of a level, above the nodes of a range:
-    /// when the token of all of them leaves the switch upwards.
+    /// Walks a header from the input of a switch of a level, above a range of nodes. Returns when
+    /// the token of all of them leaves the switch upwards.
     fn branch(
         &self,
         level: usize,

@@ -1,15 +1,14 @@
-//! QsNet as a fabric: hardware multicast and network conditionals, no software
-//! tree (paper, sections 3 and 4.4.2).
+//! QsNet as a fabric: hardware multicast and network conditionals, no software tree (paper,
+//! sections 3 and 4.4.2).
 //!
-//! The top of the fat tree is where operations get their order: a multicast goes
-//! up to it and down every branch. A transfer has its place when its last packet
-//! is there, and reaches all nodes at one time, that of the farthest one, which
-//! is also when the acknowledgement of all can come back. A COMPARE-AND-WRITE is
-//! a network conditional: a question that the switches combine; a quarter of its
-//! time each for the way up, down, up and down.
+//! Operations get their order at the top of the fat tree: a multicast goes up to it and down every
+//! branch. A transfer has its place when its last packet is there. It reaches all nodes at one
+//! time, that of the farthest node, when the acknowledgement of all can also come back. A
+//! COMPARE-AND-WRITE is a network conditional, a question that the switches combine. It takes a
+//! quarter of its time each for the way up, down, up and down.
 //!
-//! A NIC sends one transfer after the other, so that the transfers of one node
-//! share its bandwidth. What others send meanwhile is `network_loader`'s.
+//! A NIC sends one transfer after the other, so the transfers of one node share its bandwidth.
+//! `network_loader` models the other traffic.
 
 use crate::fidelity::Transfers;
 use crate::host_model::{micros, millis, time_at};
@@ -60,29 +59,29 @@ impl QsNetFabric {
         })
     }
 
-    /// From the start of a transfer until the NIC can start the next, and until
-    /// its last byte is at the last node, on a network without load.
+    /// The times of a transfer on a network without load: until the NIC can start the next, and
+    /// until its last byte is at the last node.
     pub fn transfer(&self, bytes: u64) -> (Duration, Duration) {
         let delivery = self.transfers.delivery(bytes);
-        // The host feeds the NIC: where it is slower than the network, it is its
-        // pace that the packets have.
+        // The host feeds the NIC. If the host is slower than the network, it sets the pace of the
+        // packets.
         let fed = time_at(self.source_mib_s, bytes);
         let free = picos(delivery.source_free_ps).max(fed);
         let late = free - picos(delivery.source_free_ps);
         (free, picos(delivery.last_arrival_ps) + late)
     }
 
-    /// COMPARE-AND-WRITE that does not write, on a network without load.
+    /// The time of a COMPARE-AND-WRITE that does not write, on a network without load.
     pub fn conditional(&self) -> Duration {
         self.conditional_leg * CONDITIONAL_LEGS
     }
 
-    /// From the top of the tree to the nodes.
+    /// The time from the top of the tree to the nodes.
     fn half_path(&self) -> Duration {
         picos(self.tree.forward_ps()) / 2
     }
 
-    /// Between the top of the tree and the nodes, either way.
+    /// The time between the top of the tree and the nodes, either way.
     fn leg(&self, kind: OperationKind) -> Duration {
         match kind {
             OperationKind::Put => self.half_path(),
@@ -109,8 +108,7 @@ impl QsNetFabric {
     }
 }
 
-/// Up with the question, down to the nodes, up with the answers, down with the
-/// verdict.
+/// Up with the question, down to the nodes, up with the answers, down with the verdict.
 const CONDITIONAL_LEGS: u32 = 4;
 
 impl Fabric for QsNetFabric {

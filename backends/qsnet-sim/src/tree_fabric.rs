@@ -1,12 +1,10 @@
-//! A network without multicast as a fabric: a k-ary tree of messages with LogGP
-//! costs, the management node at its root (paper, section 3: collectives in
-//! logarithmic time).
+//! A network without multicast as a fabric: a k-ary tree of messages with LogGP costs, the
+//! management node at its root (paper, section 3: collectives in logarithmic time).
 //!
-//! Every node has a block completely before it sends it on, once to each of its
-//! children, as the analytic model has it: the nodes of one level have it at the
-//! same time, that of the last child. A node's links are busy for as long as it
-//! sends. What a node other than the root issues climbs to the root first; every
-//! level combines the answers of its children.
+//! Every node receives a block completely before it sends it on, once to each of its children, as
+//! in the analytic model. The nodes of one level have it at the same time, that of the last child.
+//! A node's links are busy while it sends. Operations of other nodes than the root first climb to
+//! the root. Every level combines the answers of its children.
 
 use crate::host_model::{micros, millis, time_at};
 use crate::qsnet_fabric::exponential;
@@ -26,10 +24,10 @@ pub struct TreeFabric {
     depths: Vec<u32>,
     hop: Duration,
     overhead: Duration,
-    /// Between the first and the last of a node's messages to its children.
+    /// The time between the first and the last of a node's messages to its children.
     fan: Duration,
     children: u32,
-    /// Less under network load.
+    /// The bandwidth of a link, reduced under network load.
     link_mib_s: f64,
     source_mib_s: Option<f64>,
     put_start: Duration,
@@ -78,8 +76,8 @@ impl TreeFabric {
         self.depths.last().copied().unwrap_or_default()
     }
 
-    /// From a node's start of sending so many bytes to its children until all of
-    /// them have them.
+    /// The time from a node's start of sending `bytes` to its children until all of them have the
+    /// data.
     pub fn level(&self, bytes: u64) -> Duration {
         match bytes {
             0 => self.hop + self.fan,
@@ -87,7 +85,7 @@ impl TreeFabric {
         }
     }
 
-    /// How long the links of a node are busy with so many bytes.
+    /// How long `bytes` keep the links of a node busy.
     fn sending(&self, bytes: u64) -> Duration {
         self.fan + self.overhead + time_at(Some(self.link_mib_s), bytes) * self.children
     }

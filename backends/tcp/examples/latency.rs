@@ -1,14 +1,14 @@
-//! How long the primitives take over TCP on this host, with every node a process
-//! of its own.
+//! The times of the primitives over TCP on this host, with every node a process of its own.
 //!
 //! ```text
-//! cargo run --release -p storm-backend-tcp --example latency -- [NODES] [FANOUT] [CHUNK_KIB] [SESSIONS]
+//! cargo run --release -p storm-backend-tcp --example latency -- \
+//!     [NODES] [FANOUT] [CHUNK_KIB] [SESSIONS]
 //! ```
 //!
-//! SESSIONS is `none`, `open` (authenticated, as on loopback) or `sealed` (encrypted
-//! as well, as between hosts). Prints the median and the 99th percentile of a small XFER-AND-SIGNAL to 1, 8
-//! and all nodes, of a COMPARE-AND-WRITE without and with a write, and the time
-//! of 12 MB in chunks of 512 KiB, four of them on their way at a time.
+//! SESSIONS is `none`, `open` (authenticated, as on loopback) or `sealed` (encrypted as well, as
+//! between hosts). Prints the median and the 99th percentile of a small XFER-AND-SIGNAL to 1, 8 and
+//! all nodes, and of a COMPARE-AND-WRITE without and with a write. Prints the time of 12 MB in
+//! chunks of 512 KiB, four of them in flight at a time.
 
 use hdrhistogram::Histogram;
 use std::collections::VecDeque;
@@ -28,18 +28,18 @@ use storm_primitives::{
 const ROUNDS: u32 = 2000;
 /// The binary of the paper's Figure 2.
 const FILE_BYTES: u64 = 12_000_000;
-/// What one XFER-AND-SIGNAL of a file carries.
+/// The part of a file that one XFER-AND-SIGNAL carries.
 const CHUNK_BYTES: u64 = 512 << 10;
-/// Chunks on their way at a time.
+/// Chunks in flight at a time.
 const CHUNKS_IN_FLIGHT: usize = 4;
 /// Times the file is sent.
 const FILE_ROUNDS: u32 = 7;
-/// Where the root is, in the environment of a node's process.
+/// The root's address, in the environment of a node's process.
 const ROOT_VARIABLE: &str = "STORM_TCP_LATENCY_ROOT";
 
 /// The key, in the environment of a node's process.
 const KEY_VARIABLE: &str = "STORM_TCP_LATENCY_KEY";
-/// Whether to encrypt: there too.
+/// Whether to encrypt on loopback, too.
 const SEALED_VARIABLE: &str = "STORM_TCP_LATENCY_SEALED";
 
 struct Plan {
@@ -153,8 +153,7 @@ async fn repeat<E: Error + 'static>(
     Ok(took)
 }
 
-/// The file in chunks, each slot of the buffer used again when its chunk is
-/// everywhere.
+/// Sends the file in chunks. Each slot of the buffer is reused when its chunk is everywhere.
 async fn send_file(mm: &TcpPrimitives, plan: &Plan, set: &NodeSet) -> Result<(), Box<dyn Error>> {
     let data = bytes::Bytes::from(vec![7; FILE_BYTES as usize]);
     let mut flying = VecDeque::new();
@@ -196,13 +195,13 @@ fn report(what: &str, took: &Histogram<u64>) {
     println!("{line}");
 }
 
-/// The nodes' processes, which end with this.
+/// The nodes' processes. Dropping the value ends them.
 struct Processes(Vec<Child>);
 
 impl Drop for Processes {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // It may have ended by itself.
+            // An error means that the process has ended by itself.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,4 +1,4 @@
-//! Settings of the root and of the nodes, each with its default and why.
+//! Settings of the root and of the nodes, each with its default and the reason.
 
 use crate::fabric::{Fabric, TCP};
 use crate::liveness::Patience;
@@ -14,18 +14,20 @@ use std::time::Duration;
 use storm_primitives::Layout;
 use storm_session::Trust;
 
-/// Settings of the root. The nodes learn from it what concerns them.
+/// Settings of the root. Nodes get the settings that concern them in the
+/// [`Welcome`](crate::wire::Welcome).
 #[derive(Clone, Debug)]
 pub struct RootConfig {
-    /// Where nodes join. Port 0 takes any free one.
+    /// The address at which nodes join. Port 0 takes any free port.
     pub listen: SocketAddr,
-    /// The plan of global memory.
+    /// The layout of global memory.
     pub layout: Layout,
-    /// What nodes with another plan are told to make this one from. Default nothing: they cannot join.
+    /// The source of the layout. A node that joins with another layout gets these bytes and builds
+    /// the layout from them. Default empty: such a node cannot join.
     pub plan: Vec<u8>,
-    /// Which names may join, with which ids.
+    /// The names that may join, and their ids.
     pub names: NameTable,
-    /// Nodes of another cluster are refused.
+    /// The name of the cluster. Nodes that name another cluster are refused.
     pub cluster: String,
     /// The keys of the cluster. Default none: then neither side of a connection is
     /// authenticated, and `listen` must be a loopback address.
@@ -34,32 +36,31 @@ pub struct RootConfig {
     /// alike within the noise (`examples/latency.rs`); over a network 4 keeps the
     /// tree shallow and a parent's outgoing traffic at four times the file.
     pub fanout: u32,
-    /// Transfers up to this many bytes travel with their operation. Default
-    /// 24 KiB: below the cost of a second sweep down the tree, and what a rank sends in a piece of at most
-    /// 16 KiB goes with its operation.
+    /// Transfers up to this many bytes travel with their operation. Default 24 KiB: cheaper than a
+    /// second sweep down the tree. An MPI rank's pieces of at most 16 KiB fit in.
     pub inline_limit_bytes: u32,
-    /// Larger ones travel in chunks. Default 1 MiB and 4 KiB, the most that fits a frame: a chunk of
-    /// a file is one piece then, and the pieces fill the tree.
+    /// Longer transfers travel in chunks of this many bytes. Default 1 MiB and 4 KiB, the most that
+    /// fits a frame: a chunk of a file is one piece, and the pieces fill the tree.
     pub chunk_bytes: u32,
-    /// Bytes of large transfers on their way at a time: what a node may have to
-    /// hold. Default 8 MiB. One that is longer travels alone.
+    /// Bytes of large transfers in flight at a time, which a node may have to hold. Default 8 MiB.
+    /// A longer transfer travels alone.
     pub stage_window_bytes: u64,
-    /// Operations on their way at a time. Default 1024: what a node may have to
-    /// hold, times `inline_limit_bytes`.
+    /// Operations in flight at a time. Default 1024. A node may have to hold this many times
+    /// `inline_limit_bytes`.
     pub operation_window: u32,
     /// Unanswered requests per node. Default 256.
     pub request_window: u32,
-    /// When to ask a node whether it is there: see [`Patience`]. Defaults 400 ms,
-    /// 400 ms, 3 s, 1 s: a node that is cut off is known within a second.
+    /// When to ping a node: see [`Patience`]. Defaults 400 ms, 400 ms, 3 s, 1 s: a node that is cut
+    /// off is detected within a second.
     pub patience: Patience,
-    /// What carries the lanes of the tree. Default none: TCP.
+    /// The network that carries the lanes of the tree. Default none: TCP.
     pub fabric: Option<Rc<dyn Fabric>>,
     /// Sees every frame.
     pub observer: Observer,
 }
 
 impl RootConfig {
-    /// The defaults, for a root at `listen` with the plan `layout`.
+    /// The defaults, for a root at `listen` with this layout.
     pub fn new(listen: SocketAddr, layout: Layout, names: NameTable) -> RootConfig {
         RootConfig {
             listen,
@@ -97,12 +98,12 @@ impl RootConfig {
     }
 }
 
-/// The name of what carries the lanes.
+/// The name of the network that carries the lanes.
 pub(crate) fn name_of(fabric: Option<&Rc<dyn Fabric>>) -> &'static str {
     fabric.map_or(TCP, |fabric| fabric.name())
 }
 
-/// Without a key nothing is done beyond this host.
+/// Checks the reach: without a key, only loopback addresses are allowed.
 pub(crate) fn check_reach(trust: Option<&Trust>, addr: SocketAddr) -> io::Result<()> {
     if trust.is_some() || addr.ip().to_canonical().is_loopback() {
         return Ok(());
@@ -111,12 +112,12 @@ pub(crate) fn check_reach(trust: Option<&Trust>, addr: SocketAddr) -> io::Result
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
-/// What fits a frame with room to spare.
+/// Fits a frame with room to spare.
 const MAX_INLINE_BYTES: u32 = 512 << 10;
-/// What fits a frame: 1 MiB and what is put before it, so that an item of that much is one piece.
+/// The most that fits a frame: an item of 1 MiB and its header are one piece.
 const MAX_CHUNK_BYTES: u32 = MAX_PAYLOAD_BYTES as u32;
 
-/// Makes the layout that a root tells a node of.
+/// Builds a layout from the root's [`RootConfig::plan`].
 #[derive(Clone, Default)]
 pub struct Adopt {
     make: Option<Rc<MakeLayout>>,
@@ -125,8 +126,8 @@ pub struct Adopt {
 type MakeLayout = dyn Fn(&[u8]) -> Option<Layout>;
 
 impl Adopt {
-    /// By `make`, which is given [`RootConfig::plan`]. The last layout that it made is that with
-    /// which the node has joined.
+    /// Builds layouts by `make`, which gets [`RootConfig::plan`]. The node joins with the last
+    /// layout that it made.
     pub fn new(make: impl Fn(&[u8]) -> Option<Layout> + 'static) -> Adopt {
         Adopt { make: Some(Rc::new(make)) }
     }
@@ -145,42 +146,41 @@ impl fmt::Debug for Adopt {
 /// Settings of a node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// Where the root is.
+    /// The root's address.
     pub root: SocketAddr,
     /// This node's name in the root's table.
     pub name: String,
-    /// Where to listen for children; port 0 takes any free one. With an
-    /// unspecified address, the others use the one from which this node reaches
-    /// the root.
+    /// The address for children; port 0 takes any free port. If the address is unspecified,
+    /// children use the address from which this node reaches the root.
     pub listen: SocketAddr,
-    /// The plan of global memory, unless the root has another.
+    /// The layout of global memory, unless the root has another.
     pub layout: Layout,
-    /// Makes the plan of a root that has another. Default none: such a root refuses this node.
+    /// Builds the layout of a root that has another. Default none: such a root refuses this node.
     pub adopt: Adopt,
     /// The cluster to join.
     pub cluster: String,
     /// The keys of the cluster. Default none: then `root` and `listen` must be
     /// loopback addresses.
     pub trust: Option<Trust>,
-    /// Whether to go on trying when the root has another key: a node that was a
-    /// member may be ahead of a root that is about to get the new key. Default
-    /// false: a wrong key should be told soon.
+    /// Whether to keep trying when the root has another key. A node that was a member may be ahead
+    /// of a root that is about to get the new key. Default false: a wrong key should be reported
+    /// soon.
     pub await_key: bool,
-    /// Whether to go on trying whatever the root says: a node that was a member has jobs, and what
-    /// refuses it may be mended. Default false.
+    /// Whether to keep trying after any refusal. A node that was a member has jobs, and the cause
+    /// of the refusal may be mended. Default false.
     pub persist: bool,
-    /// Whether this node may join on another network, if the root is on that: such a refusal is told at
-    /// once. Default false.
+    /// Whether this node may switch to the network that the root uses. A refusal because of the
+    /// network is then reported at once. Default false.
     pub follows: bool,
     /// Whether pieces of large transfers may come as references to memory of a parent
     /// on this host ([`shared_memory`](crate::shared_memory)). Default true.
     pub by_reference: bool,
-    /// What carries the lanes of the tree; the same as the root's. Default none: TCP.
+    /// The network that carries the lanes of the tree; the root must use the same. Default none:
+    /// TCP.
     pub fabric: Option<Rc<dyn Fabric>>,
-    /// How long to try to reach the root. Default 30 s: it may be starting.
+    /// How long to try to reach the root. Default 30 s: the root may be starting.
     pub join_timeout: Duration,
-    /// A root that says nothing for so long is gone. Default 10 s: ten of its
-    /// keepalives.
+    /// A root that is silent for this long is gone. Default 10 s: ten of its keepalives.
     pub root_timeout: Duration,
     /// Sees every frame.
     pub observer: Observer,

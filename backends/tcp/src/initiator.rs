@@ -1,10 +1,11 @@
 //! The operations that this node has issued and that have no outcome yet.
 //!
-//! XFER-AND-SIGNAL never blocks: what exceeds the root's window waits here, and
-//! its data with it, for as long as the node issues faster than it completes.
+//! XFER-AND-SIGNAL never blocks. Requests beyond the root's window wait here with their data, for
+//! as long as the node issues faster than they complete.
 //!
-//! Most requests have their place in the order when the root comes to them: they are *prompt*. Others wait
-//! there, as their data has to be everywhere first, or for what they find; and so does what is behind them.
+//! Most requests get their place in the order as soon as they reach the root: they are *prompt*.
+//! The others wait at the root, either for their data to be everywhere or for a comparison.
+//! Requests behind them wait, too.
 
 use crate::wire::{Primitive, Request, RequestId};
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_primitives::{EventId, EventTable, PrimitiveError};
 use tokio::sync::oneshot;
 
-/// Where an outcome goes.
+/// The destination of an outcome.
 #[derive(Debug)]
 pub(crate) enum Waiter {
     /// XFER-AND-SIGNAL: to this event.
@@ -28,28 +29,28 @@ pub(crate) struct Issued {
     pub(crate) data: Bytes,
 }
 
-/// What was issued and is not complete.
+/// The issued requests that are not complete.
 #[derive(Debug)]
 pub(crate) struct Initiator {
     events: EventTable,
     next: RequestId,
     window: usize,
     inline_limit_bytes: u64,
-    /// Those without an outcome that are not prompt.
+    /// The requests without an outcome that are not prompt.
     slow: BTreeSet<RequestId>,
     sent: BTreeMap<RequestId, (Waiter, Bytes)>,
     queue: VecDeque<(Issued, Waiter)>,
 }
 
 impl Initiator {
-    /// At most `window` requests are at the root at a time; data of more than so many bytes does not go
-    /// with its request.
+    /// At most `window` requests are at the root at a time. Data of more than `inline_limit_bytes`
+    /// does not travel with its request.
     pub(crate) fn new(events: EventTable, window: usize, inline_limit_bytes: u64) -> Initiator {
         let (slow, sent, queue) = (BTreeSet::new(), BTreeMap::new(), VecDeque::new());
         Initiator { events, next: RequestId(1), window, inline_limit_bytes, slow, sent, queue }
     }
 
-    /// Takes its place in this node's order.
+    /// Queues a request in this node's order.
     pub(crate) fn issue(&mut self, primitive: Primitive, data: Bytes, waiter: Waiter) {
         let is_slow = match &primitive {
             Primitive::Xfer { len, .. } => *len > self.inline_limit_bytes,
@@ -63,7 +64,7 @@ impl Initiator {
         self.queue.push_back((Issued { request, data }, waiter));
     }
 
-    /// What can be sent to the root now.
+    /// The next request to send to the root, if the window has room.
     pub(crate) fn next_to_send(&mut self) -> Option<Issued> {
         if self.sent.len() >= self.window {
             return None;
@@ -73,13 +74,13 @@ impl Initiator {
         Some(issued)
     }
 
-    /// Whether all requests without an outcome are prompt, and at the root or on their way there when what
-    /// was issued has been sent.
+    /// Whether every request without an outcome is prompt and fits the window. All of them are then
+    /// at the root, or on their way, once the queue has been sent.
     pub(crate) fn is_prompt(&self) -> bool {
         self.slow.is_empty() && self.sent.len() + self.queue.len() <= self.window
     }
 
-    /// The last of the requests at the root that wait there for nothing, if the root may not have it yet.
+    /// The last sent request that nothing holds up, if the root may not have placed it yet.
     pub(crate) fn last_prompt(&self) -> Option<RequestId> {
         let end = self.slow.first().copied().unwrap_or(self.next);
         self.sent.range(..end).next_back().map(|(id, _)| *id)
@@ -98,7 +99,7 @@ impl Initiator {
         }
     }
 
-    /// This node is cut off: nothing will be complete any more.
+    /// This node is cut off: every request fails.
     pub(crate) fn fail_all(&mut self) {
         self.slow.clear();
         let sent = std::mem::take(&mut self.sent).into_values().map(|(waiter, _)| waiter);
@@ -115,7 +116,7 @@ impl Initiator {
             Waiter::Event(Some(event)) => {
                 self.events.signal(event, outcome.map(|_| ()));
             }
-            // Whoever asked may have gone away.
+            // The task that asked may be gone.
             Waiter::Answer(answer) => drop(answer.send(outcome)),
         }
     }

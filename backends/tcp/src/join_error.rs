@@ -10,14 +10,13 @@ use thiserror::Error;
 /// Why a node could not join.
 #[derive(Debug, Error)]
 pub enum JoinError {
-    /// The root was not reached within the time set, or this host has no socket
-    /// left.
+    /// The root was not reached in time, or this host has no socket left.
     #[error("the Machine Manager cannot be reached")]
     Io(#[from] io::Error),
     /// The root and this node do not trust each other.
     #[error("there is no session with the Machine Manager")]
     Session(#[source] SessionError),
-    /// What was reached does not answer as a root does.
+    /// The peer does not answer as a root does.
     #[error("what was reached is no Machine Manager of this cluster, or it is going down")]
     NoAnswer,
     /// The root does not want this node.
@@ -26,7 +25,7 @@ pub enum JoinError {
 }
 
 impl JoinError {
-    /// The cause alone, where there is one.
+    /// The cause alone, if there is one.
     pub(crate) fn why(&self) -> String {
         self.source().map_or_else(|| self.to_string(), ToString::to_string)
     }
@@ -36,7 +35,7 @@ impl From<SessionError> for JoinError {
     fn from(error: SessionError) -> JoinError {
         match error {
             SessionError::Io(error) => JoinError::Io(error),
-            // A root that goes down does so too.
+            // A root that goes down closes the session, too.
             SessionError::Closed => JoinError::NoAnswer,
             error => JoinError::Session(error),
         }
@@ -60,7 +59,7 @@ impl Refusal {
 }
 
 impl Refusal {
-    /// What to do, for a node that goes on trying.
+    /// Advice to the operator of a node that keeps trying.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Refusal::Version { .. } | Refusal::Layout { .. } => {

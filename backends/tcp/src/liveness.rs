@@ -1,69 +1,67 @@
-//! Who answers: pings on the control links, without sockets or clock.
+//! Detects nodes that do not answer, by pings on the control links. No sockets, no clock.
 //!
-//! The root asks a node when an operation waits for a reply from its part of the
-//! tree, and otherwise now and then. Asking each directly is what keeps the
-//! children of a frozen node from being blamed for it.
+//! The root pings a node when an operation waits for a reply from its part of the tree, and
+//! otherwise now and then. Each node is asked directly, so that the children of a frozen node are
+//! not blamed for it.
 //!
-//! Two silences differ. When the node's host does not even acknowledge the
-//! question, the host or the way to it is lost, and that is soon certain. When it
-//! does, the node's process is stopped, or merely not getting its turn on a host
-//! that is overrun: it is given longer.
+//! Two silences differ. If the node's host does not even acknowledge the ping, the host or the way
+//! to it is lost, and the root is soon certain. If the host does, the node's process is stopped, or
+//! gets no turn on an overloaded host, and it is given longer.
 //!
-//! Time is counted only while this process runs: after the root itself was
-//! stopped for a while, all nodes still have their full time to answer.
+//! Time counts only while this process runs: after the root itself was stopped for a while, all
+//! nodes still have their full time to answer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 
-/// How long to wait for what.
+/// The timeouts of the root.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// An operation that waits so long makes the root ask.
+    /// The root pings the missing nodes of an operation that waits this long.
     pub stall_timeout: Duration,
-    /// A node that does not answer for so long, and whose host does not
-    /// acknowledge the question either, is cut off: it is dead.
+    /// A node is cut off as dead if it does not answer for this long, and its host does not
+    /// acknowledge the ping either.
     pub ping_timeout: Duration,
-    /// A node that does not answer for so long is dead, although its host is well.
-    /// At least `ping_timeout`, or else that counts.
+    /// A node that does not answer for this long is dead even if its host is well. At least
+    /// `ping_timeout`; a smaller value counts as that.
     pub hang_timeout: Duration,
-    /// A node that nobody waits for is asked so often.
+    /// How often a node is pinged that nobody waits for.
     pub keepalive: Duration,
 }
 
 impl Patience {
-    /// How often to look: often enough that a limit is not overrun by more than
-    /// an eighth.
+    /// How often to look: a limit is overrun by an eighth at most.
     pub(crate) fn tick(&self) -> Duration {
         let shortest = self.stall_timeout.min(self.ping_timeout).min(self.keepalive);
         (shortest / 8).max(Duration::from_millis(1))
     }
 }
 
-/// What is to be done after a look.
+/// The result of a look.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
-    /// Ask these.
+    /// The nodes to ping.
     pub(crate) ping: Vec<NodeId>,
-    /// These have not answered.
+    /// The nodes that have not answered in time.
     pub(crate) dead: NodeSet,
 }
 
-/// What is known about the nodes' answering.
+/// The state of the pings.
 #[derive(Debug)]
 pub(crate) struct Liveness {
     patience: Patience,
     last_look: Option<Instant>,
-    /// Time that this process has been running, as far as its looks tell.
+    /// How long this process has been running, as far as its looks tell.
     awake: Duration,
     nodes: BTreeMap<NodeId, Asked>,
 }
 
-/// When a node was asked last, in time awake, and whether it has answered.
+/// A node's last ping, in time awake, and whether it was answered.
 #[derive(Debug)]
 struct Asked {
     at: Duration,
-    /// When its host was last known to be well, since it was asked.
+    /// When the node's host was last known to be well since the ping.
     host_at: Duration,
     answered: bool,
 }
@@ -81,16 +79,15 @@ impl Liveness {
         self.nodes.remove(&node);
     }
 
-    /// The node has said something, whatever it was.
+    /// The node has sent a message, of any kind.
     pub(crate) fn heard(&mut self, node: NodeId) {
         if let Some(asked) = self.nodes.get_mut(&node) {
             asked.answered = true;
         }
     }
 
-    /// A look at all nodes; operations wait for `suspects`. `unacknowledged_for`
-    /// tells for how long a node's host has acknowledged nothing although something
-    /// waits for it.
+    /// Looks at all nodes. Operations wait for `suspects`. `unacknowledged_for` tells how long a
+    /// node's host has left sent data unacknowledged.
     pub(crate) fn look(
         &mut self,
         now: Instant,
@@ -104,8 +101,8 @@ impl Liveness {
         for (node, asked) in &mut self.nodes {
             let since = self.awake.saturating_sub(asked.at);
             if !asked.answered {
-                // What was sent just now waits for its acknowledgement, too: a host
-                // is silent when it was so at every look.
+                // A ping that was just sent is unacknowledged, too. A host is silent only if it was
+                // so at every look.
                 if unacknowledged_for(*node) <= passed {
                     asked.host_at = self.awake;
                 }
@@ -137,8 +134,8 @@ mod tests {
         keepalive: Duration::from_secs(1),
     };
 
-    /// Looks every 50 ms; the nodes up to `answering` answer, and the hosts of
-    /// those from `unreached` on do not acknowledge.
+    /// Looks every 50 ms. The nodes up to `answering` answer; the hosts of the nodes from
+    /// `unreached` on do not acknowledge.
     fn look_until(
         liveness: &mut Liveness,
         from: u64,
@@ -181,8 +178,7 @@ mod tests {
         let mut liveness = Liveness::new(PATIENCE);
         liveness.joined(NodeId(1));
         for ms in (0..2900).step_by(50) {
-            // At one look of three something is on its way, and the last
-            // acknowledgement was long ago.
+            // At one look of three, data is on its way and the last acknowledgement was long ago.
             let on_its_way = if ms % 150 == 0 { 900 } else { 0 };
             let now = Instant::ORIGIN + Duration::from_millis(ms);
             let findings =
@@ -196,7 +192,7 @@ mod tests {
         let mut liveness = Liveness::new(PATIENCE);
         liveness.joined(NodeId(1));
         assert_eq!(look_until(&mut liveness, 0, 1100, 0, 0), NodeSet::new());
-        // Pinged at one second; then the root sleeps for an hour.
+        // The node is pinged at one second; then the root sleeps for an hour.
         let later = 3_600_000;
         assert_eq!(look_until(&mut liveness, later, later + 150, 0, 0), NodeSet::new());
         assert_eq!(look_until(&mut liveness, later + 150, later + 600, 0, 0).len(), 1);

@@ -1,4 +1,4 @@
-//! Which node has which id: by a table, or in the order of joining.
+//! The ids of nodes: from a table, or in the order of joining.
 
 use crate::wire::Refusal;
 use std::collections::BTreeMap;
@@ -13,14 +13,14 @@ pub struct NameTable {
 }
 
 impl NameTable {
-    /// Only the nodes named, the first being `n1`.
+    /// Only the given names; the first is `n1`.
     pub fn fixed<S: Into<String>>(names: impl IntoIterator<Item = S>) -> NameTable {
         let ids: BTreeMap<String, NodeId> =
             names.into_iter().zip(1..).map(|(name, id)| (name.into(), NodeId(id))).collect();
         NameTable { max_nodes: ids.len() as u32, ids, open: false }
     }
 
-    /// Only the nodes named, with these ids, each of which belongs to one name.
+    /// Only the given names, with these ids. Each id belongs to one name.
     pub fn numbered<S: Into<String>>(ids: impl IntoIterator<Item = (S, NodeId)>) -> NameTable {
         let ids: BTreeMap<String, NodeId> =
             ids.into_iter().map(|(name, id)| (name.into(), id)).collect();

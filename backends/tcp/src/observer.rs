@@ -1,19 +1,19 @@
-//! A look at every frame that a node sends or receives: for tracing, and for
-//! tests that stop a process at a chosen frame.
+//! Observes every frame that a node sends or receives: for tracing, and for tests that stop a
+//! process at a chosen frame.
 
 use std::fmt;
 use std::rc::Rc;
 
-/// Which way a frame goes.
+/// The direction of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// It is about to be handed to the network.
+    /// The frame is about to be handed to the network.
     Send,
-    /// It was taken from the network and is about to be acted on.
+    /// The frame was taken from the network and is about to be processed.
     Receive,
 }
 
-/// What kind of link a frame goes over, and so what it can be.
+/// The kind of link that a frame goes over, which limits the kinds of frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkKind {
     /// Between a node and the root: views, requests, outcomes, pings.
@@ -26,8 +26,7 @@ pub enum LinkKind {
     Bulk,
 }
 
-/// Called for each frame, before it is sent or acted on. Costs a branch when
-/// there is none.
+/// Called for each frame, before it is sent or processed. Costs a branch if there is none.
 #[derive(Clone, Default)]
 pub struct Observer {
     callback: Option<Rc<Callback>>,

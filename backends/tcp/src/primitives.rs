@@ -1,4 +1,4 @@
-//! The handle on the primitives over TCP: of the root and of every node.
+//! The handle of the primitives over TCP, for the root and for every node.
 
 use crate::driver::core::Core;
 use crate::initiator::Waiter;
@@ -14,8 +14,8 @@ use storm_primitives::{
 };
 use tokio::sync::oneshot;
 
-/// The primitives as one life of one node sees them. Clones share it; it lives
-/// on without them until it is cut off or [shut down](Self::shut_down).
+/// The primitives as one life of one node sees them. Clones share the life. It goes on without them
+/// until it is cut off or [shut down](Self::shut_down).
 #[derive(Clone)]
 pub struct TcpPrimitives {
     core: Rc<Core>,
@@ -31,22 +31,22 @@ impl TcpPrimitives {
         self.core.incarnation
     }
 
-    /// Completes when this node is no longer part of the cluster: the root is
-    /// gone or has cut it off. All its operations have failed then; to join
-    /// again is a new life with new memory.
+    /// Completes when this node is no longer part of the cluster: the root is gone or has cut it
+    /// off. All its operations have failed by then. Joining again starts a new life with new
+    /// memory.
     pub fn closed(&self) -> impl Future<Output = ()> + 'static {
         let core = self.core.clone();
         async move { core.ended().await }
     }
 
-    /// Leaves at once, as if the process had died: whoever calls this on a node ends what it
-    /// does for the cluster within [the time for that](Membership::process_ended).
+    /// Leaves at once, as if the process had died. A node that calls this must end its work for the
+    /// cluster within [the time allowed](Membership::process_ended).
     pub fn shut_down(&self) {
         self.core.finish_with_process();
     }
 
-    /// Bytes of data that wait for their operations to be complete: those of
-    /// this node's own operations, and those of large transfers passing through.
+    /// Bytes of data that wait for their operations to complete: data of this node's own
+    /// operations, and of large transfers passing through.
     pub fn held_bytes(&self) -> u64 {
         let engine = self.core.engine.borrow();
         let passing = engine.staged_bytes() + engine.lent_bytes();
@@ -91,7 +91,7 @@ impl Primitives for TcpPrimitives {
         async move {
             let (answer, outcome) = oneshot::channel();
             core.issue(Primitive::Compare(caw), Bytes::new(), Waiter::Answer(answer));
-            // Nobody drops the other end without an answer but a member that ends.
+            // The sender is dropped without an answer only if the member ends.
             outcome.await.unwrap_or(Err(PrimitiveError::Disconnected))
         }
     }
@@ -115,11 +115,11 @@ pub struct Root {
 }
 
 impl Root {
-    /// Starts a root. Must be called within a `LocalSet` on a current-thread
-    /// runtime, which then drives it; it ends when this is dropped.
+    /// Starts a root. Must be called within a `LocalSet` on a current-thread runtime, which then
+    /// drives it. Dropping the root ends it.
     ///
     /// # Errors
-    /// When the address cannot be listened on.
+    /// If the address cannot be listened on.
     pub fn bind(config: crate::RootConfig) -> std::io::Result<Root> {
         let (core, local_addr) = crate::driver::root::bind(config)?;
         Ok(Root { handle: TcpPrimitives::new(core), local_addr })
@@ -130,7 +130,7 @@ impl Root {
         self.handle.clone()
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
@@ -147,17 +147,16 @@ impl Drop for Root {
 pub struct Node;
 
 impl Node {
-    /// Joins a cluster. Must be called within a `LocalSet` on a current-thread
-    /// runtime, which then drives the node.
+    /// Joins a cluster. Must be called within a `LocalSet` on a current-thread runtime, which then
+    /// drives the node.
     ///
     /// # Errors
-    /// [`JoinError`](crate::JoinError); the root being unreachable only after
-    /// `join_timeout`.
+    /// [`JoinError`](crate::JoinError). An unreachable root is an error only after `join_timeout`.
     pub async fn join(config: crate::NodeConfig) -> Result<TcpPrimitives, crate::JoinError> {
         let core = crate::driver::node::join(config).await?;
         let handle = TcpPrimitives::new(core);
         let membership = handle.membership().clone();
-        // The first view follows the welcome: until then nobody is known.
+        // The first view follows the welcome; before it, no member is known.
         let here = handle.node();
         while membership.incarnation(here).is_none() {
             let seen = membership.epoch();

@@ -1,7 +1,7 @@
 //! Real time and tokio tasks behind the [`Runtime`] trait.
 //!
-//! Timers do not go through `tokio::time`, whose wheel turns once a millisecond:
-//! all sleepers share one timerfd, armed for the earliest of them.
+//! Timers do not use `tokio::time`, whose wheel turns once a millisecond. All sleepers share one
+//! timerfd, armed for the earliest of them.
 
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
@@ -50,15 +50,15 @@ struct Timers {
 }
 
 impl TcpRuntime {
-    /// Must be called within a `LocalSet`; the timers live as long as it.
+    /// Must be called within a `LocalSet`; the timers live as long as the set.
     ///
     /// # Errors
-    /// When the system has no timer left.
+    /// If the system has no timer left.
     pub fn new() -> io::Result<TcpRuntime> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let fd = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
-        // SAFETY: the descriptor that `Timer` reports is the one that it owns: it
-        // stays the same and open until `Timer` is dropped.
+        // SAFETY: `Timer` reports the descriptor that it owns. The descriptor stays the same and
+        // open until `Timer` is dropped.
         let fd = unsafe { AsyncFd::register_with_interest(Timer(fd), Interest::READABLE)? };
         let fd = Rc::new(fd);
         let sleepers = BTreeMap::new();
@@ -100,7 +100,7 @@ fn spawn(future: impl Future<Output = ()> + 'static) -> Task {
 }
 
 fn now() -> Instant {
-    // CLOCK_MONOTONIC exists on every Linux; its origin would be a harmless lie.
+    // CLOCK_MONOTONIC exists on every Linux, so the default is never used.
     let since = clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).map(Duration::from);
     Instant::ORIGIN + since.unwrap_or_default()
 }
@@ -109,7 +109,7 @@ fn now() -> Instant {
 async fn drive(fd: Rc<AsyncFd<Timer>>, timers: Weak<RefCell<Timers>>) {
     loop {
         let Ok(mut guard) = fd.readable().await else { return };
-        // The count of expirations is of no interest; the timer is then quiet.
+        // Reading the count of expirations makes the timer quiet; the count itself does not matter.
         let _ = guard.get_inner().0.wait();
         guard.clear_ready();
         let Some(timers) = timers.upgrade() else { return };
@@ -127,11 +127,11 @@ impl Timers {
         due.into_values().collect()
     }
 
-    /// Arms the timer for the earliest sleeper, if it is not.
+    /// Arms the timer for the earliest sleeper, unless it is armed so already.
     fn arm(&mut self) {
         let Some(((first, _), _)) = self.sleepers.first_key_value() else { return };
         if self.armed.is_some_and(|armed| armed <= *first) {
-            // It fires early at worst, and is armed again then.
+            // At worst the timer fires early and is armed again.
             return;
         }
         let at = TimeSpec::from_duration(first.since_origin());
@@ -191,7 +191,7 @@ mod tests {
         let runtime = runtime.expect("a runtime");
         tokio::task::LocalSet::new().block_on(&runtime, async {
             let clock = TcpRuntime::new().expect("a timer");
-            // In which order they run says only how often this thread ran itself.
+            // Their order is not checked: it depends only on how often this thread runs.
             let sleep = async |ms: u64| {
                 let begun = clock.now();
                 clock.sleep(Duration::from_millis(ms)).await;

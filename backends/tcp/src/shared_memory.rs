@@ -1,15 +1,14 @@
-//! Pieces of large transfers between members on one host: the bytes stay where they
-//! are, in sealed memory, and the frame says where to find them.
+//! Pieces of large transfers between members on one host. The bytes stay in sealed memory, and the
+//! frame says where to find them.
 //!
-//! Loopback sockets copy a piece twice for every child and wake it several times;
-//! a file in memory (`memfd_create(2)`) is written once, by the root, and read by
-//! every other member, which passes the reference on to its own children. Its seals
-//! (`F_SEAL_WRITE`, `F_SEAL_SHRINK`) promise that nobody can change or cut it off, the
-//! owner included: all members read the same.
+//! Loopback sockets copy a piece twice for every child and wake the child several times. A file in
+//! memory (`memfd_create(2)`) is written once, by the root. Every other member reads it and passes
+//! the reference on to its own children. The seals (`F_SEAL_WRITE`, `F_SEAL_SHRINK`) guarantee that
+//! nobody can change or truncate it, the owner included: all members read the same.
 //!
-//! Nothing here is trusted for being local: a reference that does not lead to a
-//! sealed file of the announced identity and length is refused, and the link goes on
-//! without references ([`SharedMemoryError`]).
+//! A local reference is not trusted. A reference that does not lead to a sealed file of the
+//! announced identity and length is refused, and the link goes on without references
+//! ([`SharedMemoryError`]).
 
 use crate::wire::MAX_PAYLOAD_BYTES;
 use bytes::Bytes;
@@ -29,20 +28,20 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::rc::Rc;
 use thiserror::Error;
 
-/// Shorter pieces cost less in their frame.
+/// Shorter pieces are cheaper inside their frame.
 const MIN_SHARED_BYTES: usize = 32 << 10;
-/// No piece is longer: what is announced is believed up to here.
+/// The longest piece: no larger announcement is believed.
 const MAX_SHARED_BYTES: u64 = MAX_PAYLOAD_BYTES as u64;
-/// What may not be done to shared memory any more.
+/// The operations that are forbidden on shared memory once it is filled.
 const SEALS: SealFlag = SealFlag::F_SEAL_WRITE
     .union(SealFlag::F_SEAL_SHRINK)
     .union(SealFlag::F_SEAL_GROW)
     .union(SealFlag::F_SEAL_SEAL);
-/// Without these, what one member passes on need not be what it read.
+/// Without these seals, a member might pass on other bytes than it read.
 const NEEDED_SEALS: SealFlag = SealFlag::F_SEAL_WRITE.union(SealFlag::F_SEAL_SHRINK);
 
-/// Which host, and which part of it: members for which it is equal can open each
-/// other's files. A network namespace is a host of its own, as it is to the network.
+/// Identifies a host and its network namespace. Members with equal ids can open each other's files.
+/// A network namespace counts as a host, as it does on the network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostId {
     boot: String,
@@ -51,7 +50,7 @@ pub struct HostId {
 }
 
 impl HostId {
-    /// That of this process; `None` where the system does not say.
+    /// The id of this process's host; `None` if the system does not tell it.
     pub fn own() -> Option<HostId> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         let namespace =
@@ -64,32 +63,32 @@ impl HostId {
     }
 }
 
-/// Where the bytes of a piece are.
+/// The location of a piece's bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
-    /// The process that has them open, in the namespace of [`HostId`].
+    /// The process that has the file open, in the namespace of [`HostId`].
     pub process: u32,
     /// Its descriptor.
     pub descriptor: u32,
-    /// The file's number: a descriptor may have been closed and used again.
+    /// The file's inode number: a descriptor may have been closed and reused.
     pub inode: u64,
-    /// How many bytes there are.
+    /// The length in bytes.
     pub len: u64,
 }
 
-/// Why a reference leads nowhere.
+/// Why a reference failed.
 #[derive(Debug, Error)]
 pub enum SharedMemoryError {
-    /// It cannot be opened or read.
+    /// The memory cannot be opened or read.
     #[error("the memory of process {process} cannot be opened")]
     Open {
         /// The process.
         process: u32,
-        /// Why.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// It is not what was announced, or not sealed.
+    /// The file is not the announced one, or not sealed.
     #[error("the memory of process {process} is not what was announced")]
     Other {
         /// The process.
@@ -97,19 +96,19 @@ pub enum SharedMemoryError {
     },
 }
 
-/// What a reference that leads nowhere says of those to come.
+/// What a failed reference tells about later references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outlook {
-    /// The process that had the bytes is gone, and they with it.
+    /// The owner process is gone, and its bytes with it.
     OwnerGone,
-    /// The process has let go of them: the reference came too late.
+    /// The process has closed its descriptor: the reference came too late.
     Outdated,
-    /// This process cannot open what that one has.
+    /// This process cannot open memory of the owner.
     Closed,
 }
 
 impl SharedMemoryError {
-    /// What it says of other references to the same process.
+    /// What the error tells about other references to the same process.
     pub fn outlook(&self) -> Outlook {
         match self {
             SharedMemoryError::Open { process, .. } | SharedMemoryError::Other { process }
@@ -118,8 +117,8 @@ impl SharedMemoryError {
                 Outlook::OwnerGone
             }
             SharedMemoryError::Open { process, source } => {
-                // Else there is nothing, or something that cannot be opened, as a socket: the
-                // descriptor has been closed.
+                // With any other error the owner has closed the descriptor: the number is unused,
+                // or names something that cannot be opened, such as a socket.
                 let barred = matches!(
                     source.raw_os_error().map(Errno::from_raw),
                     None | Some(
@@ -138,13 +137,13 @@ impl SharedMemoryError {
     }
 }
 
-/// Whether a process has ended: also one that nobody has waited for, which has no memory.
+/// Whether a process has ended. An unreaped process counts too: it has no memory.
 fn is_gone(process: u32) -> bool {
     let pid = i32::try_from(process).unwrap_or(i32::MAX);
     if kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH) {
         return true;
     }
-    // Behind the name, which may have any characters.
+    // The state follows the name, which may hold any characters.
     let stat = fs::read(format!("/proc/{process}/stat")).unwrap_or_default();
     let name_ends = stat.iter().rposition(|byte| *byte == b')');
     let state = name_ends.and_then(|at| stat.get(at + 2));
@@ -155,8 +154,8 @@ fn is_gone(process: u32) -> bool {
 #[derive(Clone)]
 pub struct Piece {
     bytes: Bytes,
-    /// The bytes once more as sealed memory, made for the first child on this host;
-    /// `None` when there is none to be had.
+    /// The bytes again as sealed memory, made for the first child on this host. `None` if it cannot
+    /// be made.
     sealed: Rc<OnceCell<Option<Sealed>>>,
 }
 
@@ -171,14 +170,14 @@ impl Piece {
         &self.bytes
     }
 
-    /// Where another process of this host finds the bytes, for as long as this piece
-    /// or a clone of it lives. `None` when they are better sent.
+    /// A reference by which another process of this host finds the bytes, valid while this piece or
+    /// a clone of it lives. `None` if sending is better.
     pub fn reference(&self) -> Option<Reference> {
         if self.bytes.len() < MIN_SHARED_BYTES {
             return None;
         }
         let sealed = self.sealed.get_or_init(|| {
-            // Too many descriptors are open: the bytes are sent.
+            // If too many descriptors are open, the bytes are sent instead.
             seal(&self.bytes).inspect_err(|error| tracing::debug!(%error, "not shared")).ok()
         });
         let sealed = sealed.as_ref()?;
@@ -190,7 +189,7 @@ impl Piece {
         })
     }
 
-    /// The piece that another member of this host refers to.
+    /// Opens the piece of another member of this host.
     ///
     /// # Errors
     /// [`SharedMemoryError`].
@@ -198,7 +197,7 @@ impl Piece {
         let Reference { process, descriptor, inode, len } = *reference;
         let cannot = |source| SharedMemoryError::Open { process, source };
         let other = || SharedMemoryError::Other { process };
-        // A descriptor that is something else by now must not hold up the opening.
+        // The descriptor may be something else by now; opening it must not block.
         let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
         let path = format!("/proc/{process}/fd/{descriptor}");
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(cannot)?;
@@ -216,13 +215,13 @@ impl Piece {
     }
 }
 
-/// All of a sealed file, without a copy: whoever uses the bytes brings them into its cache
-/// then, once, and the pages are those of every member.
+/// Maps all of a sealed file, without a copy. The pages are shared by all members, and each reader
+/// loads the bytes into its cache only once.
 fn map(file: &File) -> io::Result<Bytes> {
-    // SAFETY: the mapping is shared memory that nobody can write to or cut off any more, this
-    // process and the file's maker included: the file has `NEEDED_SEALS`, which cannot be taken
-    // back, and `F_SEAL_WRITE` is not given while a writable mapping exists (memfd_create(2),
-    // fcntl(2)). So the bytes do not change behind a `&[u8]`, and reading never raises SIGBUS.
+    // SAFETY: the mapping is shared memory that nobody can write to or truncate any more, neither
+    // this process nor the file's maker. The file has `NEEDED_SEALS`, which cannot be taken back,
+    // and `F_SEAL_WRITE` is not given while a writable mapping exists (memfd_create(2), fcntl(2)).
+    // The bytes therefore do not change behind a `&[u8]`, and reading never raises SIGBUS.
     let mapping = unsafe { Mmap::map(file)? };
     Ok(Bytes::from_owner(mapping))
 }
@@ -272,7 +271,7 @@ mod tests {
         let reference = original.reference().expect("memory");
         let opened = Piece::open(&reference).expect("it is there");
         assert_eq!(opened.bytes(), original.bytes());
-        // And from the second to a third, when the first is gone.
+        // The second passes it to a third after the first is gone.
         drop(original);
         let passed_on = Piece::open(&opened.reference().expect("memory")).expect("it is there");
         assert_eq!(passed_on.bytes(), opened.bytes());
@@ -303,7 +302,7 @@ mod tests {
             ..reference.clone()
         };
         assert!(matches!(Piece::open(&lie), Err(SharedMemoryError::Other { .. })));
-        // A pipe whose other end nobody writes does not hold anybody up.
+        // A pipe without writes does not block the reader.
         let (pipe, _writer) = nix::unistd::pipe().expect("a pipe");
         let lie = Reference { descriptor: pipe.as_raw_fd() as u32, ..reference };
         assert!(matches!(Piece::open(&lie), Err(SharedMemoryError::Other { .. })));
@@ -325,7 +324,7 @@ mod tests {
         assert_eq!(outlook(&reused), Outlook::Outdated, "a socket has its number");
         let mut child = std::process::Command::new("true").spawn().expect("a process");
         let id = Id::Pid(Pid::from_raw(child.id() as i32));
-        // It has ended, and nobody has asked how: its number is taken, its memory gone.
+        // The child has ended and is not reaped: its pid is still taken, its memory is gone.
         waitid(id, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).expect("a child");
         let of_child = Reference { process: child.id(), ..reference };
         assert_eq!(outlook(&of_child), Outlook::OwnerGone, "a zombie");

@@ -1,5 +1,5 @@
-//! The byte stream under every link. All sockets are opened and taken over here, and
-//! become sessions where the member holds a key.
+//! The byte stream under every link. All sockets are opened and accepted here, and become sessions
+//! if the member holds a key.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use nix::libc;
@@ -15,20 +15,20 @@ use tokio::net::TcpStream;
 
 /// Slices given to one write: more gain nothing.
 const MAX_SLICES: usize = 32;
-/// More than the hello of a node that shows no key.
+/// Longer than the hello of a node without a key.
 const MAX_DISCARDED_BYTES: usize = 4096;
 
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Stream {
     tcp: TcpStream,
-    /// Beyond this host, what is sent is encrypted.
+    /// Encrypts the bytes to a peer on another host.
     sealed: Option<Sealed>,
 }
 
 impl Stream {
-    /// Opens a connection to `addr`, and a session where there is a key; with the
-    /// previous key where the other side has no other yet.
+    /// Opens a connection to `addr`, and a session if there is a key. Falls back to the previous
+    /// key if the other side has no other yet.
     pub(crate) async fn connect(
         addr: SocketAddr,
         trust: Option<&Trust>,
@@ -48,21 +48,20 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Makes a session of an accepted connection. Nothing that it carries counts
-    /// before.
+    /// Makes a session of an accepted connection. Nothing it carries is trusted before.
     pub(crate) async fn authenticate(&mut self, trust: &Trust) -> Result<(), SessionError> {
         self.sealed = session::accept(&mut self.tcp, trust).await?;
         Ok(())
     }
 
-    /// Throws away what has come: closing before that could cut off what was said
-    /// to the other side.
+    /// Discards arrived bytes. Closing with unread bytes could cut off the last message to the
+    /// peer.
     pub(crate) fn discard_arrived(&self) {
-        // When there is nothing, there is nothing to throw away.
+        // An error means that nothing has arrived.
         let _ = self.tcp.try_read(&mut [0; MAX_DISCARDED_BYTES]);
     }
 
-    /// Whoever opened this with a key is told that there is none here.
+    /// Tells a peer that opened the connection with a key that this cluster has none.
     pub(crate) async fn refuse_keyed(&mut self) -> io::Result<()> {
         session::refuse_keyed(&mut self.tcp).await
     }
@@ -81,8 +80,8 @@ impl Stream {
         self.tcp.local_addr()
     }
 
-    /// Waits until something can be read, and reads it into the spare room of
-    /// `into`; 0 at the end of the stream.
+    /// Waits until bytes have arrived, and reads them into the spare room of `into`. Returns 0 at
+    /// the end of the stream.
     pub(crate) async fn read(&self, into: &mut BytesMut) -> io::Result<usize> {
         loop {
             if let Some(sealed) = &self.sealed {
@@ -107,11 +106,12 @@ impl Stream {
         }
     }
 
-    /// Reads what has come into the spare room of `into`. A read that leaves some of it has
-    /// emptied the socket, which is not asked for more then: the next arrival is a new edge of
-    /// readiness, and one since the read began counts, as what is withdrawn here is older.
+    /// Reads arrived bytes into the spare room of `into`. A read that leaves room has emptied the
+    /// socket, so the socket is not asked again: the next arrival is a new edge of readiness. An
+    /// arrival since the read began is not lost: returning `WouldBlock` clears only the older
+    /// readiness.
     fn read_arrived(&self, into: &mut BytesMut) -> io::Result<usize> {
-        // SAFETY: only `recv` gets the slice, which writes nothing uninitialised to it.
+        // SAFETY: only `recv` gets the slice, and it writes nothing uninitialised to it.
         let spare = unsafe { into.chunk_mut().as_uninit_slice_mut() };
         let mut read = 0;
         let result = self.tcp.try_io(Interest::READABLE, || {
@@ -124,15 +124,15 @@ impl Stream {
         match result {
             Err(error) if read == 0 => Err(error),
             Ok(()) | Err(_) => {
-                // SAFETY: `recv` has put so many bytes there.
+                // SAFETY: `recv` has written this many bytes there.
                 unsafe { into.advance_mut(read) };
                 Ok(read)
             }
         }
     }
 
-    /// Writes from the front of `out` what fits now; whether all of it did. If not,
-    /// `out` may be empty and this has to be called again all the same.
+    /// Writes as much from the front of `out` as fits now. True if everything did. After a false,
+    /// call it again even if `out` is empty.
     pub(crate) fn write_some(&self, out: &mut VecDeque<Bytes>) -> io::Result<bool> {
         if let Some(sealed) = &self.sealed {
             return self.write_sealed(sealed, out);
@@ -172,7 +172,7 @@ impl Stream {
         }
     }
 
-    /// Waits for the end of a stream on which nothing more is to come: whatever does is
+    /// Waits for the end of a stream on which no more data is expected. Unexpected data counts as
     /// its end, too.
     pub(crate) async fn ended(&self) {
         loop {
@@ -191,15 +191,15 @@ impl Stream {
         self.tcp.writable().await
     }
 
-    /// For how long the peer's host has acknowledged nothing although something
-    /// waits for it; zero when nothing waits. A host that acknowledges is well, and
-    /// so is the way to it; of the process that is to read it says nothing.
+    /// How long the peer's host has acknowledged nothing although data waits for it; zero if none
+    /// waits. A host that acknowledges is well, and so is the way to it. The value tells nothing
+    /// about the reading process.
     pub(crate) fn unacknowledged_for(&self) -> Duration {
         // SAFETY: all zeros is a value of this struct of integers.
         let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
         let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
-        // SAFETY: the descriptor is open as long as `self`; the kernel writes at
-        // most `length` bytes to `info`, which has them, and the length it wrote.
+        // SAFETY: the descriptor is open as long as `self`. The kernel writes at most `length`
+        // bytes to `info`, which has that many, and then the length it wrote.
         let result = unsafe {
             libc::getsockopt(
                 self.tcp.as_raw_fd(),
@@ -209,31 +209,30 @@ impl Stream {
                 &raw mut length,
             )
         };
-        // A socket that cannot be asked has ended, which its reader finds out.
+        // A socket that cannot be asked has ended; its reader notices.
         if result != 0 || info.tcpi_unacked == 0 {
             return Duration::ZERO;
         }
         Duration::from_millis(info.tcpi_last_ack_recv.into())
     }
 
-    /// Ends the stream so that the other side sees an error and not its end: something is
-    /// missing that it should have read.
+    /// Ends the stream so that the other side sees an error: it has not got everything that it
+    /// should have read.
     pub(crate) fn break_off(&self) {
         let nowhere = libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] };
         let length = size_of::<libc::sockaddr>() as libc::socklen_t;
-        // To connect to no address resets a connection (connect(2), tcp_disconnect).
-        // SAFETY: the descriptor is open as long as `self`, and the address is `length` bytes.
+        // Connecting to no address resets a connection (connect(2), tcp_disconnect). SAFETY: the
+        // descriptor is open as long as `self`, and the address is `length` bytes.
         let result = unsafe { libc::connect(self.tcp.as_raw_fd(), &raw const nowhere, length) };
         if result != 0 {
-            // It is no connection any more.
+            // The socket is no longer connected.
             self.shutdown();
         }
     }
 
-    /// Ends the stream in both directions, so that whoever reads or writes it
-    /// on either side learns of it.
+    /// Ends the stream in both directions, so that readers and writers on both sides notice.
     pub(crate) fn shutdown(&self) {
-        // It may be closed already, which is what is wanted.
+        // An error means that the socket is closed already.
         let _ = SockRef::from(&self.tcp).shutdown(std::net::Shutdown::Both);
     }
 }

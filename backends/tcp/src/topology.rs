@@ -1,14 +1,14 @@
-//! The tree: members in positions 0, 1, 2, ...; the parent of position `i` is
-//! position `(i - 1) / fanout`. Position 0 is the root.
+//! The tree: members in positions 0, 1, 2, ...; the parent of position `i` is position
+//! `(i - 1) / fanout`. Position 0 is the root.
 //!
-//! A node that joins takes the next position; when one dies, the holder of the
-//! last position takes its place. So a change moves few nodes.
+//! A node that joins takes the next position. When a node dies, the holder of the last position
+//! takes its place, so that a change moves few nodes.
 
 use crate::wire::{Member, View};
 use std::net::SocketAddr;
 use storm_primitives::{NodeId, NodeSet};
 
-/// Who holds which position.
+/// The members by position.
 #[derive(Clone, Debug)]
 pub struct Topology {
     fanout: usize,
@@ -36,21 +36,20 @@ impl Topology {
         self.positions.iter().find(|member| member.node == node)
     }
 
-    /// Adds a member; the position it takes.
+    /// Adds a member. Returns its position.
     pub fn add(&mut self, member: Member) -> u32 {
         self.positions.push(member);
         (self.positions.len() - 1) as u32
     }
 
-    /// Takes a member out; the position that has a new holder, if any has.
+    /// Removes a member. Returns the position that has a new holder, if there is one.
     pub fn remove(&mut self, node: NodeId) -> Option<u32> {
         let at = self.positions.iter().position(|member| member.node == node)?;
         self.positions.swap_remove(at);
         (at < self.positions.len()).then_some(at as u32)
     }
 
-    /// Takes over a view. False when it makes no sense: a hole, or a position
-    /// behind the end.
+    /// Takes over a view. False if it makes no sense: a hole, or a position beyond the end.
     pub fn apply(&mut self, view: &View) -> bool {
         let len = view.len as usize;
         self.positions.truncate(len);
@@ -70,7 +69,7 @@ impl Topology {
         (at > 0).then(|| &self.positions[(at - 1) / self.fanout])
     }
 
-    /// The children of `node`, each with all that is below and itself.
+    /// The children of `node`, each with the set of itself and all nodes below.
     pub fn children(&self, node: NodeId) -> Vec<(NodeId, NodeSet)> {
         let Some(at) = self.position(node) else { return Vec::new() };
         let first = at * self.fanout + 1;
@@ -78,7 +77,7 @@ impl Topology {
         (first..end).map(|child| (self.positions[child].node, self.below(child))).collect()
     }
 
-    /// Where `node` listens.
+    /// The listen address of `node`.
     pub fn listen(&self, node: NodeId) -> Option<SocketAddr> {
         self.member(node).map(|member| member.listen)
     }
@@ -87,7 +86,7 @@ impl Topology {
         self.positions.iter().position(|member| member.node == node)
     }
 
-    /// The node in position `at` and all below it: level by level, each a run.
+    /// The node in position `at` and all nodes below: level by level, each a run.
     fn below(&self, at: usize) -> NodeSet {
         let mut nodes = NodeSet::new();
         let (mut first, mut last) = (at, at);

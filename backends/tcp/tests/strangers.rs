@@ -1,5 +1,5 @@
-//! Who does not hold the cluster key, or is only on the way: learns nothing,
-//! changes nothing, and costs nothing.
+//! A peer without the cluster key, or a relay on the way: learns nothing, changes nothing, and
+//! costs nothing.
 
 mod relay;
 
@@ -17,12 +17,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const BLOCK_BYTES: u64 = 1 << 20;
-/// An opening begins so: magic and version of `storm_session`.
+/// The beginning of an opening: magic and version of `storm_session`.
 const OPENING_HEAD: [u8; 8] = *b"\xffSTORM\0\x01";
 /// Length of an opening and of an answer in bytes.
 const OPENING_BYTES: usize = 64;
 const ANSWER_BYTES: usize = 49;
-/// Nothing here takes so long.
+/// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
 
 fn plan() -> (Layout, Region) {
@@ -68,7 +68,7 @@ async fn works(root: &Root, nodes: u32) {
     assert_eq!(root.handle().xfer_and_wait(xfer).await, Ok(()));
 }
 
-/// Waits until the root counts so many members, itself included.
+/// Waits until the root counts `count` members, itself included.
 async fn members(root: &Root, count: usize) {
     let handle = root.handle();
     let membership = handle.membership();
@@ -80,10 +80,10 @@ async fn members(root: &Root, count: usize) {
     assert!(handle.runtime().timeout(LONG, settled).await.is_some(), "{count} members");
 }
 
-/// Says `bytes` and hears what comes until the other side closes.
+/// Sends `bytes`, and reads until the other side closes.
 async fn say(addr: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(addr).await.expect("it listens");
-    // It may be closed in the middle.
+    // The peer may close the connection in the middle.
     let _ = stream.write_all(bytes).await;
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;
@@ -163,7 +163,7 @@ fn while_a_key_is_replaced_old_and_new_members_work_together() {
         let (old, new) = (key(), key());
         let both = || Some(Trust::new(new.clone()).or_previous(old.clone()));
         let mut config = RootConfig::new(loopback(), plan().0, NameTable::open(9));
-        // So that the second is a child of the first.
+        // The second node is then a child of the first.
         config.fanout = 1;
         config.trust = both();
         let root = Root::bind(config).expect("a port");
@@ -222,7 +222,7 @@ fn an_encrypted_session_shows_nothing_of_what_it_carries() {
             let relay = Relay::start(root.local_addr()).await;
             let mut config = NodeConfig::new(relay.addr(), "n1", loopback(), plan().0);
             config.trust.clone_from(&trust);
-            // Not past the relay.
+            // References would bypass the relay.
             config.by_reference = false;
             let node = Node::join(config).await.expect("joins");
             let xfer = Xfer::new(NodeSet::compute(1), plan().1.addr, data.clone());
@@ -275,7 +275,7 @@ fn what_is_changed_cut_or_added_on_the_way_ends_the_session() {
                 let node = join(relay.addr(), "n1", trust.clone()).await.expect("joins");
                 works(&root, 1).await;
                 relay.tamper(way, tampering);
-                // The root asks now and then whether the node is there.
+                // The root pings the node now and then.
                 let closed = node.runtime().timeout(LONG, node.closed()).await;
                 assert!(closed.is_some(), "{way:?} {tampering:?}");
                 members(&root, 1).await;
@@ -308,7 +308,7 @@ fn a_session_that_is_played_again_is_none() {
     });
 }
 
-/// As [`say`], and says that this is all.
+/// As [`say`], and closes the sending side after `bytes`.
 async fn say_and_end(addr: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(addr).await.expect("it listens");
     let _ = stream.write_all(bytes).await;
@@ -318,7 +318,7 @@ async fn say_and_end(addr: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// What strangers say: plain text, a handshake with a key of their own, one that
+/// First messages of strangers: plain text, a handshake with a key of their own, a handshake that
 /// only names the right key, another version, and noise.
 fn strange_openings(key: &ClusterKey) -> [Vec<u8>; 5] {
     let filled = |mut opening: Vec<u8>| {
@@ -385,7 +385,7 @@ fn silent_strangers_do_not_keep_a_node_out() {
         let mut silent = Vec::new();
         for number in 0..1200 {
             let mut stream = TcpStream::connect(root.local_addr()).await.expect("it listens");
-            // Some begin, and do not go on.
+            // Some begin an opening and never finish it.
             stream.write_all(&OPENING_HEAD[..number % 8]).await.expect("it has room");
             silent.push(stream);
         }

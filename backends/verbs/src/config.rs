@@ -1,4 +1,4 @@
-//! Settings of verbs, each with its default and why.
+//! Settings of verbs, each with its default and the reason.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,41 +10,40 @@ pub struct VerbsConfig {
     pub device: Option<String>,
     /// Its port, from 1. Default 1.
     pub port: u8,
-    /// The place of the own address in the port's table of GIDs. Default none: that of
-    /// `address` where the port has it, or else the first of RoCE version 2 over IPv4, or
-    /// else 0, which is the only one on InfiniBand.
+    /// The index of this member's address in the port's table of GIDs. Default none: the index of
+    /// `address` if the port has it, else of the first RoCE version 2 address over IPv4, else 0,
+    /// the only index on InfiniBand.
     pub gid_index: Option<u8>,
-    /// The address by which the other members know this one; of use with RoCE only.
+    /// The address by which the other members know this member; used with RoCE only.
     pub address: Option<IpAddr>,
-    /// How long to look for completions before going to sleep. Default zero: the daemons
-    /// share their processors with the jobs. Some tens of microseconds save a wake-up per
-    /// hop of the tree where a core is to spare.
+    /// How long to poll for completions before going to sleep. Default zero: the daemons share
+    /// their processors with the jobs. With a core to spare, some tens of microseconds save a
+    /// wake-up per hop of the tree.
     pub spin: Duration,
-    /// The longest payload of a chunk. Default 256 KiB: a block is locked memory, and as
-    /// many as `blocks_per_lane` wait at each node.
+    /// The longest payload of a chunk. Default 256 KiB: a block is locked memory, and each node has
+    /// `blocks_per_lane` of them waiting.
     pub chunk_bytes: u32,
-    /// Blocks that a node lets its parent write to at a time. Default 4: one is on its way,
-    /// one is passed on, and two are in the hands of those who write files.
+    /// Blocks that a node lets its parent write to at a time. Default 4: one is arriving, one is
+    /// being passed on, and two are being written to files.
     pub blocks_per_lane: u32,
-    /// Blocks that may be registered in all. Default 512, 136 MiB: what comes in stays
-    /// where it arrived until global memory is written over; when there are no more, it is
-    /// copied.
+    /// Blocks that may be registered in all. Default 512, 136 MiB. Data stays in its block until
+    /// the global memory is overwritten. When no block is left, data is copied.
     pub max_blocks: u32,
-    /// Of the root: whether it sends large transfers to all members at once. Default none,
-    /// which is for all others: they do as their parent tells.
+    /// For the root: whether it sends large transfers to all members at once. Default none. Other
+    /// members leave it at none, because they follow their parent.
     pub multicast: Option<Multicast>,
 }
 
-/// Whether large transfers for most members are sent once, by multicast, or down the tree.
+/// How the root sends large transfers for most members: once by multicast, or down the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Multicast {
     /// Down the tree.
     #[default]
     Off,
-    /// By multicast, as soon as at least two children of the root have heard it; a member
-    /// that does not hear gets what it needs from its parent.
+    /// By multicast, as soon as at least two children of the root have heard it. A member that
+    /// hears nothing gets the data from its parent.
     Auto,
-    /// The same even for one child.
+    /// By multicast, even for a single child.
     On,
 }
 

@@ -1,4 +1,4 @@
-//! Why a lane cannot be opened, or has ended: each says what to look at.
+//! Errors of opening a lane, or of its end. Each message says where to look.
 
 use std::io;
 use storm_primitives::NodeId;
@@ -8,15 +8,15 @@ use thiserror::Error;
 /// Why a lane cannot be opened, or has ended.
 #[derive(Debug, Error)]
 pub enum LaneError {
-    /// Something on this side.
+    /// A call failed on this side.
     #[error(transparent)]
     Verbs(#[from] VerbsError),
-    /// What the other side says of itself makes no sense.
+    /// The other side's offer makes no sense.
     #[error("what {peer} says of its end of the lane makes no sense: {why}")]
     Offer {
         /// The other side.
         peer: NodeId,
-        /// What is wrong.
+        /// The fault in it.
         why: &'static str,
     },
     /// One side is on InfiniBand and the other on Ethernet.
@@ -24,12 +24,12 @@ pub enum LaneError {
     LinkLayer {
         /// The other side.
         peer: NodeId,
-        /// What its port is on.
+        /// The link layer of its port.
         theirs: &'static str,
-        /// What this one is on.
+        /// The link layer of this port.
         ours: &'static str,
     },
-    /// A request failed, and with it the queue pair.
+    /// A request failed, and the queue pair with it.
     #[error("the queue pair to {peer} is in its error state: {status} (status {code})")]
     Failed {
         /// The other side.
@@ -39,7 +39,7 @@ pub enum LaneError {
         /// Its number.
         code: u32,
     },
-    /// The same, and this side's port carries nothing: that is why.
+    /// A request failed because this side's port carries nothing.
     #[error(
         "the queue pair to {peer} is in its error state: {status} (status {code}), as port {port} \
          of {device} is {state}"
@@ -55,10 +55,10 @@ pub enum LaneError {
         device: String,
         /// The port, from 1.
         port: u8,
-        /// What it is instead of active.
+        /// The port's state.
         state: &'static str,
     },
-    /// The adapter has failed or was taken out.
+    /// The adapter has failed or was removed.
     #[error(
         "the device {device} of the lane to {peer} has failed or is gone: the queue pair is in its error state"
     )]
@@ -68,7 +68,7 @@ pub enum LaneError {
         /// The device.
         device: String,
     },
-    /// This side has ended it.
+    /// This side has closed the lane.
     #[error("the lane to {peer} was closed")]
     Closed {
         /// The other side.
@@ -84,12 +84,12 @@ pub enum LaneError {
         /// Length of a block there.
         block: usize,
     },
-    /// The other side does what no correct one does.
+    /// The other side does something that no correct peer does.
     #[error("{peer} breaks the protocol of the lane: {why}")]
     Protocol {
         /// The other side.
         peer: NodeId,
-        /// What it did.
+        /// The breach.
         why: &'static str,
     },
 }

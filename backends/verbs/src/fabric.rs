@@ -1,4 +1,4 @@
-//! One member's access to its device: what all its lanes share.
+//! One member's access to its device, which all its lanes share.
 
 use crate::VerbsError;
 use crate::abi::{EVENT_COMM_EST, EVENT_DEVICE_FATAL, EVENT_PORT_ERR, Gid};
@@ -22,12 +22,11 @@ use storm_primitives::NodeId;
 use storm_verbs::port_address::{self, Wish};
 use tokio::task::AbortHandle;
 
-/// Room for the head of a chunk in a block; where the payload begins of one that comes in
-/// datagrams.
+/// Room for the head of a chunk in a block. The payload of a chunk in datagrams begins here.
 pub(crate) const PAYLOAD_AT: usize = 16 << 10;
-/// How often it is looked whether requests are stuck, and then whether the port is there.
-/// Soft-RoCE whose network was taken out may lose both the event that says so and the
-/// requests under way: these neither complete nor fail.
+/// How often to check for stuck requests, and then for the port. If a network is removed under
+/// soft-RoCE, both the event and the requests under way may be lost: they neither complete nor
+/// fail.
 const LOOK: Duration = Duration::from_millis(500);
 /// The name of the network.
 const NAME: &str = "verbs";
@@ -35,8 +34,8 @@ const NAME: &str = "verbs";
 /// A device in use, for [`RootConfig::fabric`](storm_backend_tcp::RootConfig::fabric) and
 /// [`NodeConfig::fabric`](storm_backend_tcp::NodeConfig::fabric).
 ///
-/// When the device has failed or was taken out all its lanes end; the next one that is
-/// opened looks for a device anew, and registers memory with it.
+/// If the device fails or is removed, all its lanes end. The next lane to be opened looks for a
+/// device anew, and registers memory with it.
 #[derive(Debug)]
 pub struct VerbsFabric {
     config: VerbsConfig,
@@ -50,7 +49,7 @@ struct Session {
     events: AbortHandle,
 }
 
-/// What lanes need of it.
+/// The part of the device that lanes use.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) config: VerbsConfig,
@@ -60,18 +59,18 @@ pub(crate) struct Common {
     pub(crate) gid: Gid,
     pub(crate) pool: Pool,
     pub(crate) poller: Poller,
-    /// What this member has of the group of all.
+    /// This member's part in the multicast group.
     group: RefCell<Option<Rc<Group>>>,
     /// The bulk lanes to its parents.
     pub(crate) upward: Rc<Upward>,
-    /// The group that could not be joined.
+    /// The tag of the group that could not be joined.
     refused: Cell<Option<u64>>,
     gone: Cell<bool>,
 }
 
 impl VerbsFabric {
-    /// Opens the device and registers the first blocks, so that what stands in the way is
-    /// known before a cluster depends on it. Must be called within a `LocalSet`.
+    /// Opens the device and registers the first blocks, so that obstacles show before a cluster
+    /// depends on it. Must be called within a `LocalSet`.
     ///
     /// # Errors
     /// [`VerbsError`].
@@ -87,23 +86,23 @@ impl VerbsFabric {
         self.current.borrow().common.device.name().to_owned()
     }
 
-    /// How many blocks are registered, and how many of them are free.
+    /// The number of registered blocks, and of the free ones among them.
     pub fn blocks(&self) -> (usize, usize) {
         self.current.borrow().common.pool.blocks()
     }
 
-    /// What this member sent to all at once, or got so; `None` when it takes no part in it.
+    /// The report on multicast; `None` if this member takes no part in it.
     pub fn multicast(&self) -> Option<MulticastReport> {
         self.current.borrow().common.group().map(|group| group.report())
     }
 
-    /// Does what follows from something that happened to the device. What the device
-    /// itself tells is seen to without this.
+    /// Handles an event of the device. Events that the device itself reports are handled without
+    /// this call.
     pub fn happened(&self, event: &DeviceEvent) {
         self.current.borrow().common.happened(event);
     }
 
-    /// What lanes need, of a device that is there.
+    /// The part that lanes use, of a present device.
     fn common(&self) -> Result<Rc<Common>, VerbsError> {
         let mut current = self.current.borrow_mut();
         if current.common.gone.get() {
@@ -157,13 +156,12 @@ impl Drop for Session {
 }
 
 impl Common {
-    /// What this member has of the group, if it has anything of it.
+    /// This member's part in the group, if it has one that works.
     pub(crate) fn group(&self) -> Option<Rc<Group>> {
         self.group.borrow().clone().filter(|group| !group.has_failed())
     }
 
-    /// Takes part in the group that a parent has told of; `None` when that cannot be, which
-    /// was said.
+    /// Joins the parent's group. `None` if that fails, which was logged.
     pub(crate) fn join(self: &Rc<Self>, address: GroupAddress) -> Option<Rc<Group>> {
         let current = self.group.borrow().clone();
         if let Some(group) = current.filter(|group| group.address() == address) {
@@ -177,7 +175,7 @@ impl Common {
             self.refused.set(Some(address.tag));
         }
         *self.group.borrow_mut() = joined.clone();
-        // The children are to know; but who has just been told is busy.
+        // The children must know, but the caller is in the middle of its own work: do it in a task.
         let common = Rc::downgrade(self);
         tokio::task::spawn_local(async move {
             if let Some(common) = common.upgrade() {
@@ -196,7 +194,7 @@ impl Common {
                 self.device_gone();
             }
             EVENT_PORT_ERR => {
-                // A port that is soon back costs nothing but retries; lanes end with theirs.
+                // A port that is soon back costs only retries; lanes end when theirs do.
                 tracing::error!(
                     device,
                     event = name,
@@ -207,14 +205,13 @@ impl Common {
         }
     }
 
-    /// What is to be done now and then though nothing happens: false when there is no such
-    /// port any more.
+    /// The periodic work. Returns false if the port no longer exists.
     fn tick(&self) -> bool {
         self.group().iter().for_each(|group| group.sweep(Instant::now()));
         self.look_at_port()
     }
 
-    /// Where requests are stuck: false when there is no such port any more.
+    /// Looks at the port if requests are stuck. False if the port no longer exists.
     fn look_at_port(&self) -> bool {
         if self.poller.is_any_stuck()
             && let Err(error) = self.device.port(self.port.number)
@@ -256,7 +253,7 @@ impl Fabric for VerbsFabric {
     }
 }
 
-/// The device that is asked for, or the first whose port is active.
+/// The configured device, or the first with an active port.
 fn choose(config: &VerbsConfig) -> Result<(Arc<OpenDevice>, Port), VerbsError> {
     let names = match &config.device {
         Some(name) => vec![name.clone()],
@@ -273,7 +270,7 @@ fn choose(config: &VerbsConfig) -> Result<(Arc<OpenDevice>, Port), VerbsError> {
     Err(reason)
 }
 
-/// Says what happens to the device; when it is gone, so are the lanes.
+/// Handles events of the device, and does the periodic work. Ends the lanes of a lost device.
 async fn watch(common: Rc<Common>) {
     let device = common.device.clone();
     let readable = match crate::watch::device(&device) {

@@ -1,4 +1,4 @@
-//! What devices there are, for those who ask the command.
+//! Lists the devices, for the command line.
 
 use crate::VerbsError;
 use crate::guard::{Device, OpenDevice, Port};
@@ -9,7 +9,7 @@ use storm_verbs::port_address;
 /// One device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeviceReport {
-    /// As the kernel names it.
+    /// The kernel's name.
     pub name: String,
     /// Its ports, from 1.
     pub ports: Vec<PortReport>,
@@ -20,13 +20,13 @@ pub struct DeviceReport {
 pub struct PortReport {
     /// From 1.
     pub number: u8,
-    /// In words; `active` is usable.
+    /// Its state in words; an `active` port is usable.
     pub state: &'static str,
     /// `InfiniBand` or `Ethernet`.
     pub link_layer: &'static str,
-    /// The largest packet now, in bytes.
+    /// The current largest packet, in bytes.
     pub mtu_bytes: u32,
-    /// Those by which `--backend verbs` can know it: of RoCE version 2, or on InfiniBand.
+    /// The addresses that `--backend verbs` can use: of RoCE version 2, or on InfiniBand.
     pub addresses: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ fn report(name: &str) -> Result<DeviceReport, VerbsError> {
     Ok(DeviceReport { name: name.to_owned(), ports: ports(&device) })
 }
 
-/// Ports are numbered without holes: the first that is not there ends them.
+/// Ports are numbered without holes: the first missing number ends the list.
 fn ports(device: &OpenDevice) -> Vec<PortReport> {
     let report = |port: Port| PortReport {
         addresses: port_address::usable(device, &port).iter().map(IpAddr::to_string).collect(),

@@ -1,5 +1,5 @@
-//! The immediate value of a write, which says what was written; what goes up a bulk lane;
-//! and what a parent tells in a block instead of a frame.
+//! The notes of a lane: the immediate value of a write, the messages up a bulk lane, and a parent's
+//! messages in a block instead of a frame.
 
 use crate::multicast::address::GroupAddress;
 use crate::ring::Credit;
@@ -8,40 +8,39 @@ use serde::{Deserialize, Serialize};
 /// Bits of the number in an immediate value; the kind is above them.
 const NUMBER_BITS: u32 = 28;
 
-/// What a write was.
+/// The meaning of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// So many bytes, at least one, are next in the ring.
+    /// The ring has a new run, of at least one byte.
     Run {
-        /// How many.
+        /// Its length in bytes.
         len: u32,
-        /// The sender looks at its slots.
+        /// The sender polls its slots.
         looks: bool,
     },
-    /// The other side has taken so much.
+    /// The other side has taken this much.
     Credit(Credit),
-    /// This block is filled with a frame.
+    /// The block has a frame.
     Block(u32),
-    /// This block is filled with something [`Told`].
+    /// The block has a [`Told`].
     Told(u32),
-    /// A hole in the chunk that was told of in this block is filled.
+    /// A hole in the chunk announced in this block is filled.
     Repaired(u32),
-    /// The other side does not look at its slots any more, and has found so many messages,
-    /// counted modulo 2^28.
+    /// The other side no longer polls its slots. It has found this many messages, modulo 2^28.
     Sleeps(u32),
-    /// That is known.
+    /// `Sleeps` was read.
     Heard,
 }
 
-/// Larger numbers than an immediate value has room for do not occur: rings and blocks
-/// are smaller.
+/// The largest number in an immediate value. Larger numbers do not occur: rings and blocks are
+/// smaller.
 pub(crate) const MAX_NUMBER: u32 = (1 << NUMBER_BITS) - 1;
-/// A ring has fewer bytes, or just as many: what is above is something else.
+/// Enough bits for the bytes of a ring; the bits above have other meanings.
 const BYTES_BITS: u32 = 17;
 const BYTES: u32 = (1 << BYTES_BITS) - 1;
 
 impl Note {
-    /// As an immediate value.
+    /// The immediate value.
     pub(crate) fn encode(self) -> u32 {
         let (kind, number) = match self {
             Note::Run { len, looks } => (1, u32::from(looks) << BYTES_BITS | len),
@@ -55,7 +54,7 @@ impl Note {
         kind << NUMBER_BITS | number & MAX_NUMBER
     }
 
-    /// From an immediate value of somebody else.
+    /// Decodes an immediate value of the other side.
     pub(crate) fn decode(immediate: u32) -> Option<Note> {
         let number = immediate & MAX_NUMBER;
         let (bytes, above) = (number & BYTES, number >> BYTES_BITS);
@@ -75,7 +74,7 @@ impl Note {
 /// Memory of the child into which the parent may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Where it is.
+    /// Its address.
     pub(crate) addr: u64,
     /// The key to it.
     pub(crate) rkey: u32,
@@ -83,32 +82,32 @@ pub(crate) struct Place {
     pub(crate) len: u32,
 }
 
-/// What goes up a bulk lane.
+/// A message up a bulk lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Up {
-    /// The parent may write one frame, or tell something, in this block.
+    /// The parent may write one frame, or one [`Told`], to this block.
     Grant {
-        /// What the child calls it.
+        /// The child's number of the block.
         slot: u32,
-        /// Where it is.
+        /// The block's memory.
         to: Place,
     },
-    /// Of the chunk that was told of in this block something is missing.
+    /// A part of the chunk announced in this block is missing.
     Repair {
         /// The block.
         slot: u32,
-        /// Where in the payload it begins, in bytes.
+        /// Its offset in the payload, in bytes.
         offset: u32,
-        /// Where it is to be written, and how many bytes it has.
+        /// Its destination, and its length in bytes.
         to: Place,
     },
-    /// Something of the group is to be heard, to know whether it can be.
+    /// Asks for a datagram of the group, to find out whether it can be heard.
     Probe,
-    /// The group with this tag is heard.
+    /// The child hears the group.
     Hears {
-        /// The tag.
+        /// The group's tag.
         tag: u64,
-        /// From the chunk of this number on.
+        /// The number of the first chunk that it hears.
         from: u64,
     },
 }
@@ -135,7 +134,7 @@ impl Up {
         out
     }
 
-    /// `None` when it means nothing.
+    /// `None` if the bytes have no meaning.
     pub(crate) fn decode(bytes: &[u8; Up::BYTES]) -> Option<Up> {
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[4 * at + i]));
         let long = |low: usize, high: usize| u64::from(word(low)) | u64::from(word(high)) << 32;
@@ -151,13 +150,12 @@ impl Up {
     }
 }
 
-/// What a parent tells in a block.
+/// A parent's message in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Told {
-    /// Where the group of the cluster is.
+    /// The address of the cluster's group.
     Group(GroupAddress),
-    /// The next chunk is that of this number, whose payload goes to the group; its head
-    /// follows.
+    /// The next chunk has this number. Its payload goes to the group; its head follows.
     Chunk {
         /// The number.
         number: u64,
@@ -167,13 +165,13 @@ pub(crate) enum Told {
 }
 
 impl Told {
-    /// What it is on the wire.
+    /// The encoded message.
     pub(crate) fn encode(&self) -> Vec<u8> {
         // Integers into memory that grows: this cannot fail.
         postcard::to_stdvec(self).unwrap_or_default()
     }
 
-    /// What was told, and what follows.
+    /// The message, and the bytes after it.
     pub(crate) fn decode(bytes: &[u8]) -> Option<(Told, &[u8])> {
         postcard::take_from_bytes(bytes).ok()
     }

@@ -1,5 +1,5 @@
-//! What one end of a lane tells the other, over the session in which both have proved who
-//! they are: where it is and where to write.
+//! The offer of one end of a lane: its address, and where to write. It goes over the session in
+//! which both sides have proved their identity.
 
 use crate::abi::Gid;
 use crate::guard::{Endpoint, RemoteAddr};
@@ -7,9 +7,9 @@ use crate::ring::RING_BYTES;
 use crate::slot::{self, REGION_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// Changes with every change of what travels on a lane.
+/// Changes with every change of the lane's messages.
 pub(crate) const LANE_VERSION: u32 = 3;
-/// Packets are numbered with so many bits.
+/// The largest packet number.
 pub(crate) const MAX_PACKET_NUMBER: u32 = (1 << 24) - 1;
 
 /// One end of a lane.
@@ -27,27 +27,27 @@ pub(crate) struct Offer {
     pub(crate) gid: [u8; 16],
     /// Local identifier of the port.
     pub(crate) lid: u16,
-    /// What the port is on, as the library codes it.
+    /// The link layer of the port, in the library's code.
     pub(crate) link_layer: u8,
     /// Its largest packet, coded.
     pub(crate) mtu: u32,
-    /// Where the memory of the lane is, of which the ring is the beginning.
+    /// The address of the lane's memory, which begins with the ring.
     pub(crate) ring_addr: u64,
     /// The key to it.
     pub(crate) ring_rkey: u32,
 }
 
 impl Offer {
-    /// What it is on the wire.
+    /// The encoded offer.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        // Integers into memory that grows: this cannot fail.
+        // Infallible: integers, into a growing vector.
         postcard::to_stdvec(self).unwrap_or_default()
     }
 
-    /// The offer of somebody else.
+    /// Decodes the offer of the other side.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault in it.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Offer, &'static str> {
         let (offer, rest) =
             postcard::take_from_bytes::<Offer>(bytes).map_err(|_| "it cannot be decoded")?;

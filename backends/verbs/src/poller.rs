@@ -1,12 +1,13 @@
-//! Takes the completions of all lanes of a member: asleep on one channel until one of
-//! them has something, or looking for more for a while first.
+//! Takes the completions of all lanes of a member. Either it sleeps on one channel until one of
+//! them has something, or it polls for a while first.
 //!
-//! Who looks is the reader that was the last to begin to wait, in its own task: what comes for
-//! it is handed to nobody, and no task is woken. Now and then it looks for all the others, and
-//! gives way to whom that makes ready. When it has found something it is expected back: the
-//! driver looks only where no reader does for a while. The runtime's own look at sockets and
-//! timers takes two system calls, several times what a completion in memory costs, and has its
-//! turn less often.
+//! The reader that began to wait last polls, in its own task: its message needs no hand-over and
+//! wakes no task. Now and then it polls for all others too, and gives way to the tasks that become
+//! ready. After it found something it is expected back. The driver polls only if no reader does for
+//! a while.
+//!
+//! The runtime's own look at sockets and timers takes two system calls, several times the cost of a
+//! completion in memory. Its turn therefore comes less often.
 
 use crate::VerbsError;
 use crate::guard::CompletionChannel;
@@ -23,36 +24,36 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-/// How long sockets, timers and other processes may wait for their turn while this member looks
-/// in vain: little beside what a wake-up takes, and longer than an answer does.
+/// How long sockets, timers and other processes may wait for their turn while this member polls in
+/// vain: little beside a wake-up, and longer than an answer takes.
 const TURN: Duration = Duration::from_micros(50);
 /// How long sockets and timers may wait while one completion follows another.
 const SOCKETS: Duration = Duration::from_micros(200);
-/// How long a reader who has found something may stay away before the driver looks in its
-/// place: to work off a message takes less, and no timer is finer.
+/// How long a reader that found something may stay away before the driver polls in its place.
+/// Processing a message takes less, and no timer is finer.
 const ABSENCE: Duration = Duration::from_millis(1);
 
-/// What has a completion queue: a lane, or a member's part in the group.
+/// The owner of a completion queue: a lane, or a member's part in the group.
 pub(crate) trait Polled: fmt::Debug {
-    /// A notification was taken: there will be none until it is armed again.
+    /// A notification was taken: there is no other until the queue is armed again.
     fn notified(&self);
 
-    /// Works off the completions that are here; whether somebody who waited can go on.
+    /// Processes the completions present. Returns whether a waiting task can go on.
     fn progress(&self) -> bool;
 
-    /// The same though nothing may have come: something else is not as it was.
+    /// As `progress`, even if nothing has come: something else has changed.
     fn revisit(&self) {
         self.progress();
     }
 
-    /// Sees to it that a notification comes for what is waited for; whether there was
-    /// something already.
+    /// Arms the queue for the completions that are waited for. Returns whether something had come
+    /// already.
     fn arm(&self) -> bool;
 
-    /// Whether the first request under way is the same as when this was last asked.
+    /// Whether the oldest request under way is the same as at the last call.
     fn is_stuck(&self) -> bool;
 
-    /// The device is gone, and so is what goes through it.
+    /// The device is gone, and this object with it.
     fn device_gone(&self);
 }
 
@@ -70,77 +71,77 @@ struct Shared {
     polled: RefCell<Vec<(usize, Weak<dyn Polled>)>>,
     last_name: Cell<usize>,
     looking: Rc<Cell<bool>>,
-    /// Who looks: the driver, a reader, or the one who is expected back.
+    /// The one that polls: the driver, a reader, or a reader expected back.
     looker: Cell<u64>,
     last_looker: Cell<u64>,
-    /// A reader has looked for as long as is set, and there was nothing.
+    /// A reader polled for `spin` and found nothing.
     quiet: Cell<bool>,
-    /// When sockets and timers have their turn again.
+    /// When sockets and timers have their next turn.
     sockets_at: Cell<Instant>,
-    /// Nobody but the driver looks any more.
+    /// The driver is to poll again.
     given_back: Notify,
 }
 
-/// Nobody means to look in vain for longer.
+/// The longest `spin`; longer settings are cut.
 const MAX_SPIN: Duration = Duration::from_secs(3600);
-/// The driver as one who looks.
+/// The driver, as the one that polls.
 const DRIVER: u64 = 0;
 /// A reader has found something and will be back.
 const AWAY: u64 = u64::MAX;
-/// Looks in vain at what is waited for between two looks at everything and at the clock.
+/// Polls of the own lane between two polls of everything and readings of the clock.
 const LOOKS: u32 = 32;
-/// The same before who can go on has a turn for the first time: an answer that comes meanwhile
-/// waits for nobody. On an adapter that is the microsecond or two that one takes.
+/// The same before other tasks have their first turn: an answer that comes meanwhile need not wait
+/// for them. On an adapter that is the microsecond or two that an answer takes.
 const FIRST_LOOKS: u32 = 160;
 
-/// How looking has ended.
+/// How polling ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
-    /// What was looked for is here.
+    /// The awaited message is here.
     Found,
-    /// There was nothing for as long as is set.
+    /// Nothing came for `spin`.
     Quiet,
-    /// Somebody else looks.
+    /// Another task polls.
     Taken,
 }
 
-/// How far a reader has come in looking.
+/// The progress of a reader that polls.
 #[derive(Debug)]
 pub(crate) struct Looking {
-    /// Its name while it looks.
+    /// Its name while it polls.
     own: Cell<Option<u64>>,
     vain: Cell<Vain>,
-    /// How often it may begin to look before the clock is read, and did.
+    /// How many times the reader may begin to poll without reading the clock.
     begins_per_clock: u32,
     begins: Cell<u32>,
 }
 
-/// Until when it is looked in vain, and until when nobody else has a turn: so long after the
-/// clock is read for the next time where nothing is said.
+/// Until when to poll in vain, and until when other tasks have no turn. `None` counts from the next
+/// reading of the clock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Vain {
-    /// Who can go on by what was read last had a turn.
+    /// Tasks that became ready by the last read had a turn.
     gave_way: bool,
     quiet_at: Option<Instant>,
     turn_at: Option<Instant>,
 }
 
 impl Looking {
-    /// Of a reader who begins to look up to so many times without a look at the clock: what
-    /// it works off in between is so short.
+    /// For a reader that begins to poll up to `begins_per_clock` times without reading the clock,
+    /// because its work in between is short.
     pub(crate) fn new(begins_per_clock: u32) -> Looking {
         let (own, vain, begins) = Default::default();
         Looking { own, vain, begins_per_clock, begins }
     }
 
-    /// Whether it is under way.
+    /// Whether the reader polls.
     pub(crate) fn is_under_way(&self) -> bool {
         self.own.get().is_some()
     }
 }
 
 impl Poller {
-    /// For the queues of `channel`. Must be called within a `LocalSet`.
+    /// A poller for the queues of `channel`. Must be called within a `LocalSet`.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -164,25 +165,25 @@ impl Poller {
         Ok(Poller { shared, channel, driver })
     }
 
-    /// Where queues tell that they have something.
+    /// The channel by which queues notify.
     pub(crate) fn channel(&self) -> &Arc<CompletionChannel> {
         &self.channel
     }
 
-    /// A name for a queue that no other ever had.
+    /// A new name for a queue, never used before.
     pub(crate) fn new_name(&self) -> usize {
         self.shared.last_name.set(self.shared.last_name.get() + 1);
         self.shared.last_name.get()
     }
 
-    /// Takes the completions of what has the queue of this name, as long as it lives.
+    /// Adds the owner of the queue `name`, whose completions are taken as long as it lives.
     pub(crate) fn add(&self, name: usize, one: &Rc<dyn Polled>) {
         let mut polled = self.shared.polled.borrow_mut();
         polled.retain(|(_, one)| one.strong_count() > 0);
         polled.push((name, Rc::downgrade(one)));
     }
 
-    /// Has all look whether there is something to do.
+    /// Makes all owners check for work.
     pub(crate) fn progress_all(&self) {
         self.shared.each(|one| {
             one.revisit();
@@ -190,20 +191,19 @@ impl Poller {
         });
     }
 
-    /// Whether it looks for completions now: nothing has to be armed until it goes to
-    /// sleep.
+    /// Whether this member polls now: queues need no arming until it goes to sleep.
     pub(crate) fn is_looking(&self) -> bool {
         self.shared.looking.get()
     }
 
-    /// The same, for who asks more often.
+    /// The same as a shared cell, for frequent use.
     pub(crate) fn looking(&self) -> Rc<Cell<bool>> {
         self.shared.looking.clone()
     }
 
-    /// Looks in the place of the driver, in the task of a reader: what it waits for is then
-    /// handed to nobody, and no task is woken. Whether it `has_come`. If not it will be told
-    /// as it is to everybody; somebody else may be looking for it.
+    /// Polls in place of the driver, in the task of a reader: its message needs no hand-over and
+    /// wakes no task. Returns whether it `has_come`. If not, the reader is woken like any other;
+    /// somebody else may poll for it.
     pub(crate) fn poll_look(
         &self,
         looking: &Looking,
@@ -214,7 +214,7 @@ impl Poller {
         let own = match looking.own.get() {
             Some(own) => own,
             None => {
-                // From here on nobody else looks.
+                // From here on, nobody else polls.
                 let own = shared.last_looker.get() + 1;
                 shared.last_looker.set(own);
                 shared.looker.set(own);
@@ -241,21 +241,21 @@ impl Poller {
         Poll::Ready(look == Look::Found)
     }
 
-    /// A reader does not look any longer, whatever comes.
+    /// The reader stops polling.
     pub(crate) fn stop_looking(&self, looking: &Looking) {
         if looking.own.take().is_some_and(|own| self.shared.looker.get() == own) {
             self.shared.give_back();
         }
     }
 
-    /// Somebody waits for something else than to read: no reader may be expected back.
+    /// A task waits for something else than a read: no reader may be expected back.
     pub(crate) fn expect_nobody(&self) {
         if self.shared.looker.get() == AWAY {
             self.shared.give_back();
         }
     }
 
-    /// Whether the first request of any lane is the same as when this was last asked.
+    /// Whether the oldest request of any lane is the same as at the last call.
     pub(crate) fn is_any_stuck(&self) -> bool {
         self.shared.each(|one| one.is_stuck())
     }
@@ -285,7 +285,7 @@ async fn drive(shared: Rc<Shared>, channel: AsyncFd<Arc<CompletionChannel>>) {
         drop(guard);
         if !shared.spin.is_zero() {
             shared.looking.set(true);
-            // Who was notified goes first: what it sends is answered while this looks.
+            // Let the notified tasks run first: their messages are answered while this polls.
             tokio::task::yield_now().await;
             shared.drive_looking().await;
             shared.looking.set(false);
@@ -295,7 +295,7 @@ async fn drive(shared: Rc<Shared>, channel: AsyncFd<Arc<CompletionChannel>>) {
 }
 
 impl Shared {
-    /// Works off what the notifications are about, to the last of them.
+    /// Processes all pending notifications.
     fn take_notifications(&self, channel: &CompletionChannel) -> io::Result<()> {
         loop {
             match channel.take_notification() {
@@ -315,7 +315,7 @@ impl Shared {
         polled.iter().find(|(other, _)| *other == name)?.1.upgrade()
     }
 
-    /// Looks, or lets readers look, until there was nothing for as long as is set.
+    /// Polls, or lets readers poll, until nothing came for `spin`.
     async fn drive_looking(&self) {
         loop {
             let vain = Cell::new(Vain { gave_way: true, ..Vain::default() });
@@ -338,14 +338,14 @@ impl Shared {
         }
     }
 
-    /// The driver is to look, or to see whether it has to go on.
+    /// Returns polling to the driver, which may also stop.
     fn give_back(&self) {
         self.looker.set(DRIVER);
         self.given_back.notify_one();
     }
 
-    /// Looks for completions as long as nobody else wants to: `has_come` looks at what is waited
-    /// for here. Pending is who gives way to others, and goes on when they had their turn.
+    /// Polls for completions as long as nobody else takes over. `has_come` checks for the caller's
+    /// own message. Returns `Pending` to give way to other tasks, and goes on after their turn.
     fn poll_look(
         &self,
         own: u64,
@@ -357,7 +357,7 @@ impl Shared {
             if self.looker.get() != own {
                 return Poll::Ready(Look::Taken);
             }
-            // What is waited for here is looked at in one place, so that it is done without a call.
+            // A single call site of `has_come`, so that it is inlined.
             let mut any = false;
             let mut looks = if vain.get().gave_way { LOOKS } else { FIRST_LOOKS };
             loop {
@@ -366,7 +366,7 @@ impl Shared {
                 }
                 looks -= 1;
                 match looks {
-                    // What has come for this one comes before the turn of others.
+                    // The caller's own message comes before the turn of others.
                     1 => any = self.each(|one| one.progress()),
                     0 => break,
                     _ => {}
@@ -374,7 +374,7 @@ impl Shared {
             }
             let mut until = vain.get();
             if !until.gave_way {
-                // Not sooner: an answer that is here already would come after their turn.
+                // No sooner: an answer that is already here would then wait for the other tasks.
                 vain.set(Vain { gave_way: true, ..until });
                 context.waker().wake_by_ref();
                 return Poll::Pending;
@@ -395,26 +395,26 @@ impl Shared {
         }
     }
 
-    /// Gives way to the tasks that can go on, as one can, or is said to; and to sockets and
-    /// timers, when it is their turn. Who calls is woken when they had theirs.
+    /// Gives way to the tasks that are ready, if `any` is, and to sockets and timers when it is
+    /// their turn. The caller is woken after them.
     fn give_turn(&self, any: bool, context: &mut Context<'_>) {
         let now = Instant::now();
         if any && now < self.sockets_at.get() {
-            // Only the tasks that can go on: tokio's own way has its runtime look at sockets
-            // and timers first, by a system call, and wake itself by another one.
+            // Wake only the ready tasks. Tokio's `yield_now` would first look at sockets and timers
+            // by a system call, and wake itself by another.
             return context.waker().wake_by_ref();
         }
         if !any {
-            // Whoever else waits for this processor, such as the kernel's own work on what
-            // arrives, is not to wait for the next tick.
+            // Other users of this processor, such as the kernel's work on arrivals, should not wait
+            // for the next tick.
             std::thread::yield_now();
         }
         self.sockets_at.set(now + SOCKETS);
-        // Has it woken, and is not needed for more.
+        // Registers a wake-up; the future itself is not needed.
         let _ = pin!(tokio::task::yield_now()).poll(context);
     }
 
-    /// Does `what` to all; whether it was so for any.
+    /// Calls `what` on all. Returns whether any returned true.
     fn each(&self, what: impl Fn(&dyn Polled) -> bool) -> bool {
         let mut any = false;
         for (_, one) in self.polled.borrow().iter() {

@@ -1,11 +1,11 @@
-//! Registered blocks of one size: pieces of large transfers arrive in them, stay in them
-//! while they wait for their place in the order, are passed on to the children from
-//! them, and may end as a part of global memory without having been copied.
+//! Registered blocks of one size. Pieces of large transfers arrive in them and stay while they wait
+//! for their place in the order. They are passed on to the children from there, and may become part
+//! of global memory without a copy.
 //!
-//! A block has one owner at a time: a [`Block`] can be written, and given to another
-//! node to write to; [`Block::freeze`] makes [`Bytes`] of it, after which nobody does.
-//! When these are gone it is used again. Memory is registered when it is first needed and
-//! stays so: to register costs more than a copy.
+//! A block has one owner at a time. A [`Block`] can be written, and given to another node to write
+//! to. [`Block::freeze`] turns it into [`Bytes`], after which nobody writes. When the bytes are
+//! dropped, the block is used again. Memory is registered when first needed and stays registered,
+//! because registering costs more than a copy.
 
 use crate::VerbsError;
 use crate::guard::{Access, MemoryRegion, ProtectionDomain, Source};
@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Blocks that are registered together: what one lane begins with.
+/// Blocks that are registered together: the first blocks of a lane.
 const BLOCKS_PER_REGION: usize = 4;
-/// For what is shorter than this part of a block the block is not worth keeping.
+/// Data shorter than this part of a block is not worth keeping the block.
 const WORTH_KEEPING: usize = 4;
 
 /// Blocks of one member. Clones share them.
@@ -35,12 +35,12 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// By their first address.
+    /// The regions by their first address.
     regions: BTreeMap<u64, Arc<MemoryRegion>>,
     free: Vec<Place>,
-    /// By the first address of the block: what a payload in it is to the group.
+    /// The mark of the payload in a block, by the first address of the block.
     marks: BTreeMap<u64, (Range<u64>, Mark)>,
-    /// The system has refused more; it was said once.
+    /// The system has refused more memory, which was logged once.
     refused: bool,
 }
 
@@ -50,11 +50,11 @@ struct Place {
     offset: usize,
 }
 
-/// A block that is nobody else's.
+/// A block with one owner.
 #[derive(Debug)]
 pub struct Block {
     pool: Pool,
-    /// `None` only while it is dropped.
+    /// `None` only while it is being dropped.
     place: Option<Place>,
 }
 
@@ -64,14 +64,14 @@ struct Frozen {
     range: Range<usize>,
 }
 
-/// What a payload is to the group of all members.
+/// The role of a payload in the multicast group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// Most of them need it.
+    /// Most members need it.
     ForMany,
-    /// They have it, or are about to, as a chunk of the group.
+    /// The members have it, or are about to get it, as a chunk of the group.
     Sent {
-        /// Which group.
+        /// The group's tag.
         tag: u64,
         /// The number of the chunk.
         number: u64,
@@ -79,7 +79,7 @@ pub enum Mark {
 }
 
 impl Pool {
-    /// A pool with its first blocks, so that what stands in the way is known at once.
+    /// A pool with its first blocks, so that obstacles show at once.
     ///
     /// # Errors
     /// [`VerbsError::LockedMemory`].
@@ -105,12 +105,12 @@ impl Pool {
         self.shared.block_bytes
     }
 
-    /// What is shorter is copied out of its block, which is used again at once.
+    /// Shorter data is copied out of its block, which is used again at once.
     pub fn least_kept_bytes(&self) -> usize {
         self.shared.block_bytes.div_ceil(WORTH_KEEPING)
     }
 
-    /// A block that is free; `None` when all are in use and there may be no more.
+    /// A free block; `None` if all are in use and the limit is reached.
     pub fn take(&self) -> Option<Block> {
         let mut inner = self.inner();
         if inner.free.is_empty() && !inner.refused {
@@ -128,7 +128,7 @@ impl Pool {
         Some(Block { pool: self.clone(), place: Some(place) })
     }
 
-    /// A block for what cannot do without, beyond the number that there may be if need be.
+    /// A block for a caller that cannot do without, if need be beyond the limit.
     ///
     /// # Errors
     /// [`VerbsError::LockedMemory`].
@@ -140,7 +140,7 @@ impl Pool {
         if inner.free.is_empty() {
             self.grow(&mut inner)?;
         }
-        // It has just grown, and is still locked.
+        // The pool has just grown and is still locked.
         Ok(Block { pool: self.clone(), place: inner.free.pop() })
     }
 
@@ -153,7 +153,7 @@ impl Pool {
         (end <= first + region.len() as u64).then(|| region.lkey())
     }
 
-    /// `data` in a block, where there is one and it fits.
+    /// Copies `data` to a block, if there is one and the data fits.
     pub fn place(&self, data: Bytes) -> Bytes {
         if data.len() > self.block_bytes() || self.key_of(&data).is_some() {
             return data;
@@ -167,8 +167,7 @@ impl Pool {
         }
     }
 
-    /// Remembers what `payload` is, which is all of a payload in a block, as long as the
-    /// block is in use.
+    /// Marks `payload`, which is the whole payload of a block, for as long as the block is in use.
     pub fn mark(&self, payload: &Bytes, mark: Mark) {
         let start = payload.as_ptr() as u64;
         let mut inner = self.inner();
@@ -177,7 +176,7 @@ impl Pool {
         }
     }
 
-    /// What `payload` is, if it is all of one that was marked.
+    /// The mark of `payload`, if it is the whole of a marked payload.
     pub fn mark_of(&self, payload: &Bytes) -> Option<Mark> {
         let start = payload.as_ptr() as u64;
         let inner = self.inner();
@@ -193,7 +192,7 @@ impl Pool {
         (at < region.len() as u64).then_some(addr - in_block)
     }
 
-    /// How many blocks are registered, and how many of them are free.
+    /// The number of registered blocks, and of the free ones among them.
     pub fn blocks(&self) -> (usize, usize) {
         let inner = self.inner();
         (inner.regions.len() * BLOCKS_PER_REGION, inner.free.len())
@@ -210,7 +209,7 @@ impl Pool {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        // The lists are whole whenever they are not locked.
+        // The lists are consistent whenever they are unlocked, so poisoning does no harm.
         self.shared.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -221,7 +220,7 @@ impl Block {
         self.place.as_ref().map_or(0, |place| place.region.addr() + place.offset as u64)
     }
 
-    /// The key that goes with it.
+    /// The key for that address.
     pub fn rkey(&self) -> u32 {
         self.place.as_ref().map_or(0, |place| place.region.rkey())
     }
@@ -231,11 +230,11 @@ impl Block {
         self.pool.block_bytes()
     }
 
-    /// Its first `len` bytes as what a request reads. The block must be kept, and not
-    /// written, until the request is complete.
+    /// Its first `len` bytes as the source of a request. The block must be kept, and not written,
+    /// until the request is complete.
     ///
     /// # Panics
-    /// When it has fewer.
+    /// If the block is shorter.
     pub(crate) fn source(&self, len: usize) -> Option<Source> {
         assert!(len <= self.capacity(), "in the block");
         let place = self.place.as_ref()?;
@@ -245,7 +244,7 @@ impl Block {
     /// Copies `data` to `at`.
     ///
     /// # Panics
-    /// When it does not fit.
+    /// If it does not fit.
     pub fn write(&mut self, at: usize, data: &[u8]) {
         assert!(at + data.len() <= self.capacity(), "in the block");
         if let Some(place) = &self.place {
@@ -254,11 +253,11 @@ impl Block {
         }
     }
 
-    /// The bytes of `range`, which nobody writes to any more: a node that it was given to
-    /// has said so.
+    /// The bytes of `range`, which nobody writes to any more. A node that was given the block has
+    /// said that it is done.
     ///
     /// # Panics
-    /// When it has fewer.
+    /// If the block is shorter.
     pub fn freeze(self, range: Range<usize>) -> Bytes {
         assert!(range.start <= range.end && range.end <= self.capacity(), "in the block");
         Bytes::from_owner(Frozen { block: self, range })
@@ -267,7 +266,7 @@ impl Block {
     /// A copy of the bytes of `range`.
     ///
     /// # Panics
-    /// When it has fewer.
+    /// If the block is shorter.
     pub fn copy(&self, range: Range<usize>) -> Bytes {
         assert!(range.start <= range.end && range.end <= self.capacity(), "in the block");
         match &self.place {
@@ -284,11 +283,11 @@ impl AsRef<[u8]> for Frozen {
     fn as_ref(&self) -> &[u8] {
         let Some(place) = &self.block.place else { return &[] };
         let range = place.offset + self.range.start..place.offset + self.range.end;
-        // SAFETY: the block is this value's alone, and it does not write. A node that was
-        // given the block has announced that it is full, and is told of it anew only when
-        // it is a `Block` again. A member that writes all the same breaks the protocol and
-        // its promise to the cluster whose key it holds; no adapter can be told to forget
-        // a key for one write (that is what memory windows cost two more requests for).
+        // SAFETY: the block belongs to this value alone, which does not write. A node that was
+        // given the block has announced that it is full, and gets it again only when it is a
+        // `Block` again. A member that writes all the same breaks the protocol, and its promise to
+        // the cluster whose key it holds. No adapter can revoke a key for one write (memory windows
+        // do that, for two more requests).
         unsafe { place.region.slice(range) }
     }
 }

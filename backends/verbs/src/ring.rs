@@ -1,22 +1,23 @@
-//! Where the messages of a lane are, at both ends, without memory or adapter.
+//! The places of a lane's messages, at both ends, without memory or adapter.
 //!
-//! Messages are counted from 0. A *run* is told of by a completion, and lies in a ring of
-//! bytes: the sender writes to the receiver's ring what it has put at the same place of its
-//! own, may write where the receiver has taken what was there and said so (credit), and where
-//! its own adapter has read what was there (completion). A *short* message has a slot, that of
-//! its number, and may be found there without being told of ([`slot`](crate::slot)). Of both
-//! together there are at most [`MAX_MESSAGES`] without credit: a run uses up a receive request,
-//! a short message its slot.
+//! Messages are counted from 0. A *run* is reported by a completion and lies in a ring of bytes.
+//! The sender writes it from its own ring to the same place of the receiver's ring. It may reuse a
+//! place once the receiver has taken the data and said so (credit), and its own adapter has read
+//! the data (completion).
+//!
+//! A *short* message has a slot, given by its number, and may be found there without a completion
+//! ([`slot`](crate::slot)). Of both kinds together there are at most [`MAX_MESSAGES`] without
+//! credit: a run uses up a receive request, a short message its slot.
 
 use std::ops::Range;
 
 /// Length of a ring in bytes: operations are some tens of bytes, and inline data is at
 /// most a few KiB by default. A power of two.
 pub(crate) const RING_BYTES: u64 = 64 << 10;
-/// Messages that were sent and for which there is no credit.
+/// The most messages without credit.
 pub(crate) const MAX_MESSAGES: u64 = 128;
 
-/// What was taken and may be sent again.
+/// Messages that were taken, so that their room may be used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Credit {
     /// Bytes of runs.
@@ -46,7 +47,7 @@ pub(crate) struct ReceiveRing {
     credited: u64,
 }
 
-/// The other side says what cannot be.
+/// The other side claims more than it can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun;
 
@@ -62,8 +63,8 @@ impl SendRing {
         self.messages
     }
 
-    /// Where the next run goes, as long as it may be; empty when it has to wait. It never goes
-    /// around the end of the ring.
+    /// The room for the next run; empty if it has to wait. It never wraps around the end of the
+    /// ring.
     #[inline]
     pub(crate) fn room(&self) -> Range<usize> {
         let at = (self.written % RING_BYTES) as usize;
@@ -88,7 +89,7 @@ impl SendRing {
         self.messages += 1;
     }
 
-    /// Where the last run ends: what to tell [`completed`](Self::completed).
+    /// The end of the last run, for [`completed`](Self::completed).
     pub(crate) fn end(&self) -> u64 {
         self.written
     }
@@ -98,7 +99,7 @@ impl SendRing {
         self.completed = self.completed.max(end);
     }
 
-    /// The other side has taken so much more.
+    /// The other side has taken more.
     pub(crate) fn credit(&mut self, credit: Credit) -> Result<(), Overrun> {
         let credited = self.credited + u64::from(credit.bytes);
         let messages = self.credited_messages + u64::from(credit.messages);
@@ -111,13 +112,13 @@ impl SendRing {
 }
 
 impl ReceiveRing {
-    /// The number of the message that is next to arrive.
+    /// The number of the next message to arrive.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.messages
     }
 
-    /// A run of `len` bytes is here, the next message.
+    /// The next message, a run of `len` bytes, has arrived.
     pub(crate) fn arrived_run(&mut self, len: u64) -> Result<(), Overrun> {
         let arrived = self.arrived + len;
         let goes_around = self.arrived % RING_BYTES + len > RING_BYTES;
@@ -129,7 +130,7 @@ impl ReceiveRing {
         Ok(())
     }
 
-    /// A short message is here, the next one.
+    /// The next message, a short one, has arrived.
     #[inline]
     pub(crate) fn arrived_short(&mut self) -> Result<(), Overrun> {
         if self.messages - self.credited_messages >= MAX_MESSAGES {
@@ -139,7 +140,7 @@ impl ReceiveRing {
         Ok(())
     }
 
-    /// A run of `len` bytes is taken, the next message: where it is.
+    /// Takes the next message, a run of `len` bytes. Returns its place.
     pub(crate) fn take_run(&mut self, len: usize) -> Range<usize> {
         let at = (self.taken % RING_BYTES) as usize;
         self.taken += len as u64;
@@ -147,19 +148,19 @@ impl ReceiveRing {
         at..at + len
     }
 
-    /// Where the next run to be taken begins.
+    /// The place of the next run to take.
     pub(crate) fn next_run_at(&self) -> usize {
         (self.taken % RING_BYTES) as usize
     }
 
-    /// A short message is taken, the next one.
+    /// Takes the next message, a short one.
     #[inline]
     pub(crate) fn take_short(&mut self) {
         self.taken_messages += 1;
     }
 
-    /// What the other side is to be told of now: when a half of the ring or of the messages is
-    /// taken, so that credits are few and it never stands still.
+    /// The credit to send now: due when half of the ring or of the messages is taken. Credits are
+    /// then few, and the sender never stalls.
     #[inline]
     pub(crate) fn credit_due(&self) -> Option<Credit> {
         let messages = self.taken_messages - self.credited_messages;
@@ -167,11 +168,11 @@ impl ReceiveRing {
         if bytes < RING_BYTES / 2 && messages < MAX_MESSAGES / 2 {
             return None;
         }
-        // Neither is ever more than a ring has.
+        // Both numbers are bounded by the ring.
         Some(Credit { bytes: bytes as u32, messages: messages as u32 })
     }
 
-    /// The other side was told of this.
+    /// This credit was sent.
     pub(crate) fn credited(&mut self, credit: Credit) {
         self.credited += u64::from(credit.bytes);
         self.credited_messages += u64::from(credit.messages);
@@ -201,8 +202,8 @@ mod tests {
     }
 
     proptest! {
-        /// A stream of messages of any lengths, with credits and completions on their way for
-        /// any time: nothing is written over, and when all is quiet there is room.
+        /// A stream of messages of any lengths, with credits and completions delayed for any time.
+        /// Nothing is overwritten, and when all have arrived there is room.
         #[test]
         fn nothing_is_written_over_and_nothing_stands_still(
             steps in prop::collection::vec((0u8..7, 1usize..70_000), 1..600),

@@ -1,39 +1,40 @@
-//! What a short message is in its slot: found by who looks there, told of by nobody.
+//! A short message in its slot: found by polling, without a completion.
 //!
-//! A slot is written by one RDMA WRITE, of which the receiver may see any part before any
-//! other: adapters place bytes in the order of their addresses in practice, which no
-//! specification promises, and soft-RoCE copies in any order. So nothing is taken from an
-//! order: the head has a check of number and bytes, the receiver copies the bytes out and
-//! believes them if the check is that of the copy. A part of what was there before passes with
-//! a probability of 2^-40 for each time that one is seen. Heads are where no byte of a message
-//! ever is, so no sender of bytes can make one up.
+//! One RDMA WRITE writes a slot, and the receiver may see any part before any other. In practice
+//! adapters place bytes in the order of addresses, but no specification promises it, and soft-RoCE
+//! copies in any order. The code therefore relies on no order. The head has a checksum of number
+//! and bytes. The receiver copies the bytes out, and believes them if the checksum matches the
+//! copy.
+//!
+//! A partly old message passes with a probability of 2^-40 each time that one is seen. No byte of a
+//! message ever lies where heads are, so a sender of bytes cannot forge a head.
 
 use crate::ring::{MAX_MESSAGES, RING_BYTES};
 
-/// Length of a slot in bytes: what may travel inside of a request, and its head.
+/// Length of a slot in bytes: a message that fits inside a request, and its head.
 pub(crate) const SLOT_BYTES: usize = 256;
-/// In front of the message.
+/// Length of the head in front of the message.
 pub(crate) const HEAD_BYTES: usize = 8;
-/// No longer message is short.
+/// The longest short message.
 pub(crate) const MAX_SHORT_BYTES: usize = SLOT_BYTES - HEAD_BYTES;
-/// Where the slots are in the memory of a lane: behind both rings.
+/// The offset of the slots in the memory of a lane: behind both rings.
 pub(crate) const SLOTS_AT: usize = 2 * RING_BYTES as usize;
 /// Length of the memory of a lane.
 pub(crate) const REGION_BYTES: usize = SLOTS_AT + MAX_MESSAGES as usize * SLOT_BYTES;
 
-/// Bits of a head: the low ones of the message's number, its length, the check.
+/// Bits of a head: the low bits of the message's number, its length, the checksum.
 const NUMBER_BITS: u32 = 16;
 const LEN_BITS: u32 = 8;
 const CHECK_AT: u32 = NUMBER_BITS + LEN_BITS;
-/// Odd, its bits without a pattern: 2^64 divided by the golden ratio.
+/// 2^64 divided by the golden ratio: odd, with bits without a pattern.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The check of a message, word by word.
+/// The checksum of a message, word by word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Check(u64);
 
 impl Check {
-    /// Of the message with this number and length, before its bytes.
+    /// The checksum of number and length, before the bytes.
     #[inline]
     pub(crate) fn new(number: u64, len: usize) -> Check {
         let mut check = Check(number);
@@ -41,8 +42,8 @@ impl Check {
         check
     }
 
-    /// The next eight bytes, little-endian, with zeros behind the last. Of two that differ in
-    /// one word the sums differ.
+    /// Adds the next eight bytes, little-endian, the last word padded with zeros. Two messages that
+    /// differ in one word have different sums.
     #[inline]
     pub(crate) fn add(&mut self, word: u64) {
         let sum = (self.0 ^ word).wrapping_mul(FACTOR);
@@ -55,13 +56,13 @@ impl Check {
     }
 }
 
-/// Where the slot of the message with this number begins in the memory of a lane.
+/// The offset of the slot of message `number` in the memory of a lane.
 #[inline]
 pub(crate) fn place(number: u64) -> usize {
     SLOTS_AT + (number % MAX_MESSAGES) as usize * SLOT_BYTES
 }
 
-/// The head of the message with this number, which has 1 to [`MAX_SHORT_BYTES`].
+/// The head of message `number`, whose length is 1 to [`MAX_SHORT_BYTES`].
 #[inline]
 pub(crate) fn head(number: u64, bytes: &[u8]) -> u64 {
     let mut check = Check::new(number, bytes.len());
@@ -76,7 +77,7 @@ pub(crate) fn head(number: u64, bytes: &[u8]) -> u64 {
     check.bits() << CHECK_AT | (bytes.len() as u64) << NUMBER_BITS | number
 }
 
-/// The length of the message with this number, if this head may be its own.
+/// The length of message `number`, if this head may be its own.
 #[inline]
 pub(crate) fn announced(head: u64, number: u64) -> Option<usize> {
     let is_number = (head ^ number) & ((1 << NUMBER_BITS) - 1) == 0;
@@ -84,7 +85,7 @@ pub(crate) fn announced(head: u64, number: u64) -> Option<usize> {
     (is_number && (1..=MAX_SHORT_BYTES).contains(&len)).then_some(len)
 }
 
-/// Whether the message is all there: this is the check of what was read.
+/// Whether the message is complete: `check`, computed from the copied bytes, matches the head.
 #[inline]
 pub(crate) fn is_whole(head: u64, check: Check) -> bool {
     head >> CHECK_AT == check.bits()
@@ -100,7 +101,7 @@ mod tests {
     struct Slot([u64; SLOT_BYTES / 8]);
 
     impl Slot {
-        /// The words that a write of this message changes, with their places.
+        /// The words that the write of this message changes, with their places.
         fn words(number: u64, bytes: &[u8]) -> Vec<(usize, u64, u64)> {
             let whole = [&head(number, bytes).to_le_bytes()[..], bytes].concat();
             let word = |at: usize, chunk: &[u8]| {
@@ -116,7 +117,7 @@ mod tests {
             self.0[at] = self.0[at] & !mask | word;
         }
 
-        /// As the receiver does it.
+        /// Reads as the receiver does.
         fn read(&self, number: u64) -> Option<Vec<u8>> {
             let len = announced(self.0[0], number)?;
             let mut check = Check::new(number, len);
@@ -132,8 +133,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was in a slot, and in whatever order the words of a message come: it is not
-        /// there until all of it is, and then it is what was sent.
+        /// Whatever was in a slot, and in whatever order the words of a message arrive: the message
+        /// is found only when all words are there, and is then the sent one.
         #[test]
         fn a_message_is_there_when_all_of_it_is(
             first: u64,
@@ -152,7 +153,7 @@ mod tests {
                     let next = (order % words.len() as u64) as usize;
                     order = order.rotate_right(7).wrapping_mul(FACTOR);
                     slot.write(words.swap_remove(next));
-                    // What is the same as what was there need not come.
+                    // A word that equals the old content need not arrive.
                     words.retain(|(at, word, mask)| slot.0[*at] & mask != *word);
                 }
                 prop_assert_eq!(slot.read(number), Some(bytes.clone()));

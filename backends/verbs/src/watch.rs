@@ -1,11 +1,11 @@
-//! Descriptors of the library as the runtime waits for them.
+//! The library's descriptors in the runtime.
 
 use crate::VerbsError;
 use crate::guard::{CompletionChannel, OpenDevice};
 use std::sync::Arc;
 use tokio::io::unix::AsyncFd;
 
-/// Tells when a queue of this channel has something.
+/// Becomes readable when a queue of this channel has something.
 ///
 /// # Errors
 /// [`VerbsError::Call`].
@@ -13,19 +13,19 @@ pub(crate) fn channel(
     channel: &Arc<CompletionChannel>,
 ) -> Result<AsyncFd<Arc<CompletionChannel>>, VerbsError> {
     channel.unblock()?;
-    // SAFETY: the descriptor is always the same, and open as long as the channel, which the
+    // SAFETY: the descriptor is always the same, and stays open as long as the channel, which the
     // result holds.
     let watched = unsafe { AsyncFd::register(channel.clone()) };
     watched.map_err(|error| channel.device().io("waiting for completions", error.into()))
 }
 
-/// Tells when something has happened to this device.
+/// Becomes readable when the device has an event.
 ///
 /// # Errors
 /// [`VerbsError::Call`].
 pub(crate) fn device(device: &Arc<OpenDevice>) -> Result<AsyncFd<Arc<OpenDevice>>, VerbsError> {
     device.unblock()?;
-    // SAFETY: as above, of the device.
+    // SAFETY: as above, for the device.
     let watched = unsafe { AsyncFd::register(device.clone()) };
     watched.map_err(|error| device.io("waiting for events", error.into()))
 }

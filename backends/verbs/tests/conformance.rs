@@ -1,5 +1,5 @@
-//! The whole conformance suite on clusters whose nodes are processes and whose lanes are
-//! queue pairs: the same cases as over TCP. Needs an RDMA device; `.ci/verbs` has one.
+//! The whole conformance suite on clusters whose nodes are processes and whose lanes are queue
+//! pairs: the same cases as over TCP. Needs an RDMA device; `.ci/verbs` has one.
 
 #[path = "../../tcp/tests/process_cluster/mod.rs"]
 mod process_cluster;
@@ -12,17 +12,17 @@ use storm_backend_tcp::fabric::Fabric;
 use storm_backend_verbs::{Multicast, VerbsConfig, VerbsFabric};
 use storm_primitives::conformance::{Capabilities, ClusterSpec, Factory, RunError};
 
-/// The test machine has so many addresses on its one device, from 10.9.0.1.
+/// The number of addresses on the test machine's one device, from 10.9.0.1.
 const ADDRESSES: u32 = 8;
-/// What the nodes are to say, as a filter of `tracing`.
+/// The log filter of the nodes, for `tracing`.
 const LOG_VARIABLE: &str = "STORM_TEST_LOG";
-/// Set where the root is to send to all at once (`on`) or not (`off`) whatever it finds.
+/// Forces multicast on (`on`) or off (`off`) at the root.
 const MULTICAST_VARIABLE: &str = "STORM_TEST_MULTICAST";
-/// For how many microseconds members look for completions before they sleep.
+/// How many microseconds members poll for completions before they sleep.
 const SPIN_VARIABLE: &str = "STORM_TEST_SPIN_US";
 
-/// Not a test of its own: what the processes of a cluster run. Without the
-/// variables that a factory sets, it checks that they are not set.
+/// Not a test of its own: the processes of a cluster run it. Without the factory's variables it
+/// does nothing but check that they are not set.
 #[test]
 fn node_process() {
     match process_cluster::NodeProcess::from_env() {
@@ -40,20 +40,20 @@ fn node_process() {
     }
 }
 
-/// Not a test of its own: starts the nodes of a cluster of two machines, on the second.
-/// Without the variable that says where, it does nothing.
+/// Not a test of its own: starts the nodes of a cluster of two machines, on the second. Does
+/// nothing unless its variable is set.
 #[test]
 fn starter() {
     process_cluster::serve_if_starter();
 }
 
-/// That of one simulated host, or of a machine that has but one.
+/// The fabric of one simulated host, or of a machine with a single device.
 fn fabric(node: u32, machine: IpAddr) -> Option<Rc<dyn Fabric>> {
     let address = match machine.is_loopback() {
         true => [10, 9, 0, 1 + (node % ADDRESSES) as u8].into(),
         false => machine,
     };
-    // The others do as the root tells.
+    // Other members follow the root.
     let multicast = (node == 0).then(multicast);
     let spin = spin();
     let config = VerbsConfig { address: Some(address), multicast, spin, ..VerbsConfig::default() };
@@ -69,13 +69,13 @@ fn multicast() -> Multicast {
     }
 }
 
-/// How long a member looks for completions.
+/// How long a member polls for completions.
 fn spin() -> Duration {
     let spin_us = std::env::var(SPIN_VARIABLE).map_or(0, |us| us.parse().expect("microseconds"));
     Duration::from_micros(spin_us)
 }
 
-/// Clusters of processes, given the time that an emulated machine takes.
+/// Clusters of processes, with the longer timeouts of an emulated machine.
 struct EmulatedFactory;
 
 impl Factory for EmulatedFactory {

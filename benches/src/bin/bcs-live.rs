@@ -1,6 +1,7 @@
-//! Buffered coscheduling with real daemons and processes on this host, beside gang scheduling: how many
-//! slices there are; blocking messages and collectives, in slices; a stencil that does not block, beside
-//! direct messages; and two jobs on the same processing elements at once beside one after the other.
+//! Buffered coscheduling with real daemons and processes on this host, compared with gang
+//! scheduling. Measures the number of slices; blocking messages and collectives, in slices; a
+//! stencil that does not block, compared with direct messages; and two jobs on the same processing
+//! elements, at once and one after the other.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -55,9 +56,9 @@ struct Case {
     granularity_us: u64,
     /// One job alone, in seconds.
     one_s: Spread,
-    /// Two at once, until both have ended.
+    /// Two jobs at once, until both have ended.
     both_s: Spread,
-    /// That, of the time of one after the other.
+    /// The time of both at once over the time one after the other.
     ratio: f64,
     /// Slices in a second, while one job runs.
     slices_per_s: Option<Spread>,
@@ -71,14 +72,14 @@ struct Report {
     two_jobs: Vec<Case>,
 }
 
-/// What one message or collective takes.
+/// The time of one message or collective.
 #[derive(Debug, Serialize)]
 struct Latency {
     sched: &'static str,
     what: &'static str,
     /// The means of the runs.
     us: Spread,
-    /// The same in slices as long as they are to be, and what the twentieth part is below and above.
+    /// The same in slices of the nominal length: the mean, and the 5th and 95th percentiles.
     slices: Option<[f64; 3]>,
     /// Slices in a second, while all of these are measured.
     slices_per_s: Option<Spread>,
@@ -93,7 +94,7 @@ struct Stencil {
     slowdown_percent: f64,
 }
 
-/// What `bcs-probe` says, in microseconds.
+/// The output of `bcs-probe`, in microseconds.
 #[derive(Deserialize)]
 struct Probed {
     message: Times,
@@ -216,7 +217,8 @@ fn probe(cluster: &Cluster, sched: &'static str, options: &Options) -> Result<Ve
     ])
 }
 
-/// What a step of the stencil takes, in milliseconds: what many take longer than one.
+/// The time of a step of the stencil, in milliseconds. A run of one step is subtracted, so that the
+/// start of the job does not count.
 fn stencil_step(cluster: &Cluster, cells: u32, options: &Options) -> Result<Spread> {
     let cells = cells.to_string();
     let mut ms = Vec::new();
@@ -288,7 +290,7 @@ fn ended(job: Child) -> Result<String> {
     said.lines().next().map(str::to_owned).context("a job said nothing")
 }
 
-/// Slices in a second of the last so long, where there are slices.
+/// Slices per second over the last `took`, if there are slices.
 fn slices_per_s(cluster: &Cluster, before: &Partition, took: Duration) -> Result<Option<f64>> {
     let now = partition(cluster)?;
     let since = |now: u64| now.saturating_sub(before.checkpoint.unwrap_or(0)) as f64;

@@ -1,5 +1,5 @@
-//! The ranks of `bcs-live`: how long blocking messages and collectives take, as they see it themselves.
-//! Two ranks or more, on one host: their clocks are compared. Rank 0 prints JSON.
+//! The ranks of `bcs-live`: the times of blocking messages and collectives as the ranks see them.
+//! Two ranks or more, on one host, because their clocks are compared. Rank 0 prints JSON.
 
 use anyhow::{Result, ensure};
 use clap::Parser;
@@ -19,12 +19,12 @@ struct Options {
     pause_us: u64,
 }
 
-/// What was measured, in microseconds.
+/// The measured times, in microseconds.
 #[derive(Debug, Serialize)]
 struct Measured {
-    /// From a blocking send, at any time, to the receiver's going on.
+    /// The time from a blocking send, at any time, until the receiver goes on.
     message: Times,
-    /// The same, sent as soon as the one before has come.
+    /// The same for a message sent as soon as the previous one has come.
     at_once: Times,
     /// A barrier, called as soon as the one before is over.
     barrier: Times,

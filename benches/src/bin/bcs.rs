@@ -1,6 +1,6 @@
-//! What buffered coscheduling costs and gains, on a simulated machine: slices by what is done in them, a blocking
-//! ping-pong, stencils that block and that do not, and two jobs on the same processing elements. Virtual
-//! time: the same numbers on any host.
+//! The cost and gain of buffered coscheduling on a simulated machine: slices by their work, a
+//! blocking ping-pong, stencils that block and that do not, and two jobs on the same processing
+//! elements. Virtual time: the same numbers on any host.
 
 use anyhow::Result;
 use clap::Parser;
@@ -12,7 +12,7 @@ use storm_bcs::modelled::{Exchange, Stencil};
 use storm_benches::buffered::{PingPong, Setting, StencilTimes, TwoJobs};
 use storm_benches::slice_kinds::{SliceKind, SliceTime};
 
-/// Buffered coscheduling beside direct message passing, simulated.
+/// Buffered coscheduling compared with direct message passing, simulated.
 #[derive(Debug, Parser)]
 struct Options {
     /// The simulated machine
@@ -39,7 +39,7 @@ struct Options {
     /// Messages each way, and steps
     #[arg(long, default_value_t = 100)]
     rounds: u32,
-    /// Decides what is random
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print JSON
@@ -155,7 +155,7 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-/// The sides of a grid, as in `4x4`.
+/// Parses the sides of a grid, such as `4x4`.
 fn grid(text: &str) -> Result<(u32, u32), String> {
     const MOST_NODES: u32 = 4096;
     let sides = text.split_once('x').and_then(|(columns, rows)| {

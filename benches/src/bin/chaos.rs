@@ -1,6 +1,6 @@
-//! Kills, stops and starts again the daemons of a cluster at random while jobs are submitted and run, and looks
-//! whether what was promised holds: no acknowledged job is lost, none without `--requeue` runs twice, none runs
-//! twice at a time, what is COMPLETED has done all its work, and nothing is left behind.
+//! Kills, stops and restarts the daemons of a cluster at random while jobs are submitted and run.
+//! Checks the promises: no acknowledged job is lost, no job without `--requeue` runs twice, no job
+//! runs twice at a time, a COMPLETED job has done all its work, and nothing is left behind.
 
 use anyhow::{Result, bail};
 use clap::Parser;
@@ -17,24 +17,24 @@ use storm_benches::chaos::workload::Workload;
 
 /// Longest pause between two events.
 const MOST_PAUSE_MS: u64 = 300;
-/// Of so many events one is a fault; the others are submissions.
+/// One in this many events is a fault; the others are submissions.
 const EVENTS_PER_FAULT: u32 = 2;
-/// How long jobs may take when nothing is done to their daemons any more: the fences of what may run again are
+/// How long jobs may take once the faults have ended. The fences of a job that may run again take
 /// some 20 s.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a cluster may take to end.
 const DOWN_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What must hold of a cluster whose daemons are killed and stopped at random.
+/// Checks the promises of a cluster whose daemons are killed and stopped at random.
 #[derive(Debug, Parser)]
 struct Options {
     /// First seed; each is a cluster of its own
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, default_value_t = 1)]
     seeds: u64,
-    /// How long daemons are killed and stopped, of each seed
+    /// Seconds of faults for each seed
     #[arg(long, default_value_t = 30)]
     seconds: u64,
     /// Nodes of the cluster
@@ -48,7 +48,7 @@ struct Options {
     json: bool,
 }
 
-/// What came of one seed.
+/// The outcome of one seed.
 #[derive(Debug, Serialize)]
 struct Outcome {
     seed: u64,

@@ -1,6 +1,5 @@
-//! Which chunk size and number of slots are best for sending a program (paper,
-//! section 3.3: 2 slots of 512 KB on its machine): the
-//! time until all nodes have a program, over both settings.
+//! Finds the best chunk size and number of slots for sending a program (paper, section 3.3: 2 slots
+//! of 512 KB on its machine): the time until all nodes have a program, over both settings.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -36,7 +35,7 @@ struct Options {
     measuring: Measuring,
 }
 
-/// With `--peers`: the cases, and what the peers took.
+/// With `--peers`: the cases, and the times of the peers.
 #[derive(Debug, Serialize)]
 struct Compared {
     cases: Vec<Case>,
@@ -49,7 +48,7 @@ struct Compared {
 struct Case {
     chunk_kib: u32,
     slots: u32,
-    /// Of the whole `storm run` of a do-nothing program that no node has.
+    /// The whole `storm run` of a do-nothing program that no node has.
     command_ms: Spread,
 }
 
@@ -96,7 +95,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Milliseconds of a launch as its user waits for it.
+/// The user's waiting time for a launch, in milliseconds.
 fn launch(cluster: &ConfiguredCluster, nodes: u32, job: &Path) -> Result<f64> {
     let mut command = Command::new(program("storm")?);
     command.args(["run", "--quiet", "--input", "none", "--socket"]).arg(cluster.socket());

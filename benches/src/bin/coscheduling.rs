@@ -1,16 +1,16 @@
-//! Other coscheduling beside gang scheduling: two copies of a bulk-synchronous program at
-//! once on the same processors, over how long its ranks compute between two barriers; live on 2
+//! Other coscheduling compared with gang scheduling: two copies of a bulk-synchronous program at
+//! once on the same processors, for several lengths of computing between two barriers. Live on 2
 //! nodes of 1 processing element, which are processes of one host, and on simulated nodes.
 //!
-//! The slowdown is the time that both take, as a multiple of what they compute, of one processor.
-//! Literature: 1.0 under gang scheduling; 1.1 to 1.4 under implicit coscheduling and periodic boost
-//! up to 10 ms; local scheduling with ranks that look for messages all the time gets the
-//! worse the finer they are (`storm_sched::policies`).
+//! The slowdown is the time of both, as a multiple of their computing on one processor. Literature:
+//! 1.0 under gang scheduling; 1.1 to 1.4 under implicit coscheduling and periodic boost up to 10
+//! ms. Local scheduling with ranks that poll for messages all the time gets worse the finer they
+//! are (`storm_sched::policies`).
 //!
-//! Then two jobs whose loads complement each other, under gang and under flexible coscheduling: half of the
-//! ranks of each compute twice as long as the others, and where one job has those the other has
-//! the others. Gang scheduling takes 4 parts of time for 3 parts of work, so the ideal gain is a
-//! quarter (Frachtenberg et al., IPDPS 2003).
+//! Then two jobs whose loads complement each other, under gang and under flexible coscheduling.
+//! Half of the ranks of each job compute twice as long as the others, and the two jobs have them on
+//! opposite halves. Gang scheduling takes 4 parts of time for 3 parts of work, so the ideal gain is
+//! a quarter (Frachtenberg et al., IPDPS 2003).
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -38,10 +38,11 @@ struct Options {
     /// Milliseconds that a rank computes between two barriers
     #[arg(long, value_delimiter = ',', default_value = "0.1,1,10,100")]
     granularity: Vec<f64>,
-    /// So many times as long the upper half of the ranks computes, of both jobs: at least 1
+    /// Work of the upper half of the ranks as a multiple of the lower half's, in both jobs: at
+    /// least 1
     #[arg(long, default_value_t = 1.0)]
     imbalance: f64,
-    /// So many times as long the last rank takes for its work as the first, those between in
+    /// Time of the last rank for its work as a multiple of the first rank's, the others in
     /// proportion: at least 1
     #[arg(long, default_value_t = 1.0)]
     heterogeneity: f64,
@@ -51,11 +52,12 @@ struct Options {
     /// Seconds that each rank computes in all
     #[arg(long, default_value_t = 0.5)]
     seconds: f64,
-    /// Milliseconds that the lighter ranks of complementing jobs compute between two barriers; nothing
-    /// leaves these jobs out
+    /// Milliseconds that the lighter ranks of complementing jobs compute between two barriers; an
+    /// empty list leaves these jobs out
     #[arg(long, value_delimiter = ',', default_value = "2,5,10,20,50")]
     complementing: Vec<f64>,
-    /// Seconds that the heavier ranks of those compute in all: what nodes learn of them takes 0.4 s
+    /// Seconds that the heavier ranks of complementing jobs compute in all; nodes need 0.4 s to
+    /// learn about them
     #[arg(long, default_value_t = 6.0)]
     complementing_seconds: f64,
     /// Nodes to simulate; 0 leaves the simulation out
@@ -75,7 +77,7 @@ struct Options {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct Way {
     sched: String,
-    /// What `STORM_MPI_WAIT` is set to, if to anything.
+    /// The value of `STORM_MPI_WAIT`, if set.
     wait: Option<&'static str>,
 }
 
@@ -91,25 +93,25 @@ impl std::fmt::Display for Way {
 /// Two bulk-synchronous jobs at once.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
-    /// What a rank computes between two barriers; the lighter ones where they differ.
+    /// The computing of a rank between two barriers; of the lighter ranks where they differ.
     granularity_ms: f64,
     steps: u32,
-    /// So many times as long half of the ranks computes.
+    /// The work of half of the ranks as a multiple of the others'.
     imbalance: f64,
-    /// So many times as long the last rank takes as the first.
+    /// The time of the last rank for its work as a multiple of the first rank's.
     heterogeneity: f64,
-    /// In the two jobs it is not the same half.
+    /// Whether the two jobs have their heavy ranks on opposite halves.
     complementing: bool,
 }
 
 impl Pair {
-    /// What a processor computes for both, of the ranks with the most work.
+    /// The computing of a processor for both jobs, at the ranks with the most work.
     fn gang_ms(&self) -> f64 {
         let factor = self.imbalance * self.heterogeneity;
         2.0 * factor * f64::from(self.steps) * self.granularity_ms
     }
 
-    /// Which half of the ranks is the heavy one in each job.
+    /// The heavy half of the ranks in each job.
     fn heavy(&self) -> [&'static str; 2] {
         if self.complementing { ["lower", "upper"] } else { ["upper"; 2] }
     }
@@ -120,10 +122,10 @@ impl Pair {
 struct Complementing {
     where_: &'static str,
     granularity_ms: f64,
-    /// Time that both take, as a multiple of what the ranks with the most work compute.
+    /// The time of both, as a multiple of the computing of the ranks with the most work.
     gang: Spread,
     fcs: Spread,
-    /// What flexible coscheduling gains, by the medians, in hundredths; ideally 25.
+    /// The gain of flexible coscheduling by the medians, in percent; ideally 25.
     gain_percent: f64,
 }
 
@@ -141,7 +143,7 @@ struct Case {
     slowdown: Spread,
 }
 
-/// What `storm sim --json` says of a job.
+/// A job in the output of `storm sim --json`.
 #[derive(Deserialize)]
 struct SimulatedJob {
     state: String,
@@ -197,7 +199,7 @@ fn slowdowns(options: &Options) -> Result<Vec<Case>> {
                     let way = way.clone();
                     cases.push(Case { where_: "live", way, granularity_ms, slowdown });
                 }
-                // Modelled ranks look all the time where the policy does not say otherwise.
+                // Modelled ranks poll all the time unless the policy says otherwise.
                 if options.simulated > 0 && (sched != "local" || wait.is_some()) {
                     let slowdown = simulated(options, sched, &pair)?;
                     let way = way.clone();
@@ -239,7 +241,7 @@ fn steps(seconds: f64, granularity_ms: f64) -> u32 {
     ((seconds * 1e3 / granularity_ms).round() as u32).max(2)
 }
 
-/// Both at once on a cluster of their own.
+/// Runs both at once on a cluster of their own.
 fn live(options: &Options, way: &Way, pair: &Pair) -> Result<Spread> {
     let mut cluster = Cluster::up(NODES, 1, &["--sched", &way.sched])?;
     let kernels = program("kernels")?.display().to_string();
@@ -263,7 +265,7 @@ fn live(options: &Options, way: &Way, pair: &Pair) -> Result<Spread> {
         let since = Instant::now();
         let one = cluster.start(NODES, &further, &argvs[0])?;
         let other = cluster.start(NODES, &further, &argvs[1])?;
-        // Both are waited for even if the first fails.
+        // Wait for both even if the first fails.
         let ends = [one.finish(), other.finish()];
         let both_s = since.elapsed().as_secs_f64();
         ends.into_iter().collect::<Result<Vec<_>>>()?;

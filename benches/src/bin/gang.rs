@@ -1,7 +1,7 @@
-//! What time-slicing costs: two jobs at once under gang scheduling on 2 nodes of
-//! 1 processing element, beside the same two one after the other, over the time
-//! slice (paper, section 4.4.2), and how promptly and how together the nodes
-//! switch. The two nodes are processes of one host.
+//! The cost of time-slicing: two jobs at once under gang scheduling on 2 nodes of 1 processing
+//! element, compared with the same two one after the other, over the time slice (paper, section
+//! 4.4.2). Also how promptly the nodes switch, and how closely together. The two nodes are
+//! processes of one host.
 
 use anyhow::{Result, ensure};
 use clap::Parser;
@@ -48,7 +48,7 @@ struct Workload {
 }
 
 impl Workload {
-    /// What turns of this quantum cost at the least, where that is known.
+    /// The least cost of turns of this quantum, where it is known.
     fn floor(&self, quantum_ms: f64, runs: u32) -> Result<Option<SwitchFloor>> {
         let quantum = Duration::from_secs_f64(quantum_ms / 1e3);
         let floor = || slowdown_percent(&self.argv, NODES as usize, quantum, runs);
@@ -61,7 +61,7 @@ impl Workload {
 struct Case {
     workload: &'static str,
     quantum_ms: f64,
-    /// What was measured, or why it could not be.
+    /// The result, or why there is none.
     #[serde(flatten)]
     outcome: Outcome,
 }
@@ -81,20 +81,20 @@ struct Measured {
     at_once_s: Spread,
     /// Percent that the second takes longer; of each pair of measurements.
     slowdown_percent: Spread,
-    /// The same of processes that a bare loop freezes and thaws, without any manager; of
-    /// spinning ones only, which wait for nobody.
+    /// The same for processes that a bare loop freezes and thaws, without any manager. Only for
+    /// spinning processes, which wait for nobody.
     floor_percent: Option<Spread>,
-    /// The same of processes that nobody stops, while a bare thread wakes at each time slice.
+    /// The same for processes that run undisturbed while a bare thread wakes at each time slice.
     wakes_percent: Option<Spread>,
-    /// From the issue of a strobe to the end of a node's switch.
+    /// The time from the issue of a strobe to the end of a node's switch.
     latency: Percentiles,
-    /// Between the two nodes' ends of a switch.
+    /// The time between the two nodes' ends of a switch.
     skew: Percentiles,
-    /// From the first stop to the last resume of a node.
+    /// The time from the first stop to the last resume of a node.
     switch: Percentiles,
 }
 
-/// With `--peers`: the cases, and what the peer did.
+/// With `--peers`: the cases, and the peer's results.
 #[derive(Debug, Serialize)]
 struct Compared<'a, T> {
     cases: &'a [Case],
@@ -119,8 +119,8 @@ fn main() -> Result<()> {
             cases.push(Case { workload: workload.name, quantum_ms, outcome });
         }
     }
-    // Two jobs of several of its time slices, with runs of their own afterwards: they
-    // take a hundred times as long as those above.
+    // Slurm's two jobs last several of its time slices, a hundred times as long as those above.
+    // They have runs of their own afterwards.
     let peer = match options.measuring.peers {
         true => Some(slurm_gang(NODES, &spinning(spin_seconds())?.argv, options.measuring.runs)),
         false => None,
@@ -162,7 +162,7 @@ fn measure(workload: &Workload, quantum_ms: f64, runs: u32) -> Result<Measured> 
         let since = Instant::now();
         let one = cluster.start(NODES, &options, &workload.argv)?;
         let other = cluster.start(NODES, &options, &workload.argv)?;
-        // Both are waited for even if the first fails.
+        // Wait for both even if the first fails.
         let ends = [one.finish(), other.finish()];
         let at_once_s = since.elapsed().as_secs_f64();
         ends.into_iter().collect::<Result<Vec<_>>>()?;

@@ -1,8 +1,7 @@
-//! How long a launch takes and where the time goes (paper, section 4.4.1):
-//! do-nothing programs of 0, 4 and 12 MB on 1 to 64 nodes of 4 processes, beside
-//! what the machine itself takes to write as many copies and to spawn as many
-//! processes, and with `--peers` beside Slurm and Hydra. Everything is on one host:
-//! it says nothing about a network.
+//! The time of a launch and its parts (paper, section 4.4.1): do-nothing programs of 0, 4 and 12 MB
+//! on 1 to 64 nodes of 4 processes. Compared with the time that the machine itself needs to write
+//! as many copies and to spawn as many processes, and with `--peers` with Slurm and Hydra.
+//! Everything is on one host: the results tell nothing about a network.
 
 use anyhow::Result;
 use clap::Parser;
@@ -20,7 +19,7 @@ use storm_benches::spread::Spread;
 /// Processes of each node, as on the paper's machine.
 const PES: u32 = 4;
 
-/// Launch time of do-nothing programs, beside the machine's physical floor.
+/// Launch time of do-nothing programs, compared with the machine's physical floor.
 #[derive(Debug, Parser)]
 struct Options {
     /// Numbers of nodes
@@ -41,7 +40,7 @@ struct Case {
     size_mb: usize,
     /// No node has the program.
     first: Launch,
-    /// Every node has it.
+    /// The second launch, when every node has the program.
     again: Launch,
     /// Launches left out of both because the cluster could not tell their parts.
     without_breakdown: u32,
@@ -74,12 +73,12 @@ struct Launch {
     /// The whole `storm run`, with the end of the job.
     command_ms: Spread,
     sent_bytes: u64,
-    /// What the daemons worked for it, from before the command to its end: with the
-    /// processes of the job, it is what holds the launch back on one host.
+    /// The daemons' work for the launch, from before the command to its end. Together with the
+    /// job's processes, it bounds the launch on one host.
     costs: Costs,
 }
 
-/// What one launch took.
+/// The times of one launch.
 struct Sample {
     breakdown: Breakdown,
     /// The whole command.
@@ -152,7 +151,7 @@ fn measure(nodes: u32, size_mb: usize, runs: u32, peers: &[Box<dyn LaunchPeer>])
             let again_ms = peer.again(nodes, processes)?.as_secs_f64() * 1e3;
             turns.push([first_ms, again_ms, storm_first_ms, storm_again_ms]);
         }
-        // Up to 64 copies of each run are elsewhere: one less to keep.
+        // The nodes keep up to 64 copies of each run; this one is not needed.
         std::fs::remove_file(program)?;
     }
     let peers = peers.iter().zip(&turns).map(|(peer, turns)| PeerLaunches::of(peer.name(), turns));
@@ -173,8 +172,8 @@ fn measure(nodes: u32, size_mb: usize, runs: u32, peers: &[Box<dyn LaunchPeer>])
     })
 }
 
-/// What holds the launches back: the work of the daemons, which share the
-/// processors with each other and with the job.
+/// Prints the work of the daemons, which bounds the launches: the daemons share the processors with
+/// each other and with the job.
 fn print_costs(cases: &[Case]) {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     println!("Processor time of the daemons, and how often they gave up a processor:");
@@ -191,7 +190,7 @@ fn print_costs(cases: &[Case]) {
     }
 }
 
-/// What users wait for, with storm and with the peers.
+/// The users' waiting times, with storm and with the peers.
 fn compared(cases: &[Case], absent: &[Absent]) -> Table {
     let rows = cases.iter().map(|case| {
         let name = [format!("{} x {PES}", case.nodes), case.size_mb.to_string()];
@@ -236,7 +235,7 @@ fn table(cases: &[Case]) -> Table {
     ]);
     for case in cases {
         let again_ratio = case.again.total_ms.median / case.floor_spawn_ms.median;
-        // What need not be written has no floor of writing.
+        // A launch that writes nothing has no floor of writing.
         let first = ("first", &case.first, case.floor_write_ms.to_string(), case.ratio);
         let again = ("again", &case.again, "-".to_owned(), again_ratio);
         for (name, launch, floor_write, ratio) in [first, again] {

@@ -1,5 +1,5 @@
-//! Resident memory of the daemons: of every Node Manager while nothing runs, before the first job and
-//! after some, and of the Machine Manager with thousands of jobs in its queue.
+//! Resident memory of the daemons: of every Node Manager before the first job and after some, and
+//! of the Machine Manager with thousands of jobs in its queue.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -15,12 +15,12 @@ use storm_benches::peers::{Absent, Slurm, available};
 use storm_benches::spread::Spread;
 use storm_benches::throughput::StormJobs;
 
-/// Nothing runs: Slurm's default slice, seconds.
+/// Slurm's default slice in seconds. Nothing runs, so any value would do.
 const SLICE_S: u32 = 30;
 
-/// Between two looks at what idle daemons have: what only their start needed they let go of.
+/// The pause between two looks at idle daemons, which free memory that only their start needed.
 const LOOK_PAUSE: Duration = Duration::from_secs(2);
-/// Looks after which they have what they have.
+/// The number of looks after which the memory counts as settled.
 const LOOKS_MAX: u32 = 10;
 
 /// Launches of a program on all elements, the first of which brings it to the nodes.
@@ -40,8 +40,8 @@ struct Options {
     /// Jobs that wait
     #[arg(long, default_value_t = 10_000)]
     jobs: u32,
-    /// Seconds between jobs and the look at what Node Managers have then: twice what passes between two
-    /// looks of theirs at what they could let go of
+    /// Seconds between the jobs and the look at the Node Managers: twice the interval at which they
+    /// look for memory to free
     #[arg(long, default_value_t = 20)]
     rest: u64,
     #[command(flatten)]
@@ -53,13 +53,13 @@ struct Options {
 struct Report {
     nodes: u32,
     jobs: u32,
-    /// Of all Node Managers of all runs, before the first job.
+    /// All Node Managers of all runs, before the first job.
     node_manager_idle: Memory,
-    /// Of the same, a while after jobs on all elements, the first of which brought a program.
+    /// The same a while after jobs on all elements, the first of which brought a program.
     node_manager_after_jobs: Memory,
-    /// Of the Machine Manager before the first job.
+    /// The Machine Manager before the first job.
     machine_manager_idle: Memory,
-    /// Of the Machine Manager while the jobs wait.
+    /// The Machine Manager while the jobs wait.
     machine_manager_queued: Memory,
     /// Slurm's, with `--peers`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,7 +69,7 @@ struct Report {
     absent: Vec<Absent>,
 }
 
-/// Of an idle Slurm.
+/// The memory of an idle Slurm.
 #[derive(Debug, Serialize)]
 struct SlurmMemory {
     version: String,
@@ -79,9 +79,9 @@ struct SlurmMemory {
 
 #[derive(Debug, Serialize)]
 struct Memory {
-    /// All that is resident; the program's text, which all share, included.
+    /// All resident memory, including the program text that all share.
     rss_mib: Spread,
-    /// What is its own and has no file behind it.
+    /// Private memory without a file behind it.
     anonymous_mib: Spread,
 }
 
@@ -148,7 +148,7 @@ fn slurm_memory(slurm: &Slurm) -> Result<SlurmMemory> {
     })
 }
 
-/// The daemons when what they have does not change any more.
+/// The daemons once their memory no longer changes.
 fn settled(cluster: &Cluster) -> Result<Vec<Daemon>> {
     let total = |daemons: &[Daemon]| daemons.iter().map(|one| one.resident.rss_kib).sum::<u64>();
     let mut before = daemons(cluster)?;

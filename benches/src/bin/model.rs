@@ -1,7 +1,6 @@
-//! Whether the model's predictions hold: `storm model calibrate` on small
-//! clusters of this host and the `launch` benchmark on others, in turn, then
-//! `storm model predict` beside what was measured. Everything is on one host: it
-//! says nothing about a network.
+//! Checks the model's predictions: by turns `storm model calibrate` on small clusters of this host
+//! and the `launch` benchmark on others, then `storm model predict` compared with the measurements.
+//! Everything is on one host: the results tell nothing about a network.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -22,7 +21,7 @@ use storm_benches::spread::Spread;
 /// Processes of each node: those of the `launch` benchmark.
 const PES: u32 = 4;
 
-/// Predicted launch times beside measured ones.
+/// Predicted launch times compared with measured ones.
 #[derive(Debug, Parser)]
 struct Options {
     /// Numbers of nodes to launch on
@@ -38,7 +37,7 @@ struct Options {
     measuring: Measuring,
 }
 
-/// With `--peers`: the predictions, and what the peers took for the same.
+/// With `--peers`: the predictions, and the times of the peers for the same.
 #[derive(Debug, Serialize)]
 struct WithPeers {
     cases: Vec<Compared>,
@@ -46,7 +45,7 @@ struct WithPeers {
     absent: Vec<Absent>,
 }
 
-/// A case of the `launch` benchmark, as far as it is used.
+/// A case of the `launch` benchmark; only the fields used here.
 #[derive(Deserialize)]
 struct Case {
     nodes: u32,
@@ -76,7 +75,7 @@ struct Compared {
     launch: &'static str,
     measured_ms: Spread,
     predicted_ms: f64,
-    /// Predicted over the median of what was measured.
+    /// The prediction over the median of the measurements.
     ratio: f64,
 }
 
@@ -150,7 +149,7 @@ fn peers(options: &Options) -> Result<(Vec<PeerTimes>, Vec<Absent>)> {
     Ok((times, absent))
 }
 
-/// One more turn of `storm model calibrate`; `again` adds it to those before.
+/// Runs one more turn of `storm model calibrate`; `again` adds it to the earlier turns.
 fn calibrate(options: &Options, dir: &Path, do_nothing: &Path, again: bool) -> Result<()> {
     let (profile, samples) = (dir.join("here.toml"), dir.join("samples.json"));
     let mut command = Command::new(program("storm")?);
@@ -184,7 +183,7 @@ fn predict(profile: &Path, nodes: u32, bytes: u64) -> Result<f64> {
     Ok(prediction.launch.total_ms)
 }
 
-/// What a command prints when it must succeed.
+/// The output of a command that must succeed.
 fn output(command: &mut Command) -> Result<Vec<u8>> {
     let done = command.stderr(Stdio::inherit()).output().context("cannot start it")?;
     ensure!(done.status.success(), "{:?} failed: {}", command.get_program(), done.status);

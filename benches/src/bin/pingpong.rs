@@ -1,5 +1,5 @@
-//! Latency and bandwidth of message-passing libraries between two ranks, and what their collectives take: storm-mpi,
-//! MPICH and Open MPI, by turns in one run.
+//! Latency and bandwidth of message-passing libraries between two ranks, and the times of their
+//! collectives: storm-mpi, MPICH and Open MPI, by turns in one run.
 
 use anyhow::Result;
 use clap::Parser;
@@ -26,7 +26,7 @@ struct Options {
     /// Lengths of the messages, in bytes
     #[arg(long, value_delimiter = ',', default_values_t = SIZES)]
     sizes: Vec<u32>,
-    /// What they do
+    /// What the ranks do
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = [What::Message])]
     what: Vec<What>,
     /// How storm-mpi waits

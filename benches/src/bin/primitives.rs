@@ -1,5 +1,5 @@
-//! How long XFER-AND-SIGNAL and COMPARE-AND-WRITE take by size and node count, on TCP, on
-//! RDMA verbs, and on a simulated machine. Every node is a process of this host.
+//! The times of XFER-AND-SIGNAL and COMPARE-AND-WRITE by size and node count, on TCP, on RDMA
+//! verbs, and on a simulated machine. Every node is a process of this host.
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
@@ -13,7 +13,7 @@ use storm_benches::primitives::{Figure, MAX_BYTES, Work, floor, hop, simulated};
 /// The primitives by size and node count.
 #[derive(Debug, Parser)]
 struct Options {
-    /// What carries them; several are measured one after the other, for one table
+    /// Backend; several are measured one after the other, for one table
     #[arg(long, value_enum, value_delimiter = ',', default_value = "tcp")]
     backend: Vec<Backend>,
     /// Numbers of nodes
@@ -29,14 +29,14 @@ struct Options {
     /// Children of a node in the tree
     #[arg(long, default_value_t = 4)]
     fan_out: u32,
-    /// On verbs: look for completions so long before going to sleep, in microseconds
+    /// On verbs: poll for completions this long before going to sleep, in microseconds
     #[arg(long, default_value_t = 0)]
     spin_us: u64,
-    /// On verbs: send what is for all by multicast, where it works
+    /// On verbs: multicast data for all members, where it works
     #[arg(long)]
     multicast: bool,
-    /// On verbs: only the lanes between two processes, as perftest measures a queue pair, and
-    /// beside them the least that such a hop can cost
+    /// On verbs: only the lanes between two processes, as perftest measures a queue pair, compared
+    /// with the least cost of such a hop
     #[arg(long)]
     hop: bool,
     /// With `--hop`: chunks of a transfer for its bandwidth
@@ -50,7 +50,7 @@ struct Options {
     json: bool,
 }
 
-/// What carries the primitives.
+/// The backend of the primitives.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Backend {
     Tcp,
@@ -98,7 +98,7 @@ fn measure(options: &Options, backend: Backend) -> Result<Vec<Figure>> {
     }
 }
 
-/// The medians and bandwidths of several backends beside each other.
+/// The medians and bandwidths of several backends side by side.
 fn comparison(measured: &[(Backend, Vec<Figure>)]) -> Table {
     let mut table = Table::new();
     table.load_preset(comfy_table::presets::ASCII_MARKDOWN);

@@ -1,6 +1,6 @@
-//! Events of jobs in a second of a replay: each policy on the KTH log and on a
-//! generated log, how that changes with the length of the queue, and the memory
-//! of a job that waits. An event is a submission or the end of a job.
+//! Events of jobs per second of a replay: each policy on the KTH log and on a generated log, the
+//! change with the length of the queue, and the memory of a waiting job. An event is a submission
+//! or the end of a job.
 
 use anyhow::{Result, bail};
 use clap::Parser;
@@ -12,7 +12,7 @@ use storm_benches::replay::{MACHINE_PES, Outcome, Replayed, Workload, measure};
 use storm_benches::spread::Spread;
 use storm_sched::registry;
 
-/// Where the KTH log is below the directory that `STORM_SHARED` names.
+/// The path of the KTH log below the directory `STORM_SHARED`.
 const KTH: &str = "swf/KTH-SP2-filtered.swf.gz";
 /// The load of the generated log.
 const LOAD: f64 = 0.7;
@@ -46,7 +46,7 @@ struct Options {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Replay under this policy, and print what it took
+    /// Replay under this policy, and print the cost
     #[arg(long, hide = true)]
     one: Option<String>,
     #[command(flatten)]
@@ -63,7 +63,7 @@ struct Case {
     events_per_s: Spread,
     /// Events in a second of a processor, of the runs that were long enough.
     events_per_cpu_s: Spread,
-    /// Memory beside the jobs, in KiB.
+    /// Memory in addition to the jobs, in KiB.
     memory_kib: Spread,
     /// Runs that were ended because they took longer than the limit.
     ended: usize,
@@ -78,7 +78,7 @@ struct Queued {
     bytes_per_job: f64,
 }
 
-/// How much more an event takes with a longer queue: 1 if it does not depend on it.
+/// The growth of an event's cost with the queue: 1 if it does not depend on the length.
 #[derive(Debug, Serialize)]
 struct Growth {
     policy: String,

@@ -1,6 +1,5 @@
-//! How many one-process jobs a second go from submission to their end, each way
-//! that there is to submit them, beside spawning and reaping as many processes.
-//! All nodes are on one host.
+//! One-process jobs per second from submission to end, for each way to submit them, compared with
+//! spawning and reaping as many processes. All nodes are on one host.
 
 use anyhow::{Result, ensure};
 use clap::Parser;
@@ -51,7 +50,7 @@ struct Report {
     floor_per_s: Spread,
     cases: Vec<Case>,
     absent: Vec<Absent>,
-    /// What went wrong in a run: its jobs are in no figure.
+    /// Failures of runs. The jobs of a failed run are in no figure.
     failures: Vec<String>,
 }
 
@@ -61,16 +60,16 @@ struct Case {
     system: String,
     way: Way,
     jobs_per_s: Spread,
-    /// Of each command that submits or runs a job.
+    /// The latency of each command that submits or runs a job.
     latency: Option<Percentiles>,
-    /// storm's jobs per second over these, of each turn.
+    /// storm's jobs per second over this system's, of each turn.
     storm_over_this: Spread,
 }
 
-/// What a system did, turn by turn; a way that it lacks stays empty.
+/// The results of a system, turn by turn; a way that it lacks stays empty.
 struct Turns {
     name: String,
-    /// In the order of the ways, one entry for each run.
+    /// One entry per way, each with one sample per run.
     samples: Vec<Vec<Option<Sample>>>,
     failures: Vec<String>,
 }
@@ -179,7 +178,7 @@ impl Turns {
         self.name = system.name();
         let mut failed = false;
         for (&way, samples) in options.ways.iter().zip(&mut self.samples) {
-            // What is left of a failed one's jobs would count with the next way's.
+            // Jobs left over from a failed way would count for the next way.
             let measured = if failed { Ok(None) } else { way.measure(system, options.jobs) };
             if let Err(error) = &measured {
                 failed = true;

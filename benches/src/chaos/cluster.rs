@@ -1,4 +1,4 @@
-//! The daemons, as an administrator would start them, and start again when they have died.
+//! The daemons, started as an administrator starts them, and restarted after they died.
 
 use crate::cluster::program;
 use anyhow::{Context, Result, ensure};
@@ -15,9 +15,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// In the environment of all that belongs to the cluster, jobs included.
+/// A variable in the environment of every process of the cluster, jobs included.
 const MARK: &str = "STORM_CHAOS";
-/// Between two looks at something that takes its time.
+/// The pause between two checks of something slow.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// One daemon: the Machine Manager, or the Node Manager of a node.
@@ -38,7 +38,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one of `nodes` nodes of `pes` processing elements, under gang scheduling with slices of 20 ms.
+    /// Starts a cluster of `nodes` nodes of `pes` processing elements, under gang scheduling with
+    /// slices of 20 ms.
     ///
     /// # Errors
     /// A daemon cannot be started.
@@ -73,20 +74,20 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Where jobs write down what they did.
+    /// The directory where jobs record their work.
     pub fn records(&self) -> PathBuf {
         self.dir.path().join("records")
     }
 
-    /// A directory that is gone with the cluster.
+    /// The cluster's directory, which is removed with it.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// A command for this cluster, to which a verb is to be given.
+    /// A command for this cluster, without a verb.
     ///
     /// # Errors
-    /// There is no `storm` beside this program.
+    /// There is no `storm` in this program's directory.
     pub fn command(&self) -> Result<Command> {
         let mut command = Command::new(program("storm")?);
         command.env("STORM_SOCKET", self.dir.path().join("mm.sock")).env(MARK, &self.name);
@@ -94,10 +95,10 @@ impl Cluster {
         Ok(command)
     }
 
-    /// What a verb prints.
+    /// The output of a verb.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The command cannot be started.
     pub fn output(&self, words: &[&str]) -> Result<Output> {
         self.command()?.args(words).output().context("cannot start storm")
     }
@@ -105,7 +106,7 @@ impl Cluster {
     /// Starts each daemon that has ended.
     ///
     /// # Errors
-    /// One cannot be started.
+    /// A daemon cannot be started.
     pub fn revive(&mut self) -> Result<()> {
         for place in 0..self.daemons.len() {
             self.revive_one(place)?;
@@ -116,7 +117,7 @@ impl Cluster {
     /// Starts one daemon, if it has ended.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The daemon cannot be started.
     pub fn revive_one(&mut self, place: usize) -> Result<()> {
         if self.daemons[place].pid().is_some() {
             return Ok(());
@@ -131,10 +132,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Ends the cluster, and tells what it left.
+    /// Ends the cluster, and returns what it left behind.
     ///
     /// # Errors
-    /// It does not end.
+    /// The cluster does not end.
     pub fn down(&mut self, patience: Duration) -> Result<Vec<String>> {
         let ended = self.output(&[
             "down",
@@ -158,7 +159,7 @@ impl Cluster {
         }
     }
 
-    /// All processes that it, or a job of it, has started.
+    /// All processes that the cluster or one of its jobs has started.
     fn processes(&self) -> Result<Vec<i32>> {
         let own = |process: &procfs::process::Process| {
             let environment = process.environ().ok();
@@ -198,14 +199,14 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         for daemon in &mut self.daemons {
             daemon.signal(Signal::SIGKILL);
-            // So that it is no zombie; that it is gone already is as good.
+            // Reap it. An error means that it is gone already.
             let _ = daemon.child.take().map(|mut child| child.wait());
         }
     }
 }
 
 impl Daemon {
-    /// As the manager knows it.
+    /// The manager's name for it.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -222,14 +223,14 @@ impl Daemon {
         }
     }
 
-    /// The keeper of a Node Manager, if it has one.
+    /// The keeper of the Node Manager, if it has one.
     pub fn keeper(&mut self) -> Option<Pid> {
         let pid = self.pid()?;
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
         children.split_whitespace().next()?.parse().ok().map(Pid::from_raw)
     }
 
-    /// Sends it a signal; one that has just ended is as good.
+    /// Sends it a signal. A daemon that has just ended is no error.
     pub fn signal(&mut self, signal: Signal) {
         if let Some(pid) = self.pid() {
             let _ = kill(pid, signal);

@@ -1,4 +1,4 @@
-//! What is done to the daemons, and when it is undone.
+//! The faults of the daemons, and when they are undone.
 
 use super::cluster::Cluster;
 use anyhow::Result;
@@ -15,19 +15,19 @@ use std::time::{Duration, Instant};
 pub enum Fault {
     /// A Node Manager is killed, and started again up to 1.5 s later.
     NodeManagerKilled,
-    /// One stands still for up to 4 s.
+    /// A Node Manager is stopped for up to 4 s.
     NodeManagerStopped,
     /// The keeper of one is killed.
     KeeperKilled,
-    /// One stands still for up to a second.
+    /// A keeper is stopped for up to a second.
     KeeperStopped,
     /// The Machine Manager is killed, and started again up to a second later.
     MachineManagerKilled,
-    /// It stands still for up to 2 s.
+    /// The Machine Manager is stopped for up to 2 s.
     MachineManagerStopped,
 }
 
-/// Each with how often it happens, beside the others.
+/// The faults with their relative frequencies.
 const FAULTS: [(Fault, u32); 6] = [
     (Fault::NodeManagerKilled, 4),
     (Fault::NodeManagerStopped, 4),
@@ -37,7 +37,7 @@ const FAULTS: [(Fault, u32); 6] = [
     (Fault::MachineManagerStopped, 2),
 ];
 
-/// What is to be done later.
+/// An action due later.
 #[derive(Debug)]
 enum Later {
     Revive(usize),
@@ -52,12 +52,12 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// How often each was done.
+    /// How many times each fault was injected.
     pub fn done(&self) -> &BTreeMap<Fault, u32> {
         &self.done
     }
 
-    /// Does one.
+    /// Injects a random fault.
     pub fn strike(&mut self, cluster: &mut Cluster, random: &mut impl Rng) {
         let all: u32 = FAULTS.iter().map(|(_, weight)| weight).sum();
         let mut drawn = random.random_range(0..all);
@@ -103,7 +103,7 @@ impl Faults {
         kill(pid, Signal::SIGSTOP).is_ok()
     }
 
-    /// Undoes what is due by now; `all`: whenever it is.
+    /// Undoes the faults that are due; with `all`, every fault.
     ///
     /// # Errors
     /// A daemon cannot be started again.
@@ -114,7 +114,7 @@ impl Faults {
         for (_, what) in due {
             match what {
                 Later::Revive(place) => cluster.revive_one(place)?,
-                // It may have been killed meanwhile.
+                // The process may have been killed meanwhile.
                 Later::Continue(pid) => drop(kill(pid, Signal::SIGCONT)),
             }
         }

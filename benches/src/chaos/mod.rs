@@ -1,8 +1,8 @@
-//! A cluster whose daemons are killed, stopped and started again at random while it works, and what its users
-//! may rely on all the same.
+//! A cluster whose daemons are killed, stopped and restarted at random while it works, and the
+//! promises to its users.
 //!
-//! Everything random comes of one seed. What happens when is up to the machine: the same seed does the
-//! same to other moments.
+//! One seed decides everything random. The timing depends on the machine: the same seed does the
+//! same things at other moments.
 
 pub mod cluster;
 pub mod faults;

@@ -1,12 +1,12 @@
-//! What the ranks of jobs have written down: when each process of a rank began, was at work, and ended.
+//! The records of the ranks: when each process of a rank began, was at work, and ended.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The program of all jobs, a script: each rank appends to a file of its own. Its arguments are the directory, whether
-/// it may run again, and for how many tenths of a second it works.
+/// The program of all jobs, a script: each rank appends to a file of its own. Its arguments are the
+/// directory, whether the job may run again, and for how many tenths of a second it works.
 pub const SCRIPT: &str = r#"#!/bin/sh
 record="$1/$STORM_JOB_ID.$STORM_RANK"
 at() { read -r up _ </proc/uptime; echo "$1 $$ $up" >>"$record"; }
@@ -30,7 +30,7 @@ struct Run {
     ended: bool,
 }
 
-/// What one job did.
+/// The record of one job.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     may_repeat: bool,
@@ -38,7 +38,7 @@ pub struct Job {
     ranks: BTreeMap<u32, Vec<Run>>,
 }
 
-/// All that was written down, by number of job.
+/// All records, by number of job.
 ///
 /// # Errors
 /// A record cannot be read.
@@ -53,7 +53,7 @@ pub fn read(dir: &Path) -> Result<BTreeMap<u64, Job>> {
         let text = fs::read_to_string(&path)?;
         let entry = jobs.entry(job).or_default();
         for line in text.lines() {
-            // A process that is killed may have written a part of its last one.
+            // A killed process may have written its last line in part.
             let _ = note(entry, rank, line);
         }
     }
@@ -79,7 +79,7 @@ fn note(job: &mut Job, rank: u32, line: &str) -> Option<()> {
 }
 
 impl Job {
-    /// What it must not have done.
+    /// The promises that the job broke.
     pub fn violations(&self, id: u64) -> Vec<String> {
         let mut found = Vec::new();
         for (rank, runs) in &self.ranks {

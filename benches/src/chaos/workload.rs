@@ -1,4 +1,4 @@
-//! Jobs that are submitted while all that goes on, and what became of them.
+//! Jobs that are submitted during the faults, and their fate.
 
 use super::cluster::Cluster;
 use super::records::{self, SCRIPT};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Between two questions about what is not over.
+/// The pause between two queries about unfinished jobs.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Longest work of a rank, in tenths of a second.
 const MOST_TENTHS: u32 = 30;
@@ -21,7 +21,7 @@ const MOST_TENTHS: u32 = 30;
 #[derive(Debug)]
 pub struct Workload {
     script: PathBuf,
-    /// Whether each may run again.
+    /// The jobs, and whether each may run again.
     jobs: BTreeMap<u64, bool>,
     refused: u32,
 }
@@ -39,10 +39,10 @@ struct Shown {
 }
 
 impl Workload {
-    /// Lays the program of the jobs down.
+    /// Writes the program of the jobs.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The program cannot be written.
     pub fn new(cluster: &Cluster) -> Result<Workload> {
         let script = cluster.dir().join("work.sh");
         fs::write(&script, SCRIPT)?;
@@ -50,15 +50,15 @@ impl Workload {
         Ok(Workload { script, jobs: BTreeMap::new(), refused: 0 })
     }
 
-    /// How many were acknowledged, and how often nobody answered.
+    /// The number of acknowledged submissions, and of unanswered ones.
     pub fn counts(&self) -> (usize, u32) {
         (self.jobs.len(), self.refused)
     }
 
-    /// Submits one of up to so many processes.
+    /// Submits a job of up to `most` processes.
     ///
     /// # Errors
-    /// The command cannot be started, or says what makes no sense.
+    /// The command cannot be started, or its output makes no sense.
     pub fn submit(&mut self, cluster: &Cluster, most: u32, random: &mut impl Rng) -> Result<()> {
         let requeue = random.random::<bool>();
         let procs = random.random_range(1..=most).to_string();
@@ -78,7 +78,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Waits until all jobs are over, and tells what they should not have done.
+    /// Waits until all jobs are over, and returns the promises that they broke.
     ///
     /// # Errors
     /// A command cannot be started, or a record cannot be read.
@@ -132,7 +132,7 @@ fn is_over(state: &str) -> bool {
     )
 }
 
-/// `None`: the manager does not know it, or does not answer.
+/// The job's state; `None` if the manager does not know it or does not answer.
 fn shown(cluster: &Cluster, job: u64) -> Result<Option<Shown>> {
     let output = cluster.output(&["show", "--json", &job.to_string()])?;
     Ok(serde_json::from_slice(&output.stdout).ok().filter(|_| output.status.success()))

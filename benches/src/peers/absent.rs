@@ -1,4 +1,4 @@
-//! A peer that was to be measured and is not there.
+//! A peer that is missing or cannot be measured.
 
 use anyhow::Result;
 use serde::Serialize;

@@ -15,9 +15,9 @@ use tempfile::TempDir;
 
 /// Its own name first: `mpiexec` may be another MPI's.
 const MPIEXEC: &str = "mpiexec.hydra";
-/// Where the copies go: the tmpfs of every Linux.
+/// The destination of the copies: the tmpfs of every Linux.
 const TMPFS: &str = "/dev/shm";
-/// Copies made at once, as many as pay on a machine of two processors.
+/// Copies made at once: as many as two processors can use.
 const COPIERS: u32 = 2;
 
 /// Hydra, with a directory for each of its nodes.
@@ -29,10 +29,10 @@ pub struct Hydra {
 }
 
 impl Hydra {
-    /// Finds it.
+    /// Finds Hydra.
     ///
     /// # Errors
-    /// It is not installed.
+    /// Hydra is not installed.
     pub fn find() -> Result<Hydra> {
         let output = Command::new(MPIEXEC).arg("--version").stdin(Stdio::null()).output();
         let output = output.context("no mpiexec.hydra: apt-get install mpich")?;
@@ -45,7 +45,7 @@ impl Hydra {
         Ok(Hydra { scripts, nodes_dir, version })
     }
 
-    /// What it says of itself.
+    /// Its own version string.
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -77,7 +77,7 @@ impl Hydra {
                         let mut cp = Command::new("cp");
                         cp.arg("--").arg(program).arg(self.copy_on(node)).stdin(Stdio::null());
                         if let Err(error) = timed(cp) {
-                            // A lock of which a thread died holding it has its value still.
+                            // A poisoned lock still has its value.
                             failure.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(error);
                         }
                     }
@@ -97,7 +97,7 @@ impl LaunchPeer for Hydra {
     }
 
     fn first(&self, nodes: u32, processes: u32, program: &Path) -> Result<Duration> {
-        // Those of the launch before: a running program is never written to.
+        // Removes the copies of the launch before: a running program is never written to.
         for node in 0..nodes {
             let _ = fs::remove_file(self.copy_on(node));
         }
@@ -111,7 +111,7 @@ impl LaunchPeer for Hydra {
         let program = self.copy_on(0);
         ensure!(program.is_file(), "nothing was copied to {}", program.display());
         let mut mpiexec = self.mpiexec(nodes, processes);
-        // All execute one of the copies: Hydra gives every node the same path.
+        // All nodes execute one of the copies: Hydra gives every node the same path.
         mpiexec.arg(program);
         timed(mpiexec)
     }

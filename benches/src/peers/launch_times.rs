@@ -1,5 +1,4 @@
-//! What the peers take to launch a program, beside benchmarks that vary something
-//! which only storm has.
+//! The peers' launch times of a program, for benchmarks that vary something which only storm has.
 
 use super::{Absent, LaunchPeer};
 use crate::payload::Payloads;
@@ -19,10 +18,10 @@ pub struct LaunchCase {
     pub size_mb: usize,
 }
 
-/// What one peer took for one case: milliseconds of its whole commands.
+/// The times of one peer for one case: milliseconds of its whole commands.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeerTimes {
-    /// With its version.
+    /// Its name with its version.
     pub peer: String,
     /// Nodes.
     pub nodes: u32,
@@ -32,11 +31,11 @@ pub struct PeerTimes {
     pub size_mb: usize,
     /// No node had the program.
     pub first_ms: Spread,
-    /// All had it.
+    /// The second launch, when all nodes had the program.
     pub again_ms: Spread,
 }
 
-/// Launches a program that no node has, and again, `runs` times with each peer.
+/// Launches a program that no node has, then again, `runs` times with each peer.
 ///
 /// # Errors
 /// A command failed.
@@ -70,7 +69,7 @@ pub fn launch_times(
         .collect())
 }
 
-/// One row for each peer and case, and for those that are not there.
+/// One row for each peer and case, and for each missing peer.
 pub fn launch_times_table(times: &[PeerTimes], absent: &[Absent]) -> Table {
     let mut table = Table::new();
     table.load_preset(comfy_table::presets::ASCII_MARKDOWN);

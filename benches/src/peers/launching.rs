@@ -11,9 +11,9 @@ use std::time::Duration;
 /// Gang scheduling does not matter to a launch: Slurm's default slice, seconds.
 const SLICE_S: u32 = 30;
 
-/// Something else that launches programs.
+/// Another system that launches programs.
 pub trait LaunchPeer {
-    /// With its version.
+    /// Its name with its version.
     fn name(&self) -> String;
 
     /// Brings a program that no node has to all nodes and runs it to its end.
@@ -29,14 +29,14 @@ pub trait LaunchPeer {
     fn again(&self, nodes: u32, processes: u32) -> Result<Duration>;
 }
 
-/// What one peer took for one case, in milliseconds of its whole commands.
+/// The times of one peer for one case, in milliseconds of its whole commands.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeerLaunches {
-    /// With its version.
+    /// Its name with its version.
     pub peer: String,
     /// No node had the program.
     pub first_ms: Spread,
-    /// All had it.
+    /// The second launch, when all nodes had the program.
     pub again_ms: Spread,
     /// First launch, over the whole `storm run` of the same turn.
     pub first_over_storm: Spread,
@@ -61,8 +61,8 @@ pub fn launch_peers(nodes: u32, pes: u32) -> (Vec<Box<dyn LaunchPeer>>, Vec<Abse
 }
 
 impl PeerLaunches {
-    /// Of the turns of one case: first and second launch of the peer and of
-    /// storm in milliseconds.
+    /// From the turns of one case: first and second launch of the peer and of storm, in
+    /// milliseconds.
     pub fn of(peer: String, turns: &[[f64; 4]]) -> PeerLaunches {
         let spread = |of: fn(&[f64; 4]) -> f64| Spread::of(turns.iter().map(of));
         PeerLaunches {
@@ -75,8 +75,8 @@ impl PeerLaunches {
     }
 }
 
-/// One row for each peer and case; `cases` are a case's name, the medians of both
-/// of storm's commands, and the peers.
+/// One row for each peer and case. A case has its name, the medians of storm's two commands, and
+/// the peers.
 pub fn launch_table<'a>(
     cases: impl Iterator<Item = ([String; 2], [Spread; 2], &'a [PeerLaunches])>,
     absent: &[Absent],

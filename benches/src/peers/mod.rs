@@ -1,8 +1,8 @@
-//! Other resource managers, measured in the same run where they are installed:
-//! Slurm and MPICH's Hydra, set up on this host by the scripts of `peers/`.
+//! Other resource managers, measured in the same run where they are installed: Slurm and MPICH's
+//! Hydra, set up on this host by the scripts of `peers/`.
 //!
-//! One that is not there is told of in every table, never left out in silence.
-//! Nothing here installs anything or touches what the host has configured.
+//! Every table names a missing peer; none is left out silently. Nothing here installs anything or
+//! touches the host's configuration.
 
 mod absent;
 mod hydra;

@@ -1,5 +1,4 @@
-//! The scripts of `peers/`, which this program carries with it, so that it works
-//! wherever it lies.
+//! The scripts of `peers/`, compiled into this program so that it works from any directory.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -8,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 /// Starts a Slurm cluster.
 const SLURM_UP: (&str, &str) = ("slurm-up", include_str!("../../peers/slurm-up"));
-/// Ends it.
+/// Ends Slurm.
 const SLURM_DOWN: (&str, &str) = ("slurm-down", include_str!("../../peers/slurm-down"));
 /// A remote shell that stays on this host.
 const HYDRA_RSH: (&str, &str) = ("hydra-rsh", include_str!("../../peers/hydra-rsh"));
 
-/// Writes them to `dir`, as programs.
+/// Writes the scripts to `dir`, as programs.
 pub(super) fn write_all(dir: &Path) -> Result<()> {
     for (name, content) in [SLURM_UP, SLURM_DOWN, HYDRA_RSH] {
         let path = dir.join(name);

@@ -11,11 +11,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Between two looks at the file of ended jobs, which costs Slurm nothing.
+/// The pause between two looks at the file of ended jobs, which costs Slurm nothing.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
-/// Between two questions to its controller whether all nodes are idle.
+/// The pause between two queries to its controller whether all nodes are idle.
 const IDLE_PAUSE: Duration = Duration::from_millis(20);
-/// A cluster that has done nothing for so long does not do it any more.
+/// The longest wait for progress of the cluster.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The daemons, which end with this value.
@@ -58,16 +58,16 @@ impl Slurm {
         Ok(slurm)
     }
 
-    /// As `sinfo` tells it.
+    /// The version printed by `sinfo`.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// One of its commands, for this cluster.
+    /// One of Slurm's commands, for this cluster.
     pub fn command(&self, name: &str) -> Command {
         let mut command = Command::new(name);
         command.env("SLURM_CONF", self.dir.join("slurm.conf"));
-        // What an allocation around this program would say of another cluster.
+        // An allocation around this program would set variables for another cluster.
         for (variable, _) in std::env::vars_os() {
             let name = variable.to_string_lossy();
             if name != "SLURM_CONF" && (name.starts_with("SLURM") || name.starts_with("SBATCH")) {
@@ -78,22 +78,22 @@ impl Slurm {
         command
     }
 
-    /// A directory that is another one on each node.
+    /// A directory that differs on each node.
     pub fn node_local(&self) -> PathBuf {
         self.dir.join("local")
     }
 
-    /// What the controller's log says of `word`, the latest of it.
+    /// The last line of the controller's log that contains `word`.
     pub fn log_line(&self, word: &str) -> Option<String> {
         let log = fs::read_to_string(self.dir.join("log/slurmctld.log")).ok()?;
         let line = log.lines().rfind(|line| line.contains(word))?;
         Some(line.split_once("] ").map_or(line, |(_, said)| said).to_owned())
     }
 
-    /// The memory of its daemons of this name, or of those of all nodes.
+    /// The memory of its daemons of this name, on all nodes.
     ///
     /// # Errors
-    /// One has ended.
+    /// A daemon has ended.
     pub fn daemons(&self, name: &str) -> Result<Vec<Resident>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(self.dir.join("pid"))? {
@@ -106,10 +106,10 @@ impl Slurm {
         Ok(found)
     }
 
-    /// Jobs that have ended well since the cluster started.
+    /// The number of jobs that have ended well since the cluster started.
     ///
     /// # Errors
-    /// One ended otherwise.
+    /// A job ended otherwise.
     pub fn ended(&self) -> Result<usize> {
         let text = fs::read_to_string(self.dir.join("ended"))?;
         let mut ended = 0;
@@ -123,7 +123,7 @@ impl Slurm {
     /// Waits until `jobs` have ended well since the cluster started.
     ///
     /// # Errors
-    /// One ended otherwise, or they did not end.
+    /// A job ended otherwise, or some did not end.
     pub fn wait_ended(&self, jobs: usize) -> Result<Instant> {
         let since = Instant::now();
         while self.ended()? < jobs {
@@ -133,11 +133,10 @@ impl Slurm {
         Ok(Instant::now())
     }
 
-    /// Waits until no node is busy with what is left of a job, which would make
-    /// the next one wait.
+    /// Waits until no node is busy with remains of a job, which would delay the next one.
     ///
     /// # Errors
-    /// That did not happen.
+    /// A node stays busy.
     pub fn wait_idle(&self) -> Result<()> {
         let since = Instant::now();
         let idle = self.nodes.to_string();

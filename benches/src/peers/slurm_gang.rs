@@ -1,5 +1,5 @@
-//! Slurm's gang scheduling: two jobs that share all processors of two nodes, by
-//! turns of whole seconds, and what it answers to a shorter turn.
+//! Slurm's gang scheduling: two jobs that share all processors of two nodes, by turns of whole
+//! seconds, and its answer to a shorter turn.
 
 use super::{Absent, Slurm, available};
 use crate::spread::Spread;
@@ -8,15 +8,15 @@ use comfy_table::Table;
 use serde::Serialize;
 use std::time::Instant;
 
-/// Its smallest time slice, as its manual has it, in seconds.
+/// Its smallest time slice by its manual, in seconds.
 const SMALLEST_SLICE_S: u32 = 5;
-/// What is asked for to hear its answer, in seconds.
+/// A slice below the smallest, to record its answer, in seconds.
 const TOO_SMALL_SLICE_S: u32 = 1;
-/// Jobs that take turns end close to each other; one after the other, the first
-/// ends after half of the time. Between the two, as part of the whole.
+/// The end of the first job as a share of the whole above which the jobs took turns. Jobs that take
+/// turns end close to each other; one after the other, the first ends at half of the time.
 const TOOK_TURNS: f64 = 0.7;
 
-/// What was measured of it.
+/// The results.
 #[derive(Clone, Debug, Serialize)]
 pub struct SlurmGang {
     /// Its version.
@@ -29,7 +29,7 @@ pub struct SlurmGang {
     pub at_once_s: Spread,
     /// Percent that the second takes longer; of each pair of measurements.
     pub slowdown_percent: Spread,
-    /// What it says to a slice of a second.
+    /// Its answer to a slice of a second.
     pub of_one_second: String,
 }
 
@@ -82,8 +82,8 @@ fn measure(nodes: u32, argv: &[String], runs: u32) -> Result<SlurmGang> {
     })
 }
 
-/// As a batch job: an `srun` outside of it waits up to a minute and more before it
-/// asks again for what a suspended job may not do.
+/// As a batch job: an `srun` outside of a job waits up to a minute and more before it repeats a
+/// request that a suspended job could not serve.
 fn submit(slurm: &Slurm, nodes: u32, argv: &[String]) -> Result<()> {
     let command: Vec<String> = argv.iter().map(|word| format!("'{word}'")).collect();
     let mut sbatch = slurm.command("sbatch");
@@ -95,7 +95,7 @@ fn submit(slurm: &Slurm, nodes: u32, argv: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// One row, or why there is none.
+/// One row, or the reason why there is none.
 pub fn gang_table(measured: &Result<SlurmGang, Absent>) -> Table {
     let mut table = Table::new();
     table.load_preset(comfy_table::presets::ASCII_MARKDOWN).set_header([

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// The program: a size's best time.
 const PROGRAM: &str = include_str!("pingpong.c");
 
-/// Where the two ranks are.
+/// The placement of the two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
@@ -25,7 +25,7 @@ pub enum Way {
 /// A library, and how its ranks are started.
 #[derive(Debug)]
 pub struct Contestant {
-    /// What it is called in the report.
+    /// Its name in the report.
     pub name: String,
     kind: Kind,
     program: PathBuf,
@@ -33,17 +33,17 @@ pub struct Contestant {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    /// With this `STORM_MPI_WAIT`.
+    /// storm-mpi with this `STORM_MPI_WAIT`.
     Storm(String),
     Mpich,
     OpenMpi,
 }
 
-/// What the two ranks do.
+/// The work of the two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
-    /// A message there and back, of which half is told
+    /// A message there and back; the result is half of the time
     Message,
     /// `MPI_Barrier`; has no length
     Barrier,
@@ -79,14 +79,15 @@ impl fmt::Display for What {
 pub struct Point {
     /// Length of the messages.
     pub bytes: u32,
-    /// Of a message from one rank to the other, or of a collective.
+    /// The time of a message from one rank to the other, or of a collective.
     pub us: f64,
 }
 
-/// Our library in each way to wait; with `peers` the others that are there, and why others are not.
+/// Our library with each way to wait. With `peers`, also the installed others, and the reason why
+/// others are missing.
 ///
 /// # Errors
-/// Our own cannot be compiled for.
+/// The program for our library cannot be compiled.
 pub fn contestants(
     storm: &Path,
     waits: &[String],
@@ -174,7 +175,7 @@ impl Contestant {
                 let mut command = Command::new("mpiexec.openmpi");
                 command.args(["-n", "2", "--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl"]);
                 command.arg(if way == Way::Tcp { "tcp,self" } else { "vader,self" });
-                // It asks twice whether root may run it.
+                // Open MPI asks twice whether root may run it.
                 command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
                 command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
                 command

@@ -1,6 +1,7 @@
-/* Messages and collectives of two ranks. For each size, `message` goes there and back for a while, as NetPIPE does it,
- * and half of that is its time; a collective is repeated for a while, and a barrier ends that. Several times; the best
- * counts. Prints "bytes microseconds" lines. Of reductions the elements are doubles.
+/* Messages and collectives of two ranks. For each size, `message` goes there and back for a while,
+ * as in NetPIPE; its time is half of a round trip. A collective is repeated for a while, ended by a
+ * barrier. Each is measured several times, and the best counts. Prints "bytes microseconds" lines.
+ * Reductions have doubles as elements.
  * usage: pingpong WHAT SECONDS-PER-SIZE SIZE... */
 #include <mpi.h>
 #include <stdio.h>

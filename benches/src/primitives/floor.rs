@@ -1,9 +1,13 @@
-//! The least that one hop can cost: two processes and one queue pair each, and of what a lane
-//! does only what its promise needs. A short message is one WRITE, which the other side finds by
-//! looking at memory, and answers. A longer one is a WRITE WITH IMMEDIATE: the other side finds its
-//! completion, and makes a receive request ready for the next. A chunk
-//! goes to one of a few places, and is answered by leave to write there again. No runtime, no
-//! tasks, no copy, no ring, no check, no way to sleep. The calls are those of the backend.
+//! The least cost of one hop: two processes with one queue pair each, doing only what the promise
+//! of a lane needs.
+//!
+//! A short message is one WRITE; the other side finds it by polling memory, and answers. A longer
+//! message is a WRITE WITH IMMEDIATE: the other side finds its completion, and posts a receive
+//! request for the next. A chunk goes to one of a few places, and the answer grants the place
+//! again.
+//!
+//! There is no runtime, no task, no copy, no ring, no checksum and no way to sleep. The calls are
+//! those of the backend.
 
 use super::hop::OtherEnd;
 use super::round_trips::RoundTrips;
@@ -27,15 +31,15 @@ const VARIABLE: &str = "STORM_BENCH_FLOOR";
 const RECEIVES: u32 = 64;
 /// Send requests under way.
 const SENDS: u32 = 16;
-/// What travels inside of its request, as on a lane.
+/// Data up to this length travels inside its request, as on a lane.
 const INLINE_BYTES: u32 = 220;
-/// Bytes in front of the payload of a chunk, as much as its head has.
+/// Bytes in front of the payload of a chunk, as many as its head has.
 const HEAD_BYTES: usize = 24;
 /// Chunks under way, as many as blocks are granted.
 const PLACES: u64 = 4;
 /// Round trips before those that count.
 const WARM_UP: u32 = 100;
-/// What a write was: to be answered by one of the same length.
+/// The kind of a write: answered by a write of the same length.
 const ECHO: u32 = 1;
 /// To be answered by one without bytes.
 const CHUNK: u32 = 2;
@@ -48,11 +52,11 @@ const LOOKS: u32 = 16;
 struct End {
     pair: QueuePair,
     queue: Arc<CompletionQueue>,
-    /// What is sent lies in front, and what comes behind.
+    /// Outgoing data lies in front, incoming data behind.
     own: Arc<MemoryRegion>,
     into: Arc<MemoryRegion>,
     to: RemoteAddr,
-    /// What has come and was not asked for yet.
+    /// Arrived writes that were not asked for yet.
     arrived: VecDeque<(u32, u32)>,
     /// Short messages that were sent, and that were found.
     sent: u32,
@@ -62,12 +66,12 @@ struct End {
 /// Serves as the other end if this process is one.
 ///
 /// # Errors
-/// When the device cannot be opened, or a request fails.
+/// If the device cannot be opened, or a request fails.
 pub fn serve_if_other_end() -> Result<bool> {
     let Ok(place_bytes) = std::env::var(VARIABLE) else { return Ok(false) };
     let mut stdin = std::io::stdin().lock();
     let mut end = End::connect(place_bytes.parse()?, &mut stdin, &mut std::io::stdout())?;
-    // Until the side that has started this ends it.
+    // Until the starting side ends this process.
     loop {
         match end.next_of_any()? {
             (SHORT, len) => end.write_short(len as usize)?,
@@ -77,10 +81,10 @@ pub fn serve_if_other_end() -> Result<bool> {
     }
 }
 
-/// Measures what [`hop::run`](super::hop::run) does.
+/// Measures the same as [`hop::run`](super::hop::run).
 ///
 /// # Errors
-/// When the device cannot be opened, or a request fails.
+/// If the device cannot be opened, or a request fails.
 pub fn run(sizes: &[u64], rounds: u32, chunks: u32) -> Result<Vec<Figure>> {
     let chunk_bytes = VerbsConfig::default().chunk_bytes as usize;
     let longest = sizes.iter().map(|bytes| *bytes as usize).max().unwrap_or(0);
@@ -110,7 +114,7 @@ fn latency(end: &mut End, bytes: u64, rounds: u32) -> Result<Figure> {
     Ok(figure("floor, one way", 1, bytes, &trips.one_way_ns()?))
 }
 
-/// The time of a chunk is that between two leaves to write one.
+/// Measures chunks. The time of a chunk lies between two grants of a place.
 fn bandwidth(end: &mut End, bytes: usize, chunks: u32) -> Result<Figure> {
     let mut ns = Histogram::new(3)?;
     let (start, chunks) = (Instant::now(), u64::from(chunks));
@@ -133,8 +137,8 @@ fn bandwidth(end: &mut End, bytes: usize, chunks: u32) -> Result<Figure> {
 }
 
 impl End {
-    /// Both sides tell what the other has to know in one line; this one has `place_bytes` for
-    /// each of the chunks under way.
+    /// Each side sends the other its endpoint in one line. This side has `place_bytes` for each of
+    /// the chunks under way.
     fn connect(place_bytes: usize, from: &mut impl BufRead, to: &mut impl Write) -> Result<End> {
         let device = Device::open(None)?;
         let port = device.active_port(1)?;
@@ -178,8 +182,7 @@ impl End {
         Ok(End { pair, queue, own, into, to, arrived, sent: 0, found: 0 })
     }
 
-    /// Writes so many bytes to the other's place of this number: a head and what follows it, as
-    /// far as that is so long.
+    /// Writes `bytes` to the other side's place of this number. The range begins with the head.
     fn write(&mut self, bytes: std::ops::Range<usize>, place: u64, what: u32) -> Result<()> {
         let place_bytes = (self.into.len() / PLACES as usize) as u64;
         let to = RemoteAddr { addr: self.to.addr + place * place_bytes, ..self.to };
@@ -194,7 +197,7 @@ impl End {
         Ok(())
     }
 
-    /// Writes so many bytes, at least 8, of which the first say that they are here.
+    /// Writes `len` bytes, at least 8. The first bytes tell the receiver that the message is there.
     fn write_short(&mut self, len: usize) -> Result<()> {
         self.sent += 1;
         let head = u64::from(self.sent) << 32 | len as u64;
@@ -203,7 +206,7 @@ impl End {
         Ok(())
     }
 
-    /// The same as [`next`](Self::next), for short ones as well.
+    /// As [`next`](Self::next), including short messages.
     fn next_of_any(&mut self) -> Result<(u32, u32)> {
         loop {
             for _ in 0..LOOKS {
@@ -219,7 +222,7 @@ impl End {
         }
     }
 
-    /// Waits for the next write of the other side: what it was, and its length.
+    /// Waits for the next write of the other side. Returns its kind and length.
     fn next(&mut self) -> Result<(u32, u32)> {
         loop {
             if let Some(next) = self.look()? {
@@ -228,7 +231,7 @@ impl End {
         }
     }
 
-    /// The next write that a completion tells of, if there is one.
+    /// The next write that a completion reports, if there is one.
     fn look(&mut self) -> Result<Option<(u32, u32)>> {
         if self.arrived.is_empty() {
             let mut failed = None;

@@ -1,5 +1,5 @@
-//! One hop on verbs: two processes and the lanes between them, without a tree, an order
-//! or operations. What perftest measures, by the same queue pairs as everything else.
+//! One hop on verbs: two processes and the lanes between them, without a tree, an order or
+//! operations. The measurement of perftest, by the same queue pairs as everything else.
 
 use super::live::{block_on, verbs};
 use super::round_trips::RoundTrips;
@@ -16,9 +16,9 @@ use storm_backend_tcp::fabric::{Carrier, End, Fabric, Opening};
 use storm_backend_tcp::wire::Lane;
 use storm_primitives::NodeId;
 
-/// How long the other end looks for completions, in microseconds, in its environment.
+/// How long the other end polls for completions, in microseconds, in its environment.
 const SPIN_VARIABLE: &str = "STORM_BENCH_HOP_SPIN_US";
-/// Bytes in front of the payload of a chunk, as much as its head has.
+/// Bytes in front of the payload of a chunk, as many as its head has.
 const HEAD_BYTES: usize = 24;
 /// Round trips before those that count.
 const WARM_UP: u32 = 100;
@@ -29,11 +29,11 @@ struct Lanes {
     bulk: Rc<dyn Carrier>,
 }
 
-/// Serves as the other end if this process is one: echoes the express lane, and says
-/// there when as many chunks have come as it was told to wait for.
+/// Serves as the other end if this process is one: echoes the express lane, and reports there when
+/// the announced number of chunks has come.
 ///
 /// # Errors
-/// When the device cannot be opened, or a lane ends too soon.
+/// If the device cannot be opened, or a lane ends too soon.
 pub fn serve_if_other_end() -> Result<bool> {
     let Ok(spin_us) = std::env::var(SPIN_VARIABLE) else { return Ok(false) };
     let spin = Duration::from_micros(spin_us.parse()?);
@@ -41,7 +41,7 @@ pub fn serve_if_other_end() -> Result<bool> {
         let fabric = verbs(spin, None)?;
         let mut stdin = std::io::stdin().lock();
         let lanes = connect(&*fabric, End::Child, &mut stdin, &mut std::io::stdout())?;
-        // Its lane is known to work by what the child says first.
+        // The child's first message shows that its lane works.
         send(&*lanes.express, [Bytes::from_static(b"hello")]).await?;
         let mut line = String::new();
         stdin.read_line(&mut line)?;
@@ -50,7 +50,7 @@ pub fn serve_if_other_end() -> Result<bool> {
             lanes.bulk.read().await?;
         }
         send(&*lanes.express, [Bytes::from_static(b"all")]).await?;
-        // To its end, which the other side decides. As a link does, with one queue.
+        // Until the other side closes the lane. One queue, as in a link.
         let mut out = VecDeque::new();
         while let Ok(run) = lanes.express.read().await {
             out.push_back(run);
@@ -60,11 +60,11 @@ pub fn serve_if_other_end() -> Result<bool> {
     }))
 }
 
-/// Measures one way of messages of each size, half of a round trip, and the bandwidth of
-/// chunks of the length that transfers are cut into.
+/// Measures the one-way time of messages of each size, half of a round trip. Measures the bandwidth
+/// of chunks of the length that transfers use.
 ///
 /// # Errors
-/// When the device cannot be opened, or a lane ends.
+/// If the device cannot be opened, or a lane ends.
 pub fn run(spin: Duration, sizes: &[u64], rounds: u32, chunks: u32) -> Result<Vec<Figure>> {
     let sizes = sizes.to_vec();
     block_on(as_task(async move {
@@ -103,7 +103,7 @@ async fn latency(lane: &dyn Carrier, bytes: u64, rounds: u32) -> Result<Figure> 
     Ok(figure("hop, one way", 1, bytes, &trips.one_way_ns()?))
 }
 
-/// The time of a chunk is that between two grants of room for one.
+/// Measures chunks. The time of a chunk lies between two grants of a block.
 async fn bandwidth(fabric: &dyn Fabric, lanes: &Lanes, chunks: u32) -> Result<Figure> {
     let data = Bytes::from(vec![7; fabric.max_chunk_bytes() as usize]);
     let payload = fabric.place(data, false);
@@ -134,7 +134,7 @@ async fn send_all(lane: &dyn Carrier, out: &mut VecDeque<Bytes>) -> Result<()> {
     Ok(())
 }
 
-/// Opens both lanes; each side tells the other what it has to know in two lines.
+/// Opens both lanes. Each side sends the other its offers in two lines.
 fn connect(
     fabric: &dyn Fabric,
     end: End,
@@ -177,11 +177,11 @@ fn decode(line: &str) -> Result<Vec<u8>> {
     Ok(digits.map(|at| u8::from_str_radix(&line[at..at + 2], 16)).collect::<Result<_, _>>()?)
 }
 
-/// The process of the other end, which ends with this.
+/// The process of the other end. Dropping the value ends it.
 pub(super) struct OtherEnd(Child);
 
 impl OtherEnd {
-    /// This program, with this in its environment.
+    /// Starts this program with `variable` in its environment.
     pub(super) fn start(variable: &str, value: &str) -> Result<OtherEnd> {
         let mut command = Command::new(std::env::current_exe()?);
         command.env(variable, value);
@@ -198,7 +198,7 @@ impl OtherEnd {
 
 impl Drop for OtherEnd {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // An error means that the process has ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

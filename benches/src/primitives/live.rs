@@ -11,9 +11,9 @@ use storm_backend_tcp::{NameTable, Node, NodeConfig, Root, RootConfig};
 use storm_backend_verbs::{Multicast, VerbsConfig, VerbsFabric};
 use storm_primitives::Primitives;
 
-/// Where the root is, in the environment of a node's process.
+/// The root's address, in the environment of a node's process.
 const ROOT_VARIABLE: &str = "STORM_BENCH_ROOT";
-/// Which network: there too.
+/// The network, in the environment of a node's process.
 const NETWORK_VARIABLE: &str = "STORM_BENCH_NETWORK";
 
 /// The network under the tree.
@@ -21,11 +21,11 @@ const NETWORK_VARIABLE: &str = "STORM_BENCH_NETWORK";
 pub enum Network {
     /// TCP.
     Tcp,
-    /// RDMA, looking for completions so long before going to sleep.
+    /// RDMA, with this polling before going to sleep.
     Verbs {
-        /// How long.
+        /// How long to poll.
         spin: Duration,
-        /// How the root sends what is for all; a node does as it is told.
+        /// How the root sends data for all; a node follows its parent.
         multicast: Option<Multicast>,
     },
 }
@@ -33,7 +33,7 @@ pub enum Network {
 /// Serves as a node if this process is one.
 ///
 /// # Errors
-/// When it cannot join.
+/// If it cannot join.
 pub fn serve_if_node() -> Result<bool> {
     let (Ok(root), Ok(spin_us)) = (std::env::var(ROOT_VARIABLE), std::env::var(NETWORK_VARIABLE))
     else {
@@ -48,7 +48,7 @@ pub fn serve_if_node() -> Result<bool> {
         let name = format!("pid{}", std::process::id());
         let mut config = NodeConfig::new(root, name, loopback(), Plan::new().layout);
         config.fabric = open(network)?;
-        // As between hosts: there is no other memory to refer to.
+        // As between hosts: no references to memory.
         config.by_reference = false;
         Node::join(config).await?.closed().await;
         Ok(true)
@@ -58,7 +58,7 @@ pub fn serve_if_node() -> Result<bool> {
 /// Measures on a cluster of processes of this host.
 ///
 /// # Errors
-/// When they cannot be started, or an operation fails.
+/// If they cannot be started, or an operation fails.
 pub fn run(network: Network, fan_out: u32, work: &Work) -> Result<Vec<Figure>> {
     let nodes = work.nodes.iter().copied().max().unwrap_or(0);
     block_on(async move {
@@ -111,13 +111,13 @@ fn loopback() -> SocketAddr {
     SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 0)
 }
 
-/// The nodes' processes, which end with this.
+/// The nodes' processes. Dropping the value ends them.
 struct Processes(Vec<Child>);
 
 impl Drop for Processes {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // It may have ended by itself.
+            // An error means that the process has ended by itself.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,5 +1,5 @@
-//! How long the primitives take, by node count and size, on any backend: a root that asks,
-//! and nodes that only serve.
+//! The times of the primitives by node count and size, on any backend: a root that issues
+//! operations, and nodes that only serve.
 
 pub mod floor;
 pub mod hop;
@@ -22,25 +22,25 @@ const IN_FLIGHT: usize = 4;
 /// Operations before those that count: connections, caches and blocks are then there.
 const WARM_UP: u32 = 20;
 
-/// No operation takes longer that has not failed: a minute.
+/// The longest time of an operation that succeeds: a minute.
 const MAX_NS: u64 = 60_000_000_000;
 
-/// Where everything is.
+/// The layout of the measurements.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The same on all nodes.
+    /// The layout, the same on all nodes.
     pub layout: Layout,
     word: Var<u64>,
     bulk: Region,
     arrived: EventId,
 }
 
-/// What is to be measured.
+/// The measurements to take.
 #[derive(Clone, Debug)]
 pub struct Work {
-    /// Sets of so many nodes.
+    /// The sizes of the node sets.
     pub nodes: Vec<u32>,
-    /// Transfers of so many bytes.
+    /// The lengths of the transfers in bytes.
     pub sizes: Vec<u64>,
     /// Operations per figure.
     pub rounds: u32,
@@ -49,24 +49,24 @@ pub struct Work {
 /// One figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// `xfer`, `caw`, `caw+write`, or what of one hop.
+    /// `xfer`, `caw`, `caw+write`, or the kind of hop.
     pub operation: &'static str,
     /// Nodes of the set.
     pub nodes: u32,
     /// Bytes of a transfer.
     pub bytes: u64,
-    /// Until the initiator knows that it is done everywhere, in microseconds: the least.
+    /// The least time until the initiator knows that the operation is complete, in microseconds.
     pub least_us: f64,
-    /// The same for one of two.
+    /// The median.
     pub p50_us: f64,
-    /// The same for 99 of 100.
+    /// The 99th percentile.
     pub p99_us: f64,
     /// Bytes that each node got per second, with four transfers under way, in MiB/s.
     pub mib_s: Option<f64>,
 }
 
 impl Plan {
-    /// The only one.
+    /// The plan, which is the same for all measurements.
     pub fn new() -> Plan {
         let mut builder = Layout::builder();
         let word = builder.var("word");
@@ -85,7 +85,7 @@ impl Default for Plan {
 /// Measures everything from `root`, whose cluster has as many nodes as the largest set.
 ///
 /// # Errors
-/// When an operation fails.
+/// If an operation fails.
 pub async fn measure<P: Primitives>(
     root: &P,
     plan: &Plan,
@@ -139,7 +139,7 @@ async fn repeat<P: Primitives>(
     Ok(ns)
 }
 
-/// Of a transfer that is sent again and again to another place.
+/// The bandwidth of transfers, each to another place.
 async fn bandwidth<P: Primitives>(
     root: &P,
     plan: &Plan,

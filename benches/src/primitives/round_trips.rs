@@ -1,11 +1,12 @@
-//! Times of round trips, taken as perftest takes them: the clock is read once for each, and what it said is
-//! worked off when all are over, so that an emulated machine measures messages and not clocks.
+//! Times of round trips, taken as perftest takes them. The clock is read once for each, and the
+//! readings are evaluated after the last, so that an emulated machine measures messages and not
+//! clocks.
 
 use anyhow::Result;
 use hdrhistogram::Histogram;
 use std::time::Instant;
 
-/// When round trips ended that followed one another.
+/// The end times of consecutive round trips.
 pub(super) struct RoundTrips {
     ends: Vec<Instant>,
     warm_up: usize,
@@ -20,7 +21,7 @@ impl RoundTrips {
         RoundTrips { ends, warm_up }
     }
 
-    /// One has ended, and the next begins.
+    /// A round trip has ended, and the next begins.
     pub(super) fn end_one(&mut self) {
         self.ends.push(Instant::now());
     }

@@ -9,7 +9,7 @@ use storm_qsnet_sim::{Machine, Profile};
 /// Measures on a machine of this built-in profile.
 ///
 /// # Errors
-/// When there is no such profile, or an operation fails.
+/// If there is no such profile, or an operation fails.
 pub fn run(profile: &str, work: &Work) -> Result<Vec<Figure>> {
     let nodes = work.nodes.iter().copied().max().unwrap_or(0);
     let plan = Plan::new();

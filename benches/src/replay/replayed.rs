@@ -1,4 +1,4 @@
-//! One replay, and what it took.
+//! One replay, and its cost.
 
 use super::Workload;
 use anyhow::{Context, Result, ensure};
@@ -9,11 +9,11 @@ use storm_replay::{ReplayOptions, replay};
 use storm_sched::{Machine, PolicyParams, registry};
 use tokio::time::timeout;
 
-/// The shortest processor time that is told: several of the ticks, of 4 ms at most, at which the
-/// kernel keeps its account.
+/// The shortest processor time that is reported: several ticks of the kernel's account, which are 4
+/// ms at most.
 const SHORTEST_CPU_S: f64 = 0.02;
 
-/// What a replay took, without reading or generating its jobs.
+/// The cost of a replay, without reading or generating its jobs.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Replayed {
     /// Jobs.
@@ -24,17 +24,17 @@ pub struct Replayed {
     pub real_s: f64,
     /// Seconds that it had a processor.
     pub cpu_s: f64,
-    /// Memory that the replay took at most beside its jobs, in KiB.
+    /// The replay's peak memory in addition to its jobs, in KiB.
     pub memory_kib: u64,
 }
 
-/// What came of a process that replays.
+/// The outcome of a process that replays.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It was measured.
+    /// The replay was measured.
     Measured(Replayed),
-    /// It was ended after so many seconds.
+    /// The process was ended after this many seconds.
     LongerThanS(u64),
 }
 
@@ -45,8 +45,8 @@ impl Replayed {
         self.job_events as f64 / self.real_s.max(f64::MIN_POSITIVE)
     }
 
-    /// Submissions and ends in a second of a processor, on which what else the machine does has
-    /// less effect; `None` when the kernel's account is too coarse for so short a time.
+    /// Submissions and ends per second of processor time, which other work of the machine affects
+    /// less. `None` if the kernel's account is too coarse for so short a time.
     #[must_use]
     pub fn events_per_cpu_s(&self) -> Option<f64> {
         (self.cpu_s >= SHORTEST_CPU_S).then(|| self.job_events as f64 / self.cpu_s)
@@ -60,7 +60,7 @@ impl Replayed {
         let trace = workload.trace()?;
         let machine = Machine::uniform(1, trace.pes())?;
         let mut policy = registry::by_name(sched, machine, &PolicyParams::default())?;
-        // Forgets the peak of reading the jobs: proc(5). Without it that counts, too.
+        // Resets the peak that reading the jobs left: proc(5). If that fails, the peak includes it.
         let _ = std::fs::write("/proc/self/clear_refs", "5");
         let before_kib = status_kib("VmRSS:")?;
         let (begun, cpu_before_s) = (Instant::now(), cpu_s()?);
@@ -74,11 +74,10 @@ impl Replayed {
     }
 }
 
-/// Replays in a process of this program, that is given `options` and prints a
-/// [`Replayed`].
+/// Replays in a process of this program, which gets `options` and prints a [`Replayed`].
 ///
 /// # Errors
-/// It fails.
+/// The process fails.
 pub fn measure(options: &[String], limit: Duration) -> Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut command = Command::new(std::env::current_exe()?);

@@ -1,4 +1,4 @@
-//! What is replayed: a log, or so many generated jobs.
+//! The jobs to replay: a log, or a number of generated jobs.
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -34,13 +34,13 @@ impl Workload {
         Workload { log: Some(log), generated: 1, load: 0.0 }
     }
 
-    /// So many generated jobs of this load.
+    /// A workload of `jobs` generated jobs of this load.
     #[must_use]
     pub fn of_jobs(jobs: u32, load: f64) -> Workload {
         Workload { log: None, generated: jobs, load }
     }
 
-    /// The options by which another process knows it.
+    /// The options by which another process makes the same workload.
     #[must_use]
     pub fn options(&self) -> Vec<String> {
         match &self.log {

@@ -1,4 +1,4 @@
-//! Hydra: `mpiexec` only, as it has no queue.
+//! Hydra: `mpiexec` only, because it has no queue.
 
 use super::JobSystem;
 use super::job_system::JOB;

@@ -1,4 +1,4 @@
-//! Something that takes jobs and runs them.
+//! A system that takes jobs and runs them.
 
 use anyhow::Result;
 use std::process::Command;
@@ -8,7 +8,7 @@ pub(super) const JOB: &str = "/bin/true";
 
 /// A resource manager, up and idle.
 pub trait JobSystem {
-    /// With its version.
+    /// Its name with its version.
     fn name(&self) -> String;
 
     /// Submits one job and returns; `None` if the system has no queue.
@@ -20,20 +20,18 @@ pub trait JobSystem {
     /// Submits this many jobs as an array; `None` if the system has no arrays.
     ///
     /// # Errors
-    /// It was refused.
+    /// The system refused the array.
     fn submit_array(&self, jobs: u32) -> Option<Result<()>>;
 
-    /// Submits this many jobs in one process, one by one; `None` if the system has
-    /// no such way.
+    /// Submits this many jobs in one process, one by one; `None` if the system has no such way.
     ///
     /// # Errors
-    /// One was refused.
+    /// The system refused a job.
     fn submit_all(&self, jobs: u32) -> Option<Result<()>>;
 
-    /// Waits until as many jobs as were submitted have ended well, since the
-    /// latest call.
+    /// Waits until as many jobs have ended well since the last call as were submitted.
     ///
     /// # Errors
-    /// One ended otherwise, or they do not end.
+    /// A job ended otherwise, or some do not end.
     fn wait_ended(&mut self, jobs: u32) -> Result<()>;
 }

@@ -1,5 +1,4 @@
-//! How many one-process jobs a second go from submission to their end, each way
-//! that a system has to submit them.
+//! One-process jobs per second from submission to end, for each way of a system to submit them.
 
 mod hydra_jobs;
 mod job_system;

@@ -14,7 +14,7 @@ pub struct SlurmJobs {
 }
 
 impl SlurmJobs {
-    /// On a cluster that is up and idle.
+    /// Uses a cluster that is up and idle.
     pub fn new(slurm: Slurm) -> SlurmJobs {
         SlurmJobs { slurm, ended: 0 }
     }

@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 
 /// A job that does not end.
 const SLEEP: &str = "/bin/sleep";
-/// Between two questions whether all have ended.
+/// The pause between two queries whether all have ended.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 /// A cluster that takes longer does not do it any more.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -31,10 +31,10 @@ pub struct StormJobs {
 }
 
 impl StormJobs {
-    /// Starts a cluster; `options` are further ones of `storm up`.
+    /// Starts a cluster; `options` are additional ones of `storm up`.
     ///
     /// # Errors
-    /// It did not start.
+    /// The cluster did not start.
     pub fn up(nodes: u32, pes: u32, options: &[&str]) -> Result<StormJobs> {
         let cluster = Cluster::up(nodes, pes, options)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -47,11 +47,11 @@ impl StormJobs {
         &self.cluster
     }
 
-    /// Fills `pes` processing elements with a job that does not end and queues `jobs`
-    /// one-process jobs behind it, which a policy that shares space must be there for.
+    /// Fills `pes` processing elements with a job that does not end, and queues `jobs` one-process
+    /// jobs behind it. The cluster needs a space-sharing policy.
     ///
     /// # Errors
-    /// One was not taken.
+    /// A submission was refused.
     pub fn queue_behind_a_job(&self, pes: u32, jobs: u32) -> Result<()> {
         let argv = vec![SLEEP.into(), "86400".into()];
         let program = Program::OnNodes(SLEEP.into());

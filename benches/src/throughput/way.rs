@@ -12,20 +12,20 @@ use std::time::{Duration, Instant};
 
 /// Clients at once.
 pub const CLIENTS: u32 = 4;
-/// Following a job takes a peer so long that one in this many must do.
+/// A peer takes so long to follow a job that only one in this many is followed.
 const FOLLOWED_SHARE: u32 = 10;
-/// Longest latency that is told apart, in nanoseconds: a minute.
+/// The longest latency that the histogram resolves, in nanoseconds: a minute.
 const LONGEST_NS: u64 = 60_000_000_000;
 /// Significant digits of the latencies.
 const DIGITS: u8 = 3;
 
-/// How jobs get in.
+/// The way to submit jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
     /// A command for each job, one after the other.
     OneByOne,
-    /// The same by [`CLIENTS`] at once.
+    /// A command for each job, by [`CLIENTS`] clients at once.
     FourClients,
     /// All in one process.
     AtOnce,
@@ -38,16 +38,16 @@ pub enum Way {
 /// One measurement.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// From the first submission to the last end.
+    /// The time from the first submission to the last end.
     pub elapsed: Duration,
-    /// How many jobs that were.
+    /// The number of jobs.
     pub jobs: u32,
-    /// Of each command in nanoseconds, where there is one for each job.
+    /// The latency of each command in nanoseconds, if there is one command per job.
     pub latency: Histogram<u64>,
 }
 
 impl Way {
-    /// For people.
+    /// Its name for people.
     pub fn name(self) -> &'static str {
         match self {
             Way::OneByOne => "submitted one by one",
@@ -58,7 +58,7 @@ impl Way {
         }
     }
 
-    /// Measures it with `jobs` jobs at most; `None` if the system has no such way.
+    /// Measures this way with `jobs` jobs at most; `None` if the system lacks it.
     ///
     /// # Errors
     /// A job was refused, or did not end well.
@@ -111,7 +111,7 @@ impl Sample {
     /// Percentiles of the commands, over several samples; `None` without any.
     ///
     /// # Errors
-    /// None that samples of one measurement cause.
+    /// Histograms that do not fit together; those of one measurement always do.
     pub fn latency(samples: &[Sample]) -> Result<Option<Percentiles>> {
         let mut all = Histogram::new_with_max(LONGEST_NS, DIGITS)?;
         for sample in samples {
@@ -130,7 +130,7 @@ fn shares(system: &dyn JobSystem, clients: u32, jobs: u32) -> Option<Vec<Vec<Com
     Some(shares)
 }
 
-/// Each client gives its commands one after the other; the latencies of each.
+/// Runs each client's commands one after the other. Returns the latencies of each client.
 fn by_clients(shares: Vec<Vec<Command>>) -> Result<Vec<Histogram<u64>>> {
     thread::scope(|scope| {
         let client = |commands: Vec<Command>| {

@@ -3,32 +3,32 @@
 use crate::InputError;
 use thiserror::Error;
 
-/// See the variants.
+/// Why a calibration fails.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum CalibrationError {
     /// Fewer shapes than it takes to tell the parameters apart.
     #[error("{samples} measurements of the {what} cannot tell its {parameters} parameters apart")]
     TooFew {
-        /// Of what.
+        /// The part of a launch.
         what: &'static str,
-        /// How many there are.
+        /// The number of measurements.
         samples: usize,
-        /// How many parameters.
+        /// The number of parameters.
         parameters: usize,
     },
     /// The shapes are too much alike.
     #[error("the measurements of the {what} are too much alike to tell its parameters apart")]
     Alike {
-        /// Of what.
+        /// The part of a launch.
         what: &'static str,
     },
-    /// A measurement that is no measurement.
+    /// A measurement makes no sense.
     #[error("a measurement makes no sense")]
     Sample(#[from] InputError),
 }
 
 impl CalibrationError {
-    /// What to try.
+    /// Advice to the user.
     pub fn hint(&self) -> String {
         match self {
             CalibrationError::TooFew { .. } | CalibrationError::Alike { .. } => {

@@ -1,5 +1,4 @@
-//! Weighted linear least squares whose parameters cannot be negative, with
-//! confidence intervals.
+//! Weighted linear least squares with non-negative parameters and confidence intervals.
 
 use super::CalibrationError;
 use crate::Sourced;
@@ -7,7 +6,7 @@ use nalgebra::{DMatrix, DVector};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Of the confidence intervals.
+/// The confidence of the intervals.
 const CONFIDENCE: f64 = 0.95;
 /// A singular value below this part of the largest counts as none.
 const RANK_TOLERANCE: f64 = 1e-9;
@@ -15,38 +14,38 @@ const RANK_TOLERANCE: f64 = 1e-9;
 /// One measurement: its value should be the sum of terms times parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation<const N: usize> {
-    /// How much it has of each parameter.
+    /// The amount of each parameter in it.
     pub terms: [f64; N],
-    /// What was measured.
+    /// The measured value.
     pub value: f64,
 }
 
 /// A fitted parameter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Parameter {
-    /// What it belongs to.
+    /// The parameter's name.
     pub name: &'static str,
     /// Its unit.
     pub unit: &'static str,
     /// Its value.
     pub value: f64,
-    /// Lower end of its 95 % confidence interval; none where the measurements
-    /// are no more than the parameters.
+    /// Lower end of its 95 % confidence interval; `None` if there are no more measurements than
+    /// parameters.
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
-    /// Whether it was left out: with it the fit is best below 0, which no time is.
+    /// Whether the parameter was left out: the best fit would make it negative, and no time is.
     pub left_out: bool,
 }
 
 /// A fitted linear model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fit {
-    /// Of what.
+    /// The part of a launch.
     pub what: &'static str,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
-    /// How many measurements it rests on.
+    /// The number of measurements.
     pub samples: usize,
     /// The largest relative error of the model at any of them, in percent.
     pub worst_percent: f64,
@@ -55,7 +54,7 @@ pub struct Fit {
 /// Solution of one unconstrained problem.
 struct Solution {
     values: DVector<f64>,
-    /// Standard errors, where there are more measurements than parameters.
+    /// Standard errors, if there are more measurements than parameters.
     errors: Option<DVector<f64>>,
 }
 
@@ -76,7 +75,7 @@ pub fn fit<const N: usize>(
     let mut kept: Vec<usize> = (0..N).collect();
     let solution = loop {
         let solution = solve(what, &observations, &kept)?;
-        // Each turn leaves one out, so there are at most N.
+        // Each round leaves one parameter out, so there are at most N rounds.
         match solution.values.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1)) {
             Some((worst, &value)) if value < 0.0 => kept.remove(worst),
             Some(_) | None => break solution,
@@ -168,7 +167,7 @@ impl<const N: usize> Observation<N> {
 }
 
 impl Fit {
-    /// A parameter as a profile keeps it.
+    /// A parameter in the form of a profile.
     pub(super) fn sourced(&self, index: usize, measured: &str) -> Sourced {
         let Parameter { value, low, high, left_out, .. } = self.parameters[index];
         let how = if left_out { "fitted as none" } else { "fitted" };

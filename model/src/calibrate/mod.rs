@@ -1,9 +1,8 @@
 //! Fitting the parameters of a cluster on one host to measured launches.
 //!
-//! It measures nothing: samples come in, a profile with confidence intervals
-//! goes out. Each group of parameters is a linear model, fitted by least
-//! squares of *relative* errors: 10 % of a launch on 2 nodes count as much as
-//! 10 % of one on 64.
+//! The module measures nothing: samples come in, a profile with confidence intervals goes out. Each
+//! group of parameters is a linear model, fitted by least squares of *relative* errors: 10 % of a
+//! launch on 2 nodes count as much as 10 % of a launch on 64.
 
 mod error;
 mod least_squares;
@@ -20,15 +19,14 @@ use serde::Serialize;
 /// Name of the profile that a calibration makes.
 const PROFILE_NAME: &str = "calibrated";
 
-/// What the transfer of a file is made of: name, unit, and how much of it a
-/// launch has.
+/// The parameters of a file's transfer: name, unit, and the amount of each in a launch.
 const TRANSFER_TERMS: usize = 5;
 /// The same of the execution.
 const EXEC_TERMS: usize = 3;
 /// The same of a strobe.
 const STROBE_TERMS: usize = 2;
 
-/// What is known of the host and the settings beside the samples.
+/// The facts about the host and the settings beside the samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Surroundings {
     /// Processors of the host.
@@ -37,7 +35,7 @@ pub struct Surroundings {
     pub chunk_bytes: u32,
     /// Slots of the remote queue.
     pub chunk_slots: u32,
-    /// When and where it was measured, for the sources.
+    /// The time and place of the measurements, for the sources.
     pub measured: String,
 }
 
@@ -54,10 +52,10 @@ pub struct Calibration {
     pub strobe: Fit,
 }
 
-/// Fits.
+/// Fits the parameters to the samples.
 ///
 /// # Errors
-/// There are too few samples of different shapes, or a value that is no time.
+/// There are too few samples of different shapes, or a value is no time.
 pub fn calibrate(
     launches: &[LaunchSample],
     strobes: &[StrobeSample],
@@ -105,7 +103,7 @@ fn exec_of(sample: &LaunchSample) -> Observation<EXEC_TERMS> {
     Observation { terms: [1.0, processes, processes * processes / 1e3], value: sample.exec_ms }
 }
 
-/// A strobe tells two things: when the first node had it, and when the last.
+/// A strobe gives two observations: when the first node had it, and when the last.
 fn strobe_of(sample: &StrobeSample) -> [Observation<STROBE_TERMS>; 2] {
     let further = f64::from(sample.nodes) - 1.0;
     [
@@ -125,7 +123,7 @@ fn profile(
     let middle = |value: f64, what: &str| {
         Sourced::new(value, &format!("median of {what}, measured {measured}"))
     };
-    // The shares are of what the bytes cost: a launch that sends nothing has none.
+    // The shares are of the cost of bytes, so a launch that sends nothing has none.
     let sending = || shapes.iter().filter(|shape| shape.sent.get() > 0.0);
     let share = |part: fn(&LaunchSample) -> f64| {
         median(sending().map(|shape| (part(shape) / shape.transfer_ms()).clamp(0.0, 1.0)))

@@ -1,47 +1,47 @@
-//! What was measured.
+//! The measurements.
 
 use crate::input_error::{not_negative, positive};
 use crate::{InputError, Mib};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A launch that was measured, with the parts that the Machine Manager tells.
+/// A measured launch, with the parts that the Machine Manager reports.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaunchSample {
     /// Nodes of the job.
     pub nodes: u32,
     /// All of its processes.
     pub processes: u32,
-    /// What was sent; nothing if every node had the program.
+    /// The data sent; zero if every node had the program.
     #[serde(rename = "sent_mib")]
     pub sent: Mib,
     /// Reading, in ms, with waiting for free slots.
     pub read_ms: f64,
-    /// From the last chunk until every node had written, in ms.
+    /// The time from the last chunk until every node had written, in ms.
     pub write_ms: f64,
-    /// From LAUNCH-JOB until all processes executed, in ms.
+    /// The time from LAUNCH-JOB until all processes executed, in ms.
     pub exec_ms: f64,
     /// Waiting for a slice edge, in ms.
     pub slice_ms: f64,
-    /// All of it, in ms.
+    /// The whole launch, in ms.
     pub total_ms: f64,
 }
 
-/// A strobe that was measured, the median of many.
+/// A measured strobe, the median of many.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StrobeSample {
     /// Nodes of the cluster.
     pub nodes: u32,
-    /// From its issue until the first node had it, in us.
+    /// The time from its issue until the first node had it, in us.
     pub first_us: f64,
-    /// Until the last node had it, in us.
+    /// The time from its issue until the last node had it, in us.
     pub last_us: f64,
     /// A node's stopping of one job and resuming of the next, in us.
     pub switch_us: f64,
 }
 
 impl LaunchSample {
-    /// All but execution and waiting: the transfer, or asking whether it is needed.
+    /// All but execution and waiting: the transfer, or the question whether it is needed.
     pub(super) fn transfer_ms(&self) -> f64 {
         (self.total_ms - self.exec_ms - self.slice_ms).max(0.0)
     }
@@ -73,8 +73,8 @@ impl StrobeSample {
     }
 }
 
-/// One sample per shape, of the medians of each part: a machine that others use
-/// disturbs single launches, not the middle ones.
+/// One sample per shape, from the medians of each part: other users of a machine disturb single
+/// launches, but not medians.
 pub(super) fn medians_by_shape(samples: &[LaunchSample]) -> Vec<LaunchSample> {
     let mut shapes: BTreeMap<(u32, u32, u64), Vec<&LaunchSample>> = BTreeMap::new();
     for sample in samples {

@@ -11,15 +11,15 @@ pub use tree::{FanOut, MAX_FAN_OUT, Tree, tree_depth};
 
 use serde::{Deserialize, Serialize};
 
-/// What carries the primitives.
+/// The network that carries the primitives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
-    /// Multicast and network conditionals in hardware, as QsNet has them.
+    /// Multicast and network conditionals in hardware, as in QsNet.
     Multicast(Multicast),
     /// Messages along a k-ary tree: TCP or verbs.
     Tree(Tree),
-    /// A tree whose nodes are all processes of one host, as `storm up` makes it:
-    /// the work of all nodes adds up.
+    /// A tree whose nodes are all processes of one host, as `storm up` makes it: the work of all
+    /// nodes adds up.
     SharedHost(Box<SharedHost>),
 }

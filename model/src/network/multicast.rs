@@ -5,7 +5,7 @@ use crate::equations::{eq3_bandwidth, eq4_diameter, eq5_switches, eq6_bandwidth_
 use crate::{Metres, MibPerS, NodeCount, QsNet, Sourced};
 use serde::{Deserialize, Serialize};
 
-/// Parameters of such a network.
+/// Parameters of a network with hardware multicast.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Multicast {
@@ -21,7 +21,7 @@ pub struct Multicast {
     pub switch_ns: Sourced,
     /// COMPARE-AND-WRITE on one node, in us.
     pub conditional_us: Sourced,
-    /// What each doubling of the nodes adds to it, in us.
+    /// The increase with each doubling of the nodes, in us.
     pub conditional_per_doubling_us: Sourced,
 }
 
@@ -38,7 +38,7 @@ impl Multicast {
         }
     }
 
-    /// BW_broadcast: Equation 6, or Equation 3 where the longest cable is known.
+    /// BW_broadcast: Equation 6, or Equation 3 if the longest cable is known.
     pub(crate) fn bandwidth(&self, nodes: NodeCount, cable: Option<Metres>) -> MibPerS {
         match cable {
             Some(cable) => eq3_bandwidth(&self.delays(), cable, eq5_switches(nodes)),
@@ -46,7 +46,7 @@ impl Multicast {
         }
     }
 
-    /// From the start of a packet until its header is at the far end, in us.
+    /// The time from the start of a packet until its header is at the far end, in us.
     pub(crate) fn one_way_us(&self, nodes: NodeCount) -> f64 {
         let delays = self.delays();
         let switches = eq5_switches(nodes).get().max(0.0);

@@ -1,44 +1,43 @@
 //! A cluster whose nodes are processes of one host, over the TCP tree.
 //!
-//! Nothing is parallel there beyond the host's processors: what each node does
-//! to each byte and to each process adds up, and the shape of the tree does not
-//! matter. The parameters are therefore work, not delays; calibration fits them
-//! to measured launches, for the processors that the host has.
+//! Nothing is parallel beyond the host's processors. The work of each node on each byte and each
+//! process adds up, and the shape of the tree does not matter. The parameters are therefore work,
+//! not delays. Calibration fits them to measured launches, for the processors of the host.
 
 use crate::{Mib, NodeCount, Sourced};
 use serde::{Deserialize, Serialize};
 
-/// Parameters of such a cluster: times per unit of work, on all of the host's
-/// processors together.
+/// Parameters of a cluster on one host: times per unit of work, on all of the host's processors
+/// together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SharedHost {
     /// Processors of the host, for which the other values hold.
     pub processors: Sourced,
-    /// Transfer of a file, or asking whether all nodes have it, whatever its size
-    /// and the nodes, in ms.
+    /// Transfer of a file, or the question whether all nodes have it, for any size and number of
+    /// nodes, in ms.
     pub transfer_ms: Sourced,
-    /// Transfer: each MiB once, by the manager, whatever the nodes, in ms.
+    /// Transfer: each MiB once, by the manager, for any number of nodes, in ms.
     pub transfer_ms_per_mib: Sourced,
-    /// Transfer: each node, whatever the size, in ms.
+    /// Transfer: each node, for any size, in ms.
     pub transfer_ms_per_node: Sourced,
     /// Transfer: each MiB on each node, in ms: received, checked, written, sent on.
     pub transfer_ms_per_node_mib: Sourced,
-    /// Transfer: what each node adds to that for every thousand others, in ms:
-    /// they take processors and caches from each other.
+    /// Transfer: the increase of the preceding parameter for every thousand other nodes, in ms:
+    /// nodes compete for processors and caches.
     pub transfer_ms_per_node_mib_per_thousand: Sourced,
     /// The part of a transfer that the manager counts as reading, from 0 to 1:
     /// it waits for free slots there.
     pub read_share: Sourced,
     /// The part of a transfer after the last chunk was sent, from 0 to 1.
     pub write_share: Sourced,
-    /// Execution, whatever the job, in ms.
+    /// Execution of any job, in ms.
     pub exec_ms: Sourced,
     /// Execution: each process, with its share of its node's work, in ms.
     pub exec_ms_per_process: Sourced,
-    /// Execution: what each process adds for every thousand others, in ms.
+    /// Execution: the increase per process for every thousand others, in ms.
     pub exec_ms_per_process_per_thousand: Sourced,
-    /// A strobe until the first node has it, in us.
+    /// The time of a strobe until the first node has it, in us.
     pub message_us: Sourced,
     /// A strobe: each further node, in us.
     pub message_us_per_node: Sourced,
@@ -50,18 +49,18 @@ impl SharedHost {
         self.transfer_ms.value + self.transfer_ms_per_node.value * nodes.as_f64()
     }
 
-    /// The manager's work with so many bytes, in ms.
+    /// The manager's work on a file of this size, in ms.
     pub(crate) fn manager_ms(&self, size: Mib) -> f64 {
         self.transfer_ms_per_mib.value * size.get()
     }
 
-    /// The work that all nodes together have with so many bytes, in ms.
+    /// The work of all nodes together on a file of this size, in ms.
     pub(crate) fn bytes_ms(&self, nodes: NodeCount, size: Mib) -> f64 {
         let crowding = self.transfer_ms_per_node_mib_per_thousand.value * nodes.as_f64() / 1e3;
         nodes.as_f64() * size.get() * (self.transfer_ms_per_node_mib.value + crowding)
     }
 
-    /// From LAUNCH-JOB until so many processes execute, in ms.
+    /// The time from LAUNCH-JOB until `processes` execute, in ms.
     pub(crate) fn exec_ms(&self, processes: f64) -> f64 {
         let crowding = self.exec_ms_per_process_per_thousand.value * processes / 1e3;
         self.exec_ms.value + processes * (self.exec_ms_per_process.value + crowding)

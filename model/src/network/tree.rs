@@ -1,15 +1,14 @@
-//! A k-ary tree of messages in the LogGP model: latency L, overhead o of the
-//! processor at either end, gap g between messages and G between bytes.
+//! A k-ary tree of messages in the LogGP model: latency L, overhead o of the processor at either
+//! end, gap g between messages and G between bytes.
 //!
-//! The management node is the root; the nodes hang below it. It knows nothing
-//! of what the hosts do with the bytes.
+//! The management node is the root; the nodes hang below it. The hosts' work on the bytes is not
+//! modelled here.
 
 use crate::{InputError, MibPerS, NodeCount, Sourced};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Most children of a node: what `[network] fan-out` of a cluster's
-/// configuration takes.
+/// The most children of a node: the limit of `[network] fan-out` in a cluster's configuration.
 pub const MAX_FAN_OUT: u32 = 1024;
 
 /// Children of each node of the tree.
@@ -21,10 +20,10 @@ impl FanOut {
     /// A chain.
     pub const ONE: FanOut = FanOut(1);
 
-    /// `children` of them.
+    /// A fan-out of `children`.
     ///
     /// # Errors
-    /// None, or more than [`MAX_FAN_OUT`].
+    /// No children, or more than [`MAX_FAN_OUT`].
     pub fn new(children: u32) -> Result<FanOut, InputError> {
         match children {
             0 => Err(InputError::NoFanOut),
@@ -38,7 +37,7 @@ impl FanOut {
         self.0
     }
 
-    /// Every fan-out that makes a different tree of so many nodes.
+    /// Every fan-out that makes a different tree of `nodes`.
     pub fn candidates(nodes: NodeCount) -> impl Iterator<Item = FanOut> {
         let most = nodes.get().min(u64::from(MAX_FAN_OUT));
         // The bound is one of a u32.
@@ -92,7 +91,7 @@ impl Tree {
         self.latency_us.value + 2.0 * self.overhead_us.value
     }
 
-    /// Between the first and the last of a node's messages to its children, in us.
+    /// The time between the first and the last of a node's messages to its children, in us.
     pub(crate) fn fan_us(&self, nodes: NodeCount, fan_out: FanOut) -> f64 {
         let between = self.gap_us.value.max(self.overhead_us.value);
         (children(nodes, fan_out) - 1.0) * between

@@ -3,15 +3,15 @@
 use crate::Limit;
 use serde::Serialize;
 
-/// How long a launch takes, and where the time goes.
+/// The time of a launch, and its parts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Launch {
     /// Reading, in ms. Overlaps with the next two.
     pub read_ms: f64,
     /// Sending, in ms.
     pub send_ms: f64,
-    /// Writing, in ms: all of it on one node, or after the last chunk where
-    /// that is what was measured.
+    /// Writing, in ms: all of it on one node, or the part after the last chunk if only that was
+    /// measured.
     pub write_ms: f64,
     /// T_transfer, the three together, in ms.
     pub transfer_ms: f64,
@@ -21,11 +21,11 @@ pub struct Launch {
     pub slice_ms: f64,
     /// T_launch, in ms.
     pub total_ms: f64,
-    /// The same time by what bounds it, longest first; adds up to the total.
+    /// The same time by bottleneck, longest first; adds up to the total.
     pub parts: Vec<Part>,
 }
 
-/// Time that one thing takes while all else waits for it.
+/// Time of one part during which everything else waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Part {
     /// The thing.
@@ -35,7 +35,7 @@ pub struct Part {
 }
 
 impl Launch {
-    /// What takes most of it.
+    /// The largest part.
     pub fn limit(&self) -> Limit {
         self.parts.first().map_or(Limit::Exec, |part| part.limit)
     }

@@ -1,7 +1,6 @@
-//! What a launch, a strobe and a COMPARE-AND-WRITE cost on a machine.
+//! The cost of a launch, a strobe and a COMPARE-AND-WRITE on a machine.
 //!
-//! The fan-out of a tree is given, or the one with the shortest launch is
-//! found by trying all.
+//! The fan-out of a tree is given, or chosen for the shortest launch by trying all.
 
 mod launch;
 mod multicast;
@@ -20,12 +19,11 @@ use serde::Serialize;
 /// The answer to a [`Question`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
-    /// Of which machine.
+    /// The machine.
     pub profile: String,
-    /// Of how many nodes.
+    /// The number of nodes.
     pub nodes: NodeCount,
-    /// Children of each node of the tree, given or chosen; none where there is
-    /// no tree that matters.
+    /// Children of each node of the tree, given or chosen; `None` if no tree matters.
     pub fan_out: Option<FanOut>,
     /// Levels of that tree.
     pub depth: Option<u64>,
@@ -35,17 +33,16 @@ pub struct Prediction {
     pub launch: Launch,
     /// COMPARE-AND-WRITE over all nodes, in us.
     pub compare_and_write_us: f64,
-    /// A strobe and the switch after it.
+    /// The strobe and the following switch.
     pub strobe: Strobe,
-    /// What a time slice of the length asked for costs.
+    /// The cost of a time slice of the length asked for.
     pub quantum: Option<QuantumCost>,
 }
 
-/// Answers.
+/// Answers the question.
 ///
 /// # Errors
-/// The profile or the question makes no sense; or the time slice is so short
-/// that strobe and switch do not fit in it.
+/// The profile or the question makes no sense, or strobe and switch do not fit in the time slice.
 pub fn predict(profile: &Profile, question: &Question) -> Result<Prediction, InputError> {
     profile.check()?;
     question.check(profile)?;

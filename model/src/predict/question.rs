@@ -1,4 +1,4 @@
-//! What is to be predicted.
+//! The question to the model.
 
 use crate::input_error::positive;
 use crate::{FanOut, InputError, Metres, Mib, Network, NodeCount, Profile};
@@ -6,7 +6,7 @@ use crate::{FanOut, InputError, Metres, Mib, Network, NodeCount, Profile};
 /// A job on a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Question {
-    /// Nodes of the machine, all of which the job has.
+    /// Nodes of the machine. The job has all of them.
     pub nodes: NodeCount,
     /// Processes of each.
     pub processes_per_node: u32,
@@ -14,17 +14,16 @@ pub struct Question {
     pub size: Mib,
     /// Children of each node of a tree; chosen if none.
     pub fan_out: Option<FanOut>,
-    /// Bytes of a chunk; the profile's if none.
+    /// Bytes of a chunk; `None` takes the profile's value.
     pub chunk_bytes: Option<u32>,
     /// Longest cable of a machine with hardware multicast; Equation 4 if none.
     pub cable: Option<Metres>,
-    /// Length of a time slice whose cost is asked for, in us.
+    /// The length of the time slice whose cost is asked for, in us.
     pub quantum_us: Option<f64>,
 }
 
 impl Question {
-    /// One process on each of so many nodes, for the rest the paper's binary
-    /// and what the profile says.
+    /// One process on each of `nodes` nodes, with the paper's binary and the profile's settings.
     pub fn of(nodes: NodeCount) -> Question {
         Question {
             nodes,
@@ -37,7 +36,7 @@ impl Question {
         }
     }
 
-    /// Refuses what makes no sense, or has no meaning on this machine.
+    /// Refuses input that makes no sense, or has no meaning on this machine.
     pub(crate) fn check(&self, profile: &Profile) -> Result<(), InputError> {
         positive("the processes of a node", "processes", f64::from(self.processes_per_node))?;
         if let Some(bytes) = self.chunk_bytes {

@@ -1,4 +1,4 @@
-//! What time slices cost: the strobe, and the switch that it asks for.
+//! The cost of time slices: the strobe, and the switch that follows.
 
 use crate::{InputError, Limit, Profile};
 use serde::Serialize;
@@ -6,15 +6,15 @@ use serde::Serialize;
 /// A strobe on a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Strobe {
-    /// From its issue until the last node has it, in us.
+    /// The time from its issue until the last node has it, in us.
     pub strobe_us: f64,
-    /// Between the first node and the last, in us.
+    /// The time between the first node and the last, in us.
     pub skew_us: f64,
     /// Stopping one job and resuming the next, in us.
     pub switch_us: f64,
 }
 
-/// What a time slice of some length costs.
+/// The cost of a time slice of some length.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct QuantumCost {
     /// The time slice, in us.
@@ -22,12 +22,12 @@ pub struct QuantumCost {
     /// The part of it that jobs do not have, in percent: a job that runs on all
     /// nodes together runs from the last switch until the first.
     pub cost_percent: f64,
-    /// What most of that is.
+    /// The largest part of the cost.
     pub limit: Limit,
 }
 
 impl Strobe {
-    /// Time of a slice that is not the job's, in us.
+    /// The time of a slice that the job does not get, in us.
     pub fn lost_us(&self) -> f64 {
         self.skew_us + self.switch_us
     }
@@ -40,8 +40,8 @@ impl Strobe {
     /// The cost of a time slice.
     ///
     /// # Errors
-    /// It is over before the nodes have switched, or shorter than the Node
-    /// Managers of this machine keep up with.
+    /// The slice ends before the nodes have switched, or is too short for the Node Managers of this
+    /// machine.
     pub(crate) fn cost_of(
         &self,
         profile: &Profile,

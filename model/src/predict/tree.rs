@@ -10,11 +10,11 @@ use crate::equations::eq1_launch_ms;
 use crate::profile::bandwidth;
 use crate::{FanOut, Limit, Mib, Profile, Sourced, Tree, tree_depth};
 
-/// How often the master asks for free slots, per round of them
+/// The master's questions about free slots per round of slots
 /// (`docs/decisions/0002-remote-queue.md`).
 const QUESTIONS_PER_ROUND: f64 = 4.0;
 
-/// What one chunk costs, in ms.
+/// The cost of one chunk, in ms.
 struct ChunkTimes {
     read: f64,
     /// Sending to all children, which is also a level of the tree.
@@ -22,7 +22,7 @@ struct ChunkTimes {
     /// The part of it that does not depend on the length.
     messages: f64,
     write: f64,
-    /// Until the master knows that all nodes have it.
+    /// The time until the master knows that all nodes have the chunk.
     round: f64,
 }
 

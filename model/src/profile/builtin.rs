@@ -10,15 +10,15 @@ pub const BUILTIN_NAMES: [&str; 6] =
 /// The profile of this name.
 ///
 /// # Errors
-/// There is none.
+/// There is no profile of this name.
 pub fn builtin(name: &str) -> Result<Profile, ProfileError> {
     Profile::from_toml(builtin_text(name)?)
 }
 
-/// Its text, without what only a simulator asks.
+/// The profile's text, without the part for simulators.
 ///
 /// # Errors
-/// There is none of this name.
+/// There is no profile of this name.
 pub fn builtin_text(name: &str) -> Result<&'static str, ProfileError> {
     match name {
         "es40-qsnet" => Ok(include_str!("../../profiles/es40-qsnet.toml")),

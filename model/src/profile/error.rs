@@ -1,37 +1,37 @@
-//! What can be wrong with a profile.
+//! Errors of a profile.
 
 use super::BUILTIN_NAMES;
 use super::text::line_of;
 use crate::InputError;
 use thiserror::Error;
 
-/// See the variants.
+/// Why a profile cannot be used.
 #[derive(Debug, Error)]
 pub enum ProfileError {
     /// No profile of this name is built in.
     #[error("there is no machine profile {0:?}")]
     Unknown(String),
-    /// Not TOML, or not with the keys of a profile.
+    /// The text is not TOML, or lacks the keys of a profile.
     #[error("this is no machine profile")]
     Unreadable(#[from] Box<toml::de::Error>),
     /// A value makes no sense.
     #[error("{}{error}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
     Value {
-        /// Where it stands, counted from 1, if it stands in a text.
+        /// The line of the value, counted from 1, if it comes from a text.
         line: Option<usize>,
-        /// What is wrong with it.
+        /// The fault.
         error: InputError,
     },
 }
 
 impl ProfileError {
-    /// Of a value that was read from this text.
+    /// The error of a value that was read from this text.
     pub fn of_value(text: &str, error: InputError) -> ProfileError {
         let line = error.key().and_then(|key| line_of(text, key));
         ProfileError::Value { line, error }
     }
 
-    /// What to try.
+    /// Advice to the user.
     pub fn hint(&self) -> String {
         match self {
             ProfileError::Unknown(_) => {

@@ -1,20 +1,20 @@
-//! A parameter of a profile: its key, unit and meaning, the values that it can
-//! have, and what follows where it is left out.
+//! A parameter of a profile: its key, unit and meaning, its valid values, and the effect of leaving
+//! it out.
 
 use crate::{InputError, Sourced};
 
-/// What a profile can say under one key.
+/// The description of one key of a profile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProfileKey {
     /// Its tables and itself, dots between.
     pub key: &'static str,
     /// Unit of the value.
     pub unit: &'static str,
-    /// What it is, in a phrase.
+    /// Its meaning, in a phrase.
     pub meaning: &'static str,
-    /// Which values make sense.
+    /// Its valid values.
     pub range: KeyRange,
-    /// What follows where it is left out.
+    /// The effect of leaving it out.
     pub absent: Absent,
 }
 
@@ -25,27 +25,27 @@ pub struct KeyRange {
     pub least: f64,
     /// The largest.
     pub most: f64,
-    /// Whether there is nothing between whole numbers.
+    /// Whether only whole numbers are valid.
     pub whole: bool,
 }
 
-/// What follows where a key is left out.
+/// The effect of leaving a key out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Absent {
-    /// It has to be there.
+    /// The key is required.
     Refused,
-    /// It is taken for this value.
+    /// The default value.
     Value(f64),
-    /// What is said here.
+    /// The effect, in words.
     Means(&'static str),
 }
 
 impl KeyRange {
-    /// Of bandwidths, in MiB/s: a slow modem to 10 TiB/s.
+    /// For bandwidths, in MiB/s: a slow modem to 10 TiB/s.
     pub const RATE: KeyRange = KeyRange::between(0.01, 1e7);
-    /// Of times in ms: up to 1,000 s.
+    /// For times in ms: up to 1,000 s.
     pub const MS: KeyRange = KeyRange::between(0.0, 1e6);
-    /// Of times in us: up to 1 s.
+    /// For times in us: up to 1 s.
     pub const US: KeyRange = KeyRange::between(0.0, 1e6);
 
     /// Any number between.
@@ -98,10 +98,10 @@ impl ProfileKey {
         self.key.rsplit_once('.').unwrap_or(("", self.key))
     }
 
-    /// Refuses a value that makes no sense here.
+    /// Checks a value of this key.
     ///
     /// # Errors
-    /// It is out of range, or its confidence interval does not contain it.
+    /// The value is out of range, or outside its own confidence interval.
     pub fn check(&self, sourced: &Sourced) -> Result<(), InputError> {
         let ProfileKey { key, unit, range, .. } = *self;
         let Sourced { value, low, high, .. } = *sourced;
@@ -114,10 +114,10 @@ impl ProfileKey {
     }
 }
 
-/// Checks values against what their keys say.
+/// Checks values against the descriptions of their keys.
 ///
 /// # Errors
-/// The first that makes no sense.
+/// The first value that makes no sense.
 pub fn check_values(
     keys: &[ProfileKey],
     values: &[(&'static str, &Sourced)],

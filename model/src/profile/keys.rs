@@ -1,13 +1,13 @@
 //! Every parameter of the analytic model's part of a profile.
 //!
-//! The ranges are wide: they keep out what can only be a mistake in the unit,
-//! and what arithmetic in nanoseconds cannot hold.
+//! The ranges are wide. They keep out values that can only be a mistake in the unit, and values
+//! beyond arithmetic in nanoseconds.
 
 use super::{Absent, KeyRange, ProfileKey};
 
-/// Of times of a packet in ns: up to 1 ms.
+/// For times of a packet in ns: up to 1 ms.
 const NS: KeyRange = KeyRange::between(0.0, 1e6);
-/// Of parts of a whole.
+/// For parts of a whole.
 const SHARE: KeyRange = KeyRange::between(0.0, 1.0);
 
 const fn needed(
@@ -19,7 +19,7 @@ const fn needed(
     ProfileKey::new(name, unit, meaning, range, Absent::Refused)
 }
 
-/// All of them, table by table, those of all kinds of network.
+/// All keys, table by table, for all kinds of network.
 pub const KEYS: [ProfileKey; 35] = [
     ProfileKey::new(
         "host.read-mib-s",
@@ -70,7 +70,7 @@ pub const KEYS: [ProfileKey; 35] = [
         KeyRange::between(1.0, 1e6),
         Absent::Means("not known; the simulated NM takes no time for a strobe"),
     ),
-    // As the configuration of a live cluster has them.
+    // The ranges of a live cluster's configuration.
     needed("protocol.chunk-bytes", "bytes", "a chunk", KeyRange::whole(4096.0, 67_108_864.0)),
     needed("protocol.chunk-slots", "slots", "the remote queue", KeyRange::whole(1.0, 64.0)),
     needed(

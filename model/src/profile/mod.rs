@@ -1,9 +1,9 @@
-//! A machine to predict for: its network, its hosts and the protocol's settings,
-//! each value with its unit and its source.
+//! A machine to predict for: its network, its hosts and the protocol's settings, each value with
+//! its unit and its source.
 //!
-//! Profiles are TOML text. This reads and writes the text; files are the
-//! caller's. The same text can describe the machine to a simulator: what that
-//! asks beyond this stands under `simulation`, where this looks at nothing.
+//! Profiles are TOML text. This module reads and writes the text; the caller reads and writes
+//! files. The same text can describe the machine to a simulator: its additional parameters are
+//! under `simulation`, which this module ignores.
 
 mod builtin;
 mod error;
@@ -28,13 +28,13 @@ use serde::{Deserialize, Serialize};
 pub struct Profile {
     /// Its name.
     pub name: String,
-    /// What it is, in a sentence.
+    /// The machine in a sentence.
     pub about: String,
     /// The hosts.
     pub host: Host,
-    /// How files are sent.
+    /// The settings of file transfers.
     pub protocol: Protocol,
-    /// What connects the hosts.
+    /// The network between the hosts.
     pub network: Network,
 }
 
@@ -51,7 +51,7 @@ struct Text {
     _simulation: Option<IgnoredAny>,
 }
 
-/// What a host contributes.
+/// The parameters of a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Host {
@@ -67,7 +67,7 @@ pub struct Host {
     /// BW_write of a node, in MiB/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_mib_s: Option<Sourced>,
-    /// T_exec whatever the job, in ms.
+    /// T_exec of any job, in ms.
     pub exec_ms: Sourced,
     /// Starting one process, in us; a node starts its processes in turn.
     pub spawn_us: Sourced,
@@ -75,7 +75,7 @@ pub struct Host {
     pub timeslice_ms: Sourced,
     /// Stopping one job and resuming the next on a node, in us.
     pub switch_us: Sourced,
-    /// Shortest time slice that the NM keeps up with, in us, where it is known.
+    /// The shortest time slice that the Node Manager handles, in us, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortest_quantum_us: Option<Sourced>,
 }
@@ -94,7 +94,7 @@ impl Profile {
     /// Reads a profile's text.
     ///
     /// # Errors
-    /// It is not a profile, or a value makes no sense.
+    /// The text is no profile, or a value makes no sense.
     pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
         let Text { name, about, host, protocol, network, .. } =
             toml::from_str(text).map_err(Box::new)?;
@@ -119,7 +119,7 @@ impl Profile {
         format!("name = {name}\nabout = {about}\n{tables}")
     }
 
-    /// Refuses values that make no sense.
+    /// Checks the values.
     ///
     /// # Errors
     /// A value is out of the range of its key.

@@ -7,9 +7,8 @@ use std::fmt::Write;
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 
-/// The tables of these keys, each key with a comment that says what it means,
-/// its unit, its range and what follows without it. Keys without a value are
-/// comments altogether.
+/// The tables of these keys. Each key has a comment with its meaning, its unit, its range and the
+/// effect of leaving it out. A key without a value is a comment altogether.
 pub fn commented_tables(keys: &[ProfileKey], values: &[(&'static str, &Sourced)]) -> String {
     let value_of = |key: &ProfileKey| {
         values.iter().find(|(name, _)| *name == key.key).map(|(_, value)| *value)

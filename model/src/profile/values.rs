@@ -1,5 +1,4 @@
-//! The values of a profile under their keys, for whoever treats all alike: the
-//! checks, and the text.
+//! The values of a profile by key, for code that treats all alike: the checks, and the text.
 
 use super::{Host, Profile, Protocol};
 use crate::{Multicast, Network, SharedHost, Sourced, Tree};
@@ -8,7 +7,7 @@ use crate::{Multicast, Network, SharedHost, Sourced, Tree};
 type Valued<'a> = (&'static str, &'a Sourced);
 
 impl Profile {
-    /// All values that it has, under their keys.
+    /// All values of the profile, by key.
     pub fn values(&self) -> Vec<(&'static str, &Sourced)> {
         let mut values = host(&self.host);
         values.extend(protocol(&self.protocol));

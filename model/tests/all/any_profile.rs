@@ -1,5 +1,5 @@
-//! Profiles with any numbers: reading either says what is wrong, or gives a
-//! machine for which everything that is asked is answered.
+//! Profiles with any numbers: reading either reports the fault, or gives a machine for which every
+//! question is answered.
 
 use proptest::prelude::*;
 use storm_model::{
@@ -7,7 +7,7 @@ use storm_model::{
     ProfileError, Question, builtin, predict, size,
 };
 
-/// A number that somebody could write.
+/// Any number that somebody could write.
 fn anything() -> impl Strategy<Value = f64> {
     let odd = [0.0, -0.0, -1.0, 0.5, 4e9, 1e30, 1e300, f64::MIN_POSITIVE, f64::NAN, f64::INFINITY];
     prop_oneof![any::<f64>(), prop::sample::select(odd.to_vec()), 0.0..1e4]

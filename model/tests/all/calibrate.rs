@@ -1,5 +1,5 @@
-//! Fitting: known parameters come back out of what they predict, noise widens
-//! the intervals, and measurements that tell nothing are refused.
+//! Fitting: known parameters are recovered from their predictions, noise widens the intervals, and
+//! measurements that determine nothing are refused.
 
 use proptest::prelude::*;
 use storm_model::calibrate::{

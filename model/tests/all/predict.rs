@@ -19,7 +19,7 @@ fn launch(profile: &Profile, question: &Question) -> Launch {
     predict(profile, question).unwrap().launch
 }
 
-/// A question with this fan-out, where the machine has a tree.
+/// A question with this fan-out, if the machine has a tree.
 fn fixed(profile: &Profile, count: u64, fan_out: u32) -> Question {
     let fan_out = match profile.network {
         Network::Tree(_) => Some(FanOut::new(fan_out).unwrap()),

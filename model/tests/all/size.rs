@@ -1,5 +1,4 @@
-//! Sizes: the answer meets the goal, one node more does not, and the limit that
-//! is named is what keeps it.
+//! Sizes: the answer meets the goal, one node more does not, and the named limit is the obstacle.
 
 use proptest::prelude::*;
 use storm_model::{

@@ -3,20 +3,20 @@
 use super::{ManagerRequest, ReplySink};
 use serde::{Deserialize, Serialize};
 
-/// A request, who made it, and where the answer goes. Dropping the sink
-/// unanswered tells the client that the core failed.
+/// A request, its client, and the sink for its replies. Dropping the sink without a final reply
+/// tells the client that the core failed.
 #[derive(Debug)]
 pub struct Call {
-    /// Who asks.
+    /// The client.
     pub peer: Peer,
-    /// What.
+    /// The request.
     pub request: ManagerRequest,
     /// Where the replies go.
     pub replies: ReplySink,
 }
 
-/// Who is at the other end: a process, as the kernel vouches for it, or a user on another
-/// host who has proved to hold a key.
+/// The client at the other end: a process that the kernel vouches for, or a user on another host
+/// that has proved to hold a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Peer {
     /// Effective user id when it connected; that of the key's user in the manager's user

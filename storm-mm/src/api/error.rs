@@ -1,4 +1,4 @@
-//! What a client is told when its request cannot be carried out.
+//! The refusal that a client gets when its request cannot be carried out.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -8,12 +8,12 @@ use std::fmt;
 pub struct ApiError {
     /// For programs.
     pub code: ErrorCode,
-    /// What failed, in one sentence.
+    /// The failure, in one sentence.
     pub message: String,
-    /// Why, where it is known and not said by the message.
+    /// The reason, where it is known and not in the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What to try.
+    /// A suggestion for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -24,7 +24,7 @@ impl ApiError {
         ApiError { code, message: message.into(), why: None, hint: None }
     }
 
-    /// What its texts take together.
+    /// The length of all its texts together.
     pub(super) fn text_bytes(&self) -> usize {
         let texts = [Some(&self.message), self.why.as_ref(), self.hint.as_ref()];
         texts.into_iter().flatten().map(String::len).sum()
@@ -37,7 +37,7 @@ impl ApiError {
         self
     }
 
-    /// Adds what to try.
+    /// Adds a suggestion.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> ApiError {
         self.hint = Some(hint.into());
@@ -54,20 +54,20 @@ impl fmt::Display for ApiError {
 
 impl std::error::Error for ApiError {}
 
-/// The kinds of refusal. More may come: a client takes an unknown one as
+/// The kinds of refusal. Later versions may add kinds: a client takes an unknown one as
 /// [`Unknown`](ErrorCode::Unknown).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorCode {
     /// The line is not a request: not JSON, a field missing or unknown.
     BadRequest,
-    /// There is no request of this name; the message lists those that there are.
+    /// There is no request of this name; the message lists all names.
     UnknownRequest,
     /// The line is longer than allowed. The connection ends.
     LineTooLong,
     /// The two sides speak different versions. The connection ends.
     VersionMismatch,
-    /// As many clients as allowed are connected. The connection ends.
+    /// The limit on connected clients is reached. The connection ends.
     TooManyClients,
     /// The client does not read its replies. The connection ends.
     TooSlow,
@@ -81,7 +81,7 @@ pub enum ErrorCode {
     NoSuchJob,
     /// The job has ended, so this cannot be done to it.
     JobEnded,
-    /// The job is in another state by now than those that were asked for.
+    /// The job's state is no longer in the set that the request asked for.
     OtherState,
     /// Only the job's owner and the administrator may do this.
     NotPermitted,

@@ -1,5 +1,5 @@
-//! The two directions of a connection: of a Unix socket, or of a session with another
-//! host. All else of this module is the same for both.
+//! The two directions of a connection, which is a Unix socket or a session with another host. The
+//! rest of the module treats both alike.
 
 use std::io;
 use std::pin::Pin;
@@ -14,26 +14,26 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 pub(super) enum ReadHalf {
     /// From a process of this host.
     Local(OwnedReadHalf),
-    /// From another host, or as if it were one.
+    /// From another host, or from a client of this host that uses a session.
     Remote(tokio::io::ReadHalf<SealedStream>),
 }
 
-/// The direction from us. It has to be flushed.
+/// The direction from us. Written bytes must be flushed.
 #[derive(Debug)]
 pub(super) enum WriteHalf {
     /// To a process of this host.
     Local(OwnedWriteHalf),
-    /// To another host, or as if it were one.
+    /// To another host, or to a client of this host that uses a session.
     Remote(tokio::io::WriteHalf<SealedStream>),
 }
 
-/// Both directions of a Unix socket.
+/// The two directions of a Unix socket.
 pub(super) fn local_halves(stream: UnixStream) -> (ReadHalf, WriteHalf) {
     let (read, write) = stream.into_split();
     (ReadHalf::Local(read), WriteHalf::Local(write))
 }
 
-/// Both directions of a session.
+/// The two directions of a session.
 pub(super) fn remote_halves(stream: SealedStream) -> (ReadHalf, WriteHalf) {
     let (read, write) = tokio::io::split(stream);
     (ReadHalf::Remote(read), WriteHalf::Remote(write))

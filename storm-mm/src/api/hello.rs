@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the protocol. It rises when an old client or server would
-/// misunderstand; fields and requests may be added without that.
+/// Version of the protocol. The number rises when an old client or server would misunderstand the
+/// new protocol; added fields and requests leave it alone.
 pub const API_VERSION: u32 = 1;
 
-/// Who speaks, and what it understands.
+/// A side's first line: its software and its version of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// Version of the protocol: [`API_VERSION`].
@@ -17,7 +17,7 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// What this build says.
+    /// The hello of this build.
     pub fn ours() -> Hello {
         Hello { storm_api: API_VERSION, version: env!("CARGO_PKG_VERSION").to_owned() }
     }

@@ -4,19 +4,20 @@ use std::io;
 use thiserror::Error;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
-/// Read at a time of lines: most are shorter. Thousands of connections have a buffer each.
+/// Bytes read at a time for lines: most lines are shorter, and thousands of connections have a
+/// buffer each.
 const BUFFER_BYTES: usize = 8 << 10;
 
-/// Why no line could be had.
+/// Why a line could not be read.
 #[derive(Debug, Error)]
 pub enum LineError {
-    /// More than the limit without a line feed.
+    /// More than the limit came without a line feed.
     #[error("the line is longer than {limit_bytes} bytes")]
     TooLong {
         /// The limit.
         limit_bytes: usize,
     },
-    /// The stream ended inside of a line, or inside of raw bytes.
+    /// The stream ended inside a line or inside raw bytes.
     #[error("the connection ended in the middle")]
     Truncated,
     /// The stream failed.
@@ -24,12 +25,12 @@ pub enum LineError {
     Io(#[from] io::Error),
 }
 
-/// What there is of a line.
+/// The first part of a line.
 #[derive(Debug)]
 pub(super) enum LineStart {
-    /// All of it, without its line feed.
+    /// The whole line, without its line feed.
     Whole(Vec<u8>),
-    /// More than was asked for: [`LineReader::line`] reads the rest.
+    /// The line is longer than asked for: [`LineReader::line`] reads the rest.
     Long,
     /// The stream is at its end.
     End,
@@ -50,11 +51,10 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         LineReader { inner, limit_bytes, line: Vec::new() }
     }
 
-    /// The next line without its line feed; `None` at the end. Cancelling it
-    /// between two calls loses nothing.
+    /// The next line without its line feed; `None` at the end. Cancelling the call loses no bytes.
     ///
     /// # Errors
-    /// As [`LineError`] says; after the first one the stream is of no use.
+    /// See [`LineError`]; after the first error the stream cannot be used.
     pub async fn line(&mut self) -> Result<Option<Vec<u8>>, LineError> {
         match self.line_start(usize::MAX).await? {
             LineStart::Whole(line) => Ok(Some(line)),
@@ -63,10 +63,10 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The next line if it is one of at most about `short_bytes`; of a longer one no more is read.
+    /// The next line if it has at most about `short_bytes`. A longer line is not read any further.
     ///
     /// # Errors
-    /// As of [`line`](Self::line).
+    /// Those of [`line`](Self::line).
     pub(super) async fn line_start(&mut self, short_bytes: usize) -> Result<LineStart, LineError> {
         while self.line.len() <= short_bytes {
             let available = self.inner.fill_buf().await?;
@@ -88,12 +88,12 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Ok(LineStart::Long)
     }
 
-    /// The next raw bytes, at least one and as many as `into` takes at most; returns how many.
+    /// Reads raw bytes into `into`: at least one, at most its length. Returns how many.
     ///
     /// # Errors
     /// The stream ended or failed.
     pub(super) async fn raw(&mut self, into: &mut [u8]) -> Result<usize, LineError> {
-        // Past the buffer of lines, where `into` is larger than that.
+        // If `into` is larger than the buffer of lines, reads directly into it.
         match self.inner.read(into).await? {
             0 => Err(LineError::Truncated),
             length => Ok(length),

@@ -1,35 +1,34 @@
-//! The Machine Manager's client API: what any program on the same host may ask, and on
-//! another host whoever holds a user's client key.
+//! The Machine Manager's client API. Any program on the manager's host may use it; on another host
+//! a program needs a user's client key.
 //!
 //! # The protocol
-//! A Unix stream socket; the kernel vouches for who is at the other end
-//! (`SO_PEERCRED`). Or, where that is configured, a TCP connection that begins with the
-//! handshake of `storm_session`: the client proves to hold the key of a user, and all
-//! that follows is encrypted. From there on both are the same. Each side sends one JSON object per line, at most
-//! [`MAX_REQUEST_LINE_BYTES`] from the client and [`MAX_REPLY_LINE_BYTES`] from
-//! the server. The first line of each side is a [`Hello`]:
+//! The connection is a Unix stream socket whose peer the kernel vouches for (`SO_PEERCRED`). Where
+//! configured, it may be a TCP connection that begins with the handshake of `storm_session`: the
+//! client proves to hold a user's key, and everything after the handshake is encrypted. The rest is
+//! the same for both.
+//!
+//! Each side sends one JSON object per line, at most [`MAX_REQUEST_LINE_BYTES`] from the client and
+//! [`MAX_REPLY_LINE_BYTES`] from the server. The first line of each side is a [`Hello`]:
 //! `{"storm_api":1,"version":"0.1.0"}`; neither waits for the other's.
 //!
-//! After it the client sends requests, each with a number of its choice:
-//! `{"id":1,"request":"jobs"}`. Every reply carries the number of the request
-//! that it answers: `{"id":1,"reply":"jobs","jobs":[...],"more":false}`. A
-//! request gets exactly one final reply; only these say more:
+//! After its hello the client sends requests, each with a number of its choice:
+//! `{"id":1,"request":"jobs"}`. Every reply carries the number of the request that it answers:
+//! `{"id":1,"reply":"jobs","jobs":[...],"more":false}`. A request gets exactly one final reply.
+//! Only these requests get further lines:
 //!
-//! * `jobs` comes in several lines while `more` is true;
-//! * `submit` of files that the server lacks is first answered `need-files`.
-//!   For each hash the client sends `{"request":"content","hash":"...",
-//!   "size_bytes":N}` and after the line feed exactly N raw bytes, then waits;
-//! * `submit` with `attach` and `attach` are followed by the job's events, under
-//!   the same number, until `ended`: `state`, `output`.
+//! * `jobs` is answered in several lines, all but the last with `more` true;
+//! * `submit` of files that the server lacks is first answered `need-files`. For each hash the
+//!   client sends `{"request":"content","hash":"...","size_bytes":N}`, then a line feed and exactly
+//!   N raw bytes, then waits;
+//! * `submit` with `attach` and `attach` are followed by the job's events under the same number
+//!   (`state`, `output`), up to `ended`.
 //!
-//! What fails is answered `{"reply":"error","error":{"code":...,"message":...}}`
-//! ([`ApiError`]). A client that does not read is not waited for: the job's
-//! output is held back, and one that leaves its other replies unread as well is
-//! dropped.
+//! A failed request is answered `{"reply":"error","error":{"code":...,"message":...}}`
+//! ([`ApiError`]). The server never waits for a client that does not read: it holds back the job's
+//! output, and drops a client that leaves its other replies unread as well.
 //!
-//! What this module does not do: decide anything about jobs. The [`Server`]
-//! hands each request to the manager's core as a [`Call`] and carries the
-//! replies that the core puts into its [`ReplySink`].
+//! This module decides nothing about jobs. The [`Server`] hands each request to the manager's core
+//! as a [`Call`], and carries the replies that the core puts into its [`ReplySink`].
 
 mod base64_bytes;
 mod call;
@@ -70,8 +69,8 @@ pub use view::{
     asked_for, without_set_id,
 };
 
-/// Longest line of a request: a job specification holds the submitter's whole
-/// environment and arguments, which Linux limits to 2 MiB; JSON may double it.
+/// Longest line of a request. A job specification holds the submitter's whole environment and
+/// arguments, which Linux limits to 2 MiB; JSON may double their length.
 pub const MAX_REQUEST_LINE_BYTES: usize = 4 << 20;
 
 /// Longest line of a reply: the details of a job of 65,536 ranks.

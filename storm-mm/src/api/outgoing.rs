@@ -1,7 +1,7 @@
 //! The replies that wait for one client to read them: bounded in bytes.
 //!
-//! Shared by all requests of a connection. It belongs to no async runtime, so
-//! the manager's core can hold its ends in real and in virtual time.
+//! All requests of a connection share the buffer. The buffer needs no async runtime, so the
+//! manager's core can hold its ends in real and in virtual time.
 
 use super::ReplyLine;
 use std::collections::VecDeque;
@@ -11,10 +11,11 @@ use std::task::{Context, Poll, Waker};
 /// Replies other than output may exceed the buffer this many times before the
 /// client counts as too slow: they cannot be held back.
 const OVERFLOW_FACTOR: usize = 4;
-/// A client that has not taken so much asks nothing more meanwhile: some small answers.
+/// Further requests of a client are read only while at most this much of its replies is unread:
+/// room for some small answers.
 const READ_ON_BYTES: usize = 16 << 10;
 
-/// Why a reply was not taken. Output can be offered again.
+/// Why a reply was not accepted. Output can be offered again.
 #[derive(Debug, PartialEq)]
 pub enum TrySendError<T> {
     /// The client has not read enough; `room` tells when it has.
@@ -23,25 +24,26 @@ pub enum TrySendError<T> {
     Gone(T),
 }
 
-/// What a client is owed.
+/// The kind of answer that a client is owed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// A line or a few.
     Short,
-    /// As many as there are nodes, ranks or users.
+    /// One line per node, rank or user.
     Long,
-    /// What becomes of a job, as it comes.
+    /// A job's events, as they happen.
     Events,
 }
 
-/// How far the connection is.
+/// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
-    /// Both directions are open.
+    /// The client asks and reads.
     Open,
-    /// The client asks nothing more; it reads the answers, follows no job.
+    /// The client makes no further requests. It reads the answers, and follows no job.
     Finishing,
-    /// Nothing more is taken, and what is there is written as far as the client takes it at once.
+    /// No reply is accepted any more; those in the buffer are written if the client takes them at
+    /// once.
     TooSlow,
     /// The client is gone.
     Gone,
@@ -58,18 +60,18 @@ pub(super) struct Outgoing {
 struct State {
     lines: VecDeque<ReplyLine>,
     queued_bytes: usize,
-    /// Of what was given out to be written, and has not been yet.
+    /// Bytes that were taken out to be written, and are not written yet.
     writing_bytes: usize,
     life: Life,
-    /// Answers that are still owed, and jobs that are followed.
+    /// The number of answers that are owed and jobs that are followed.
     sinks: usize,
-    /// How many of these are of jobs that are followed or waited for.
+    /// How many of these are for jobs that are followed or waited for.
     streaming: usize,
-    /// How many are of answers that may be long.
+    /// How many of these are for answers that may be long.
     long: usize,
-    /// What is left of a job that was followed to its end is still to be taken.
+    /// The last events of a followed job that has ended are not read yet.
     trailing: bool,
-    /// Whoever waits for a change of any kind; at most one per waiting task.
+    /// Tasks that wait for a change of any kind; at most one waker per waiting task.
     waiting: Vec<Waker>,
 }
 
@@ -78,7 +80,7 @@ impl Outgoing {
         Outgoing { limit_bytes, state: Mutex::default() }
     }
 
-    /// Takes the line whatever the client has read, within the overflow.
+    /// Accepts the line however little the client has read, within the overflow.
     pub(super) fn push(&self, line: ReplyLine, streaming: bool) -> Result<(), ReplyLine> {
         let mut state = self.lock();
         if !state.accepts(streaming) {
@@ -93,7 +95,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Takes the line if the buffer is not full. A single line always fits in.
+    /// Accepts the line if the buffer is not full. A single line always fits.
     pub(super) fn try_push(
         &self,
         line: ReplyLine,
@@ -110,7 +112,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// The next line to write; ready with `None` when none will come.
+    /// The next line to write; ready with `None` when no further line will come.
     pub(super) fn poll_pop(&self, context: &mut Context<'_>) -> Poll<Option<ReplyLine>> {
         let mut state = self.lock();
         if state.life == Life::Gone {
@@ -129,12 +131,12 @@ impl Outgoing {
         }
     }
 
-    /// The next line if there is one already: for writing several at once.
+    /// The next line if there is one already, to write several lines at once.
     pub(super) fn pop_ready(&self) -> Option<ReplyLine> {
         self.lock().pop(self.limit_bytes)
     }
 
-    /// The client has taken all that was given out to be written.
+    /// The client has read all lines that were taken out.
     pub(super) fn written(&self) {
         let mut state = self.lock();
         state.writing_bytes = 0;
@@ -142,9 +144,9 @@ impl Outgoing {
         state.wake();
     }
 
-    /// Ready when another request may be read: fewer than `most` answers are owed, and the
-    /// client has taken nearly all that it was given. One that follows a job may always ask: to
-    /// end it, for one. Ready also when no answer will be taken.
+    /// Ready when another request may be read: fewer than `most` answers are owed, and the client
+    /// has read nearly all that it was sent. A client that follows a job need not have read
+    /// anything, since it may want to end the job. Ready also when no answer will be accepted.
     pub(super) fn poll_may_ask(&self, context: &mut Context<'_>, most: usize) -> Poll<()> {
         let mut state = self.lock();
         let held = state.queued_bytes + state.writing_bytes;
@@ -152,8 +154,8 @@ impl Outgoing {
         state.ready_or_watch(context, |state| ready || !state.accepts(false))
     }
 
-    /// Ready when a long answer may be asked for: no other is owed, and the client has taken
-    /// all that it was given; or no answer will be taken.
+    /// Ready when a request with a long answer may be read: no other long answer is owed, and the
+    /// client has read all that it was sent. Ready also when no answer will be accepted.
     pub(super) fn poll_quiet(&self, context: &mut Context<'_>) -> Poll<()> {
         let limit_bytes = self.limit_bytes;
         self.lock().ready_or_watch(context, |state| {
@@ -161,7 +163,7 @@ impl Outgoing {
         })
     }
 
-    /// Ready when the client has taken all that it was given, or never will (`false`).
+    /// Ready when the client has read all its replies, or never will (`false`).
     pub(super) fn poll_taken(&self, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.lock();
         let limit_bytes = self.limit_bytes;
@@ -170,13 +172,13 @@ impl Outgoing {
         ready.map(|()| state.accepts(false))
     }
 
-    /// Whether it follows a job or waits for one, or has not taken the last of that.
+    /// Whether the client follows a job or waits for one, or has not read the last events of one.
     pub(super) fn is_following(&self) -> bool {
         let state = self.lock();
         (state.streaming > 0 || state.trailing) && state.life == Life::Open
     }
 
-    /// Ready when output would be taken, or never will be (`false`).
+    /// Ready when output would be accepted, or never will be (`false`).
     pub(super) fn poll_room(&self, context: &mut Context<'_>, streaming: bool) -> Poll<bool> {
         let mut state = self.lock();
         if !state.accepts(streaming) {
@@ -189,7 +191,7 @@ impl Outgoing {
         Poll::Pending
     }
 
-    /// Ready when nothing is taken any more.
+    /// Ready when nothing is accepted any more.
     pub(super) fn poll_closed(&self, context: &mut Context<'_>, streaming: bool) -> Poll<()> {
         let mut state = self.lock();
         if !state.accepts(streaming) {
@@ -246,8 +248,8 @@ impl Outgoing {
         state.wake();
     }
 
-    /// A panic while the lock is held leaves the state whole: no method of this
-    /// file can panic between two changes that belong together.
+    /// A panic while the lock is held leaves the state consistent: no method of this file can panic
+    /// between two changes that belong together.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -286,8 +288,8 @@ impl State {
         self.queued_bytes = 0;
     }
 
-    /// Whether the client has taken all; of one that follows a job, whose events come as they
-    /// like, whether it is not behind.
+    /// Whether the client has read everything. A client that follows a job, whose events may come
+    /// at any time, need only have less than `limit_bytes` unread.
     fn is_taken(&self, limit_bytes: usize) -> bool {
         match self.streaming {
             0 => self.queued_bytes + self.writing_bytes == 0,

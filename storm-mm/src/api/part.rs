@@ -2,12 +2,12 @@
 
 use storm_rm::JobId;
 
-/// Which part of a listing the core is asked for.
+/// The part of a listing that the core is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part<At = JobId> {
-    /// What comes behind this in the listing: behind a job, or behind the [place](super::JobView::place) of one that
-    /// has ended; from its beginning when it is absent.
+    /// The job after which the part begins, or the [place](super::JobView::place) of a job that has
+    /// ended; absent for the first part.
     pub after: Option<At>,
-    /// At most so many jobs.
+    /// The largest number of jobs in the part.
     pub most: usize,
 }

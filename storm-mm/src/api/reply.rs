@@ -1,4 +1,4 @@
-//! What the server answers, and the events of a job that a client follows.
+//! The server's answers, and the events of a job that a client follows.
 
 use super::{
     ApiError, ClusterStatus, Explanation, ForgottenJobs, JobDetail, JobState, JobView,
@@ -14,16 +14,16 @@ use storm_rm::{ContentHash, JobId, Rank};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum Reply {
-    /// It is done.
+    /// The request was carried out.
     Ok,
-    /// It cannot be done.
+    /// The request failed.
     Error {
         /// Why.
         error: ApiError,
     },
     /// Send these files, then wait.
     NeedFiles {
-        /// Which, by content.
+        /// Their hashes.
         hashes: Vec<ContentHash>,
     },
     /// The job is in the journal: it will not be forgotten.
@@ -42,14 +42,14 @@ pub enum Reply {
     Jobs {
         /// The jobs.
         jobs: Vec<JobView>,
-        /// Another line continues the listing; of jobs that are waited for, when more have
-        /// ended.
+        /// Whether another line continues the listing. For a wait: whether jobs are left that have
+        /// not ended.
         #[serde(default)]
         more: bool,
     },
-    /// To who waits, before the first listing: jobs that it has nothing of.
+    /// To a client that waits, before the first listing: the jobs about which no record is left.
     Forgotten {
-        /// By array.
+        /// One entry per array.
         arrays: Vec<ForgottenJobs>,
     },
     /// One job.
@@ -62,12 +62,12 @@ pub enum Reply {
         /// The explanation.
         explanation: Box<Explanation>,
     },
-    /// What became of each job to be ended.
+    /// The outcome for each job that was to be ended.
     Cancelled {
         /// One entry per job asked for, in order.
         jobs: Vec<CancelOutcome>,
     },
-    /// What became of each job to be held or released.
+    /// The outcome for each job that was to be held or released.
     Altered {
         /// One entry per job asked for, in order.
         jobs: Vec<CancelOutcome>,
@@ -91,13 +91,13 @@ pub enum Reply {
     Priorities {
         /// The jobs.
         jobs: Vec<PriorityView>,
-        /// How many more there are, of lower priorities.
+        /// How many jobs of lower priorities are left out.
         #[serde(default)]
         left: u32,
     },
     /// The accounts and their users.
     Shares {
-        /// The tree, each account before what is below it.
+        /// The tree, each account before its members.
         shares: Vec<ShareView>,
     },
     /// The cluster.
@@ -124,13 +124,13 @@ pub enum Reply {
         job: JobId,
         /// The rank.
         rank: Rank,
-        /// Where to.
+        /// The stream that it wrote to.
         stream: Stream,
-        /// Where in the stream it begins: what a client has had already may come again when a manager and a
-        /// node were restarted.
+        /// Where in the stream the data begins. After a restart of a manager and a node, data that
+        /// the client already has may come again.
         #[serde(default)]
         offset: u64,
-        /// What.
+        /// The bytes.
         #[serde(with = "base64_bytes")]
         data: Bytes,
     },
@@ -152,7 +152,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// What it takes of a client's buffer, roughly, in bytes.
+    /// The space that the reply takes in a client's buffer, roughly, in bytes.
     pub(super) fn weight_bytes(&self) -> usize {
         const LINE: usize = 256;
         match self {
@@ -185,12 +185,12 @@ impl Reply {
     }
 }
 
-/// What became of the wish to end, hold or release one job.
+/// The outcome of the request to end, hold or release one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelOutcome {
     /// The job.
     pub job: JobId,
-    /// Why not; absent when it is done.
+    /// Why the request failed; absent if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ApiError>,
 }
@@ -198,7 +198,7 @@ pub struct CancelOutcome {
 /// A reply with the number of the request that it answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplyLine {
-    /// The number; 0 for what answers no request in particular.
+    /// The number of the request; 0 for a reply that answers no single request.
     #[serde(default)]
     pub id: u64,
     /// The reply.

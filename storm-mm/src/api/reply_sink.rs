@@ -1,4 +1,4 @@
-//! Where the manager's core puts its replies to one request.
+//! The sink for the core's replies to one request.
 
 use super::outgoing::{Answer, Life, Outgoing};
 use super::{ApiError, ErrorCode, Reply, ReplyLine, TrySendError};
@@ -12,9 +12,8 @@ use thiserror::Error;
 #[error("the client is gone")]
 pub struct Gone;
 
-/// The replies to one request. Clones answer the same request. When the last
-/// one goes before the final reply was sent, the client is told that the
-/// manager failed.
+/// The replies to one request. Clones answer the same request. When the last clone is dropped
+/// before the final reply was sent, the client is told that the manager failed.
 #[derive(Clone, Debug)]
 pub struct ReplySink {
     shared: Arc<Sink>,
@@ -24,7 +23,7 @@ pub struct ReplySink {
 struct Sink {
     outgoing: Arc<Outgoing>,
     id: u64,
-    /// What the client is owed for it.
+    /// The kind of answer that the client is owed.
     answer: Answer,
     finished: AtomicBool,
 }
@@ -96,7 +95,7 @@ impl ReplySink {
             | Reply::Forgotten { .. }
             | Reply::State { .. }
             | Reply::Output { .. } => false,
-            // Of those who wait for jobs some have ended.
+            // A client that waits for jobs gets those that have ended so far.
             Reply::Jobs { more, .. } => !more,
             Reply::Ok
             | Reply::Error { .. }
@@ -149,19 +148,19 @@ impl ReplyStream {
         self.sink_of(id, if streaming { Answer::Events } else { Answer::Short })
     }
 
-    /// The same for an answer of this kind.
+    /// The same, for this kind of answer.
     pub(super) fn sink_of(&self, id: u64, answer: Answer) -> ReplySink {
         self.outgoing.sink_made(answer);
         let (finished, outgoing) = (AtomicBool::new(false), Arc::clone(&self.outgoing));
         ReplySink { shared: Arc::new(Sink { outgoing, id, answer, finished }) }
     }
 
-    /// The next reply; `None` when none will come.
+    /// The next reply; `None` when no further reply will come.
     pub async fn next(&self) -> Option<ReplyLine> {
         poll_fn(|context| self.outgoing.poll_pop(context)).await
     }
 
-    /// No more requests come: [`next`](Self::next) ends after the last answer.
+    /// The client makes no further requests: [`next`](Self::next) ends after the last answer.
     pub fn finish(&self) {
         self.outgoing.end(Life::Finishing);
     }

@@ -1,4 +1,4 @@
-//! What a client may ask.
+//! The requests that a client may make.
 
 use super::{ApiError, ErrorCode, JobState, Part, ReservationRequest, Service, base64_bytes};
 use bytes::Bytes;
@@ -10,29 +10,29 @@ use storm_rm::{ContentHash, JobId, JobSpec};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ManagerRequest {
-    /// Run this job. Answered [`Submitted`](super::Reply::Submitted). By the
-    /// time that the core sees it, every file of it is in the spool.
+    /// Run this job. Answered [`Submitted`](super::Reply::Submitted). When the core sees the
+    /// request, all its files are in the spool.
     Submit {
         /// The job; its `owner` is replaced by the peer.
         spec: Box<JobSpec>,
-        /// Its events follow until it has ended.
+        /// Whether its events follow until it has ended.
         #[serde(default)]
         attach: bool,
-        /// On whose account, and how urgent.
+        /// The account that is charged, and the job's urgency.
         #[serde(default)]
         service: Service,
-        /// It waits for this reservation, by name.
+        /// The name of the reservation whose nodes the job waits for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reservation: Option<String>,
     },
-    /// Follow a job: answered [`Attached`](super::Reply::Attached), its events
-    /// follow until it has ended.
+    /// Follow a job: answered [`Attached`](super::Reply::Attached); then its events follow until it
+    /// has ended.
     Attach {
         /// The job.
         job: JobId,
     },
-    /// Wait for jobs to end: answered [`Jobs`](super::Reply::Jobs), those that have ended on the
-    /// way and the last with `more` false.
+    /// Wait for jobs to end. Answered [`Jobs`](super::Reply::Jobs) as jobs end; the last answer has
+    /// `more` false.
     Wait {
         /// The jobs; the number of an array stands for all of its jobs.
         jobs: Vec<JobId>,
@@ -44,7 +44,7 @@ pub enum ManagerRequest {
         /// The bytes.
         #[serde(with = "base64_bytes", default)]
         data: Bytes,
-        /// Nothing follows.
+        /// Whether this is the end of the input.
         #[serde(default)]
         eof: bool,
     },
@@ -64,10 +64,11 @@ pub enum ManagerRequest {
     Cancel {
         /// The jobs.
         jobs: Vec<JobId>,
-        /// This signal to every process, instead of ending the job.
+        /// Send this signal to every process instead of ending the job.
         #[serde(default)]
         signal: Option<i32>,
-        /// Only those that are in one of these states by then; in any that has not ended, if empty.
+        /// Only the jobs that are in one of these states by then; all that have not ended, if
+        /// empty.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         states: Vec<JobState>,
     },
@@ -76,7 +77,7 @@ pub enum ManagerRequest {
         /// The jobs.
         jobs: Vec<JobId>,
     },
-    /// Let held jobs go.
+    /// Release held jobs.
     Release {
         /// The jobs.
         jobs: Vec<JobId>,
@@ -97,34 +98,34 @@ pub enum ManagerRequest {
     },
     /// The partitions.
     Partitions,
-    /// Change a partition at work. For administrators.
+    /// Change a partition at run time. For administrators.
     SetPartition {
         /// Its name.
         partition: String,
-        /// The policy that it is to have.
+        /// The new policy.
         #[serde(default)]
         sched: Option<String>,
-        /// The length of its slices, in microseconds.
+        /// The new length of its slices, in microseconds.
         #[serde(default)]
         quantum_us: Option<u64>,
     },
-    /// Have a partition be again as it is configured. For administrators.
+    /// Give a partition its configured settings back. For administrators.
     ResetPartition {
         /// Its name.
         partition: String,
-        /// Its policy.
+        /// Reset its policy.
         #[serde(default)]
         sched: bool,
-        /// Its quantum.
+        /// Reset its quantum.
         #[serde(default)]
         quantum: bool,
     },
     /// The reservations that are not over.
     Reservations,
-    /// Reserve nodes. For administrators; answered
-    /// [`Reservations`](super::Reply::Reservations) with the one that was made.
+    /// Reserve nodes. For administrators; answered [`Reservations`](super::Reply::Reservations)
+    /// with the new reservation.
     Reserve(ReservationRequest),
-    /// Take a reservation back. For administrators.
+    /// Delete a reservation. For administrators.
     Unreserve {
         /// Its name.
         name: String,
@@ -133,15 +134,15 @@ pub enum ManagerRequest {
     History(HistoryQuery),
     /// The priorities of jobs that wait.
     Priority {
-        /// These jobs; all when the list is empty.
+        /// The jobs; all jobs when the list is empty.
         #[serde(default)]
         jobs: Vec<JobId>,
     },
-    /// The accounts and their users: what is due to them, and what they have used.
+    /// The accounts and their users, with their shares and their usage.
     Shares,
     /// The cluster as a whole.
     Status,
-    /// End all jobs and leave. For the manager's own user and root.
+    /// End all jobs and the cluster. For the manager's own user and root.
     Shutdown,
 }
 
@@ -175,8 +176,8 @@ impl ManagerRequest {
         ContentHeader::NAME,
     ];
 
-    /// The same, with each job named once: what is done for an array must not be done for
-    /// it as often as a client likes.
+    /// The same request with each job named once, so that a client which repeats an array's number
+    /// does not have the work for the array repeated.
     pub fn once_each(mut self) -> ManagerRequest {
         if let ManagerRequest::Cancel { jobs, .. }
         | ManagerRequest::Hold { jobs }
@@ -190,7 +191,7 @@ impl ManagerRequest {
         self
     }
 
-    /// How many jobs, users and states it names in lists.
+    /// The number of jobs, users and states that the request lists.
     fn named(&self) -> usize {
         match self {
             ManagerRequest::Jobs(filter) => {
@@ -225,11 +226,11 @@ impl ManagerRequest {
     }
 }
 
-/// Most jobs or users that one request may name: as many as a shell passes to a command.
-/// The answer about a job that does not exist is a hundred times its number.
+/// The most jobs or users that one request may name: as many as a shell passes to a command. The
+/// answer about an unknown job is a hundred times as long as its number.
 pub const MAX_NAMED: usize = 1 << 14;
 
-/// Which jobs to list; an empty list is no restriction.
+/// The jobs to list; an empty list is no restriction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct JobFilter {
@@ -244,19 +245,19 @@ pub struct JobFilter {
     pub jobs: Vec<JobId>,
     /// Also the jobs that have ended.
     pub history: bool,
-    /// Only this part; all when it is absent. The server's: no client can say it.
+    /// Only this part; all jobs when it is absent. Set by the server, never by a client.
     #[serde(skip)]
     pub part: Option<Part>,
 }
 
-/// Which ended jobs to list, the latest first.
+/// The ended jobs to list, the latest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistoryQuery {
     /// Only those that ended in these states; an empty list is no restriction.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<JobState>,
-    /// Only of these users; an empty list is no restriction, as long as that of
+    /// Only of these users; an empty list is no restriction, provided that the list of
     /// [`users`](Self::users) is empty too.
     pub uids: Vec<u32>,
     /// Only of these users, as the manager's host calls them.
@@ -272,7 +273,7 @@ pub struct HistoryQuery {
 }
 
 impl HistoryQuery {
-    /// As many as a person reads.
+    /// As many lines as a person reads.
     pub const DEFAULT_LIMIT: u32 = 100;
 }
 
@@ -293,7 +294,7 @@ impl Default for HistoryQuery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContentHeader {
-    /// BLAKE3 of what follows.
+    /// BLAKE3 of the bytes that follow.
     pub hash: ContentHash,
     /// How many bytes follow the line feed.
     pub size_bytes: u64,
@@ -317,8 +318,8 @@ impl RequestLine {
     /// Reads a line.
     ///
     /// # Errors
-    /// What is wrong with it, with the number to answer under (0 when it has
-    /// none that can be read).
+    /// The reason why the line is no request, and the number to answer under (0 when the line has
+    /// no readable number).
     pub fn parse(line: &[u8]) -> Result<RequestLine, (u64, ApiError)> {
         let bad = |id, why: serde_json::Error| {
             let error = ApiError::new(ErrorCode::BadRequest, "the line is not a valid request");
@@ -352,10 +353,10 @@ impl RequestLine {
         Ok(RequestLine::Manager(id, request))
     }
 
-    /// The line as it is sent, line feed included.
+    /// Encodes the line, with its line feed.
     ///
     /// # Errors
-    /// None that a request made by this crate can cause.
+    /// None for requests that this crate makes.
     pub fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
         #[derive(Serialize)]
         struct Numbered<'a> {

@@ -1,11 +1,11 @@
-//! On whose account a job runs, and how urgent it is.
+//! The account that is charged for a job, and the job's urgency.
 //!
-//! What this does not do: say what accounts and classes there are. The configuration
-//! does ([`crate::ServiceConfig`]).
+//! The existing accounts and classes are not defined here but in the configuration
+//! ([`crate::ServiceConfig`]).
 
 use serde::{Deserialize, Serialize};
 
-/// What a submission says of the service that it wants; in a job's record, what it has.
+/// The service that a submission asks for; in a job's record, the service that the job has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Service {
@@ -13,6 +13,6 @@ pub struct Service {
     pub account: Option<String>,
     /// The quality of service; the default one, if there is one, when it is absent.
     pub qos: Option<String>,
-    /// Taken away from the job's priority. Below 0 for administrators only.
+    /// Subtracted from the job's priority. Below 0 for administrators only.
     pub nice: i32,
 }

@@ -1,10 +1,10 @@
 //! The files that clients sent, named by their content, one directory per user.
 //!
-//! The manager opens no path of a user: what is to be shipped comes through the
-//! socket and lies here. A file appears under its name only when it is whole
-//! and its BLAKE3 right; what such a file adds up to is known from then on, as long as the
-//! manager lives. What this does not do: know which jobs need a file; the core says so when
-//! it asks to make room.
+//! The manager opens no path of a user: files to be shipped come through the socket and are kept
+//! here. A file appears under its name only when it is whole and its BLAKE3 is right. From then on
+//! the spool knows the file's [`ContentSum`], as long as the manager lives.
+//!
+//! The spool does not know which jobs need a file; the core says so when it asks to make room.
 
 mod incoming;
 
@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use storm_rm::{ContentHash, ContentSum};
 
-/// A file is not removed this soon after its last use: the job that needs it
-/// may be on its way to the core.
+/// A file is not removed this soon after its last use: the core may not know yet of the job that
+/// needs it.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// A content-addressed directory.
@@ -29,11 +29,11 @@ const GRACE: Duration = Duration::from_secs(60);
 pub struct Spool {
     directory: PathBuf,
     file_limit_bytes: u64,
-    /// Of what this manager has received itself.
+    /// Only of files that this manager has received itself.
     sums: Sums,
 }
 
-/// What contents add up to, by user and hash.
+/// The sums of contents, by user and hash.
 type Sums = Arc<Mutex<HashMap<(u32, ContentHash), ContentSum>>>;
 
 impl Spool {
@@ -41,11 +41,11 @@ impl Spool {
     /// tens of MiB, containers a few GiB.
     pub const DEFAULT_FILE_LIMIT_BYTES: u64 = 16 << 30;
 
-    /// Uses `directory`, which is made with mode 0700 where it is missing, and
-    /// removes what an earlier manager left unfinished there.
+    /// Uses `directory`: makes it with mode 0700 if it is missing, and removes the unfinished files
+    /// of an earlier manager.
     ///
     /// # Errors
-    /// It cannot be made or read.
+    /// The directory cannot be made or read.
     pub fn open_directory(directory: PathBuf, file_limit_bytes: u64) -> io::Result<Spool> {
         DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         for user in fs::read_dir(&directory)? {
@@ -70,7 +70,7 @@ impl Spool {
         File::open(self.path(uid, hash))
     }
 
-    /// What the content adds up to, if this manager has found that it is what its hash says.
+    /// The content's sum, if this manager has received the content and checked its hash.
     pub(crate) fn sum(&self, uid: u32, hash: &ContentHash) -> Option<ContentSum> {
         lock(&self.sums).get(&(uid, *hash)).copied()
     }
@@ -100,9 +100,9 @@ impl Spool {
         Incoming::begin(&directory, (uid, hash), size_bytes, self.sums.clone())
     }
 
-    /// Removes contents, the longest unused first, until all together are at
-    /// most `limit_bytes`; those that `needed` names and those used in the last
-    /// minute stay. Returns how many bytes remain.
+    /// Removes contents, the longest unused first, until all together are at most `limit_bytes`.
+    /// Contents that `needed` names and those used in the last minute stay. Returns how many bytes
+    /// remain.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -153,7 +153,7 @@ impl Spool {
 }
 
 fn lock(sums: &Sums) -> MutexGuard<'_, HashMap<(u32, ContentHash), ContentSum>> {
-    // Each change is one call.
+    // Each change is one call, so a panic leaves the map whole.
     sums.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -170,7 +170,7 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
-    /// A file of this content that was last used so long ago.
+    /// A file of this content that was last used `age` ago.
     fn store(spool: &Spool, content: &[u8], age: Duration) -> ContentHash {
         let hash = ContentHash::of(content);
         let mut incoming = spool.receive(7, hash, content.len() as u64).expect("room");
@@ -206,7 +206,7 @@ mod tests {
         let path = directory.path().to_owned();
         let spool = Spool::open_directory(path.clone(), 100).expect("a spool");
         let incoming = spool.receive(7, ContentHash::of(b"x"), 1).expect("room");
-        // As if the manager was killed.
+        // The manager was killed in the middle.
         std::mem::forget(incoming);
         let count = || fs::read_dir(path.join("7")).expect("readable").count();
         assert_eq!(count(), 1);

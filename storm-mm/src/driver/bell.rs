@@ -1,5 +1,4 @@
-//! A bell: wakes the task that waits for it; a ring while nobody waits is heard
-//! by the next who does.
+//! A bell wakes the task that waits for it. A ring while no task waits is kept for the next wait.
 
 use std::cell::{Cell, RefCell};
 use std::task::{Poll, Waker};
@@ -20,7 +19,7 @@ impl Bell {
         }
     }
 
-    /// Waits for a ring since the last one heard.
+    /// Waits for a ring; returns at once if there was one since the last return.
     pub(super) async fn heard(&self) {
         std::future::poll_fn(|cx| {
             if self.rung.take() {

@@ -25,7 +25,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
     }
 }
 
-/// Tells the core of users whom the host has come to know.
+/// Tells the core of users that the host has learnt of.
 pub(super) async fn learn_users<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
     let Some(known) = shared.config.known_users.clone() else { return };
     while let Ok((name, uid)) = known.recv().await {
@@ -39,7 +39,7 @@ pub(super) fn ends_the_run(reply: &Reply) -> bool {
 }
 
 fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call: Call) {
-    // What is shown is of now.
+    // Answers must show the present state.
     shared.pass_ordered_slices();
     let Call { peer, request, replies } = call;
     let (now, core) = (shared.now(), &shared.core);
@@ -135,7 +135,7 @@ fn explain<P: Primitives, C: Contents + 'static>(
     Ok(Reply::Explanation { explanation: Box::new(why) })
 }
 
-/// Behind what the request changed: an answer is a promise.
+/// Answers after the effects of the request are durable and carried out: an answer is a promise.
 fn send_behind<P: Primitives, C: Contents + 'static>(
     shared: &Rc<Shared<P, C>>,
     reply: Result<Reply, ApiError>,
@@ -181,8 +181,8 @@ fn submit<P: Primitives, C: Contents + 'static>(
     if let Ok(job) = submitted
         && attach
     {
-        // Before the effects of the submission are carried out, so that no event
-        // is missed.
+        // Subscribes before the effects of the submission are carried out, so that no event is
+        // missed.
         shared.subscribe(job, replies.clone());
     }
     shared.defer(move || {
@@ -238,7 +238,7 @@ fn input<P: Primitives, C: Contents + 'static>(
         }
         answer => {
             let reply = match answer {
-                // Nobody reads it.
+                // The input has no reader.
                 Ok(_) => Reply::Ok,
                 Err(error) => Reply::Error { error },
             };
@@ -247,7 +247,7 @@ fn input<P: Primitives, C: Contents + 'static>(
     }
 }
 
-/// Where the ranks are that read the input of a job: nowhere once it has ended.
+/// The nodes whose ranks read the input of a job: none once it has ended.
 fn input_nodes<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     peer: Peer,
@@ -296,7 +296,7 @@ fn shut_down<P: Primitives, C: Contents + 'static>(
 }
 
 impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
-    /// Answers behind everything that the core wanted so far.
+    /// Answers after all effects that the core has queued so far.
     pub(super) fn answer(&self, replies: ReplySink, reply: Reply) {
         self.defer(move || {
             // A client that is gone needs no answer.
@@ -343,7 +343,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         let subscribers = self.subscribers.borrow().get(&job).cloned().unwrap_or_default();
         let reply = match notice {
             Notice::Event(reply) => reply,
-            // For those who wait, and follow nothing.
+            // Only for clients that wait, not for those that follow.
             Notice::Over(_) => return,
             Notice::Output(rank, stream, offset, data) => {
                 Reply::Output { job, rank, stream, offset, data }
@@ -361,7 +361,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.forget_input(job);
     }
 
-    /// Has the nodes hold the job's output while some client is behind.
+    /// Has the nodes hold the job's output while a client is behind.
     fn adjust_flow(&self, job: JobId) {
         let behind = |all: &Vec<Rc<Subscriber>>| all.iter().any(|one| one.is_behind());
         let hold = self.subscribers.borrow().get(&job).is_some_and(behind);
@@ -378,7 +378,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         };
         self.say_in_turn(nodes, Command::HoldOutput { job, hold });
     }
-    /// A node has come back: it does not know of which jobs the output is held.
+    /// A node has come back: tells it again for which of its jobs the output is held.
     pub(super) fn hold_again(&self, node: NodeId) {
         let is_there = |job: &JobId| {
             let core = self.core.borrow();

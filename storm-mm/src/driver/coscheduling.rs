@@ -1,5 +1,5 @@
-//! Leads the nodes of one partition through slices of communication, while there are jobs that
-//! communicate in them and one of them has anything to say (`storm_bcs::StrobeSender`).
+//! Leads the nodes of one partition through slices of communication (`storm_bcs::StrobeSender`),
+//! while the partition has jobs that communicate in slices and one of them has anything to send.
 
 use super::{Contents, Shared};
 use futures_util::future::{Either, select};
@@ -10,9 +10,11 @@ use storm_bcs::{BcsError, StrobeSender};
 use storm_primitives::{NodeSet, Primitives};
 use storm_rm::PartitionId;
 
-/// Strobes for as long as the manager runs, when somebody has anything for a slice. A slice that ends with bytes on the way is a defect, after
-/// which nothing can be relied on: there are no more then, and jobs of the partition end with that
-/// reason, now and later.
+/// Strobes for as long as the manager runs, when a job has anything for a slice.
+///
+/// A slice that ends with bytes on the way is a defect, after which nothing can be relied on. There
+/// are no more slices then: the partition's present and later jobs end with the error as their
+/// reason.
 pub(super) async fn run<P: Primitives, C: Contents + 'static>(
     shared: Rc<Shared<P, C>>,
     partition: PartitionId,
@@ -31,7 +33,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
         if let Some(error) = &failed {
             let reason = error.to_string();
             shared.drive(|core, now| core.coscheduling_failed(now, partition, &reason));
-            // Rung by that.
+            // The first ring comes from the call above.
             bell.heard().await;
             bell.heard().await;
             continue;
@@ -50,7 +52,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
                     rest(&shared, partition, sender, &(nodes, length)).await;
                 }
             }
-            // The core hears of the deaths, too, and then wants others.
+            // The core hears of the deaths as well, and then wants other nodes led.
             Err(BcsError::NobodyLeft) => {
                 paused = true;
                 bell.heard().await;
@@ -63,7 +65,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
     }
 }
 
-/// Nobody has anything for another slice: until somebody has, or others are to be led, there is none.
+/// No job has anything for another slice: waits until one has, or until other nodes are to be led.
 async fn rest<P: Primitives, C: Contents + 'static>(
     shared: &Rc<Shared<P, C>>,
     partition: PartitionId,
@@ -80,7 +82,7 @@ async fn rest<P: Primitives, C: Contents + 'static>(
         Either::Left((ended, _)) => ended,
         Either::Right(_) => Ok(()),
     };
-    // Whoever is cut off hears so in the next slice.
+    // The next slice tells a sender that is cut off.
     if let Err(error) = ended {
         tracing::debug!(%error, "no news will come");
     }

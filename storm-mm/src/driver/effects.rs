@@ -1,4 +1,4 @@
-//! Carries out what the core wants, in order, once it is durable.
+//! Carries out the core's effects, in order, once they are durable.
 
 use super::job_tasks::Duty;
 use super::pending::Item;

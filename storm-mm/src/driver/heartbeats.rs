@@ -1,6 +1,5 @@
-//! Heartbeats (Algorithm 4): says what the nodes are to be told, one heartbeat
-//! after the other; and asks now and then whether all have heard. Those that tell nothing, and
-//! only probe, are not waited for.
+//! Heartbeats (Algorithm 4): tells the nodes all commands, one heartbeat after the other, and asks
+//! at intervals whether all nodes have heard. Heartbeats that only probe are not waited for.
 
 use super::outbox::{Batch, Outbox};
 use super::{Contents, Shared};
@@ -15,24 +14,24 @@ use storm_rm::heartbeat::{HeartbeatError, begin_heartbeat, issue_heartbeat};
 use storm_rm::message::{Command, Heartbeat};
 use storm_rm::remote_queue::{EnqueueError, Sequence, Writer};
 
-/// Heartbeats in a row that may find no answer in the backend's time limit before
-/// the network counts as lost. A silent node is cut off by the backend long before.
+/// Heartbeats in a row without an answer in the backend's time limit before the network counts as
+/// lost. The backend cuts off a silent node long before.
 const TIMEOUTS_MAX: u32 = 16;
 
-/// What became of a probe.
+/// The outcome of a probe.
 struct Probed {
     number: u64,
     sequence: Sequence,
     status: Result<(), PrimitiveError>,
 }
 
-/// The queue of heartbeats, and what is on its way through it.
+/// The queue of heartbeats, and the probes on their way through it.
 struct Line<P> {
     queue: Writer<P>,
-    /// Of the last heartbeat.
+    /// The number of the last heartbeat.
     number: u64,
-    /// Heartbeats that only probe. Nobody waits for them: a node that stands still takes none
-    /// until it counts as dead, and is no reason to tell the others nothing.
+    /// Heartbeats that only probe. They are not waited for: a node that stands still takes none
+    /// until it counts as dead, and must not delay the commands for the others.
     probes: FuturesUnordered<LocalBoxFuture<'static, Probed>>,
     /// Probes in a row that found no answer in time.
     timeouts: u32,
@@ -44,8 +43,8 @@ impl<P: Primitives> Line<P> {
         self.number
     }
 
-    /// Takes note of what became of a probe. One that met a death is not repeated: the next comes
-    /// soon, and nobody is blamed before.
+    /// Records the outcome of a probe. A probe that met a death is not repeated: the next probe
+    /// comes soon, and no node is blamed before.
     fn note(&mut self, outbox: &Outbox, probed: Probed) -> Result<(), PrimitiveError> {
         let Probed { number, sequence, status } = probed;
         if status.is_err() {
@@ -64,7 +63,7 @@ impl<P: Primitives> Line<P> {
     }
 }
 
-/// Waits until it is known what became of one of these; for ever where there is none.
+/// Waits for the outcome of one of these; for ever where there is none.
 async fn next_probed(probes: &mut FuturesUnordered<LocalBoxFuture<'static, Probed>>) -> Probed {
     match probes.next().await {
         Some(probed) => probed,
@@ -84,7 +83,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
     }
 }
 
-/// Waits for something to tell, and tells it.
+/// Waits for something to send, and sends it.
 async fn issue_next<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     line: &mut Line<P>,
@@ -113,7 +112,7 @@ async fn issue_next<P: Primitives, C: Contents + 'static>(
     Ok(())
 }
 
-/// Has a heartbeat without commands on its way to those of these nodes that live.
+/// Begins a heartbeat without commands to the living among these nodes.
 async fn probe<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     line: &mut Line<P>,
@@ -136,14 +135,14 @@ async fn probe<P: Primitives, C: Contents + 'static>(
             line.probes.push(probed.boxed_local());
         }
         Err(HeartbeatError::Enqueue(EnqueueError::Network(error))) => return Err(error),
-        // It is as short as a heartbeat can be: this is a defect.
+        // A heartbeat without commands is as short as can be, so this is a defect.
         Err(error) => tracing::error!(%error, "a heartbeat was dropped"),
     }
     Ok(())
 }
 
-/// A launch waits for the journal, strobes do not: by now another row may be
-/// active than when it was decided, and the nodes believe what the launch says.
+/// Enters the active rows into launches and resumptions. A launch waits for the journal, strobes do
+/// not, so another row may be active than when the launch was decided. Nodes believe the launch.
 fn name_active_rows<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     batch: &mut Batch,
@@ -168,16 +167,17 @@ fn name_active_rows<P: Primitives, C: Contents + 'static>(
     }
 }
 
-/// Delivers a batch to the living among its nodes; what meets a death is repeated
-/// to the survivors before anything else is said. Each repetition has fewer nodes, or
-/// fewer commands, or counts as a timeout.
+/// Delivers a batch to the living among its nodes. A delivery that met a death is repeated to the
+/// survivors before anything else is sent. Each repetition has fewer nodes, or fewer commands, or
+/// counts as a timeout, so their number is bounded.
 async fn deliver<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     line: &mut Line<P>,
     mut batch: Batch,
 ) -> Result<(), PrimitiveError> {
     let (mut timeouts, number) = (0, line.next_number());
-    // Those that came back before the batch was taken are told in it what their new life is to hear.
+    // Nodes that came back before the batch was taken are meant by its commands: the batch speaks
+    // to their new lives.
     line.queue.nodes_died(&shared.outbox.take_died());
     loop {
         batch.nodes_died(&await_space(shared, line).await?);
@@ -199,8 +199,8 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
                 }
                 Err(HeartbeatError::NotDelivered(error))
                 | Err(HeartbeatError::Enqueue(EnqueueError::Network(error))) => error,
-                // A set of nodes with holes takes more bytes than one without: who died since these
-                // were taken may have made them too long together.
+                // A set of nodes with holes takes more bytes than one without, so deaths since the
+                // batch was taken may have made it too long.
                 Err(HeartbeatError::Enqueue(EnqueueError::TooLarge { .. }))
                     if heartbeat.commands.len() > 1 =>
                 {
@@ -212,8 +212,8 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
                     error @ (HeartbeatError::Encoding(_)
                     | HeartbeatError::Enqueue(EnqueueError::TooLarge { .. })),
                 ) => {
-                    // Admission bounds a job's size; this is a defect, and the rest
-                    // of the cluster must not stop for it.
+                    // Admission bounds a job's size, so this is a defect. The rest of the cluster
+                    // must go on.
                     tracing::error!(%error, "a heartbeat was dropped");
                     return Ok(());
                 }
@@ -227,9 +227,9 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
     }
 }
 
-/// Waits for room in the queue of heartbeats, and tells it of deaths meanwhile: a
-/// node that died and came back at once answers, but releases nothing. Returns who died
-/// since it was asked last.
+/// Waits for room in the queue of heartbeats, and tells the queue of deaths meanwhile: a node that
+/// died and came back at once answers, but releases nothing. Returns the nodes that died during the
+/// wait or since the last one.
 async fn await_space<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     line: &mut Line<P>,
@@ -258,12 +258,13 @@ async fn await_space<P: Primitives, C: Contents + 'static>(
                 timeouts += 1;
             }
             Some(Err(EnqueueError::Network(error))) => return Err(error),
-            // Nothing is sent yet that could be too large.
+            // Nothing was sent that could be too large.
             Some(Ok(()) | Err(EnqueueError::TooLarge { .. })) => {
                 if shared.deaths_known.get() == shared.primitives.membership().epoch() {
                     return Ok(died);
                 }
-                // Who died and came back in this instant would be told what was for the life before.
+                // A node that died and came back in this instant would hear the commands for its
+                // former life.
                 shared.deaths_known_bell.heard().await;
             }
             None => {}
@@ -271,8 +272,8 @@ async fn await_space<P: Primitives, C: Contents + 'static>(
     }
 }
 
-/// Asks at every interval whether all nodes handled a heartbeat since the last
-/// question; those that did not are named by bisection (paper, section 2.4.3).
+/// Asks at every interval whether all nodes handled a heartbeat since the last question. Nodes that
+/// did not are named by bisection (paper, section 2.4.3).
 pub(super) async fn watch_liveness<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
     let (runtime, membership) =
         (shared.primitives.runtime().clone(), shared.primitives.membership());
@@ -283,7 +284,7 @@ pub(super) async fn watch_liveness<P: Primitives, C: Contents + 'static>(shared:
         shared.outbox.probe(&nodes);
         runtime.sleep(shared.config.heartbeat_interval).await;
         let number = shared.outbox.last_probe();
-        // Whoever died meanwhile is known without asking.
+        // The membership already reports nodes that died meanwhile.
         let nodes = nodes.intersection(&membership.alive());
         let isolated = match isolate_failed(&shared.primitives, &shared.plan, &nodes, number).await
         {
@@ -293,13 +294,14 @@ pub(super) async fn watch_liveness<P: Primitives, C: Contents + 'static>(shared:
                 return;
             }
         };
-        // Who has another life by now died in the one that was asked, which is known without this.
+        // A node whose incarnation changed since we asked has died and rejoined. The membership
+        // already reported that death, so don't report it again.
         let is_same_life =
             |node: &NodeId| membership.incarnation(*node) == lives.get(node).copied();
         for node in isolated.dead.iter().filter(is_same_life) {
             shared.drive(|core, now| core.node_lost(now, node));
         }
-        // It answers, so it may only be slow: that is for an operator to judge.
+        // A late node answers, so it may only be slow: an operator must judge.
         let silent = isolated.late.intersection(&late_before);
         if !silent.is_empty() {
             let interval: Duration = shared.config.heartbeat_interval;

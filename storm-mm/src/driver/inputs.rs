@@ -1,6 +1,6 @@
-//! Standard input on its way to the ranks of jobs: it leaves while no node is more
-//! than a window behind (`storm_rm::input_flow`), and its client hears `ok` when all
-//! of it has left. A job that does not read makes its client wait; nothing is lost.
+//! Standard input on its way to the ranks of jobs. Input leaves while no node is more than a window
+//! behind (`storm_rm::input_flow`). The client hears `ok` when all of its request has left, so a
+//! job that does not read makes its client wait, and nothing is lost.
 
 use super::{Contents, Shared};
 use crate::api::{ApiError, ErrorCode, Reply, ReplySink};
@@ -12,10 +12,10 @@ use storm_rm::input_flow::{PIECE_BYTES, WINDOW_BYTES};
 use storm_rm::message::Command;
 use storm_rm::{JobId, JobIncarnation};
 
-/// Input of one job that waits for its ranks, over all clients: two of the longest
-/// requests. A client that waits for its `ok` has one under way.
+/// Largest input of one job that waits for its ranks, over all clients: two of the longest
+/// requests. A client that waits for its `ok` has one request under way.
 const WAITING_BYTES_MAX: usize = 8 << 20;
-/// Requests that wait, whatever their size.
+/// Largest number of requests that wait, whatever their size.
 const WAITING_MAX: usize = 64;
 
 /// A client's request.
@@ -36,18 +36,18 @@ pub(super) struct Inputs {
 struct Flow {
     incarnation: JobIncarnation,
     sent_bytes: u64,
-    /// What all ranks of each living node have taken.
+    /// Bytes that all ranks of each living node have taken.
     taken_bytes: BTreeMap<NodeId, u64>,
     waiting: VecDeque<InputRequest>,
-    /// What was sent and may not have been taken, with where each piece begins.
+    /// Pieces that were sent and may not have been taken, each with its offset.
     sent: VecDeque<(u64, Bytes)>,
     /// The end was sent.
     ended: bool,
-    /// Nodes whose Node Managers have ended: they are to say what they have taken.
+    /// Nodes whose Node Managers have ended, and that have not said yet how much they have taken.
     returning: BTreeSet<NodeId>,
 }
 
-/// What is to be done next about a job's input.
+/// The next step for a job's input.
 enum Next {
     Say(NodeSet, Command),
     Answer(ReplySink),
@@ -61,7 +61,7 @@ impl Flow {
         Flow { incarnation, sent_bytes: 0, taken_bytes, waiting, sent, ended: false, returning }
     }
 
-    /// Where no node is left, nothing is under way.
+    /// Without a node left, nothing counts as under way.
     fn has_room(&self) -> bool {
         let least = self.taken_bytes.values().min().copied().unwrap_or(self.sent_bytes);
         self.sent_bytes.saturating_sub(least) < WINDOW_BYTES
@@ -101,7 +101,7 @@ impl Flow {
 }
 
 impl Flow {
-    /// Nobody lacks what all have taken.
+    /// Forgets the pieces that all nodes have taken.
     fn forget_taken(&mut self) {
         let least = self.taken_bytes.values().min().copied().unwrap_or(self.sent_bytes);
         while self.sent.front().is_some_and(|(at, piece)| at + piece.len() as u64 <= least) {
@@ -109,7 +109,7 @@ impl Flow {
         }
     }
 
-    /// What a node that is back lacks, which has taken so much.
+    /// The pieces that a returned node lacks, which has taken `taken_bytes`.
     fn again(&self, job: JobId, taken_bytes: u64) -> Vec<Command> {
         let lacks = |(at, piece): &&(u64, Bytes)| at + piece.len() as u64 > taken_bytes;
         let piece = |(offset, data): &(u64, Bytes)| {
@@ -124,8 +124,8 @@ impl Flow {
 }
 
 impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
-    /// Takes input for the ranks of a run of a job on `nodes`; answers when all of it
-    /// is on its way.
+    /// Takes input for the ranks of a run of a job on `nodes`; answers when all of it is on its
+    /// way.
     pub(super) fn take_input(
         &self,
         job: JobId,
@@ -133,7 +133,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         nodes: &NodeSet,
         request: InputRequest,
     ) {
-        // Nodes that are on their way back will be there before anything is sent.
+        // Nodes that are on their way back are there before anything is sent.
         let alive = if self.core.borrow().is_recovering(job) {
             nodes.clone()
         } else {
@@ -159,7 +159,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.pass_input(job);
     }
 
-    /// The ranks of a node have taken so much input.
+    /// The ranks of a node have taken more input.
     pub(super) fn input_taken(
         &self,
         node: NodeId,
@@ -188,8 +188,8 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.pass_input(job);
     }
 
-    /// A node that died takes no input, and nobody waits for it, unless its job waits for it to
-    /// come back.
+    /// A node that died takes no input. Its flow no longer waits for the node, unless the job
+    /// itself waits for the node to come back.
     pub(super) fn input_of_dead(&self, node: NodeId) {
         let jobs: Vec<JobId> = {
             let (mut flows, core) = (self.inputs.flows.borrow_mut(), self.core.borrow());
@@ -207,7 +207,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         jobs.into_iter().for_each(|job| self.pass_input(job));
     }
 
-    /// The run of a job is over: nobody reads what is left.
+    /// The run of a job is over: the rest of its input has no reader.
     pub(super) fn forget_input(&self, job: JobId) {
         let flow = self.inputs.flows.borrow_mut().remove(&job);
         for request in flow.into_iter().flat_map(|flow| flow.waiting) {
@@ -215,13 +215,13 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         }
     }
 
-    /// Nodes have come back: sends what waited for them.
+    /// Nodes have come back: sends the input that waited for them.
     pub(super) fn resume_inputs(&self) {
         let jobs: Vec<JobId> = self.inputs.flows.borrow().keys().copied().collect();
         jobs.into_iter().for_each(|job| self.pass_input(job));
     }
 
-    /// Sends what there is room for.
+    /// Sends as much input as there is room for.
     fn pass_input(&self, job: JobId) {
         if self.core.borrow().is_recovering(job) {
             return;

@@ -1,4 +1,4 @@
-//! What runs for a live job: its staging and its timers.
+//! The tasks of a live job: its staging and its timers.
 
 use crate::TimerKind;
 use std::cell::RefCell;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use storm_primitives::Task;
 use storm_rm::JobId;
 
-/// What a task is for; a job has one of each at most.
+/// The duty of a task; a job has at most one task per duty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Duty {
     Staging,
@@ -45,7 +45,7 @@ pub(super) struct JobTasks {
     tasks: RefCell<BTreeMap<JobId, BTreeMap<Duty, Task>>>,
 }
 
-// Tasks are dropped outside the borrows: the end of one may touch the map.
+// Tasks are dropped outside the borrows, because dropping a task may touch the map.
 impl JobTasks {
     /// Keeps a task; ends the one that had its duty before.
     pub(super) fn set(&self, job: JobId, duty: Duty, task: Task) {

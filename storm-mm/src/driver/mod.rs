@@ -1,12 +1,12 @@
 //! The Machine Manager at work: drives the [`Core`] over the primitives.
 //!
-//! One task per duty: heartbeats, slices of each partition, reports of each node,
-//! membership, clients, the journal. They share the core and nothing else; the
-//! core's effects are carried out in order, after the journal entries before them
-//! are durable. Only strobes do not wait.
+//! There is one task per duty: heartbeats, slices of each partition, reports of each node,
+//! membership, clients, the journal. The tasks share nothing but the core. The core's effects are
+//! carried out in order, each after the journal entries before it are durable. Only strobes do not
+//! wait.
 //!
-//! What it does not do: decide. It owns no socket, file or wall clock: those come
-//! through [`Primitives`], [`Journal`], [`Contents`] and the channel of calls.
+//! The driver decides nothing, and owns no socket, file or wall clock: those come through
+//! [`Primitives`], [`Journal`], [`Contents`] and the channel of calls.
 
 mod bell;
 mod clients;
@@ -55,12 +55,11 @@ pub struct DriverConfig {
     pub heartbeat_interval: Duration,
     /// How long nodes may take to say good-bye at the end.
     pub farewell: Duration,
-    /// Issue commands, and look for the ends of jobs, at multiples of this time
-    /// only, as the paper's MM does at the beginning of each timeslice (section
-    /// 4.2.1); at once when there is none, so that nobody waits for a slice of an
-    /// idle machine.
+    /// If set, commands are issued and ends of jobs looked for only at multiples of this time, as
+    /// the paper's MM does at the beginning of each timeslice (section 4.2.1). If absent, at once,
+    /// so that no user waits for a slice of an idle machine.
     pub act_every: Option<Duration>,
-    /// Users whom the host has come to know since the start, by name and number.
+    /// Users that the host has learnt of since the start, by name and number.
     pub known_users: Option<async_channel::Receiver<(String, u32)>>,
 }
 
@@ -90,8 +89,8 @@ pub enum DriverError {
 /// Runs a Machine Manager until the cluster is shut down.
 ///
 /// # Errors
-/// [`DriverError`] when it must stop before. To the nodes it is then a manager that was killed:
-/// they keep their jobs and wait for the next one.
+/// A [`DriverError`] when the manager must stop before. The nodes then behave as after the death of
+/// a manager: they keep their jobs and wait for the next one.
 pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     primitives: P,
     plan: GlobalPlan,
@@ -102,7 +101,7 @@ pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     config: DriverConfig,
 ) -> Result<(), DriverError> {
     let shared = Rc::new(Shared::new(primitives, plan, core, contents, config));
-    // What recovery found must be durable and acted upon before anything else.
+    // The events that recovery produced must be durable and acted upon before anything else.
     shared.drive(|_, _| ());
     let _tasks = EndTasks(shared.clone());
     let runtime = shared.primitives.runtime().clone();
@@ -126,8 +125,8 @@ pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     Ok(())
 }
 
-/// The tasks of jobs and clients keep what they share alive: they must end with
-/// the manager, also when it is dropped in the middle.
+/// The tasks of jobs and clients keep the shared state alive, so they must end with the manager,
+/// even when the manager is dropped in the middle.
 struct EndTasks<P, C>(Rc<Shared<P, C>>);
 
 impl<P, C> Drop for EndTasks<P, C> {
@@ -136,7 +135,7 @@ impl<P, C> Drop for EndTasks<P, C> {
     }
 }
 
-/// What the tasks share.
+/// The state that the tasks share.
 struct Shared<P, C> {
     primitives: P,
     plan: GlobalPlan,
@@ -144,11 +143,11 @@ struct Shared<P, C> {
     config: DriverConfig,
     started: Instant,
     core: RefCell<Core>,
-    /// What is to be done once the journal entries before it are durable.
+    /// Effects and actions that wait until the journal entries before them are durable.
     pending: Pending,
-    /// What goes out with the next heartbeat.
+    /// The contents of the next heartbeat.
     outbox: Outbox,
-    /// Up to which change of the membership the deaths are known here.
+    /// The epoch of the membership up to which deaths were handled here.
     deaths_known: Cell<Epoch>,
     deaths_known_bell: Bell,
     slice_bells: Vec<Bell>,
@@ -214,7 +213,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.primitives.runtime().now()
     }
 
-    /// Lets the core act, and queues what it wants done.
+    /// Lets the core act, and queues its effects.
     fn drive<T>(&self, act: impl FnOnce(&mut Core, Instant) -> T) -> T {
         self.pass_ordered_slices();
         let result = self.act(self.now(), act);
@@ -248,7 +247,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         result
     }
 
-    /// Queues an action behind everything that the core wanted so far.
+    /// Queues an action after all effects that the core has queued so far.
     fn defer(&self, action: impl FnOnce() + 'static) {
         self.pending.action(action);
         self.pending.ring();
@@ -265,13 +264,13 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         }
     }
 
-    /// Says something at once: before what waits for the journal.
+    /// Sends a command at once, ahead of the effects that wait for the journal.
     fn say(&self, nodes: NodeSet, command: Command) {
         self.outbox.say(nodes, command);
     }
 
-    /// Says something behind everything that the core wanted so far: not before the answer to the
-    /// join of a node, which believes nothing before it.
+    /// Sends a command after all effects that the core has queued so far. A command to a node that
+    /// joins comes after the answer to its join, since the node believes nothing before.
     fn say_in_turn(&self, nodes: NodeSet, command: Command) {
         self.pending.effect(Effect::Command(nodes, command));
         self.pending.ring();

@@ -1,5 +1,5 @@
-//! Nodes come, speak and go: one reader per node's queue of reports, renewed with
-//! every life of the node.
+//! Follows nodes that come, report and go. Each life of a node has a reader of its own for the
+//! node's queue of reports.
 
 use super::parts::Parts;
 use super::{Contents, Shared};
@@ -10,7 +10,7 @@ use storm_primitives::{Incarnation, NodeId, Primitives, Runtime, Task};
 use storm_rm::message::Report;
 use storm_rm::remote_queue::Reader;
 
-/// How long a report may take that was posted when a flag was set.
+/// Longest time until a report arrives that was posted when a flag was set.
 pub(super) const REPORT_DELAY: Duration = Duration::from_millis(20);
 
 /// Follows the membership for as long as the manager runs.
@@ -18,7 +18,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
     let membership = shared.primitives.membership().clone();
     let mut readers: BTreeMap<NodeId, Task> = BTreeMap::new();
     for node in (1..=shared.plan.config.max_nodes).map(NodeId) {
-        // Not emptied: nodes that joined before may have reported already.
+        // The queue is not emptied: a node that joined before may have reported already.
         let queue = shared.plan.reports(node);
         let queue = queue.map(|plan| Reader::new(shared.primitives.clone(), plan));
         readers.extend(queue.map(|queue| (node, reader(&shared, node, queue))));
@@ -45,7 +45,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
                 (false, false) => core.node_lost(now, node),
             });
             let awaits = |job| shared.core.borrow().is_recovering(job);
-            // Those are watched again when the node is back.
+            // Jobs that wait for the node are watched again when the node is back.
             shared.terminating.borrow_mut().forget_all(awaits);
             shared.starting.borrow_mut().forget_all(awaits);
             shared.terminating.borrow_mut().nodes_died(&dead);

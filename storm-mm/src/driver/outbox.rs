@@ -1,5 +1,5 @@
-//! What waits for the next heartbeat: commands, strobes, and nodes that are to
-//! show that they are alive.
+//! The contents of the next heartbeat: commands, strobes, and nodes that must show that they are
+//! alive.
 
 use super::bell::Bell;
 use std::cell::{Cell, RefCell};
@@ -12,9 +12,9 @@ use storm_rm::message::{Command, Heartbeat, Slices};
 #[derive(Default)]
 pub(super) struct Outbox {
     commands: RefCell<Vec<(NodeSet, Command)>>,
-    /// Nodes to be reached though there is nothing to tell them.
+    /// Nodes to be reached even without a command for them.
     probed: RefCell<NodeSet>,
-    /// Nodes that died since the queue of heartbeats was told.
+    /// Nodes that died since the queue of heartbeats last heard of deaths.
     died: RefCell<NodeSet>,
     /// Rung after each of those deaths.
     deaths: Bell,
@@ -23,7 +23,7 @@ pub(super) struct Outbox {
     bell: Bell,
 }
 
-/// What one heartbeat carries.
+/// The contents of one heartbeat.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) commands: Vec<(NodeSet, Command)>,
@@ -31,12 +31,12 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// The nodes that it concerns.
+    /// All nodes that the batch goes to.
     pub(super) fn nodes(&self) -> NodeSet {
         self.commands.iter().fold(self.probed.clone(), |all, (nodes, _)| all.union(nodes))
     }
 
-    /// Leaves out all but these nodes, and what is for nobody then.
+    /// Removes all other nodes from the batch, and commands that have no node left.
     pub(super) fn keep(&mut self, nodes: &NodeSet) {
         self.probed = self.probed.intersection(nodes);
         for (to, _) in &mut self.commands {
@@ -45,13 +45,13 @@ impl Batch {
         self.commands.retain(|(to, _)| !to.is_empty());
     }
 
-    /// These nodes have died since it was taken: their next life is not to hear of it.
+    /// These nodes died after the batch was taken: its commands are not for their next lives.
     pub(super) fn nodes_died(&mut self, dead: &NodeSet) {
         forget(&mut self.commands, dead);
     }
 
-    /// Takes the probe out of it where that reaches nodes that no command is for: they are to be
-    /// probed by themselves.
+    /// Takes the probe out of the batch if it reaches nodes that get no command: they are then
+    /// probed by a heartbeat of their own.
     pub(super) fn take_probe(&mut self) -> NodeSet {
         let told = self.commands.iter().fold(NodeSet::new(), |all, (nodes, _)| all.union(nodes));
         if self.probed.is_subset(&told) {
@@ -60,7 +60,7 @@ impl Batch {
         std::mem::take(&mut self.probed)
     }
 
-    /// Takes the later commands out of it.
+    /// Takes the later half of the commands.
     pub(super) fn second_half(&mut self) -> Vec<(NodeSet, Command)> {
         self.commands.split_off(self.commands.len() / 2)
     }
@@ -71,8 +71,8 @@ impl Batch {
 }
 
 impl Outbox {
-    /// Says something with the next heartbeat, behind what waits already. What other
-    /// nodes are told just before is said once for all: every node reads all of a
+    /// Sends a command with the next heartbeat, after the commands that wait already. The command
+    /// just before is shared if it is the same for other nodes: every node reads all of a
     /// heartbeat, and thousands may join at once.
     pub(super) fn say(&self, nodes: NodeSet, command: Command) {
         if nodes.is_empty() {
@@ -88,8 +88,7 @@ impl Outbox {
         self.bell.ring();
     }
 
-    /// What did not fit the heartbeat that it was taken for goes with the next, before all that
-    /// waits.
+    /// Puts commands that did not fit into their heartbeat before all that wait.
     pub(super) fn give_back(&self, mut rest: Vec<(NodeSet, Command)>) {
         let mut commands = self.commands.borrow_mut();
         rest.append(&mut commands);
@@ -97,10 +96,12 @@ impl Outbox {
         self.bell.ring();
     }
 
-    /// Strobes with the next heartbeat. A strobe that could not leave yet is
-    /// overtaken: nodes skip quanta, they do not catch up. Nodes that only the former was for
-    /// hear of that one: it may recall slices that they would go on to begin by themselves. Of
-    /// slices that this one orders they are not told, as nobody would recall those.
+    /// Strobes with the next heartbeat. A strobe that has not left yet is replaced: nodes skip
+    /// quanta, they do not catch up.
+    ///
+    /// Nodes that only the older strobe was for still get it, since it may recall slices that they
+    /// would otherwise begin by themselves. These nodes do not hear of the slices that the new
+    /// strobe orders, since nothing would recall them.
     pub(super) fn strobe(&self, nodes: NodeSet, slices: Slices) {
         let partition = slices.strobe.partition;
         self.commands.borrow_mut().retain_mut(|(others, command)| {
@@ -114,15 +115,15 @@ impl Outbox {
         self.say(nodes, slices);
     }
 
-    /// Has the next heartbeat reach these nodes at any rate.
+    /// Has the next heartbeat reach these nodes in any case.
     pub(super) fn probe(&self, nodes: &NodeSet) {
         let mut probed = self.probed.borrow_mut();
         *probed = probed.union(nodes);
         self.bell.ring();
     }
 
-    /// Nodes died: what they hold of the queue of heartbeats is free, and what they were to be told
-    /// was for the life that is over.
+    /// Nodes died: their entries in the queue of heartbeats are free, and the commands that waited
+    /// for them were for the lives that are over.
     pub(super) fn nodes_died(&self, dead: &NodeSet) {
         forget(&mut self.commands.borrow_mut(), dead);
         let mut died = self.died.borrow_mut();
@@ -130,7 +131,7 @@ impl Outbox {
         self.deaths.ring();
     }
 
-    /// Waits for a death since the last one heard of.
+    /// Waits for a death; returns at once if there was one since the last return.
     pub(super) async fn death(&self) {
         self.deaths.heard().await;
     }
@@ -150,15 +151,15 @@ impl Outbox {
         self.last_probe.get()
     }
 
-    /// Waits until there is something to say.
+    /// Waits until there is something to send.
     pub(super) async fn news(&self) {
         while self.commands.borrow().is_empty() && self.probed.borrow().is_empty() {
             self.bell.heard().await;
         }
     }
 
-    /// Waits for something to say; as much of it as fits a heartbeat of
-    /// `limit_bytes`, in order, strobes first.
+    /// Waits for something to send. Returns as much as fits a heartbeat of `limit_bytes`, in order,
+    /// strobes first.
     pub(super) async fn next_batch(&self, limit_bytes: usize) -> Batch {
         loop {
             let batch =
@@ -170,8 +171,8 @@ impl Outbox {
         }
     }
 
-    /// A command that alone is too large is taken alone: issuing it fails, and
-    /// the others are not lost with it.
+    /// Takes a command that is too large by itself alone: issuing it fails, but the others are not
+    /// lost with it.
     fn take_fitting(&self, limit_bytes: usize) -> Vec<(NodeSet, Command)> {
         let mut commands = self.commands.borrow_mut();
         commands.sort_by_key(|(_, command)| strobed(command).is_none());
@@ -190,8 +191,8 @@ impl Outbox {
     }
 }
 
-/// Leaves out what dead nodes were to be told: all but that the cluster ends, which their next life
-/// has to hear as well.
+/// Removes dead nodes from the commands. Only Shutdown stays, since their next lives must hear it
+/// too.
 fn forget(commands: &mut Vec<(NodeSet, Command)>, dead: &NodeSet) {
     commands.retain_mut(|(nodes, command)| {
         if *command != Command::Shutdown {
@@ -201,7 +202,7 @@ fn forget(commands: &mut Vec<(NodeSet, Command)>, dead: &NodeSet) {
     });
 }
 
-/// The partition that a command strobes, if it does.
+/// The partition that a command strobes, if it is a strobe.
 fn strobed(command: &Command) -> Option<PartitionId> {
     match command {
         Command::Strobe(strobe) => Some(strobe.partition),
@@ -290,14 +291,14 @@ mod tests {
         }
     }
 
-    /// Deaths among the nodes made the heartbeat longer than it may be, and all of it was dropped:
+    /// Deaths among the nodes made the heartbeat longer than allowed, and all of it was dropped:
     /// jobs that were to end, or to begin, did neither.
     #[test]
     fn thousands_of_commands_that_deaths_make_too_long_are_all_told_in_order() {
         const LIMIT_BYTES: usize = 64 << 10;
         let outbox = Outbox::default();
         let all = NodeSet::compute(4000);
-        // Else they would be told as one.
+        // Distinct jobs, so that no two commands are joined.
         let jobs: Vec<u64> = (1..=6000).collect();
         jobs.iter().for_each(|job| outbox.say(all.clone(), destroy(*job)));
         let survivors: NodeSet = all.iter().filter(|node| node.0 % 400 != 0).collect();

@@ -1,17 +1,17 @@
-//! Reports that come in parts, put together again: one assembly for each life of a node.
+//! Joins the parts of reports; each life of a node has an assembly of its own.
 
 use storm_rm::message::{MAX_REPORT_BYTES, Report};
 use thiserror::Error;
 
-/// What has come of a report so far.
+/// The parts of a report that have come so far.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     bytes: Vec<u8>,
-    /// Its beginning was left out: so is the rest.
+    /// Whether the report was too long, so that its remaining parts are skipped.
     skips: bool,
 }
 
-/// Parts that are no report.
+/// Why parts do not form a report.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(super) enum PartsError {
     /// They are too long.
@@ -23,7 +23,7 @@ pub(super) enum PartsError {
 }
 
 impl Parts {
-    /// Takes what comes next; the report that is complete with it, if one is.
+    /// Takes the next report or part; returns a report once it is complete.
     pub(super) fn take(&mut self, report: Report) -> Result<Option<Report>, PartsError> {
         let Report::Part { bytes, last } = report else {
             let cut = !std::mem::take(&mut self.bytes).is_empty();

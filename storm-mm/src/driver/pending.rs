@@ -1,5 +1,5 @@
-//! What waits for the journal: effects of the core and acts of the driver's own, in
-//! order. None is carried out before the entries before it are durable.
+//! The queue behind the journal: effects of the core and actions of the driver, in order. None is
+//! carried out before the journal entries before it are durable.
 
 use super::bell::Bell;
 use crate::Effect;
@@ -13,7 +13,7 @@ use storm_rm::message::Command;
 #[derive(Default)]
 pub(super) struct Pending {
     waiting: RefCell<VecDeque<Item>>,
-    /// Those whose entries are being made durable.
+    /// Items whose entries are being made durable.
     committing: RefCell<VecDeque<Item>>,
     bell: Bell,
 }
@@ -21,12 +21,12 @@ pub(super) struct Pending {
 /// An item of the queue.
 pub(super) enum Item {
     Effect(Effect),
-    /// Something of the driver's own, in its place among the effects.
+    /// An action of the driver, in its place among the effects.
     Action(Box<dyn FnOnce()>),
 }
 
 impl Pending {
-    /// Queues what the core wants.
+    /// Queues an effect of the core.
     pub(super) fn effect(&self, effect: Effect) {
         self.waiting.borrow_mut().push_back(Item::Effect(effect));
     }
@@ -46,8 +46,8 @@ impl Pending {
         self.bell.heard().await;
     }
 
-    /// Takes all that waits for [`next`](Self::next), once the entries among it are durable:
-    /// these. `None` when nothing waits.
+    /// Makes all waiting items ready for [`next`](Self::next), and returns the journal entries
+    /// among them, which must be durable before `next` is called. `None` when nothing waits.
     pub(super) fn begin(&self) -> Option<Vec<Entry>> {
         let batch = self.waiting.take();
         if batch.is_empty() {
@@ -62,18 +62,18 @@ impl Pending {
         Some(entries)
     }
 
-    /// The next item to carry out of those whose entries are durable.
+    /// The next item to carry out, once the entries from [`begin`](Self::begin) are durable.
     pub(super) fn next(&self) -> Option<Item> {
         self.committing.borrow_mut().pop_front()
     }
 
-    /// Nodes died: what they were to be told, and to be asked, was for the life that is over.
-    /// A launch that reached the next one would be ended by nobody.
+    /// Nodes died: the commands and questions to them were for the lives that are over. A launch
+    /// that reached a next life would never be ended.
     pub(super) fn nodes_died(&self, dead: &NodeSet) {
         for queue in [&self.waiting, &self.committing] {
             for item in queue.borrow_mut().iter_mut() {
                 match item {
-                    // Who comes back has to leave as well.
+                    // A node that comes back must leave as well.
                     Item::Effect(Effect::Command(_, Command::Shutdown)) => {}
                     Item::Effect(Effect::Command(nodes, _)) => *nodes = nodes.difference(dead),
                     Item::Effect(Effect::AwaitTermination(watch)) => {
@@ -103,7 +103,7 @@ mod tests {
         Effect::Command(nodes(to), Command::DestroyJob { job: JobId(job) })
     }
 
-    /// To whom each command that is left goes, and who is asked for ends.
+    /// The nodes that each remaining command goes to, or that a remaining watch asks.
     fn told(pending: &Pending) -> Vec<NodeSet> {
         let left = std::iter::from_fn(|| pending.next());
         let told = left.filter_map(|item| match item {
@@ -114,7 +114,7 @@ mod tests {
         told.collect()
     }
 
-    /// What waited for the journal while its node died was said to the node's next life.
+    /// A command that waited for the journal while its node died was sent to the node's next life.
     #[test]
     fn nothing_that_waits_for_the_journal_is_for_the_next_life_of_a_node() {
         let pending = Pending::default();
@@ -128,7 +128,7 @@ mod tests {
         let watch = Watch { job, slot, incarnation, nodes: nodes(&[1, 2]) };
         pending.effect(Effect::AwaitTermination(watch));
         pending.nodes_died(&nodes(&[2]));
-        // What its next life is told comes later.
+        // A command for the next life comes after the death.
         pending.effect(destroy(4, &[2]));
         assert_eq!(told(&pending), [nodes(&[1])]);
         assert_eq!(pending.begin(), Some(Vec::new()));

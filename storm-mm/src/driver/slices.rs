@@ -1,6 +1,5 @@
-//! The slices of one partition: an edge every quantum while more than one row
-//! holds jobs, none otherwise. A row that nobody is left in ends its slice before
-//! its time.
+//! The slices of one partition: an edge every quantum while more than one row holds jobs, none
+//! otherwise. When no job is left in the active row, its slice ends early.
 
 use super::{Contents, Shared};
 use futures_util::future::select;
@@ -32,7 +31,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
             });
             continue;
         }
-        // When the quantum or the rows change: look again.
+        // Looks again when the quantum or the rows change.
         let at_edge = pin!(runtime.sleep_until(needed));
         let changed = pin!(bell.heard());
         select(at_edge, changed).await;
@@ -40,8 +39,8 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
 }
 
 impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
-    /// The next edge of a partition, and the first that the manager is needed for: at those
-    /// before it, nodes begin by themselves what was ordered.
+    /// The next edge of a partition, and the first edge that needs the manager: at the edges before
+    /// that, nodes begin the ordered slices by themselves.
     fn edges(&self, partition: PartitionId) -> Option<(Instant, Instant)> {
         let edge = self.next_edge(partition)?;
         let core = self.core.borrow();
@@ -57,9 +56,9 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.slices.borrow_mut()[usize::from(partition.0)].edge(self.now(), quantum, early)
     }
 
-    /// Passes the edges through which the manager slept, in their order and with their times,
-    /// before anything else happens: nodes began the slices after them by themselves
-    /// ([decision 0091](../../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
+    /// Passes the edges through which the manager slept, in order and with their own times, before
+    /// anything else happens: nodes began the slices after them by themselves ([decision
+    /// 0091](../../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
     pub(super) fn pass_ordered_slices(&self) {
         let partitions = self.slices.borrow().len();
         for id in (0..partitions).filter_map(|id| u16::try_from(id).ok().map(PartitionId)) {
@@ -76,7 +75,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         }
     }
 
-    /// Who sleeps through slices looks again where one of their edges has got something to do.
+    /// Wakes the tasks that sleep through slices if the next edge now needs the manager.
     pub(super) fn wake_for_slices(&self) {
         let core = self.core.borrow();
         for (id, slice) in self.slices.borrow().iter().enumerate() {
@@ -92,13 +91,13 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
 #[derive(Debug, Default)]
 pub(super) struct Slice {
     began: Option<Instant>,
-    /// How many edges the manager sleeps through, from the next one on.
+    /// The number of edges that the manager sleeps through, from the next one on.
     ordered: u32,
 }
 
 impl Slice {
-    /// When the slice ends. Slicing begins with a whole slice now, and so does a slice
-    /// that began with an early edge; without a quantum there is none.
+    /// When the slice ends; `None` without a quantum. If no slice is under way, a whole one begins
+    /// now. At an early edge a whole slice begins at that edge.
     fn edge(
         &mut self,
         now: Instant,
@@ -119,10 +118,10 @@ impl Slice {
         }
     }
 
-    /// The slice that was to end at `edge` ends now. The next one began at the
-    /// edge, so that edges stay on their grid, unless half of it is over already:
-    /// then it begins now, and this is false. Slices that were missed are skipped, not
-    /// made up for, and none is shorter than half a quantum.
+    /// The slice that was to end at `edge` ends now. The next slice began at `edge`, so that edges
+    /// stay on their grid. If half of that slice is over already, it begins now instead, and the
+    /// result is false. Missed slices are skipped, not made up for, and no slice is shorter than
+    /// half a quantum.
     fn next(&mut self, now: Instant, edge: Instant) -> bool {
         let Some(began) = self.began else { return false };
         let on_grid = now <= edge + (edge - began) / 2;
@@ -179,7 +178,7 @@ mod tests {
         let early = Some(at(4_000));
         assert_eq!(slice.edge(at(4_100), Some(QUANTUM), early), Some(at(14_000)));
         assert!(slice.next(at(14_000), at(14_000)));
-        // What is past does not count again.
+        // A past edge does not count again.
         assert_eq!(slice.edge(at(14_000), Some(QUANTUM), early), Some(at(24_000)));
     }
 }

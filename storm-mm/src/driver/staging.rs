@@ -26,8 +26,8 @@ pub trait Contents {
     /// Opens a content that user `uid` sent.
     fn open(&self, uid: u32, hash: &ContentHash) -> impl Future<Output = io::Result<Self::Source>>;
 
-    /// Called now and then: what `needed` does not name, by user and content, may
-    /// be removed where room is short.
+    /// Called at intervals. May remove contents that `needed` does not name, by user and content,
+    /// where room is short.
     ///
     /// # Errors
     /// The storage failed.
@@ -37,10 +37,10 @@ pub trait Contents {
     ) -> impl Future<Output = io::Result<()>>;
 }
 
-/// Between two looks at the room that contents take.
+/// Time between two checks of the room that contents take.
 const TENDING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Removes what no job needs any more, for as long as the manager runs.
+/// Removes contents that no job needs any more, for as long as the manager runs.
 pub(super) async fn tend<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
     let runtime = shared.primitives.runtime().clone();
     loop {
@@ -52,8 +52,7 @@ pub(super) async fn tend<P: Primitives, C: Contents + 'static>(shared: Rc<Shared
     }
 }
 
-/// The channels of the plan, each used by one transfer at a time, and the count
-/// of their uses.
+/// The channels of the plan, each used by one transfer at a time, and the count of their uses.
 pub(super) struct Channels {
     free: RefCell<Vec<Channel>>,
     waiting: RefCell<VecDeque<Waker>>,
@@ -93,20 +92,19 @@ struct Lease<'a> {
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         self.channels.free.borrow_mut().push(self.channel);
-        // All look again: a waiter may have been cancelled.
+        // Wakes all waiters, since one may have been cancelled.
         self.channels.waiting.borrow_mut().drain(..).for_each(Waker::wake);
     }
 }
 
-/// Why the latest transfer of each channel failed on nodes, as they report it.
+/// The failures of each channel's latest transfer, as nodes report them.
 #[derive(Default)]
 pub(super) struct FileFailures {
     reasons: RefCell<BTreeMap<Channel, (Generation, Vec<String>)>>,
 }
 
 impl FileFailures {
-    /// A node reports a failure. Those of earlier uses of the channel are of no
-    /// use to anybody.
+    /// Records a node's failure. Failures of earlier uses of the channel are dropped.
     pub(super) fn note(&self, channel: Channel, generation: Generation, reason: String) {
         let mut all = self.reasons.borrow_mut();
         let (newest, reasons) = all.entry(channel).or_insert((generation, Vec::new()));
@@ -126,7 +124,7 @@ impl FileFailures {
     }
 }
 
-/// How long the core may take to hear of a death that a transfer met.
+/// Longest time until the core has heard of a death that a transfer met.
 const DEATH_KNOWN: Duration = Duration::from_secs(10);
 
 /// Brings all files of a job to its nodes and tells the core.
@@ -200,8 +198,8 @@ async fn stage_file<P: Primitives, C: super::Contents + 'static>(
         }
         Err(error) => {
             if met_a_death(&error) {
-                // The core hears of it through the membership, blames the node and
-                // ends this task.
+                // The core learns of the death through the membership, blames the node and ends
+                // this task.
                 shared.primitives.runtime().sleep(DEATH_KNOWN).await;
             }
             Err(explain(shared, &name, &info, error).await)
@@ -221,8 +219,7 @@ fn met_a_death(error: &TransferError) -> bool {
     }
 }
 
-/// The reason of a failed transfer in words; that of the node itself where it
-/// has one.
+/// The reason of a failed transfer in words; the node's own reason where it gave one.
 async fn explain<P: Primitives, C: super::Contents + 'static>(
     shared: &Rc<Shared<P, C>>,
     name: &str,

@@ -1,5 +1,5 @@
-//! Whether a transfer moves: a Node Manager that lives and answers may have a disk that
-//! does not, and the job would wait for it for ever.
+//! Detects a transfer that hangs. A Node Manager that lives and answers may have a disk that does
+//! not, and the job would wait for the disk for ever.
 
 use bytes::Bytes;
 use std::cell::Cell;
@@ -9,8 +9,9 @@ use storm_primitives::{Instant, Runtime};
 use storm_rm::ContentSum;
 use storm_rm::file_transfer::ChunkSource;
 
-/// A transfer of which no chunk has left for so long hangs: behind what fits the slots chunks
-/// leave as nodes write them, and writing one takes milliseconds, on an overrun disk seconds.
+/// A transfer hangs if no chunk has left for this long. Once the slots are full, a chunk leaves
+/// each time that the nodes have written one. Writing a chunk takes milliseconds, on an overrun
+/// disk seconds.
 pub(super) const STALL_LIMIT: Duration = Duration::from_secs(60);
 
 /// When a transfer moved last.
@@ -31,7 +32,7 @@ impl Movement {
     }
 }
 
-/// A source whose reads count as movement.
+/// A source that records its reads as movement.
 pub(super) struct MovingSource<'a, S, R> {
     pub(super) source: S,
     pub(super) movement: &'a Movement,

@@ -46,8 +46,8 @@ impl Subscriber {
         self.bell.ring();
     }
 
-    /// Passes on what is queued until the last event or the end of the client;
-    /// calls `caught_up` when it is not behind any more.
+    /// Passes on the queue until the last event or until the client is gone; calls `caught_up` when
+    /// the client is no longer behind.
     pub(super) async fn pass_on(&self, caught_up: impl Fn()) {
         loop {
             let Some(reply) = self.queue.borrow_mut().pop_front() else {

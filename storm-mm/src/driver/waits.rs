@@ -1,7 +1,7 @@
-//! Clients that wait for jobs to end, whoever follows those: `storm wait`.
+//! Clients that wait for jobs to end (`storm wait`), whether or not a client follows those jobs.
 //!
-//! What this does not do: keep anything over the manager's death. A client that asks
-//! again is told of the jobs that have ended meanwhile as of any others.
+//! Waits do not outlive the manager. A client that asks the next manager hears of the jobs that
+//! have ended meanwhile as of all others.
 
 use super::bell::Bell;
 use super::{Contents, Shared};
@@ -12,40 +12,40 @@ use std::rc::Rc;
 use storm_primitives::{Primitives, Runtime};
 use storm_rm::JobId;
 
-/// Jobs that one user's clients may wait for, each counted as often as it is waited for:
-/// ten of the largest arrays. A number takes some 100 bytes of the manager, and a kilobyte from its end
-/// until its client has read of it.
+/// Jobs that one user's clients may wait for, each counted as often as it is waited for: ten of the
+/// largest arrays. A wait for a job takes some 100 bytes, and a kilobyte from the job's end until
+/// the client has read of it.
 const WAITED_PER_USER: usize = 1 << 17;
-/// Ends that are told together, as long as others are to come.
+/// Ends that are reported together, as long as others are to come.
 const TOLD_TOGETHER: usize = 256;
 
-/// Who waits for what.
+/// All waits.
 #[derive(Default)]
 pub(super) struct Waits {
-    /// By job, and by the wait's number: thousands may wait for one job, and each may leave.
+    /// By job and by the number of the wait: thousands may wait for one job, and each may leave.
     by_job: RefCell<BTreeMap<(JobId, u64), Rc<Wait>>>,
-    /// Jobs that something is kept of for the clients of a user.
+    /// By user: the number of jobs that are kept for the user's clients.
     kept: RefCell<BTreeMap<u32, Rc<Cell<usize>>>>,
-    /// Of the next one.
+    /// The number of the next wait.
     number: Cell<u64>,
 }
 
 /// One request to wait.
 struct Wait {
     number: u64,
-    /// What is kept for all clients of its user.
+    /// The count of kept jobs over all waits of the user.
     of_user: Rc<Cell<usize>>,
-    /// What of that is its own.
+    /// The part of that count that belongs to this wait.
     kept: Cell<usize>,
     sink: ReplySink,
     left: RefCell<BTreeSet<JobId>>,
     untold: RefCell<Vec<JobView>>,
-    /// Rung when the last has ended.
+    /// Rung when the last job has ended.
     done: Bell,
 }
 
 impl Wait {
-    /// Returns when all have ended, or the client is gone.
+    /// Returns when all jobs have ended, or the client is gone.
     async fn over(&self) {
         while !self.left.borrow().is_empty() && !self.sink.is_closed() {
             let done = std::pin::pin!(self.done.heard());
@@ -54,7 +54,7 @@ impl Wait {
         }
     }
 
-    /// Counts the jobs that it keeps something of, after a change.
+    /// Updates the counts of kept jobs, after a change.
     fn count(&self) {
         let kept = self.left.borrow().len() + self.untold.borrow().len();
         self.of_user.set(self.of_user.get() - self.kept.replace(kept) + kept);
@@ -89,14 +89,14 @@ impl Drop for Wait {
 }
 
 impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
-    /// Answers when all of `jobs` have ended, and on the way of those that have.
+    /// Answers as jobs of `jobs` end, and for the last time when all have ended.
     pub(super) fn wait(self: &Rc<Self>, peer: Peer, jobs: &[JobId], replies: ReplySink) {
         let found = self.core.borrow().waited_for(self.now(), jobs);
         let arrays = self.core.borrow().forgotten_of(jobs);
         let refused = match found {
             Ok((ended, left)) => match self.waits.check(peer.uid, left.len()) {
                 Ok(()) => {
-                    // Behind the journal: who is told of an end may rely on it.
+                    // Answered after the journal: a client that hears of an end may rely on it.
                     if !arrays.is_empty() {
                         self.answer(replies.clone(), Reply::Forgotten { arrays });
                     }
@@ -112,7 +112,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.answer(replies, Reply::Error { error: refused });
     }
 
-    /// Lets go of a wait, and with it of the client's connection, when it is over.
+    /// Drops a wait, and its hold on the client's connection, when the wait is over.
     fn watch(self: &Rc<Self>, wait: Rc<Wait>) {
         let this = self.clone();
         let watching = self.primitives.runtime().spawn(async move {
@@ -124,7 +124,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
 }
 
 impl Waits {
-    /// Whether a user may wait for so many more jobs.
+    /// Fails if the user may not wait for `more` further jobs.
     fn check(&self, uid: u32, more: usize) -> Result<(), ApiError> {
         let waited = self.kept.borrow().get(&uid).map_or(0, |kept| kept.get());
         if waited.saturating_add(more) > WAITED_PER_USER {
@@ -135,7 +135,7 @@ impl Waits {
         Ok(())
     }
 
-    /// Tells those who wait for a job that it has ended.
+    /// Tells the clients that wait for a job that it has ended.
     pub(super) fn end(&self, job: JobId, view: Option<&JobView>) {
         let of_job: Vec<(JobId, u64)> = {
             let by_job = self.by_job.borrow();
@@ -165,7 +165,7 @@ impl Waits {
         wait
     }
 
-    /// Takes out who does not wait any more.
+    /// Removes a wait that is over.
     fn forget(&self, gone: &Rc<Wait>) {
         let mut by_job = self.by_job.borrow_mut();
         for job in gone.left.borrow().iter() {

@@ -1,4 +1,4 @@
-//! Watching flags in global memory: that a job's ranks run, that they ended.
+//! Watches flags in global memory: that a job's ranks execute, and that they have ended.
 
 use super::{Contents, Shared};
 use crate::manager::Watch;
@@ -11,13 +11,12 @@ use storm_rm::termination::{StartNews, detect_started, detect_termination};
 
 /// First pause between two looks at jobs that are ending; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_micros(500);
-/// Longest pause: as long as a job may hold its elements after its end. Questions in vain cost
-/// little, as one node is asked.
+/// Longest pause: a job may hold its elements this long after its end. A question in vain costs
+/// little, since only one node is asked.
 const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 
-/// Sees which of the jobs whose announcers have begun have all their ranks executing.
-/// One asks for all: a thousand that ask for a job each take the network from the
-/// heartbeats.
+/// Finds the jobs, among those whose announcers have begun, whose ranks all execute. One task asks
+/// for all jobs: a thousand tasks with one job each would take the network from the heartbeats.
 pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
     let runtime = shared.primitives.runtime().clone();
     let begin = || Backoff::patient(shared.plan.config.part_of_wait);
@@ -35,13 +34,13 @@ pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<
             Ok(news) => {
                 for (job, incarnation, news) in news {
                     shared.starting.borrow_mut().forget(job, incarnation);
-                    // The membership tells of the death as well, and ends the job.
+                    // For a death, the membership tells as well, and ends the job.
                     if news == StartNews::Started {
                         shared.drive(|core, now| core.started(now, job, incarnation));
                     }
                 }
             }
-            // Whoever does not answer is dealt with elsewhere: the job ends or goes on.
+            // A node that does not answer is handled elsewhere: its job ends or goes on.
             Err(PrimitiveError::TimedOut { .. }) => {}
             Err(error) => {
                 shared.fail(error);
@@ -56,7 +55,7 @@ pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<
     }
 }
 
-/// Finds out who has not started its ranks of a job.
+/// Finds the nodes that have not started their ranks of a job.
 pub(super) async fn name_unstarted<P: Primitives, C: Contents + 'static>(
     shared: Rc<Shared<P, C>>,
     watch: Watch,
@@ -65,7 +64,7 @@ pub(super) async fn name_unstarted<P: Primitives, C: Contents + 'static>(
     let asked = isolate_unstarted(&shared.primitives, &shared.plan, &nodes, slot, incarnation);
     match asked.await {
         Ok(isolated) => {
-            // The dead are the membership's to tell: their jobs may be queued again.
+            // Deaths are left to the membership, since a job of a dead node may be queued again.
             shared.drive(|core, now| core.unstarted(now, job, incarnation, &isolated.late));
         }
         Err(error) => shared.fail(error),
@@ -90,7 +89,7 @@ pub(super) async fn run_terminations<P: Primitives, C: Contents + 'static>(
         match detect_termination(&shared.primitives, &shared.plan, &mut asked, round).await {
             Ok(terminated) => {
                 for (job, incarnation) in terminated {
-                    // Another run of it may be watched by now.
+                    // By now the watch may be for another run of the job.
                     shared.terminating.borrow_mut().forget(job, incarnation);
                     shared.drive(|core, now| core.terminated(now, job, incarnation));
                 }

@@ -1,4 +1,4 @@
-//! What can happen to a job, as the journal holds it.
+//! The events of a job, as the journal holds them.
 
 use crate::api::{JobState, LaunchBreakdown, Service};
 use jiff::Timestamp;
@@ -16,16 +16,16 @@ use storm_sched::ReservationId;
 pub struct JobEvent {
     /// When, by the Machine Manager's wall clock.
     pub at: Timestamp,
-    /// What.
+    /// The kind of event.
     pub kind: JobEventKind,
 }
 
 /// The kinds of events, in the order of a job's life.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum JobEventKind {
-    /// It was admitted.
+    /// The job was admitted.
     Submitted {
-        /// What was asked for, with the submitter's identity.
+        /// The request, with the submitter's identity.
         spec: Rc<JobSpec>,
         /// The partition that it waits for.
         partition: String,
@@ -51,21 +51,21 @@ pub enum JobEventKind {
         /// Why.
         cause: EndCause,
     },
-    /// It is over.
+    /// The job is over.
     Ended {
         /// How.
         outcome: Outcome,
         /// How each rank ended, as far as known.
         exits: Vec<RankExit>,
-        /// How long it ran: the time in which its row was active.
+        /// How long its row was active, over the whole run.
         ran: Duration,
     },
-    /// It waits again.
+    /// The job waits again.
     Requeued {
         /// Why.
         cause: EndCause,
     },
-    /// It has used up some of its time limit.
+    /// The job has used up some of its time limit.
     Ran {
         /// How long its row was active, up to now.
         time: Duration,
@@ -73,71 +73,71 @@ pub enum JobEventKind {
     /// An array of jobs was admitted. Its jobs have the numbers that follow its own, in
     /// the order of their indices.
     ArraySubmitted {
-        /// What was asked for, with the submitter's identity.
+        /// The request, with the submitter's identity.
         spec: Rc<JobSpec>,
         /// The partition that its jobs wait for.
         partition: String,
     },
-    /// It may not start until it is released.
+    /// The job may not start until it is released.
     Held {
         /// By whom.
         hold: Hold,
     },
-    /// It may start.
+    /// The job may start.
     Released {
-        /// The user who let it go.
+        /// The user that released it.
         uid: u32,
     },
     /// A job that it depends on has ended.
     DependencyEnded {
         /// Which.
         on: JobId,
-        /// It was COMPLETED; of an array, all of its jobs were.
+        /// Whether it was COMPLETED; for an array, whether all of its jobs were.
         completed: bool,
     },
-    /// Its place in the matrix has another number now: its partition has another policy.
+    /// Its row has another number, because its partition has another policy.
     Moved {
         /// Its row.
         row: Row,
     },
-    /// Nodes were taken out of service or given back. Not of a job: the entry has the
-    /// number [`OF_NO_JOB`], and replaces the one before it.
+    /// Nodes were taken out of service or given back. The entry belongs to no job: it has the
+    /// number [`OF_NO_JOB`], and replaces the previous entry of its kind.
     NodesDrained {
         /// All that are out of service, by name, and why.
         drained: BTreeMap<String, String>,
     },
-    /// The settings of the partitions were changed. Not of a job: the entry has the number
-    /// [`OF_NO_JOB`], and replaces the one before it.
+    /// The settings of the partitions were changed. The entry belongs to no job: it has the number
+    /// [`OF_NO_JOB`], and replaces the previous entry of its kind.
     PartitionsSet {
-        /// Those of every partition that differs from its configuration, by name.
+        /// The settings of every partition that differs from its configuration, by name.
         settings: BTreeMap<String, PartitionSetting>,
     },
-    /// It, or each job of an array, has an account, a quality of service or a niceness.
+    /// The job, or each job of an array, has an account, a quality of service or a niceness.
     Classed {
         /// Which.
         service: Rc<Service>,
     },
-    /// What users have used was reckoned up. Not of a job: the entry has the number
-    /// [`OF_NO_JOB`], and replaces the one before it.
+    /// The usage of all users was summed up. The entry belongs to no job: it has the number
+    /// [`OF_NO_JOB`], and replaces the previous entry of its kind.
     UsageNoted {
-        /// What every user has used and is not forgotten.
+        /// The decayed usage of every user.
         usage: Vec<UsageOf>,
-        /// How much of the present runs of jobs is in it.
+        /// The part of each present run that the usage contains.
         charged: BTreeMap<JobId, Duration>,
     },
-    /// Reservations were made or deleted. Not of a job: the entry has the number
-    /// [`OF_NO_JOB`], and replaces the one before it.
+    /// Reservations were made or deleted. The entry belongs to no job: it has the number
+    /// [`OF_NO_JOB`], and replaces the previous entry of its kind.
     ReservationsSet {
-        /// The number of the next one.
+        /// The number of the next reservation.
         next: u64,
         /// All that are not over.
         reservations: Vec<ReservationRecord>,
     },
-    /// It was submitted to a reservation.
+    /// The job was submitted to a reservation.
     InReservation {
         /// Which.
         id: ReservationId,
-        /// What it was called then.
+        /// The reservation's name at that time.
         name: String,
     },
     /// Its processes are stopped: another job has its processing elements.
@@ -152,59 +152,60 @@ pub enum JobEventKind {
         /// How long it has run.
         time: Duration,
     },
-    /// Which elements it has, as journals had it while columns were nodes' positions
-    /// ([`JobEventKind::OnElements`]).
+    /// The elements that the job has, as journals noted them while columns were positions of nodes.
+    /// Now [`JobEventKind::OnElements`].
     OnColumns {
         /// Columns of the matrix of its partition, ascending, each range without its end.
         columns: Vec<(u32, u32)>,
     },
-    /// It is about to end under another policy than its partition is configured with.
+    /// The job is about to end under another policy than its partition is configured with.
     UnderPolicy {
         /// Its name.
         sched: String,
     },
-    /// Nodes got ids. Not of a job: the entry has the number [`OF_NO_JOB`], and replaces the one
-    /// before it.
+    /// Nodes got ids. The entry belongs to no job: it has the number [`OF_NO_JOB`], and replaces
+    /// the previous entry of its kind.
     NodesNumbered {
-        /// Those of all nodes that are configured or that a run in the journal was on, by name.
+        /// The ids of all nodes that are configured or that a run in the journal was on, by name.
         ids: BTreeMap<String, NodeId>,
     },
-    /// Which elements of its nodes it has: others may be suspended for them.
+    /// The elements that the job has of its nodes. Other jobs may be suspended for them.
     OnElements {
         /// Nodes, each with a range of its elements, without the range's end.
         elements: Vec<(NodeId, u32, u32)>,
     },
-    /// A manager has started with another configuration of partitions. Not of a job: the entry
-    /// has the number [`OF_NO_JOB`], and replaces the one before it.
+    /// A manager has started with another configuration of partitions. The entry belongs to no job:
+    /// it has the number [`OF_NO_JOB`], and replaces the previous entry of its kind.
     PartitionsConfigured {
-        /// Each as it was configured last, by name: also those that are not configured any more.
+        /// The last configuration of each, by name, also of partitions that are no longer
+        /// configured.
         partitions: BTreeMap<String, PartitionConfigured>,
     },
-    /// A job that it depends on has come so far.
+    /// A job that it depends on has reached a stage that counts.
     DependencyNoted {
-        /// Which, or the array.
+        /// The job, or the array.
         on: JobId,
-        /// How far.
+        /// The stage.
         note: DependencyNote,
     },
 }
 
-/// What a job hears of one that it depends on, besides that all of it has ended.
+/// News of a job that another depends on, apart from its end ([`JobEventKind::DependencyEnded`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DependencyNote {
-    /// It has begun, or has ended without; of an array, all of its jobs have.
+    /// The job has begun, or has ended without beginning; for an array, all of its jobs have.
     Begun {
         /// When.
         at: Timestamp,
     },
-    /// The job of the array with the index of the one that waits has ended.
+    /// In the array, the job with the same index as the waiting job has ended.
     CorrespondingEnded {
-        /// It was COMPLETED.
+        /// Whether it was COMPLETED.
         completed: bool,
     },
 }
 
-/// What a user has used under an account.
+/// The usage of a user under an account.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UsageOf {
     /// The account.
@@ -218,9 +219,9 @@ pub struct UsageOf {
 /// A reservation, as the journal holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReservationRecord {
-    /// Its number: no other one ever has it.
+    /// Its number, which no other reservation ever has.
     pub id: ReservationId,
-    /// Its name: no other one has it as long as it is not over.
+    /// Its name, which no other reservation has until this one is over.
     pub name: String,
     /// The partition of its nodes.
     pub partition: String,
@@ -230,11 +231,11 @@ pub struct ReservationRecord {
     pub start: Timestamp,
     /// When it ends.
     pub end: Timestamp,
-    /// Who may use it, by name or number; all when it names nobody.
+    /// The users that may use it, by name or number; empty: all users.
     pub users: Vec<String>,
 }
 
-/// What keeps a job from starting until somebody releases it.
+/// The reason why a job may not start until it is released: by whom it was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hold {
@@ -244,7 +245,7 @@ pub enum Hold {
     Admin,
 }
 
-/// What was changed of a partition while it was at work.
+/// The settings of a partition that were changed at run time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionSetting {
     /// The name of its policy.
@@ -255,7 +256,7 @@ pub struct PartitionSetting {
     pub next_sched: Option<String>,
 }
 
-/// What the configuration says of a partition, as far as it can be changed at work.
+/// The configured values of those settings of a partition that can be changed at run time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionConfigured {
     /// The name of its policy.
@@ -264,7 +265,7 @@ pub struct PartitionConfigured {
     pub quantum_us: u64,
 }
 
-/// The number under which the journal has what is of no job.
+/// The number under which the journal keeps entries that belong to no job.
 pub const OF_NO_JOB: JobId = JobId(0);
 
 /// Why a job is ended before its ranks have ended by themselves.
@@ -298,34 +299,33 @@ pub enum EndCause {
     },
     /// A rank could not be started.
     LaunchFailed {
-        /// What failed and why.
+        /// The failure and its reason.
         reason: String,
-        /// As a shell gives it: 126 or 127.
+        /// The exit code, as a shell gives it: 126 or 127.
         exit_code: u8,
     },
     /// Its files could not be brought to the nodes.
     StagingFailed {
-        /// What failed and why.
+        /// The failure and its reason.
         reason: String,
     },
-    /// It ran as long as it was allowed to.
+    /// The job has reached its time limit.
     TimeLimit,
     /// The Machine Manager that knew its processes is gone.
     ManagerRestarted,
     /// The cluster is going down.
     Shutdown,
-    /// No partition takes it any more: the configuration has changed, or the
-    /// queue is full.
+    /// No partition takes the job any more: the configuration has changed, or the queue is full.
     Unplaceable {
         /// Why not.
         reason: String,
     },
-    /// A node could not go on with its part of it.
+    /// A node could not continue its part of the job.
     Unserviceable {
         /// Which node and why.
         reason: String,
     },
-    /// What it depends on can never come, and it asked to be ended then.
+    /// The condition that it depends on can never be met, and it asked to be ended then.
     DependencyNeverSatisfied {
         /// The condition.
         condition: String,
@@ -334,7 +334,7 @@ pub enum EndCause {
     Preempted {
         /// Which.
         by: JobId,
-        /// It waits again then.
+        /// Whether it is queued again.
         requeue: bool,
     },
     /// A rank that had joined its peers through PMI exited without leaving them; they would
@@ -375,8 +375,7 @@ impl EndCause {
         }
     }
 
-    /// The exit status that this cause gives the job; `None` where that of its
-    /// ranks counts.
+    /// The exit status that this cause gives the job; `None` if the status of its ranks counts.
     pub fn exit_code(&self) -> Option<u8> {
         const TERMINATED: u8 = 128 + 15;
         match self {
@@ -388,7 +387,7 @@ impl EndCause {
                 Some(u8::try_from(128 + signal).unwrap_or(u8::MAX))
             }
             EndCause::LaunchFailed { exit_code, .. } => Some(*exit_code),
-            // Who looks at the status alone is not to take it for well: the job has failed.
+            // The job has failed, so its status must not be 0.
             EndCause::Aborted { exit_code, .. } | EndCause::RankLeft { exit_code, .. } => {
                 Some((*exit_code).max(1))
             }
@@ -419,7 +418,7 @@ impl std::fmt::Display for EndCause {
                 "rank {rank} on {node} exited with {exit_code} without MPI_Finalize, and others \
                  may wait for it"
             ),
-            // Of 256 as well: a status has the last eight bits.
+            // An exit code of 256 also gives 0, as a status has only the last eight bits.
             EndCause::Aborted { rank, exit_code: 0 } => write!(
                 f,
                 "rank {rank} aborted the job; the last byte of its exit code is 0, which counts as 1"

@@ -1,6 +1,5 @@
-//! Jobs as the Machine Manager keeps them: a record that changes only by
-//! applying an event. The events are what the journal holds; replaying them gives
-//! the same record.
+//! Jobs as the Machine Manager keeps them. A record changes only by applying an event. The journal
+//! holds the events; replaying them gives the same record.
 
 mod event;
 mod record;

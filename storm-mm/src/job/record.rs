@@ -1,4 +1,4 @@
-//! One job: what its events made of it.
+//! The record of one job: the result of its events.
 
 use super::{DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome};
 use crate::api::{JobState, LaunchBreakdown, LogEntry, Service};
@@ -14,15 +14,15 @@ use storm_sched::ReservationId;
 /// Where a job is in its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It waits for processing elements.
+    /// The job waits for processing elements.
     Pending,
-    /// It has them; its files are on their way or its ranks are being started.
+    /// The job has its elements; its files are on their way or its ranks are being started.
     Starting,
     /// All its ranks execute.
     Running,
     /// Its processes are being ended.
     Ending(EndCause),
-    /// It is over.
+    /// The job is over.
     Ended(Outcome),
 }
 
@@ -31,17 +31,18 @@ pub enum Phase {
 pub struct JobRecord {
     /// Its number.
     pub id: JobId,
-    /// What was asked for; the jobs of an array share it.
+    /// The request; the jobs of an array share it.
     pub spec: Rc<JobSpec>,
     /// Which job of an array it is.
     pub task: Option<ArrayTask>,
-    /// What keeps it from starting until it is released.
+    /// The hold that keeps it from starting until it is released.
     pub hold: Option<Hold>,
     /// The jobs that it depends on and that have ended: whether they were COMPLETED.
     pub ended_before: BTreeMap<JobId, bool>,
-    /// The jobs that it depends on and that have begun, or ended without: when.
+    /// The jobs that it depends on and that have begun, or ended without beginning: when.
     pub begun_before: BTreeMap<JobId, Timestamp>,
-    /// The arrays of which the job with its own index has ended: whether it was COMPLETED.
+    /// For each array of which the job with the same index has ended: whether that job was
+    /// COMPLETED.
     pub corresponding_ended: BTreeMap<JobId, bool>,
     /// When its first run began.
     pub begun: Option<Timestamp>,
@@ -49,8 +50,7 @@ pub struct JobRecord {
     pub partition: String,
     /// Where it is in its life.
     pub phase: Phase,
-    /// The present or latest run, numbered over the runs of all jobs; 0 before the
-    /// first.
+    /// The present or latest run, numbered over the runs of all jobs; 0 before the first run.
     pub incarnation: JobIncarnation,
     /// How often it was placed.
     pub runs: u32,
@@ -60,24 +60,23 @@ pub struct JobRecord {
     pub row: Option<Row>,
     /// Its nodes by name, once placed.
     pub node_list: String,
-    /// Those of its last run, once it is to run again.
+    /// The nodes of its last run, if it waits to run again and they may still hold it.
     pub former_nodes: NodeSet,
     /// When it was submitted.
     pub submitted: Timestamp,
     /// When its ranks started.
     pub started: Option<Timestamp>,
-    /// How long it had run when the journal was told last.
+    /// How long it had run at the journal's latest entry about its run time.
     pub ran: Duration,
-    /// When that was; its start if it was not told since.
+    /// The time of that entry; the run's start if there is none since.
     pub ran_at: Option<Timestamp>,
-    /// Its columns of the matrix, where a journal of a former version tells: ranges without
-    /// their ends.
+    /// Its columns of the matrix, from a journal of a former version: ranges without their ends.
     pub columns: Option<Vec<(u32, u32)>>,
-    /// Its elements of its nodes, where the journal tells: ranges without their ends.
+    /// Its elements of its nodes, if the journal has them: ranges without their ends.
     pub elements: Option<Vec<(NodeId, u32, u32)>>,
-    /// The job for which its processes are stopped.
+    /// The job for which its processes are suspended.
     pub suspended_for: Option<JobId>,
-    /// It waits again because another job got its processing elements.
+    /// Whether it waits again because another job got its processing elements.
     pub preempted: bool,
     /// When it ended.
     pub ended: Option<Timestamp>,
@@ -85,24 +84,24 @@ pub struct JobRecord {
     pub breakdown: Option<LaunchBreakdown>,
     /// How its ranks ended.
     pub exits: Vec<RankExit>,
-    /// On whose account it runs, and how urgent it is.
+    /// The account that is charged, and its urgency.
     pub service: Rc<Service>,
-    /// The policy under which it ended, unless that is the one that its partition is configured with.
+    /// The policy under which it ended, if its partition is configured with another.
     pub sched: Option<String>,
     /// The reservation that it was submitted to, which may be over, by number and name.
     pub reservation: Option<(ReservationId, String)>,
-    /// What happened, in order.
+    /// The events of its life, in order.
     pub log: Vec<LogEntry>,
 }
 
-/// The most entries of a job's log: some are made by users, as often as they like.
+/// The most entries of a job's log: users can cause entries as often as they like.
 const MAX_LOG: usize = 128;
-/// Those of the beginning that stay.
+/// The first entries, which always stay.
 const LOG_BEGIN: usize = 8;
 
 impl JobRecord {
-    /// The records that a first event makes, if it is a submission: one, or those of an
-    /// array.
+    /// The records that a first event makes: one for a submission, all jobs for that of an array,
+    /// none for another event.
     pub fn from_first(id: JobId, event: &JobEvent) -> Vec<JobRecord> {
         let (spec, partition) = match &event.kind {
             JobEventKind::Submitted { spec, partition }
@@ -241,12 +240,12 @@ impl JobRecord {
         }
     }
 
-    /// A run is over, and the job waits for the next one.
+    /// A run is over, and the job waits for the next run.
     fn wait_again(&mut self, event: &JobEvent, cause: &EndCause) {
         self.phase = Phase::Pending;
         self.suspended_for = None;
         self.preempted = matches!(cause, EndCause::Preempted { .. });
-        // All ranks of a preempted one have ended: no node may still run it.
+        // All ranks of a preempted job have ended, so no node may still run it.
         self.former_nodes = match self.preempted {
             true => NodeSet::new(),
             false => self.ranks.iter().map(|share| share.node).collect(),
@@ -262,7 +261,7 @@ impl JobRecord {
         self.note(event, "requeued", cause.to_string());
     }
 
-    /// Applies an event that stops the job for another one, or ends that.
+    /// Applies an event that suspends the job for another one, or resumes it.
     fn apply_preemption(&mut self, event: &JobEvent) {
         match &event.kind {
             JobEventKind::Suspended { by, time } => {
@@ -272,7 +271,7 @@ impl JobRecord {
             }
             JobEventKind::Resumed { time } => {
                 self.suspended_for = None;
-                // Before its start its time does not count.
+                // Before the job's start its time does not count.
                 (self.ran, self.ran_at) = (*time, self.started.map(|_| event.at));
                 self.note(event, "resumed", format!("on {}", self.node_list));
             }
@@ -280,7 +279,7 @@ impl JobRecord {
         }
     }
 
-    /// Applies an event that concerns whether the job may start.
+    /// Applies an event about whether the job may start.
     fn apply_need(&mut self, event: &JobEvent) {
         match &event.kind {
             JobEventKind::Held { hold } => {
@@ -317,7 +316,7 @@ impl JobRecord {
         }
     }
 
-    /// Of thousands of jobs that it depended on it has to know nothing any more.
+    /// Frees the memory of dependencies, which may be thousands.
     fn forget_dependencies(&mut self) {
         self.ended_before.clear();
         self.begun_before.clear();
@@ -329,7 +328,7 @@ impl JobRecord {
         self.task.map_or_else(|| self.id.to_string(), |task| task.to_string())
     }
 
-    /// What a dependency on it counts it as: its array, or itself.
+    /// The number by which dependencies name it: that of its array, or its own.
     pub fn unit(&self) -> JobId {
         self.task.map_or(self.id, |task| task.array)
     }
@@ -346,7 +345,8 @@ impl JobRecord {
 
     fn note(&mut self, event: &JobEvent, name: &str, text: String) {
         if self.log.len() >= MAX_LOG {
-            // How it came about stays, and what was last; of what was between, that it was.
+            // The beginning and the latest entries stay; an entry says that those between were left
+            // out.
             let left_out = self.log.drain(LOG_BEGIN..LOG_BEGIN + MAX_LOG / 2).next_back();
             let time = left_out.map_or(event.at, |entry| entry.time);
             let text = "entries up to here are left out".to_owned();

@@ -1,7 +1,7 @@
-//! Entries as the journal of storm 0.1 had them until its protocol 5: before jobs had
-//! needs, arrays and holds. They are read once, and written anew.
+//! Entries of the journal of storm 0.1 up to its protocol 5, before jobs had needs, arrays and
+//! holds. They are read once, and written anew in the present form.
 //!
-//! What this does not do: read journals of later versions, which are refused.
+//! Journals of later versions are refused, not read here.
 
 use super::Entry;
 use crate::api::LaunchBreakdown;
@@ -16,7 +16,7 @@ use storm_rm::{
     Program, ResourceLimit, Row,
 };
 
-/// The entry in the bytes of a former one, without its checksum.
+/// Decodes an entry in the former form, without its checksum.
 pub(super) fn decode(bytes: &[u8]) -> Result<Entry, postcard::Error> {
     let (job, event) = postcard::from_bytes::<(JobId, FormerEvent)>(bytes)?;
     Ok((job, JobEvent { at: event.at, kind: event.kind.into() }))
@@ -29,7 +29,7 @@ struct FormerEvent {
     kind: FormerKind,
 }
 
-/// In this order: postcard writes the number of the variant.
+/// In the former order, since postcard writes the number of the variant.
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 enum FormerKind {

@@ -1,5 +1,5 @@
-//! What `fuzz/` reaches of the journal on disk, which is private: one entry as it is
-//! stored. Compiled by cargo-fuzz only.
+//! The part of the journal on disk that `fuzz/` reaches: decoding one stored entry. Compiled by
+//! cargo-fuzz only.
 
 use super::{Entry, JournalError, redb_journal};
 
@@ -8,10 +8,10 @@ pub fn seal(sequence: u64, encoded: &[u8]) -> Vec<u8> {
     redb_journal::seal(sequence, encoded)
 }
 
-/// The entry in stored bytes.
+/// Decodes a stored entry.
 ///
 /// # Errors
-/// They are damaged, or of another version.
+/// The bytes are damaged, or of another version.
 pub fn decode(sequence: u64, sealed: &[u8]) -> Result<Entry, JournalError> {
     redb_journal::decode(sequence, sealed)
 }

@@ -1,17 +1,18 @@
-//! How far the journal was, beside it: the number of the next entry, written after each commit.
+//! The number of the journal's next entry, kept in a file beside the journal and written after each
+//! commit.
 //!
-//! A store whose header is damaged takes an older state of itself for the latest, without a word.
-//! This tells. It is not synced, for a second sync would make every commit take twice as long, and
-//! is behind after a crash of the host: then it knows less, but never more than is true.
+//! A store whose header is damaged silently takes an older state of itself for the latest. This
+//! file reveals the loss. It is not synced, for a second sync would double the time of a commit.
+//! After a crash of the host the number may be too low, but never too high.
 
 use super::redb_journal::{open_private, seal, unseal};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// What is sealed with the number, so that it cannot be taken for an entry's.
+/// Sealed together with the number, so that it cannot be taken for an entry's number.
 const NAME: &[u8] = b"next entry";
-/// Its file: that of the journal, and this.
+/// Appended to the name of the journal's file.
 const SUFFIX: &str = ".next";
 /// No file of ours is longer.
 const READ_BYTES: usize = 64;
@@ -25,8 +26,8 @@ pub(super) struct Latest {
 }
 
 impl Latest {
-    /// That of the journal at `path`, and what it says. Whatever fails is logged: the journal does
-    /// without.
+    /// Opens the file of the journal at `path`; returns the file and its number. Failures are only
+    /// logged, since the journal works without the file.
     pub(super) fn open(path: &Path) -> (Latest, Option<u64>) {
         let mut name = path.as_os_str().to_owned();
         name.push(SUFFIX);
@@ -56,7 +57,7 @@ impl Latest {
     }
 }
 
-/// The number; none where there is none yet, or it is damaged.
+/// The number; `None` if the file has none yet, or is damaged.
 fn read(file: &File) -> Option<u64> {
     let mut bytes = [0; READ_BYTES];
     let length = file.read_at(&mut bytes, 0).ok()?;

@@ -4,15 +4,15 @@ use super::{Entry, Journal, JournalError};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Entries in memory. Clones share them, so that a test can restart a manager
-/// on what the former one wrote.
+/// A journal in memory. Clones share the entries, so that a test can restart a manager on the
+/// entries of the manager before.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryJournal {
     entries: Rc<RefCell<Vec<Entry>>>,
 }
 
 impl MemoryJournal {
-    /// Everything appended so far.
+    /// All entries so far.
     pub fn entries(&self) -> Vec<Entry> {
         self.entries.borrow().clone()
     }

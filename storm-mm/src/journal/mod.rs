@@ -1,6 +1,6 @@
 //! The journal: every job event, in order, durable before it counts.
 //!
-//! [`Journal`] is what the driver asks for; [`RedbJournal`] keeps it in an
+//! [`Journal`] is the interface that the driver uses. [`RedbJournal`] keeps the entries in an
 //! embedded store on disk, [`MemoryJournal`] in memory for tests and simulation.
 
 mod former;
@@ -29,9 +29,9 @@ pub type Entry = (JobId, JobEvent);
 
 /// Appends job events durably.
 pub trait Journal {
-    /// Appends entries, all or none; they are durable when this completes.
+    /// Appends entries, all or none; they are durable when the future completes.
     ///
     /// # Errors
-    /// [`JournalError`]: the manager must not go on as if they were.
+    /// A [`JournalError`]: the manager must not go on as if the entries were durable.
     fn append(&self, entries: Vec<Entry>) -> impl Future<Output = Result<(), JournalError>>;
 }

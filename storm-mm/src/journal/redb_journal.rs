@@ -1,11 +1,10 @@
-//! The journal in redb: one table from sequence number to event, one
-//! transaction per group of events.
+//! The journal in redb: one table from sequence number to event, one transaction per group of
+//! events.
 //!
-//! redb was chosen because it is crash-safe by construction (copy-on-write,
-//! checksummed), pure Rust, and one file (`docs/decisions/0004-journal.md`). A
-//! thread of its own does the writing, so that no fsync delays a strobe; what
-//! arrives while it writes goes into the next transaction together, and with it the
-//! removal of what nobody needs any more ([`Retention`]).
+//! redb was chosen because it is crash-safe by construction (copy-on-write, checksummed), pure
+//! Rust, and one file (`docs/decisions/0004-journal.md`). A separate thread writes, so that no
+//! fsync delays a strobe. Groups that arrive while it writes share the next transaction, which also
+//! removes entries that are no longer needed ([`Retention`]).
 
 use super::latest::Latest;
 use super::retention::{Mark, Retention};
@@ -26,23 +25,24 @@ use storm_rm::{Environment, JobId, JobSpec, RecentEnvironments};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-/// Sequence number to checksum and encoded (job, event). The name changes with the form of
-/// what is encoded.
+/// Sequence number to checksum and encoded (job, event). The name changes with the form of the
+/// encoded entries.
 const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("events-2");
 
 /// The same in the [`former`] form.
 const FORMER_EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("events");
 
-/// Bytes of an entry's checksum: it tells a damaged entry, not a forged one.
+/// Bytes of an entry's checksum, which reveals a damaged entry, but not a forged one.
 const CHECKSUM_BYTES: usize = 8;
 
-/// Of the file, so much is kept in memory. What is read of it is read once, at the start; the default is 1 GiB.
+/// The store's cache. The file is read only once, at the start, so 8 MiB do; redb's default is 1
+/// GiB.
 const CACHE_BYTES: usize = 8 << 20;
 
-/// A file that has so much room beside twice its entries is made smaller at the start.
+/// The file is compacted at the start if it exceeds twice its entries by more than this.
 const MAX_SLACK_BYTES: u64 = 4 << 20;
 
-/// Requests that may wait for the writer; the manager is throttled beyond.
+/// Groups that may wait for the writer; beyond it, the manager waits.
 const WAITING_GROUPS: usize = 1024;
 
 /// Why the journal failed.
@@ -63,7 +63,7 @@ pub enum JournalError {
     /// Bytes of the file are not those that were written.
     #[error("the journal is damaged: {what}")]
     Damaged {
-        /// What shows it.
+        /// The sign of the damage.
         what: String,
     },
     /// An event cannot be decoded.
@@ -71,7 +71,7 @@ pub enum JournalError {
     Entry {
         /// Which.
         sequence: u64,
-        /// What the decoder says.
+        /// The decoder's error.
         #[source]
         source: postcard::Error,
     },
@@ -104,12 +104,12 @@ pub struct RedbJournal {
 }
 
 impl RedbJournal {
-    /// Opens or creates the journal, repairs what a crash left half written, and reads
-    /// what it holds. Of jobs that have ended those are kept that a manager remembers who has room for `retained`.
+    /// Opens or creates the journal, repairs a half-written transaction of a crash, and reads the
+    /// entries. Keeps the ended jobs that a manager with room for `retained` of them remembers.
     ///
     /// # Errors
-    /// [`JournalError`] when the file is not a journal of this version, is held
-    /// by another process, is damaged, or cannot be read.
+    /// A [`JournalError`] when the file is not a journal of this version, is held by another
+    /// process, is damaged, or cannot be read.
     pub fn open(path: &Path, retained: usize) -> Result<(RedbJournal, Vec<Entry>), JournalError> {
         // The store may panic over bytes that it never wrote.
         let opened = catch_unwind(AssertUnwindSafe(|| open_checked(path, retained)));
@@ -162,7 +162,7 @@ impl Drop for RedbJournal {
         let (closed, _) = crossbeam_channel::bounded(0);
         drop(std::mem::replace(&mut self.groups, closed));
         if let Some(writer) = self.writer.take() {
-            // A writer that panicked has said so on standard error.
+            // A writer that panicked has printed so on standard error.
             let _ = writer.join();
         }
     }
@@ -204,7 +204,7 @@ fn open_checked(
     entries.retain(|(sequence, _)| !unneeded.contains(sequence));
     let file_bytes = std::fs::metadata(path).map_or(0, |found| found.len());
     if !unneeded.is_empty() || file_bytes > MAX_SLACK_BYTES + 2 * entry_bytes {
-        // Gives the room back; a file that stays as it is serves as well.
+        // Gives the room back. If compacting fails, the file can be used as it is.
         if let Err(error) = database.compact() {
             tracing::warn!(%error, "the journal's file is not made smaller");
         }
@@ -212,7 +212,8 @@ fn open_checked(
     Ok((database, entries.into_iter().map(|(_, entry)| entry).collect(), retention))
 }
 
-/// Removes the entries that nobody needs, which it tells, and leaves out what nobody needs of others.
+/// Removes unneeded entries, and unneeded environments from other entries. Returns the removed
+/// entries.
 fn tidy(database: &Database, retention: &mut Retention) -> Result<BTreeSet<u64>, JournalError> {
     let unneeded = retention.take_unneeded();
     if !unneeded.is_empty() || retention.is_renewal_due() {
@@ -224,10 +225,12 @@ fn tidy(database: &Database, retention: &mut Retention) -> Result<BTreeSet<u64>,
     Ok(unneeded.into_iter().collect())
 }
 
-/// The store, which says when it undoes the latest transaction. A crash leaves one half written that
-/// nobody was told of; but damage by others looks the same to it, and takes what was acknowledged.
+/// The store, which logs when it undoes the latest transaction. After a crash it undoes a
+/// half-written transaction that was never acknowledged. Damage of the file looks the same to the
+/// store, but then the undone transaction may have been acknowledged.
 fn store(path: &Path) -> redb::Builder {
-    /// Where redb's repair is when it has found that the transaction is not whole, and nowhere else.
+    /// The progress that redb's repair reports once it has found the transaction not whole, and
+    /// only then.
     const UNDOING: std::ops::Range<f64> = 0.2..0.5;
     let path = path.to_owned();
     let mut store = Database::builder();
@@ -244,7 +247,7 @@ fn store(path: &Path) -> redb::Builder {
     store
 }
 
-/// An error of the store, with those of its own that mean damage told apart.
+/// Tells errors of the store that mean damage from others.
 fn store_error(error: redb::Error) -> JournalError {
     match error {
         redb::Error::Corrupted(what) => JournalError::Damaged { what },
@@ -252,7 +255,7 @@ fn store_error(error: redb::Error) -> JournalError {
     }
 }
 
-/// Writes the entries of a former version anew, in the form of this one.
+/// Writes the entries of a former version anew, in the present form.
 fn take_over_former(transaction: &redb::WriteTransaction) -> Result<(), JournalError> {
     let former = FORMER_EVENTS.name();
     if !transaction.list_tables()?.any(|table| table.name() == former) {
@@ -276,12 +279,12 @@ fn take_over_former(transaction: &redb::WriteTransaction) -> Result<(), JournalE
     Ok(())
 }
 
-/// All entries by their number, and how many bytes they are in the file.
+/// All entries with their numbers, and their total length in the file.
 fn read_all(database: &Database) -> Result<(Vec<(u64, Entry)>, u64), JournalError> {
     let read = database.begin_read()?;
     let table = read.open_table(EVENTS)?;
     let (mut entries, mut entry_bytes) = (Vec::new(), 0);
-    // At once: of ten thousand jobs of one shell each entry has all of it.
+    // Environments are shared while reading: ten thousand jobs of one shell each store all of it.
     let mut environments = RecentEnvironments::default();
     for row in table.iter()? {
         let (sequence, bytes) = row?;
@@ -296,7 +299,7 @@ fn read_all(database: &Database) -> Result<(Vec<(u64, Entry)>, u64), JournalErro
     Ok((entries, entry_bytes))
 }
 
-/// What is to be run, in the entry that tells of it.
+/// The specification of a job, in the entry of its submission.
 fn specification((_, event): &mut Entry) -> Option<&mut JobSpec> {
     match &mut event.kind {
         JobEventKind::Submitted { spec, .. } | JobEventKind::ArraySubmitted { spec, .. } => {
@@ -306,14 +309,14 @@ fn specification((_, event): &mut Entry) -> Option<&mut JobSpec> {
     }
 }
 
-/// The entry in stored bytes.
+/// Decodes a stored entry.
 pub(super) fn decode(sequence: u64, sealed: &[u8]) -> Result<Entry, JournalError> {
     let bytes = checked(sequence, sealed)?;
     postcard::from_bytes::<(JobId, JobEvent)>(bytes)
         .map_err(|source| JournalError::Entry { sequence, source })
 }
 
-/// An entry as it is stored: its checksum, which is also that of its place, and itself.
+/// The stored form of an entry: a checksum over its number and its bytes, and its bytes.
 pub(super) fn seal(sequence: u64, encoded: &[u8]) -> Vec<u8> {
     let mut sealed = checksum(sequence, encoded).to_vec();
     sealed.extend_from_slice(encoded);
@@ -326,7 +329,7 @@ fn checked(sequence: u64, sealed: &[u8]) -> Result<&[u8], JournalError> {
     })
 }
 
-/// The entry in stored bytes, unless they are damaged.
+/// The bytes of a stored entry, unless they are damaged.
 pub(super) fn unseal(sequence: u64, sealed: &[u8]) -> Option<&[u8]> {
     let (sum, encoded) = sealed.split_first_chunk::<CHECKSUM_BYTES>()?;
     (*sum == checksum(sequence, encoded)).then_some(encoded)
@@ -348,7 +351,7 @@ fn remove(transaction: &redb::WriteTransaction, unneeded: &[u64]) -> Result<(), 
     Ok(())
 }
 
-/// Writes these entries anew, those that are still there, without the environment.
+/// Writes those of these entries that still exist anew, without the environment.
 fn leave_environments_out(
     transaction: &redb::WriteTransaction,
     ended: &[u64],
@@ -379,8 +382,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Takes all groups that wait and writes them in one transaction, for as long as
-    /// somebody may append.
+    /// Takes all groups that wait and writes them in one transaction, until all senders are gone.
     fn write_groups(&mut self, waiting: &crossbeam_channel::Receiver<Group>) {
         while let Ok(first) = waiting.recv() {
             let mut groups = vec![first];
@@ -389,7 +391,7 @@ impl Writer {
                 Ok(()) => {
                     self.commits.fetch_add(1, Ordering::Relaxed);
                     for group in groups {
-                        // The manager may be ending and not listen any more.
+                        // The manager may be ending, and not listen any more.
                         let _ = group.done.send(Ok(()));
                     }
                 }

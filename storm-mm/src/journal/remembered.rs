@@ -1,4 +1,4 @@
-//! A manager on what the journal has kept remembers what one on all of it does.
+//! A manager on a trimmed journal remembers the same as a manager on the whole journal.
 
 use super::Entry;
 use super::retention::Retention;
@@ -14,7 +14,7 @@ use storm_rm::{JobId, JobIncarnation, Row};
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A user's job, or array of so many.
+    /// A job of a user, or an array with this many jobs.
     Submit(u32, u64),
     Place(usize),
     End(usize),
@@ -32,7 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// All entries, and those that were kept.
+/// All entries, and the kept ones.
 struct Journal {
     retained: usize,
     all: Vec<Entry>,
@@ -85,7 +85,7 @@ impl Journal {
         self.append(job, JobEventKind::Ended { outcome, exits: Vec::new(), ran });
     }
 
-    /// It is placed and waits again: its run counts, and it holds nothing.
+    /// Places a job and requeues it: the run counts, and the job holds no elements.
     fn place(&mut self, pick: usize) {
         if self.goes_on.is_empty() {
             return;
@@ -123,7 +123,7 @@ impl Journal {
     }
 }
 
-/// What a manager on these entries shows, and the number with which it goes on.
+/// The listings of a manager on these entries, and the number that its next job gets.
 fn shown(entries: Vec<Entry>, arrays: &[JobId], limit: usize) -> String {
     let now = Instant::ORIGIN;
     let mut core = Core::new(model_config(limit), entries, now).expect("it makes sense");

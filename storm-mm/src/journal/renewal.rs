@@ -1,4 +1,4 @@
-//! The environments of jobs that have ended are not in the journal any more; those of others are.
+//! The journal drops the environments of ended jobs, and keeps those of others.
 
 use super::{Entry, Journal, RedbJournal};
 use crate::api::JobState;
@@ -10,7 +10,7 @@ use storm_rm::{Environment, JobId};
 const ENVIRONMENT_BYTES: usize = 64 << 10;
 const JOBS: u64 = 200;
 const RETAINED: usize = 1_000;
-/// It goes on.
+/// The job that has not ended.
 const ALIVE: JobId = JobId(7);
 
 fn entry(job: JobId, kind: JobEventKind) -> Entry {
@@ -62,11 +62,11 @@ fn a_file_does_not_grow_with_environments_of_ended_jobs() {
             assert!(job != ALIVE || spec.env.text_bytes() > ENVIRONMENT_BYTES, "it goes on");
         }
         assert_eq!(entries.len() as u64, 2 * JOBS - 1);
-        // A mebibyte waits for more.
+        // Up to a mebibyte of environments waits before it is dropped.
         assert!(bytes < (1 << 20) + 2 * ENVIRONMENT_BYTES, "{bytes}");
         drop(journal);
     }
-    // What was written at once before any had ended is given back.
+    // The room of the environments, written while all jobs were alive, is given back.
     let file_bytes = std::fs::metadata(&path).expect("it is there").len();
     assert!(file_bytes < JOBS * ENVIRONMENT_BYTES as u64 / 2, "{file_bytes}");
 }

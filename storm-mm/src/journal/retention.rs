@@ -1,10 +1,12 @@
-//! Which entries of the journal nobody needs any more: those of jobs that the [history](History) has
-//! forgotten, as the manager's has, and those that a later one of the same job or kind has replaced. Of jobs
-//! that have ended nobody needs the environment, which is most of what they take.
+//! Finds the entries of the journal that are no longer needed:
 //!
-//! The numbers of jobs and of runs go on where the journal ends: the job with the
-//! highest number and the one with the latest run stay, however long ago they ended. What stays besides what is
-//! remembered makes no difference to what a manager that begins on the journal remembers.
+//! - the entries of jobs that the [history](History) has forgotten, just as the manager's has;
+//! - entries that a later one of the same job or kind has replaced;
+//! - the environments of ended jobs, which are most of their size.
+//!
+//! The numbers of jobs and of runs continue where the journal ends. So the job with the highest
+//! number and the job with the latest run stay, however long ago they ended. A manager that begins
+//! on the journal remembers the same jobs, whatever else stays.
 
 use super::Entry;
 use crate::history::History;
@@ -12,42 +14,43 @@ use crate::job::JobEventKind;
 use std::collections::BTreeMap;
 use storm_rm::{ArraySpec, JobId, JobIncarnation};
 
-/// Forgotten jobs, or replaced entries, that are removed together: removal costs as much
-/// as writing, and one transaction for many costs little.
+/// Forgotten jobs, or replaced entries, that are removed together. Removal costs as much as
+/// writing, so one transaction removes many.
 const SLACK: u64 = 256;
 /// Environments of ended jobs that are left out together, for the same reason.
 const ENVIRONMENT_SLACK_BYTES: usize = 1 << 20;
 
-/// What an entry is to the room it takes.
+/// The facts about an entry that decide how long it stays.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     job: JobId,
     /// The run that it begins.
     run: Option<JobIncarnation>,
-    /// Whose job or array it begins.
+    /// The user of the job or array that it begins.
     user: Option<u32>,
-    /// It is the last of its job.
+    /// Whether it is the last entry of its job.
     ends: bool,
-    /// So many jobs, with the numbers that follow, are an array that it begins.
+    /// The number of jobs of the array that it begins; their numbers follow its own.
     array: u64,
-    /// It is of no job, and replaces the one before it of its kind.
+    /// Set for an entry that belongs to no job: it replaces the previous one of its kind.
     of_no_job: Option<OfNoJob>,
-    /// It says all of something about the job, and replaces the one before that did.
+    /// Set for an entry that gives the whole state of something of its job: it replaces the
+    /// previous one.
     replaces: Option<OfJob>,
-    /// Of the environment that is in it.
+    /// The length of the environment in the entry.
     environment_bytes: usize,
 }
 
-/// What an entry says all of, of a job.
+/// A state of a job that each such entry gives whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum OfJob {
     /// Whether it is held.
     Hold,
-    /// Whether it is stopped for another one.
+    /// Whether it is suspended for another job.
     Stop,
 }
 
-/// What an entry of no job is about.
+/// The subject of an entry that belongs to no job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum OfNoJob {
     Partitions,
@@ -110,17 +113,17 @@ impl From<&Entry> for Mark {
     }
 }
 
-/// A job, or an array. The jobs of one are kept and removed together: its first entry makes all of
-/// them, and one whose end is removed would run again.
+/// A job, or an array. The jobs of an array are kept and removed together: the array's first entry
+/// makes all of them, and a job whose end was removed would run again.
 #[derive(Debug, Default)]
 struct Unit {
     entries: Vec<u64>,
     user: u32,
-    /// So many jobs, with the numbers that follow; 0: it is a job itself.
+    /// The number of jobs of the array, whose numbers follow its own; 0 for a single job.
     array: u64,
-    /// Of its jobs, those that have ended.
+    /// The number of its jobs that have ended.
     ended: u64,
-    /// Of these, those that the history has forgotten.
+    /// The number of these that the history has forgotten.
     forgotten: u64,
 }
 
@@ -130,35 +133,35 @@ impl Unit {
     }
 }
 
-/// What is kept, and what is not.
+/// The state that decides which entries stay.
 #[derive(Debug)]
 pub(super) struct Retention {
     retained: usize,
     /// Which ended jobs are remembered, as in the manager.
     history: History,
     units: BTreeMap<JobId, Unit>,
-    /// Units of which no job is remembered, by their last entries.
+    /// Units with no remembered job, by their last entries.
     forgotten: BTreeMap<u64, JobId>,
     /// How many jobs they are.
     forgotten_jobs: u64,
     /// How many of these have come since the last removal.
     due_jobs: u64,
-    /// The entries of no job, and those that they have replaced.
+    /// The latest entry of each kind that belongs to no job.
     of_no_job: BTreeMap<OfNoJob, u64>,
-    /// For each job, the entries that later ones replace.
+    /// For each job, the latest entries that a later entry would replace.
     latest: BTreeMap<(JobId, OfJob), u64>,
     replaced: Vec<u64>,
     last_run: Option<(JobIncarnation, JobId)>,
-    /// The entries with the environments of jobs and arrays that go on, and their lengths in bytes.
+    /// The entries with the environments of unfinished jobs and arrays, and their lengths in bytes.
     environments: BTreeMap<JobId, (u64, usize)>,
-    /// Those of jobs that have ended, and the bytes of all together.
+    /// The entries with the environments of ended jobs; `idle_bytes` is the total length.
     idle_environments: Vec<u64>,
     idle_bytes: usize,
     next: u64,
 }
 
 impl Retention {
-    /// Keeps the jobs that a manager remembers who has room for `retained` that have ended.
+    /// Keeps the ended jobs that a manager with room for `retained` of them remembers.
     pub(super) fn new(retained: usize) -> Retention {
         Retention {
             retained,
@@ -253,24 +256,24 @@ impl Retention {
         self.next
     }
 
-    /// Whether enough is unneeded to be removed.
+    /// Whether enough entries are unneeded to remove them.
     pub(super) fn is_due(&self) -> bool {
         self.due_jobs >= SLACK || self.replaced.len() as u64 >= SLACK
     }
 
-    /// Whether so much of entries is unneeded that they are to be written anew.
+    /// Whether unneeded environments take enough room to write their entries anew.
     pub(super) fn is_renewal_due(&self) -> bool {
         self.idle_bytes >= ENVIRONMENT_SLACK_BYTES
     }
 
-    /// The entries that can do without their environment, which is forgotten here. Some may have been
-    /// [removed](Self::take_unneeded) since.
+    /// The entries that no longer need their environment; this list forgets them. Some may have
+    /// been [removed](Self::take_unneeded) since.
     pub(super) fn take_idle_environments(&mut self) -> Vec<u64> {
         self.idle_bytes = 0;
         std::mem::take(&mut self.idle_environments)
     }
 
-    /// The entries that can be removed, which are forgotten here.
+    /// The entries that can be removed; this list forgets them.
     pub(super) fn take_unneeded(&mut self) -> Vec<u64> {
         let last_job = self.units.last_key_value().map(|(job, _)| *job);
         let last_run = self.last_run.map(|(_, job)| job);
@@ -291,8 +294,9 @@ impl Retention {
         unneeded
     }
 
-    /// Takes the next unit out of those of which no job is remembered. What was charged for those that
-    /// ended since usage was noted last is in their entries alone: they stay, as many as are remembered.
+    /// Takes the next unit with no remembered job. Usage that jobs were charged since the last
+    /// `UsageNoted` entry is in the jobs' own entries alone. Such jobs stay, up to the number of
+    /// remembered jobs.
     fn take_forgotten(&mut self) -> Option<(u64, JobId)> {
         let noted = self.of_no_job.get(&OfNoJob::Usage).copied().unwrap_or(u64::MAX);
         let (&last, &id) = self.forgotten.first_key_value()?;
@@ -382,8 +386,9 @@ mod tests {
             unneeded.sort_unstable();
             taken.push(unneeded);
         }
-        // While a job of the array goes on or is remembered, nothing of it goes: it would run again. Then 6 pushes
-        // out the last of it; and 5, which ended before that and had the highest number, goes too.
+        // No entry of the array goes while one of its jobs goes on or is remembered: the job would
+        // run again. Then 6 pushes out the last of its jobs. Job 5 goes too: it ended earlier, and
+        // no longer has the highest number.
         let nothing = Vec::new();
         let mut expected = vec![nothing; 9];
         expected[6] = vec![0, 1, 2, 3, 6];
@@ -401,7 +406,8 @@ mod tests {
         entry(job, JobEventKind::Submitted { spec: std::rc::Rc::new(spec), partition })
     }
 
-    /// It counted as due for removal for ever: each transaction looked through all that had ended.
+    /// The array counted as due for removal for ever: each transaction looked through all ended
+    /// jobs.
     #[test]
     fn a_long_array_that_stays_as_the_last_one_is_not_due_for_ever() {
         let mut retention = Retention::new(1);

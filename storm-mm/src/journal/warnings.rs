@@ -1,4 +1,4 @@
-//! What the log says of a journal that has lost events: never nothing.
+//! A journal that has lost events must say so in the log.
 
 use super::{Journal, RedbJournal};
 use crate::api::JobState;
@@ -9,12 +9,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use storm_rm::JobId;
 
-/// Where redb keeps which of its two latest transactions counts, and both.
+/// The part of the file where redb keeps its two latest transactions, and which of them counts.
 const HEADER_BYTES: usize = 320;
-/// Of these, which of the two counts, and whether it was closed.
+/// Bits that say which transaction counts, and whether the store was closed.
 const GOD_BYTE_BITS: std::ops::Range<usize> = 72..80;
 const ENTRIES: u64 = 5;
-/// What the file beside it tells.
+/// The warning that the file with the latest number causes.
 const LOST: &str = "the latest events of the journal are lost";
 
 /// A log in memory.
@@ -31,7 +31,7 @@ impl Write for Log {
     }
 }
 
-/// How many events are found, and what the log says. None if it is refused.
+/// The number of events found, `None` if the journal is refused; and the log.
 fn opened(path: &Path) -> (Option<usize>, String) {
     let log = Log::default();
     let writer = log.clone();
@@ -43,8 +43,8 @@ fn opened(path: &Path) -> (Option<usize>, String) {
     (found, String::from_utf8(said).expect("text"))
 }
 
-/// A journal of so many events, each of a transaction of its own; returns what is in its file while
-/// it is open, as a kill leaves it: before and after the last of them.
+/// Writes a journal of [`ENTRIES`] events, each in a transaction of its own. Returns the file as a
+/// kill leaves it, before and after the last event.
 fn write(path: &Path) -> [Vec<u8>; 2] {
     let (journal, _) = RedbJournal::open(path, 10).expect("opens");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
@@ -125,7 +125,7 @@ fn a_journal_that_lost_its_latest_transaction_is_warned_of_wherever_its_header_i
     assert!(lost > 0, "no damage was noticed, and none went unnoticed");
 }
 
-/// The header is that of the latest transaction, its pages are not there.
+/// The header belongs to the latest transaction, whose pages are missing.
 #[test]
 fn a_journal_whose_latest_transaction_is_undone_is_warned_of() {
     let directory = tempfile::tempdir().expect("a directory");

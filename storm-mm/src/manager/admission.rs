@@ -13,7 +13,7 @@ use storm_sched::{Constraint, JobRequest, NodeMemory};
 /// Share of a heartbeat that a job's specification may take; the rest is for
 /// the list of its nodes.
 const SPEC_SHARE_PERCENT: usize = 75;
-/// Longest name, or constraint, of a job: a file's name has 255 bytes.
+/// Longest name or constraint of a job; a file's name has at most 255 bytes.
 const MAX_TEXT_BYTES: usize = 1024;
 
 impl Core {
@@ -25,8 +25,8 @@ impl Core {
         self.submit_to(now, peer, spec, Service::default(), None)
     }
 
-    /// Admits a job with an account and a class, to a reservation where it names one, or says
-    /// why it can never run here.
+    /// Admits a job with an account and a quality of service, and to a reservation if it names one;
+    /// or says why the job can never run here.
     ///
     /// # Errors
     /// An [`ApiError`] for the client.
@@ -99,8 +99,9 @@ impl Core {
         Ok(job)
     }
 
-    /// Whether so many further jobs of a user may wait: beside those of the partition, and all that wait for something
-    /// else than elements.
+    /// Fails if `jobs` further jobs of a user may not wait. The first limit counts the jobs that
+    /// wait in the partition and all jobs that wait for something other than elements; the second
+    /// is the user's own.
     fn check_room(&self, partition: PartitionId, uid: u32, jobs: usize) -> Result<(), ApiError> {
         let chosen = &self.partitions[usize::from(partition.0)];
         let switching = chosen.switching.as_ref().map_or(0, |switching| switching.queue.len());
@@ -120,7 +121,7 @@ impl Core {
         Ok(())
     }
 
-    /// Whether the manager keeps one more specification for this user.
+    /// Fails if the manager does not keep one more specification for this user.
     fn check_held_bytes(&self, spec: &JobSpec) -> Result<(), ApiError> {
         if self.held_bytes.with(spec) <= MAX_BYTES_PER_USER {
             return Ok(());
@@ -144,7 +145,7 @@ impl Core {
 
     pub(super) fn check_size(&self, spec: &JobSpec) -> Result<(), ApiError> {
         let limit = self.config.heartbeat_bytes * SPEC_SHARE_PERCENT / 100;
-        // As it travels: also long lists of files or limits must fit.
+        // The encoded length counts, so that long lists of files or limits must fit as well.
         let spec = without_dependency(spec);
         let bytes = postcard::to_stdvec(&*spec).map_or(usize::MAX, |encoded| encoded.len());
         if bytes <= limit {
@@ -189,8 +190,7 @@ impl Core {
     }
 }
 
-/// Also of a machine that has room for them, no job has more ranks than a message can
-/// map.
+/// Even on a machine with room for more, a job has at most as many ranks as a message can map.
 fn check_ranks(spec: &JobSpec) -> Result<(), ApiError> {
     if spec.procs <= MAX_RANKS {
         return Ok(());
@@ -199,7 +199,8 @@ fn check_ranks(spec: &JobSpec) -> Result<(), ApiError> {
     Err(ApiError::new(ErrorCode::Infeasible, "the job has too many processes").why(why))
 }
 
-/// What listings repeat of every job is short: who asks for one and does not read it costs little.
+/// Listings repeat these texts for every job, so they must be short: a client may ask for a listing
+/// and not read it.
 fn check_texts(spec: &JobSpec) -> Result<(), ApiError> {
     let texts = [("name", Some(&spec.name)), ("constraint", spec.resources.constraint.as_ref())];
     let long = |(_, text): &(&str, Option<&String>)| text.is_some_and(|t| t.len() > MAX_TEXT_BYTES);
@@ -221,7 +222,7 @@ fn check_constraint(spec: &JobSpec) -> Result<(), ApiError> {
     })
 }
 
-/// What the command line refuses, other clients may send.
+/// Refuses amounts that the command line refuses too, since other clients may send them.
 fn check_amounts(spec: &JobSpec) -> Result<(), ApiError> {
     let nothing = |what: &str, hint: &str| {
         Err(ApiError::new(ErrorCode::BadRequest, format!("{what} is 0")).hint(hint))
@@ -257,7 +258,7 @@ pub(super) fn request_of(job: JobId, spec: &JobSpec) -> JobRequest {
         Memory::PerCpu(bytes) => request.mem_per_pe_bytes = bytes,
         Memory::WholeNode => request.mem_per_node = NodeMemory::Whole,
     }
-    // What is no constraint was refused before the job had a number.
+    // Admission has refused a text that is no constraint.
     let constraint = asked.constraint.as_deref().and_then(|text| text.parse::<Constraint>().ok());
     constraint.map_or(request.clone(), |constraint| request.with_constraint(constraint))
 }

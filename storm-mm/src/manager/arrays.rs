@@ -1,7 +1,7 @@
 //! Arrays of jobs: one submission, one entry of the journal, and a job for each index.
 //!
-//! The array has a number of its own, and its jobs those that follow, in the order of
-//! their indices (`docs/decisions/0043`).
+//! The array has a number of its own. Its jobs have the numbers that follow, in the order of their
+//! indices (`docs/decisions/0043`).
 
 use super::needs_table::Array;
 use super::{Core, Effect};
@@ -12,13 +12,13 @@ use storm_primitives::Instant;
 use storm_rm::{ArrayError, ArraySpec, JobId, PartitionId};
 
 impl Core {
-    /// The array of a job of one.
+    /// The array that a job belongs to, if any.
     pub(super) fn array_of(&mut self, job: JobId) -> Option<&mut Array> {
         let task = self.jobs.get(&job)?.task?;
         self.needs.arrays.get_mut(&task.array)
     }
 
-    /// How many jobs an array makes, if it is one that may be.
+    /// The number of jobs that an array makes, if the array is allowed.
     pub(super) fn array_size(&self, array: &ArraySpec) -> Result<u64, ApiError> {
         let most = self.config.array_max;
         if most == 0 {
@@ -44,7 +44,7 @@ impl Core {
             later.insert(unit);
             return;
         }
-        // Each turn takes a job out of those that wait, or is the last.
+        // Each turn takes a job out of the waiting jobs, or is the last.
         loop {
             let Some(array) = self.needs.arrays.get(&unit) else { return };
             let limited =
@@ -59,7 +59,7 @@ impl Core {
         }
     }
 
-    /// The jobs that a number stands for: itself, or those of an array.
+    /// The jobs that a number stands for: the job itself, or those of an array.
     pub(super) fn jobs_of(&self, job: JobId) -> Vec<JobId> {
         if self.needs.arrays.contains_key(&job) {
             let known = |task: &JobId| self.jobs.contains_key(task);
@@ -69,7 +69,7 @@ impl Core {
         }
     }
 
-    /// The job that a question about a number is about: of an array the first that has not
+    /// The job that a question about a number is about. For an array, the first job that has not
     /// ended, or else the last.
     pub(super) fn one_of(&self, job: JobId) -> JobId {
         let jobs = self.jobs_of(job);
@@ -80,8 +80,8 @@ impl Core {
         jobs.iter().find(goes_on).or(jobs.last()).copied().unwrap_or(job)
     }
 
-    /// Does something to many jobs: what that makes of arrays and queues is dealt with once
-    /// it is done, since each end would have all that wait looked at.
+    /// Acts on many jobs at once. Arrays and queues are dealt with only at the end, since each end
+    /// of a job would have all waiting jobs looked at.
     pub(super) fn together<T>(&mut self, now: Instant, act: impl FnOnce(&mut Core) -> T) -> T {
         if self.needs.fill_later.is_some() {
             return act(self);
@@ -98,7 +98,7 @@ impl Core {
         outcome
     }
 
-    /// Tells a policy of the jobs that were submitted or withdrawn in one request, as one.
+    /// Tells a policy of all jobs that were submitted or withdrawn in one request together.
     pub(super) fn tell_untold(&mut self, now: Instant, id: PartitionId) {
         let untold = std::mem::take(&mut self.partition(id).untold);
         if !untold.is_empty() {
@@ -107,8 +107,8 @@ impl Core {
         }
     }
 
-    /// Does something to the jobs that the number `job` stands for, if they are the user's;
-    /// of an array it is enough that it can be done to one.
+    /// Acts on the jobs that the number `job` stands for, if they are the user's. For an array,
+    /// success with one job is enough.
     pub(super) fn each_of(
         &mut self,
         now: Instant,

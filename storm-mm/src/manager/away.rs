@@ -1,7 +1,7 @@
-//! Nodes whose Node Managers have ended while their hosts go on: the keepers there keep the jobs, for
-//! the Node Managers that come next (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
+//! Nodes whose Node Managers have ended while their hosts live. The keepers there keep the jobs for
+//! the next Node Managers (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
 //!
-//! What this does not do: wait for a node that is silent. Nobody knows whether its host is there.
+//! The manager does not wait for a silent node, since its host may be gone.
 
 use super::live_job::Launch;
 use super::vacating::KEEPER_TIME;
@@ -16,34 +16,34 @@ use storm_rm::{JobId, Rank};
 /// The nodes that a job waits for.
 pub(super) type Away = BTreeMap<NodeId, Left>;
 
-/// How a node was left by its Node Manager.
+/// The state of a node without a Node Manager.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left {
-    /// Until when it may come back.
+    /// Until when its next Node Manager may come.
     pub(super) until: Instant,
-    /// When its ranks have certainly ended, if it does not.
+    /// When its ranks have certainly ended, if none comes.
     pub(super) vacated: Instant,
 }
 
-/// How a node went.
+/// How a node was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Going {
-    /// It is silent, or has said that nothing is left there: who waits for it may wait for ever.
+    /// The node is silent, or has said that nothing is left there: a wait for it might never end.
     Lost,
     /// Its host has closed its link.
     LinkClosed,
-    /// So it has, because the process of the Node Manager ended.
+    /// The host has closed the link because the process of the Node Manager ended.
     ProcessEnded,
 }
 
 impl Core {
-    /// A node of which the host has closed the link: its Node Manager goes on without it, or its keeper
-    /// without that one.
+    /// A node's host has closed the link. Either the Node Manager goes on without the link, or its
+    /// keeper goes on without the Node Manager.
     pub fn node_left(&mut self, now: Instant, node: NodeId) {
         self.node_goes(now, node, Going::LinkClosed);
     }
 
-    /// Until when a job waits for a node to come back that went so, if it does.
+    /// Whether, and until when, a job waits for the return of a node that was lost in this way.
     pub(super) fn awaits_return(
         &self,
         now: Instant,
@@ -58,7 +58,8 @@ impl Core {
         let (record, live) = (self.jobs.get(&job)?, self.live.get(&job)?);
         let has_ranks =
             matches!(live.launch, Launch::Launched | Launch::Started | Launch::Recovering);
-        // Nodes that move the bytes of ranks do not go on where others ended.
+        // Nodes that carry the messages of ranks cannot continue where their former Node Managers
+        // ended.
         let partition = &self.partitions[usize::from(live.partition.0)];
         let waits = has_ranks
             && matches!(record.phase, Phase::Starting | Phase::Running | Phase::Ending(_))
@@ -66,7 +67,7 @@ impl Core {
         waits.then(|| left(now, returns, record.spec.requeue, (going, self.config.requeue_fence)))
     }
 
-    /// The job goes on elsewhere, and waits for that node.
+    /// The job goes on elsewhere, and waits for the node.
     pub(super) fn await_return(&mut self, job: JobId, node: NodeId, left: Left) {
         let Some(live) = self.live.get_mut(&job) else { return };
         live.launch = Launch::Recovering;
@@ -78,7 +79,7 @@ impl Core {
         self.effects.push(Effect::Timer { at: left.until, job, incarnation, kind });
     }
 
-    /// How much of this output was passed on before: a node may say again what it said.
+    /// How much of this output was passed on before: a node may repeat output.
     pub(super) fn known_output(
         &mut self,
         job: JobId,
@@ -102,11 +103,11 @@ fn left(
 ) -> Left {
     let NodeReturn { within_ms, leased_within_ms } = returns;
     let within = Duration::from_millis(if requeue { leased_within_ms } else { within_ms });
-    // The keeper's time is up.
+    // The ranks have ended once the keeper has also had its time to kill them.
     let until = now + within + KEEPER_TIME;
     let vacated = match going {
         Going::ProcessEnded => until,
-        // A Node Manager that lives holds its leases for the fence.
+        // A living Node Manager holds its leases for the fence.
         Going::LinkClosed | Going::Lost => until.max(now + fence),
     };
     Left { until, vacated }

@@ -1,6 +1,6 @@
-//! Jobs that go on beside the matrix: the configuration was edited while they ran, and no
-//! partition has room for them as they are (`docs/decisions/0127-a-node-is-its-name.md`). They run in
-//! all rows, and no policy knows of them. Their nodes take no further job until they end.
+//! Jobs that go on beside the matrix: the configuration was edited while they ran, and no partition
+//! has room for them as they are (`docs/decisions/0127-a-node-is-its-name.md`). They run in all
+//! rows, and no policy knows of them. Their nodes take no further job until they end.
 
 use super::Core;
 use crate::job::{JobEventKind, JobRecord};
@@ -8,7 +8,7 @@ use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{JobId, PartitionId, RowSet};
 
 impl Core {
-    /// The partition that has all nodes of a job: its own, or another one if that was renamed.
+    /// The partition that has all nodes of a job: its own, or another if the partition was renamed.
     pub(super) fn partition_of_nodes(&self, record: &JobRecord) -> Option<PartitionId> {
         let has_all = |id: &PartitionId| {
             let members = &self.partitions[usize::from(id.0)].nodes;
@@ -18,7 +18,7 @@ impl Core {
         own.or_else(|| (0..self.partition_count()).map(PartitionId).find(has_all))
     }
 
-    /// The partition that a job is counted with for which no partition has all nodes.
+    /// The partition with which a job is counted if no partition has all of its nodes.
     pub(super) fn partition_beside(&self, record: &JobRecord) -> PartitionId {
         let nodes: NodeSet = record.ranks.iter().map(|share| share.node).collect();
         let meets = |id: &PartitionId| self.partitions[usize::from(id.0)].nodes.intersects(&nodes);
@@ -45,14 +45,14 @@ impl Core {
         );
     }
 
-    /// A job is over: its nodes take jobs again if it was beside the matrix.
+    /// A job is over: if it was beside the matrix, its nodes take jobs again.
     pub(super) fn leave_beside(&mut self, now: Instant, job: JobId, nodes: &NodeSet) {
         if self.beside.remove(&job) {
             nodes.iter().for_each(|node| self.tell_of_state(now, node));
         }
     }
 
-    /// The first job on a node that goes on beside the matrix.
+    /// The first job beside the matrix on a node.
     pub(super) fn beside_on(&self, node: NodeId) -> Option<JobId> {
         let is_there =
             |job: &&JobId| self.live.get(job).is_some_and(|live| live.nodes.contains(node));

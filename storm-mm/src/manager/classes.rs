@@ -1,6 +1,7 @@
-//! How jobs share processors, for people: who sees to it that their ranks run together, what flexible
-//! coscheduling takes each rank for and why, and what of programs of other libraries is not known
-//! ([decision 0103](../../../docs/decisions/0103-classes-of-flexible-coscheduling.md)).
+//! How jobs share processors, in words: how their ranks come to run together, the class of each
+//! rank under flexible coscheduling and its reasons, and the facts that are unknown for programs of
+//! other libraries ([decision
+//! 0103](../../../docs/decisions/0103-classes-of-flexible-coscheduling.md)).
 
 use super::Core;
 use crate::api::ClassView;
@@ -11,7 +12,7 @@ use storm_rm::{
     Coscheduling, JobId, JobIncarnation, ProcessClass, ProcessFigures, Rank, RankClass, Witness,
 };
 
-/// What a node said of a rank.
+/// A node's report of a rank's class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ToldClass {
     told: RankClass,
@@ -19,7 +20,7 @@ pub(super) struct ToldClass {
 }
 
 impl ToldClass {
-    /// Since when it has its class.
+    /// Since when the rank has had its class.
     fn since(&self) -> Instant {
         let age_ns = u64::from(self.told.for_ms) * 1_000_000;
         Instant::from_nanos(self.at.as_nanos().saturating_sub(age_ns))
@@ -27,7 +28,7 @@ impl ToldClass {
 }
 
 impl Core {
-    /// A node says what it takes ranks of its own for.
+    /// A node reports the classes of its ranks.
     pub(super) fn classes_told(
         &mut self,
         now: Instant,
@@ -43,27 +44,28 @@ impl Core {
         live.classes.extend(told.map(|told| (told.rank, ToldClass { told, at: now })));
     }
 
-    /// What nodes said of the ranks of a job that runs, while its partition asks for it.
+    /// The reported classes of a running job's ranks, while its partition uses flexible
+    /// coscheduling.
     fn classes(&self, record: &JobRecord) -> Option<&BTreeMap<Rank, ToldClass>> {
         let live = self.live.get(&record.id)?;
         let partition = &self.partitions[usize::from(live.partition.0)];
         (partition.coscheduling() == Coscheduling::Flexible).then_some(&live.classes)
     }
 
-    /// What a rank is taken for.
+    /// The class of a rank.
     pub(super) fn class_of(&self, record: &JobRecord, rank: Rank) -> Option<ClassView> {
         let known = self.classes(record)?.get(&rank)?;
         let ToldClass { told: RankClass { class, figures, .. }, .. } = *known;
         Some(ClassView { class, since: self.wall(known.since()), figures })
     }
 
-    /// How many ranks are taken for what, and why.
+    /// The number of ranks in each class, and why.
     pub(super) fn classes_of(&self, record: &JobRecord) -> Option<String> {
         let groups = groups(self.classes(record)?, record.spec.procs);
         Some(groups.iter().map(Group::in_short).collect::<Vec<_>>().join("; "))
     }
 
-    /// How a job shares processors where nobody or not only strobes switch between them.
+    /// How a job shares processors, where strobes are not all that switches between jobs.
     pub(super) fn sharing_of(&self, record: &JobRecord) -> Vec<String> {
         let partition = self.partitions.iter().find(|p| p.name == record.partition);
         let shared = partition.and_then(|partition| sharing(partition.coscheduling()));
@@ -80,17 +82,17 @@ impl Core {
     }
 }
 
-/// Ranks of one class that were judged in one way.
+/// Ranks of one class that were judged by the same means.
 struct Group {
     class: ProcessClass,
     witness: Option<Witness>,
     ranks: u32,
-    /// Means of theirs.
+    /// Means over the ranks.
     compute_us: u64,
     wait_us: u64,
     cpu_percent: u64,
     operations: u64,
-    /// The first of them has had its class since then; nothing of those that begin with it.
+    /// Since when the first of them has had its class; `None` for ranks that no node reported.
     since: Option<Instant>,
 }
 
@@ -157,8 +159,8 @@ impl Group {
     }
 }
 
-/// Those that were told of, by class and by who told what they do; the others of the `procs` as one
-/// group of which nothing is known.
+/// The reported ranks, by class and by the source of their figures. The rest of the `procs` ranks
+/// are one group without figures.
 fn groups(classes: &BTreeMap<Rank, ToldClass>, procs: u32) -> Vec<Group> {
     let mut groups: BTreeMap<_, Vec<&ToldClass>> = BTreeMap::new();
     for told in classes.values() {
@@ -179,8 +181,8 @@ fn written(us: u64) -> String {
     if us < 1000 { format!("{us} us") } else { format!("{:.1} ms", us as f64 / 1e3) }
 }
 
-/// How jobs share processors where nobody switches between them, or not only strobes do, and what
-/// of their ranks is not known.
+/// How jobs share processors where strobes are not all that switches between them, and the facts
+/// about their ranks that are unknown.
 fn sharing(coscheduling: Coscheduling) -> Option<&'static str> {
     match coscheduling {
         Coscheduling::Strobed => None,

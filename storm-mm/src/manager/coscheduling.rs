@@ -1,6 +1,6 @@
-//! Partitions whose jobs communicate in slices that all their nodes begin together
-//! ([decision 0093](../../../docs/decisions/0093-ranks-under-buffered-coscheduling.md)): who takes part,
-//! and what becomes of the jobs when there can be no more slices.
+//! Partitions whose jobs communicate in slices that all their nodes begin together ([decision
+//! 0093](../../../docs/decisions/0093-ranks-under-buffered-coscheduling.md)): their nodes, and the
+//! end of their jobs when there can be no more slices.
 
 use super::Core;
 use super::live_job::Launch;
@@ -15,21 +15,22 @@ impl Core {
         self.partitions[usize::from(partition.0)].policy.communication_slice().is_some()
     }
 
-    /// The nodes that have ranks of a coscheduled partition, and the length of its slices; `None` while
-    /// nobody is there who could communicate.
+    /// The nodes that have ranks of a coscheduled partition, and the length of its slices; `None`
+    /// while no job could communicate.
     pub fn coscheduled(&self, partition: PartitionId) -> Option<(NodeSet, Duration)> {
         let slice = self.partitions[usize::from(partition.0)].policy.communication_slice()?;
         let launched = self.live.values().filter(|live| {
             live.partition == partition && matches!(live.launch, Launch::Launched | Launch::Started)
         });
-        // Nodes whose part of a job is over, too: others may wait for what they have to say of it.
+        // Nodes whose part of a job is over take part too: others may wait for their messages of
+        // it.
         let nodes = launched.fold(NodeSet::new(), |nodes, live| nodes.union(&live.nodes));
         let nodes = self.up(&nodes);
         (!nodes.is_empty()).then_some((nodes, slice))
     }
 
-    /// How the ranks of a job communicate, for people, where its partition is coscheduled. What a
-    /// program is linked with its node alone knows.
+    /// How the ranks of a job communicate, in words, where its partition is coscheduled. Only a
+    /// job's nodes know which library its program is linked with.
     pub(super) fn communication_of(&self, record: &JobRecord) -> Option<String> {
         let partition = self.partitions.iter().find(|entry| entry.name == record.partition)?;
         let slice_us = partition.policy.communication_slice()?.as_micros();
@@ -39,8 +40,8 @@ impl Core {
         ))
     }
 
-    /// A slice has ended with nothing on the way: what the nodes have in memory is the whole state of
-    /// the partition's jobs.
+    /// A slice has ended with nothing on the way: the nodes' memories hold the whole state of the
+    /// partition's jobs.
     pub fn slice_ended(&mut self, partition: PartitionId, slice: u64) {
         self.partition(partition).checkpoint = Some(slice);
     }

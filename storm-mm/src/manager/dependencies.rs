@@ -1,6 +1,6 @@
-//! Dependencies on the begins and ends of other jobs, and what these do to those that wait.
+//! Dependencies on the begins and ends of other jobs, and their effect on jobs that wait.
 //!
-//! The journal of each job says what has become of those that it depends on: they may be
+//! The journal of each job records the fates of the jobs that it depends on, since they may be
 //! forgotten before it starts.
 
 use super::Core;
@@ -16,8 +16,8 @@ use storm_primitives::Instant;
 use storm_rm::{ArraySpec, Condition, Dependency, JobId, JobSpec, Needs};
 
 impl Core {
-    /// Whether the jobs that a submission depends on are known. A condition on the corresponding
-    /// job, where not both are arrays, becomes one on the other job.
+    /// Fails if a job that a submission depends on is unknown. A condition on the corresponding job
+    /// becomes a condition on the whole other job where not both are arrays.
     pub(super) fn check_dependency(&self, needs: &mut Needs) -> Result<(), ApiError> {
         let Some(dependency) = &mut needs.dependency else { return Ok(()) };
         let count = dependency.conditions.len();
@@ -43,9 +43,9 @@ impl Core {
         Ok(())
     }
 
-    /// Whether each job of an array has one that corresponds to it.
+    /// Fails if a job of an array has no corresponding job in `other`.
     fn check_corresponding(&self, array: &ArraySpec, other: JobId) -> Result<(), ApiError> {
-        // An array that cannot be one was refused.
+        // Submission has refused arrays that are invalid.
         let indices = array.indices(ArraySpec::MAX_TASKS).unwrap_or_default();
         match indices.into_iter().find(|index| self.needs.task_with(other, *index).is_none()) {
             None => Ok(()),
@@ -58,11 +58,11 @@ impl Core {
         }
     }
 
-    /// A job that waits is to hear of the begins and ends of those that it depends on; of what has
-    /// been already it hears at once.
+    /// Has a waiting job hear of the begins and ends of the jobs that it depends on. Events that
+    /// have happened already are entered at once.
     pub(super) fn watch_dependencies(&mut self, now: Instant, job: JobId) {
         let Some(record) = self.jobs.get(&job) else { return };
-        // Those that it has not heard of.
+        // The jobs whose events are not in its record yet.
         let (mut begins, mut ends, mut tasks) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for condition in conditions(record) {
             match condition {
@@ -115,8 +115,8 @@ impl Core {
         }
     }
 
-    /// When a job or array has begun, or ended without. One that is not known any more has, and
-    /// nobody knows when.
+    /// When a job or array has begun, or has ended without beginning. A forgotten job has done so
+    /// at an unknown time, so the present time stands for it.
     fn unit_begun(&self, now: Instant, unit: JobId) -> Option<Timestamp> {
         if self.needs.arrays.contains_key(&unit) {
             return self.needs.array_begun(unit);
@@ -127,8 +127,8 @@ impl Core {
         }
     }
 
-    /// Whether a job or array has ended; one that is not known any more has, and nothing
-    /// better can be said of it.
+    /// Whether a job or array has ended, and if so, COMPLETED. A forgotten job counts as ended and
+    /// not COMPLETED, since nothing better is known.
     fn unit_ended(&self, unit: JobId) -> Option<bool> {
         if self.needs.arrays.contains_key(&unit) {
             return self.needs.array_ended(unit);
@@ -140,8 +140,8 @@ impl Core {
         }
     }
 
-    /// Whether a job of an array has ended COMPLETED, or else which to wait for. Of one that is
-    /// forgotten the array knows whether all were.
+    /// Whether a job of an array has ended COMPLETED; the error is the job to wait for. If the job
+    /// is forgotten, the array knows whether all its jobs were COMPLETED.
     fn corresponding_ended(&self, array: JobId, task: Option<JobId>) -> Result<bool, JobId> {
         let Some(task) = task else { return Ok(false) };
         match self.jobs.get(&task) {
@@ -174,8 +174,8 @@ impl Core {
         }
     }
 
-    /// Tells a job of the end of a job or array that it depends on. Of thousands of conditions
-    /// only those on what has ended are looked at, unless that decides.
+    /// Tells a job of the end of a job or array that it depends on. There may be thousands of
+    /// conditions, so only those on this end are looked at, unless they decide.
     fn tell_end(&mut self, now: Instant, job: JobId, unit: JobId, completed: bool) {
         let Some(record) = self.jobs.get(&job) else { return };
         let any = record.spec.needs.dependency.as_ref().is_some_and(|needed| needed.any);
@@ -195,7 +195,7 @@ impl Core {
             }
         }
         let holds = |condition: &Condition| condition.holds_after(completed);
-        // One that has ended meanwhile waits for nothing.
+        // A job that has ended meanwhile waits for nothing.
         let Some(awaited) = self.needs.awaited.get_mut(&job) else { return };
         awaited.left = awaited.left.saturating_sub(1);
         let fails = !any && !about.iter().all(holds) && !awaited.failed;
@@ -216,8 +216,8 @@ impl Core {
         }
     }
 
-    /// Tells those who wait of what has begun or ended. Ends that this causes are
-    /// dealt with here too, one after the other: chains of jobs may be long.
+    /// Tells waiting jobs of begins and ends. Ends that result from this are dealt with here as
+    /// well, one after the other, because chains of jobs may be long.
     pub(super) fn settle(&mut self, now: Instant) {
         if std::mem::replace(&mut self.settling, true) {
             return;
@@ -259,7 +259,7 @@ impl Core {
         }
     }
 
-    /// What the dependency of a job still lacks.
+    /// The part of a job's dependency that is not met.
     pub(super) fn unmet_dependency(&self, now: Instant, record: &JobRecord) -> Option<Obstacle> {
         let Dependency { any, conditions } = record.spec.needs.dependency.as_ref()?;
         let wall = self.wall(now);
@@ -295,7 +295,7 @@ impl Core {
     }
 }
 
-/// When the delay after the begin of another job is over, once that has begun.
+/// When the delay after another job's begin is over; `None` until that job has begun.
 fn delay_over(record: &JobRecord, condition: Condition) -> Option<Timestamp> {
     let Condition::After { job, minutes } = condition else { return None };
     let begun = record.begun_before.get(&job)?;
@@ -303,8 +303,8 @@ fn delay_over(record: &JobRecord, condition: Condition) -> Option<Timestamp> {
     Some(begun.checked_add(delay).unwrap_or(Timestamp::MAX))
 }
 
-/// The specification as it travels: nodes have no use for what the job waited for, which may be
-/// longer than a message.
+/// The specification for messages. Nodes do not need the dependency, which may be longer than a
+/// message.
 pub(super) fn without_dependency(spec: &JobSpec) -> Cow<'_, JobSpec> {
     match &spec.needs.dependency {
         None => Cow::Borrowed(spec),

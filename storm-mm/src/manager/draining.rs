@@ -1,8 +1,8 @@
-//! Nodes that an administrator takes out of service and gives back: a drained
-//! node takes no further job, and those that it has go on.
+//! Nodes that an administrator takes out of service and gives back. A drained node takes no further
+//! job; its present jobs go on.
 //!
-//! It outlasts the manager and the node: the journal has the list of all of
-//! them, each list in the place of the one before.
+//! The drained state outlasts the manager and the node. The journal holds the list of all drained
+//! nodes; each list replaces the one before.
 
 use super::Core;
 use super::node_names::{MAX_NAMED, named_at_most};
@@ -13,14 +13,14 @@ use storm_primitives::{Instant, NodeId, has_step_of_nothing};
 use storm_rm::PartitionId;
 use storm_sched::Event;
 
-/// Longest reason, in bytes: a sentence, that a listing still shows.
+/// Longest reason, in bytes: a sentence that a listing can show.
 const MAX_REASON_BYTES: usize = 256;
 
 impl Core {
-    /// Takes nodes out of service, or says anew why they are.
+    /// Takes nodes out of service, or changes the reason why they are.
     ///
     /// # Errors
-    /// An [`ApiError`] for the client, and nothing is changed.
+    /// An [`ApiError`] for the client; nothing is changed then.
     pub fn drain(
         &mut self,
         now: Instant,
@@ -42,11 +42,10 @@ impl Core {
         Ok(())
     }
 
-    /// Gives nodes back that were taken out of service; those that were not stay as they
-    /// are.
+    /// Gives nodes back that were taken out of service. Other nodes stay as they are.
     ///
     /// # Errors
-    /// An [`ApiError`] for the client, and nothing is changed.
+    /// An [`ApiError`] for the client; nothing is changed then.
     pub fn resume(&mut self, now: Instant, peer: Peer, names: &str) -> Result<(), ApiError> {
         let mut nodes = self.nodes_to_change(peer, names)?;
         let mut drained = self.drained();
@@ -75,7 +74,7 @@ impl Core {
         }
     }
 
-    /// What the journal says of nodes.
+    /// Applies the list of drained nodes from the journal.
     pub(super) fn apply_drained(&mut self, drained: &BTreeMap<String, String>) {
         self.nodes.set_drained(drained);
     }
@@ -94,7 +93,7 @@ impl Core {
         self.effects.push(super::Effect::Journal(OF_NO_JOB, event));
     }
 
-    /// The nodes of a folded list, for who may change them.
+    /// The nodes of a folded list, if the peer may change nodes.
     fn nodes_to_change(&self, peer: Peer, names: &str) -> Result<Vec<NodeId>, ApiError> {
         if !self.is_admin(peer) {
             let message = "only an administrator may drain and resume nodes";
@@ -128,7 +127,7 @@ impl Core {
                     .hint("storm nodes lists them")
             })
         };
-        // One more than there are: of so many, one is not known.
+        // If one more node is named than exist, one of these is unknown.
         let most = known.len() + 1;
         let found: Vec<NodeId> = unfolded
             .iter()

@@ -1,4 +1,4 @@
-//! What the core wants done.
+//! The effects that the core asks for.
 
 use crate::api::{JobView, Reply};
 use crate::job::JobEvent;
@@ -7,13 +7,13 @@ use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::{Command, Slices};
 use storm_rm::{FileSpec, JobId, JobIncarnation, JobSlot, Owner, PartitionId, Rank};
 
-/// Something for the driver to do. In order; all but strobes only after the
-/// journal entries before them are durable.
+/// An effect for the driver to carry out, in order. All but strobes wait until the journal entries
+/// before them are durable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Append to the journal.
     Journal(JobId, JobEvent),
-    /// Say this to these nodes with the next heartbeat.
+    /// Send this command to these nodes with the next heartbeat.
     Command(NodeSet, Command),
     /// Strobe these nodes at once; they begin the slices that follow by themselves.
     Strobe(NodeSet, Slices),
@@ -36,9 +36,9 @@ pub enum Effect {
         at: Instant,
         /// The job.
         job: JobId,
-        /// Which run of it.
+        /// The run of the job.
         incarnation: JobIncarnation,
-        /// What for.
+        /// The purpose.
         kind: TimerKind,
     },
     /// Tell the clients attached to a job.
@@ -52,7 +52,7 @@ pub enum Effect {
 pub struct Watch {
     /// The job.
     pub job: JobId,
-    /// Which run of it.
+    /// The run of the job.
     pub incarnation: JobIncarnation,
     /// Where its flags lie.
     pub slot: JobSlot,
@@ -65,7 +65,7 @@ pub struct Watch {
 pub struct StageJob {
     /// For which job.
     pub job: JobId,
-    /// Which run of it.
+    /// The run of the job.
     pub incarnation: JobIncarnation,
     /// To which nodes.
     pub nodes: NodeSet,
@@ -75,7 +75,7 @@ pub struct StageJob {
     pub owner: Owner,
 }
 
-/// What the staging of a job took.
+/// The cost of a job's staging.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StageOutcome {
     /// Reading the files.
@@ -90,10 +90,10 @@ pub struct StageOutcome {
     pub skipped_bytes: u64,
 }
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerKind {
-    /// The launch may have taken as long as it may.
+    /// The launch may have reached its time limit.
     Launch,
     /// The job may have reached its time limit.
     TimeLimit,
@@ -103,15 +103,15 @@ pub enum TimerKind {
     Recovery,
     /// A node that was lost cannot run the job any more.
     Vacated,
-    /// The time has come that the job was not to begin before.
+    /// The earliest time for the job to begin has come.
     Begin,
     /// The client of the job may not have come back after a restart of the manager.
     Output,
-    /// The priorities are to be reckoned anew. Of no job.
+    /// The priorities must be computed anew. The timer belongs to no job.
     Priorities,
-    /// A policy wants to be woken. Of no job.
+    /// A policy asked to be woken. The timer belongs to no job.
     Wake,
-    /// Nodes may not have come back after a restart of the manager. Of no job.
+    /// Nodes may not have come back after a restart of the manager. The timer belongs to no job.
     Returned,
 }
 
@@ -120,8 +120,8 @@ pub enum TimerKind {
 pub enum Notice {
     /// An event as the API knows it; after `ended` nothing follows.
     Event(Reply),
-    /// The job is over, as listings show it unless it is forgotten already: for those who
-    /// wait for it ([`Core::await_ends`](super::Core::await_ends)).
+    /// The job is over, with its line of a listing unless it is forgotten already. For clients that
+    /// wait for the job ([`Core::await_ends`](super::Core::await_ends)).
     Over(Option<Box<JobView>>),
     /// Output, to be delivered in order with flow control.
     Output(Rank, storm_rm::message::Stream, u64, bytes::Bytes),

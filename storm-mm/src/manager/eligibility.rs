@@ -1,9 +1,8 @@
-//! The gate before the policies: a job that is held, whose time has not come, whose
-//! dependencies are not satisfied, or for which the configuration lacks something is unknown to
-//! its policy (`docs/decisions/0041`, `0132`).
+//! The gate before the policies. A policy does not know of a job that is held, whose time has not
+//! come, whose dependencies are not met, or for which the configuration lacks something
+//! (`docs/decisions/0041`, `0132`).
 //!
-//! What this does not do: say when a hold is lifted ([`super::holding`]) or a job has
-//! ended ([`super::dependencies`]).
+//! The lifting of holds is in [`super::holding`], the ends of jobs in [`super::dependencies`].
 
 use super::unmet::Unmet;
 use super::{Core, Effect, TimerKind};
@@ -14,7 +13,7 @@ use storm_primitives::Instant;
 use storm_rm::{Condition, JobId};
 use storm_sched::Event;
 
-/// The longest time for which a timer is set: then the clock is read again.
+/// The longest time for which a timer is set; then the clock is read again.
 const LONGEST_TIMER: Duration = Duration::from_secs(86_400);
 
 /// Why a job is not handed to its policy.
@@ -22,19 +21,19 @@ const LONGEST_TIMER: Duration = Duration::from_secs(86_400);
 pub(super) enum Obstacle {
     Held(Hold),
     Begin(Timestamp),
-    /// These have to come true: all of them, or any.
+    /// Conditions that must come true: all of them, or any.
     Dependency {
         open: Vec<Condition>,
         any: bool,
-        /// The first delay after the begin of one is over then, if one has begun.
+        /// When the first delay after a begin is over, if one of those jobs has begun.
         until: Option<Timestamp>,
     },
-    /// This one cannot come true any more.
+    /// A condition that can never come true.
     NeverSatisfied(Condition),
     ArrayLimit(u32),
-    /// The configuration does not have what it asks for.
+    /// The configuration lacks something that the job asks for.
     Unmet(Unmet),
-    /// All places in the arrays of flags are those of suspended jobs, or were.
+    /// Suspended jobs hold all places in the arrays of flags, or did.
     Places,
     GoingDown,
 }
@@ -88,7 +87,7 @@ impl Core {
         }
     }
 
-    /// Gives a job to its policy, or into the queue for the next one.
+    /// Gives a job to its policy, or into the queue for the next policy.
     pub(super) fn hand_over(&mut self, now: Instant, job: JobId) {
         let Some(request) = self.request_now(now, job) else { return };
         let record = &self.jobs[&job];
@@ -128,7 +127,7 @@ impl Core {
         }
     }
 
-    /// What keeps a job from its policy, if anything does.
+    /// The obstacle between a job and its policy, if there is one.
     pub(super) fn obstacle(&self, now: Instant, job: JobId) -> Option<Obstacle> {
         let record = self.jobs.get(&job)?;
         if self.shutting_down {
@@ -158,8 +157,8 @@ impl Core {
         (!may).then_some(Obstacle::ArrayLimit(limit))
     }
 
-    /// Why a job waits that its policy does not know: also what the configuration lacks for it,
-    /// where it waits for something else first.
+    /// Why a job waits that its policy does not know of. If the job waits for something else first,
+    /// the reason also says what the configuration lacks for it.
     pub(super) fn need_reason(&self, now: Instant, job: JobId) -> Option<String> {
         if !self.needs.waiting.contains(&job) {
             return None;

@@ -13,17 +13,17 @@ use storm_sched::Event;
 
 /// The polite request to end, before the kill.
 const SIGTERM: i32 = 15;
-/// Signals that nobody sends to end a process, but that its own mistakes bring it: SIGILL, SIGBUS, SIGFPE and
-/// SIGSEGV. SIGABRT is not among them: libraries raise it when a peer is gone that has aborted.
+/// Signals that a process gets through its own errors, not to end it: SIGILL, SIGBUS, SIGFPE and
+/// SIGSEGV. SIGABRT is not among them, since libraries raise it when a peer has aborted.
 const CRASHES: [i32; 4] = [4, 7, 8, 11];
 /// Largest signal number of Linux (signal(7)).
 const MAX_SIGNAL: i32 = 64;
 
 impl Core {
-    /// Ends a job, or those of an array, on behalf of a user, or sends it a signal.
+    /// Ends a job, or the jobs of an array, on behalf of a user, or sends a signal.
     ///
     /// # Errors
-    /// An [`ApiError`] for the client: no such job, not theirs, over already.
+    /// An [`ApiError`] for the client: no such job, another user's job, or over already.
     pub fn cancel(
         &mut self,
         now: Instant,
@@ -34,7 +34,8 @@ impl Core {
         self.cancel_those_in(now, peer, job, signal, &[])
     }
 
-    /// As [`Core::cancel`], of a job that is in one of `states`, or in any if there are none.
+    /// Does the same as [`Core::cancel`], for a job in one of `states`; in any state if the list is
+    /// empty.
     fn cancel_those_in(
         &mut self,
         now: Instant,
@@ -43,7 +44,7 @@ impl Core {
         signal: Option<i32>,
         states: &[JobState],
     ) -> Result<(), ApiError> {
-        // The last first: none may start because another goes.
+        // The last job first, so that none starts because another goes.
         let jobs = self.jobs_of(job).into_iter().rev().collect();
         self.each_of(now, peer, job, jobs, |core, job| {
             core.check_state(job, states)?;
@@ -51,8 +52,8 @@ impl Core {
         })
     }
 
-    /// As [`Core::cancel`], of those of many that are in one of `states`, or in any if there are
-    /// none; what each came to, in order.
+    /// Does the same as [`Core::cancel`] for several jobs, each in one of `states`, or in any state
+    /// if the list is empty. Returns the outcomes in the order of `jobs`.
     pub fn cancel_all(
         &mut self,
         now: Instant,
@@ -67,8 +68,8 @@ impl Core {
         })
     }
 
-    /// Whether a job is in one of these states, of which there may be none. One that is not there
-    /// is in none that is wrong.
+    /// Fails if a job is in none of these states. An empty list allows any state, and an unknown
+    /// job passes.
     fn check_state(&self, job: JobId, states: &[JobState]) -> Result<(), ApiError> {
         match self.jobs.get(&job) {
             Some(record) if !states.is_empty() && !states.contains(&record.state()) => {
@@ -135,8 +136,8 @@ impl Core {
     /// Ends every job and takes no more.
     pub fn shut_down(&mut self, now: Instant) {
         self.shutting_down = true;
-        // Those that wait first, each queue from its end, and those that hold elements
-        // last: no job may start because another goes.
+        // Jobs that wait end first, each queue from its end, and jobs that hold elements last: no
+        // job may start because another goes.
         let queues = self.partitions.iter().flat_map(|p| p.policy.pending().into_iter().rev());
         let queued: Vec<JobId> = queues.map(|job| JobId(job.0)).collect();
         let early: Vec<JobId> = self.needs.waiting.iter().copied().collect();
@@ -153,11 +154,11 @@ impl Core {
         });
     }
 
-    /// Begins the end of a job, whatever it is doing.
+    /// Begins the end of a job, in whatever phase it is.
     pub(super) fn end_job(&mut self, now: Instant, job: JobId, cause: EndCause) {
         let Some(record) = self.jobs.get(&job) else { return };
         match (&record.phase, self.live.get(&job).map(|live| live.launch)) {
-            // Else it would be queued again after the user was told that it ends.
+            // Otherwise the job would be queued again after its user was told that it ends.
             (
                 Phase::Ending(
                     EndCause::NodeLost { .. }
@@ -171,7 +172,7 @@ impl Core {
             (Phase::Ended(_) | Phase::Ending(_), _) => {}
             (Phase::Pending, _) | (Phase::Starting | Phase::Running, None) => {
                 let partition = self.partition_named(&record.partition);
-                // What waits for something else its policy does not know.
+                // Its policy does not know a job that waits for something else.
                 let partition = partition.filter(|_| !self.needs.waiting.contains(&job));
                 self.end_waiting(now, job, cause);
                 if partition.is_none() {
@@ -214,7 +215,7 @@ impl Core {
     fn end_processes(&mut self, now: Instant, job: JobId, cause: EndCause) {
         self.append(now, job, JobEventKind::Ending { cause: cause.clone() });
         let Some(live) = self.live.get_mut(&job) else { return };
-        // Where it never began there is nothing to end.
+        // Nodes on which the job never began have nothing to end.
         live.over = live.over.union(&std::mem::take(&mut live.lacking));
         let nodes = live.nodes.difference(&live.over).difference(&live.unheard);
         self.order_end(now, job, nodes, &cause);
@@ -257,7 +258,7 @@ impl Core {
         let requeue = may_requeue && again;
         match cause {
             Some(cause) if requeue => {
-                // What it has run is charged, and it begins anew.
+                // The time of this run is charged, and the next run begins with none.
                 let time = live.run_time(now);
                 if !time.is_zero() {
                     self.append(now, job, JobEventKind::Ran { time });
@@ -284,7 +285,7 @@ impl Core {
         }
     }
 
-    /// Of a preempted job, a node that was lost may still run ranks.
+    /// A lost node may still run ranks of a preempted job, so the loss becomes the cause.
     fn lost_meanwhile(&self, live: &LiveJob, cause: Option<EndCause>) -> Option<EndCause> {
         match cause {
             Some(EndCause::Preempted { requeue: true, .. }) if !live.lost.is_empty() => {
@@ -296,8 +297,8 @@ impl Core {
         }
     }
 
-    /// When a rank has crashed, others see that their connections with it are closed, and abort or leave: if
-    /// their nodes' reports come first, they are not the cause all the same.
+    /// When a rank crashes, other ranks see closed connections, and abort or leave. Even if the
+    /// reports of their nodes come first, the crash is the cause.
     fn crash_behind(&self, job: JobId, live: &LiveJob, cause: EndCause) -> EndCause {
         let told = match &cause {
             EndCause::Aborted { rank, .. } | EndCause::RankLeft { rank, .. } => *rank,
@@ -349,7 +350,7 @@ impl Core {
         self.settle(now);
     }
 
-    /// Why a job is ended, with the name of the user where there is one.
+    /// Why a job is ended, with the name of the user if there is one.
     pub(super) fn said(&self, cause: &EndCause) -> String {
         match cause {
             EndCause::Cancelled { uid } => match (self.config.user_name)(*uid) {
@@ -360,7 +361,7 @@ impl Core {
         }
     }
 
-    /// A line of a job's log for people: the record knows users by their numbers alone.
+    /// A line of a job's log with the user's name, since the record has only the number.
     pub(super) fn with_user_name(&self, text: &str) -> String {
         let named = || {
             let (before, uid) = text.rsplit_once("by user ")?;
@@ -376,7 +377,7 @@ pub(super) fn no_such_job(job: JobId) -> ApiError {
         .hint("storm queue and storm hist list the jobs")
 }
 
-/// How a job ended, from why it was ended and how its ranks did.
+/// The outcome of a job, from the cause of its end and the exits of its ranks.
 fn outcome(cause: Option<(String, EndCause)>, exits: &[RankExit]) -> Outcome {
     let worst = exits.iter().max_by_key(|exit| exit.status.shell_code());
     let code = worst.map_or(0, |exit| exit.status.shell_code());

@@ -1,42 +1,41 @@
-//! The PMI barrier of one job across its nodes: who has arrived, with what.
+//! The PMI barrier of one job across its nodes: the nodes that have arrived, and their pairs.
 
 use std::collections::BTreeMap;
 use storm_primitives::{NodeId, NodeSet};
 use storm_rm::Rank;
 
-/// Fences that the nodes of a job can tell of: two each, and they are at most one
+/// The largest number of fences that the nodes of a job can report: two each, which are at most one
 /// apart.
 const FENCES_TOLD: usize = 3;
 
 /// The fences under way.
 #[derive(Clone, Debug)]
 pub(super) struct Fences {
-    /// The last that is done; `None` when a former manager knew.
+    /// The last fence that is done; `None` if only a former manager knew.
     done: Option<u64>,
     arrived: BTreeMap<u64, BTreeMap<NodeId, Vec<(String, String)>>>,
-    /// A rank that will be in no fence any more.
+    /// A rank that will take part in no further fence.
     left: Option<Rank>,
-    /// The last that is done, with what came of it.
+    /// The last fence that is done, with its pairs.
     last: Option<(u64, Vec<(String, String)>)>,
 }
 
 impl Default for Fences {
-    /// Of a job that has not had a fence.
+    /// The state of a job that has had no fence.
     fn default() -> Fences {
         Fences { done: Some(0), arrived: BTreeMap::new(), left: None, last: None }
     }
 }
 
 impl Fences {
-    /// Of a job that a former manager launched. Its nodes tell of their last two
-    /// fences: where one is done on a node, another may still be in it.
+    /// The state of a job that a former manager launched. Its nodes report their last two fences: a
+    /// fence that is done on one node may be under way on another.
     pub(super) fn resumed() -> Fences {
         Fences { done: None, arrived: BTreeMap::new(), left: None, last: None }
     }
 
-    /// A node is in fence `sequence`; all pairs in order of node once every one
-    /// of `nodes` is. What belongs to another fence is ignored: a node cannot be
-    /// ahead of the others.
+    /// A node is in fence `sequence`. Returns all pairs in the order of nodes once all `nodes` are
+    /// in it. Reports of other fences are ignored, since a node cannot be ahead of the others.
     pub(super) fn arrived(
         &mut self,
         sequence: u64,
@@ -57,7 +56,7 @@ impl Fences {
             return None;
         }
         let complete = self.arrived.remove(&sequence)?;
-        // Nodes may be in the next one already; none is in an earlier one.
+        // Nodes may be in the next fence already; none is in an earlier one.
         self.arrived.retain(|later, _| *later > sequence);
         if self.arrived.is_empty() {
             self.done = Some(sequence);
@@ -67,8 +66,8 @@ impl Fences {
         Some(pairs)
     }
 
-    /// What the ranks put before this fence, if it is the last that is done: a node whose Node Manager
-    /// has ended may not have heard of it.
+    /// The pairs of this fence, if it is the last that is done: a node whose Node Manager has ended
+    /// may not have heard of them.
     pub(super) fn outcome(&self, sequence: u64) -> Option<Vec<(String, String)>> {
         let (last, pairs) = self.last.as_ref()?;
         (*last == sequence).then(|| pairs.clone())
@@ -79,16 +78,16 @@ impl Fences {
         self.left.get_or_insert(rank);
     }
 
-    /// The rank that nodes wait for in vain, if they do. After a change of the
-    /// manager that cannot be told before a fence is done: until then what nodes
-    /// tell of may be done already.
+    /// The rank that nodes wait for in vain, if there is one. After a change of the manager the
+    /// rank is unknown until a fence is done, since the fences that nodes report may be done
+    /// already.
     pub(super) fn missing(&self) -> Option<Rank> {
         self.done?;
         self.left.filter(|_| !self.arrived.is_empty())
     }
 
-    /// The same of a node, among those on which all ranks have ended: no rank of it may ever have
-    /// spoken PMI.
+    /// The node that others wait for in vain, among the nodes `over`, on which all ranks have
+    /// ended. The ranks of such a node may never have used PMI.
     pub(super) fn missing_node(&self, over: &NodeSet) -> Option<NodeId> {
         self.done?;
         let (_, arrived) = self.arrived.first_key_value()?;

@@ -1,34 +1,35 @@
-//! What each user's jobs that are not over take of the manager's memory, and of its journal: their
-//! arguments, lists of files, environments and dependencies. Jobs of an array share theirs, and so do those of one shell.
+//! The bytes of the manager's memory, and of its journal, that each user's unfinished jobs take:
+//! their arguments, lists of files, environments and dependencies. The jobs of an array share
+//! theirs; the jobs of a shell share its environment.
 
 use std::collections::HashMap;
 use std::ptr::from_ref;
 use std::rc::Rc;
 use storm_rm::{Environment, JobSpec, Needs};
 
-/// The most for one user: ten thousand jobs of 6 KiB each beside an environment that they share, or three
-/// hundred of the largest there can be.
+/// The limit per user: ten thousand jobs of 6 KiB each that share an environment, or three hundred
+/// of the largest possible jobs.
 pub(super) const MAX_BYTES_PER_USER: u64 = 64 << 20;
 
-/// Of each user, the bytes of all jobs that are not over, what several have in common once.
+/// For each user, the bytes of all unfinished jobs; shared parts count once.
 #[derive(Debug, Default)]
 pub(super) struct HeldBytes {
     users: HashMap<u32, u64>,
     jobs: HashMap<u32, usize>,
-    /// By user and place in memory, which stays the same while a job has it.
+    /// By user and address, which stays the same while a job has the part.
     parts: HashMap<(u32, usize), Held>,
 }
 
-/// What several jobs have in common.
+/// A part that several jobs share.
 #[derive(Debug, Default)]
 struct Held {
     jobs: u32,
-    /// What those of them that are over have instead.
+    /// The specification that the finished jobs among them have instead.
     over: Option<Rc<JobSpec>>,
 }
 
 impl HeldBytes {
-    /// There is one more job.
+    /// Adds a job.
     pub(super) fn add(&mut self, spec: &JobSpec) {
         let user = spec.owner.uid;
         *self.jobs.entry(user).or_default() += 1;
@@ -41,8 +42,8 @@ impl HeldBytes {
         }
     }
 
-    /// A job is over: what it has from now on is what can still be asked for, all but the environment. The jobs
-    /// of an array share that as well.
+    /// A job is over. Returns the specification that it keeps: all that users can still ask for,
+    /// without the environment. The jobs of an array share the result too.
     pub(super) fn remove(&mut self, spec: &JobSpec) -> Rc<JobSpec> {
         let place = (spec.owner.uid, Part::Specification.place(spec));
         let without = || Rc::new(over(spec));
@@ -79,7 +80,7 @@ impl HeldBytes {
         self.jobs.get(&user).copied().unwrap_or(0)
     }
 
-    /// What the user's jobs would take with one more like this.
+    /// The bytes that the user's jobs would take with one more of this specification.
     pub(super) fn with(&self, spec: &JobSpec) -> u64 {
         let user = spec.owner.uid;
         let is_new = |part: &Part| !self.parts.contains_key(&(user, part.place(spec)));
@@ -88,19 +89,19 @@ impl HeldBytes {
     }
 }
 
-/// What several jobs may have in common.
+/// The parts that jobs may share.
 #[derive(Clone, Copy)]
 enum Part {
     /// All but the environment: the jobs of an array.
     Specification,
-    /// The jobs of one shell.
+    /// The environment, which the jobs of a shell share.
     Environment,
 }
 
 impl Part {
     const ALL: [Part; 2] = [Part::Specification, Part::Environment];
 
-    /// Where it is in memory.
+    /// The address of the part.
     fn place(self, spec: &JobSpec) -> usize {
         match self {
             Part::Specification => from_ref(spec).addr(),
@@ -108,13 +109,13 @@ impl Part {
         }
     }
 
-    /// How large it is.
+    /// The size of the part.
     fn bytes(self, spec: &JobSpec) -> u64 {
         let env = spec.env.text_bytes() + size_of_val(&*spec.env);
         let bytes = match self {
             Part::Environment => env,
             Part::Specification => {
-                // As it travels, where each text has its length beside it.
+                // The encoded length, which includes the length of each text.
                 let all = postcard::to_stdvec(spec).map_or(usize::MAX, |encoded| encoded.len());
                 let all = size_of::<JobSpec>() + all.saturating_sub(env - size_of_val(&*spec.env));
                 all.saturating_add(awaited_bytes(&spec.needs))
@@ -124,13 +125,13 @@ impl Part {
     }
 }
 
-/// What a condition takes of the manager's memory for each job that has it: whom it waits for, who
-/// waits for it, and what it has heard.
+/// Bytes of the manager's memory per condition and job: the job that it waits for, the jobs that
+/// wait for it, and the news that it has had.
 const CONDITION_BYTES: u64 = 128;
-/// The most conditions that are remembered of a job that is over, for people to look at.
+/// The most conditions that are remembered of a finished job, to be shown.
 const REMEMBERED_CONDITIONS: usize = 1024;
 
-/// What is kept besides the specification for the jobs that it makes to hear of others.
+/// Bytes in addition to the specification, for its jobs to hear of other jobs.
 fn awaited_bytes(needs: &Needs) -> usize {
     let conditions = needs.dependency.as_ref().map_or(0, |needed| needed.conditions.len());
     let jobs = needs.array.as_ref().and_then(|array| array.extent()).map_or(1, |all| all.count);
@@ -138,7 +139,7 @@ fn awaited_bytes(needs: &Needs) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// What is kept of the specification of a job that is over.
+/// The part of a specification that is kept when its job is over.
 fn over(spec: &JobSpec) -> JobSpec {
     let mut spec = JobSpec { env: Environment::default(), ..spec.clone() };
     if let Some(dependency) = &mut spec.needs.dependency {

@@ -1,4 +1,4 @@
-//! Who holds the processing elements that a job waits for.
+//! The holders of the processing elements that a job waits for.
 
 use super::Core;
 use super::scheduling::sched_time;
@@ -9,12 +9,12 @@ use storm_primitives::Instant;
 use storm_rm::JobId;
 use storm_sched::{PendingReason, Shortage};
 
-/// Holders that are named: those that end first are who a job waits for.
+/// The number of holders that are named: a job waits for those that end first.
 const NAMED_MAX: usize = 8;
 
 impl Core {
-    /// Those that hold what a job waits for, and how many more do; nobody if it waits for
-    /// something else.
+    /// The jobs that hold the elements which a job waits for, and how many more there are; none if
+    /// it waits for something else.
     pub(super) fn element_holders(&self, now: Instant, record: &JobRecord) -> (Vec<Holder>, usize) {
         let Some(partition) = self.partition_named(&record.partition) else {
             return Default::default();
@@ -50,7 +50,7 @@ impl Core {
     fn holder(&self, now: Instant, job: JobId, of_uid: u32) -> Option<Holder> {
         let (record, live) = (self.jobs.get(&job)?, self.live.get(&job)?);
         let partition = &self.partitions[usize::from(live.partition.0)];
-        // In a row of several nobody knows how much of it will be its own.
+        // The share of time that a row among several will get is unknown.
         let limit = record.spec.time_limit.filter(|_| partition.runs_all());
         let until = limit.map(|limit| self.wall(now + limit.saturating_sub(live.run_time(now))));
         Some(Holder {
@@ -64,7 +64,7 @@ impl Core {
     }
 }
 
-/// What is told of holders, a line each.
+/// The holders in words, a line each.
 pub(super) fn lines(holders: &[Holder], more: usize) -> Vec<String> {
     let name = |holder: &Holder| match holder.array {
         Some(task) => task.to_string(),
@@ -83,7 +83,7 @@ pub(super) fn lines(holders: &[Holder], more: usize) -> Vec<String> {
     holders.iter().map(line).chain(and_more).collect()
 }
 
-/// Jobs on the machine have what it lacks, as soon as it is its turn.
+/// Whether jobs on the machine hold the elements that it lacks, or will need at its turn.
 fn waits_for_others(reason: &PendingReason) -> bool {
     let shortage = match reason {
         PendingReason::Resources(shortage) | PendingReason::Kept { shortage, .. } => Some(shortage),

@@ -8,17 +8,18 @@ use storm_primitives::Instant;
 use storm_rm::JobId;
 
 impl Core {
-    /// Keeps a job that waits, or those of an array, from starting.
+    /// Keeps a waiting job, or the waiting jobs of an array, from starting.
     ///
     /// # Errors
-    /// An [`ApiError`] for the client: no such job, not theirs, started or over already.
+    /// An [`ApiError`] for the client: no such job, another user's job, started or over already.
     pub fn hold(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
         // The last first: none may start because another goes.
         let jobs = self.jobs_of(job).into_iter().rev().collect();
         self.each_of(now, peer, job, jobs, |core, job| core.hold_one(now, peer, job))
     }
 
-    /// As [`Core::hold`], of many; what each came to, in order.
+    /// Does the same as [`Core::hold`] for several jobs. Returns the outcomes in the order of the
+    /// jobs.
     pub fn hold_all(
         &mut self,
         now: Instant,
@@ -38,17 +39,18 @@ impl Core {
         Ok(())
     }
 
-    /// Lets a held job, or those of an array, go.
+    /// Releases a held job, or the held jobs of an array.
     ///
     /// # Errors
-    /// An [`ApiError`] for the client: no such job, not theirs, not held, or held by an
+    /// An [`ApiError`] for the client: no such job, another user's job, not held, or held by an
     /// administrator.
     pub fn release_hold(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
         let jobs = self.jobs_of(job);
         self.each_of(now, peer, job, jobs, |core, job| core.release_one(now, peer, job))
     }
 
-    /// As [`Core::release_hold`], of many; what each came to, in order.
+    /// Does the same as [`Core::release_hold`] for several jobs. Returns the outcomes in the order
+    /// of the jobs.
     pub fn release_all(
         &mut self,
         now: Instant,
@@ -79,7 +81,7 @@ impl Core {
         Ok(())
     }
 
-    /// A job that has not started; a job that has is not held or released.
+    /// The record of a job that has not started. A job that has started cannot be held or released.
     fn waiting_record(&self, job: JobId) -> Result<&JobRecord, ApiError> {
         let record = self.jobs.get(&job).ok_or_else(|| no_such_job(job))?;
         let name = record.name();

@@ -1,5 +1,5 @@
-//! From placed to running: files are brought to the nodes, the launch goes out (of a
-//! job that does not run in the present slice: on the edge), and all ranks are seen to
+//! A job's way from placed to running. Its files are brought to the nodes; then the launch goes
+//! out, on the slice edge if the job's row does not run now; then all its ranks are seen to
 //! execute.
 
 use super::dependencies::without_dependency;
@@ -15,12 +15,12 @@ use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::{Command, LaunchJob};
 use storm_rm::{JobId, JobIncarnation, PartitionId, RowSet};
 
-/// Exit status of a job whose ranks did not start in time, as a shell gives it for
-/// what cannot be executed.
+/// Exit status of a job whose ranks did not start in time: that of a shell for a program that
+/// cannot be executed.
 const NOT_STARTED: u8 = 126;
 
-/// Parts of a time limit: after each of them the journal is told how long a job of a row of
-/// several has run. No more than one of them counts anew after a restart of the manager.
+/// Parts of a time limit. In a row among several, the run time goes into the journal after each
+/// part, so a restart of the manager loses at most one part.
 const LIMIT_PARTS: u32 = 16;
 
 impl Core {
@@ -53,12 +53,12 @@ impl Core {
         }
     }
 
-    /// Launches what waited for this slice edge.
+    /// Launches all jobs that wait for this slice edge.
     pub(super) fn launch_staged(&mut self, now: Instant, partition: PartitionId) {
         self.launch_those(now, partition, |_, _| true);
     }
 
-    /// Launches those that waited for an edge and run in the active row by now.
+    /// Launches the jobs that wait for an edge but run in the row that is active now.
     pub(super) fn launch_running(&mut self, now: Instant, partition: PartitionId) {
         self.launch_those(now, partition, |partition, live| partition.may_launch(live.rows));
     }
@@ -70,7 +70,7 @@ impl Core {
         chosen: impl Fn(&Partition, &LiveJob) -> bool,
     ) {
         if self.shutting_down {
-            // Each is about to be ended.
+            // All these jobs are about to be ended.
             return;
         }
         let entry = &self.partitions[usize::from(partition.0)];
@@ -94,7 +94,8 @@ impl Core {
         self.launch_on(now, job, nodes);
     }
 
-    /// Issues the launch of a job to `nodes` of it, and watches for its start on all.
+    /// Issues the launch of a job to `nodes`, a part of its nodes, and watches for its start on
+    /// all.
     pub(super) fn launch_on(&mut self, now: Instant, job: JobId, nodes: NodeSet) {
         let Some(live) = self.live.get(&job) else { return };
         let announcer = self.announcer(&live.nodes);
@@ -129,15 +130,14 @@ impl Core {
             self.effects.push(Effect::Command(nodes, Command::LaunchJob(Rc::new(launch))));
         }
         if relaunched {
-            // Its announcer may have told the manager of before.
+            // Its announcer may have reported to the former manager.
             self.effects.push(Effect::AwaitStarted(watch));
         }
         let at = now + self.config.launch_timeout;
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Launch });
     }
 
-    /// The announcer of a job says that its ranks execute: those of the others are
-    /// asked for now.
+    /// The announcer of a job reports that its ranks execute: now the other nodes are asked.
     pub(super) fn part_started(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
         let Some(live) = self.live.get(&job) else { return };
         if live.incarnation != incarnation || live.launch != Launch::Launched {
@@ -175,8 +175,7 @@ impl Core {
         self.settle(now);
     }
 
-    /// Sets the timer for the earliest instant at which the job can have run as
-    /// long as it may.
+    /// Sets the timer for the earliest instant at which the job can have reached its time limit.
     pub(super) fn arm_time_limit(&mut self, now: Instant, job: JobId) {
         let (Some(live), Some(record)) = (self.live.get(&job), self.jobs.get(&job)) else { return };
         if let Some(limit) = record.spec.time_limit {
@@ -188,8 +187,8 @@ impl Core {
         }
     }
 
-    /// The job may have run as long as it may, or so long that the next manager should
-    /// know.
+    /// The job may have reached its time limit, or the next part of it, which goes into the
+    /// journal.
     fn time_limit_timer(&mut self, now: Instant, job: JobId) {
         let (Some(live), Some(record)) = (self.live.get(&job), self.jobs.get(&job)) else { return };
         let Some(limit) = record.spec.time_limit else { return };
@@ -205,8 +204,8 @@ impl Core {
         self.arm_time_limit(now, job);
     }
 
-    /// The timer of a launch has fired: asks who has not started, unless the job was
-    /// stopped for some of the time.
+    /// The timer of a launch has fired: asks which nodes have not started, unless the job was
+    /// stopped for part of the time.
     fn launch_timer(&mut self, now: Instant, job: JobId) {
         let Some(live) = self.live.get(&job) else { return };
         if live.launch != Launch::Launched {
@@ -222,8 +221,8 @@ impl Core {
         self.effects.push(effect);
     }
 
-    /// A launch has taken as long as it may, and these nodes have not started their
-    /// ranks. None: then they have, or the news of a death is on its way.
+    /// A launch has reached its time limit, and these nodes have not started their ranks. If the
+    /// set is empty, all nodes have started, or the news of a death is on its way.
     pub fn unstarted(
         &mut self,
         now: Instant,

@@ -1,7 +1,7 @@
 //! Listings of jobs, whole or a part at a time.
 //!
-//! What this does not do: keep a copy of a listing between its parts. A job is listed once, as
-//! it is when its part is asked for.
+//! No copy of a listing is kept between its parts. A job is listed once, in its state when its part
+//! is asked for.
 
 use super::Core;
 use super::scheduling::sched_time;
@@ -16,15 +16,16 @@ use storm_primitives::Instant;
 use storm_rm::JobId;
 use storm_sched::{PendingReason, SchedTime};
 
-/// How long parts of listings share one walk of the queues. The reasons and estimates in a long
-/// listing are at most so old when its last part is made.
+/// How long the parts of listings share one walk of the queues. The reasons and estimates in the
+/// last part of a long listing are at most this old.
 const WALK_LASTS: Duration = Duration::from_secs(1);
 
-/// What the policies say of the jobs that wait for elements, where all were asked about.
+/// The policies' reasons and estimates for the jobs that wait for elements, from one walk of all
+/// queues.
 #[derive(Default)]
 pub(super) struct Waiting {
     pub(super) reasons: HashMap<JobId, PendingReason>,
-    /// `None`: each job is asked about.
+    /// `None`: ask the policy about each job.
     pub(super) starts: Option<HashMap<JobId, SchedTime>>,
 }
 
@@ -39,12 +40,12 @@ pub(super) struct LastWalk {
 impl Core {
     /// The jobs that pass `filter`, in order of their number; its `part` is not looked at.
     pub fn list_jobs(&self, now: Instant, filter: &JobFilter) -> Vec<JobView> {
-        // One walk of the queues for all; of a few jobs each is asked about.
+        // One walk of the queues serves all jobs; a few named jobs are asked about one by one.
         let waiting = if filter.jobs.is_empty() { self.waiting(now) } else { Waiting::default() };
         self.passing(filter, None).map(|record| self.view_with(now, record, &waiting)).collect()
     }
 
-    /// A part of what [`list_jobs`](Self::list_jobs) gives, and whether another follows.
+    /// A part of the result of [`list_jobs`](Self::list_jobs), and whether another part follows.
     pub fn list_part(
         &mut self,
         now: Instant,
@@ -65,8 +66,8 @@ impl Core {
         ended.map(|(_, record)| self.view(now, record)).collect()
     }
 
-    /// A part of what [`history`](Self::history) gives, within the query's limit, and whether
-    /// there are more. What is forgotten meanwhile is left out.
+    /// A part of the result of [`history`](Self::history), within the query's limit, and whether
+    /// there are more jobs. Jobs that are forgotten between parts are left out.
     pub fn history_part(
         &self,
         now: Instant,
@@ -82,7 +83,7 @@ impl Core {
         (views, ended.next().is_some())
     }
 
-    /// What a client may list, behind `after`.
+    /// The jobs after `after` that pass the filter.
     fn passing<'a>(
         &'a self,
         filter: &'a JobFilter,
@@ -118,7 +119,8 @@ impl Core {
         })
     }
 
-    /// What was found by a walk for another part, if that is good enough for this one.
+    /// The result of the walk for an earlier part, if that is recent enough; otherwise of a new
+    /// walk.
     fn last_walk(&mut self, now: Instant, part: Part) -> Arc<Waiting> {
         let is_first = part.after.is_none();
         if let Some((at, waiting)) = &self.last_walk.found
@@ -132,7 +134,7 @@ impl Core {
         waiting
     }
 
-    /// Why each job that waits for elements does, and when it is to start.
+    /// The reason and the estimated start of each job that waits for elements.
     fn waiting(&self, now: Instant) -> Waiting {
         let time = sched_time(now);
         let policies = || self.partitions.iter().map(|partition| &partition.policy);
@@ -144,13 +146,13 @@ impl Core {
         }
     }
 
-    /// Whether a user is one of those who are meant; all are where none is named.
+    /// Whether a user is among the named users; if none is named, all are.
     fn is_meant<'a>(&'a self, uids: &'a [u32], names: &'a [String]) -> impl Fn(u32) -> bool + 'a {
-        // Sets: a client names as many as fit a line.
+        // Sets, since a client may name as many as fit into a line.
         let (uids, names) =
             (HashSet::<&u32>::from_iter(uids), HashSet::<&String>::from_iter(names));
         let all = uids.is_empty() && names.is_empty();
-        // Each is looked up once, and only if a job of his is met.
+        // Each user is looked up once, and only if one of the user's jobs is met.
         let known = RefCell::new(HashMap::new());
         let is_named = move |uid| {
             let is_so = || (self.config.user_name)(uid).is_some_and(|own| names.contains(&own));
@@ -160,7 +162,8 @@ impl Core {
     }
 }
 
-/// Whether a job is among these, by its own number or its array's; of none, each is.
+/// Whether a job is among these, by its own number or its array's. If `jobs` is empty, every job
+/// is.
 fn is_named(jobs: &HashSet<JobId>, record: &JobRecord) -> bool {
     jobs.is_empty() || jobs.contains(&record.id) || jobs.contains(&record.unit())
 }

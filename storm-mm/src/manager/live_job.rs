@@ -1,4 +1,4 @@
-//! A job that holds processing elements: what is known only while it lasts.
+//! A job that holds processing elements: the state that exists only while it does.
 
 use super::Core;
 use super::effect::Watch;
@@ -10,18 +10,19 @@ use storm_rm::message::RankExit;
 use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet};
 use storm_sched::{Placement, Slot};
 
-/// Least time between two looks at the limit of a job that is stopped: by so
-/// much it may run longer than its limit.
+/// Least time between two looks at the time limit of a stopped job. The job may exceed its limit by
+/// this much.
 const STOPPED_TIMER: Duration = Duration::from_millis(10);
 
-/// How far the launch of a job is.
+/// The progress of a job's launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Launch {
-    /// A former manager placed it, or a node of it is without a Node Manager, and not all its nodes have come back.
+    /// A former manager placed it, or a Node Manager of it has ended, and some of its nodes have
+    /// not come back.
     Recovering,
     /// Its files are on their way.
     Staging,
-    /// It waits for a slice edge.
+    /// The job waits for a slice edge.
     Staged,
     /// LAUNCH-JOB was issued.
     Launched,
@@ -37,32 +38,32 @@ pub(super) struct LiveJob {
     pub(super) partition: PartitionId,
     /// Its home row.
     pub(super) row: Row,
-    /// Its elements, while the policy believes that it has some.
+    /// Its elements, while its policy knows it.
     pub(super) placement: Option<Placement>,
     /// The rows that it runs in.
     pub(super) rows: RowSet,
     pub(super) nodes: NodeSet,
     pub(super) launch: Launch,
-    /// Nodes whose part is over: they reported its end, or died.
+    /// Nodes whose part of the job is over: they reported its end, or died.
     pub(super) over: NodeSet,
-    /// Those of them that were lost and may still run ranks of it, and until when.
+    /// The lost ones among these nodes that may still run ranks of the job, and until when.
     pub(super) lost: Lost,
-    /// Nodes that a former manager placed it on, or whose Node Managers have ended, and that have not come
-    /// back.
+    /// Nodes that have not come back: a former manager placed the job on them, or their Node
+    /// Managers have ended.
     pub(super) unheard: NodeSet,
-    /// Until when those that were here under this manager may come back, and by when their keepers have
-    /// ended what they keep if they do not.
+    /// For the nodes whose Node Managers ended under this manager: until when they may come back,
+    /// and when their keepers have otherwise ended the ranks.
     pub(super) away: super::away::Away,
-    /// Nodes that know of their input what this manager knows.
+    /// Nodes that know how much input this manager has sent them.
     pub(super) input_known: NodeSet,
-    /// How much of the output of each rank has come.
+    /// How much output of each rank and stream has come.
     pub(super) outputs: BTreeMap<(Rank, bool), u64>,
-    /// Nodes that came back and never heard of its launch.
+    /// Nodes that came back and had never heard of its launch.
     pub(super) lacking: NodeSet,
-    /// Its nodes keep its output: its client may come back.
+    /// Whether its nodes hold its output, since its client may come back.
     pub(super) hold_output: bool,
     pub(super) exits: BTreeMap<Rank, RankExit>,
-    /// What its nodes take its ranks for.
+    /// The classes of its ranks, as its nodes report them.
     pub(super) classes: BTreeMap<Rank, super::classes::ToldClass>,
     pub(super) fences: super::fences::Fences,
     /// The policy was told that its processing elements are free.
@@ -78,26 +79,26 @@ pub(super) struct LiveJob {
 }
 
 impl LiveJob {
-    /// Time that it ran, without that spent stopped.
+    /// Its run time, without the time for which it was stopped.
     pub(super) fn run_time(&self, now: Instant) -> Duration {
         self.ran + self.active_since.map_or(Duration::ZERO, |since| now - since)
     }
 
-    /// The earliest instant at which it can have run for so long. While it is stopped
-    /// its time stands still, and this is when to look again.
+    /// The earliest instant at which its run time can reach `limit`. The run time of a stopped job
+    /// stands still, so the result is then only when to look again.
     pub(super) fn earliest(&self, now: Instant, limit: Duration) -> Instant {
         let left = limit.saturating_sub(self.run_time(now));
         let stopped = self.active_since.is_none();
         now + if stopped { left.max(STOPPED_TIMER) } else { left }
     }
 
-    /// Notes that its processes run, or do not, from now on.
+    /// Records that its processes run, or do not, from now on.
     pub(super) fn set_active(&mut self, now: Instant, active: bool) {
         self.ran = self.run_time(now);
         self.active_since = active.then_some(now);
     }
 
-    /// What the driver has to know to watch its flags.
+    /// The facts that the driver needs to watch its flags.
     pub(super) fn watch(&self, job: JobId) -> Watch {
         let (incarnation, slot, nodes) = (self.incarnation, self.slot, self.nodes.clone());
         Watch { job, incarnation, slot, nodes }
@@ -109,8 +110,7 @@ impl LiveJob {
     }
 }
 
-/// A job that the policy has placed and that has to wait for a free place in the
-/// global arrays of flags.
+/// A job that the policy has placed, and that waits for a free place in the global arrays of flags.
 #[derive(Clone, Debug)]
 pub(super) struct Parked {
     pub(super) job: JobId,
@@ -119,7 +119,7 @@ pub(super) struct Parked {
     pub(super) slot: Slot,
     /// The rows that it is to run in.
     pub(super) rows: RowSet,
-    /// The job for which it is suspended already.
+    /// The job for which it is already suspended.
     pub(super) suspended_for: Option<JobId>,
 }
 

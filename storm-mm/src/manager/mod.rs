@@ -1,11 +1,10 @@
-//! The Machine Manager's mind: a state machine without I/O, clock or network.
+//! The decisions of the Machine Manager: a state machine without I/O, clock or network.
 //!
-//! It is told what happened, with the time; it answers with [`Effect`]s for the
-//! driver to carry out. The live daemon and the simulated machine drive the same
-//! object.
+//! The core is told events with their times, and answers with [`Effect`]s for the driver to carry
+//! out. The live daemon and the simulated machine drive the same object.
 //!
-//! What it does not do: decide who runs where (that is the partition's policy in
-//! `storm-sched`) or touch a node (that is the driver, through `storm-rm`).
+//! The core does not choose where jobs run (the partition's policy in `storm-sched` does) and
+//! touches no node (the driver does, through `storm-rm`).
 
 mod admission;
 mod arrays;
@@ -82,38 +81,38 @@ pub struct Core {
     partitions: Vec<Partition>,
     /// Jobs that have not ended, and those that have and are remembered.
     jobs: BTreeMap<JobId, JobRecord>,
-    /// Which these are.
+    /// Which of the ended jobs are remembered.
     history: History,
     /// Jobs that hold processing elements.
     live: BTreeMap<JobId, LiveJob>,
-    /// Those of them that go on beside the matrix.
+    /// The live jobs that run beside the matrix.
     beside: BTreeSet<JobId>,
     slots: SlotPool,
     parked: VecDeque<Parked>,
-    /// What nodes that come back say that they hold, until they have said all.
+    /// The jobs that returning nodes say they hold, until a node has reported all.
     held: BTreeMap<NodeId, Memory>,
     /// Jobs that are to run again, while a node may still run them.
     vacating: BTreeMap<JobId, Vacating>,
-    /// What jobs wait for besides elements, and their arrays.
+    /// The needs of jobs other than elements, and the arrays.
     needs: NeedsTable,
     /// Jobs that clients wait for.
     awaited: BTreeSet<JobId>,
-    /// Those who wait for ends are being told.
+    /// Waiting jobs are being told of ends.
     settling: bool,
-    /// What was changed of partitions since they were configured, by name.
+    /// The settings of partitions that were changed at run time, by name.
     settings: BTreeMap<String, PartitionSetting>,
-    /// How partitions are configured, or were when they last were, by name.
+    /// The latest known configuration of each partition, by name.
     configured: BTreeMap<String, PartitionConfigured>,
     priorities: Priorities,
     preemption: Preemption,
     /// Nodes that are for some jobs only, now or later.
     reservations: ReservationTable,
     environments: RecentEnvironments,
-    /// What of the memory is which user's.
+    /// The memory that each user's jobs hold.
     held_bytes: HeldBytes,
     next_job: u64,
-    /// Numbers the runs of all jobs: what an earlier job left in a slot's flags
-    /// must not be taken for this one's (`docs/decisions/0003-termination.md`).
+    /// The number of the next run, over all jobs. Flags that an earlier job left in a slot must not
+    /// be taken for those of a later run (`docs/decisions/0003-termination.md`).
     next_incarnation: u32,
     shutting_down: bool,
     counters: Counters,
@@ -121,7 +120,7 @@ pub struct Core {
     effects: Vec<Effect>,
 }
 
-/// What happened since this manager started.
+/// Counts since this manager started.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     submitted_before: u64,
@@ -131,11 +130,11 @@ struct Counters {
 }
 
 impl Core {
-    /// A manager that knows the jobs of `journal` (in the order in which the
-    /// events were appended) and no node yet.
+    /// Makes a manager that knows the jobs of `journal`, in the order in which the events were
+    /// appended, and no node yet.
     ///
     /// # Errors
-    /// [`PartitionError`] when the partitions make no sense.
+    /// A [`PartitionError`] when the configured partitions are inconsistent.
     pub fn new(
         config: CoreConfig,
         journal: impl IntoIterator<Item = (JobId, JobEvent)>,
@@ -183,9 +182,9 @@ impl Core {
         Ok(core)
     }
 
-    /// What is to be done now, in order.
+    /// The effects to carry out now, in order.
     pub fn take_effects(&mut self) -> Vec<Effect> {
-        // Whoever takes them has let us act.
+        // A caller that takes the effects has let the core act.
         self.last_walk.outdated = true;
         std::mem::take(&mut self.effects)
     }
@@ -200,7 +199,7 @@ impl Core {
         self.nodes.iter().find(|(_, entry)| entry.name == name).map(|(id, _)| id)
     }
 
-    /// The name of a node, also of one that is not configured any more.
+    /// The name of a node, even of one that is no longer configured.
     pub fn name_of_node(&self, node: NodeId) -> String {
         self.nodes.name(node)
     }
@@ -210,7 +209,7 @@ impl Core {
         self.nodes.fold(nodes)
     }
 
-    /// Tells the journal who has which id, before any job is placed.
+    /// Journals the ids of the nodes before any job is placed.
     fn number_nodes(&mut self, now: Instant, book: &NodeBook) {
         if let Some(kind) = book.news() {
             let event = JobEvent { at: self.wall(now), kind };
@@ -229,7 +228,7 @@ impl Core {
         self.config.origin.checked_add(since).unwrap_or(Timestamp::MAX)
     }
 
-    /// Appends an event: the only way in which a job changes.
+    /// Appends an event. A job changes in no other way.
     fn append(&mut self, now: Instant, job: JobId, kind: JobEventKind) {
         let event = JobEvent { at: self.wall(now), kind };
         self.apply(job, &event);
@@ -249,7 +248,7 @@ impl Core {
             return;
         }
         if let JobEventKind::NodesNumbered { .. } = &event.kind {
-            // The book was read before all else.
+            // The book was read before the replay.
             return;
         }
         if let JobEventKind::UsageNoted { .. } = &event.kind {

@@ -1,8 +1,8 @@
-//! Which jobs wait for something else than processing elements, and for whose begin or end: the
-//! arrays of jobs, who depends on whom, and who has which name.
+//! The jobs that wait for something other than processing elements, and for whose begin or end they
+//! wait: the arrays, the dependencies, and the names of jobs.
 //!
-//! What this does not do: decide. It finds what a decision concerns without a walk over
-//! all jobs.
+//! The table decides nothing. It finds the jobs that a decision concerns without a walk over all
+//! jobs.
 
 use super::unmet::Unmet;
 use crate::api::{ForgottenJobs, JobState};
@@ -13,44 +13,46 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use storm_rm::{ArraySpec, Condition, JobId, JobSpec};
 
-/// A user and the name of jobs: whom `singleton` is about.
+/// A user and a job name, the scope of `singleton`.
 type Named = (u32, String);
 
-/// See the top. What dependencies are about is a *unit*: a job, or an array as a whole.
+/// The table. Dependencies are about *units*: a job, or an array as a whole.
 #[derive(Debug, Default)]
 pub(super) struct NeedsTable {
-    /// Jobs that wait, and that their policy does not know.
+    /// Waiting jobs that their policy does not know of.
     pub(super) waiting: BTreeSet<JobId>,
-    /// What the configuration does not have for jobs of a former manager.
+    /// The needs of a former manager's jobs that the configuration cannot meet.
     pub(super) unmet: BTreeMap<JobId, Unmet>,
     /// The jobs that wait for the end of a job or an array.
     pub(super) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     /// The jobs that wait for the begin of a job or an array.
     pub(super) followers: BTreeMap<JobId, BTreeSet<JobId>>,
-    /// What each of those waits for, and has not heard of.
+    /// For each of those jobs, how much news it still waits for.
     pub(super) awaited: BTreeMap<JobId, Awaited>,
-    /// Arrays of which a job is known.
+    /// Arrays with a job that is still known.
     pub(super) arrays: BTreeMap<JobId, Array>,
-    /// Arrays that are to be filled when what is done to many jobs is done.
+    /// Arrays that are to be filled once an action on many jobs is done; `None` outside of such an
+    /// action.
     pub(super) fill_later: Option<BTreeSet<JobId>>,
     /// Units that have not ended.
     names: BTreeMap<Named, BTreeSet<JobId>>,
-    /// Ends that others have not been told of.
+    /// Ends that waiting jobs have not been told of.
     pub(super) ends: VecDeque<End>,
-    /// Begins that others have not been told of.
+    /// Begins that waiting jobs have not been told of.
     pub(super) begins: VecDeque<Begin>,
 }
 
-/// How much a job waits for, so that not each piece of news has all of its conditions looked at.
+/// How much a job waits for, so that its conditions need not all be looked at for each piece of
+/// news.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Awaited {
-    /// Begins and ends.
+    /// The number of begins and ends that it waits for.
     pub(super) left: usize,
-    /// A condition cannot hold any more, and that was looked at.
+    /// Whether a failed condition has been dealt with.
     pub(super) failed: bool,
 }
 
-/// The begin of a job or of all jobs of an array. An end without counts as one.
+/// The begin of a job or of all jobs of an array. An end without a begin counts as one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begin {
     pub(super) unit: JobId,
@@ -62,7 +64,7 @@ pub(super) struct Begin {
 pub(super) struct End {
     /// The job, or its array.
     pub(super) unit: JobId,
-    /// Whether all of it is COMPLETED; of an array, once all of it has ended.
+    /// Whether the unit is COMPLETED; `None` for an array that has not ended.
     pub(super) completed: Option<bool>,
     /// The unit that is now the first of its name and user.
     pub(super) next_of_name: Option<JobId>,
@@ -72,21 +74,21 @@ pub(super) struct End {
 #[derive(Clone, Debug)]
 pub(super) struct Array {
     pub(super) spec: Rc<JobSpec>,
-    /// Its jobs have the numbers after its own, so many.
+    /// The number of its jobs, whose numbers follow its own.
     pub(super) size: u32,
-    /// Those that have not ended.
+    /// The number of its jobs that have not ended.
     left: u32,
-    /// Those that have neither begun nor ended.
+    /// The number of its jobs that have neither begun nor ended.
     unbegun: u32,
-    /// When the latest of the others did.
+    /// When the latest of the other jobs began or ended.
     begun: Option<Timestamp>,
-    /// Its indices, of more than one range, once they were asked for.
+    /// The cached indices of an array of several ranges.
     indices: OnceCell<Vec<u32>>,
-    /// Those that are not remembered.
+    /// The summary of its jobs that are no longer remembered.
     pub(super) forgotten: ForgottenJobs,
     /// All that have ended are COMPLETED.
     completed: bool,
-    /// Of an array with a limit: those that the policy was told of and that have not ended.
+    /// In an array with a limit: the jobs that their policy knows of and that have not ended.
     pub(super) entered: BTreeSet<JobId>,
 }
 
@@ -97,7 +99,7 @@ impl Array {
         limit.is_none_or(|limit| self.entered.len() < limit as usize)
     }
 
-    /// How many of its jobs come before the one of an index, if it has one.
+    /// The number of its jobs before the job with this index, if there is such a job.
     fn position(&self, index: u32) -> Option<u64> {
         let spec = self.spec.needs.array.as_ref()?;
         if let [range] = spec.ranges[..] {
@@ -110,7 +112,7 @@ impl Array {
         found.ok().map(|position| position as u64)
     }
 
-    /// One more of its jobs has begun; when the last of them did.
+    /// One more of its jobs has begun. If all have, returns the latest time.
     fn one_begun(&mut self, at: Timestamp) -> Option<Timestamp> {
         self.unbegun = self.unbegun.saturating_sub(1);
         self.begun = self.begun.max(Some(at));
@@ -119,7 +121,7 @@ impl Array {
 }
 
 impl NeedsTable {
-    /// Jobs were admitted together: one, or those of an array.
+    /// Adds the records of one submission: a job, or the jobs of an array.
     pub(super) fn submitted(&mut self, unit: JobId, records: &[JobRecord]) {
         let Some(first) = records.first() else { return };
         self.names.entry(named(first)).or_default().insert(unit);
@@ -142,7 +144,7 @@ impl NeedsTable {
         }
     }
 
-    /// A job has begun for the first time, or ended without.
+    /// A job has begun for the first time, or has ended without beginning.
     pub(super) fn job_begun(&mut self, record: &JobRecord, at: Timestamp) {
         self.begins.push_back(Begin { unit: record.id, at });
         let unit = record.unit();
@@ -179,7 +181,7 @@ impl NeedsTable {
         self.ends.push_back(End { unit, completed: Some(completed), next_of_name });
     }
 
-    /// The unit of a record has ended; the first of its name, if that is another now.
+    /// The unit of a record has ended. Returns the first unit of its name, if that is now another.
     fn name_freed(&mut self, record: &JobRecord) -> Option<JobId> {
         let units = self.names.get_mut(&named(record))?;
         let was_first = units.first() == Some(&record.unit());
@@ -214,7 +216,7 @@ impl NeedsTable {
         }
     }
 
-    /// The job or array for the end of which a condition has a job wait, if it is known.
+    /// The job or array whose end a condition waits for, if it is known.
     pub(super) fn awaited_end(&self, record: &JobRecord, condition: Condition) -> Option<JobId> {
         match condition {
             Condition::AfterOk(on) | Condition::AfterAny(on) | Condition::AfterNotOk(on) => {
@@ -247,12 +249,12 @@ impl NeedsTable {
         }
     }
 
-    /// Whether an array has ended, and if so whether all of it is COMPLETED.
+    /// `None` until an array has ended; then whether all its jobs are COMPLETED.
     pub(super) fn array_ended(&self, array: JobId) -> Option<bool> {
         self.arrays.get(&array).filter(|array| array.left == 0).map(|array| array.completed)
     }
 
-    /// When the last job of an array has begun, or ended without.
+    /// When the last job of an array has begun, or ended without beginning.
     pub(super) fn array_begun(&self, array: JobId) -> Option<Timestamp> {
         self.arrays.get(&array).filter(|array| array.unbegun == 0).and_then(|array| array.begun)
     }
@@ -262,8 +264,7 @@ impl NeedsTable {
         self.arrays.get(&array).is_some_and(|array| array.completed)
     }
 
-    /// Whether no unit of this name and user was submitted before that of `record` and
-    /// is left.
+    /// Whether no earlier unit of the same name and user is left.
     pub(super) fn is_first_of_its_name(&self, record: &JobRecord) -> bool {
         let first = self.names.get(&named(record)).and_then(|units| units.first());
         first.is_none_or(|first| *first >= record.unit())
@@ -276,7 +277,7 @@ impl NeedsTable {
     }
 }
 
-/// What a job depends on.
+/// The conditions that a job depends on.
 pub(super) fn conditions(record: &JobRecord) -> impl Iterator<Item = Condition> + '_ {
     record.spec.needs.dependency.iter().flat_map(|needed| &needed.conditions).copied()
 }

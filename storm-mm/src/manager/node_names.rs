@@ -1,15 +1,15 @@
-//! A bound on how many nodes a folded list can name, found without unfolding it: the sets of a
-//! list are reckoned with node by node, and a client's list must not keep the manager from
+//! A bound on the number of nodes that a folded list names, found without unfolding it. The
+//! operations on a list's sets go node by node, and a client's list must not keep the manager from
 //! strobing.
 
 use std::num::IntErrorKind;
 
-/// The most nodes that a client's list may name before any are taken away again: far more than
-/// a cluster has, and unfolded in a moment.
+/// The most nodes that a client's list may name before its operators take any away: far more than a
+/// cluster has, and unfolded at once.
 pub(super) const MAX_NAMED: u64 = 1 << 20;
 
-/// How many nodes a list in the notation of ClusterShell names at most, whatever its operators
-/// take away: of each name the product of its ranges, and of all names the sum.
+/// The most nodes that a list in the notation of ClusterShell can name, whatever its operators take
+/// away: the sum over its names of the product of each name's ranges.
 pub(super) fn named_at_most(list: &str) -> u64 {
     let (mut all, mut of_name, mut of_ranges) = (0u64, 1u64, None);
     for (at, sign) in list.char_indices() {
@@ -34,8 +34,7 @@ pub(super) fn named_at_most(list: &str) -> u64 {
     all.saturating_add(of_name)
 }
 
-/// How many numbers `7` or `1-9` or `1-9/2` has at most; what is no range is for the parser to
-/// refuse.
+/// The most numbers that `7`, `1-9` or `1-9/2` can name. The parser refuses text that is no range.
 fn in_range(range: &str) -> u64 {
     let Some((first, rest)) = range.split_once('-') else { return 1 };
     let last = rest.split_once('/').map_or(rest, |(last, _)| last);

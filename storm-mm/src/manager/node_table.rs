@@ -1,4 +1,4 @@
-//! The nodes: what is configured, and what each says of itself.
+//! The nodes: their configuration, and their reports of themselves.
 
 use crate::{NodeBook, NodeConfig};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use storm_sched::{PendingReason, Shortage};
 /// All compute nodes.
 #[derive(Debug)]
 pub(super) struct NodeTable {
-    /// As configured.
+    /// In the order of the configuration.
     entries: Vec<NodeEntry>,
     by_id: BTreeMap<NodeId, usize>,
     /// Names of nodes that are not configured any more.
@@ -26,18 +26,18 @@ pub(super) struct NodeEntry {
     /// Memory that jobs may have, in bytes, where that is counted.
     pub(super) memory_bytes: Option<u64>,
     pub(super) features: Vec<String>,
-    /// Why it takes no further jobs, where an administrator has said so.
+    /// Why it takes no further jobs, if an administrator has drained it.
     pub(super) drained: Option<String>,
-    /// It was up at some time since this manager started.
+    /// Whether it was up at some time since this manager started.
     pub(super) seen: bool,
-    /// Why it is not up, when it said.
+    /// Why it was refused, if it was.
     pub(super) refused: Option<String>,
     pub(super) info: Option<NodeInfo>,
     pub(super) status: Option<NodeStatus>,
 }
 
 impl NodeTable {
-    /// The table of `nodes`, of which each has the id of the same place in `ids`.
+    /// The table of `nodes`; each has the id in the same place of `ids`.
     pub(super) fn new(nodes: &[NodeConfig], ids: &[NodeId], book: &NodeBook) -> NodeTable {
         let entry = |(node, id): (&NodeConfig, &NodeId)| NodeEntry {
             id: *id,
@@ -69,7 +69,7 @@ impl NodeTable {
         if up { self.up.insert(node) } else { self.up.remove(node) }
     }
 
-    /// These nodes, by name and with the reason, take no further jobs, and no others.
+    /// Sets which nodes, by name and with a reason, take no further jobs. All others do.
     pub(super) fn set_drained(&mut self, drained: &BTreeMap<String, String>) {
         for entry in &mut self.entries {
             entry.drained = drained.get(&entry.name).cloned();
@@ -89,7 +89,8 @@ impl NodeTable {
         self.get(node).map_or_else(former, |entry| entry.name.clone())
     }
 
-    /// What the first of the nodes was refused for that a job waits for, as the end of its reason.
+    /// Why the first refused node among those that a job waits for was refused, as the end of its
+    /// reason.
     pub(super) fn why_refused(&self, reason: &PendingReason) -> String {
         let shortage = match reason {
             PendingReason::Resources(shortage) => Some(shortage),
@@ -109,7 +110,7 @@ impl NodeTable {
         self.entries.iter().map(|entry| (entry.id, entry))
     }
 
-    /// Those of `set` that are not configured any more.
+    /// The nodes of `set` that are no longer configured.
     pub(super) fn not_configured(&self, set: &NodeSet) -> NodeSet {
         set.iter().filter(|node| !self.by_id.contains_key(node)).collect()
     }

@@ -12,23 +12,23 @@ use storm_sched::{
 };
 use thiserror::Error;
 
-/// What the Machine Manager can do for a policy beyond starting jobs and switching
-/// rows: nothing. It cannot move processes from node to node.
+/// The abilities that the Machine Manager offers a policy beyond starting jobs and switching rows:
+/// none. Processes cannot move from node to node.
 const CAPABILITIES: &[Capability] = &[];
 
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
 
-/// A partition that makes no sense.
+/// An inconsistent partition.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PartitionError {
-    /// There must be one for jobs to go to.
+    /// Jobs need at least one partition.
     #[error("no partition is configured")]
     None,
     /// Two have the same name.
     #[error("there are two partitions named {0:?}")]
     Duplicate(String),
-    /// It names a policy that does not exist.
+    /// The partition names a policy that does not exist.
     #[error("partition {partition:?}")]
     Policy {
         /// The partition.
@@ -37,16 +37,16 @@ pub enum PartitionError {
         #[source]
         source: UnknownPolicy,
     },
-    /// Its policy asks for what cannot be done.
+    /// The partition's policy needs an ability that the manager lacks.
     #[error("partition {partition:?}")]
     Unsupported {
         /// The partition.
         partition: String,
-        /// What, and what to do instead.
+        /// The ability, and what to do instead.
         #[source]
         source: Unsupported,
     },
-    /// Its nodes make no machine.
+    /// Its nodes do not form a machine.
     #[error("partition {partition:?}")]
     Machine {
         /// The partition.
@@ -65,7 +65,7 @@ pub enum PartitionError {
         /// The other.
         second: String,
     },
-    /// It lists a node that is not configured.
+    /// The partition lists a node that is not configured.
     #[error("partition {partition:?} has a node of index {index}, and there are {nodes} nodes")]
     NoSuchNode {
         /// The partition.
@@ -94,7 +94,7 @@ pub enum PartitionError {
     },
 }
 
-/// A change of the policy under way: the present one starts nothing any more.
+/// A change of the policy under way: the present policy starts nothing any more.
 #[derive(Clone, Debug)]
 pub(super) struct Switching {
     /// The policy that takes over.
@@ -110,21 +110,21 @@ pub(super) struct Partition {
     pub(super) policy: Box<dyn Policy>,
     /// The policies that it can have.
     policies: Registry,
-    /// What the policy was made with; the quantum as it was set last.
+    /// The parameters that the policy was made with; the quantum as last set.
     pub(super) params: PolicyParams,
-    /// Another policy is to take over.
+    /// The change to another policy, if there is one.
     pub(super) switching: Option<Switching>,
     /// The node at each index of the policy's machine.
     pub(super) members: Vec<NodeId>,
     pub(super) nodes: NodeSet,
     pub(super) node_list: String,
-    /// Jobs submitted or withdrawn in one request, of which the policy is told at once.
+    /// Jobs submitted or withdrawn in one request. The policy is told of all of them together.
     pub(super) untold: Vec<Event>,
     /// The row that is active.
     pub(super) active: Row,
-    /// When it became so, unless that was with a regular edge.
+    /// When the active row became active, unless it did with a regular edge.
     pub(super) early_edge: Option<Instant>,
-    /// The edge under way comes when the slice was to end.
+    /// The edge under way comes on time.
     pub(super) on_grid: bool,
     /// The number of the strobe that began the slice under way.
     pub(super) strobes: u64,
@@ -134,7 +134,7 @@ pub(super) struct Partition {
     pub(super) rows_changed: bool,
     /// A job has come to nodes that the last strobe did not order slices of.
     pub(super) nodes_came: bool,
-    /// The last slice of communication that ended with nothing on the way.
+    /// The number of the last slice of communication that ended with nothing on the way.
     pub(super) checkpoint: Option<u64>,
 }
 
@@ -227,7 +227,7 @@ impl Partition {
         if own_elements { 1 } else { self.params.mpl_limit.get() }
     }
 
-    /// The policy that is to take over, if one is.
+    /// The policy that is to take over, if a change is under way.
     pub(super) fn next_sched(&self) -> Option<&str> {
         self.switching.as_ref().map(|switching| switching.sched.as_str())
     }
@@ -237,21 +237,22 @@ impl Partition {
         self.policies.make(sched, self.policy.machine().clone(), &self.params)
     }
 
-    /// Whether the jobs that run must have ended before it can have another policy: under one of
-    /// the two they communicate in slices, and no rank can change that while it runs.
+    /// Whether the running jobs must end before the partition can get this policy. They must if
+    /// their ranks communicate in slices under only one of the two policies, since a rank cannot
+    /// change while it runs.
     pub(super) fn drains_for(&self, sched: &str) -> bool {
         let in_slices = |policy: &dyn Policy| policy.communication_slice().is_some();
         let next = self.fresh_policy(sched);
         next.is_ok_and(|next| in_slices(next.as_ref()) != in_slices(self.policy.as_ref()))
     }
 
-    /// Time is being cut into slices: more than one row holds jobs.
+    /// Whether time is being cut into slices: more than one row holds jobs.
     pub(super) fn is_slicing(&self) -> bool {
         self.policy.next_edge_needed()
     }
 
-    /// Whether a job of these rows is launched without waiting for an edge: it can run in
-    /// the slice under way.
+    /// Whether a job of these rows is launched without waiting for an edge: it can run in the
+    /// present slice.
     pub(super) fn may_launch(&self, rows: RowSet) -> bool {
         rows != RowSet::NONE && (!self.is_slicing() || self.runs(rows))
     }
@@ -261,7 +262,7 @@ impl Partition {
     }
 
     /// The elements of a placement by node: ranges, each without its end. Columns change with the
-    /// configuration, these do not.
+    /// configuration, elements of nodes do not.
     pub(super) fn elements_of(&self, placement: &Placement) -> Vec<(NodeId, u32, u32)> {
         let (columns, machine) = (placement.columns(), self.policy.machine());
         let mut elements = Vec::new();
@@ -284,7 +285,7 @@ impl Partition {
         rows.contains(self.active)
     }
 
-    /// The rows of a job that has just got this one.
+    /// The rows of a job that has just got the home row `row`.
     pub(super) fn rows_of_new(&self, row: Row) -> RowSet {
         if self.runs_all() { RowSet::ALL } else { RowSet::single(row) }
     }
@@ -300,8 +301,8 @@ impl Partition {
         }
     }
 
-    /// A policy without a quantum never stops a job for another: jobs have their elements to
-    /// themselves, or all rows run at once.
+    /// Whether all jobs run at once. A policy without a quantum never stops a job for another: jobs
+    /// have their elements to themselves, or all rows run at once.
     pub(super) fn runs_all(&self) -> bool {
         self.policy.quantum().is_none()
     }

@@ -1,9 +1,8 @@
-//! Jobs that get the processing elements of others: what a quality of service means to a
-//! policy, and what becomes of those that it preempts (`docs/decisions/0047`).
+//! Jobs that get the processing elements of others: the meaning of qualities of service for a
+//! policy, and the fate of the jobs that it preempts (`docs/decisions/0047`).
 //!
-//! A job that is suspended keeps its memory and its place; its processes are stopped, as
-//! those of a row that never runs. What this does not do: choose who makes room. That is
-//! the policies'.
+//! A suspended job keeps its memory and its place; its processes are stopped, like those of a row
+//! that never runs. The policies choose which job makes room.
 
 use super::live_job::Launch;
 use super::scheduling::sched_time;
@@ -18,28 +17,29 @@ use storm_rm::message::Command;
 use storm_rm::{JobId, JobIncarnation, PartitionId, Row, RowSet};
 use storm_sched::{Event, JobRequest, Precedence, PreemptMode, QosId};
 
-/// Who may preempt whom, and who is stopped.
+/// Which jobs may preempt which, and which are suspended.
 #[derive(Debug, Default)]
 pub(super) struct Preemption {
-    /// What the qualities of service mean to a policy, by name; none when nobody may preempt
-    /// anybody.
+    /// The meanings of the qualities of service for a policy, by name; empty when no job may
+    /// preempt another.
     precedences: BTreeMap<String, Meanings>,
-    /// Jobs that are suspended, in the order in which they were.
+    /// Suspended jobs, in the order of their suspension.
     suspended: Vec<JobId>,
-    /// Jobs that wait for others to end that hold all places in the arrays of flags.
+    /// Jobs that gave up their elements, since suspended jobs hold all places in the arrays of
+    /// flags.
     stranded: BTreeSet<JobId>,
-    /// Nodes of a former manager have not come back, and might be free.
+    /// Nodes of a former manager have not come back yet, and may turn out to be free.
     returning: bool,
-    /// Places are being given back.
+    /// Elements are being given up.
     giving_way: bool,
 }
 
-/// What a quality of service means for a job.
+/// The meaning of a quality of service for a job.
 #[derive(Debug)]
 struct Meanings {
-    /// One that asked to be run again if need be.
+    /// For a job that asked to be run again if need be.
     of_requeuable: Arc<Precedence>,
-    /// One that did not: nobody runs it twice.
+    /// For a job that did not ask to be run again: it is never run twice.
     of_others: Arc<Precedence>,
 }
 
@@ -48,7 +48,7 @@ impl Preemption {
         if config.qos.iter().all(|qos| qos.preempts.is_empty()) {
             return Preemption::default();
         }
-        // By their order: of one manager's jobs all have the same numbers.
+        // Numbered by their order, so that all jobs of one manager have the same numbers.
         let numbered = || (0..).map(QosId).zip(&config.qos);
         let meanings = numbered().map(|(qos, own)| {
             let lower = numbered().filter(|(_, other)| own.preempts.contains(&other.name));
@@ -69,7 +69,7 @@ impl Preemption {
         Preemption { precedences: meanings.collect(), ..Preemption::default() }
     }
 
-    /// Takes note of a job that has changed.
+    /// Records whether a changed job is suspended.
     pub(super) fn note(&mut self, record: &JobRecord) {
         let known = self.suspended.iter().position(|job| *job == record.id);
         match (record.suspended_for, known) {
@@ -87,13 +87,13 @@ impl Preemption {
 }
 
 impl Core {
-    /// What a job asks of its policy because of its quality of service.
+    /// Adds the job's quality of service to the request to its policy.
     pub(super) fn with_precedence(&self, request: JobRequest, record: &JobRecord) -> JobRequest {
         let mut precedence = self.preemption.precedence_of(record);
         if self.preemption.returning
             && let Some(own) = precedence.as_mut().filter(|own| !own.preempts.is_empty())
         {
-            // After a restart nobody is stopped for want of nodes that are about to come back.
+            // After a restart no job is suspended for lack of nodes that are about to come back.
             Arc::make_mut(own).preempts.clear();
         }
         let mut request = request;
@@ -104,7 +104,7 @@ impl Core {
         }
     }
 
-    /// Says that a partition takes no notice of who may preempt whom.
+    /// Warns if a partition's policy ignores which jobs may preempt which.
     pub(super) fn warn_if_never_preempting(&self, id: PartitionId) {
         let partition = &self.partitions[usize::from(id.0)];
         if !self.preemption.precedences.is_empty() && !partition.policy.heeds_precedence() {
@@ -116,7 +116,7 @@ impl Core {
         }
     }
 
-    /// Jobs that are suspended, in the order in which they were.
+    /// Suspended jobs, in the order of their suspension.
     pub(super) fn suspended(&self) -> &[JobId] {
         &self.preemption.suspended
     }
@@ -132,7 +132,8 @@ impl Core {
         let partition = self.partitions.iter().find(|p| p.name == record.partition);
         let id = storm_sched::JobId(record.id.0);
         let kept = partition.and_then(|p| p.policy.explain_suspended(sched_time(now), id));
-        // Who has its elements is in numbers of the policy; the nodes say it as well.
+        // Only a reservation is taken from the policy's reason. The policy names other holders by
+        // its own numbers, and the list of nodes says as much.
         if let Some(reserved) = kept.and_then(|kept| self.reserved_reason(&kept)) {
             return format!("it is suspended{name}; {reserved}");
         }
@@ -142,8 +143,8 @@ impl Core {
         )
     }
 
-    /// The journal is told which elements a job has, where it matters after a restart: a
-    /// suspended job waits for those that have the same.
+    /// Journals the elements of a job, where they matter after a restart: a suspended job waits for
+    /// the job that has the same elements.
     pub(super) fn note_columns(&mut self, now: Instant, job: JobId) {
         let placement = self.live.get(&job).and_then(|live| live.placement.as_ref());
         let known = self.jobs.get(&job).is_none_or(|record| record.elements.is_some());
@@ -157,7 +158,7 @@ impl Core {
         }
     }
 
-    /// Ends a job whose elements another one gets, for good or until it is its turn again.
+    /// Ends a job whose elements another job gets, for good or until its next turn.
     pub(super) fn end_for(&mut self, now: Instant, job: JobId, mode: PreemptMode, by: JobId) {
         let requeue = mode == PreemptMode::Requeue;
         let cause = EndCause::Preempted { by, requeue };
@@ -170,7 +171,7 @@ impl Core {
         }
     }
 
-    /// Stops the processes of a job on all its nodes: another one has its elements.
+    /// Stops the processes of a job on all its nodes: another job has its elements.
     pub(super) fn suspend(&mut self, now: Instant, job: JobId, by: JobId) {
         if let Some(parked) = self.parked.iter_mut().find(|parked| parked.job == job) {
             parked.rows = RowSet::NONE;
@@ -211,8 +212,8 @@ impl Core {
         }
     }
 
-    /// When suspended jobs hold all places in the arrays of flags, none of them ends unless
-    /// those that wait for such a place give them their elements.
+    /// Suspended jobs hold all places in the arrays of flags, and none of them can end unless the
+    /// jobs that wait for a place give up their elements. So these jobs give them up.
     pub(super) fn give_way(&mut self, now: Instant) {
         if std::mem::replace(&mut self.preemption.giving_way, true) {
             return;
@@ -228,12 +229,12 @@ impl Core {
         self.preemption.giving_way = false;
     }
 
-    /// Whether a job waits for a suspended one to end.
+    /// Whether a job waits for a suspended job to end.
     pub(super) fn is_stranded(&self, job: JobId) -> bool {
         self.slots.is_empty() && self.preemption.stranded.contains(&job)
     }
 
-    /// A job has ended: those may wait again that made way for it.
+    /// A job has ended: jobs that gave up their elements may wait for others again.
     pub(super) fn return_stranded(&mut self, now: Instant) {
         for job in std::mem::take(&mut self.preemption.stranded) {
             if self.slots.is_empty() {
@@ -244,7 +245,7 @@ impl Core {
         }
     }
 
-    /// Until nodes have come back, or had their time to, nobody stops others.
+    /// No job suspends others until the nodes have come back, or had their time to.
     pub(super) fn await_nodes(&mut self, now: Instant) {
         if self.live.is_empty() || self.preemption.precedences.is_empty() {
             return;
@@ -255,8 +256,8 @@ impl Core {
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Returned });
     }
 
-    /// All nodes have come back, or are not waited for any more: those who wait and may stop
-    /// others are told of anew.
+    /// All nodes have come back, or are no longer waited for: submits the waiting jobs that may
+    /// preempt others to their policies anew.
     pub(super) fn nodes_returned(&mut self, now: Instant) {
         if !std::mem::take(&mut self.preemption.returning) {
             return;
@@ -278,7 +279,7 @@ impl Core {
         }
     }
 
-    /// Tells who watches a job that runs whether it is stopped.
+    /// Tells the clients that watch a running job whether it is suspended.
     fn tell_whether_stopped(&mut self, job: JobId, reason: Option<String>) {
         let record = self.jobs.get(&job);
         if let Some(state) = record.filter(|record| record.phase == Phase::Running) {
@@ -288,20 +289,20 @@ impl Core {
         }
     }
 
-    /// Tells the nodes of a job that they hold a part of in which rows it runs.
+    /// Tells the nodes that hold a part of a job the rows in which it runs.
     pub(super) fn tell_rows(&mut self, job: JobId) {
         let Some(rows) = self.live.get(&job).map(|live| live.rows) else { return };
         self.tell_holders(job, Command::SetRows { job, rows });
     }
 
-    /// Tells them how its ranks come to run together.
+    /// Tells the nodes of a job how its ranks come to run together.
     pub(super) fn tell_coscheduling(&mut self, job: JobId) {
         let Some(partition) = self.live.get(&job).map(|live| live.partition) else { return };
         let coscheduling = self.partitions[usize::from(partition.0)].coscheduling();
         self.tell_holders(job, Command::Coschedule { job, coscheduling });
     }
 
-    /// Tells the nodes that hold a part of a job something of it.
+    /// Sends a command to the nodes that hold a part of a job.
     fn tell_holders(&mut self, job: JobId, command: Command) {
         let Some(live) = self.live.get(&job) else { return };
         if matches!(live.launch, Launch::Staging | Launch::Staged) {

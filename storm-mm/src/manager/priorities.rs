@@ -1,7 +1,7 @@
-//! How urgent each job is: the factors, when they are reckoned anew, and who is charged
-//! for what (`docs/decisions/0046`).
+//! The urgency of jobs: the factors, the times at which they are computed anew, and the accounts
+//! that are charged (`docs/decisions/0046`).
 //!
-//! What this does not do: order the queue. A policy is told priorities and does
+//! The queue is not ordered here: a policy is told the priorities and orders its queue by them
 //! (`docs/decisions/0032`).
 
 use super::admission::request_of;
@@ -19,31 +19,32 @@ use storm_rm::{JobId, JobIncarnation, PartitionId};
 use storm_sched::priority::{Contributions, Factors, Weights};
 use storm_sched::{Event, JobRequest, Priority};
 
-/// The most jobs whose priorities one answer tells: some MiB of text.
+/// The most jobs whose priorities one answer lists: some MiB of text.
 const MOST_TOLD: usize = 10_000;
-/// Between two reckonings out of turn: word of ends and questions may come in thousands a second.
+/// Least time between two computations out of turn, since ends and questions may come in thousands
+/// a second.
 const BETWEEN_RECKONINGS: Duration = Duration::from_secs(1);
-/// While more jobs wait, priorities are reckoned in turn only: each reckoning tells the policies
-/// of all jobs whose age counts, which takes some 10 ms of a thousand.
+/// If more jobs wait, priorities are computed only at regular times. Each computation tells the
+/// policies of all jobs whose age counts, which takes some 10 ms for a thousand jobs.
 const MOST_RECKONED_OUT_OF_TURN: usize = 1_000;
 
-/// What the manager knows besides the records.
+/// The state of priorities that is not in the records.
 #[derive(Debug)]
 pub(super) struct Priorities {
     pub(super) shares: Shares,
-    /// Time that jobs have run and were charged for already, of their present runs.
+    /// The part of each present run that was charged already.
     charged: BTreeMap<JobId, Duration>,
-    /// Somebody was charged, and the journal does not know.
+    /// Usage was charged that is not in the journal yet.
     unnoted: bool,
-    /// What the policies were told of the jobs that wait.
+    /// The priorities that the policies were told, of the jobs that wait.
     told: HashMap<JobId, Told>,
-    /// When priorities were reckoned last.
+    /// When priorities were last computed.
     reckoned: Option<Instant>,
-    /// Partitions that are to be told on their next slice edge.
+    /// Partitions whose policies are told the priorities at their next slice edge.
     due: BTreeSet<PartitionId>,
 }
 
-/// A priority that a policy orders its queue by, and what it is made of.
+/// A priority that a policy orders its queue by, and its parts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     priority: Priority,
@@ -64,7 +65,7 @@ impl Priorities {
 }
 
 impl Core {
-    /// The service that a submission gets, with what it leaves out.
+    /// The service that a submission gets, with defaults for what it leaves out.
     pub(super) fn served(
         &self,
         peer: Peer,
@@ -139,7 +140,7 @@ impl Core {
         Ok(Some(asked))
     }
 
-    /// Whether a user may have so many more jobs of this quality of service.
+    /// Fails if a user may not have `more` further jobs of this quality of service.
     fn has_room(&self, peer: Peer, qos: &QosConfig, more: u64) -> Result<(), ApiError> {
         let Some(most) = qos.max_jobs_per_user else { return Ok(()) };
         let counts = |record: &&JobRecord| {
@@ -157,7 +158,7 @@ impl Core {
             .hint("wait for some to end, or name another one"))
     }
 
-    /// What a job asks of its policy now.
+    /// The request of a job to its policy, with its present priority.
     pub(super) fn request_now(&mut self, now: Instant, job: JobId) -> Option<JobRequest> {
         let record = self.jobs.get(&job)?;
         let mut request = self.with_precedence(request_of(job, &record.spec), record);
@@ -165,7 +166,7 @@ impl Core {
         Some(request.with_priority(self.priority_of(now, job)))
     }
 
-    /// Gives a job its priority, for the policy that is told of it.
+    /// Computes a job's priority, and records it as told to its policy.
     fn priority_of(&mut self, now: Instant, job: JobId) -> Priority {
         let Some((weights, factors)) = self.factors_of(now, job) else {
             return Priority::default();
@@ -178,7 +179,7 @@ impl Core {
         priority
     }
 
-    /// What counts for a job; `None` when nothing does.
+    /// The weights and the factors of a job; `None` without priorities.
     fn factors_of(&mut self, now: Instant, job: JobId) -> Option<(Weights, Factors)> {
         let wall = self.wall(now);
         let PriorityConfig { weights, partitions, .. } = self.config.service.priority.as_ref()?;
@@ -217,10 +218,10 @@ impl Core {
         own.map_or(0.0, |qos| part(qos.priority, most))
     }
 
-    /// Has the first reckoning take place.
+    /// Sets the timer for the next regular computation.
     pub(super) fn begin_reckoning(&mut self, now: Instant) {
         let service = &self.config.service;
-        // Also without priorities: what was used goes into the journal.
+        // Usage goes into the journal even without priorities.
         if !service.charges() {
             return;
         }
@@ -230,15 +231,15 @@ impl Core {
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Priorities });
     }
 
-    /// The reckoning whose turn it is.
+    /// The regular computation of priorities.
     pub(super) fn reckon_priorities(&mut self, now: Instant) {
         self.reckon(now);
         self.note_usage(now);
         self.begin_reckoning(now);
     }
 
-    /// Reckons out of turn, so that who starts next, and what people are shown, rests on what
-    /// has run up to now (`docs/decisions/0134`).
+    /// Computes priorities between the regular times, so that starts and listings reflect the usage
+    /// up to now (`docs/decisions/0134`).
     pub(super) fn freshen_priorities(&mut self, now: Instant) {
         if !self.config.service.charges() {
             return;
@@ -252,7 +253,7 @@ impl Core {
         }
     }
 
-    /// Charges who runs, and tells the policies what has become of the priorities.
+    /// Charges the running jobs, and tells the policies the new priorities.
     fn reckon(&mut self, now: Instant) {
         self.priorities.reckoned = Some(now);
         self.charge_running(now);
@@ -269,12 +270,12 @@ impl Core {
         }
     }
 
-    /// Whether priorities that were reckoned in the slice under way count from its end on.
+    /// Whether priorities computed in the slice under way wait for its end.
     pub(super) fn priorities_are_due(&self, partition: PartitionId) -> bool {
         self.priorities.due.contains(&partition)
     }
 
-    /// A slice ends: priorities that were reckoned in it count from now on.
+    /// A slice ends: priorities computed during it take effect.
     pub(super) fn prioritise_if_due(&mut self, now: Instant, partition: PartitionId) {
         if self.priorities.due.remove(&partition) {
             self.prioritise(now, partition);
@@ -299,7 +300,7 @@ impl Core {
             self.handle_together(now, id, events);
         } else {
             for event in events {
-                // One that has another place may let another start.
+                // A change of one job's place may let another start.
                 let Event::Prioritise { job, .. } = &event else { continue };
                 if self.waits_in_policy(JobId(job.0)) {
                     self.handle_event(now, id, event);
@@ -314,7 +315,7 @@ impl Core {
             && !self.is_parked(job)
     }
 
-    /// Charges the jobs that run for what they have run since they were charged last.
+    /// Charges the running jobs for their time since they were last charged.
     fn charge_running(&mut self, now: Instant) {
         let wall = self.wall(now);
         let ran: Vec<(JobId, Duration)> =
@@ -329,7 +330,7 @@ impl Core {
         charged.retain(|job, _| live.contains_key(job));
     }
 
-    /// The present run of a job has run for so long.
+    /// Charges a job whose present run has lasted `ran`.
     fn charge(&mut self, at: Timestamp, job: JobId, ran: Duration) {
         if !self.config.service.charges() {
             return;
@@ -345,7 +346,7 @@ impl Core {
         }
     }
 
-    /// What an event of a job means for whom it is charged to; before it changes the job.
+    /// Charges a run that the event ends. Must be called before the event changes the job.
     pub(super) fn charge_for(&mut self, job: JobId, event: &JobEvent) {
         let ran = match &event.kind {
             JobEventKind::Ended { ran, .. } => *ran,
@@ -356,8 +357,7 @@ impl Core {
         self.priorities.charged.remove(&job);
     }
 
-    /// What all have used goes into the journal, which forgets the jobs that they used it
-    /// for.
+    /// Journals the usage of all users, since the journal forgets the jobs that it came from.
     fn note_usage(&mut self, now: Instant) {
         if !std::mem::take(&mut self.priorities.unnoted) {
             return;
@@ -367,7 +367,7 @@ impl Core {
         self.append(now, OF_NO_JOB, JobEventKind::UsageNoted { usage, charged });
     }
 
-    /// The journal's word on what all have used.
+    /// Restores the usage of all users from the journal.
     pub(super) fn restore_usage(&mut self, event: &JobEvent) {
         if let JobEventKind::UsageNoted { usage, charged } = &event.kind {
             self.priorities.shares.restore(event.at, usage);
@@ -375,9 +375,8 @@ impl Core {
         }
     }
 
-    /// The priorities of jobs that wait, the highest first: of these, or of all. And how
-    /// many more there are than are told. They are those that the policies order their queues
-    /// by.
+    /// The priorities of waiting jobs, the highest first: of `jobs`, or of all if it is empty.
+    /// Returns also how many are left out. The policies order their queues by these priorities.
     pub fn list_priorities(&mut self, now: Instant, jobs: &[JobId]) -> (Vec<PriorityView>, u32) {
         self.freshen_priorities(now);
         let named: BTreeSet<JobId> = jobs.iter().flat_map(|job| self.jobs_of(*job)).collect();
@@ -395,7 +394,8 @@ impl Core {
     }
 
     fn priority_view(&mut self, now: Instant, job: JobId) -> Option<PriorityView> {
-        // No policy has been told of jobs that are held, or wait for others or for their time.
+        // Policies have not been told of jobs that are held, or wait for other jobs or for their
+        // time.
         let in_policy = self.priorities.told.get(&job).copied();
         let Told { priority, factors } = match in_policy {
             Some(told) => told,
@@ -422,7 +422,7 @@ impl Core {
         })
     }
 
-    /// The tree of accounts and users, as of the reckoning that priorities rest on.
+    /// The tree of accounts and users, as of the computation that the priorities rest on.
     pub fn list_shares(&mut self, now: Instant) -> Vec<ShareView> {
         self.freshen_priorities(now);
         let lines = self.priorities.shares.lines();
@@ -448,7 +448,7 @@ impl Core {
     }
 }
 
-/// What a job is charged for.
+/// The number of processing elements that a job is charged for.
 fn pes_of(record: &JobRecord) -> u32 {
     record.spec.procs.saturating_mul(record.spec.resources.cpus_per_task)
 }

@@ -1,9 +1,9 @@
-//! A manager on the journal of a former one: what waited waits again, and what was on
-//! the machine keeps its place in the matrix until its nodes have come back and said
-//! what they hold (`docs/decisions/0006-jobs-survive-the-manager.md`).
+//! A manager on the journal of a former one. Jobs that waited wait again. Jobs that were on the
+//! machine keep their places in the matrix until their nodes have come back and said what they hold
+//! (`docs/decisions/0006-jobs-survive-the-manager.md`).
 //!
-//! No rank of a run is ever started twice: a launch is repeated only to nodes that have
-//! kept their memory and never heard of it.
+//! No rank of a run is ever started twice: a launch is repeated only to nodes that have kept their
+//! memory and never heard of it.
 
 use super::fences::Fences;
 use super::live_job::{Launch, LiveJob};
@@ -18,18 +18,18 @@ use storm_rm::message::{Command, HeldJob, ResumedJob};
 use storm_rm::{ArraySpec, JobId, JobIncarnation, JobSlot, OutputSpec, PartitionId, Row, RowSet};
 use storm_sched::{Event, Pe, Placement, Slot};
 
-/// How long the client of a job that goes on has to come back before what the job
-/// writes is passed on to nobody.
+/// How long the client of a surviving job has to come back. After that, the job's output is passed
+/// on even if no client takes it.
 const CLIENT_GRACE: Duration = Duration::from_secs(2);
-/// Runs of jobs that a node is believed to hold: as many as it can have rows and
-/// processing elements for, with room to spare.
+/// The most runs of jobs that a node can report as held: as many as it can have rows and processing
+/// elements for, and more.
 const HELD_MAX: usize = 1 << 16;
 
-/// What a node that comes back remembers.
+/// The memory of a node that comes back.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memory {
     jobs: BTreeSet<(JobId, JobIncarnation)>,
-    /// It can have heard of this run of a job and of later ones; `None`: of no one's.
+    /// The earliest run of which the node can have heard; `None` if it can have heard of none.
     first_run: Option<JobIncarnation>,
 }
 
@@ -40,13 +40,13 @@ impl Memory {
         self.jobs.range(runs).next().is_some()
     }
 
-    /// Whether it would hold this run if it had been told of it.
+    /// Whether it would hold this run if it had heard of it.
     fn covers(&self, run: JobIncarnation) -> bool {
         self.first_run.is_some_and(|first| first <= run)
     }
 }
 
-/// Columns of each row that jobs have been given back.
+/// In each row, the columns that jobs have got back.
 type Taken = BTreeMap<(PartitionId, Row), BTreeSet<u32>>;
 
 impl Core {
@@ -58,7 +58,7 @@ impl Core {
     ) {
         self.replay(journal);
         self.counters.submitted_before = self.next_job - 1;
-        // Each who waited for them has it in the journal.
+        // Each waiting job has the news of these ends in the journal.
         self.needs.ends.clear();
         self.restore_settings(now);
         self.needs.begins.clear();
@@ -77,7 +77,7 @@ impl Core {
         }
         self.together(now, |core| {
             for job in waiting {
-                // One that another's end has ended may be forgotten.
+                // The job may have ended because of another job's end, and be forgotten.
                 let Some(record) = core.jobs.get(&job) else { continue };
                 if record.phase == Phase::Pending {
                     let former = core.lost_now(now, &record.former_nodes);
@@ -90,7 +90,7 @@ impl Core {
         }
     }
 
-    /// Makes the records that the journal tells of, and the numbers that go on from it.
+    /// Makes the records of the journal, and continues its numbers.
     fn replay(&mut self, journal: impl IntoIterator<Item = (JobId, JobEvent)>) {
         for (job, mut event) in journal {
             self.next_job = self.next_job.max(job.0.saturating_add(1));
@@ -113,11 +113,11 @@ impl Core {
         }
     }
 
-    /// Gives jobs back their places in the matrix, before others are given their elements.
+    /// Gives jobs back their places in the matrix, before other jobs get these elements.
     fn take_over_all(&mut self, now: Instant, mut placed: Vec<JobId>) {
-        // The latest first: an element that two have was given up by the earlier one,
-        // whose ranks have ended (Algorithm 8) and were about to be told of. But suspended
-        // ones in the order in which they were, after those that have their elements.
+        // The latest first. If two jobs have the same element, the earlier one gave it up: its
+        // ranks had ended (Algorithm 8), and only the reports were on their way. Suspended jobs
+        // come after the jobs that have their elements, in the order of their suspension.
         let since = |job: &JobId| self.suspended().iter().position(|other| other == job);
         placed.sort_by_key(|job| (since(job), std::cmp::Reverse(self.jobs[job].incarnation)));
         let mut taken = Taken::new();
@@ -141,7 +141,8 @@ impl Core {
         }
         self.await_nodes(now);
         for (partition, [stopped, running]) in restored {
-            // At once: whose elements seem free must not go on before their holder is known.
+            // In one call: a job whose elements seem free must not go on before their holder is
+            // known.
             self.handle_together(now, partition, stopped.into_iter().chain(running).collect());
             let known: BTreeSet<_> =
                 self.partition(partition).policy.running().into_iter().collect();
@@ -162,9 +163,9 @@ impl Core {
         self.end_waiting(now, job, EndCause::Unplaceable { reason });
     }
 
-    /// Finds a job its place in the matrix, of which its policy is to be told. A job for which the
-    /// partitions, as they are configured now, have no place goes on beside the matrix. Its nodes
-    /// have to come back.
+    /// Finds the place of a job in the matrix; returns the event that tells its policy. A job for
+    /// which the present partitions have no place goes on beside the matrix. Its nodes must come
+    /// back.
     fn take_over(
         &mut self,
         now: Instant,
@@ -213,17 +214,17 @@ impl Core {
             return Some((row, self.placement_of(record, partition, row, taken)?));
         }
         if of_partition.policy.preempts() {
-            // Others have its elements.
+            // Other jobs have its elements.
             return Some((row, self.placement_of(record, partition, row, &mut Taken::new())?));
         }
-        // The policy was one that suspends, and now each has a row.
+        // The former policy suspended jobs; under this policy each job has a row.
         (0..of_partition.rows_max())
             .map(Row)
             .find_map(|row| Some((row, self.placement_of(record, partition, row, taken)?)))
     }
 
-    /// The elements of a job: those of its nodes in its row that no job before it has.
-    /// Which elements of a node they are makes no difference to its ranks.
+    /// The elements of a job: those of its nodes, in its row, that no job before it has. A job's
+    /// ranks may run on any elements of their node.
     fn placement_of(
         &self,
         record: &JobRecord,
@@ -240,7 +241,8 @@ impl Core {
             let node = machine.node(partition_of.index_of(share.node)?)?;
             let wanted = share.count.saturating_mul(asked.cpus_per_task) as usize;
             let free = node.columns().filter(|column| !taken.contains(column));
-            // Those that it had, if they are still its nodes' and nobody's else.
+            // The elements that it had come first, if they still belong to its node and no job has
+            // them.
             let had = |column: &u32| has_had(record, share.node, node.columns().start, *column);
             let (former, others): (Vec<u32>, Vec<u32>) = free.partition(had);
             let mut own: Vec<u32> = former.into_iter().chain(others).take(wanted).collect();
@@ -251,7 +253,7 @@ impl Core {
             columns.extend(own);
             held.extend(node.columns().filter(|_| asked.exclusive));
         }
-        // Nodes may stand in another order than ranks do.
+        // The order of nodes may differ from that of ranks.
         columns.sort_unstable();
         let pes = columns.iter().copied().map(Pe).collect();
         let placement = Placement::with_pes_per_proc(machine, pes, asked.cpus_per_task)?;
@@ -262,7 +264,7 @@ impl Core {
     /// How long a job of a former manager has run.
     fn ran_before(&self, now: Instant, record: &JobRecord, partition: PartitionId) -> Duration {
         let runs_all = self.partitions[usize::from(partition.0)].runs_all();
-        // In a row of several only the journal knows how much of it a job has run.
+        // In a row among several, only the journal knows how much of the time a job has run.
         let since = record.ran_at.filter(|_| runs_all).map(|told| {
             let since = self.wall(now).duration_since(told);
             Duration::try_from(since).unwrap_or_default()
@@ -314,7 +316,7 @@ impl Core {
         live
     }
 
-    /// A node that comes back says what it holds.
+    /// A returning node reports the runs that it holds.
     pub(super) fn node_holds(
         &mut self,
         node: NodeId,
@@ -328,7 +330,7 @@ impl Core {
         memory.jobs.extend(runs.take(room));
     }
 
-    /// A node has come back, or a new one in its place that remembers nothing. It hears
+    /// A node has come back, or a new node in its place that remembers nothing. The node is told
     /// which of its jobs go on.
     pub(super) fn node_back(&mut self, now: Instant, node: NodeId, memory: Option<Memory>) {
         let memory = memory.unwrap_or_default();
@@ -395,8 +397,8 @@ impl Core {
         }
     }
 
-    /// All nodes of a job have come back, or are not waited for any more: it goes on
-    /// where it was.
+    /// If all nodes of a job have come back, or are no longer waited for, the job goes on where it
+    /// was.
     fn go_on_if_all_heard(&mut self, now: Instant, job: JobId) {
         let Some(phase) = self.jobs.get(&job).map(|record| record.phase.clone()) else { return };
         let Some(live) = self.live.get_mut(&job) else { return };
@@ -407,7 +409,7 @@ impl Core {
         let incarnation = live.incarnation;
         match phase {
             Phase::Starting if lacking == live.nodes => {
-                // Nobody was told to launch it.
+                // No node was told to launch it.
                 live.launch = Launch::Staging;
                 live.placed_at = now;
                 live.hold_output = false;
@@ -441,14 +443,14 @@ impl Core {
         self.finish_if_over(now, job);
     }
 
-    /// Nodes have been waited for long enough: those that are not back have lost their
-    /// part of the job.
+    /// Nodes have been waited for long enough: those that are not back have lost their part of the
+    /// job.
     pub(super) fn recovery_timer(&mut self, now: Instant, job: JobId) {
         let Some(live) = self.live.get_mut(&job) else { return };
         if live.launch != Launch::Recovering {
             return;
         }
-        // Those that left this manager later have longer.
+        // Nodes that left under this manager have their own, later times.
         let late = |node: &NodeId| live.away.get(node).is_none_or(|left| left.until <= now);
         let missing: NodeSet = live.unheard.iter().filter(late).collect();
         if missing.is_empty() {
@@ -469,8 +471,7 @@ impl Core {
         self.go_on_if_all_heard(now, job);
     }
 
-    /// The client of a job has come back, or has had its time to: what the job writes
-    /// is passed on.
+    /// The client of a job has come back, or has had its time to: the job's output is passed on.
     pub fn release_output(&mut self, job: JobId) {
         let Some(live) = self.live.get_mut(&job) else { return };
         if std::mem::take(&mut live.hold_output) {
@@ -504,7 +505,7 @@ impl Core {
     }
 }
 
-/// Whether a job had this column when it was placed; `first` is the first of its node.
+/// Whether a job had this column when it was placed; `first` is the first column of the node.
 fn has_had(record: &JobRecord, node: NodeId, first: u32, column: u32) -> bool {
     match &record.elements {
         Some(elements) => elements.iter().any(|(own, start, end)| {

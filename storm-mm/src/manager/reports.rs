@@ -1,4 +1,4 @@
-//! What the nodes say: joining, dying, and the reports of their ranks.
+//! The reports of nodes: that they join or die, and how their ranks fare.
 
 use super::away::Going;
 use super::live_job::Launch;
@@ -10,22 +10,21 @@ use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
 use storm_rm::{JobId, JobIncarnation};
 use storm_sched::Event;
 
-/// What a heartbeat and a command take beside their content: some varints and a
-/// set of nodes.
+/// Bytes of a heartbeat and a command in addition to the pairs: some varints and a set of nodes.
 const HEADER_BYTES: usize = 16 * 1024;
-/// What a pair takes beside its text: two lengths.
+/// Bytes of a pair in addition to its text: two lengths.
 const PAIR_BYTES: usize = 6;
 
 impl Core {
-    /// A node was cut off, or a new life of it has replaced the old one.
+    /// A node was cut off, or a new life of it has replaced the former.
     pub fn node_lost(&mut self, now: Instant, node: NodeId) {
         self.node_goes(now, node, Going::Lost);
     }
 
-    /// The process of a node manager has ended: its keeper ends the ranks.
+    /// The process of a Node Manager has ended: its keeper ends the ranks.
     pub fn node_died(&mut self, now: Instant, node: NodeId) {
         self.node_goes(now, node, Going::ProcessEnded);
-        // It may have been taken for lost before.
+        // The node may have counted as lost before.
         let until = self.keeper_ends(now, node);
         self.vacated_until(now, node, until);
     }
@@ -38,7 +37,7 @@ impl Core {
         self.node_gone(now, node, (Some(runs_until), going));
     }
 
-    /// The node is of no more use; until when its processes may go on, if they may.
+    /// The node is lost. `runs_until` is set if its processes may go on until then.
     fn node_gone(
         &mut self,
         now: Instant,
@@ -76,7 +75,7 @@ impl Core {
         }
     }
 
-    /// The keeper of a node has ended its ranks of a job, and may have but just begun to.
+    /// The keeper of a node ends its ranks of a job, and may only have begun to.
     fn lease_over(&mut self, now: Instant, node: NodeId, job: JobId, run: JobIncarnation) {
         let until = now + self.config.requeue_fence.min(KEEPER_TIME);
         let is_there = self.live.get(&job).is_some_and(|live| {
@@ -88,8 +87,8 @@ impl Core {
         }
     }
 
-    /// A node has no ranks of a job any more, and does not tell how they ended; until when they may go
-    /// on, if they may.
+    /// A node has no ranks of a job any more, and will not report how they ended. `runs_until` is
+    /// set if the ranks may go on until then.
     fn part_gone(&mut self, now: Instant, job: JobId, node: NodeId, runs_until: Option<Instant>) {
         if let Some(live) = self.live.get_mut(&job) {
             live.over.insert(node);
@@ -100,7 +99,7 @@ impl Core {
         self.finish_if_over(now, job);
     }
 
-    /// Jobs that wait for flags with elements of a dead node wait for others.
+    /// Jobs that wait for flags, placed on elements of a dead node, are placed anew.
     fn unpark_from(&mut self, now: Instant, node: NodeId) {
         let hit: Vec<JobId> = self
             .parked
@@ -109,14 +108,14 @@ impl Core {
             .map(|placed| placed.job)
             .collect();
         for job in hit {
-            // Unless it has gone back already for another reason.
+            // The job may have gone back already for another reason.
             if self.give_back(now, job) {
                 self.hand_over(now, job);
             }
         }
     }
 
-    /// A node said what it is.
+    /// A node has joined, and described itself.
     fn node_joined(&mut self, now: Instant, node: NodeId, info: NodeInfo) {
         let name = self.node_name(node);
         let held = self.held.remove(&node);
@@ -132,7 +131,7 @@ impl Core {
             if held.is_none() {
                 return;
             }
-            // It was here before and may have jobs, which go on.
+            // The node was here before and may have jobs, which go on.
         } else {
             tracing::info!(node = %name, hostname = %info.hostname, pes = info.pes, "node joined");
             entry.refused = None;
@@ -146,7 +145,7 @@ impl Core {
             // Jobs may be there already.
             self.partition(storm_rm::PartitionId(id)).job_comes_to(&NodeSet::single(node));
         }
-        // Before anything new is launched there.
+        // Must come before anything new is launched there.
         self.vacated_by(now, node, held.as_ref());
         self.node_back(now, node, held);
         self.tell_of_state(now, node);
@@ -164,10 +163,10 @@ impl Core {
                     entry.status = Some(status);
                 }
             }
-            // The driver's transfer notices by COMPARE-AND-WRITE and takes the
-            // reason from here.
+            // The driver's transfer notices the failure by COMPARE-AND-WRITE and takes the reason
+            // from this report.
             Report::FileFailed { .. } => {}
-            // The driver paces the input by it; nothing is decided.
+            // The driver paces the input by this report; nothing is decided here.
             Report::InputTaken { .. } => {}
             Report::Output { job, rank, stream, offset, mut data } => {
                 let known = self.known_output(job, (rank, stream), (offset, data.len()));
@@ -184,7 +183,7 @@ impl Core {
                 self.fail(now, job, incarnation, EndCause::LaunchFailed { reason, exit_code });
             }
             Report::Aborted { job, incarnation, rank, exit_code } => {
-                // As wait(2) would give it.
+                // The last byte, as wait(2) gives it.
                 let exit_code = (exit_code & 0xff) as u8;
                 self.fail(now, job, incarnation, EndCause::Aborted { rank, exit_code });
             }
@@ -214,7 +213,7 @@ impl Core {
                 self.classes_told(now, node, (job, incarnation), ranks);
             }
             Report::Started { job, incarnation } => self.part_started(now, job, incarnation),
-            // The driver puts them together.
+            // The driver joins the parts.
             Report::Part { .. } => {}
         }
     }
@@ -240,7 +239,7 @@ impl Core {
         }
         let first = live.over.is_empty();
         live.over.insert(node);
-        // A node is believed what it says of its own ranks only.
+        // A node is believed only about its own ranks.
         let shares = self.jobs.get(&job).map_or(&[][..], |record| &record.ranks);
         let share = shares.iter().find(|share| share.node == node);
         let own = |exit: &RankExit| share.is_some_and(|share| share.has(exit.rank));
@@ -253,12 +252,11 @@ impl Core {
         self.finish_if_over(now, job);
     }
 
-    /// The flags of all nodes say that the job has ended (Algorithm 8): its
-    /// elements are free, though reports of how its ranks ended may be on their
-    /// way.
+    /// The flags of all nodes say that the job has ended (Algorithm 8). Its elements are free,
+    /// though reports of its ranks' ends may still be on their way.
     pub fn terminated(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
         let known = self.live.get(&job).filter(|live| live.incarnation == incarnation);
-        // One that is waited for has been asked in an earlier life.
+        // A recovering job was asked about in an earlier life of its node.
         if known.is_some_and(|live| live.launch != Launch::Recovering) {
             self.release(now, job);
         }
@@ -284,7 +282,7 @@ impl Core {
         let nodes: NodeSet = live.nodes.clone();
         let bytes = complete.iter().map(|(key, value)| key.len() + value.len() + PAIR_BYTES).sum();
         if HEADER_BYTES.saturating_add(bytes) > self.config.heartbeat_bytes {
-            // It could never be told, and the ranks would wait for ever.
+            // The pairs could never be sent, and the ranks would wait for ever.
             let reason = format!(
                 "its ranks exchange {bytes} bytes through PMI at once; `heartbeat-bytes` in [network] \
                  lets {} through",
@@ -296,7 +294,7 @@ impl Core {
         self.effects.push(Effect::Command(nodes, done));
     }
 
-    /// Ends a job whose ranks wait in a barrier that will never open.
+    /// Ends a job whose ranks wait in a barrier that can never open.
     fn end_if_in_vain(&mut self, now: Instant, job: JobId) {
         let Some(live) = self.live.get(&job) else { return };
         let of_node = |node| {
@@ -311,7 +309,7 @@ impl Core {
         }
     }
 
-    /// Whether the job is over on every node, and if so, its end.
+    /// If the job is over on every node, ends it.
     pub(super) fn finish_if_over(&mut self, now: Instant, job: JobId) {
         if !self.live.get(&job).is_some_and(super::live_job::LiveJob::is_over) {
             return;
@@ -332,9 +330,9 @@ impl Core {
     }
 }
 
-/// What the end of a rank is for its job. One that was killed leaves the others waiting for it
-/// for ever, and so does one that exits among peers that it has joined and not left; one that
-/// exits with an error otherwise may have peers that do not need it.
+/// Whether the end of a rank ends its job. If a signal killed the rank, the others wait for it for
+/// ever. The same holds for a rank that exits after it has joined its peers and without leaving
+/// them. The peers of another rank that exits with an error may not need it.
 fn end_by(node: String, exit: &RankExit, joined: bool) -> Option<EndCause> {
     let rank = exit.rank;
     match exit.status {

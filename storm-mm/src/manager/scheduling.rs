@@ -1,5 +1,5 @@
-//! The partition's policy at work: events in, placements and strobes out, at once.
-//! Only jobs of rows that do not run now wait for a slice edge to be launched.
+//! The partition's policy at work: events in, placements and strobes out, at once. Only the launch
+//! of a job whose row does not run now waits for a slice edge.
 
 use super::live_job::{Launch, LiveJob, Parked};
 use super::{Core, Effect, Notice, StageJob, StageOutcome};
@@ -15,32 +15,32 @@ use storm_rm::{
 use storm_sched::{Action, Event, EventError, PreemptMode, SchedTime};
 
 impl Core {
-    /// The row of a partition whose jobs run now.
+    /// The active row of a partition.
     pub fn active_row(&self, partition: PartitionId) -> Row {
         self.partitions[usize::from(partition.0)].active
     }
 
-    /// The length of the slices of a partition whose time is being sliced.
+    /// The length of a partition's slices; `None` while its time is not sliced.
     pub fn slice(&self, partition: PartitionId) -> Option<Duration> {
         let partition = &self.partitions[usize::from(partition.0)];
         partition.policy.quantum().filter(|_| partition.is_slicing())
     }
 
-    /// When the slice under way began, if that was before its time, because nobody was left
-    /// in the row that was active; `None` when it began with a regular edge.
+    /// When the slice under way began, if it began early because no job was left in the active row;
+    /// `None` if it began with a regular edge.
     pub fn early_edge(&self, partition: PartitionId) -> Option<Instant> {
         self.partitions[usize::from(partition.0)].early_edge
     }
 
-    /// A slice of a partition ends: the next row becomes active, and what waited for an
-    /// edge is launched.
+    /// A slice of a partition ends: the next row becomes active, and the launches that wait for an
+    /// edge go out.
     pub fn slice_edge(&mut self, now: Instant, partition: PartitionId) {
         self.prioritise_if_due(now, partition);
         self.partition(partition).on_grid = true;
         self.end_slice(now, partition);
     }
 
-    /// The same, so late that the next slice begins now and not when it was to: nodes that
+    /// The same for an edge so late that the next slice begins now instead of on time. Nodes that
     /// begin slices by themselves are told.
     pub fn late_slice_edge(&mut self, now: Instant, partition: PartitionId) {
         self.prioritise_if_due(now, partition);
@@ -55,12 +55,12 @@ impl Core {
         self.effects.push(Effect::SlicesChanged(partition));
     }
 
-    /// Tells a policy what happened, also in the middle of a slice: no element that
-    /// somebody wants idles until the edge
-    /// ([decision 0056](../../../docs/decisions/0056-edges-that-nobody-waits-for.md)).
+    /// Tells a policy an event at once, even in the middle of a slice: no element that a job wants
+    /// idles until the edge ([decision
+    /// 0056](../../../docs/decisions/0056-edges-that-nobody-waits-for.md)).
     pub(super) fn tell_policy(&mut self, now: Instant, partition: PartitionId, event: Event) {
         if matches!(event, Event::Finished(_)) {
-            // Who starts on these elements is decided by what all have used up to now.
+            // The usage up to now decides which job starts on these elements.
             self.freshen_priorities(now);
             self.prioritise_if_due(now, partition);
         }
@@ -71,11 +71,11 @@ impl Core {
     pub(super) fn handle_event(&mut self, now: Instant, partition: PartitionId, event: Event) {
         let is_end = matches!(event, Event::Finished(_));
         let is_edge = matches!(event, Event::SliceEdge);
-        // They went before.
+        // Events of the same request that came before go first.
         self.tell_untold(now, partition);
         let actions = self.partition(partition).policy.handle(sched_time(now), event);
-        // An edge that does no more than what the policy had named as upcoming leaves what is to
-        // come as it was ordered: it is not compared at each of them.
+        // An edge at which the policy does only what it had named as upcoming leaves the ordered
+        // slices as they are. Comparing them at every edge would be wasted.
         let as_upcoming = is_edge && matches!(*actions, [Action::Activate { .. }]);
         self.carry_out(now, partition, actions);
         if !as_upcoming {
@@ -87,7 +87,7 @@ impl Core {
         }
     }
 
-    /// Tells a policy events of one instant, so that it decides once where it can.
+    /// Tells a policy several events of one instant, so that it can decide once.
     pub(super) fn handle_together(
         &mut self,
         now: Instant,
@@ -101,8 +101,8 @@ impl Core {
     }
 
     fn carry_out(&mut self, now: Instant, partition: PartitionId, actions: Vec<Action>) {
-        // The rows of jobs first, then the active one: what starts now is told which
-        // one that is, and nobody runs in a row that it has lost.
+        // First the rows of jobs, then the active row: a job that starts now is told the active
+        // row, and no job runs in a row that it has lost.
         for action in &actions {
             if let Action::SetSlots { job, home, alternates } = action {
                 self.set_slots(now, JobId(job.0), *home, alternates);
@@ -123,7 +123,7 @@ impl Core {
                 | Action::Refused(_) => {}
             }
         }
-        // An end may be told of at once, and more be decided: all of this comes before.
+        // Ends come last: the end of a job may be reported at once and lead to further decisions.
         let mut ends = Vec::new();
         for action in actions {
             match action {
@@ -134,7 +134,7 @@ impl Core {
                     let placed = Parked { job, partition, placement, slot, rows, suspended_for };
                     self.place_or_park(now, placed);
                 }
-                // Once more for those that have just started.
+                // Repeated for jobs that have just started.
                 Action::SetSlots { job, home, alternates } => {
                     self.set_slots(now, JobId(job.0), home, &alternates);
                 }
@@ -160,11 +160,11 @@ impl Core {
         }
     }
 
-    /// A policy refused an event. A job that it does not take must not wait for
-    /// ever; the rest are defects that change nothing.
+    /// A policy refused an event. A job that the policy does not take must not wait for ever. Other
+    /// refusals are defects, and change nothing.
     fn refused(&mut self, now: Instant, error: &EventError) {
         let job = match error {
-            // For its policy it runs.
+            // The policy takes the job to be running.
             EventError::NotSuspended { job } => {
                 tracing::error!(%error, "it goes on");
                 return self.go_on(now, JobId(job.0));
@@ -190,12 +190,12 @@ impl Core {
         }
     }
 
-    /// A job got its processing elements: it starts, unless more jobs run than
-    /// there are flags for.
+    /// A job got its processing elements. The job starts, unless more jobs run than there are flags
+    /// for.
     fn place_or_park(&mut self, now: Instant, placed: Parked) {
         let wanted = self.jobs.get(&placed.job).is_some_and(|r| r.phase == Phase::Pending);
         if !wanted {
-            // It was withdrawn meanwhile: the elements go back.
+            // The job was withdrawn meanwhile: its elements go back.
             let id = storm_sched::JobId(placed.job.0);
             return self.handle_event(now, placed.partition, Event::Finished(id));
         }
@@ -205,7 +205,7 @@ impl Core {
 
     /// Starts placed jobs in order while there are flags for them.
     pub(super) fn unpark(&mut self, now: Instant) {
-        // Those of a node that is just being lost get others.
+        // A job placed on a node that is just being lost will get another placement.
         let can = |core: &Core, placed: &Parked| {
             placed.nodes(core).iter().all(|node| core.nodes.up().contains(*node))
         };
@@ -220,8 +220,7 @@ impl Core {
         self.parked.iter().any(|placed| placed.job == job)
     }
 
-    /// A parked job is not wanted on its elements any more; false when it is not
-    /// parked.
+    /// Gives back the elements of a parked job; false if the job is not parked.
     pub(super) fn give_back(&mut self, now: Instant, job: JobId) -> bool {
         let Some(index) = self.parked.iter().position(|placed| placed.job == job) else {
             return false;
@@ -302,8 +301,7 @@ impl Core {
         }
     }
 
-    /// Every node's part of a job is over, or will never begin: its elements
-    /// are free.
+    /// Every node's part of a job is over, or will never begin: the job's elements are free.
     pub(super) fn release(&mut self, now: Instant, job: JobId) {
         let Some(live) = self.live.get_mut(&job) else { return };
         if std::mem::replace(&mut live.released, true) {

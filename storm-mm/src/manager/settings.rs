@@ -1,7 +1,8 @@
-//! What partitions are configured with, and what was set at work instead: what counts after a
-//! restart, what listings mark, and the way back (`docs/decisions/0133`).
+//! The configured settings of partitions, and those that were set at run time instead: which of
+//! them hold after a restart, which of them listings mark, and the way back
+//! (`docs/decisions/0133`).
 //!
-//! What this does not do: change a policy. That is [`super::switching`].
+//! The change of a policy itself is in [`super::switching`].
 
 use super::Core;
 use super::partition::{Partition, Switching};
@@ -16,14 +17,15 @@ use storm_primitives::Instant;
 use storm_rm::{JobId, PartitionId};
 use storm_sched::Quantum;
 
-/// A slice that lasts longer is told of: somebody who waits for a turn at a terminal gives up.
+/// Users are warned of slices longer than this: a person at a terminal does not wait that long for
+/// a turn.
 const LONG_SLICE: Duration = Duration::from_secs(60);
 
 impl Core {
-    /// The policy of a job: that of its partition, or that under which it ended.
+    /// The policy of a job: its partition's, or the policy under which it ended.
     pub(super) fn policy_of(&self, record: &JobRecord) -> String {
         let now = || {
-            // A job that runs may be in another one by now than it was submitted to.
+            // A running job may by now be in another partition than it was submitted to.
             let live = self.live.get(&record.id).map(|live| live.partition);
             let id = live.or_else(|| self.partition_named(&record.partition))?;
             Some(self.partitions[usize::from(id.0)].policy.name().to_owned())
@@ -38,7 +40,7 @@ impl Core {
         known.unwrap_or_default()
     }
 
-    /// The policy that a job runs under, where that is another than its partition is configured with.
+    /// The policy that a job runs under, if its partition is configured with another.
     pub(super) fn other_policy(&self, record: &JobRecord) -> Option<String> {
         let present = self.policy_of(record);
         let configured = self.configured.get(&record.partition)?;
@@ -51,7 +53,7 @@ impl Core {
         PartitionConfigured { sched: sched.to_owned(), quantum_us }
     }
 
-    /// Gives a partition back the policy, the quantum, or both, that it is configured with.
+    /// Gives a partition its configured policy, its configured quantum, or both back.
     ///
     /// # Errors
     /// An [`ApiError`] for the client: not an administrator, no such partition.
@@ -83,21 +85,20 @@ impl Core {
         Ok(self.partition_view(&self.partitions[usize::from(id.0)]))
     }
 
-    /// The policy that a partition is configured with, where another one was set at work.
+    /// The configured policy of a partition, if another was set at run time.
     pub(super) fn unset_sched(&self, partition: &Partition) -> Option<String> {
         let configured = &self.configured.get(&partition.name)?.sched;
         let present = partition.next_sched().unwrap_or(partition.policy.name());
         (present != configured).then(|| configured.clone())
     }
 
-    /// The quantum that a partition is configured with, in microseconds, where another one was
-    /// set at work.
+    /// The configured quantum of a partition in microseconds, if another was set at run time.
     pub(super) fn unset_quantum_us(&self, partition: &Partition) -> Option<u64> {
         let configured = self.configured.get(&partition.name)?.quantum_us;
         (u64::from(partition.params.quantum_us) != configured).then_some(configured)
     }
 
-    /// What users of a partition with very long slices should know.
+    /// The warning to users of a partition with very long slices.
     pub(super) fn slice_warning(&self, partition: &Partition) -> Option<String> {
         let quantum = partition.policy.quantum().filter(|quantum| *quantum > LONG_SLICE)?;
         let seconds = quantum.as_secs();
@@ -112,7 +113,7 @@ impl Core {
         ))
     }
 
-    /// What differs from the configuration goes into the journal.
+    /// Journals the settings that differ from the configuration.
     pub(super) fn note_settings(&mut self, now: Instant) {
         let setting = |partition: &Partition| PartitionSetting {
             sched: partition.policy.name().to_owned(),
@@ -127,7 +128,7 @@ impl Core {
                     || set.quantum_us != configured.quantum_us
             })
         };
-        // Those of partitions that are not configured now are kept for when they are again.
+        // The settings of partitions that are not configured now are kept for when they are again.
         let absent = self.settings.iter().filter(|(name, _)| self.partition_named(name).is_none());
         let absent = absent.map(|(name, setting)| (name.clone(), setting.clone()));
         let present = self.partitions.iter().filter(differs);
@@ -140,9 +141,9 @@ impl Core {
         }
     }
 
-    /// Makes the partitions what a former manager had made of them, on the journal's word. What
-    /// was edited in the configuration since counts before what was set at work; a policy that was
-    /// edited takes over as one that is set at work does, as jobs may be running.
+    /// Gives partitions the settings that a former manager had set, by the journal. A setting that
+    /// was edited in the configuration since then overrides the one set at run time. An edited
+    /// policy takes over like one set at run time, since jobs may be running.
     pub(super) fn restore_settings(&mut self, now: Instant) {
         let former = self.configured.clone();
         let given = self.config.partitions.iter();
@@ -170,8 +171,8 @@ impl Core {
         self.note_settings(now);
     }
 
-    /// `own` is what the configuration says now, `former` what it said to the manager before, and
-    /// `set` what that one had made of it.
+    /// `own` is the present configuration, `former` the configuration of the manager before, and
+    /// `set` the settings that were in force under that manager.
     fn restore_setting(
         &mut self,
         id: PartitionId,
@@ -226,7 +227,8 @@ impl Core {
         }
     }
 
-    /// Jobs that have ended keep the policy that their partition was configured with.
+    /// Records in ended jobs the policy that their partition was configured with, if that was
+    /// edited.
     fn stamp_ended(
         &mut self,
         now: Instant,

@@ -1,8 +1,7 @@
-//! The tree of accounts and users, what each has used, and what that makes of their fair
-//! shares (Fair Tree).
+//! The tree of accounts and users, the usage of each, and the fair shares that follow (Fair Tree).
 //!
-//! What this does not do: say who is charged for what. It has no clock: times are the
-//! wall clock's, told by those who charge, so that they mean the same to the next manager.
+//! The caller decides whom to charge. The tree has no clock: callers pass wall-clock times, so that
+//! the times mean the same to the next manager.
 
 use crate::job::UsageOf;
 use crate::{AccountConfig, DEFAULT_ACCOUNT, ServiceConfig};
@@ -11,29 +10,29 @@ use std::collections::BTreeMap;
 use storm_sched::SchedTime;
 use storm_sched::priority::{Account, HalfLife, Share, Usage};
 
-/// A user of an account: the place of the account, and the user.
+/// A user of an account: the index of the account, and the user.
 type Member = (usize, u32);
 
-/// What is known of a user of an account.
+/// The shares and the usage of a user of an account.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     shares: u32,
     usage: Usage,
 }
 
-/// See the top.
+/// The tree.
 #[derive(Debug)]
 pub(super) struct Shares {
     accounts: Vec<AccountConfig>,
-    /// The account of those who are in none.
+    /// The account of users without one.
     default: usize,
     half_life: HalfLife,
     members: BTreeMap<Member, Held>,
-    /// As of the last reckoning.
+    /// The factors of the last computation.
     factors: BTreeMap<Member, f64>,
-    /// The usage that the factors were reckoned with, in processor-seconds.
+    /// The usage that the factors were computed with, in processor-seconds.
     reckoned: BTreeMap<Member, f64>,
-    /// The last reckoning was for a new user, and nobody else was told of it.
+    /// The last computation was for a new user, and the policies were not told its results.
     untold: bool,
 }
 
@@ -81,7 +80,7 @@ impl Shares {
         }
     }
 
-    /// The accounts that a user may name, the own one first.
+    /// The accounts that a user may name, the user's own account first.
     pub(super) fn accounts_of(&self, uid: u32) -> Vec<&str> {
         let is_in = |account: &&AccountConfig| account.users.iter().any(|(user, _)| *user == uid);
         let own: Vec<&str> =
@@ -89,7 +88,7 @@ impl Shares {
         if own.is_empty() { vec![&self.accounts[self.default].name] } else { own }
     }
 
-    /// The account has one user more.
+    /// Adds a user to an account.
     pub(super) fn add_user(&mut self, account: &str, uid: u32, shares: u32) {
         let Some(index) = self.accounts.iter().position(|known| known.name == account) else {
             return;
@@ -98,7 +97,7 @@ impl Shares {
         if users.iter().all(|(other, _)| *other != uid) {
             users.push((uid, shares));
         }
-        // What the user had used before is remembered.
+        // The user's earlier usage stays.
         self.member(Some(account), uid).shares = shares;
     }
 
@@ -112,7 +111,7 @@ impl Shares {
         self.member(account, uid).usage.charge(time_of(at), pe_s, half_life);
     }
 
-    /// What all have used, for the journal.
+    /// The usage of all users, for the journal.
     pub(super) fn noted(&self, at: Timestamp) -> Vec<UsageOf> {
         let noted = |(&(index, uid), held): (&Member, &Held)| UsageOf {
             account: self.accounts[index].name.clone(),
@@ -122,7 +121,7 @@ impl Shares {
         self.members.iter().map(noted).filter(|usage| usage.pe_s > 0.0).collect()
     }
 
-    /// What the journal knows that all have used: it replaces what was known.
+    /// Replaces the usage of all users by that of the journal.
     pub(super) fn restore(&mut self, at: Timestamp, noted: &[UsageOf]) {
         self.members.values_mut().for_each(|held| held.usage = Usage::default());
         for UsageOf { account, uid, pe_s } in noted {
@@ -130,7 +129,7 @@ impl Shares {
         }
     }
 
-    /// The fair-share factor of a user; that of the last reckoning, unless the user is new.
+    /// The fair-share factor of a user, as last computed; computed now for a new user.
     pub(super) fn factor(&mut self, at: Timestamp, account: Option<&str>, uid: u32) -> f64 {
         let member = (self.index_of(account), uid);
         if !self.factors.contains_key(&member) {
@@ -141,12 +140,12 @@ impl Shares {
         self.factors.get(&member).copied().unwrap_or(0.0)
     }
 
-    /// Whether the factors are others than those that all priorities rest on.
+    /// Whether the factors differ from those that the policies' priorities rest on.
     pub(super) fn is_untold(&self) -> bool {
         self.untold
     }
 
-    /// Works the factors out anew: O(n log n) in the users.
+    /// Computes the factors anew: O(n log n) in the users.
     pub(super) fn reckon(&mut self, at: Timestamp) {
         self.untold = false;
         let used = |held: &Held| held.usage.pe_s_at(time_of(at), self.half_life);
@@ -164,7 +163,7 @@ impl Shares {
         self.factors = factors;
     }
 
-    /// The tree as of the last reckoning, each account before what is below it.
+    /// The tree as last computed, each account before its members.
     pub(super) fn lines(&self) -> Vec<Line<'_>> {
         let mut lines = Vec::new();
         self.lines_below(None, 0, &mut lines);
@@ -187,8 +186,8 @@ impl Shares {
         self.accounts.iter().enumerate().filter(move |(_, account)| below(account))
     }
 
-    /// The account of this place, with all below; the root without one. No account is
-    /// deeper than there are accounts.
+    /// The account of this index with everything below it; without an index, the root. The depth is
+    /// bounded by the number of accounts, in case they form a circle.
     fn account_below(&self, index: Option<usize>, depth: usize) -> Account {
         let config = index.map(|index| &self.accounts[index]);
         let users = index.into_iter().flat_map(|index| self.users_of(index)).collect();
@@ -248,7 +247,7 @@ impl Shares {
     }
 }
 
-/// The wall clock as usage knows it: what was before 1970 is at its beginning.
+/// A wall-clock time as usage counts it; a time before 1970 counts as 1970.
 fn time_of(at: Timestamp) -> SchedTime {
     SchedTime::from_nanos(u64::try_from(at.as_nanosecond()).unwrap_or(0))
 }

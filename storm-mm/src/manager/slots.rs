@@ -1,9 +1,9 @@
-//! Jobs that run in other rows than they were placed in: alternative scheduling
-//! and slot unification, as the policy decides them.
+//! Jobs that run in other rows than they were placed in: alternative scheduling and slot
+//! unification, as the policy decides.
 //!
-//! The order in which nodes hear of it makes it sound: a job's rows reach all of
-//! its nodes through the one queue of heartbeats, before the strobe of a row that
-//! they are about, so that each strobe finds the same rows on all nodes of a job.
+//! The order of messages makes this sound. A job's rows reach all of its nodes through the one
+//! queue of heartbeats, before the strobe of any row that they concern. So each strobe finds the
+//! same rows on all nodes of a job.
 
 use super::Core;
 use super::live_job::Launch;
@@ -13,8 +13,8 @@ use storm_rm::{JobId, Row, RowSet};
 use storm_sched::Slot;
 
 impl Core {
-    /// A job runs in these rows from now on. A home row that is another one is
-    /// journaled: there the next manager looks for the job.
+    /// Sets the rows in which a job runs. A new home row is journaled, since the next manager looks
+    /// for the job there.
     pub(super) fn set_slots(&mut self, now: Instant, job: JobId, home: Slot, alternates: &[Slot]) {
         let slots = alternates.iter().chain([&home]);
         let rows = slots.fold(RowSet::NONE, |rows, slot| rows.with(Row(slot.0)));

@@ -21,8 +21,7 @@ pub(super) struct Ordered {
 }
 
 impl Ordered {
-    /// Whether these nodes begin the slice of this number, with this row, without being
-    /// told once more.
+    /// Whether these nodes begin the slice of this number, with this row, without a further strobe.
     fn has(&self, number: u64, row: Row, nodes: &NodeSet, quantum: Option<Duration>) -> bool {
         let index = number.checked_sub(self.slices.strobe.number);
         let index = index.and_then(|index| usize::try_from(index).ok());
@@ -47,14 +46,14 @@ impl Partition {
         self.nodes_came |= !self.ordered.as_ref().is_none_or(begin_by_themselves);
     }
 
-    /// A node is gone, and knows of no order when it comes back.
+    /// A node is gone, and will remember no order when it comes back.
     pub(super) fn node_forgets(&mut self, node: NodeId) {
         if let Some(ordered) = &mut self.ordered {
             ordered.nodes = ordered.nodes.difference(&NodeSet::single(node));
         }
     }
 
-    /// The number of the next strobe: none that a node may have reached by itself.
+    /// The number of the next strobe, higher than any that a node may have reached by itself.
     fn next_strobe(&mut self) -> u64 {
         let ordered = self.ordered.take().map_or(0, |ordered| ordered.slices.last_number());
         self.strobes = self.strobes.max(ordered) + 1;
@@ -62,7 +61,7 @@ impl Partition {
         self.strobes
     }
 
-    /// The rows of the slices that a strobe of now orders beside its own.
+    /// The rows of the slices that a strobe now would order after its own.
     fn following(&self, span: Duration) -> Vec<Row> {
         let Some(quantum) = self.policy.quantum().filter(|_| self.is_slicing()) else {
             return Vec::new();
@@ -77,9 +76,9 @@ impl Partition {
 }
 
 impl Core {
-    /// How many of the next edges do nothing but pass from one slice to another that nodes begin
-    /// by themselves: whoever cuts the slices may sleep through them, if it passes them before
-    /// it does anything else.
+    /// The number of next edges that only pass from one slice that nodes begin by themselves to
+    /// another. The caller that cuts the slices may sleep through these edges, if it passes them
+    /// before it does anything else.
     pub fn slices_ahead(&self, partition: PartitionId) -> usize {
         let entry = &self.partitions[usize::from(partition.0)];
         let is_as_told = !entry.rows_changed && !entry.nodes_came;
@@ -114,9 +113,9 @@ impl Core {
         self.charge_time(now, partition);
     }
 
-    /// Where nodes begin other slices by themselves than the policy has decided meanwhile, or
-    /// jobs get other rows, they are told to stay in the slice under way until the next
-    /// strobe: so each strobe finds the same rows on all nodes of a job.
+    /// Compares the slices that nodes begin by themselves with the policy's present decisions. If
+    /// they differ, or if jobs have other rows, the nodes are told to stay in the slice under way
+    /// until the next strobe. So each strobe finds the same rows on all nodes of a job.
     pub(super) fn recall_slices(&mut self, now: Instant, partition: PartitionId) {
         let entry = self.partition(partition);
         let Some(ordered) = &entry.ordered else { return };
@@ -131,20 +130,20 @@ impl Core {
         }
     }
 
-    /// Nodes that hold jobs of the partition. To the others, unless they are ahead, a strobe
-    /// makes no difference, and what is launched there later says which row is active by then.
+    /// The nodes that hold jobs of the partition. A strobe does not matter to other nodes, unless
+    /// they are ahead: a later launch there names the row that is active then.
     fn nodes_to_strobe(&self, partition: PartitionId) -> NodeSet {
         let here = self.live.values().filter(|live| live.partition == partition);
         self.up(&here.fold(NodeSet::new(), |nodes, live| nodes.union(&live.nodes)))
     }
 
-    /// Those that begin slices by themselves.
+    /// The nodes that begin slices by themselves.
     fn nodes_ahead(&self, partition: PartitionId) -> NodeSet {
         let ordered = &self.partitions[usize::from(partition.0)].ordered;
         self.up(&ordered.as_ref().map(|ordered| ordered.nodes.clone()).unwrap_or_default())
     }
 
-    /// Tells nodes which row is active, and which are to be after it.
+    /// Tells nodes the active row, and the rows that follow.
     fn strobe(
         &mut self,
         now: Instant,
@@ -152,7 +151,7 @@ impl Core {
         nodes: NodeSet,
         following: Vec<Row>,
     ) {
-        // What is launched on a node that is ahead would not be believed.
+        // A node that is ahead would not believe the active row in a launch.
         let nodes = nodes.union(&self.nodes_ahead(partition));
         let entry = self.partition(partition);
         let number = entry.next_strobe();
@@ -169,7 +168,7 @@ impl Core {
         self.effects.push(Effect::Strobe(nodes, slices));
     }
 
-    /// From now on time is charged to the launched jobs whose row runs.
+    /// From now on, run time is counted for the launched jobs whose row is active.
     pub(super) fn charge_time(&mut self, now: Instant, partition: PartitionId) {
         let row = self.partitions[usize::from(partition.0)].active;
         for live in self.live.values_mut().filter(|live| live.partition == partition) {

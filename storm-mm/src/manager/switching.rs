@@ -1,11 +1,14 @@
 //! Another policy, or another quantum, for a partition at work, with all of its jobs.
 //!
-//! A switch has two parts. At once the jobs that wait leave the former policy, so that it
-//! starts nothing more. As soon as the jobs that run fit into the rows of the new policy,
-//! which is at once unless there are more rows than it can have, it takes them over where
-//! they run, and then those that wait, in their order (`docs/decisions/0044`). To and from a
-//! policy whose jobs communicate in slices nothing is taken over: ranks keep the way of their
-//! bytes that they were launched with, so the jobs that run end first.
+//! A switch of policies has two parts (`docs/decisions/0044`):
+//!
+//! 1. At once the waiting jobs leave the former policy, so that it starts nothing more.
+//! 2. As soon as the running jobs fit into the rows of the new policy, the new policy takes them
+//!    over where they run, and then the waiting jobs, in their order. The second part follows at
+//!    once, unless the jobs hold more rows than the new policy can have.
+//!
+//! If exactly one of the two policies has its jobs communicate in slices, nothing is taken over:
+//! ranks keep the way of communicating that they were launched with, so the running jobs end first.
 
 use super::live_job::Launch;
 use super::partition::Switching;
@@ -18,7 +21,7 @@ use storm_primitives::Instant;
 use storm_rm::{JobId, PartitionId, Row, RowSet};
 use storm_sched::{Action, Event, JobRequest, Placement, Policy, Quantum, Slot};
 
-/// A job that has a place in the matrix, and where.
+/// A job that has a place in the matrix, and its place.
 struct Holder {
     request: JobRequest,
     placement: Placement,
@@ -32,20 +35,20 @@ impl Holder {
         JobId(self.request.id.0)
     }
 
-    /// It is in a row of a policy that takes over.
+    /// The event that tells a policy that the job is in its row `slot`.
     fn restore(&self, slot: Slot) -> Event {
         let (request, placement) = (self.request.clone(), self.placement.clone());
         Event::Restore { request, placement, slot, ran: self.ran }
     }
 }
 
-/// A policy that has the jobs of another.
+/// A policy that has taken over the jobs of another.
 struct TakenOver {
     policy: Box<dyn Policy>,
-    /// The rows in which it took them.
+    /// The rows of the jobs under it.
     slots: BTreeMap<JobId, Slot>,
-    /// What it decided meanwhile; of these, that jobs run in other rows or go on is to be
-    /// done.
+    /// Its decisions while it took the jobs over. Only those about rows and resumed jobs are
+    /// carried out.
     moved: Vec<Action>,
 }
 
@@ -53,8 +56,8 @@ impl Core {
     /// Gives a partition another policy, another quantum, or both.
     ///
     /// # Errors
-    /// An [`ApiError`] for the client: not an administrator, no such partition or policy, a
-    /// quantum that is out of range or without meaning.
+    /// An [`ApiError`] for the client: not an administrator, no such partition or policy, or a
+    /// quantum that is out of range or has no meaning for the policy.
     pub fn set_partition(
         &mut self,
         now: Instant,
@@ -74,7 +77,7 @@ impl Core {
             .fresh_policy(target)
             .map_err(|why| ApiError::new(ErrorCode::NoSuchPolicy, why.to_string()))?;
         let quantum = quantum.map(|quantum| {
-            // What is asked for with the quantum, or else what is under way.
+            // The policy named in this request, or else that of the change under way.
             let next = partition.next_sched().filter(|_| sched.is_none());
             checked(quantum, target.as_ref(), next.map(|_| name))
         });
@@ -103,11 +106,10 @@ impl Core {
         self.effects.push(Effect::SlicesChanged(id));
     }
 
-    /// From now on the former policy starts nothing, and the new one takes over when it
-    /// can.
+    /// From now on the former policy starts nothing, and the new policy takes over when it can.
     pub(super) fn begin_switch(&mut self, now: Instant, id: PartitionId, sched: &str) {
         let mut queue = self.partition(id).switching.take().map_or_else(Vec::new, |s| s.queue);
-        // Those of an earlier switch that was not over come first.
+        // Jobs in the queue of an unfinished earlier switch come first.
         let earlier = queue.len();
         let waiting: Vec<JobId> =
             self.partition(id).policy.pending().into_iter().map(|job| JobId(job.0)).collect();
@@ -117,8 +119,7 @@ impl Core {
                 && !parked.contains(job)
         };
         queue.extend(waiting.into_iter().filter(goes_on));
-        // All at once, and from the end: none is the first while others are behind it,
-        // and starts.
+        // In one call, and from the end, so that no job comes to the front of the queue and starts.
         let withdrawn = queue[earlier..].iter().rev();
         let withdrawn = withdrawn.map(|job| Event::Cancel(storm_sched::JobId(job.0))).collect();
         self.handle_together(now, id, withdrawn);
@@ -126,7 +127,7 @@ impl Core {
         self.try_switch(now, id);
     }
 
-    /// Lets the new policy take over, if it can by now.
+    /// Lets the new policy take over, if it already can.
     pub(super) fn try_switch(&mut self, now: Instant, id: PartitionId) {
         let partition = &self.partitions[usize::from(id.0)];
         let Some(switching) = &partition.switching else { return };
@@ -144,15 +145,15 @@ impl Core {
         }
         self.note_settings(now);
         if !self.partitions[usize::from(id.0)].is_slicing() {
-            // They waited for an edge, and there is none any more.
+            // These jobs waited for an edge, which will not come any more.
             self.launch_staged(now, id);
         }
         self.effects.push(Effect::SlicesChanged(id));
     }
 
-    /// The jobs that have places in a partition, those that run by their rows before those
-    /// that are suspended; `None` while that may change without news of them: an end waits
-    /// to be told, or nodes have not come back.
+    /// The jobs that have places in a partition: running jobs, by their rows, before suspended
+    /// jobs. `None` while this may change without news of the jobs: an end is not reported yet, or
+    /// nodes have not come back.
     fn holders(&mut self, now: Instant, id: PartitionId) -> Option<Vec<Holder>> {
         let mut placed = Vec::new();
         for (job, live) in self.live.iter().filter(|(_, live)| live.partition == id) {
@@ -193,7 +194,8 @@ impl Core {
         let time = super::scheduling::sched_time(now);
         let refuses = |action: &Action| matches!(action, Action::Refused(_));
         if policy.preempts() {
-            // At once: whose elements seem free must not go on before their holder is known.
+            // In one call: a job whose elements seem free must not go on before their holder is
+            // known.
             let (suspended, running): (Vec<_>, Vec<_>) =
                 holders.iter().partition(|holder| holder.suspended);
             let stopped =
@@ -205,8 +207,8 @@ impl Core {
             let all = !moved.iter().any(refuses);
             return all.then_some(TakenOver { policy, slots, moved });
         }
-        // Each in its row or, where there is none or others are there, in another one: also
-        // those that are suspended, who have a slice again.
+        // Each job gets its own row if there is such a row and it is free, else another row. The
+        // same holds for suspended jobs, which get a slice again.
         let (mut slots, mut moved) = (BTreeMap::new(), Vec::new());
         for holder in holders {
             let others = (0..partition.params.mpl_limit.get()).map(Slot);
@@ -224,7 +226,7 @@ impl Core {
         Some(TakenOver { policy, slots, moved })
     }
 
-    /// Puts a policy that has the jobs that run in the place of the former one.
+    /// Replaces the policy by one that has the running jobs.
     fn install(&mut self, now: Instant, id: PartitionId, taken: TakenOver) {
         let TakenOver { policy, slots, moved } = taken;
         self.note_run_times(now, id);
@@ -276,13 +278,14 @@ impl Core {
             Some(slot) => self.activate(now, id, slot),
             None => self.charge_time(now, id),
         }
-        // Who waited for an edge under another policy with slices may have the row that runs now.
+        // A job that waited for an edge under another policy with slices may now have the active
+        // row.
         self.launch_running(now, id);
         self.arm_wake(now);
     }
 
-    /// The journal is told how long each job of a partition has run: how that is reckoned
-    /// after a restart depends on the policy.
+    /// Journals how long each job of a partition has run. After a restart, the policy decides how
+    /// the time since the last entry counts.
     fn note_run_times(&mut self, now: Instant, id: PartitionId) {
         let of_partition = self.live.iter().filter(|(_, live)| live.partition == id);
         let times: Vec<(JobId, Duration)> =
@@ -295,8 +298,8 @@ impl Core {
     }
 }
 
-/// Whether a policy can have the quantum; `changing` is the partition if that changes to it
-/// just now.
+/// The quantum, if the policy can have it. `changing` is the partition, if it is about to change to
+/// the policy.
 fn checked(
     quantum: Duration,
     policy: &dyn Policy,

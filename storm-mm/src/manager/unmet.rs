@@ -1,8 +1,8 @@
-//! What waiting jobs ask of the configuration and it does not have: a partition, nodes of
-//! some kind, an account, a quality of service, files in the spool. Such a job waits until a
-//! manager starts with it (`docs/decisions/0132`).
+//! Needs of waiting jobs that the configuration does not meet: a partition, nodes of some kind, an
+//! account, a quality of service, files in the spool. Such a job waits until a manager starts whose
+//! configuration meets them (`docs/decisions/0132`).
 //!
-//! What this does not do: judge new submissions. [`super::admission`] refuses those.
+//! New submissions with such needs are refused in [`super::admission`].
 
 use super::Core;
 use super::admission::request_of;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use storm_primitives::Instant;
 use storm_rm::{ContentHash, JobId, JobSpec};
 
-/// What there is not, of all that a job asks for: the first.
+/// The first unmet need of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unmet {
     /// No partition has this name.
@@ -27,13 +27,13 @@ pub(super) enum Unmet {
     Account(String),
     /// No quality of service has this name.
     Qos(String),
-    /// The owner may be one of these users, by whom the account is used: the host does not know them.
+    /// The account is for these users, which the host does not know; the owner may be one of them.
     AccountUsers { account: String, users: String },
-    /// The same, of a quality of service.
+    /// The same for a quality of service.
     QosUsers { qos: String, users: String },
-    /// Its specification does not fit a message to its nodes.
+    /// The specification does not fit into a message to the nodes.
     Room { why: String },
-    /// A file that it was submitted with is not in the spool.
+    /// A file of the job is missing from the spool.
     Files,
 }
 
@@ -84,8 +84,8 @@ impl fmt::Display for Unmet {
 }
 
 impl Core {
-    /// Takes note of what the configuration does not have for the jobs of a former manager, also
-    /// for those that run: they may have to wait again. The log gets a line for each lack.
+    /// Records the unmet needs of a former manager's jobs. Running jobs are included, since they
+    /// may have to wait again. The log gets one line per need.
     pub(super) fn note_unmet(&mut self) {
         let goes_on = self.jobs.values().filter(|record| !matches!(record.phase, Phase::Ended(_)));
         // The jobs of an array share their specification.
@@ -109,7 +109,7 @@ impl Core {
         self.needs.unmet = unmet;
     }
 
-    /// The partition that a job lacks, or what its partition lacks for it.
+    /// The partition that a job lacks, or the lack of its partition.
     fn lacks_place(&self, record: &JobRecord) -> Option<Unmet> {
         let Some(id) = self.partition_named(&record.partition) else {
             return Some(Unmet::Partition(record.partition.clone()));
@@ -133,7 +133,7 @@ impl Core {
 
     fn lacks_account(&self, record: &JobRecord, name: &str) -> Option<Unmet> {
         if !self.priorities.shares.knows(name) {
-            // That of users of none has this name where no account is marked as the default.
+            // Without a default account, the account of users without one has this name.
             return (name != DEFAULT_ACCOUNT).then(|| Unmet::Account(name.to_owned()));
         }
         let users = self.unknown_users_of(&NamedIn::Account(name.to_owned()))?;
@@ -168,7 +168,7 @@ impl Core {
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// The host has come to know a user whom the configuration names.
+    /// The host has learnt of a user that the configuration names.
     pub fn user_known(&mut self, now: Instant, name: &str, uid: u32) {
         let all = std::mem::take(&mut self.config.service.unknown_users);
         let (known, unknown): (Vec<UnknownUser>, _) =
@@ -198,7 +198,7 @@ impl Core {
         self.look_again_for_users(now);
     }
 
-    /// Jobs whose owners were unknown may go on.
+    /// Jobs may go on whose owners were unknown.
     fn look_again_for_users(&mut self, now: Instant) {
         let of_users =
             |lack: &Unmet| matches!(lack, Unmet::AccountUsers { .. } | Unmet::QosUsers { .. });
@@ -218,7 +218,8 @@ impl Core {
         });
     }
 
-    /// These contents, by user, are needed and not in the spool: jobs that wait with them wait on.
+    /// These contents, by user, are needed but missing from the spool: waiting jobs that need them
+    /// go on waiting.
     pub fn contents_missing(&mut self, now: Instant, missing: &HashSet<(u32, ContentHash)>) {
         let lacks = |record: &&JobRecord| {
             let uid = record.spec.owner.uid;
@@ -239,7 +240,7 @@ impl Core {
         });
     }
 
-    /// A user has sent files: jobs of the same user that lack only these go on.
+    /// A user has sent files: jobs of the same user that lack only these may go on.
     pub(super) fn contents_sent(&mut self, now: Instant, uid: u32, spec: &JobSpec) {
         if !self.needs.unmet.values().any(|lack| *lack == Unmet::Files) {
             return;

@@ -1,10 +1,10 @@
-//! Jobs that are to run again, while a node that was lost may still run ranks of their
-//! last run: they wait until the node is back and has ended them, or until it has ended
-//! them by itself (`docs/decisions/0007-no-run-twice.md`).
+//! Jobs that are to run again while a lost node may still run ranks of their last run. They wait
+//! until the node is back and has ended the ranks, or until it has ended them by itself
+//! (`docs/decisions/0007-no-run-twice.md`).
 //!
-//! What this does not do: know how a node was lost that cannot be reached. One whose power failed
-//! is waited for as is one behind a broken switch. Only where the process of a node manager
-//! is known to have ended its keeper is relied upon.
+//! The manager cannot know how an unreachable node was lost. A node whose power failed is waited
+//! for just like a node behind a broken switch. The manager relies on a node's keeper only if the
+//! process of the Node Manager is known to have ended.
 
 use super::recovery::Memory;
 use super::{Core, Effect, Notice, TimerKind};
@@ -14,26 +14,26 @@ use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::JobId;
 
-/// How long a node that is back takes at most to kill what it is told not to go on with:
-/// its host may be overrun.
+/// Longest time for a returned node to kill the jobs that it is told not to continue: its host may
+/// be overrun.
 const KILL_TIME: Duration = Duration::from_secs(1);
-/// How long the keeper of a node manager that has died takes at most to kill what that ran: it
-/// does nothing else. Within the second after which such a job is to run again.
+/// Longest time for the keeper of a dead Node Manager to kill its ranks: the keeper has nothing
+/// else to do. Must be less than the second after which a job with a dead node is to run again.
 pub(super) const KEEPER_TIME: Duration = Duration::from_millis(750);
 
-/// Nodes that were lost, and until when they may still run ranks of what they ran.
+/// Lost nodes, and until when they may still run ranks.
 pub(super) type Lost = BTreeMap<NodeId, Instant>;
 
-/// What a job that is to run again waits for.
+/// The state of a job that is to run again but may still be running.
 #[derive(Clone, Debug)]
 pub(super) struct Vacating {
-    /// Nodes that may still run ranks of it, and when they certainly do not any more.
+    /// Nodes that may still run ranks of it, and when these have certainly ended.
     until: Lost,
 }
 
 impl Core {
-    /// By when the keeper of a node manager that has died has ended its ranks of jobs with a lease:
-    /// at once, unless it keeps them for the next node manager.
+    /// When the keeper of a dead Node Manager has ended its ranks of jobs with a lease. The keeper
+    /// ends them at once, unless it keeps them for the next Node Manager.
     pub(super) fn keeper_ends(&self, now: Instant, node: NodeId) -> Instant {
         let returns = self.nodes.get(node).and_then(|entry| entry.info.as_ref()?.returns);
         let kept = returns
@@ -44,7 +44,7 @@ impl Core {
         }
     }
 
-    /// Queues a job again as soon as no node of `lost` can run ranks of it any more.
+    /// Queues a job again as soon as no node of `lost` can run its ranks any more.
     pub(super) fn queue_when_vacated(&mut self, now: Instant, job: JobId, lost: Lost) {
         if self.config.requeue_fence == Duration::ZERO || lost.is_empty() {
             return self.queue_again(now, job);
@@ -56,12 +56,12 @@ impl Core {
         self.queue_if_vacated(now, job);
     }
 
-    /// Nodes that may run ranks of their jobs for as long as any that is lost now.
+    /// The longest times for which these nodes may still run ranks, if they are lost now.
     pub(super) fn lost_now(&self, now: Instant, nodes: &NodeSet) -> Lost {
         nodes.iter().map(|node| (node, now + self.config.requeue_fence)).collect()
     }
 
-    /// A node runs no rank after `until` of those that it ran when it was lost.
+    /// A lost node runs none of its ranks after `until`.
     pub(super) fn vacated_until(&mut self, now: Instant, node: NodeId, until: Instant) {
         for live in self.live.values_mut() {
             live.lost.entry(node).and_modify(|known| *known = (*known).min(until));
@@ -69,8 +69,8 @@ impl Core {
         self.shorten(now, node, |_, known| known.min(until));
     }
 
-    /// A node is back, with what it remembers, and hears what it is to go on with: no run
-    /// of a job that is to run again.
+    /// A node is back with its memory, and is told which jobs to continue: never a job that is to
+    /// run again.
     pub(super) fn vacated_by(&mut self, now: Instant, node: NodeId, memory: Option<&Memory>) {
         let holds = |job: &JobId| memory.is_some_and(|memory| memory.holds(*job));
         for (_, live) in self.live.iter_mut().filter(|(job, _)| !holds(job)) {
@@ -82,7 +82,7 @@ impl Core {
         });
     }
 
-    /// Changes until when those jobs wait that are to run again and wait for this node.
+    /// Changes until when the vacating jobs wait for this node.
     fn shorten(
         &mut self,
         now: Instant,
@@ -99,8 +99,8 @@ impl Core {
         hit.into_iter().for_each(|job| self.queue_if_vacated(now, job));
     }
 
-    /// Queues a job again if no node can run ranks of it any more, or looks again when
-    /// the next of them cannot.
+    /// Queues a job again if no node can run its ranks any more. Otherwise looks again when the
+    /// next node cannot.
     pub(super) fn queue_if_vacated(&mut self, now: Instant, job: JobId) {
         let Some(vacating) = self.vacating.get_mut(&job) else { return };
         vacating.until.retain(|_, until| *until > now);
@@ -112,7 +112,7 @@ impl Core {
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Vacated });
     }
 
-    /// The job is not to run again after all; whether it was waiting to.
+    /// A job is not to run again after all. Returns whether it was waiting to.
     pub(super) fn forget_vacating(&mut self, job: JobId) -> bool {
         self.vacating.remove(&job).is_some()
     }

@@ -1,4 +1,4 @@
-//! What users see of the state: jobs, nodes, partitions, reasons.
+//! The state as users see it: jobs, nodes, partitions, reasons.
 
 use super::ending::no_such_job;
 use super::listing::Waiting;
@@ -20,8 +20,7 @@ use storm_rm::{ContentHash, JobId, Memory, Rank, Resources};
 use storm_sched::PendingReason;
 
 impl Core {
-    /// What the jobs that are not over may still have to be sent, by user and
-    /// content.
+    /// The contents that unfinished jobs may still need, by user and content.
     pub fn needed_contents(&self) -> HashSet<(u32, ContentHash)> {
         let waiting_or_running =
             self.jobs.values().filter(|job| !matches!(job.phase, Phase::Ended(_)));
@@ -31,14 +30,14 @@ impl Core {
             .collect()
     }
 
-    /// Everything about one job.
+    /// The details of a job.
     ///
     /// # Errors
     /// There is no such job.
     pub fn show(&self, now: Instant, job: JobId) -> Result<JobDetail, ApiError> {
         let record = self.job(self.one_of(job))?;
         let ranks = self.rank_views(record);
-        // As nodes reported it: a sum of nonsense is no reason to fall.
+        // Nodes report these numbers: a nonsensical sum must not panic.
         let cpu = |exit: &RankExit| exit.user_us.saturating_add(exit.system_us);
         let exits = ranks.iter().filter_map(|rank| rank.exit.as_ref());
         let cpu_us = exits.map(cpu).fold(0, u64::saturating_add);
@@ -64,10 +63,10 @@ impl Core {
         record.log.iter().map(named).collect()
     }
 
-    /// The state of a job and the owner of it.
+    /// The record of a job.
     ///
     /// # Errors
-    /// There is no such job.
+    /// There is no such job, or it is an array.
     pub fn job(&self, job: JobId) -> Result<&JobRecord, ApiError> {
         if self.needs.arrays.contains_key(&job) {
             let message = format!("job {job} is an array of jobs");
@@ -85,7 +84,7 @@ impl Core {
         let job = self.one_of(job);
         let record = self.job(job)?;
         let details = record.log.iter().map(|entry| {
-            // With the date and where it is valid: who reads it may be anywhere.
+            // With the date and the time zone, since readers may be anywhere.
             let time = entry.time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ");
             format!("{time} {}: {}", entry.event, self.with_user_name(&entry.text))
         });
@@ -111,8 +110,8 @@ impl Core {
         })
     }
 
-    /// What is reserved that a job waits for beside what else it lacks; as the end of its
-    /// reason, and each.
+    /// The reservations that keep nodes from a waiting job, in addition to its other lacks: as the
+    /// end of its reason, and as a list.
     fn reserved_beside(
         &self,
         now: Instant,
@@ -135,8 +134,8 @@ impl Core {
         (also, reserved.into_iter().map(|(_, nodes)| nodes).collect())
     }
 
-    /// When a job that waits starts at the latest, by the time limits of the others, where
-    /// its policy can know it.
+    /// The latest start of a waiting job, by the time limits of the others, if its policy can know
+    /// it.
     fn estimate(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> Option<Timestamp> {
         if record.phase != Phase::Pending {
             return None;
@@ -194,7 +193,7 @@ impl Core {
         }
     }
 
-    /// As users call it: a job of an array by its index there.
+    /// A job's name for users: its number, or its array and index.
     pub(super) fn job_name(&self, job: JobId) -> String {
         let task = self.jobs.get(&job).and_then(|record| record.task);
         task.map_or_else(|| job.to_string(), |task| task.to_string())
@@ -247,7 +246,7 @@ impl Core {
     pub(super) fn view_with(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> JobView {
         let until = record.ended.unwrap_or_else(|| self.wall(now));
         let ran = self.live.get(&record.id).map_or(record.ran, |live| live.run_time(now));
-        // It runs a moment before all nodes have said that it does.
+        // A job runs a moment before all nodes have reported its start.
         let elapsed = record.started.map_or(Duration::ZERO, |started| {
             Duration::try_from(until.duration_since(started)).unwrap_or_default().max(ran)
         });
@@ -337,7 +336,7 @@ impl Core {
             true => entry.pes,
             false => ranks.saturating_mul(asked.cpus_per_task),
         };
-        // Those that are suspended keep their memory only.
+        // Suspended jobs keep only their memory.
         let at_work = jobs.iter().filter(|job| !self.is_suspended(**job)).filter_map(on_node);
         let pes_used = at_work.map(pes_of).fold(0, u32::saturating_add).min(entry.pes);
         let bytes_of = |(asked, ranks): (&Resources, u32)| match asked.memory {
@@ -456,7 +455,7 @@ impl Core {
     }
 }
 
-/// Why a node is not up, and that it will take no job when it is.
+/// Why a node is not up, and why it will take no job when it is.
 fn absent(why: &str, drained: Option<&String>) -> String {
     match drained {
         Some(reason) => format!("{why}; drained: {reason}"),
@@ -464,7 +463,7 @@ fn absent(why: &str, drained: Option<&String>) -> String {
     }
 }
 
-/// No less than it is: a limit of a part of a second is not one of none.
+/// Rounded up, so that a limit below one second does not become zero.
 fn whole_seconds(limit: Duration) -> u64 {
     limit.as_secs() + u64::from(limit.subsec_nanos() > 0)
 }

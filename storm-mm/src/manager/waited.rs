@@ -1,4 +1,4 @@
-//! What clients that wait for the ends of jobs are told.
+//! The answers to clients that wait for the ends of jobs.
 
 use super::ending::no_such_job;
 use super::{Core, Effect, Notice};
@@ -9,8 +9,8 @@ use storm_primitives::Instant;
 use storm_rm::JobId;
 
 impl Core {
-    /// Of the jobs that these numbers stand for, the ended ones and those that have not. Of an
-    /// array all count that are remembered.
+    /// The jobs that these numbers stand for: the ended ones, and those that have not ended. An
+    /// array stands for all its remembered jobs.
     ///
     /// # Errors
     /// An [`ApiError`] for the client: there is no such job.
@@ -35,18 +35,18 @@ impl Core {
         Ok((views.collect(), left))
     }
 
-    /// Of the arrays among `jobs`, what is known of jobs that are not remembered.
+    /// For the arrays among `jobs`: the summaries of their forgotten jobs.
     pub fn forgotten_of(&self, jobs: &[JobId]) -> Vec<ForgottenJobs> {
         let arrays = jobs.iter().filter_map(|job| self.needs.arrays.get(job));
         arrays.map(|array| array.forgotten.clone()).filter(|some| some.jobs > 0).collect()
     }
 
-    /// The ends of these jobs are told by [`Notice::Over`], each once.
+    /// The end of each of these jobs is reported once, by [`Notice::Over`].
     pub fn await_ends(&mut self, jobs: impl IntoIterator<Item = JobId>) {
         self.awaited.extend(jobs);
     }
 
-    /// A job has ended. What it was is told now: it may be forgotten before that is durable.
+    /// A job has ended: its view is taken now, since it may be forgotten before its end is durable.
     pub(super) fn tell_awaited(&mut self, now: Instant, job: JobId) {
         if self.awaited.remove(&job) {
             let view = self.ended_view(now, job).map(Box::new);

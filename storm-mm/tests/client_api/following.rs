@@ -25,7 +25,7 @@ pub(crate) fn ended() -> Reply {
     Reply::Ended { job: JOB, state, exit_code: 0, reason: None, breakdown: None }
 }
 
-/// Sends until there is no room, and so on, as a core with flow control does.
+/// Sends while there is room, as a core with flow control does.
 async fn send_with_flow_control(call: &Call, blocks: u8) -> usize {
     let mut held_back = 0;
     for number in 0..blocks {
@@ -108,7 +108,7 @@ fn a_client_that_never_reads_is_dropped() {
         raw.hello().await;
         raw.send("{\"id\":1,\"request\":\"attach\",\"job\":7}\n").await;
         let call = served.call().await;
-        // Far beyond the overflow, and what a socket buffers: the end must come.
+        // Far beyond the overflow and the socket's buffers, the end must still come.
         let taken = (0..=u8::MAX)
             .cycle()
             .take(4_000)

@@ -1,5 +1,5 @@
-//! Clients of other hosts: served as those of this one, once they have proved who they
-//! are; the others are no burden.
+//! Clients of other hosts are served like local ones once they have proved who they are. All other
+//! connections are no burden.
 
 use crate::served::{Served, job, on_runtime, submitted};
 use crate::uploads::submission;
@@ -54,7 +54,7 @@ impl Remote {
         Client::connect_remote(&self.address, &self.key(user)).await.expect("it listens")
     }
 
-    /// A session on which the test says what it likes.
+    /// A session on which the test sends anything.
     async fn raw(&self, user: &str) -> SealedStream {
         connect_client(&self.address, &self.key(user)).await.expect("the right key")
     }

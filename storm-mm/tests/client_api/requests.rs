@@ -53,7 +53,8 @@ fn a_long_listing_arrives_whole() {
     });
 }
 
-/// Numbers are not in the order of ends, and the job behind which a part begins may be forgotten.
+/// Jobs do not end in the order of their numbers, and the job after which a part begins may be
+/// forgotten.
 #[test]
 fn a_history_goes_on_behind_places_that_no_client_sees() {
     const COUNT: u64 = 300;
@@ -65,7 +66,7 @@ fn a_history_goes_on_behind_places_that_no_client_sees() {
             let ManagerRequest::History(HistoryQuery { part: Some(part), .. }) = request else {
                 panic!("{request:?}")
             };
-            // The places between are of jobs that are forgotten.
+            // The places in between belong to forgotten jobs.
             let before = part.after.map_or(u64::MAX, |place| place - 1);
             let left = || all().filter(|place| *place < before);
             let jobs = left().take(part.most).map(ended).collect();
@@ -112,7 +113,7 @@ fn the_peer_owns_its_job_whatever_it_says() {
     });
 }
 
-/// The environment that the core gets of a job without one.
+/// The environment that the core receives for a job without one.
 async fn environment_that_arrives(served: &Served) -> Environment {
     let mut client = served.client().await;
     let core = async {
@@ -135,7 +136,7 @@ fn jobs_of_a_manager_have_one_space_and_those_of_another_a_different_one() {
         let (served, other) = (Served::start(), Served::start());
         let env = environment_that_arrives(&served).await;
         assert!(env.iter().any(|(name, _)| name.as_os_str() == MPI_SPACE_VARIABLE), "{env:?}");
-        // Equal, so that the core keeps it once.
+        // Equal, so that the core keeps the environment once.
         assert_eq!(environment_that_arrives(&served).await, env);
         assert_ne!(environment_that_arrives(&other).await, env);
     });

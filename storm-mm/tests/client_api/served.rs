@@ -1,4 +1,4 @@
-//! A server with a manager of our own behind it.
+//! A server with a manager of the test's behind it.
 
 use async_channel::Receiver;
 use std::future::Future;
@@ -18,7 +18,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Nothing in these tests takes long; what does hangs.
+/// Nothing in these tests takes this long, so what does hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs a test on a runtime like the manager's.
@@ -45,7 +45,7 @@ impl Served {
         Served::extended(limits, file_limit_bytes, |server| server)
     }
 
-    /// With a server that is more than others.
+    /// A server with extensions.
     pub(crate) fn extended(
         limits: ServerLimits,
         file_limit_bytes: u64,
@@ -80,7 +80,7 @@ impl Served {
         let calls = self.calls.clone();
         tokio::spawn(async move {
             while let Ok(call) = calls.recv().await {
-                // A client that is gone is what some tests are about.
+                // Some tests are about a client that is gone.
                 let _ = call.replies.send(answer(&call.request));
             }
         });
@@ -92,7 +92,7 @@ impl Served {
     }
 }
 
-/// A client that writes what it likes.
+/// A client that writes anything.
 pub(crate) struct Raw {
     pub(crate) lines: LineReader<OwnedReadHalf>,
     pub(crate) write: OwnedWriteHalf,
@@ -159,7 +159,7 @@ pub(crate) fn job(contents: &[&[u8]]) -> JobSpec {
     }
 }
 
-/// What a manager says to a job.
+/// A manager's answer to a submission.
 pub(crate) fn submitted(_: &ManagerRequest) -> Reply {
     Reply::Submitted { job: JobId(7) }
 }

@@ -1,4 +1,4 @@
-//! Clients that do not read: what they cost, and that others are served meanwhile.
+//! Clients that do not read: their cost, and that others are served meanwhile.
 
 use crate::following::{ended, output};
 use crate::requests::view;
@@ -12,7 +12,7 @@ use storm_mm::api::{
 };
 use tokio::io::AsyncWriteExt;
 
-/// Jobs of the core of these tests.
+/// The jobs that the core of these tests has.
 const JOBS: u64 = 4_000;
 /// More than a socket holds.
 const LONG_BYTES: usize = 4 << 20;
@@ -65,7 +65,7 @@ fn who_never_reads_gets_a_few_parts_of_a_listing_and_others_all_of_theirs() {
         let Reply::Jobs { jobs, more: false } = reply else { panic!("{reply:?}") };
         assert!(jobs.iter().map(|job| job.id.0).eq(1..=JOBS));
         let made = made.load(Ordering::Relaxed);
-        // What a socket holds, 64 KiB, and two parts: some hundreds of jobs for each.
+        // A socket holds 64 KiB, and two parts wait: some hundreds of jobs for each client.
         assert!(made < JOBS + 20 * 600, "{made} jobs were listed, of which {JOBS} were read");
         drop(deaf);
     });
@@ -102,14 +102,15 @@ fn who_takes_nothing_of_its_answer_is_dropped_and_who_follows_a_job_is_not() {
             // The writer has its turn.
             tokio::task::yield_now().await;
         }
-        // Both take nothing; the follower has begun with it earlier.
+        // Neither reads; the follower has stopped earlier.
         let _deaf = asks(&served, "{\"id\":1,\"request\":\"nodes\"}\n").await;
         let call = served.call().await;
         call.replies.send(long()).expect("it is there");
         call.replies.closed().await;
         assert!(matches!(following.replies.try_send(output(sent)), Err(TrySendError::Full(_))));
         following.replies.send(ended()).expect("it is there");
-        // The job is over, its output is not: it is held for as long as it takes.
+        // The job is over, but its output is not read: the server keeps it for as long as that
+        // takes.
         drop(following);
         let _deaf = asks(&served, "{\"id\":1,\"request\":\"nodes\"}\n").await;
         let call = served.call().await;
@@ -128,7 +129,7 @@ fn a_few_long_requests_of_a_user_are_read_at_a_time_and_short_ones_beside_them()
     on_runtime(async {
         let served = Served::start();
         served.answer_with(|_| Reply::Ok);
-        // More than a socket holds, so that it is being read when it is sent.
+        // More than a socket holds: once it is sent, the server is reading it.
         let blanks = " ".repeat(1 << 20);
         let mut halves = Vec::new();
         for _ in 0..4 {
@@ -137,7 +138,7 @@ fn a_few_long_requests_of_a_user_are_read_at_a_time_and_short_ones_beside_them()
             raw.send(&blanks).await;
             halves.push(raw);
         }
-        // Whoever waits for a turn is not read from.
+        // The server does not read from a client that waits for a turn.
         let mut waiting = served.raw().await;
         waiting.hello().await;
         let sending = waiting.write.write_all(blanks.as_bytes());

@@ -1,4 +1,4 @@
-//! Files come through the socket, once, and are what they claim to be.
+//! Files come through the socket, once, and match their hashes.
 
 use crate::served::{Served, job, on_runtime, submitted};
 use std::fs::{self, File};
@@ -61,7 +61,7 @@ fn a_job_is_submitted_over_a_new_connection_however_long_its_request_is() {
             let (mut client, job, request) =
                 Client::connect_and_submit(&socket, job, |_| {}).await.expect("submitted");
             assert_eq!((job, request), (JobId(7), 1));
-            // Under a number of its own.
+            // Later requests have other numbers.
             let reply = client.call(ManagerRequest::Nodes).await.expect("answered");
             assert_eq!(reply, Reply::Submitted { job: JobId(7) });
         }
@@ -93,7 +93,7 @@ fn a_short_request_goes_with_the_hello_of_the_client() {
     });
 }
 
-/// Who we are, as the kernel tells the server.
+/// Our user id, as the kernel tells the server.
 pub(crate) fn our_uid() -> u32 {
     use std::os::unix::fs::MetadataExt;
     fs::metadata("/proc/self").map(|found| found.uid()).expect("/proc is mounted")
@@ -160,7 +160,7 @@ fn a_client_that_vanishes_in_a_file_leaves_nothing() {
             format!("{{\"request\":\"content\",\"hash\":\"{hash}\",\"size_bytes\":10}}\n01234");
         raw.send(&header).await;
         drop(raw);
-        // A second client is served: the first has not stopped anything.
+        // A second client is served: the first has stopped nothing.
         served.answer_with(submitted);
         let mut client = served.client().await;
         let again = submission(job(&[b"0123456789"]), &[b"0123456789"]);

@@ -49,7 +49,7 @@ fn who_waits_for_jobs_hears_of_each_end_and_last_of_the_last() {
             let spec = job(1, &["p", "compute-ms", "50"]);
             let needs = Needs { array, ..Needs::default() };
             let array = cluster.client.submit(JobSpec { needs, ..spec }).await;
-            // Of another user: whoever sees the jobs may know when they are over.
+            // Another user waits: a user that sees the jobs may know when they are over.
             let asked = ManagerRequest::Wait { jobs: vec![array, early, early] };
             let waits = cluster.admin().send(asked).await;
             let (mut heard, mut more) = (Vec::new(), true);
@@ -76,7 +76,7 @@ fn who_waits_for_jobs_hears_of_each_end_and_last_of_the_last() {
 
 #[test]
 fn nobody_waits_for_more_jobs_than_the_manager_wants_to_remember() {
-    /// An array of so many jobs may be waited for 13 times.
+    /// One user may wait 13 times for an array of this size.
     const JOBS: usize = 10_000;
     let cluster = Cluster::start(1, Shape::fcfs(1, 1));
     cluster.clone().run(async move {
@@ -92,11 +92,11 @@ fn nobody_waits_for_more_jobs_than_the_manager_wants_to_remember() {
         }
         let refused = wait().await.next().await.expect("an answer").reply;
         assert!(matches!(refused, Reply::Error { .. }), "{refused:?}");
-        // Who has left waits no more.
+        // A client that has left waits no more.
         waits.pop();
         let again = wait().await.next().await.expect("an answer").reply;
         assert!(matches!(again, Reply::Jobs { more: true, .. }), "{again:?}");
-        // All end at once: nobody is dropped for what comes together.
+        // All jobs end at once: no client may be dropped for the burst of replies.
         cluster.client.cancel(array).await;
         for waits in waits {
             let mut heard = 0;

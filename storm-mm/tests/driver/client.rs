@@ -168,8 +168,7 @@ impl Following {
         Following { job, replies, output: Vec::new(), states: Vec::new() }
     }
 
-    /// Reads up to the next change of state; `None` when the job is over, with its
-    /// end.
+    /// Reads up to the next change of state. `None` when the job is over, with its end.
     pub(crate) async fn next_state(&mut self) -> Result<JobState, End> {
         loop {
             match self.replies.next().await.expect("the job's events").reply {
@@ -214,7 +213,7 @@ impl Following {
     }
 }
 
-/// A job of `procs` ranks; what they do is in `argv` (see the cluster's programs).
+/// A job of `procs` ranks, whose actions are in `argv` (see the cluster's programs).
 pub(crate) fn job(procs: u32, argv: &[&str]) -> JobSpec {
     JobSpec {
         name: argv[0].to_owned(),

@@ -26,16 +26,16 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How long a node keeps its jobs without a manager.
 const MANAGER_LOST: Duration = Duration::from_secs(60);
-/// How long it keeps those that asked to be queued again.
+/// How long a node keeps jobs that asked to be queued again.
 pub(crate) const NODE_FENCE: Duration = Duration::from_secs(10);
-/// How long they go on at most without a word of a node manager that stands still.
+/// How long such jobs go on at most while their Node Manager stands still.
 pub(crate) const NODE_LEASE: Duration = Duration::from_secs(5);
-/// Between two tries to join.
+/// Pause between two attempts to join.
 const JOIN_PAUSE: Duration = Duration::from_millis(20);
 /// Calls that may wait for the manager.
 const CALLS: usize = 64;
 
-/// What a rank puts at once.
+/// Bytes that a rank puts at once.
 const PUT_BYTES: u64 = 1000;
 
 /// The cluster of a scenario.
@@ -218,7 +218,7 @@ impl Cluster {
             ..Model::default()
         };
         let host = ModelledHost::new(runtime.clone(), model);
-        // Its keeper does not freeze with it.
+        // The keeper of the node does not freeze with it.
         host.keep_on(self.simulation.runtime());
         self.hosts.borrow_mut().insert(node, host.clone());
         let (plan, exits) = (self.plan.clone(), self.nm_exits.clone());
@@ -251,7 +251,7 @@ impl Cluster {
         self.start_node(node);
     }
 
-    /// What a node runs on, to do harm to it.
+    /// The host of a node, to harm it.
     pub(crate) fn host(&self, node: NodeId) -> ModelledHost<SimRuntime> {
         self.hosts.borrow()[&node].clone()
     }
@@ -272,7 +272,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until parts of jobs have been started so often.
+    /// Waits until `parts` parts of jobs have been started.
     pub(crate) async fn until_launches(&self, parts: usize) {
         while self.launches.borrow().len() < parts {
             self.pause(Duration::from_millis(1)).await;
@@ -294,7 +294,7 @@ impl Cluster {
     /// Runs `scenario` to its end.
     ///
     /// # Panics
-    /// When it hangs.
+    /// The scenario hangs.
     pub(crate) fn run<T: 'static>(&self, scenario: impl Future<Output = T> + 'static) -> T {
         let runtime = self.simulation.runtime();
         let limited = async move { runtime.timeout(PATIENCE, scenario).await };
@@ -341,7 +341,7 @@ pub(crate) fn core_config(shape: &Shape) -> CoreConfig {
     }
 }
 
-/// What a rank does, from its arguments: pairs of a word and a value.
+/// The script of a rank, from its arguments: pairs of a word and a value.
 fn program(context: &RankContext<'_>) -> Script {
     let words: Vec<String> =
         context.argv[1..].iter().map(|arg| arg.to_string_lossy().into_owned()).collect();

@@ -38,7 +38,7 @@ impl MemoryContents {
     }
 }
 
-/// There is never room for what is not needed.
+/// Room is always short, so unneeded contents are removed.
 impl Contents for MemoryContents {
     type Source = FileInMemory;
 

@@ -27,7 +27,7 @@ fn a_node_that_dies_at_any_instant_ends_its_job_and_is_named() {
                     let reason = end.reason.expect("a reason");
                     assert_eq!(reason, "node n3 died or was cut off");
                 }
-                // It had ended when the death became known.
+                // The job had ended when the death became known.
                 state => assert_eq!(state, JobState::Completed, "{:?}", end.reason),
             }
             cluster.until_node(NodeId(3), NodeState::Down).await;
@@ -70,7 +70,7 @@ fn a_node_that_loses_its_processes_at_any_instant_ends_its_job_and_is_named() {
         let cluster = Cluster::start(seed, shape);
         cluster.clone().run(async move {
             cluster.joined().await;
-            // The others never end by themselves.
+            // The other jobs never end by themselves.
             let spec = job(6, &["p", "compute-ms", "100000000"]);
             let mut following = cluster.client.run(spec).await;
             cluster.pause(cluster.random(Duration::from_millis(20))).await;
@@ -150,8 +150,8 @@ fn a_node_that_comes_and_goes_keeps_working_heartbeats() {
     });
 }
 
-/// The writer of heartbeats waited for a node to release what only the life before
-/// had been sent: all others heard nothing any more.
+/// The writer of heartbeats waited for a node to release entries that only its former life had been
+/// sent: the other nodes heard nothing any more.
 #[test]
 fn a_node_that_died_and_is_back_at_once_does_not_hold_up_the_heartbeats() {
     for_seeds(40, |seed| {
@@ -179,8 +179,8 @@ fn a_node_that_died_and_is_back_at_once_does_not_hold_up_the_heartbeats() {
     });
 }
 
-/// A node that stood still before it was probed for the first time did not take the probe: until it
-/// counted as dead nobody was told anything, and a job of another node that was cancelled ran on.
+/// A node that stood still before its first probe did not take the probe. Until it counted as dead,
+/// no node was told anything, and a cancelled job of another node ran on.
 #[test]
 fn a_node_that_stands_still_when_it_is_probed_does_not_hold_up_the_others() {
     const DETECTION: Duration = Duration::from_secs(10);
@@ -197,7 +197,7 @@ fn a_node_that_stands_still_when_it_is_probed_does_not_hold_up_the_others() {
             cluster.until_node(NodeId(2), NodeState::Idle).await;
             let mut second = cluster.client.run(shipped(job(4, &["p"]), program)).await;
             cluster.network.freeze(NodeId(2));
-            // It is probed in between, or is not.
+            // The node may or may not be probed in between.
             cluster.pause(cluster.random(DETECTION / 10)).await;
             cluster.client.cancel(first.job).await;
             assert_eq!(first.end().await.state, JobState::Cancelled);
@@ -209,9 +209,9 @@ fn a_node_that_stands_still_when_it_is_probed_does_not_hold_up_the_others() {
     });
 }
 
-/// The manager asked all nodes and waited for one that was slow; another died meanwhile and came
-/// back. The answer, that it was dead, was then taken for one about its new life, which does not
-/// join again: the node stayed down for ever.
+/// The manager asked all nodes and waited for a slow one; another node died meanwhile and came
+/// back. The answer, that it was dead, was then taken to be about its new life, which does not join
+/// again: the node stayed down for ever.
 #[test]
 fn a_node_that_is_back_before_its_death_is_told_is_not_lost_again() {
     const SLOW: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
-//! What is promised is durable: nothing but strobes goes out before, and without
-//! its journal the manager stops.
+//! Promises are durable: nothing but strobes goes out before its journal entries, and without its
+//! journal the manager stops.
 
 use crate::client::job;
 use crate::cluster::{Cluster, Shape};
@@ -13,7 +13,7 @@ use storm_mm::journal::{Entry, Journal, JournalError, MemoryJournal};
 use storm_primitives::Runtime;
 use storm_primitives::sim::{SimRuntime, Simulation};
 
-/// Time between two looks at whether the disk works again.
+/// Pause between two checks whether the disk works again.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A journal on a disk that can be slow, or broken.
@@ -112,8 +112,8 @@ fn a_manager_whose_journal_breaks_stops_and_acknowledges_nothing() {
     });
 }
 
-/// It told the nodes to leave, as if somebody had shut the cluster down: all jobs ended, and no
-/// node waited for the manager that came when the disk had room again.
+/// The manager told the nodes to leave, as if the cluster had been shut down. All jobs ended, and
+/// no node waited for the manager that came when the disk had room again.
 #[test]
 fn jobs_outlive_a_manager_whose_journal_breaks() {
     for_seeds(10, |seed| {

@@ -1,5 +1,5 @@
-//! A manager that begins with an edited configuration: nodes and partitions come, go, change places and
-//! sizes, and jobs on nodes that stay are not touched.
+//! A manager that begins with an edited configuration. Nodes and partitions come, go, change places
+//! and sizes; jobs on nodes that stay are not touched.
 
 use crate::client::{Client, job};
 use crate::cluster::{Cluster, Shape, core_config};
@@ -12,7 +12,7 @@ use storm_primitives::NodeId;
 use storm_primitives::sim::Simulation;
 use storm_rm::{JobId, JobSpec};
 
-/// Longer than it takes the nodes to be back.
+/// Longer than the nodes need to come back.
 const BACK: Duration = Duration::from_millis(300);
 /// How long the managers of these tests wait for nodes.
 const RECOVERY: Duration = Duration::from_secs(2);
@@ -24,7 +24,7 @@ pub(crate) fn start(seed: u64, shape: Shape) -> (Cluster, SlowJournal) {
     (cluster, journal)
 }
 
-/// Kills the manager, and starts another one with an edited configuration; its client.
+/// Kills the manager, and starts another with an edited configuration. Returns the new client.
 pub(crate) async fn edit(
     cluster: &Cluster,
     journal: &SlowJournal,
@@ -40,7 +40,7 @@ pub(crate) async fn edit(
     client
 }
 
-/// One partition of each of these names, with these nodes, where all nodes are.
+/// Makes a partition of each of these names, with these nodes, instead of the one with all nodes.
 fn divide(config: &mut CoreConfig, nodes: &[(&str, u32)], partitions: &[(&str, &[&str])]) {
     let former = config.partitions[0].clone();
     config.nodes = nodes.iter().map(|(name, pes)| NodeConfig::new(*name, *pes)).collect();
@@ -60,7 +60,7 @@ pub(crate) async fn running(cluster: &Cluster, spec: JobSpec) -> JobId {
     following.job
 }
 
-/// The job is as it was, and comes to its end.
+/// Asserts that the job is as it was, and ends normally.
 async fn assert_untouched(client: &Client, job: JobId, nodes: &str) {
     let found = client.show(job).await;
     assert_eq!(found.view.state, JobState::Running, "{:?}", found.log);

@@ -1,5 +1,5 @@
-//! The manager is killed at 1,000 random points of workloads of 200 jobs: no
-//! acknowledged job is lost, none runs twice, and those that ran go on.
+//! The manager is killed at 1,000 random points of workloads of 200 jobs. No acknowledged job is
+//! lost, none runs twice, and running jobs go on.
 
 use crate::cluster::{Cluster, Shape};
 use crate::seeds::for_seeds;
@@ -58,7 +58,7 @@ fn workload(
         };
         let (acknowledged, killed, ()) = futures_util::join!(submitting, killer, nodes);
         all_ended(&this, &log).await;
-        // A last word may be on its way to the nodes.
+        // The last commands may still be on their way to the nodes.
         this.simulation.runtime().sleep(Duration::from_millis(100)).await;
         (acknowledged, killed)
     });

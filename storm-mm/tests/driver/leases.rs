@@ -1,5 +1,5 @@
-//! Node managers that stand still, with jobs that asked to be queued again: the keeper ends those
-//! in time, whatever becomes of the node manager and the manager.
+//! Node Managers that stand still, with jobs that asked to be queued again. The keeper ends those
+//! jobs in time, whatever happens to the Node Manager and the manager.
 
 use crate::client::job;
 use crate::cluster::{Cluster, NODE_FENCE, NODE_LEASE, Shape};
@@ -34,7 +34,7 @@ fn a_job_runs_again_only_when_a_node_that_stands_still_runs_it_no_more() {
             let mut following = cluster.client.run(again("60000")).await;
             following.until(JobState::Running).await;
             let job = following.job;
-            // Between any two renewals.
+            // A random time between two renewals.
             cluster.pause(cluster.random(Duration::from_secs(2))).await;
             let (first, _) = cluster.launches.borrow()[0];
             cluster.network.freeze(first);
@@ -102,7 +102,7 @@ fn a_node_that_stands_still_for_less_than_the_lease_keeps_its_job() {
             let (node, _) = cluster.launches.borrow()[0];
             for _ in 0..5 {
                 cluster.network.freeze(node);
-                // Renewed an eighth of the lease before at the latest.
+                // The lease was renewed at most an eighth of its length ago.
                 cluster.pause(cluster.random(NODE_LEASE * 7 / 8)).await;
                 cluster.network.thaw(node);
                 cluster.pause(Duration::from_millis(1)).await;

@@ -1,5 +1,5 @@
-//! Nodes that die and return at once while the journal is slow: no later life hears what was
-//! for an earlier one.
+//! Nodes that die and return at once while the journal is slow: no life hears messages for an
+//! earlier one.
 
 use crate::client::{input, job, shipped};
 use crate::cluster::{Cluster, Shape};
@@ -13,7 +13,7 @@ use storm_primitives::sim::{NodeFault, Simulation};
 use storm_primitives::{NodeId, NodeSet};
 use storm_rm::{InputSpec, JobSpec};
 
-/// Longer than it takes to notice that a node is silent, and it to be back.
+/// Longer than it takes to notice that a node is silent, and for the node to come back.
 const BACK: Duration = Duration::from_secs(5);
 
 fn start(seed: u64, shape: Shape) -> (Cluster, Disk) {
@@ -22,7 +22,7 @@ fn start(seed: u64, shape: Shape) -> (Cluster, Disk) {
     (Cluster::start_with(&simulation, shape, disk.clone(), Vec::new()), disk)
 }
 
-/// The node dies, or is cut off and keeps its memory, and returns before anybody has looked.
+/// The node dies, or is cut off and keeps its memory, and returns before anything notices.
 async fn dies_and_returns(cluster: &Cluster, node: NodeId, dies: bool) {
     if dies {
         cluster.network.kill(node);
@@ -34,7 +34,7 @@ async fn dies_and_returns(cluster: &Cluster, node: NodeId, dies: bool) {
     }
 }
 
-/// A launch that waited for the journal reached the node's next life: nobody ended it.
+/// A launch that waited for the journal reached the node's next life, and the job was never ended.
 #[test]
 fn a_launch_that_waits_for_the_journal_is_not_for_the_next_life_of_a_node() {
     for_seeds(24, |seed| {
@@ -45,7 +45,8 @@ fn a_launch_that_waits_for_the_journal_is_not_for_the_next_life_of_a_node() {
             cluster.joined().await;
             let spec = shipped(job(2, &["p", "compute-ms", "100000000"]), program);
             let mut endless = cluster.client.run(spec).await;
-            // Its launch, once its file is there, waits with what another one's submission wrote.
+            // Once its file is there, its launch waits with the journal entries of another job's
+            // submission.
             disk.stuck.set(true);
             let other = cluster.client.submit(job(1, &["p"]));
             let meanwhile = async {
@@ -58,7 +59,7 @@ fn a_launch_that_waits_for_the_journal_is_not_for_the_next_life_of_a_node() {
             cluster.pause(BACK).await;
             assert!(cluster.hosts_are_idle(), "{:?}", cluster.launches.borrow());
             let trace = cluster.simulation.trace().to_text();
-            // Who died does not have the program any more.
+            // The next life of the node does not have the program any more.
             assert!(!trace.contains("refuse 1.1"), "the launch reached the next life");
         });
     });
@@ -77,7 +78,7 @@ fn no_job_outlives_its_end_when_nodes_die_and_return_while_the_journal_is_slow()
             let mut all = Vec::new();
             for number in 0..JOBS {
                 let procs = 1 + cluster.random_below(6) as u32;
-                // Some would never end by themselves.
+                // Some jobs would never end by themselves.
                 let ms = if number % 5 == 4 { "100000000" } else { "3" };
                 let requeue = number % 2 == 0 && ms == "3";
                 let spec = JobSpec { requeue, ..job(procs, &["p", "compute-ms", ms]) };
@@ -108,7 +109,7 @@ fn no_job_outlives_its_end_when_nodes_die_and_return_while_the_journal_is_slow()
     });
 }
 
-/// What goes to the ranks overtook the answer to the join of their node, which waits for the journal.
+/// Input to the ranks overtook the answer to the join of their node, which waits for the journal.
 #[test]
 fn input_for_a_job_that_goes_on_comes_after_the_answer_to_the_joins_of_its_nodes() {
     for_seeds(10, |seed| {
@@ -141,7 +142,7 @@ fn input_for_a_job_that_goes_on_comes_after_the_answer_to_the_joins_of_its_nodes
     });
 }
 
-/// Who comes back did not know that the client of a job is behind.
+/// A node that came back did not know that the client of a job is behind.
 #[test]
 fn a_node_that_comes_back_later_holds_the_output_that_the_others_hold() {
     for_seeds(4, |seed| {

@@ -1,5 +1,5 @@
-//! The manager's driver at work: with node managers on modelled hosts and clients
-//! in one simulated world, for several seeds.
+//! The manager's driver at work, with Node Managers on modelled hosts and clients in one simulated
+//! world, for several seeds.
 
 mod client;
 mod cluster;

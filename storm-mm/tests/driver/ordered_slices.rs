@@ -1,4 +1,5 @@
-//! Slices that a strobe orders and nodes begin by their own clocks, with the manager asleep between strobes.
+//! Slices that a strobe orders and nodes begin by their own clocks, while the manager sleeps
+//! between strobes.
 
 use crate::client::job;
 use crate::cluster::{Cluster, Shape};
@@ -14,7 +15,7 @@ fn ordered_ahead() -> Shape {
     Shape { quantum: QUANTUM, strobe_span: QUANTUM * 20, ..Shape::gang(2, 1) }
 }
 
-/// Of what the cluster has done so far.
+/// The number of trace lines so far that contain `what`.
 fn count(cluster: &Cluster, what: &str) -> usize {
     cluster.simulation.trace().to_text().lines().filter(|line| line.contains(what)).count()
 }
@@ -33,7 +34,7 @@ fn two_jobs_take_turns_and_nodes_begin_the_same_slices() {
             assert_eq!(two.end().await.state, JobState::Completed);
             let took = cluster.simulation.now() - began;
             assert!(took > QUANTUM * 150 && took < QUANTUM * 215, "{took:?} for 2 x 100 ms");
-            // A resumption for each slice and node.
+            // One resumption for each slice and node.
             let resumed = count(&cluster, "resume");
             assert!(resumed > 2 * 130, "{resumed} resumptions");
             assert_eq!(cluster.admin().ask(ManagerRequest::Shutdown).await, Reply::Ok);
@@ -45,7 +46,7 @@ fn two_jobs_take_turns_and_nodes_begin_the_same_slices() {
                 let log = &exits[&NodeId(node)].switches;
                 log.records().filter(|record| record.resumed > 0).map(|r| r.strobe.number).collect()
             };
-            // The nodes have begun the same slices, but for those in which a job came or went.
+            // The nodes have begun the same slices, except where a job came or went.
             assert!(strobes(1).symmetric_difference(&strobes(2)).count() < 10);
         });
     });
@@ -60,7 +61,7 @@ fn a_cancelled_job_gives_its_slices_away_though_they_were_ordered() {
             let mut short = cluster.client.run(job(2, &["p", "compute-ms", "100"])).await;
             long.until(JobState::Running).await;
             short.until(JobState::Running).await;
-            // In the middle of what a strobe has ordered.
+            // In the middle of the slices that a strobe has ordered.
             cluster.pause(QUANTUM * 7 / 2).await;
             let began = cluster.simulation.now();
             cluster.client.cancel(long.job).await;

@@ -28,7 +28,7 @@ fn first_come_first_served_starts_jobs_in_order() {
             for one in &all {
                 starts.push(cluster.client.show(one.job).await.view.started.expect("it ran"));
             }
-            // The fourth fits beside the second, and must not pass the third.
+            // The fourth job fits beside the second, and must not pass the third.
             assert!(starts.is_sorted(), "{starts:?}");
         });
     });
@@ -84,7 +84,7 @@ fn a_time_limit_counts_only_the_time_that_a_job_runs() {
             };
             let mut rival = cluster.client.run(job(2, &["p", "compute-ms", "2000"])).await;
             rival.until(JobState::Running).await;
-            // It takes 300 ms of turns to compute for 150.
+            // Computing for 150 ms takes 300 ms of turns.
             let enough = cluster.client.run(limited(200)).await.end().await;
             assert_eq!(enough.state, JobState::Completed);
             let end = cluster.client.run(limited(100)).await.end().await;

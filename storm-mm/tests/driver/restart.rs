@@ -1,5 +1,5 @@
-//! A manager that is killed: the next one, on the same journal, knows every job
-//! that was acknowledged, and finds those again that run.
+//! A manager that is killed: the next one, on the same journal, knows every acknowledged job, and
+//! finds the running jobs again.
 
 use crate::client::{End, input, job};
 use crate::cluster::{Cluster, NODE_FENCE, Shape};
@@ -21,7 +21,7 @@ fn start(seed: u64, shape: Shape) -> (Cluster, SlowJournal) {
     (cluster, journal)
 }
 
-/// Kills the manager, and starts another one on its journal.
+/// Kills the manager, and starts another on its journal.
 async fn restart(cluster: &Cluster, journal: &SlowJournal) -> Cluster {
     cluster.kill_manager();
     cluster.pause(cluster.random(Duration::from_millis(50))).await;
@@ -127,7 +127,7 @@ fn input_goes_on_where_the_next_manager_begins() {
             let sent = input(before.job, b"after", true);
             assert_eq!(cluster.client.ask(sent).await, Reply::Ok);
             assert_eq!(after.end().await.state, JobState::Completed);
-            // The first piece was written and read before.
+            // The first piece was written and read before the restart.
             assert_eq!(after.stdout(0), b"after");
         });
     });
@@ -216,7 +216,7 @@ fn a_node_that_was_cut_off_is_told_to_end_what_is_lost() {
     });
 }
 
-/// By when a node that was lost knows it.
+/// Longest time until a lost node knows that it is lost.
 const NOTICED: Duration = Duration::from_secs(5);
 
 #[test]
@@ -327,7 +327,7 @@ fn a_time_limit_goes_on_over_a_restart_whatever_the_policy() {
     const LIMIT: Duration = Duration::from_millis(1600);
     /// Before the restarts, each at most 50 ms without a manager.
     const RESTARTS: u32 = 3;
-    /// The client hears of the start later than the job starts.
+    /// Longest time by which the client hears of a start later than the job starts.
     const NEWS: Duration = Duration::from_millis(5);
     for_seeds(10, |seed| {
         let shape = if seed % 2 == 0 { Shape::gang(2, 1) } else { Shape::fcfs(2, 1) };
@@ -348,7 +348,8 @@ fn a_time_limit_goes_on_over_a_restart_whatever_the_policy() {
             let took = cluster.simulation.now() - began;
             assert_eq!(end.state, JobState::Timeout, "{end:?}");
             assert!(took + NEWS >= LIMIT, "{took:?}");
-            // Of each restart: what the journal had not heard, and the time without.
+            // For each restart: the time that the journal had not heard of, and the time without a
+            // manager.
             let lost = (LIMIT / 16 + Duration::from_millis(300)) * RESTARTS;
             assert!(took < LIMIT + lost, "{took:?}");
         });

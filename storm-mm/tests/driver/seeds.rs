@@ -1,4 +1,4 @@
-//! Runs a scenario for several seeds and says how to repeat the one that failed.
+//! Runs a scenario for several seeds, and says how to repeat a failed seed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,7 +8,7 @@ const SEED_VARIABLE: &str = "STORM_SEED";
 /// Runs `scenario` for the seeds `0..count`, or for `$STORM_SEED` alone.
 ///
 /// # Panics
-/// With the command that repeats the failure, when the scenario panics.
+/// When the scenario panics; the message has the command that repeats the failure.
 pub(crate) fn for_seeds(count: u64, scenario: impl Fn(u64)) {
     let only = std::env::var(SEED_VARIABLE).ok().map(|text| text.parse().expect("a number"));
     for seed in only.map_or(0..count, |seed: u64| seed..seed + 1) {

@@ -33,9 +33,9 @@ fn there_are_slices_for_a_job_few_while_nobody_communicates_and_none_without() {
                 let end = cluster.client.run(spec).await.end().await;
                 assert_eq!(end.state, JobState::Completed, "{end:?}");
                 let after = checkpoint(&cluster).await;
-                // 120 as long as one go into it.
+                // Slices all the time would be 120.
                 assert!((before + 1..before + 12).contains(&after), "{before}, {after}");
-                // The last may be under way.
+                // One more slice may be under way.
                 cluster.pause(Duration::from_millis(20)).await;
                 before = checkpoint(&cluster).await;
                 cluster.pause(Duration::from_millis(300)).await;
@@ -98,7 +98,7 @@ fn a_slice_that_ends_with_bytes_on_the_way_ends_the_jobs_and_not_the_manager() {
             let end = long.end().await;
             assert_eq!(end.state, JobState::Failed, "{end:?}");
             assert!(end.reason.is_some_and(|reason| reason.starts_with(stopped)));
-            // Nothing can be relied on any more, whoever comes.
+            // After that nothing can be relied on, even for a new job.
             let end = cluster.client.run(job(2, &["p", "compute-ms", "60000"])).await.end().await;
             assert_eq!(end.state, JobState::Failed, "{end:?}");
             assert!(end.reason.is_some_and(|reason| reason.starts_with(stopped)));

@@ -1,5 +1,5 @@
-//! Jobs that wait while managers begin with edited configurations: none is lost, and none of
-//! those that run is touched.
+//! Jobs that wait while managers begin with edited configurations: none is lost, and no running job
+//! is touched.
 
 use crate::client::job;
 use crate::cluster::Shape;

@@ -1,5 +1,5 @@
-//! A workload of many jobs whose manager is killed again and again, and what must
-//! hold whatever happens: no acknowledged job is lost, and none runs twice.
+//! A workload of many jobs whose manager is killed again and again. Whatever happens, no
+//! acknowledged job is lost, and none runs twice.
 
 use crate::client::{Client, job, shipped};
 use crate::cluster::Cluster;
@@ -15,14 +15,14 @@ use storm_primitives::Runtime;
 use storm_primitives::sim::Simulation;
 use storm_rm::{JobId, JobSpec};
 
-/// A submission that is not answered by then is made again: the manager died over it.
+/// A submission without an answer by then is repeated: the manager died while handling it.
 const ANSWERED: Duration = Duration::from_millis(200);
-/// Between two looks at whether a manager is there.
+/// Pause between two checks whether a manager is there.
 const LOOK: Duration = Duration::from_millis(1);
 /// Longest time that a commit takes on either side of the instant that counts.
 const COMMIT: Duration = Duration::from_micros(400);
 
-/// A journal whose commits take time: a kill may come before or after what counts.
+/// A journal whose commits take time: a kill may come before or after the instant that counts.
 #[derive(Clone)]
 pub(crate) struct SlowJournal {
     simulation: Simulation,
@@ -35,7 +35,7 @@ impl SlowJournal {
         SlowJournal::with_commits(simulation, COMMIT)
     }
 
-    /// One whose commits take up to `longest` on either side of the instant that counts.
+    /// A journal whose commits take up to `longest` on either side of the instant that counts.
     pub(crate) fn with_commits(simulation: &Simulation, longest: Duration) -> SlowJournal {
         let (simulation, memory) = (simulation.clone(), MemoryJournal::default());
         SlowJournal { simulation, memory, longest }
@@ -77,7 +77,7 @@ impl Journal for SlowJournal {
     }
 }
 
-/// The client of the manager that is alive, if one is.
+/// The client of the living manager, if there is one.
 pub(crate) type CurrentClient = Rc<RefCell<Option<Client>>>;
 
 /// Submits a job until some manager acknowledges it.
@@ -98,7 +98,7 @@ async fn submit(cluster: &Cluster, client: &CurrentClient, spec: &JobSpec) -> Jo
             });
             match runtime.timeout(ANSWERED, asked).await.flatten() {
                 Some(Reply::Submitted { job }) => return job,
-                // It died over the request.
+                // The manager died while it handled the request.
                 Some(Reply::Error { error }) if error.code == ErrorCode::Internal => {}
                 Some(reply) => panic!("not submitted: {reply:?}"),
                 None => {}
@@ -108,7 +108,7 @@ async fn submit(cluster: &Cluster, client: &CurrentClient, spec: &JobSpec) -> Jo
     }
 }
 
-/// What one job of the workload is, by its number.
+/// The specification of a job of the workload, by its number.
 fn spec(cluster: &Cluster, index: u64) -> JobSpec {
     let nodes = u64::from(cluster.shape.nodes);
     let procs = 1 + index * 7 % (nodes * u64::from(cluster.shape.pes));
@@ -125,7 +125,7 @@ fn spec(cluster: &Cluster, index: u64) -> JobSpec {
     JobSpec { requeue: index.is_multiple_of(5), ..spec }
 }
 
-/// Submits `jobs` jobs over the kills of the manager; those that were acknowledged.
+/// Submits `jobs` jobs while the manager is killed again and again; returns the acknowledged ones.
 pub(crate) async fn submit_all(
     cluster: &Cluster,
     client: &CurrentClient,
@@ -141,7 +141,7 @@ pub(crate) async fn submit_all(
     acknowledged
 }
 
-/// Kills the manager at random instants while `going_on`; how often it did.
+/// Kills the manager at random instants while `going_on`; returns how often.
 pub(crate) async fn kill_again_and_again(
     cluster: &Cluster,
     client: &CurrentClient,

@@ -1,7 +1,7 @@
-//! What nodes write into each other's memory: blocks of records, each of one slice.
+//! Blocks of records that nodes write into each other's memory, each for one slice.
 //!
-//! A block begins with the word of its slice and its length, so that what an earlier slice left there
-//! is not taken for news. Nothing is allocated before lengths are checked.
+//! A block begins with the word of its slice and its length, so a block of an earlier slice is not
+//! taken for news. Nothing is allocated before lengths are checked.
 
 use crate::group::MembersDigest;
 use crate::{GroupId, JobKey};
@@ -10,31 +10,31 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use storm_primitives::{GlobalAddr, GlobalMemory};
 
-/// The slice and the length.
+/// Bytes of the slice and the length.
 pub(crate) const HEAD_BYTES: u64 = 16;
 
-/// What a node tells another in the descriptor exchange.
+/// A notice of a node to another in the descriptor exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Notice {
-    /// A local rank sends something to one of yours.
+    /// A local rank sends a message to one of the receiver's ranks.
     Send(SendDescriptor),
-    /// A local rank of this job has gone: its communication is over.
+    /// A local rank of this job has gone: the job's communication is over.
     JobOver(JobKey),
-    /// All members here of one of your communicators have posted its next collective.
+    /// All local members of one of the receiver's communicators have posted its next collective.
     Ready { job: JobKey, group: GroupId, next: NextCall },
 }
 
 impl Notice {
-    /// The most that saying that a job is over takes: the kind, and a number of 64 bits.
+    /// Longest [`Notice::JobOver`]: the kind, and a number of 64 bits.
     pub(crate) const JOB_OVER_BYTES: u64 = 11;
 }
 
 /// The next collective of a communicator, as a node's members have called it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NextCall {
-    /// Who is in the communicator, as they have named it.
+    /// The members of the communicator, as the node's members have named them.
     pub(crate) members: MembersDigest,
-    /// What they have called.
+    /// The signature of the call.
     pub(crate) call: u64,
 }
 
@@ -51,7 +51,8 @@ pub(crate) struct SendDescriptor {
     pub(crate) bytes: u64,
 }
 
-/// When a message was matched, and where: what is granted and sent first.
+/// Age of a match: the slice, node and number of the match. Older messages are granted and sent
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) slice: u64,
@@ -59,23 +60,23 @@ pub(crate) struct Order {
     pub(crate) index: u64,
 }
 
-/// Leave to send a part of a message in this slice.
+/// Permission to send a part of a message in this slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Grant {
     pub(crate) send: u64,
     pub(crate) order: Order,
-    /// The part.
+    /// Beginning of the part in the message.
     pub(crate) offset: u64,
     pub(crate) bytes: u32,
-    /// Where it goes.
+    /// Place of the part in the receiver's landing buffer.
     pub(crate) landing: u32,
 }
 
-/// A block that cannot be read.
+/// The block cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unreadable;
 
-/// Makes a block of as many records as fit into `most` bytes and tells how many those are.
+/// Makes a block of as many records as fit into `most` bytes, and returns their number.
 pub(crate) fn pack<T: Serialize>(
     slice: u64,
     most: u64,
@@ -85,7 +86,7 @@ pub(crate) fn pack<T: Serialize>(
     let mut block = vec![0; HEAD_BYTES as usize];
     let mut packed = 0;
     for record in records {
-        // Records have no maps and no sequences of unknown length: encoding them cannot fail.
+        // Records have no maps and no sequences of unknown length, so encoding them cannot fail.
         let Ok(record) = postcard::to_stdvec(&record) else { break };
         if block.len() + record.len() > most {
             break;
@@ -109,7 +110,7 @@ pub(crate) fn raw(slice: u64, parts: &[&[u8]]) -> Bytes {
     block.into()
 }
 
-/// The bytes behind the head of the block at `addr`, when it is of this slice.
+/// The bytes behind the head of the block at `addr`, if the block is of this slice.
 pub(crate) fn body(
     memory: &GlobalMemory,
     addr: GlobalAddr,

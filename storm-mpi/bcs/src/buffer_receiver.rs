@@ -1,7 +1,8 @@
-//! The Buffer Receiver: what local ranks want to receive, what was announced to them, which of it
-//! matches, and how many bytes of it the link takes in this slice.
+//! The Buffer Receiver: the receives of local ranks, the messages announced to them, their
+//! matching, and the number of bytes that the link takes in this slice.
 //!
-//! Messages match in the order of MPI: of two from one rank that a receive would accept, the earlier.
+//! Messages match in the order of MPI: of two messages from one rank that a receive would accept,
+//! the earlier matches.
 
 use crate::block::{self, Grant, Order, SendDescriptor};
 use crate::{BcsError, Completion, JobKey, Member, Outcome, Plan, RequestId};
@@ -10,17 +11,17 @@ use std::collections::{BTreeMap, VecDeque};
 use storm_mpi::{Pattern, Rank, Source, Status, Tag, TagPattern};
 use storm_primitives::{GlobalMemory, NodeId};
 
-/// The head of a piece where it lands: its slice, and how many bytes came.
+/// Bytes of the head of a landed piece: its slice, and its length.
 pub(crate) const PIECE_HEAD_BYTES: u64 = 16;
-/// Pieces begin on words.
+/// Alignment of pieces: they begin on words.
 const WORD_BYTES: u64 = 8;
 
-/// What a piece of so many bytes takes of a link's budget.
+/// Bytes of a link's budget that a piece takes.
 pub(crate) fn piece_cost(bytes: u64) -> u64 {
     PIECE_HEAD_BYTES + bytes.next_multiple_of(WORD_BYTES)
 }
 
-/// How many bytes of a piece fit into what is left of a budget; `None` when nothing of it does.
+/// Bytes of a piece that fit into the rest of a budget; `None` when nothing fits.
 pub(crate) fn piece_fit(left: u64, room: u64) -> Option<u64> {
     let fit = room.checked_sub(PIECE_HEAD_BYTES)? / WORD_BYTES * WORD_BYTES;
     (left == 0 || fit > 0).then(|| left.min(fit))
@@ -39,7 +40,7 @@ struct Announced {
     descriptor: SendDescriptor,
 }
 
-/// One rank's receives and announced messages that have not matched, both in order.
+/// One rank's receives, and announced messages, that have not matched, both in order.
 #[derive(Debug, Default)]
 struct Inbox {
     posted: VecDeque<Posted>,
@@ -52,14 +53,14 @@ struct Active {
     member: Member,
     request: RequestId,
     announced: Announced,
-    /// What the rank has room for.
+    /// Bytes that the rank has room for.
     limit: usize,
     data: Vec<u8>,
     /// Bytes that have come, kept or not.
     received: u64,
 }
 
-/// What comes over the link in this slice.
+/// A piece that comes over the link in this slice.
 #[derive(Debug)]
 struct Expected {
     order: Order,
@@ -78,7 +79,7 @@ pub(crate) struct BufferReceiver {
 }
 
 impl BufferReceiver {
-    /// Takes a receive; it matches an announced message at once or waits for one.
+    /// Takes a receive. It matches an announced message at once, or waits for a message.
     pub(crate) fn post(
         &mut self,
         at: (u64, NodeId),
@@ -96,7 +97,7 @@ impl BufferReceiver {
         }
     }
 
-    /// Takes a descriptor; it matches a posted receive or waits for one.
+    /// Takes a descriptor. It matches a posted receive, or waits for a receive.
     pub(crate) fn announce(&mut self, at: (u64, NodeId), from: NodeId, descriptor: SendDescriptor) {
         let member = Member { job: descriptor.job, rank: Rank(descriptor.to) };
         let inbox = self.inboxes.entry(member).or_default();
@@ -108,15 +109,15 @@ impl BufferReceiver {
         }
     }
 
-    /// The first message that a receive like this would take, and that none has taken.
+    /// The first message that such a receive would take, and that no receive has taken.
     pub(crate) fn probe(&self, member: Member, pattern: &Pattern) -> Option<Status> {
         let inbox = self.inboxes.get(&member)?;
         let found = inbox.announced.iter().find(|a| accepts(pattern, &a.descriptor))?;
         Some(status(&found.descriptor))
     }
 
-    /// Shares out the bytes that the link takes in this slice, oldest message first. Messages within
-    /// the node need no link: they are granted whole.
+    /// Distributes the bytes that the link takes in this slice, oldest message first. Messages
+    /// within the node need no link and are granted whole.
     pub(crate) fn grant(&mut self, here: NodeId, link_bytes: u64) -> BTreeMap<NodeId, Vec<Grant>> {
         let mut grants: BTreeMap<NodeId, Vec<Grant>> = BTreeMap::new();
         let mut landing = 0;
@@ -130,7 +131,7 @@ impl BufferReceiver {
                 continue;
             }
             let Some(bytes) = piece_fit(left, link_bytes - landing) else { continue };
-            // No more than the budget, which fits.
+            // The number is no more than the budget, which fits.
             let bytes = bytes as u32;
             let at = landing as u32;
             landing += piece_cost(u64::from(bytes));
@@ -139,7 +140,7 @@ impl BufferReceiver {
         grants
     }
 
-    /// Notes that these grants have left for the sender.
+    /// Records that these grants have left for the sender.
     pub(crate) fn expect(&mut self, granted: &[Grant]) {
         let expected = granted.iter().map(|grant| Expected {
             order: grant.order,
@@ -159,7 +160,8 @@ impl BufferReceiver {
         !self.expected.is_empty()
     }
 
-    /// Takes what has landed out of the network's buffer; bytes taken, heads included.
+    /// Takes the landed bytes out of the network's buffer. Returns the number of bytes taken, heads
+    /// included.
     pub(crate) fn drain(
         &mut self,
         slice: u64,
@@ -171,7 +173,7 @@ impl BufferReceiver {
         for Expected { order, landing, most } in std::mem::take(&mut self.expected) {
             let addr = plan.landing(u64::from(landing));
             if memory.load_word(addr).map_err(|_| block::Unreadable)? != slice {
-                // The sender's link was full: it comes with another slice.
+                // The sender's link was full: the piece comes with another slice.
                 continue;
             }
             let bytes = memory.load_word(addr.offset(8)).map_err(|_| block::Unreadable)?;
@@ -186,7 +188,7 @@ impl BufferReceiver {
         Ok(taken)
     }
 
-    /// Takes the next bytes of a message; the completion, when they are its last.
+    /// Takes the next bytes of a message. Returns its completion when they are the last.
     pub(crate) fn take_in(&mut self, order: Order, piece: &Bytes) -> Option<Completion> {
         let active = self.active.get_mut(&order)?;
         let kept = (active.limit - active.data.len()).min(piece.len());
@@ -201,7 +203,7 @@ impl BufferReceiver {
         Some(Completion { member: active.member, request: active.request, outcome })
     }
 
-    /// Forgets all of a job and gives back whose receives they were.
+    /// Forgets everything of a job, and returns the members and requests of its receives.
     pub(crate) fn forget(&mut self, job: JobKey) -> Vec<(Member, RequestId)> {
         let mut all = Vec::new();
         for (member, inbox) in self.inboxes.extract_if(.., |member, _| member.job == job) {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use storm_mpi::Address;
 use storm_primitives::NodeId;
 
-/// A message that has not left whole.
+/// A message that has not left completely.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) member: Member,
@@ -15,13 +15,13 @@ pub(crate) struct Outgoing {
     pub(crate) data: Bytes,
 }
 
-/// All messages of this node's ranks, and what other nodes have not been told.
+/// All messages of this node's ranks, and notices for other nodes.
 #[derive(Debug, Default)]
 pub(crate) struct BufferSender {
     next: u64,
-    /// By name; messages leave in no fixed order.
+    /// Messages by name; they leave in no fixed order.
     outgoing: BTreeMap<u64, Outgoing>,
-    /// By destination, in the order of posting: the order in which messages match.
+    /// Notices by destination, in the order of posting, which is the order in which messages match.
     untold: BTreeMap<NodeId, VecDeque<Notice>>,
 }
 
@@ -49,18 +49,18 @@ impl BufferSender {
         self.untold.entry(to).or_default().push_back(Notice::Send(descriptor));
     }
 
-    /// Tells `to` that a job is over, before all descriptors that wait: every node of the job hears of
-    /// it in the same slice.
+    /// Tells `to` that a job is over, before all waiting descriptors: every node of the job hears
+    /// of it in the same slice.
     pub(crate) fn say_over(&mut self, job: JobKey, to: NodeId) {
         self.untold.entry(to).or_default().push_front(Notice::JobOver(job));
     }
 
-    /// Tells `to` something else, after the descriptors that wait.
+    /// Gives `to` another notice, after the waiting descriptors.
     pub(crate) fn say(&mut self, notice: Notice, to: NodeId) {
         self.untold.entry(to).or_default().push_back(notice);
     }
 
-    /// The blocks of this slice, at most one per destination; what does not fit waits.
+    /// The blocks of this slice, at most one per destination. Notices that do not fit wait.
     pub(crate) fn blocks(&mut self, slice: u64, most: u64) -> Vec<(NodeId, Bytes)> {
         let mut blocks = Vec::new();
         for (to, notices) in &mut self.untold {
@@ -72,7 +72,7 @@ impl BufferSender {
         blocks
     }
 
-    /// Whether other nodes have been told of everything.
+    /// Whether other nodes have got all notices.
     pub(crate) fn has_told_all(&self) -> bool {
         self.untold.is_empty()
     }
@@ -82,12 +82,12 @@ impl BufferSender {
         self.outgoing.get(&send)
     }
 
-    /// A message whose last bytes leave.
+    /// Takes a message whose last bytes leave.
     pub(crate) fn take(&mut self, send: u64) -> Option<Outgoing> {
         self.outgoing.remove(&send)
     }
 
-    /// Forgets the messages of a job and gives back whose they were.
+    /// Forgets the messages of a job, and returns their members and requests.
     pub(crate) fn forget(&mut self, job: JobKey) -> Vec<(Member, RequestId)> {
         for notices in self.untold.values_mut() {
             notices.retain(|notice| match notice {

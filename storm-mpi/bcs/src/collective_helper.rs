@@ -1,12 +1,15 @@
-//! The Collective Helper: which collective of each communicator is next, barriers and broadcasts.
+//! The Collective Helper: the next collective of each communicator, barriers and broadcasts.
 //!
-//! A collective begins when all members have posted it, and the same, and have the same idea of who is
-//! a member. A node whose members have all posted says so to the communicator's first node, with its
-//! other descriptors. When that one has heard the same of all nodes, it looks in the message scheduling
-//! microphase for a slot of global memory that is free on all of them: the COMPARE-AND-WRITE that finds
-//! it free also writes there, everywhere, whose collective begins. A slot is held from then until the collective is over, so communicators whose
-//! members have not all come hold none. No node ever waits inside a microphase for one whose members
-//! called something else.
+//! A collective begins when all members have posted the same collective and name the same members.
+//! A node whose members have all posted tells the communicator's first node, together with its
+//! other descriptors. When the first node has heard the same of all nodes, it acts in the message
+//! scheduling microphase. It looks for a slot of global memory that is free on all nodes. The
+//! COMPARE-AND-WRITE that finds the slot free also writes there, on all nodes, which communicator's
+//! collective begins.
+//!
+//! The slot is held from then until the collective is over. Communicators whose members have not
+//! all come hold no slot. No node ever waits inside a microphase for a node whose members called
+//! something else.
 
 use crate::block::{self, HEAD_BYTES, NextCall, Notice, Unreadable};
 use crate::group::{GroupKey, Placed};
@@ -20,10 +23,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_mpi::Rank;
 use storm_primitives::{CompareAndWrite, GlobalMemory, NodeId, NodeSet, Relation, Xfer};
 
-/// The length of all, in front of each part of a broadcast.
+/// Bytes of the total length, in front of each part of a broadcast.
 const TOTAL_BYTES: u64 = 8;
 
-/// A place for one collective in global memory: the same on all nodes.
+/// A place for one collective in global memory, the same on all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(pub(crate) u32);
 
@@ -41,11 +44,11 @@ pub(crate) struct Call {
 pub(crate) struct Open {
     key: GroupKey,
     pub(crate) placed: Placed,
-    /// By local member, what it has posted and what has not begun.
+    /// By local member: calls that it has posted and that have not begun.
     posted: BTreeMap<u32, VecDeque<Call>>,
-    /// Local members that have posted anything in it and have not left it.
+    /// Local members that have posted anything in the communicator and have not left it.
     users: BTreeSet<Rank>,
-    /// The first node has been told that all here have posted the next one.
+    /// The first node knows that all members here have posted the next collective.
     told: bool,
     pub(crate) running: Option<Running>,
 }
@@ -63,7 +66,7 @@ pub(crate) struct Running {
 #[derive(Debug)]
 pub(crate) enum Work {
     Barrier,
-    /// What has come so far. At the root's node: what has left.
+    /// `data` holds the bytes that have come so far; at the root's node, the bytes that have left.
     Broadcast {
         root: usize,
         data: Vec<u8>,
@@ -71,14 +74,14 @@ pub(crate) enum Work {
     Reduce(Reducing),
 }
 
-/// Whether a collective may begin in the first of these slots.
+/// The question whether a collective may begin in the first of these slots.
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) candidates: Candidates,
     pub(crate) ask: CompareAndWrite,
 }
 
-/// The slots that a collective may still begin in, in this slice.
+/// The slots in which a collective may still begin, in this slice.
 #[derive(Debug)]
 pub(crate) struct Candidates {
     key: GroupKey,
@@ -89,8 +92,9 @@ pub(crate) struct Candidates {
 #[derive(Debug, Default)]
 pub(crate) struct CollectiveHelper {
     pub(crate) open: BTreeMap<GroupKey, Open>,
-    /// At first nodes, of the next collective: the nodes whose members have all posted it, and what they
-    /// called. A node says so once for each, so these are no more than the job has ranks.
+    /// At first nodes, for the next collective: the nodes whose members have all posted it, and
+    /// their calls. A node reports once for each collective, so the entries are no more than the
+    /// job has ranks.
     ready: BTreeMap<GroupKey, BTreeMap<NodeId, NextCall>>,
 }
 
@@ -118,7 +122,7 @@ impl CollectiveHelper {
         let index = index.ok_or(BcsError::NotAMember)? as u32;
         let known = self.open.get(&key);
         if known.is_none_or(|open| open.placed.members != group.members) {
-            // A communicator that has another's name comes when that one is over.
+            // A communicator with the name of another comes when the other is over.
             if known.is_some_and(Open::is_busy) {
                 return Err(BcsError::CollectiveMismatch);
             }
@@ -134,7 +138,8 @@ impl CollectiveHelper {
         Ok(())
     }
 
-    /// A member will not use a communicator any more: nothing is kept for it when nobody here does.
+    /// Records that a member will not use a communicator any more. Nothing is kept for it when no
+    /// member here uses it.
     pub(crate) fn leave(&mut self, member: Member, id: GroupId) {
         let key = GroupKey { job: member.job, id };
         let Some(open) = self.open.get_mut(&key) else { return };
@@ -144,7 +149,7 @@ impl CollectiveHelper {
         }
     }
 
-    /// What the first nodes of communicators are to hear now.
+    /// The present notices for the first nodes of communicators.
     pub(crate) fn tell_ready(&mut self, here: NodeId) -> Vec<(NodeId, Notice)> {
         let mut notices = Vec::new();
         for (key, open) in &mut self.open {
@@ -163,12 +168,13 @@ impl CollectiveHelper {
         notices
     }
 
-    /// All members on a node have posted their next collective.
+    /// Records that all members on a node have posted their next collective.
     pub(crate) fn is_ready(&mut self, job: JobKey, id: GroupId, node: NodeId, next: NextCall) {
         self.ready.entry(GroupKey { job, id }).or_default().insert(node, next);
     }
 
-    /// What the first nodes of communicators ask: may the next collective begin, and where?
+    /// Asks, for communicators whose first node this is, whether the next collective may begin, and
+    /// where.
     pub(crate) fn ask(&self, plan: &Plan, memory: &GlobalMemory, here: NodeId, step: &mut Step) {
         let slots = (0..plan.config.collective_slots).map(Slot);
         let mut free: VecDeque<Slot> =
@@ -186,13 +192,13 @@ impl CollectiveHelper {
                 continue;
             }
             let candidates = Candidates { key: *key, slots: free.clone() };
-            // The next one begins elsewhere.
+            // The next collective begins in another slot.
             free.rotate_left(free.len().min(1));
             self.try_next(candidates, plan, step);
         }
     }
 
-    /// What an answer comes to.
+    /// Handles an answer.
     pub(crate) fn answered(
         &mut self,
         mut candidates: Candidates,
@@ -208,7 +214,7 @@ impl CollectiveHelper {
         }
     }
 
-    /// Asks for the first of the candidates; when there is none, the next slice brings others.
+    /// Asks for the first of the candidates. Without any, the next slice brings others.
     fn try_next(&self, candidates: Candidates, plan: &Plan, step: &mut Step) {
         let Candidates { key, slots } = &candidates;
         let (Some(open), Some(slot)) = (self.open.get(key), slots.front()) else { return };
@@ -218,7 +224,7 @@ impl CollectiveHelper {
         step.asks.push(Question { candidates, ask });
     }
 
-    /// Begins what was scheduled, ends barriers, and sends the next part of each broadcast.
+    /// Begins the scheduled collectives, ends barriers, and sends the next part of each broadcast.
     pub(crate) fn broadcast_and_barrier(&mut self, now: &mut Microphase<'_>) {
         self.begin(now);
         for open in self.open.values_mut() {
@@ -250,7 +256,7 @@ impl CollectiveHelper {
         }
     }
 
-    /// Begins the collectives whose slots say so, and those that need none.
+    /// Begins the collectives that are named in slots, and those that need no slot.
     fn begin(&mut self, now: &mut Microphase<'_>) {
         for slot in (0..now.plan.config.collective_slots).map(Slot) {
             let claimed = now.plan.claimed.get(slot.0);
@@ -261,7 +267,7 @@ impl CollectiveHelper {
             match self.open.values_mut().find(|open| open.key.to_word() == word) {
                 Some(open) if open.running.is_some() => {}
                 Some(open) if open.all_posted() => open.begin(slot),
-                // Its job is over here.
+                // The job is over here.
                 Some(_) | None => now.memory.store(claimed, 0),
             }
         }
@@ -269,7 +275,8 @@ impl CollectiveHelper {
             if !open.placed.is_local() || open.running.is_some() || !open.all_posted() {
                 continue;
             }
-            // Nodes that are not asked have named it otherwise when they say that they are ready.
+            // A report of another node that it is ready means that its ranks have named other
+            // members.
             if open.signature() == DISAGREE || self.ready.contains_key(&open.key) {
                 now.step.failed.push((open.key.job, BcsError::CollectiveMismatch));
             } else {
@@ -278,7 +285,7 @@ impl CollectiveHelper {
         }
     }
 
-    /// Takes the parts of broadcasts that have come out of the network's buffers.
+    /// Takes the arrived parts of broadcasts out of the network's buffers.
     pub(crate) fn drain(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
         for open in self.open.values_mut() {
             let Some(Running { slot, work: Work::Broadcast { root, data }, .. }) =
@@ -305,8 +312,8 @@ impl CollectiveHelper {
         Ok(())
     }
 
-    /// Whether no collective begins because of this node in this slice, or goes on here. Who has only
-    /// said that it is ready waits for others.
+    /// Whether no collective begins because of this node in this slice, or goes on here. A node
+    /// that has only reported that it is ready waits for others.
     pub(crate) fn is_idle(&self, here: NodeId) -> bool {
         self.open.iter().all(|(key, open)| {
             let begins = match open.placed.is_local() {
@@ -317,7 +324,7 @@ impl CollectiveHelper {
         })
     }
 
-    /// Whether nothing is to be told of any collective, either.
+    /// Whether there are no notices of collectives to send either.
     pub(crate) fn has_told_all(&self) -> bool {
         self.open.values().all(|open| open.told || open.placed.is_local() || !open.all_posted())
     }
@@ -327,7 +334,7 @@ impl CollectiveHelper {
         self.open.values().any(|open| open.running.is_some())
     }
 
-    /// Whether a communicator's next collective may begin, or cannot.
+    /// Whether it is known that a communicator's next collective may begin, or cannot.
     fn is_decided(&self, key: &GroupKey, open: &Open, here: NodeId) -> bool {
         let disagree = self.ready.get(key).is_some_and(|ready| disagree(ready, here));
         disagree || self.all_ready(key, open)
@@ -343,8 +350,8 @@ impl CollectiveHelper {
         self.open.iter().any(|(key, open)| key.job == job && open.is_busy())
     }
 
-    /// Closes the communicators of a job and gives back who waited in them. Slots that they hold are
-    /// given up when the next slice would have used them.
+    /// Closes the communicators of a job, and returns the members that waited in them. Slots that
+    /// they hold are given up when the next slice would have used them.
     pub(crate) fn forget(&mut self, job: JobKey) -> Vec<(Member, RequestId)> {
         self.ready.retain(|key, _| key.job != job);
         let mut all = Vec::new();
@@ -364,7 +371,7 @@ impl Open {
         Open { key, placed, posted, users: BTreeSet::new(), told: false, running: None }
     }
 
-    /// Whether somebody waits in it.
+    /// Whether a member waits in the communicator.
     fn is_busy(&self) -> bool {
         self.running.is_some() || self.posted.values().any(|queue| !queue.is_empty())
     }
@@ -373,8 +380,8 @@ impl Open {
         self.posted.values().all(|queue| !queue.is_empty())
     }
 
-    /// The next collective as a word, which members that call the same have alike; one that nobody
-    /// asks for when the members of this node disagree.
+    /// The next collective as a word, which is the same for equal calls. If the members of this
+    /// node disagree, it is a word that nobody asks for.
     fn signature(&self) -> u64 {
         let mut calls = self.posted.values().filter_map(|queue| queue.front());
         let Some(first) = calls.next().map(|call| signature(&call.call)) else { return DISAGREE };
@@ -396,7 +403,7 @@ impl Open {
         self.running = Some(Running { slot, calls, work });
     }
 
-    /// Ends the running collective, with an outcome for each member, and gives up its slot.
+    /// Ends the running collective with an outcome for each member, and gives up its slot.
     pub(crate) fn end(&mut self, now: &mut Microphase<'_>, outcome: impl Fn(u32) -> Outcome) {
         let Some(Running { slot, calls, .. }) = self.running.take() else { return };
         if !self.placed.is_local() {
@@ -418,9 +425,10 @@ fn root_data(calls: &[Call], root: usize) -> Option<&[u8]> {
     }
 }
 
-/// Whether nodes say of a communicator, or of what is next in it, what its first node does not: before all
-/// have said so, as nodes with other lists do not wait for the same ones. Until the first node's own
-/// members have called, others may be ahead in a communicator that takes this one's name.
+/// Whether nodes report other members, or another next collective, than the communicator's first
+/// node. The check does not wait for all reports, because nodes with other lists wait for other
+/// nodes. Until the first node's own members have called, others may be ahead in a communicator
+/// that takes over this name.
 fn disagree(ready: &BTreeMap<NodeId, NextCall>, here: NodeId) -> bool {
     let own = ready.get(&here);
     own.is_some_and(|own| own.call == DISAGREE || ready.values().any(|next| next != own))
@@ -429,10 +437,11 @@ fn disagree(ready: &BTreeMap<NodeId, NextCall>, here: NodeId) -> bool {
 /// The signature of a node whose members disagree.
 const DISAGREE: u64 = u64::MAX;
 
-/// What members must agree on: the kind, the root, the operation, and the length of what is reduced.
+/// The facts that members must agree on: the kind, the root, the operation, and the length of
+/// reduced data.
 fn signature(call: &Collective) -> u64 {
-    // Roots are members of a group, lengths those of buffers: what is cut off of either is more than
-    // any machine has.
+    // Roots are members of a group, and lengths are those of buffers. The bits that are cut off
+    // exceed any machine.
     let root = |root: Option<usize>| root.map_or(0, |root| (root as u64 + 1) & 0x3f_ffff) << 9;
     match call {
         Collective::Barrier => 1,

@@ -1,33 +1,33 @@
-//! The settings of buffered coscheduling: the slice, and what fits into one.
+//! The settings of buffered coscheduling: the slice, and the limits of its contents.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use thiserror::Error;
 
-/// How long a slice is and how much one may carry.
+/// The length of a slice, and the limits of its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BcsConfig {
     /// Length of a slice: "a few hundreds of microseconds" (SC'03).
     pub slice: Duration,
     /// Bytes that each link carries in the point-to-point microphase of a slice, each way: its
-    /// bandwidth times the length of that phase. What does not fit is carried over.
+    /// bandwidth times the length of that phase. Further bytes are carried over.
     pub link_bytes: u64,
-    /// Bytes of descriptors, and of grants, that a node has for another in one slice.
+    /// Bytes of descriptors, and of grants, that a node may have for another in one slice.
     pub descriptor_bytes: u64,
-    /// How many collectives a node may have under way at the same time. None: there are none but within
-    /// nodes.
+    /// Limit of a node's collectives under way at the same time. With 0, there are collectives
+    /// within nodes only.
     pub collective_slots: u32,
     /// Bytes of a collective that go over a link in one slice.
     pub collective_bytes: u64,
-    /// How long the strobe sender waits before it asks again whether a microphase is over.
+    /// Time that the strobe sender waits before it asks again whether a microphase is over.
     pub poll: Duration,
-    /// How long slices rest at most, for want of news: in case that a notice of some was lost.
+    /// Longest rest of slices without news, in case that a notice of news was lost.
     pub rest: Duration,
 }
 
 impl Default for BcsConfig {
-    /// Slices of 500 us, and for each link what 131 MiB/s, the rate that STORM's paper measured from
-    /// host to host, carry in 300 us of it.
+    /// Slices of 500 us. Each link carries as much as 131 MiB/s, the rate that STORM's paper
+    /// measured from host to host, carry in 300 us of it.
     fn default() -> BcsConfig {
         BcsConfig {
             slice: Duration::from_micros(500),
@@ -44,32 +44,32 @@ impl Default for BcsConfig {
 /// A setting that cannot work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BcsConfigError {
-    /// A slice of no length.
+    /// The slice has no length.
     #[error("a slice must last: the length is 0")]
     NoSlice,
-    /// A buffer that not even one descriptor or piece fits into.
+    /// A buffer is too small for one descriptor or piece.
     #[error("{what} of {bytes} bytes: at least {least} are needed")]
     TooSmall {
         /// The setting.
         what: &'static str,
-        /// What it is.
+        /// The value.
         bytes: u64,
-        /// What it must be at least.
+        /// The smallest possible value.
         least: u64,
     },
-    /// A buffer that is larger than a length on the wire.
+    /// A buffer is longer than a length on the wire.
     #[error("{what} of {bytes} bytes: at most {most} are possible")]
     TooLarge {
         /// The setting.
         what: &'static str,
-        /// What it is.
+        /// The value.
         bytes: u64,
-        /// What it may be at most.
+        /// The largest possible value.
         most: u64,
     },
 }
 
-/// Room for the longest descriptor or grant with the head of its block.
+/// Room for the longest descriptor or grant, with the head of its block.
 const LEAST_DESCRIPTOR_BYTES: u64 = 128;
 /// Room for a piece of 8 bytes with its head.
 const LEAST_LINK_BYTES: u64 = 64;
@@ -79,7 +79,7 @@ const LEAST_COLLECTIVE_BYTES: u64 = 1 << 10;
 const MOST_BYTES: u64 = 1 << 30;
 
 impl BcsConfig {
-    /// The settings, when they can work.
+    /// Checks the settings.
     ///
     /// # Errors
     /// [`BcsConfigError`].

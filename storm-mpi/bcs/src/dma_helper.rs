@@ -7,21 +7,21 @@ use crate::{Completion, Outcome, Plan};
 use bytes::{BufMut, Bytes, BytesMut};
 use storm_primitives::{NodeId, NodeSet, Xfer};
 
-/// What one slice moves.
+/// The bytes that one slice moves.
 #[derive(Debug, Default)]
 pub(crate) struct Moved {
-    /// Over links.
+    /// Transfers over links.
     pub(crate) transfers: Vec<Xfer>,
-    /// Within the node: whole messages.
+    /// Whole messages within the node.
     pub(crate) here: Vec<(Order, Bytes)>,
-    /// Sends whose last bytes are among these.
+    /// Sends whose last bytes are among them.
     pub(crate) done: Vec<Completion>,
     /// Bytes of messages over links.
     pub(crate) payload_bytes: u64,
 }
 
-/// Carries out grants, oldest first. All nodes have the same idea of which message is older, so the
-/// oldest of all is granted and sent in every slice, and none waits for ever.
+/// Carries out grants, oldest first. All nodes agree on the age of messages, so the oldest of all
+/// is granted and sent in every slice, and no message waits for ever.
 pub(crate) fn carry_out(
     slice: u64,
     here: NodeId,

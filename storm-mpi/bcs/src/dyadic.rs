@@ -1,8 +1,8 @@
 //! Partial results of a reduction: one tree for any order of arrival and any placement of ranks.
 //!
-//! A piece covers the members from a multiple of `2^k` on, `2^k` of them or as many as there are.
-//! Two pieces that are the halves of a larger one are combined when both are there, the lower one on
-//! the left. That is the binomial tree of `storm_mpi::collective`, so the bits are the same.
+//! A piece covers the members from a multiple of `2^k` on: `2^k` of them, or as many as there are.
+//! The two halves of a larger piece are combined when both are there, the lower one on the left.
+//! The result is the binomial tree of `storm_mpi::collective`, so the bits are the same.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,9 +12,9 @@ use storm_mpi::collective::{Number, Reduction};
 /// A partial result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Piece {
-    /// Its first member, a multiple of `2^level`.
+    /// First member of the piece, a multiple of `2^level`.
     pub(crate) first: u32,
-    /// It covers `2^level` members, but for those beyond the last.
+    /// The piece covers `2^level` members, without those beyond the last.
     pub(crate) level: u32,
     /// The elements.
     pub(crate) data: Vec<u8>,
@@ -26,21 +26,21 @@ pub(crate) struct Pieces {
     members: u32,
     bytes: usize,
     reduction: Reduction,
-    /// By first member: its level and its elements.
+    /// Pieces by first member: level and elements.
     held: BTreeMap<u32, (u32, Vec<u8>)>,
 }
 
-/// A piece that cannot be of this reduction.
+/// The piece cannot belong to this reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Misfit;
 
 impl Pieces {
-    /// Nothing yet, of a reduction of `bytes` bytes over so many members.
+    /// No pieces, for a reduction of `bytes` bytes over `members` members.
     pub(crate) fn new(members: u32, bytes: usize, reduction: Reduction) -> Pieces {
         Pieces { members, bytes, reduction, held: BTreeMap::new() }
     }
 
-    /// Adds a piece and combines what can be.
+    /// Adds a piece, and combines all halves.
     pub(crate) fn add(&mut self, piece: Piece) -> Result<(), Misfit> {
         let Piece { mut first, mut level, mut data } = piece;
         let aligned = level < u32::BITS - 1 && first.is_multiple_of(1 << level);
@@ -73,20 +73,20 @@ impl Pieces {
         }
     }
 
-    /// What is there, taken out.
+    /// Takes all pieces out.
     pub(crate) fn take(&mut self) -> Vec<Piece> {
         let held = std::mem::take(&mut self.held).into_iter();
         held.map(|(first, (level, data))| Piece { first, level, data }).collect()
     }
 
-    /// The result, when all is there.
+    /// The result, if it is complete.
     pub(crate) fn result(&self) -> Option<&[u8]> {
         let (level, data) = self.held.get(&0)?;
         (*level == top_level(self.members)).then_some(data)
     }
 }
 
-/// How many pieces the members of these ranges make when all are combined that can be.
+/// The number of pieces that remain of the members of these ranges, after all halves were combined.
 pub(crate) fn count(members: u32, held: impl IntoIterator<Item = Range<u32>>) -> usize {
     let sum = Reduction { op: storm_mpi::ReduceOp::Sum, number: Number::I32 };
     let mut pieces = Pieces::new(members, 0, sum);
@@ -118,7 +118,7 @@ mod tests {
         pieces.result().expect("all are there").to_vec()
     }
 
-    /// As `storm_mpi::collective` combines: each member its children, in order.
+    /// Combines as `storm_mpi::collective` does: each member combines its children, in order.
     fn binomial(values: &[f64], member: usize) -> f64 {
         let mut all = values[member];
         let mut step = 1;

@@ -1,14 +1,14 @@
-//! What can go wrong, as a rank or the management node sees it.
+//! Errors from the view of a rank or of the management node.
 
 use crate::JobKey;
 use storm_mpi::Rank;
 use storm_primitives::{NodeSet, PrimitiveError};
 use thiserror::Error;
 
-/// Why communication did not happen.
+/// The reason why communication failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BcsError {
-    /// The node has no such job, or has it no more.
+    /// The node has no such job, or no longer.
     #[error("job {0:?} does not communicate here: not opened, or over")]
     NoSuchJob(JobKey),
     /// The rank is not in the job, or is not on this node.
@@ -19,15 +19,15 @@ pub enum BcsError {
         /// The rank.
         rank: Rank,
     },
-    /// The rank called a collective of a communicator that it is no member of.
+    /// The rank called a collective of a communicator to which it does not belong.
     #[error("a rank called a collective of a communicator that it is no member of")]
     NotAMember,
-    /// The nodes carry out no collectives of such a communicator: all of them say so.
+    /// The nodes carry out no collectives of such a communicator. All of them give the same answer.
     #[error("nodes carry out no collectives of a communicator of {members} ranks like this: {why}")]
     GroupRefused {
-        /// Members of the communicator.
+        /// Number of members of the communicator.
         members: usize,
-        /// What stands in the way.
+        /// The obstacle.
         why: &'static str,
     },
     /// A rank of the job died or left: its communication is over.
@@ -40,13 +40,13 @@ pub enum BcsError {
     /// different members.
     #[error("members of the communicator disagree on its members, the collective or its length")]
     CollectiveMismatch,
-    /// A rank wrote what is no message into the memory that it shares with its node.
+    /// A rank wrote bytes that are not a message into the memory that it shares with its node.
     #[error("rank {rank} wrote what is no message into its shared memory")]
     BadRank {
         /// The rank.
         rank: Rank,
     },
-    /// A node sent what no engine sends.
+    /// A node sent bytes that no engine sends.
     #[error("a block from another node cannot be read")]
     Corrupt,
     /// The slice ended with bytes on the way: a defect of this program or its network.

@@ -1,4 +1,4 @@
-//! A communicator as the engine knows it: its members, their nodes, and the tree of nodes.
+//! A communicator in the engine: its members, their nodes, and the tree of nodes.
 
 use crate::plan::ROUNDS;
 use crate::{BcsConfig, JobKey, block, dyadic};
@@ -8,13 +8,13 @@ use std::rc::Rc;
 use storm_mpi::{Context, Rank};
 use storm_primitives::{NodeId, NodeSet};
 
-/// Bits that the rank of a first member has in a name.
+/// Bits of a name for the rank of the first member.
 const FIRST_BITS: u32 = 20;
-/// Bits that a context has in a name.
+/// Bits of a name for the context.
 const CONTEXT_BITS: u32 = 11;
 
-/// The name of a communicator in its job: the same at all members. Of two communicators with a common
-/// member, one has it only after the other.
+/// The name of a communicator in its job, the same at all members. If two communicators with a
+/// common member have the same name, one comes after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GroupId(u32);
 
@@ -22,8 +22,8 @@ impl GroupId {
     /// Context 0, from rank 0 on.
     const ALL: GroupId = GroupId(0);
 
-    /// The communicator in this context whose first member is `first`: communicators in the same context
-    /// have no member in common. `None` when one of the two is too large.
+    /// The communicator in this context whose first member is `first`. Communicators in the same
+    /// context have no member in common. `None` when one of the two numbers is too large.
     pub fn new(context: Context, first: Rank) -> Option<GroupId> {
         let fits = u32::from(context.0) < 1 << CONTEXT_BITS && first.0 < 1 << FIRST_BITS;
         fits.then(|| GroupId(u32::from(context.0) << FIRST_BITS | first.0))
@@ -33,20 +33,20 @@ impl GroupId {
 /// A communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its name.
+    /// The communicator's name.
     pub id: GroupId,
     /// The members' ranks in the job.
     pub members: Rc<[Rank]>,
 }
 
 impl Group {
-    /// All ranks of a job of so many, in context 0.
+    /// All ranks of a job of `ranks` ranks, in context 0.
     pub fn all(ranks: usize) -> Group {
         Group { id: GroupId::ALL, members: (0..ranks).map(Rank::from_index).collect() }
     }
 }
 
-/// A communicator of a job, among those of all.
+/// The key of a communicator, among those of all jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GroupKey {
     pub(crate) job: JobKey,
@@ -54,15 +54,15 @@ pub(crate) struct GroupKey {
 }
 
 impl GroupKey {
-    /// The communicator as a word, never 0. Of the job's key 32 bits count: runs of jobs that are on a
-    /// node at the same time differ in them.
+    /// The communicator as a word, never 0. Only 32 bits of the job's key count: runs of jobs that
+    /// are on a node at the same time differ in them.
     pub(crate) fn to_word(self) -> u64 {
         self.job.0 << 32 | 1 << (CONTEXT_BITS + FIRST_BITS) | u64::from(self.id.0)
     }
 }
 
-/// Which members a communicator has, in which order. The whole 256 bits, as ranks that would have two
-/// lists pass for one may choose both of them.
+/// Digest of a communicator's members and their order. It has the whole 256 bits, because ranks
+/// that want two lists to pass for one may choose both lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MembersDigest([u8; blake3::OUT_LEN]);
 
@@ -76,29 +76,30 @@ impl MembersDigest {
     }
 }
 
-/// A communicator and where its members are.
+/// A communicator, and the nodes of its members.
 #[derive(Debug)]
 pub(crate) struct Placed {
     pub(crate) job: JobKey,
     pub(crate) members: Rc<[Rank]>,
-    /// What its nodes compare of them.
+    /// Digest of the members, which nodes compare.
     pub(crate) digest: MembersDigest,
-    /// Ordered by their first member. The first one schedules.
+    /// Nodes, ordered by their first member. The first node schedules.
     pub(crate) nodes: Vec<NodeId>,
     pub(crate) set: NodeSet,
-    /// By node, the members there.
+    /// Members by node.
     pub(crate) local: BTreeMap<NodeId, Vec<u32>>,
     /// Bytes of each reduction that go up the tree in one slice.
     pub(crate) reduce_bytes: usize,
 }
 
-/// What a piece takes beside its elements, and what a block of them does.
+/// Bytes that a piece takes besides its elements; a block of pieces takes as many.
 const PIECE_HEAD_BYTES: u64 = 16;
-/// Elements have at most so many bytes, and a part of a reduction is whole elements.
+/// Longest element. A part of a reduction consists of whole elements.
 const REDUCE_GRAIN_BYTES: u64 = 16;
 
 impl Placed {
-    /// The members where `placement` says, by rank. Nodes with the same list come to the same.
+    /// Places the members by `placement`, which is indexed by rank. Nodes with the same list get
+    /// the same result.
     pub(crate) fn new(
         job: JobKey,
         members: Rc<[Rank]>,
@@ -136,12 +137,12 @@ impl Placed {
         Ok(placed)
     }
 
-    /// The node that says when a collective begins, and where reductions end.
+    /// The node that schedules the collectives, and where reductions end.
     pub(crate) fn owner(&self) -> NodeId {
         self.nodes[0]
     }
 
-    /// Whether all members are on one node, which needs nobody else then.
+    /// Whether all members are on one node, which then needs no other node.
     pub(crate) fn is_local(&self) -> bool {
         self.nodes.len() == 1
     }
@@ -153,7 +154,7 @@ impl Placed {
         found.map(|(node, _)| *node)
     }
 
-    /// The parent of a node in the tree, and which child of it this is.
+    /// The parent of a node in the tree, and the number of this child.
     pub(crate) fn parent(&self, node: NodeId) -> Option<(NodeId, u32)> {
         let place = self.place(node)?;
         (place > 0).then(|| (self.nodes[place & (place - 1)], place.trailing_zeros()))
@@ -168,7 +169,7 @@ impl Placed {
         self.nodes.iter().position(|n| *n == node)
     }
 
-    /// The most partial results that a node sends up.
+    /// Largest number of partial results that a node sends up.
     fn most_pieces(&self) -> usize {
         let members = self.members.len() as u32;
         let mut most = 1;

@@ -1,10 +1,10 @@
-//! Jobs and their ranks, as the engine names them.
+//! Names of jobs and their ranks in the engine.
 
 use serde::{Deserialize, Serialize};
 use storm_mpi::Rank;
 
-/// One run of a job. The manager gives each run another, so that nothing of an earlier run can be
-/// taken for news.
+/// One run of a job. The manager gives each run another key, so that nothing of an earlier run can
+/// be taken for news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobKey(pub u64);
 
@@ -13,6 +13,6 @@ pub struct JobKey(pub u64);
 pub struct Member {
     /// The job.
     pub job: JobKey,
-    /// The rank in it.
+    /// The rank in the job.
     pub rank: Rank,
 }

@@ -1,27 +1,26 @@
-//! Buffered coscheduling (BCS): the communication of jobs is buffered, and done in slices that the
-//! whole machine agrees on.
+//! Buffered coscheduling (BCS): the communication of jobs is buffered, and carried out in slices
+//! that the whole machine agrees on.
 //!
-//! After Fernandez, Frachtenberg, Petrini, *BCS-MPI: A New Approach in the System Software Design for
-//! Large-Scale Parallel Computers*, SC'03, and Petrini and Feng, IPDPS 2000. Ranks only post
-//! descriptors of what they want to send and receive. Once per slice the nodes exchange the
-//! descriptors, match them, agree on how many bytes each link carries, and move exactly those. Each
-//! such microphase ([`Phase`]) begins with a strobe (XFER-AND-SIGNAL) when the one before is over on
-//! every node (COMPARE-AND-WRITE). At the end of each slice the network is empty, so the memories of
-//! the nodes alone are the state of every job: a [`Checkpoint`].
+//! The design follows Fernandez, Frachtenberg, Petrini, *BCS-MPI: A New Approach in the System
+//! Software Design for Large-Scale Parallel Computers*, SC'03, and Petrini and Feng, IPDPS 2000.
+//! Ranks only post descriptors of their sends and receives. Once per slice the nodes exchange the
+//! descriptors, match them, agree on the number of bytes that each link carries, and move exactly
+//! those. Each such microphase ([`Phase`]) begins with a strobe (XFER-AND-SIGNAL) when the previous
+//! one is over on every node (COMPARE-AND-WRITE). At the end of each slice the network is empty, so
+//! the memories of the nodes alone are the state of every job: a [`Checkpoint`].
 //!
 //! | thread of the paper | here |
 //! |---|---|
 //! | Strobe Sender | [`StrobeSender`], on the management node |
 //! | Strobe Receiver | [`StrobeReceiver`]: drives the engine of one node over the primitives |
-//! | Buffer Sender, Buffer Receiver | `buffer_sender`, `buffer_receiver`: what local ranks send, what they receive |
-//! | DMA Helper | `dma_helper`: carries out what was granted, within the link's budget |
+//! | Buffer Sender, Buffer Receiver | `buffer_sender`, `buffer_receiver`: sends and receives |
+//! | DMA Helper | `dma_helper`: carries out grants, within the link's budget |
 //! | Collective Helper, Reduce Helper | `collective_helper`, `reduce_helper` |
 //!
-//! [`Engine`] has the rules and is pure: it is told of strobes, posts and outcomes, and answers with
-//! [`Action`]s. [`modelled`] is a machine of it in virtual time,
-//! [`Ranks`] the processes of a real one. Where this departs from the paper is
-//! in `docs/decisions/0090`. What this crate does not do: know a daemon or a backend, or
-//! move a message outside a slice.
+//! [`Engine`] has the rules and is pure: it is told of strobes, posts and outcomes, and answers
+//! with [`Action`]s. [`modelled`] is a machine of it in virtual time, [`Ranks`] are the processes
+//! of a real one. `docs/decisions/0090` lists the departures from the paper. This crate knows no
+//! daemon and no backend, and moves no message outside a slice.
 #![forbid(unsafe_code)]
 
 mod block;

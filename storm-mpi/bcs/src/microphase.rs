@@ -1,11 +1,11 @@
-//! One step of a node's engine: the slice it is in, what it works on, and what it comes to.
+//! One step of a node's engine: its slice, the state it works on, and its results.
 
 use crate::collective_helper::Question;
 use crate::{BcsError, Completion, JobKey, Plan};
 use bytes::Bytes;
 use storm_primitives::{GlobalAddr, GlobalMemory, NodeId, NodeSet, Xfer};
 
-/// What the helpers of one node have in common in a microphase.
+/// The common state of a node's helpers in a microphase.
 #[derive(Debug)]
 pub(crate) struct Microphase<'a> {
     pub(crate) slice: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Microphase<'a> {
     pub(crate) step: Step,
 }
 
-/// What a step comes to.
+/// The results of a step.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
     pub(crate) puts: Vec<Xfer>,
@@ -31,7 +31,7 @@ impl Microphase<'_> {
         if to != self.here {
             self.step.puts.push(Xfer::new(NodeSet::single(to), addr, block));
         } else if self.memory.write(addr, &block).is_err() {
-            // The plan's own region: only a memory of another layout has no room for it.
+            // The region is the plan's own: only a memory of another layout has no room for it.
             tracing::error!(node = %to, %addr, "global memory is not as planned");
         }
     }

@@ -1,37 +1,38 @@
-//! What a rank asks of the engine and what it hears back.
+//! Requests of a rank to the engine, and their outcomes.
 
 use crate::{BcsError, Group, Member};
 use bytes::Bytes;
 use storm_mpi::collective::Reduction;
 use storm_mpi::{Address, Pattern, Status};
 
-/// Names what a rank has posted, on its node.
+/// Names a rank's post on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
 /// A descriptor that a rank posts.
 #[derive(Clone, Debug)]
 pub enum Post {
-    /// Send this. It is buffered: the rank may use its memory again at once. Done when the bytes
-    /// have left for a matching receive, so every send is synchronous, in the words of MPI.
+    /// Send a message. The data is buffered, so the rank may use its memory again at once. The send
+    /// is done when the bytes have left for a matching receive. In the words of MPI, every send is
+    /// synchronous.
     Send {
-        /// To whom.
+        /// The receiver.
         address: Address,
-        /// What.
+        /// The data.
         data: Bytes,
     },
     /// Receive one message.
     Recv {
-        /// Which.
+        /// The accepted messages.
         pattern: Pattern,
-        /// Bytes that the rank has room for; a longer message is cut.
+        /// Bytes that the rank has room for. A longer message is cut.
         bytes: usize,
     },
     /// Take part in the next collective of a communicator.
     Collective {
         /// The communicator.
         group: Group,
-        /// What is done.
+        /// The collective.
         call: Collective,
     },
 }
@@ -39,22 +40,22 @@ pub enum Post {
 /// A collective as one member calls it. Members are counted by their place in the communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Collective {
-    /// All have come.
+    /// Wait until all members have come.
     Barrier,
-    /// The root's data for all.
+    /// Give the root's data to all.
     Broadcast {
-        /// The member whose data it is.
+        /// The member that has the data.
         root: usize,
         /// The data at the root; ignored elsewhere.
         data: Bytes,
     },
-    /// The members' elements combined, in the order of the members.
+    /// Combine the members' elements, in the order of the members.
     Reduce {
         /// This member's elements.
         data: Bytes,
-        /// How they are combined.
+        /// The operation.
         reduction: Reduction,
-        /// Who gets the result; everybody when `None`.
+        /// The member that gets the result; everybody when `None`.
         root: Option<usize>,
     },
 }
@@ -62,24 +63,24 @@ pub enum Collective {
 /// A post that is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Whose.
+    /// The member that posted.
     pub member: Member,
-    /// Which.
+    /// The post.
     pub request: RequestId,
-    /// What came of it.
+    /// The outcome of the post.
     pub outcome: Result<Outcome, BcsError>,
 }
 
-/// What came of a post.
+/// The outcome of a post.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A send, a barrier, or a reduction whose result goes to another.
+    /// A send, a barrier, or a reduction whose result goes to another member.
     Done,
     /// A message.
     Received {
-        /// What it was; its length may exceed the data's.
+        /// Status of the message. Its length may exceed the data's.
         status: Status,
-        /// Its bytes, as many as there was room for.
+        /// Bytes of the message, as many as there was room for.
         data: Vec<u8>,
     },
     /// The data of a broadcast or the result of a reduction.

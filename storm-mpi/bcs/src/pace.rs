@@ -1,24 +1,24 @@
-//! How long the strobe sender waits before it asks whether a microphase is over.
+//! The time that the strobe sender waits before it asks whether a microphase is over.
 
 use crate::Phase;
 use std::time::Duration;
 
-/// How long a microphase in which something moves takes, by microphase: it is not asked earlier whether
-/// it is over, as a question that is answered no costs as much as another and holds up what moves.
+/// Duration of a microphase in which something moves, by microphase. The question whether it is
+/// over is not asked earlier: a negative answer costs as much as another, and delays the traffic.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace([Duration; Phase::ALL.len()]);
 
 impl Pace {
-    /// One of so many questions is to be answered no: then the time is as short as may be.
+    /// One question in this many should be answered no: the time is then as short as possible.
     const ASKED_IN_VAIN: u32 = 8;
 
-    /// How long after its strobe a microphase is asked about.
+    /// Time from a microphase's strobe to the first question.
     pub(crate) fn of(&self, phase: Phase) -> Duration {
         self.0[phase as usize]
     }
 
-    /// It was over at this time after the strobe, when it was asked for the first time or for a later. What
-    /// took longer than `most` was something else.
+    /// Learns that a microphase was over at the time `over` after its strobe. `first` tells whether
+    /// the first question found it so. A time beyond `most` had another cause, and is cut.
     pub(crate) fn learn(&mut self, phase: Phase, over: Duration, first: bool, most: Duration) {
         let pace = &mut self.0[phase as usize];
         *pace =
@@ -36,7 +36,7 @@ mod tests {
         let (mut pace, phase) = (Pace::default(), Phase::PointToPoint);
         let us = Duration::from_micros;
         for _ in 0..200 {
-            // It takes 40 us, and an answer 10.
+            // The microphase takes 40 us, and an answer 10.
             let (mut asked, mut first) = (pace.of(phase), true);
             while asked < us(40) {
                 (asked, first) = (asked + us(10), false);

@@ -1,46 +1,47 @@
-//! Where the variables of buffered coscheduling lie in global memory.
+//! The places of the variables of buffered coscheduling in global memory.
 
 use crate::BcsConfig;
 use storm_primitives::{
     EventId, GlobalAddr, GlobalMemory, LayoutBuilder, NodeId, Region, Var, VarArray,
 };
 
-/// Rounds of the tree of nodes that a reduction goes up: nodes fit in so many bits.
+/// Limit of rounds in the tree of nodes of a reduction: the number of nodes fits in this many bits.
 pub(crate) const ROUNDS: u64 = 16;
 
-/// The addresses, the same on every node.
+/// The addresses, which are the same on every node.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub(crate) config: BcsConfig,
     nodes: u32,
-    /// The strobe that was sent last, and how long its slice is to be, in nanoseconds.
+    /// The last strobe, and the length of its slice in nanoseconds.
     strobes: VarArray<u64>,
     /// Signalled with each strobe.
     pub(crate) strobed: EventId,
-    /// The last microphase that this node is done with, as the strobe's word.
+    /// The last microphase that this node is done with, as a strobe's word.
     pub(crate) phase_done: Var<u64>,
-    /// The last microphase after which this node had nothing to do in the one that follows, or in the two:
-    /// in P2P after MSM, in BBM and RM after P2P. After the last of a slice: nothing in the next slice.
+    /// The last microphase after which this node had nothing to do in the following one, or two: in
+    /// P2P after MSM, in BBM and RM after P2P. After the last microphase of a slice: nothing in the
+    /// next slice.
     pub(crate) skip: Var<u64>,
-    /// The last microphase after which this node had nothing to do in the rest of the slice, and nothing
-    /// on the way.
+    /// The last microphase after which this node had nothing to do in the rest of the slice, and
+    /// nothing on the way.
     pub(crate) empty: Var<u64>,
-    /// By node, on the management node: the slice since which it has news that a slice is wanted for.
+    /// By node, on the management node: the slice since which the node has news that needs a slice.
     pub(crate) news: VarArray<u64>,
-    /// Signalled there with each of these.
+    /// Signalled on the management node with each news.
     pub(crate) told: EventId,
-    /// The last slice of which this node knows that it ended with an empty network everywhere: it does
-    /// when the next begins.
+    /// The last slice that this node knows to have ended with an empty network everywhere. It knows
+    /// when the next slice begins.
     pub(crate) checkpoint: Var<u64>,
-    /// By source node: what it sends descriptors of.
+    /// Descriptors, by source node.
     descriptors: Region,
-    /// By source node: what it grants.
+    /// Grants, by source node.
     grants: Region,
-    /// Where the bytes of the point-to-point microphase land.
+    /// Landing buffer of the point-to-point microphase.
     landing: Region,
-    /// By slot: whose collective is carried out there, 0 for nobody's.
+    /// By slot: the communicator whose collective is carried out there, or 0.
     pub(crate) claimed: VarArray<u64>,
-    /// By slot: what a broadcast or the result of a reduction lands in.
+    /// By slot: landing buffer of a broadcast or of the result of a reduction.
     broadcast: Region,
     /// By slot and round: the partial results of the node's children.
     partial: Region,
@@ -74,12 +75,12 @@ impl Plan {
         }
     }
 
-    /// The strobe that was sent last.
+    /// The last strobe.
     pub(crate) fn strobe(&self) -> Var<u64> {
         self.strobes.get(0)
     }
 
-    /// Behind it, how long its slice is to be, in nanoseconds.
+    /// The length of the strobe's slice, in nanoseconds.
     pub(crate) fn length_ns(&self) -> Var<u64> {
         self.strobes.get(1)
     }
@@ -89,24 +90,24 @@ impl Plan {
         self.strobed
     }
 
-    /// The last microphase after which a node had nothing to do in the rest of the slice, and nothing on
-    /// the way, as it says: a slice ends when all nodes say so.
+    /// The last microphase after which a node reports that it had nothing to do in the rest of the
+    /// slice, and nothing on the way. A slice ends when all nodes report so.
     pub fn empty(&self) -> Var<u64> {
         self.empty
     }
 
-    /// On the management node: the slice since which a node says that it has news.
+    /// On the management node: the slice since which a node reports news.
     pub(crate) fn news(&self, node: NodeId) -> Var<u64> {
         self.news.get(node.0)
     }
 
-    /// The settings that it was planned for.
+    /// The settings of the plan.
     pub fn config(&self) -> &BcsConfig {
         &self.config
     }
 
-    /// The last slice that ended with an empty network on every node, as a node's memory has it: that
-    /// before the one under way.
+    /// The last slice that ended with an empty network on every node, as a node's memory has it:
+    /// the one before the slice under way.
     pub fn checkpoint(&self, memory: &GlobalMemory) -> u64 {
         memory.load(self.checkpoint)
     }
@@ -116,27 +117,27 @@ impl Plan {
         (1..=self.nodes).map(NodeId)
     }
 
-    /// Where `from` writes its descriptors.
+    /// The place where `from` writes its descriptors.
     pub(crate) fn descriptors(&self, from: NodeId) -> GlobalAddr {
         self.descriptors.addr.offset(u64::from(from.0) * self.config.descriptor_bytes)
     }
 
-    /// Where `from` writes its grants.
+    /// The place where `from` writes its grants.
     pub(crate) fn grants(&self, from: NodeId) -> GlobalAddr {
         self.grants.addr.offset(u64::from(from.0) * self.config.descriptor_bytes)
     }
 
-    /// Where bytes of messages land.
+    /// The place where bytes of messages land.
     pub(crate) fn landing(&self, offset: u64) -> GlobalAddr {
         self.landing.addr.offset(offset)
     }
 
-    /// Where a broadcast of a slot lands.
+    /// The place where a broadcast of a slot lands.
     pub(crate) fn broadcast(&self, slot: u32) -> GlobalAddr {
         self.broadcast.addr.offset(u64::from(slot) * self.config.collective_bytes)
     }
 
-    /// Where the partial result of the `round`-th child lands.
+    /// The place where the partial result of the `round`-th child lands.
     pub(crate) fn partial(&self, slot: u32, round: u32) -> GlobalAddr {
         let place = u64::from(slot) * ROUNDS + u64::from(round);
         self.partial.addr.offset(place * self.config.collective_bytes)

@@ -1,9 +1,9 @@
 //! The Reduce Helper: reductions, combined on the way up the tree of nodes in one microphase.
 //!
-//! Each slice takes a part of every running reduction. A node combines what its ranks and its children
-//! have, as far as the order of the members allows ([`crate::dyadic`]), and sends the rest up; the first
-//! node sends the result to whom it is for. The microphase has no strobes inside: a node waits for
-//! the signals of its children.
+//! Each slice takes a part of every running reduction. A node combines the parts of its ranks and
+//! its children, as far as the order of the members allows ([`crate::dyadic`]), and sends the rest
+//! up. The first node sends the result to the nodes that get it. The microphase has no strobes
+//! inside: a node waits for the signals of its children.
 
 use crate::block::{self, HEAD_BYTES, Unreadable};
 use crate::collective_helper::{Call, CollectiveHelper, Open, Running, Work};
@@ -21,24 +21,24 @@ pub(crate) struct Reducing {
     bytes: usize,
     reduction: Reduction,
     root: Option<usize>,
-    /// The result so far, where it is wanted; its length everywhere.
+    /// The result so far, where it is wanted; everywhere its length.
     result: Vec<u8>,
     /// The part of this slice.
     part: Option<Part>,
 }
 
-/// What one slice reduces.
+/// The part of a reduction in one slice.
 #[derive(Debug)]
 struct Part {
     bytes: usize,
     pieces: Pieces,
-    /// Rounds whose child has not been heard.
+    /// Rounds whose child has not reported.
     waiting: BTreeSet<u32>,
     sent: bool,
 }
 
 impl Reducing {
-    /// Nothing reduced yet.
+    /// A reduction of which nothing is reduced yet.
     pub(crate) fn new(bytes: usize, reduction: Reduction, root: Option<usize>) -> Reducing {
         Reducing { bytes, reduction, root, result: Vec::new(), part: None }
     }
@@ -70,8 +70,9 @@ pub(crate) fn begin(helper: &mut CollectiveHelper, now: &mut Microphase<'_>) {
     }
 }
 
-/// Takes in what children have sent, and sends on what is complete; of jobs that are `ending` what there
-/// is: whoever is waited for may have left, and the others are not to wait for this node.
+/// Takes in the pieces that children have sent, and sends complete parts on. For jobs that are
+/// `ending` it sends whatever pieces it has. Awaited ranks may have left, and the other nodes must
+/// not wait for this node.
 pub(crate) fn advance(
     helper: &mut CollectiveHelper,
     now: &mut Microphase<'_>,
@@ -86,7 +87,8 @@ pub(crate) fn advance(
             continue;
         }
         if let Err(error) = take_in(part, slot.0, now) {
-            // The job ends with the next slice; this one is gone through, as others wait for this node.
+            // The job ends with the next slice. This slice goes on, because others wait for this
+            // node.
             now.step.failed.push((placed.job, error));
         }
         if !part.waiting.is_empty() && !ending.contains(&placed.job) {
@@ -96,13 +98,13 @@ pub(crate) fn advance(
         if let Some((parent, round)) = placed.parent(now.here) {
             let pieces = part.pieces.take();
             let most = now.plan.config.collective_bytes;
-            // Of what does not fit together, the parent misses the rest and ends the job too.
+            // If pieces do not fit together, the parent misses the rest and ends the job too.
             let (block, _) = block::pack(now.slice, most, &pieces);
             let up = Xfer::new(NodeSet::single(parent), now.plan.partial(slot.0, round), block);
             now.step.puts.push(up.signal_remote(now.plan.arrival));
             continue;
         }
-        // Without one the end of the slice says so.
+        // A missing result is reported at the end of the slice.
         let Some(result) = part.pieces.result() else { continue };
         let dest = readers.difference(&NodeSet::single(now.here));
         if !dest.is_empty() {
@@ -146,7 +148,7 @@ pub(crate) fn end(
             reducing.result.resize(so_far + part.bytes, 0);
         }
         if reducing.result.len() != so_far + part.bytes {
-            // Nobody hears of a result that is not there: the job ends with the next slice.
+            // Nobody hears of a missing result: the job ends with the next slice.
             now.step.failed.push((placed.job, BcsError::Corrupt));
             continue;
         }
@@ -161,8 +163,8 @@ pub(crate) fn end(
     Ok(())
 }
 
-/// Each child that has sent anything is heard, be it nonsense: nothing else comes of it in this slice.
-/// The first error of any.
+/// Takes in the pieces of children. A child that has sent anything has reported, even if it sent
+/// nonsense, because nothing else comes of it in this slice. Returns the first error.
 fn take_in(part: &mut Part, slot: u32, now: &mut Microphase<'_>) -> Result<(), BcsError> {
     let mut first = Ok(());
     for round in part.waiting.clone() {
@@ -180,7 +182,7 @@ fn take_in(part: &mut Part, slot: u32, now: &mut Microphase<'_>) -> Result<(), B
     first
 }
 
-/// Whether a child has sent its part.
+/// Takes in a child's part, and tells whether it has sent it.
 fn take_in_round(
     pieces: &mut Pieces,
     at: GlobalAddr,

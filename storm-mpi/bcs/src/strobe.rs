@@ -1,12 +1,13 @@
-//! The strobe: which microphase of which slice begins.
+//! The strobe: the beginning of a microphase of a slice.
 
-/// A microphase of a slice (SC'03): the global message scheduling phase is the first two, the
+/// A microphase of a slice (SC'03). The global message scheduling phase has the first two, and the
 /// transmission phase the next three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// DEM: send descriptors go to the nodes of their receivers.
     DescriptorExchange,
-    /// MSM: receivers match them and grant bytes; collectives that all have posted are scheduled.
+    /// MSM: receivers match them and grant bytes; collectives that all members have posted are
+    /// scheduled.
     MessageScheduling,
     /// P2P: granted bytes move.
     PointToPoint,
@@ -14,13 +15,13 @@ pub enum Phase {
     BroadcastAndBarrier,
     /// RM: reductions.
     Reduce,
-    /// What has arrived is taken out of the network's buffers, and the node says that none of its
-    /// bytes is on the way. In the paper the end of the slice says so.
+    /// The node takes arrived bytes out of the network's buffers, and reports that none of its
+    /// bytes is on the way. In the paper the end of the slice implies it.
     SliceEnd,
 }
 
 impl Phase {
-    /// All, in the order of a slice.
+    /// All phases, in the order of a slice.
     pub const ALL: [Phase; 6] = [
         Phase::DescriptorExchange,
         Phase::MessageScheduling,
@@ -31,12 +32,12 @@ impl Phase {
     ];
 }
 
-/// The beginning of a microphase. Slices count from 1, so that zeroed memory names none.
+/// The beginning of a microphase. Slices count from 1, so zeroed memory names no strobe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Strobe {
     /// The slice.
     pub slice: u64,
-    /// Its microphase.
+    /// The microphase.
     pub phase: Phase,
 }
 
@@ -44,12 +45,12 @@ pub struct Strobe {
 const WORDS_PER_SLICE: u64 = 8;
 
 impl Strobe {
-    /// The strobe as a word that grows with time, to be compared by COMPARE-AND-WRITE.
+    /// The strobe as a word that grows with time, for comparison by COMPARE-AND-WRITE.
     pub fn to_word(self) -> u64 {
         self.slice * WORDS_PER_SLICE + self.phase as u64
     }
 
-    /// The strobe that a word stands for, if any.
+    /// The strobe of a word, if there is one.
     pub fn from_word(word: u64) -> Option<Strobe> {
         let phase = *Phase::ALL.get((word % WORDS_PER_SLICE) as usize)?;
         let slice = word / WORDS_PER_SLICE;

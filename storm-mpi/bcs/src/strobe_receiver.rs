@@ -8,34 +8,35 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Epoch, Instant, NodeId, NodeSet, Primitives, Runtime, Task, Xfer};
 
-/// What the engine is to hear.
+/// Inputs for the engine.
 enum Input {
     Strobed,
     Arrived,
     Nudged,
     Outcome(ActionId, Reply),
     Membership,
-    /// The slice after this one would begin.
+    /// The time when the slice after this one would begin.
     Edge(u64),
 }
 
-/// Who posts before each slice and is told, at its beginning, which posts are done. Called with no
-/// completions too: it is the edge at which ranks take turns.
+/// The owner of ranks, which posts before each slice and hears at its beginning which posts are
+/// done. It is called without completions too, because ranks take turns at this edge.
 pub trait Edge {
-    /// A slice is about to begin: what is posted now takes part in it. Nothing, for those who post at
-    /// other times.
+    /// A slice is about to begin, and posts of now take part in it. The default does nothing, for
+    /// owners that post at other times.
     fn gather(&mut self, _engine: &mut Engine) {}
 
-    /// A slice begins, or would begin if anybody had anything for one; these are done.
+    /// A slice begins, or would begin if anybody had anything for it. These posts are done.
     fn edge(&mut self, completions: Vec<Completion>);
 
-    /// Perhaps slices rest now: until the next begins, who has news for one nudges. Whether there is some
-    /// already. Asked again with every nudge. What was posted to the engine need not be said here.
+    /// Slices may rest now. Until the next begins, the owner must nudge when it has news for a
+    /// slice. Returns whether there is news already. Called again with every nudge. Posts to the
+    /// engine need not be reported.
     fn rest(&mut self) -> bool {
         false
     }
 
-    /// Slices follow one another, or the manager has been told of news: nobody has to nudge.
+    /// Slices follow one another, or the manager knows of news: nobody has to nudge.
     fn goes_on(&mut self) {}
 }
 
@@ -53,23 +54,23 @@ pub struct StrobeReceiver<P: Primitives, E: Edge> {
     edge: E,
     inputs: Receiver<Input>,
     input: Sender<Input>,
-    /// The slice after which this node had nothing for another, since which it has told of no news.
+    /// The slice after which this node had nothing for another, if it has told of no news since.
     rests: Option<u64>,
-    /// The last microphase after which it was looked whether this node has anything for another slice.
+    /// The last microphase after which this node was checked for news for another slice.
     looked_at: u64,
-    /// When the slice after the one under way is to begin, by this node's clock.
+    /// Beginning of the next slice, by this node's clock.
     next: Instant,
-    /// Waits for that, where ranks are to hear of something then though no slice may follow.
+    /// Waits for `next`, if ranks must hear of outcomes then although no slice may follow.
     clock: Option<Task>,
-    /// Wait for strobes, arrivals and changes of the membership.
+    /// Tasks that wait for strobes, arrivals and changes of the membership.
     _watchers: [Task; 3],
 }
 
 impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
-    /// For the node of `network`. A strobe that has come already is obeyed too.
+    /// The receiver for the node of `network`. A strobe that has come already is obeyed too.
     pub fn new(network: P, plan: Plan, engine: Rc<RefCell<Engine>>, edge: E) -> Self {
         let (input, inputs) = unbounded();
-        // The receiver is here, and the channel has no bound.
+        // The receiving end is here, and the channel has no bound.
         let _ = input.try_send(Input::Strobed);
         let _watchers = [
             watch_event(&network, plan.strobed, &input, || Input::Strobed),
@@ -92,14 +93,14 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         }
     }
 
-    /// What has the node look again at what it waits for.
+    /// A nudge that makes the node check again what it waits for.
     pub fn nudge(&self) -> Nudge {
         Nudge(self.input.clone())
     }
 
     /// Serves for ever.
     pub async fn run(mut self) {
-        // The sender is this object's own: there is always one.
+        // This object has a sender of its own, so the channel never closes.
         while let Ok(input) = self.inputs.recv().await {
             let may_be_news = !matches!(input, Input::Arrived | Input::Outcome(..));
             self.handle(input);
@@ -118,7 +119,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
                     return;
                 };
                 if strobe.phase == Phase::DescriptorExchange {
-                    // There is no other before the one before has ended on all nodes.
+                    // This strobe only comes after the previous slice has ended on all nodes.
                     memory.store(self.plan.checkpoint, strobe.slice - 1);
                     let length = Duration::from_nanos(memory.load(self.plan.length_ns()));
                     self.next = self.network.runtime().now() + length;
@@ -131,7 +132,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
                     self.edge.edge(completions);
                     self.rests = self.engine.borrow().is_empty().then_some(strobe.slice);
                 } else if strobe.to_word() != self.looked_at && self.rests.take().is_some() {
-                    // A strobe that has come again changes nothing.
+                    // A repeated strobe changes nothing.
                     self.edge.goes_on();
                 }
                 actions
@@ -147,7 +148,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             }
             Input::Edge(slice) => {
                 self.clock = None;
-                // Who has told of news since hears with the slice that follows.
+                // A node that has told of news since then hears with the following slice.
                 if self.rests == Some(slice) {
                     let mut engine = self.engine.borrow_mut();
                     engine.edge();
@@ -167,7 +168,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         }
     }
 
-    /// Says that this node is done with the microphase, when it is.
+    /// Publishes that this node is done with the microphase, if it is.
     fn publish(&mut self) {
         let (done, skip) = {
             let engine = self.engine.borrow();
@@ -185,8 +186,8 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         memory.store(self.plan.phase_done, word);
     }
 
-    /// Where nothing follows the microphase with this word but another slice: whether this node has nothing
-    /// for that, neither. Its ranks hear of what was done when it would begin.
+    /// Whether this node has nothing for another slice, if nothing but another slice follows the
+    /// microphase of this word. Its ranks then hear of outcomes when that slice would begin.
     fn may_rest(&mut self, word: u64) -> bool {
         let Some(Strobe { slice, phase }) = Strobe::from_word(word) else { return false };
         match phase {
@@ -196,7 +197,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             | Phase::PointToPoint
             | Phase::Reduce => return true,
         }
-        // It is looked at once: news that come later are told.
+        // The check is made once: later news is reported.
         if std::mem::replace(&mut self.looked_at, word) == word {
             return false;
         }
@@ -218,11 +219,11 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         true
     }
 
-    /// Tells the manager of news when no slice may follow by itself: once since the last one. When that
-    /// is lost, the manager begins another by itself after a while.
+    /// Tells the manager of news when no slice may follow by itself, once since the last slice. If
+    /// the notice is lost, the manager begins another slice by itself after a while.
     fn tell_news(&mut self) {
         let Some(slice) = self.rests else { return };
-        // Both are asked: the ranks may have to be told to ring.
+        // Both are asked, because the ranks may have to be told to ring.
         let news = self.edge.rest();
         let engine = self.engine.borrow();
         let outcomes = engine.has_outcomes() && self.clock.is_none();
@@ -234,7 +235,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             let manager = NodeSet::single(NodeId::MM);
             let told = Xfer::new(manager, addr, slice.to_ne_bytes().to_vec());
             self.network.xfer_and_signal(told.signal_remote(self.plan.told));
-            // Of one slice the manager is told once.
+            // The manager is told only once per slice.
             self.edge.goes_on();
         }
     }
@@ -264,12 +265,13 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
     }
 }
 
-/// To be used when a job was closed, as nobody waits for it any more, and when there is news for a slice.
+/// A handle for nudging. It is used when a job was closed, because nobody waits for it any more,
+/// and when there is news for a slice.
 #[derive(Clone, Debug)]
 pub struct Nudge(Sender<Input>);
 
 impl Nudge {
-    /// Has the node look again at what it waits for.
+    /// Makes the node check again what it waits for.
     pub fn nudge(&self) {
         // Nobody hears it when the node ends.
         let _ = self.0.try_send(Input::Nudged);

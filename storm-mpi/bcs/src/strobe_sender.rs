@@ -1,9 +1,10 @@
-//! The Strobe Sender, on the management node: leads every node through the microphases of each slice.
+//! The Strobe Sender, on the management node: leads every node through the microphases of each
+//! slice.
 //!
-//! A microphase begins with a strobe and is over when all nodes say so, which they are asked. Where nodes
-//! need not wait for what they send ([`Primitives::precedes_own_stores`]), they are asked in the same breath
-//! as strobed, all that may be asked: a microphase is one journey to all nodes and back then
-//! ([decision 0096](../../../docs/decisions/0096-a-microphase-is-one-journey.md)).
+//! A microphase begins with a strobe, and is over when all nodes report so to a question. If nodes
+//! need not wait for their transfers ([`Primitives::precedes_own_stores`]), all possible questions
+//! follow the strobe at once. A microphase is then one journey to all nodes and back ([decision
+//! 0096](../../../docs/decisions/0096-a-microphase-is-one-journey.md)).
 
 use crate::pace::Pace;
 use crate::{BcsError, Phase, Plan, Strobe};
@@ -16,26 +17,27 @@ use storm_primitives::{
     CompareAndWrite, Instant, NodeId, NodeSet, PrimitiveError, Primitives, Relation, Runtime, Xfer,
 };
 
-/// The end of a slice: no byte of any job is on the way, so what the nodes have in memory is the whole
-/// state of every job until the next slice begins.
+/// The end of a slice: no byte of any job is on the way. The nodes' memories are the whole state of
+/// every job until the next slice begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The slice that is over.
     pub slice: u64,
     /// The nodes that took part.
     pub nodes: NodeSet,
-    /// From its first strobe until the network was known to be empty.
+    /// Time from its first strobe until the network was known to be empty.
     pub took: Duration,
-    /// By how much it ended after the next one had to begin.
+    /// Time by which it ended after the next slice had to begin.
     pub late: Duration,
-    /// Nobody had anything for it.
+    /// Nobody had anything for the slice.
     pub empty: bool,
-    /// Nobody has anything for the next one: there need not be another before somebody has news, which
-    /// [`StrobeSender::rest`] waits for. What was done in this one ranks hear when it would begin.
+    /// Nobody has anything for the next slice. No other is needed before a node has news, which
+    /// [`StrobeSender::rest`] waits for. Ranks hear of this slice's completions when the next would
+    /// begin.
     pub rests: bool,
 }
 
-/// Strobes the nodes.
+/// The sender of strobes.
 #[derive(Debug)]
 pub struct StrobeSender<P: Primitives> {
     network: P,
@@ -43,12 +45,12 @@ pub struct StrobeSender<P: Primitives> {
     nodes: NodeSet,
     slice: u64,
     length: Duration,
-    /// The last slice with messages had collectives, too.
+    /// The last slice with messages also had collectives.
     had_collectives: bool,
-    /// When the next slice begins.
+    /// Beginning of the next slice.
     due: Instant,
     pace: Pace,
-    /// Nodes need not wait for what they send: they are asked as soon as they are strobed.
+    /// Nodes need not wait for their transfers: questions follow the strobe at once.
     at_once: bool,
     /// A node has told of news for the slice under way.
     wanted: bool,
@@ -57,7 +59,7 @@ pub struct StrobeSender<P: Primitives> {
 }
 
 impl<P: Primitives> StrobeSender<P> {
-    /// For these nodes, the first slice now.
+    /// A sender for these nodes, whose first slice begins now.
     pub fn new(network: P, plan: Plan, nodes: NodeSet) -> StrobeSender<P> {
         let due = network.runtime().now();
         let length = plan.config.slice;
@@ -76,19 +78,19 @@ impl<P: Primitives> StrobeSender<P> {
         }
     }
 
-    /// From the next slice on: these nodes, slices of this length. Numbers go on.
+    /// Sets the nodes and the length of slices from the next slice on. Numbers go on.
     pub fn lead(&mut self, nodes: NodeSet, length: Duration) {
         (self.nodes, self.length) = (nodes, length);
     }
 
-    /// There was a pause: the next slice begins at the next edge of those that there would have been.
+    /// Ends a pause: the next slice begins at the next edge of the uninterrupted sequence.
     pub fn resume(&mut self) {
         self.due = next_edge(self.due, self.length, self.network.runtime().now());
     }
 
-    /// After a slice after which nobody has anything for another: waits until a node has news since then, for
-    /// [`BcsConfig::rest`](crate::BcsConfig::rest) at most. The next slice begins at the next edge. Who stops
-    /// to wait says [`resume`](Self::resume).
+    /// Rests after a slice after which nobody has anything for another. Waits until a node has news
+    /// since then, for [`BcsConfig::rest`](crate::BcsConfig::rest) at most. The next slice begins
+    /// at the next edge. A caller that stops waiting must call [`resume`](Self::resume).
     ///
     /// # Errors
     /// [`BcsError::Network`] when this node is cut off.
@@ -108,7 +110,8 @@ impl<P: Primitives> StrobeSender<P> {
     async fn news(&self) -> Result<(), BcsError> {
         let mut told = self.network.await_event(self.plan.told);
         poll_fn(|cx| {
-            // Whoever else leads nodes of his own is woken by the same signals, and looks himself.
+            // Another sender with its own nodes is woken by the same signals, and checks for
+            // itself.
             while let Poll::Ready(signal) = Pin::new(&mut told).poll(cx) {
                 if let Err(error) = signal {
                     return Poll::Ready(Err(BcsError::Network(error)));
@@ -125,17 +128,17 @@ impl<P: Primitives> StrobeSender<P> {
         self.nodes.iter().any(|node| since(node) >= self.slice)
     }
 
-    /// Waits for the next slice's time and carries it out. Until it is called again, nothing
-    /// moves: who wants to keep the state of the jobs does it between.
+    /// Waits for the next slice's time and carries it out. Nothing moves until the next call, so a
+    /// caller that keeps the state of the jobs does it between calls.
     ///
     /// # Errors
-    /// [`BcsError::NobodyLeft`], [`BcsError::NotEmpty`], [`BcsError::Network`] where it is this node
-    /// that is cut off. Nodes that die are left out from then on.
+    /// [`BcsError::NobodyLeft`], [`BcsError::NotEmpty`]; [`BcsError::Network`] if this node is cut
+    /// off. Nodes that die are left out from then on.
     pub async fn slice(&mut self) -> Result<Checkpoint, BcsError> {
         let runtime = self.network.runtime().clone();
         runtime.sleep_until(self.due).await;
         self.slice += 1;
-        // A network that it is true of may have to wait for something else now and then.
+        // A network with this order may still have to wait for something else now and then.
         self.at_once |= self.network.precedes_own_stores();
         let began = runtime.now();
         let mut phase = self.microphase(Phase::DescriptorExchange).await?;
@@ -145,21 +148,23 @@ impl<P: Primitives> StrobeSender<P> {
             phase = self.microphase(now).await?;
         }
         self.wanted = !self.rests;
-        // Slices that a late one ran into do not happen: nodes skip them, they do not catch up. Ranks
-        // compute between slices, after one that was late for as long as it was: so one that was late by
-        // little delays little, and when each takes much longer than it may, half of the time is theirs.
+        // Slices that overlap a late one are dropped: nodes skip them and do not catch up. Ranks
+        // compute between slices. After a late slice they have as long as it was late. A slightly
+        // late slice thus delays little, and if each takes much too long, half of the time is the
+        // ranks'.
         let end = self.due + self.length;
         let now = runtime.now();
         let (late, took) = (now.saturating_since(end), now - began);
-        // One that began late has left them that time before.
+        // A slice that began late has left the ranks that time before it.
         self.due = if late.is_zero() { end } else { now + late.min(took) };
         let (slice, nodes) = (self.slice, self.nodes.clone());
         Ok(Checkpoint { slice, nodes, took, late, empty, rests: self.rests })
     }
 
-    /// Strobes one microphase and returns when it is over everywhere, with the one that comes next. A
-    /// microphase that no node has anything to do in does not; `None` when there is nothing to do in the
-    /// rest of the slice, and nothing on the way: nodes hear so with the next slice.
+    /// Strobes one microphase, waits until it is over everywhere, and returns the next microphase.
+    /// A microphase in which no node has anything to do is left out. `None` means that nothing is
+    /// to do in the rest of the slice, and nothing is on the way. Nodes hear so with the next
+    /// slice.
     async fn microphase(&mut self, phase: Phase) -> Result<Option<Phase>, BcsError> {
         let strobe = Strobe { slice: self.slice, phase };
         let word = strobe.to_word();
@@ -183,8 +188,8 @@ impl<P: Primitives> StrobeSender<P> {
                     }
                     return Ok(Some(next));
                 }
-                // All are done with the last one, and bytes are on the way; or they have become done since
-                // they were asked for both.
+                // Either all nodes are done with the last microphase and bytes are on the way, or
+                // they became done after they were asked for both.
                 Ok(Some((Question::Done, None))) => match self.ask(Question::Empty, word).await {
                     Ok(true) => return Ok(None),
                     Ok(false) => {
@@ -197,17 +202,17 @@ impl<P: Primitives> StrobeSender<P> {
                 Ok(None) => self.network.runtime().sleep(self.plan.config.poll).await,
                 Err(error) => {
                     self.leave_out(error)?;
-                    // Of a set with a dead node nobody was strobed.
+                    // The set had a dead node, so nobody was strobed.
                     along = self.strobe(strobe).await?;
                 }
             }
         }
     }
 
-    /// Asks what may be asked of a microphase; the first time not before it is likely to be over.
+    /// Asks the questions of a microphase; the first time not before it is likely to be over.
     async fn ask_later(&mut self, strobe: Strobe, strobed: Instant, first: bool) -> Answer {
         let runtime = self.network.runtime().clone();
-        // Where nobody is known to have anything, there is nothing to wait for.
+        // If no node is known to have anything, there is nothing to wait for.
         if first && (strobe.phase != Phase::DescriptorExchange || self.wanted) {
             runtime.sleep_until(strobed + self.pace.of(strobe.phase)).await;
         }
@@ -219,7 +224,7 @@ impl<P: Primitives> StrobeSender<P> {
         answer
     }
 
-    /// The first question to which all nodes say yes, and the microphase that follows then.
+    /// The first question that all nodes answer with yes, and the microphase that then follows.
     async fn first_true(&self, strobe: Strobe) -> Answer {
         if self.at_once {
             return self.all_at_once(strobe).await;
@@ -235,7 +240,7 @@ impl<P: Primitives> StrobeSender<P> {
         Ok(None)
     }
 
-    /// The same for the journey of one.
+    /// As [`first_true`](Self::first_true), with all questions in one journey.
     async fn all_at_once(&self, strobe: Strobe) -> Answer {
         let questions = questions(strobe.phase, self.had_collectives);
         let ask = |(question, _): &(Question, _)| self.ask(*question, strobe.to_word());
@@ -249,8 +254,9 @@ impl<P: Primitives> StrobeSender<P> {
         Ok(None)
     }
 
-    /// Strobes all nodes, and waits until all are: a question that overtook their work would be asked in
-    /// vain. Where their work is done when they are strobed, what was asked behind the strobe is answered.
+    /// Strobes all nodes, and waits until all are strobed: a question that overtook their work
+    /// would be asked in vain. If their work is done when they are strobed, the questions behind
+    /// the strobe are answered.
     async fn strobe(&mut self, strobe: Strobe) -> Result<Option<Answer>, BcsError> {
         loop {
             let (nodes, addr) = (self.nodes.clone(), self.plan.strobe().addr());
@@ -272,7 +278,7 @@ impl<P: Primitives> StrobeSender<P> {
         }
     }
 
-    /// Asks all nodes whether it is so of the microphase with this word.
+    /// Asks all nodes a question about the microphase with this word.
     async fn ask(&self, question: Question, word: u64) -> Result<bool, PrimitiveError> {
         let (plan, nodes) = (&self.plan, self.nodes.clone());
         let var = match question {
@@ -300,22 +306,22 @@ impl<P: Primitives> StrobeSender<P> {
     }
 }
 
-/// The first question that was answered yes, if any was, and the microphase that follows then.
+/// The first question that was answered with yes, if any, and the microphase that then follows.
 type Answer = Result<Option<(Question, Option<Phase>)>, PrimitiveError>;
 
-/// What is asked of all nodes in a microphase, and so what they publish.
+/// The questions to all nodes in a microphase, and so the words that nodes publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
-    /// Are you done with it?
+    /// Is the node done with the microphase?
     Done,
-    /// And have you nothing to do in what follows? Where nothing does: in the next slice?
+    /// And has it nothing to do in the following one, or, if none follows, in the next slice?
     Skip,
-    /// And nothing in the rest of the slice, and nothing on the way?
+    /// And has it nothing to do in the rest of the slice, and nothing on the way?
     Empty,
 }
 
-/// What is asked in a microphase, in order, and what follows when it is so. Whether there are only
-/// collectives is asked for where there were some.
+/// The questions of a microphase in order, each with the microphase that follows a yes. The
+/// question for collectives alone is asked if there were some.
 fn questions(phase: Phase, collectives: bool) -> &'static [(Question, Option<Phase>)] {
     match phase {
         Phase::DescriptorExchange => {
@@ -342,8 +348,9 @@ fn questions(phase: Phase, collectives: bool) -> &'static [(Question, Option<Pha
     }
 }
 
-/// What an answer that is yes decides. That nobody has anything for the next slice decides nothing by itself,
-/// but says of a slice that has ended empty that there need not be another: then it stands for both.
+/// The decision of a yes. "Nobody has anything for the next slice" decides nothing by itself.
+/// Together with a slice that ended empty, it means that no other slice is needed, and stands for
+/// both.
 fn taken(
     question: Question,
     next: Option<Phase>,
@@ -359,7 +366,7 @@ fn taken(
     }
 }
 
-/// The first edge from `now` on, of slices of which one began at `due`.
+/// The first edge from `now` on, in a sequence of slices of which one began at `due`.
 fn next_edge(due: Instant, length: Duration, now: Instant) -> Instant {
     let length_ns = length.as_nanos().max(1);
     let gone_ns = now.saturating_since(due).as_nanos().div_ceil(length_ns) * length_ns;
@@ -373,7 +380,7 @@ mod tests {
     use storm_primitives::sim::{SimNetwork, Simulation};
     use storm_primitives::{Layout, NodeId};
 
-    /// So many nodes, simulated.
+    /// A simulated machine of `nodes` nodes.
     fn machine(nodes: u32) -> (Plan, Simulation, SimNetwork) {
         let mut layout = Layout::builder();
         let plan = Plan::new(&mut layout, nodes, BcsConfig::default());
@@ -382,7 +389,7 @@ mod tests {
         (plan, simulation, network)
     }
 
-    /// A node that is always done, and says at the end of slice 3 that so many bytes are on the way.
+    /// A node that is always done, and reports `on_the_way` bytes on the way at the end of slice 3.
     async fn answer<P: Primitives>(network: P, plan: Plan, on_the_way: u64) {
         while network.await_event(plan.strobed).await.is_ok() {
             let word = network.memory().load(plan.strobe());
@@ -411,7 +418,7 @@ mod tests {
         assert_eq!(ended, Ok(Err(BcsError::NotEmpty { slice: 3, nodes })));
     }
 
-    /// One that took 510 us of 500 had the next begin 1500 us after it.
+    /// A slice that took 510 us of 500 once delayed the next to 1500 us after it.
     #[test]
     fn a_slice_that_is_late_delays_the_next_by_as_much_and_no_more() {
         let (plan, simulation, network) = machine(1);
@@ -445,7 +452,7 @@ mod tests {
         assert_eq!(slices[3].0, slices[2].0 + length, "{slices:?}");
     }
 
-    /// It had the ranks stand for as long again as the manager had stood.
+    /// The ranks once stood for as long again as the manager had stood.
     #[test]
     fn a_slice_that_begins_late_delays_the_next_by_no_more_than_it_takes() {
         let (plan, simulation, network) = machine(1);
@@ -471,7 +478,7 @@ mod tests {
         assert_eq!(next_edge(at(1000), length, at(1501)), at(2000));
         assert_eq!(next_edge(at(1000), length, at(2000)), at(2000));
         assert_eq!(next_edge(at(1000), length, at(3999)), at(4000));
-        // Days of 500 us, and an edge that is to come.
+        // Days of 500 us slices, and an edge in the future.
         assert_eq!(
             next_edge(at(1000), length, at(86_400_000_000 * 40 + 1)),
             at(86_400_000_000 * 40 + 500)

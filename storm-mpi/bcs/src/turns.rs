@@ -1,8 +1,8 @@
-//! Whose slice it is on one processing element that several jobs share.
+//! Turns of ranks on one processing element that several jobs share.
 //!
-//! Ranks that wait for communication give their slice away: at each edge the element goes to the next
-//! rank, in order, that does not wait. A switch in the middle of a slice never happens, so a rank that
-//! begins to wait idles the rest of its slice.
+//! Ranks that wait for communication give their slice away: at each edge the element goes to the
+//! next rank, in order, that does not wait. There is no switch in the middle of a slice, so a rank
+//! that begins to wait idles for the rest of its slice.
 
 use crate::Member;
 
@@ -14,7 +14,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Adds a rank; it does not wait.
+    /// Adds a rank, which does not wait.
     pub fn add(&mut self, member: Member) {
         self.ranks.push((member, false));
     }
@@ -30,26 +30,26 @@ impl Turns {
         };
     }
 
-    /// Says whether a rank waits for communication.
+    /// Sets whether a rank waits for communication.
     pub fn set_waiting(&mut self, member: Member, waits: bool) {
         if let Some((_, waiting)) = self.ranks.iter_mut().find(|(rank, _)| *rank == member) {
             *waiting = waits;
         }
     }
 
-    /// Whose slice it is.
+    /// The rank whose slice it is.
     pub fn current(&self) -> Option<Member> {
         self.current.and_then(|place| self.ranks.get(place)).map(|(member, _)| *member)
     }
 
-    /// Whether somebody else would have the next slice if one began.
+    /// Whether another rank would have the next slice if one began.
     pub fn waits_for_edge(&self) -> bool {
         let others =
             self.ranks.iter().enumerate().filter(|(place, _)| Some(*place) != self.current);
         others.into_iter().any(|(_, (_, waits))| !waits)
     }
 
-    /// A slice begins: the next rank that does not wait has it.
+    /// Begins a slice: the next rank that does not wait has it.
     pub fn edge(&mut self) {
         let count = self.ranks.len();
         let first = self.current.map_or(0, |current| current + 1);

@@ -1,10 +1,11 @@
-//! What crosses the boundary between C and Rust: constants of `mpi.h`, `MPI_Status`, and pointers
-//! that C programs pass.
+//! The boundary between C and Rust: constants of `mpi.h`, `MPI_Status`, and pointers that C
+//! programs pass.
 //!
-//! The pointer types here can be made by a C caller only: their fields are private and there is no
-//! constructor, so the functions of the ABI take them as arguments. What a caller of an MPI function
-//! must guarantee (MPI-4.1, section 2.4: arguments point to what the binding says and stay valid
-//! during the call) is what makes each access here sound; what can be checked, null above all, is.
+//! Only a C caller can make the pointer types here. Their fields are private and there is no
+//! constructor, so the functions of the ABI take them as arguments. A caller of an MPI function
+//! guarantees that arguments match the binding and stay valid during the call (MPI-4.1, section
+//! 2.4). The guarantee makes each access here sound. Everything that can be checked is checked,
+//! null above all.
 
 use crate::fault::{Class, Fault, Outcome};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_longlong, c_void};
@@ -58,14 +59,14 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    /// That of a request that is none, or a send's.
+    /// Status of a null request, or of a send.
     pub(crate) const EMPTY: Status =
         Status { source: ANY_SOURCE, tag: ANY_TAG, error: SUCCESS, cancelled: 0, bytes: 0 };
-    /// That of a receive from `MPI_PROC_NULL`.
+    /// Status of a receive from `MPI_PROC_NULL`.
     pub(crate) const OF_NOBODY: Status = Status { source: PROC_NULL, ..Status::EMPTY };
 }
 
-/// Where a function puts one result.
+/// The place of a function's result.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct Out<T>(*mut T);
@@ -76,13 +77,13 @@ impl<T: Copy> Out<T> {
         if self.0.is_null() {
             return Err(null());
         }
-        // SAFETY: not null; the caller passed a place for one `T` (module documentation). It may
-        // hold nothing yet, so it is written, not assigned.
+        // SAFETY: not null; the caller passed a place for one `T` (module documentation). The place
+        // may be uninitialized, so it is written, not assigned.
         unsafe { self.0.write(value) };
         Ok(())
     }
 
-    /// What is there now.
+    /// The present value.
     pub(crate) fn get(self) -> Outcome<T> {
         if self.0.is_null() {
             return Err(null());
@@ -92,19 +93,19 @@ impl<T: Copy> Out<T> {
     }
 }
 
-/// Where a status goes, if anywhere.
+/// The place of a status, if the program wants one.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct StatusOut(*mut Status);
 
 impl StatusOut {
-    /// Puts the status unless it is to be ignored. `MPI_ERROR` is left alone, as the standard wants
-    /// of calls for one message.
+    /// Sets the status unless it is to be ignored. `MPI_ERROR` is left alone, as the standard
+    /// requires of calls for one message.
     pub(crate) fn set(self, status: &Status) {
         self.set_at(0, Status { error: self.error_at(0), ..*status });
     }
 
-    /// Puts one of several statuses, with its error.
+    /// Sets one of several statuses, with its error.
     pub(crate) fn set_at(self, index: usize, status: Status) {
         if !self.ignored() {
             // SAFETY: the caller passed a place for as many statuses as there are requests.
@@ -112,7 +113,7 @@ impl StatusOut {
         }
     }
 
-    /// A C int at a place that the caller may not have set: any bytes are one.
+    /// A C int at a place that the caller may not have set. Any bytes are valid.
     fn error_at(self, index: usize) -> c_int {
         if self.ignored() {
             return SUCCESS;
@@ -122,7 +123,7 @@ impl StatusOut {
     }
 
     fn ignored(self) -> bool {
-        // Null is no value that the standard knows here, but other libraries take it.
+        // The standard does not know null here, but other libraries accept it.
         self.0.is_null() || self.0 as usize == IGNORE
     }
 }
@@ -133,7 +134,7 @@ impl StatusOut {
 pub(crate) struct Array<T>(*const T);
 
 impl<T: Copy> Array<T> {
-    /// The first `count` of them.
+    /// The first `count` values.
     pub(crate) fn get(&self, count: usize) -> Outcome<&[T]> {
         match count {
             0 => Ok(&[]),
@@ -144,17 +145,17 @@ impl<T: Copy> Array<T> {
         }
     }
 
-    /// A copy of the first `count`, for calls to come: the program may free its own.
+    /// A copy of the first `count` values for later calls, because the program may free its own.
     pub(crate) fn kept(&self, count: usize) -> KeptArray<T> {
         KeptArray(self.get(count).map(Box::from).unwrap_or_default())
     }
 }
 
-/// What an [`Array`] held; nothing if it was null.
+/// A copy of an [`Array`]; empty if the array was null.
 pub(crate) struct KeptArray<T>(Box<[T]>);
 
 impl<T: Copy> KeptArray<T> {
-    /// As the program passed it, as long as this is there; null if there is nothing.
+    /// The copy as an array of the program, which must not outlive it; null if it is empty.
     pub(crate) fn array(&self) -> Array<T> {
         Array(if self.0.is_empty() { std::ptr::null() } else { self.0.as_ptr() })
     }
@@ -165,7 +166,7 @@ impl<T: Copy> KeptArray<T> {
 pub(crate) struct ArrayMut<T>(*mut T);
 
 impl<T: Copy> ArrayMut<T> {
-    /// The first `count` of them.
+    /// The first `count` values.
     pub(crate) fn get(&mut self, count: usize) -> Outcome<&mut [T]> {
         match count {
             0 => Ok(&mut []),
@@ -183,23 +184,23 @@ impl<T: Copy> ArrayMut<T> {
 pub(crate) struct Weights(Array<c_int>);
 
 impl Weights {
-    /// Whether there are any, if only none of no edges: not with `MPI_UNWEIGHTED`.
+    /// Whether there are weights, even if there are no edges: false with `MPI_UNWEIGHTED`.
     pub(crate) fn are_there(&self) -> bool {
         self.0.0 as usize != UNWEIGHTED
     }
 
-    /// The first `count` of them.
+    /// The first `count` weights.
     pub(crate) fn get(&self, count: usize) -> Outcome<Option<&[c_int]>> {
         if self.are_there() { self.0.get(count).map(Some) } else { Ok(None) }
     }
 }
 
-/// Where weights go, if anywhere.
+/// The place of weights, if the program wants them.
 #[repr(transparent)]
 pub(crate) struct WeightsMut(ArrayMut<c_int>);
 
 impl WeightsMut {
-    /// Room for the first `count` of them; for none with `MPI_UNWEIGHTED`.
+    /// Room for the first `count` weights; empty with `MPI_UNWEIGHTED`.
     pub(crate) fn get(&mut self, count: usize) -> Outcome<&mut [c_int]> {
         let room = if self.0.0 as usize == UNWEIGHTED { 0 } else { count };
         self.0.get(room)
@@ -216,7 +217,7 @@ impl Text {
         Ok(self.read()?.to_string_lossy().into_owned())
     }
 
-    /// The name of a file: any bytes are one.
+    /// The name of a file, which may have any bytes.
     pub(crate) fn path(&self) -> Outcome<PathBuf> {
         Ok(OsStr::from_bytes(self.read()?.to_bytes()).into())
     }
@@ -225,30 +226,31 @@ impl Text {
         if self.0.is_null() {
             return Err(null());
         }
-        // SAFETY: not null; the caller passed a string, which ends with a zero and stays during the call.
+        // SAFETY: not null; the caller passed a string, which ends with a zero and stays valid
+        // during the call.
         Ok(unsafe { CStr::from_ptr(self.0) })
     }
 }
 
-/// Where a string and its length go.
+/// The place of a string and its length.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct TextOut(*mut c_char);
 
 impl TextOut {
-    /// Puts the string, cut to what fits into `room` bytes with its final zero.
+    /// Sets the string, cut to `room` bytes with its final zero.
     pub(crate) fn set(self, text: &str, room: usize, length: Out<c_int>) -> Outcome {
         self.set_cut(text, room)?;
         length.set(text.len().min(room - 1) as c_int)
     }
 
-    /// The same, where the length is not asked for.
+    /// As [`TextOut::set`], without the length.
     pub(crate) fn set_cut(self, text: &str, room: usize) -> Outcome {
         if self.0.is_null() {
             return Err(null());
         }
         let bytes = &text.as_bytes()[..text.len().min(room - 1)];
-        // SAFETY: not null; the caller passed `room` bytes, which `mpi.h` has a constant for.
+        // SAFETY: not null; the caller passed `room` bytes, for which `mpi.h` has a constant.
         unsafe {
             self.0.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len());
             self.0.add(bytes.len()).write(0);
@@ -282,13 +284,13 @@ impl BufferMut {
         self.0.cast()
     }
 
-    /// The same memory, read.
+    /// This memory, for reading.
     pub(crate) fn read(self) -> Buffer {
         Buffer(self.0)
     }
 }
 
-/// A count, a length or a number of anything: not negative.
+/// A count, a length or another number, which must not be negative.
 pub(crate) fn counted(count: c_int) -> Outcome<usize> {
     let negative = |_| Fault::new(Class::Count, format!("count of {count}"));
     usize::try_from(count).map_err(negative)

@@ -1,4 +1,5 @@
-//! What collectives between two groups do with a program's elements, as `collective.rs` does those of one group.
+//! The program's elements in collectives between two groups, as `collective.rs` treats those of one
+//! group.
 
 use crate::abi::{BufferMut, PROC_NULL, ROOT};
 use crate::collective::{Members, Whole};
@@ -20,7 +21,7 @@ pub(crate) fn root(comm: &Comm, root: c_int) -> Outcome<Root> {
     }
 }
 
-/// `MPI_IN_PLACE` is for one group.
+/// `MPI_IN_PLACE` is only for one group.
 fn in_place() -> Fault {
     Fault::new(Class::Buffer, "MPI_IN_PLACE on an inter-communicator")
 }
@@ -45,7 +46,8 @@ pub(crate) async fn from_one(
     Ok(())
 }
 
-/// Brings the elements of one group to the root in the other, which alone looks where.
+/// Brings the elements of one group to the root in the other. Only the root uses the receive
+/// arguments.
 pub(crate) async fn all_to_root(
     all: &Members,
     groups: Between<'_>,
@@ -71,7 +73,8 @@ pub(crate) async fn all_to_root(
     }
 }
 
-/// Brings each member of one group its elements from the root in the other, which alone looks where they are.
+/// Brings each member of one group its elements from the root in the other. Only the root uses the
+/// send arguments.
 pub(crate) async fn from_root(
     all: &Members,
     groups: Between<'_>,
@@ -96,7 +99,7 @@ pub(crate) async fn from_root(
     }
 }
 
-/// Brings the elements of each group to all of the other.
+/// Brings the elements of each group to all members of the other.
 pub(crate) async fn gather_all(
     all: &Members,
     groups: Between<'_>,
@@ -113,7 +116,7 @@ pub(crate) async fn gather_all(
     Ok(())
 }
 
-/// Brings each member its elements from each of the other group.
+/// Brings each member its elements from each member of the other group.
 pub(crate) async fn all_from_all(
     all: &Members,
     groups: Between<'_>,

@@ -1,22 +1,23 @@
-//! Error classes and codes that programs add (MPI-4.1, section 9.5). A code of the library's is its class.
+//! Error classes and codes that programs add (MPI-4.1, section 9.5). A code of the library is its
+//! class.
 
 use crate::fault::Class;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Codes from the one after the library's last on: the class of each, and its text. For all threads, as classes and texts
-/// may be asked for at any time.
+/// Class and text of each added code. The codes follow the library's last one. All threads share
+/// them, because classes and texts may be asked for at any time.
 static ADDED: Mutex<Vec<(c_int, String)>> = Mutex::new(Vec::new());
 
 /// The value of `MPI_LASTUSEDCODE`, whose address programs get.
 static LAST_USED: AtomicI32 = AtomicI32::new(Class::LAST_CODE);
 
-/// How a code was to be added that may not be.
+/// The code was not added, or the class does not exist.
 pub(crate) struct NoSuchCode;
 
 fn added() -> MutexGuard<'static, Vec<(c_int, String)>> {
-    // Nobody panics in here, so what is there is whole.
+    // No code here panics, so the contents are consistent.
     ADDED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -43,7 +44,7 @@ fn add(class: impl FnOnce(c_int) -> c_int) -> c_int {
     code
 }
 
-/// Gives a code that was added its text.
+/// Gives an added code its text.
 pub(crate) fn set_text(code: c_int, text: String) -> Result<(), NoSuchCode> {
     let mut added = added();
     let own = place(code).and_then(|place| added.get_mut(place));
@@ -51,17 +52,17 @@ pub(crate) fn set_text(code: c_int, text: String) -> Result<(), NoSuchCode> {
     Ok(())
 }
 
-/// The class of a code that was added.
+/// The class of an added code.
 pub(crate) fn class_of(code: c_int) -> Option<c_int> {
     added().get(place(code)?).map(|&(class, _)| class)
 }
 
-/// The text of a code that was added.
+/// The text of an added code.
 pub(crate) fn text_of(code: c_int) -> Option<String> {
     added().get(place(code)?).map(|(_, text)| text.clone())
 }
 
-/// Where the code that was added last stands.
+/// Address of the code that was added last.
 pub(crate) fn last_used() -> *const c_int {
     LAST_USED.as_ptr()
 }

@@ -1,7 +1,7 @@
-//! What collectives do with a program's elements, at once or in the background.
+//! The program's elements in collectives, at once or in the background.
 //!
-//! Each body is written once, as a future that owns all it needs: arguments are looked at before it
-//! first gives way, so a mistake in them is the call's in both cases.
+//! Each body is written once, as a future that owns all its data. Arguments are checked before it
+//! first gives way, so the call itself reports a mistake in them in both cases.
 
 use crate::abi::{Buffer, BufferMut, Out, Status};
 use crate::across;
@@ -22,7 +22,7 @@ use storm_mpi::collective::{Between, Blocks, BlocksMut, Party, Turn, now};
 pub(crate) struct Members {
     pub(crate) session: &'static Session,
     pub(crate) comm: Rc<Comm>,
-    /// In the background: which of the communicator's it is.
+    /// The turn of the communicator's collective, if it is in the background.
     turn: Option<Turn>,
 }
 
@@ -31,7 +31,8 @@ impl Members {
         let party = self.comm.party(&self.session.process);
         match self.turn {
             None => party,
-            // SAFETY: only `started` and `Again` make a turn, and have the process run the future to its end.
+            // SAFETY: only `started` and `Again` make a turn, and they have the process run the
+            // future to its end.
             Some(turn) => unsafe { party.in_background(turn) },
         }
     }
@@ -46,7 +47,8 @@ impl Members {
         })
     }
 
-    /// How many have a block for each, or get one: the members, or those of the other group.
+    /// Number of members that have a block for each member, or get one: the members, or the members
+    /// of the other group.
     pub(crate) fn size(&self) -> usize {
         self.comm.peers.size()
     }
@@ -79,7 +81,8 @@ pub(crate) fn started<F: Future<Output = Outcome> + 'static>(
         let outstanding = session.process.in_background(done);
         match outstanding.take() {
             Some(Err(fault)) => {
-                // It was refused here: the others' next collective is this member's next, too.
+                // The collective was refused here, so this turn is for this member's next
+                // collective, as at the others.
                 if session.process.messages_begun() == begun {
                     comm.give_turn_back(before);
                 }
@@ -91,8 +94,8 @@ pub(crate) fn started<F: Future<Output = Outcome> + 'static>(
     })
 }
 
-/// A collective that its request starts in the background whenever it is told to: members may start several of them
-/// in any order, as each has had its turn when it was made.
+/// A collective that its request starts in the background again and again. Members may start
+/// several of them in any order, because each got its turn when it was made.
 pub(crate) struct Again {
     turn: Turn,
     body: Body,
@@ -101,7 +104,7 @@ pub(crate) struct Again {
 type Body = Box<dyn Fn(Members) -> Pin<Box<dyn Future<Output = Outcome>>>>;
 
 impl Again {
-    /// Starts it.
+    /// Starts the collective.
     pub(crate) fn begin(&self, session: &'static Session, comm: &Rc<Comm>) -> Outcome<Active> {
         let running =
             (self.body)(Members { session, comm: Rc::clone(comm), turn: Some(self.turn) });
@@ -114,7 +117,8 @@ impl Again {
     }
 }
 
-/// A request that starts a collective whenever it is told to. `make` keeps what the arguments name, and makes the body.
+/// Makes a request that starts a collective again and again. `make` keeps the objects that the
+/// arguments name, and makes the body.
 pub(crate) fn persistent<F, B>(
     comm: Handle,
     name: &str,
@@ -134,7 +138,7 @@ where
     })
 }
 
-/// What each member tells, one after the other; all tell as much.
+/// The data of all members, one after the other; all have the same length.
 pub(crate) fn gathered(party: Party<'_>, mine: &[u8]) -> Outcome<Vec<u8>> {
     let places: Vec<_> =
         (0..party.size()).map(|at| at * mine.len()..(at + 1) * mine.len()).collect();
@@ -143,7 +147,7 @@ pub(crate) fn gathered(party: Party<'_>, mine: &[u8]) -> Outcome<Vec<u8>> {
     Ok(all)
 }
 
-/// A member's own elements, which the arguments describe and `MPI_IN_PLACE` may stand for.
+/// A member's own elements, as the arguments describe them. `MPI_IN_PLACE` may stand for them.
 #[derive(Clone, Copy)]
 pub(crate) struct Whole {
     pub(crate) buffer: Buffer,
@@ -152,7 +156,7 @@ pub(crate) struct Whole {
 }
 
 impl Whole {
-    /// `None`: they are in their place in the other buffer.
+    /// The elements; `None` if they are in their place in the other buffer.
     pub(crate) fn elements(&self, session: &Session) -> Outcome<Option<Elements>> {
         if self.buffer.is_in_place() {
             return Ok(None);
@@ -175,7 +179,7 @@ pub(crate) async fn from_one(
     let elements = Elements::written(buffer, count, &*all.session.datatype(datatype)?)?;
     let party = all.party();
     if all.comm.me == root {
-        // It sends only: its memory is not written, and may be read-only.
+        // The root only sends: its memory is not written, and may be read-only.
         return Ok(party.bcast_from(&elements.packed()).await?);
     }
     let mut landing = elements.landing();
@@ -184,7 +188,7 @@ pub(crate) async fn from_one(
     Ok(())
 }
 
-/// Brings the members' elements to the root, which alone looks where: at so many blocks.
+/// Brings the members' elements to the root. Only the root uses the receive arguments.
 pub(crate) async fn all_to_root(
     all: Members,
     mine: Whole,
@@ -211,7 +215,7 @@ pub(crate) async fn all_to_root(
     Ok(())
 }
 
-/// Brings each member its elements from the root, which alone looks where they are.
+/// Brings each member its elements from the root. Only the root uses the send arguments.
 pub(crate) async fn from_root(
     all: Members,
     from: impl FnOnce(&Members) -> Outcome<Spread>,
@@ -260,7 +264,8 @@ pub(crate) async fn gather_all(
     Ok(())
 }
 
-/// Brings each member its elements from each; `None`: they are where the received ones will be.
+/// Brings each member its elements from each member. `None` means that the elements are in the
+/// place of the received ones.
 pub(crate) async fn all_from_all(
     all: Members,
     from: impl FnOnce(&Members) -> Outcome<Option<Spread>>,

@@ -1,4 +1,4 @@
-//! Communicators: a context, a group, and what a program hangs on them.
+//! Communicators: a context, a group, and the program's attributes and arrangements.
 
 use crate::abi::{ANY_SOURCE, ANY_TAG, PROC_NULL};
 use crate::fault::{Class, Fault, Outcome};
@@ -10,7 +10,7 @@ use storm_mpi::collective::{Between, Party, Turn};
 use storm_mpi::comm::{Cartesian, ContextId, ContextPool, Graph, Group};
 use storm_mpi::{Address, Pattern, Process, Rank, Source, Tag, TagPattern};
 
-/// How a program has arranged the members.
+/// The program's arrangement of the members.
 #[derive(Clone)]
 pub(crate) enum Topology {
     Grid(Cartesian),
@@ -18,16 +18,16 @@ pub(crate) enum Topology {
     Fixed(Rc<FixedGraph>),
 }
 
-/// A graph of which every member knows all edges, as the program has it.
+/// A graph in which every member knows all edges, in the program's form.
 pub(crate) struct FixedGraph {
-    /// Where the edges of each member end.
+    /// The end of each member's edges in `edges`.
     pub(crate) index: Vec<c_int>,
-    /// Whom they lead to.
+    /// The members that the edges lead to.
     pub(crate) edges: Vec<c_int>,
 }
 
 impl FixedGraph {
-    /// Whom the edges of a member lead to.
+    /// The members that a member's edges lead to.
     pub(crate) fn neighbours(&self, member: usize) -> &[c_int] {
         let end = |member: usize| self.index.get(member).map_or(0, |&end| end as usize);
         let start = member.checked_sub(1).map_or(0, end);
@@ -35,17 +35,17 @@ impl FixedGraph {
     }
 }
 
-/// A communicator. Shared by its handle and by the requests on it, so that its context is used
-/// again only when nothing communicates under it any more.
+/// A communicator. The handle and the requests on it share ownership. The context is used again
+/// only when nothing communicates under it any more.
 pub(crate) struct Comm {
     context: Cell<ContextId>,
     /// Its own handle, for error handlers and attributes.
     pub(crate) handle: Cell<Handle>,
-    /// Its members; of an inter-communicator, those of this process's group.
+    /// The members; of an inter-communicator, the members of this process's group.
     pub(crate) group: Group,
     /// This process's place in the group.
     pub(crate) me: usize,
-    /// Whom messages go to and come from: the members, or those of the other group.
+    /// The senders and receivers of messages: the members, or the members of the other group.
     pub(crate) peers: Group,
     /// Whether the peers are another group.
     is_inter: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Comm {
     pub(crate) name: RefCell<String>,
     /// Attributes of the program: key, and the address it stored.
     pub(crate) attributes: RefCell<Vec<(Handle, usize)>>,
-    /// Of its collectives in the background, the latest.
+    /// The latest turn of its collectives in the background.
     turn: Cell<Turn>,
     pool: Rc<RefCell<ContextPool>>,
 }
@@ -84,7 +84,7 @@ impl Comm {
         }
     }
 
-    /// The same, for messages to the members of another group: an inter-communicator.
+    /// The communicator as an inter-communicator, for messages to the members of another group.
     pub(crate) fn with(mut self, others: Group) -> Self {
         (self.peers, self.is_inter) = (others, true);
         self
@@ -95,7 +95,7 @@ impl Comm {
         self.context.get()
     }
 
-    /// What its members have agreed on, of one that was made without.
+    /// Sets the context that the members have agreed on, for a communicator that was made without.
     pub(crate) fn set_context(&self, context: ContextId) {
         self.context.set(context);
     }
@@ -109,7 +109,7 @@ impl Comm {
         self.is_inter.then_some(&self.peers)
     }
 
-    /// The other group, which there must be.
+    /// The other group; a fault if there is none.
     pub(crate) fn must_be_inter(&self) -> Outcome<&Group> {
         self.remote().ok_or_else(|| Fault::new(Class::Comm, "no inter-communicator"))
     }
@@ -128,7 +128,7 @@ impl Comm {
         Some(Between::new(process, local, remote, self.me, self.context().collective()))
     }
 
-    /// The grid of the members, which there must be.
+    /// The grid of the members; a fault if there is none.
     pub(crate) fn grid(&self) -> Outcome<&Cartesian> {
         match &self.topology {
             Some(Topology::Grid(grid)) => Ok(grid),
@@ -136,7 +136,7 @@ impl Comm {
         }
     }
 
-    /// The graph of the members, which there must be.
+    /// The graph of the members; a fault if there is none.
     pub(crate) fn graph(&self) -> Outcome<&Graph> {
         match &self.topology {
             Some(Topology::Graph(graph)) => Ok(graph),
@@ -144,7 +144,7 @@ impl Comm {
         }
     }
 
-    /// The graph of MPI-1 of the members, which there must be.
+    /// The MPI-1 graph of the members; a fault if there is none.
     pub(crate) fn fixed_graph(&self) -> Outcome<&FixedGraph> {
         match &self.topology {
             Some(Topology::Fixed(graph)) => Ok(graph),
@@ -158,29 +158,29 @@ impl Comm {
         Fault::new(Class::Topology, format!("communicator without a {what}"))
     }
 
-    /// All members, for a collective of theirs alone.
+    /// All members, for a collective of one group.
     pub(crate) fn party<'a>(&'a self, process: &'a Process) -> Party<'a> {
         Party::new(process, self.group.members(), self.me, self.context().collective())
     }
 
-    /// The turn of a collective in the background: members count alike.
+    /// The turn of the next collective in the background. All members count alike.
     pub(crate) fn next_turn(&self) -> Turn {
         let turn = self.turn.get().next();
         self.turn.set(turn);
         turn
     }
 
-    /// Gives back the turn that was taken last, of a collective that no other member has heard of.
+    /// Gives back the turn that was taken last, for a collective that no other member has heard of.
     pub(crate) fn give_turn_back(&self, before: Turn) {
         self.turn.set(before);
     }
 
-    /// The turn of the collective in the background that began last.
+    /// The turn of the latest collective in the background.
     pub(crate) fn last_turn(&self) -> Turn {
         self.turn.get()
     }
 
-    /// Where a message to `dest` goes; `None` for `MPI_PROC_NULL`.
+    /// The address of a message to `dest`; `None` for `MPI_PROC_NULL`.
     #[inline]
     pub(crate) fn address(&self, dest: c_int, tag: c_int) -> Outcome<Option<Address>> {
         if tag < 0 {
@@ -193,7 +193,7 @@ impl Comm {
         Ok(Some(Address { to, context, tag: Tag(tag) }))
     }
 
-    /// What a receive from `source` accepts; `None` for `MPI_PROC_NULL`.
+    /// The pattern of a receive from `source`; `None` for `MPI_PROC_NULL`.
     #[inline]
     pub(crate) fn pattern(&self, source: c_int, tag: c_int) -> Outcome<Option<Pattern>> {
         let tag = match tag {
@@ -221,7 +221,7 @@ impl Comm {
         self.member(root).map_err(|fault| Fault { class: Class::Root, ..fault })
     }
 
-    /// The number in C of who has sent something.
+    /// The number in C of a sender.
     pub(crate) fn rank_here(&self, rank: Rank) -> c_int {
         self.peers.position(rank).map_or(PROC_NULL, |place| place as c_int)
     }
@@ -233,7 +233,7 @@ impl Comm {
         peer.ok_or_else(|| self.no_such(Class::Rank, rank))
     }
 
-    /// A number that no peer has.
+    /// The fault for a number that no peer has.
     pub(crate) fn no_such(&self, class: Class, rank: c_int) -> Fault {
         let whose = if self.is_inter { "the other group" } else { "a communicator" };
         Fault::new(class, format!("rank {rank} in {whose} of {}", self.peers.size()))

@@ -1,4 +1,4 @@
-//! What goes wrong in a call, with its error class (MPI-4.1, section 9.4).
+//! Faults of calls, with their error classes (MPI-4.1, section 9.4).
 
 use crate::abi::Status;
 use crate::codes;
@@ -142,7 +142,7 @@ const CLASSES: [(Class, &str, &str); 57] = [
 ];
 
 impl Class {
-    /// The last code of the library's (`MPI_ERR_LASTCODE`): those that programs add follow.
+    /// The last code of the library (`MPI_ERR_LASTCODE`). Codes of programs follow.
     pub(crate) const LAST_CODE: c_int = Class::Spawn as c_int;
 
     /// The code that C sees.
@@ -160,7 +160,7 @@ impl Class {
     }
 }
 
-/// Name and meaning of an error code; `None` when it is none.
+/// Name and meaning of an error code; `None` if there is no such code.
 pub(crate) fn describe(code: c_int) -> Option<String> {
     if code == crate::abi::SUCCESS {
         return Some("MPI_SUCCESS: no error".to_owned());
@@ -172,20 +172,20 @@ pub(crate) fn describe(code: c_int) -> Option<String> {
     row.map(|(_, name, meaning)| format!("{name}: {meaning}"))
 }
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Clone)]
 pub(crate) struct Fault {
     pub(crate) class: Class,
     pub(crate) text: String,
-    /// The communicator whose error handler is asked, when it is not the call's.
+    /// The communicator whose error handler is called, when it is not the call's.
     pub(crate) on: Option<Rc<Comm>>,
-    /// What the program learns of the message nevertheless.
+    /// The status that the program gets nevertheless.
     pub(crate) told: Option<Status>,
-    /// The code, where it is one of the program's.
+    /// The code, if it is the program's.
     pub(crate) own: Option<c_int>,
 }
 
-/// What a call makes.
+/// The result of a call.
 pub(crate) type Outcome<T = ()> = Result<T, Fault>;
 
 impl Fault {
@@ -193,12 +193,12 @@ impl Fault {
         Fault { class, text: text.into(), on: None, told: None, own: None }
     }
 
-    /// The same, of a message that has come.
+    /// The fault with the status of a message that has come.
     pub(crate) fn of_message(self, status: Status) -> Fault {
         Fault { told: Some(status), ..self }
     }
 
-    /// With a code that came from the program.
+    /// A fault with a code that came from the program.
     pub(crate) fn of_code(code: c_int, otherwise: Class, text: impl Into<String>) -> Fault {
         let class = codes::class_of(code);
         let own = class.map(|_| code);
@@ -210,7 +210,7 @@ impl Fault {
         self.own.unwrap_or(self.class.code())
     }
 
-    /// The same, of a request on that communicator.
+    /// The fault for a request on this communicator.
     pub(crate) fn on(self, comm: &Rc<Comm>) -> Fault {
         Fault { on: Some(Rc::clone(comm)), ..self }
     }

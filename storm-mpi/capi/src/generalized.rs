@@ -1,7 +1,7 @@
-//! Generalized requests (MPI-4.1, section 13.2): the program does the work, and says when it is over.
+//! Generalized requests (MPI-4.1, section 13.2): the program does the work, and reports its end.
 //!
-//! To the rest of the library that is something in the background, which ends when the program says so. What is asked
-//! of the program then, and when it may forget the work, is here.
+//! To the rest of the library the request is background work that ends at the program's report.
+//! This module calls the program's functions then, and decides when the work may be forgotten.
 
 use crate::abi::{SUCCESS, Status};
 use crate::fault::{Class, Fault, Outcome};
@@ -14,11 +14,11 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// Says what came of the work.
+/// Returns the status of the work.
 pub(crate) type QueryFunction = unsafe extern "C" fn(*mut c_void, *mut Status) -> c_int;
-/// Takes leave of the work.
+/// Frees the work.
 pub(crate) type FreeFunction = unsafe extern "C" fn(*mut c_void) -> c_int;
-/// Is told that the work is not wanted any more, and whether it is over.
+/// Tells the program that the work is no longer wanted, and whether it is over.
 pub(crate) type CancelFunction = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 
 /// The program's part of a request.
@@ -27,9 +27,9 @@ pub(crate) struct Generalized {
     pub(crate) free: FreeFunction,
     pub(crate) cancel: CancelFunction,
     pub(crate) extra_state: *mut c_void,
-    /// The program has said that the work is over.
+    /// The program has reported the end of the work.
     is_complete: Cell<bool>,
-    /// The program has freed the request before that.
+    /// The program has freed the request before the end of the work.
     is_given_up: Cell<bool>,
 }
 
@@ -42,7 +42,7 @@ impl Generalized {
         Rc::new(Generalized { query, free, cancel, extra_state, is_complete, is_given_up })
     }
 
-    /// What came of the work, as the program says.
+    /// Asks the program for the status of the work.
     pub(crate) fn ask(&self) -> Outcome<Status> {
         let mut status = Status::EMPTY;
         // SAFETY: the program's function of this type; it may change the one status.
@@ -51,7 +51,7 @@ impl Generalized {
         Ok(status)
     }
 
-    /// The same, for the last time.
+    /// Asks for the status for the last time, and frees the work.
     pub(crate) fn ask_and_free(&self) -> Outcome<Status> {
         let told = self.ask();
         let freed = self.free();
@@ -70,7 +70,8 @@ impl Generalized {
         checked(unsafe { (self.cancel)(self.extra_state, is_complete) }, "cancel")
     }
 
-    /// The program frees the request. Whether it goes at once: else it stays until the work is over.
+    /// Records that the program frees the request. True means that the request goes at once;
+    /// otherwise it stays until the work is over.
     pub(crate) fn give_up(&self) -> bool {
         self.is_given_up.set(true);
         self.is_complete.get()
@@ -88,7 +89,7 @@ fn checked(code: c_int, which: &str) -> Outcome {
 }
 
 impl Session {
-    /// A request for work of the program's.
+    /// Adds a request for work of the program.
     pub(crate) fn add_generalized(&self, work: Rc<Generalized>) -> Outcome<Handle> {
         let its = Rc::clone(&work);
         let completed = poll_fn(move |_| match its.is_complete.get() {
@@ -99,7 +100,7 @@ impl Session {
         self.requests.borrow_mut().add(Request::of_program(self.world(), active, work))
     }
 
-    /// The work is over.
+    /// Records that the work is over.
     pub(crate) fn complete(&self, handle: Handle) -> Outcome {
         let wrong = |text| Fault::new(Class::Request, text);
         let work = self.requests.borrow().get(handle)?.work();

@@ -1,4 +1,5 @@
-//! What a persistent request keeps of a program's objects, whose handles the program may free before it starts it again.
+//! Objects of a program that a persistent request keeps. The program may free their handles before
+//! it starts the request again.
 
 use crate::fault::Outcome;
 use crate::operation::Operation;
@@ -10,12 +11,12 @@ use std::rc::Rc;
 
 type Objects<T> = fn(&Session) -> &RefCell<Table<Rc<T>>>;
 
-/// An object of the program's. One that is none is so whenever it is asked for.
+/// An object of the program. If the handle was not valid, each use fails.
 pub(crate) struct Kept<T: 'static> {
     session: &'static Session,
     /// The program's handle.
     given: Handle,
-    /// The library's, and what it is of.
+    /// The library's handle, and the object.
     own: Option<(Handle, Rc<T>)>,
     objects: Objects<T>,
 }
@@ -47,7 +48,8 @@ impl<T> Kept<T> {
         Ok(Kept { session, given, own: object.map(keep).transpose()?, objects })
     }
 
-    /// Its handle now: the program's, by which its own functions know it, as long as that is of this object.
+    /// The object's present handle. It is the program's handle, by which the program's functions
+    /// know the object, as long as that handle is still this object's.
     pub(crate) fn handle(&self) -> Handle {
         let Some((own, object)) = &self.own else { return self.given };
         let objects = (self.objects)(self.session).borrow();
@@ -59,7 +61,8 @@ impl<T> Kept<T> {
 impl<T> Drop for Kept<T> {
     fn drop(&mut self) {
         if let Some((own, object)) = self.own.take() {
-            // It was added, and the program does not know it, unless a function of its own has freed it.
+            // The library added this handle. The program does not know it, unless one of its
+            // functions has freed it.
             let mut objects = (self.objects)(self.session).borrow_mut();
             if objects.get(own).is_ok_and(|there| Rc::ptr_eq(there, &object)) {
                 let _ = objects.free(own);

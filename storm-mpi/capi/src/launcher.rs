@@ -1,22 +1,22 @@
-//! Launchers that the library does not join a job by: each process that they start is one of its own, which its user
-//! did not mean.
+//! Launchers whose jobs the library does not join. Each process that they start is a job of its
+//! own, which the user did not intend.
 
 use std::env;
 use std::io::{self, Write};
 
-/// What they tell a process: how many there are, and which it is.
+/// Their variables with the number of processes and the number of the process.
 const OTHERS: [(&str, &str, &str); 2] = [
     ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun of Open MPI"),
     ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
 ];
 
-/// Says so, once for all of them, where this process has joined nobody.
+/// Warns once for all processes, if this process has joined no job.
 pub(crate) fn warn_if_alone() {
     if env::var_os("PMI_FD").is_some() {
         return;
     }
     if let Some((size, launcher)) = of_many(|name| env::var(name).ok()) {
-        // There is nobody to tell that nobody can be told.
+        // A failure to warn cannot be reported either.
         let _ = writeln!(
             io::stderr(),
             "storm-mpi: {launcher} has started {size} processes, and each is a job of one: this program is \
@@ -25,7 +25,8 @@ pub(crate) fn warn_if_alone() {
     }
 }
 
-/// How many such a launcher has started, and its name, in the first of them.
+/// The number of processes that such a launcher has started, and its name. Only the first process
+/// gets it.
 fn of_many(variable: impl Fn(&str) -> Option<String>) -> Option<(u32, &'static str)> {
     let number = |name: &str| variable(name)?.trim().parse::<u32>().ok();
     OTHERS.iter().find_map(|&(size, rank, launcher)| {

@@ -1,8 +1,9 @@
-//! Which threads of the program may call in.
+//! The threads of the program that may call the library.
 //!
-//! Up to `MPI_THREAD_FUNNELED` the session is a variable of the thread that called `MPI_Init`: others find none, and nothing
-//! is locked. From `MPI_THREAD_SERIALIZED` on it is the process's, and each call comes in through a lock. With
-//! `MPI_THREAD_MULTIPLE` that is given up where a call waits; below nobody else may call meanwhile.
+//! Up to `MPI_THREAD_FUNNELED` the session is a variable of the thread that called `MPI_Init`.
+//! Other threads find none, and nothing is locked. From `MPI_THREAD_SERIALIZED` on the session is
+//! the process's, and each call comes in through a lock. With `MPI_THREAD_MULTIPLE` the lock is
+//! given up when a call waits; on the lower levels nobody else may call meanwhile.
 
 use crate::session::{Phase, Session, die};
 use std::cell::Cell;
@@ -12,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use storm_mpi::{InitError, Inside, Process, Threads};
 
-/// What threads may do: the levels of `mpi.h`, in their order.
+/// The rights of threads: the levels of `mpi.h`, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Level {
@@ -23,15 +24,16 @@ pub(crate) enum Level {
 }
 
 thread_local! {
-    // Never dropped: functions that run at the process's exit may still call in.
+    // The session is never dropped, because functions that run at the process's exit may still call
+    // in.
     static SESSION: Cell<Option<&'static Session>> = const { Cell::new(None) };
     static IS_MAIN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// That of the process, once it has joined.
+/// The level of the process, once it has joined.
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Funneled as u8);
 
-/// What threads share when several may call.
+/// State that threads share when several may call.
 static SHARED: OnceLock<Shared> = OnceLock::new();
 
 struct Shared {
@@ -39,9 +41,10 @@ struct Shared {
     threads: Arc<Threads>,
 }
 
-// SAFETY: the session is given out by `entered` only, to a thread that is inside of `threads`, as long as it is: one at a
-// time, and each sees what those before it did. It is outside for a while when it waits in `storm_mpi`, where it uses
-// nothing of the session; a borrow that it held there would be found by the next who borrows, who panics.
+// SAFETY: only `entered` gives out the session, to a thread that is inside of `threads`, for as
+// long as it is inside. Threads are inside one at a time, and each sees the effects of those before
+// it. A thread is outside while it waits in `storm_mpi`, where it uses nothing of the session. If
+// it held a borrow there, the next thread that borrows would panic.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -56,7 +59,7 @@ pub(crate) struct Entered {
 }
 
 impl Level {
-    /// That of the process.
+    /// The level of the process.
     pub(crate) fn now() -> Level {
         let level = LEVEL.load(Ordering::Acquire);
         Level::ALL.into_iter().find(|&known| known as u8 == level).unwrap_or(Level::Single)
@@ -64,13 +67,15 @@ impl Level {
 
     const ALL: [Level; 4] = [Level::Single, Level::Funneled, Level::Serialized, Level::Multiple];
 
-    /// What a program gets that asks for this: all of it. Of what is no level, what it gets that does not ask.
+    /// The level for a program that asks for `required`: that level. An invalid number gives the
+    /// level of a program that does not ask.
     pub(crate) fn for_required(required: c_int) -> Level {
         let asked = |level: &Level| c_int::from(*level as u8) == required;
         Level::ALL.into_iter().find(asked).unwrap_or(Level::Funneled)
     }
 
-    /// Joins the job for threads that do so much; the session is to be made of the process, and then [shared](share).
+    /// Joins the job for threads of this level. The session must be made of the process, and then
+    /// [shared](share).
     pub(crate) fn join(self) -> Result<(Process, Option<Arc<Threads>>), InitError> {
         if self < Level::Serialized {
             return Ok((Process::join()?, None));
@@ -86,18 +91,18 @@ impl Level {
     }
 }
 
-/// Lets threads at the session, of which this is the main one.
+/// Makes the session available to threads. This thread is the main thread.
 pub(crate) fn share(session: &'static Session, level: Level, threads: Option<Arc<Threads>>) {
     LEVEL.store(level as u8, Ordering::Release);
     IS_MAIN.set(true);
     match threads {
         None => SESSION.set(Some(session)),
-        // A process joins once.
+        // A process joins only once.
         Some(threads) => drop(SHARED.set(Shared { session, threads })),
     }
 }
 
-/// The session is over.
+/// Ends the session.
 pub(crate) fn end() {
     SESSION.set(None);
 }
@@ -107,7 +112,7 @@ pub(crate) fn is_main() -> bool {
     IS_MAIN.get()
 }
 
-/// The session for a call of this thread; `None` if it may not call, or not any more.
+/// The session for a call of this thread; `None` if the thread may not call, or no longer.
 #[inline]
 pub(crate) fn entered() -> Option<Entered> {
     match SESSION.get() {
@@ -120,12 +125,13 @@ pub(crate) fn entered() -> Option<Entered> {
 fn entered_shared() -> Option<Entered> {
     let Shared { session, threads } = SHARED.get()?;
     let inside = threads.enter();
-    // It may have ended while this thread waited.
+    // The session may have ended while this thread waited.
     (Phase::now() == Phase::Inside).then_some(Entered { session, _inside: Some(inside) })
 }
 
-/// The session for the end of the process. `Err`: another thread does not leave it within so long, and it is out of reach for
-/// good. `Ok(None)`: this thread may not call, or not any more.
+/// The session for the end of the process. `Err` means that another thread does not leave it within
+/// `longest`; it is then out of reach for good. `Ok(None)` means that this thread may not call, or
+/// no longer.
 pub(crate) fn entered_to_end(longest: Duration) -> Result<Option<Entered>, TakesTooLong> {
     if let Some(session) = SESSION.get() {
         return Ok(Some(Entered { session, _inside: None }));

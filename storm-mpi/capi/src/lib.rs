@@ -1,10 +1,10 @@
 //! The C interface of storm-mpi: the functions of `mpi.h`, as `libstormmpi`.
 //!
-//! A thin layer: handles and their tables, checks of arguments, packing of derived datatypes, and
-//! error handlers. What communicates is the crate `storm-mpi`. Rank numbers are checked against the
-//! communicator, counts and datatypes before anything is sent; what a C caller must itself guarantee
-//! is said in `abi.rs`. Which threads may call in, and what they do to each other, is in `level.rs`. What is
-//! absent, `docs/mpi.md` names.
+//! It is a thin layer: handles and their tables, checks of arguments, packing of derived datatypes,
+//! and error handlers. The crate `storm-mpi` communicates. Ranks are checked against the
+//! communicator, and counts and datatypes are checked, before anything is sent. `abi.rs` lists the
+//! guarantees of a C caller. `level.rs` describes the threads that may call in, and their effects
+//! on each other. `docs/mpi.md` lists what is absent.
 // The names and the arguments are the standard's.
 #![allow(non_snake_case, clippy::too_many_arguments)]
 

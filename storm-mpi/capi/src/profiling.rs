@@ -1,8 +1,9 @@
-//! The second name of every function (MPI-3.1, section 14.2): `PMPI_Send` is `MPI_Send`. A program or a
-//! tool that defines `MPI_Send` for itself, to see who sends, calls on by it.
+//! The second name of every function (MPI-3.1, section 14.2): `PMPI_Send` is `MPI_Send`. A program
+//! or a tool that defines its own `MPI_Send`, to watch senders, calls on by the second name.
 //!
-//! Of the shared library. The jumps stay inside of it, whoever else has the first name, as it is linked with
-//! `-Bsymbolic-functions` (`build.rs`). In the static one a second `MPI_Send` is one too many, and the linker says so.
+//! The names are for the shared library. The jumps stay inside of it, whatever else has the first
+//! name, because it is linked with `-Bsymbolic-functions` (`build.rs`). With the static library,
+//! the linker refuses a second `MPI_Send`.
 
 use std::arch::naked_asm;
 

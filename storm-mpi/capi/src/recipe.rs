@@ -1,4 +1,4 @@
-//! How programs made their datatypes, for those that ask (MPI-4.1, section 5.1.13).
+//! The construction of datatypes, for programs that ask (MPI-4.1, section 5.1.13).
 
 use crate::fault::Outcome;
 use crate::session::Session;
@@ -27,7 +27,7 @@ pub(crate) enum Combiner {
     Resized,
 }
 
-/// What a datatype was made of, in the order of the function's arguments.
+/// The parts that a datatype was made of, in the order of the function's arguments.
 pub(crate) struct Recipe {
     pub(crate) combiner: Combiner,
     pub(crate) integers: Vec<c_int>,
@@ -38,11 +38,12 @@ pub(crate) struct Recipe {
 /// A datatype that another was made of.
 pub(crate) enum Ingredient {
     Predefined(Handle),
-    /// One of the program's, which may have freed it.
+    /// A type of the program, which may have freed it.
     Made(Rc<Type>),
 }
 
-/// One level after the other: a type may stand on a million others, each made of the one before.
+/// Drops one level after the other. A type may stand on a million others, each made of the one
+/// before.
 impl Drop for Recipe {
     fn drop(&mut self) {
         let mut left = mem::take(&mut self.types);
@@ -57,7 +58,7 @@ impl Drop for Recipe {
 }
 
 impl Recipe {
-    /// Of these types so far.
+    /// A recipe of these types, without numbers so far.
     pub(crate) fn new(session: &Session, combiner: Combiner, types: &[Handle]) -> Outcome<Recipe> {
         let ingredient = |&handle: &Handle| match is_predefined(handle) {
             true => Ok(Ingredient::Predefined(handle)),
@@ -67,24 +68,24 @@ impl Recipe {
         Ok(Recipe { combiner, integers: Vec::new(), addresses: Vec::new(), types })
     }
 
-    /// And of these numbers.
+    /// Adds integers.
     pub(crate) fn with<const N: usize>(self, integers: [c_int; N]) -> Recipe {
         self.with_all(&integers)
     }
 
-    /// And of these numbers.
+    /// Adds integers.
     pub(crate) fn with_all(mut self, integers: &[c_int]) -> Recipe {
         self.integers.extend(integers);
         self
     }
 
-    /// And of these displacements or extents, in bytes.
+    /// Adds displacements or extents, in bytes.
     pub(crate) fn at(mut self, addresses: impl IntoIterator<Item = isize>) -> Recipe {
         self.addresses.extend(addresses);
         self
     }
 
-    /// And of blocks of these lengths, which came as C's, at displacements in bytes.
+    /// Adds blocks of these lengths, which came as C's, at displacements in bytes.
     pub(crate) fn of_blocks(mut self, blocks: &[(usize, isize)]) -> Recipe {
         self.integers.push(blocks.len() as c_int);
         self.integers.extend(blocks.iter().map(|&(length, _)| length as c_int));

@@ -1,4 +1,4 @@
-//! Requests: messages under way, and the means to start them again.
+//! Requests: pending messages, and the means to start them again.
 
 use crate::abi::{BSEND_OVERHEAD, Status};
 use crate::collective;
@@ -17,21 +17,21 @@ use storm_mpi::{Address, Outstanding, Pattern, Received, RequestId, SendMode};
 /// A message to be sent or received.
 #[derive(Clone)]
 pub(crate) enum Message {
-    /// `None`: to nobody.
+    /// `None` stands for `MPI_PROC_NULL`.
     Send { data: Elements, to: Option<Address>, mode: SendMode },
     /// The data is copied at once into the program's buffer space.
     BufferedSend { data: Elements, to: Option<Address> },
-    /// `None`: from nobody.
+    /// `None` stands for `MPI_PROC_NULL`.
     Receive { into: Elements, from: Option<Pattern> },
 }
 
 /// A request of a program.
 pub(crate) struct Request {
     comm: Rc<Comm>,
-    /// What a persistent request starts.
+    /// The part that a persistent request starts.
     again: Option<Again>,
     active: Option<Active>,
-    /// What the program does itself.
+    /// Work that the program itself does.
     work: Option<Rc<Generalized>>,
 }
 
@@ -40,7 +40,7 @@ impl Request {
         Request { comm: Rc::clone(comm), again, active, work: None }
     }
 
-    /// Of work of the program's, which is under way.
+    /// A request for pending work of the program.
     pub(crate) fn of_program(comm: Rc<Comm>, active: Active, work: Rc<Generalized>) -> Request {
         Request { work: Some(work), ..Request::new(&comm, None, Some(active)) }
     }
@@ -50,39 +50,39 @@ impl Request {
     }
 }
 
-/// What can be started again.
+/// The part of a persistent request that can be started again.
 #[derive(Clone)]
 enum Again {
     Message(Message),
     Collective(Rc<collective::Again>),
 }
 
-/// A message under way.
+/// A pending message.
 pub(crate) enum Active {
     /// The engine reads the program's memory, or the packed copy kept here.
     Sending { id: RequestId, packed: Option<Vec<u8>> },
-    /// The same, asked back.
+    /// The message was asked back.
     AskedBack { id: RequestId, packed: Option<Vec<u8>> },
-    /// The engine writes where the landing says.
+    /// The engine writes into the landing's memory.
     Receiving { id: RequestId, landing: Landing },
-    /// What goes on in the background: a collective, or a send and a receive.
+    /// Background work: a collective, or a send and a receive.
     Background(Outstanding<Outcome<Status>>),
-    /// Done: what the program will learn.
+    /// Done, with the result for the program.
     Over(Result<Status, Fault>),
 }
 
-/// Messages that the program has no request of any more.
+/// Messages whose requests the program has freed.
 #[derive(Default)]
 pub(crate) struct Detached {
     messages: Vec<(Rc<Comm>, Active)>,
-    /// With so many it is looked which of them are done.
+    /// Number of messages at which the done ones are collected.
     reaped_at: usize,
 }
 
-/// So few messages are not looked at.
+/// Smaller numbers of messages are not checked.
 const DETACHED_MIN: usize = 64;
 
-/// The program's buffer space for `MPI_Bsend`. Its memory is not used: what it bounds is.
+/// The program's buffer space for `MPI_Bsend`. Its memory is not used; it only bounds the copies.
 #[derive(Clone, Copy)]
 pub(crate) struct BufferSpace {
     pub(crate) start: *mut u8,
@@ -90,12 +90,12 @@ pub(crate) struct BufferSpace {
 }
 
 impl Active {
-    /// Of what is done, and has nothing to tell.
+    /// A message that is done and has no status.
     pub(crate) fn nothing() -> Active {
         Active::Over(Ok(Status::EMPTY))
     }
 
-    /// The message, unless it is over.
+    /// The message's request, unless it is over.
     pub(crate) fn id(&self) -> Option<RequestId> {
         match self {
             Active::Sending { id, .. }
@@ -105,7 +105,7 @@ impl Active {
         }
     }
 
-    /// What is received, if anything is.
+    /// The request of a receive.
     pub(crate) fn receiving(&self) -> Option<RequestId> {
         match self {
             Active::Receiving { id, .. } => Some(*id),
@@ -127,7 +127,7 @@ impl Session {
             Message::Receive { from: None, .. } => Ok(Active::Over(Ok(Status::OF_NOBODY))),
             Message::Send { data, to: Some(to), mode } => match data.packed() {
                 Cow::Borrowed(bytes) => {
-                    // SAFETY: the program keeps the memory as it is until the request is done.
+                    // SAFETY: the program does not change the memory until the request is done.
                     let id = unsafe {
                         self.process.start_send(*to, *mode, bytes.as_ptr(), bytes.len())?
                     };
@@ -145,8 +145,8 @@ impl Session {
                 let mut landing = into.landing();
                 let place = landing.bytes_mut();
                 let (start, bytes) = (place.as_mut_ptr(), place.len());
-                // SAFETY: the program leaves its memory alone until the request is done; that of
-                // the library lives in `landing` as long as the request.
+                // SAFETY: the program leaves its memory alone until the request is done. The
+                // library's memory lives in `landing` as long as the request.
                 let id = unsafe { self.process.start_recv(*from, start, bytes)? };
                 Ok(Active::Receiving { id, landing })
             }
@@ -160,28 +160,28 @@ impl Session {
         mode: SendMode,
         bytes: Vec<u8>,
     ) -> Outcome<Active> {
-        // SAFETY: the bytes stay where they are, unchanged, in the active request, until it is done.
+        // SAFETY: the bytes stay in place, unchanged, in the active request, until it is done.
         let id = unsafe { self.process.start_send(to, mode, bytes.as_ptr(), bytes.len())? };
         Ok(Active::Sending { id, packed: Some(bytes) })
     }
 
-    /// Starts a message and gives a request for it.
+    /// Starts a message and returns a request for it.
     pub(crate) fn request(&self, comm: &Rc<Comm>, message: Message) -> Outcome<Handle> {
         let active = self.start(comm, &message)?;
         self.add_active(comm, active)
     }
 
-    /// A request for what is under way.
+    /// Adds a request for a pending message.
     pub(crate) fn add_active(&self, comm: &Rc<Comm>, active: Active) -> Outcome<Handle> {
         self.requests.borrow_mut().add(Request::new(comm, None, Some(active)))
     }
 
-    /// A request that starts the message whenever it is told to.
+    /// Adds a request that starts the message again and again.
     pub(crate) fn persistent(&self, comm: &Rc<Comm>, message: Message) -> Outcome<Handle> {
         self.add_again(comm, Again::Message(message))
     }
 
-    /// A request that starts the collective whenever it is told to.
+    /// Adds a request that starts the collective again and again.
     pub(crate) fn persistent_collective(
         &self,
         comm: &Rc<Comm>,
@@ -215,13 +215,13 @@ impl Session {
         Ok(())
     }
 
-    /// Whether there is something to wait for: not with a null request, nor a persistent one that
-    /// was not started.
+    /// Whether there is something to wait for: false for a null request, and for a persistent one
+    /// that was not started.
     pub(crate) fn is_active(&self, handle: Handle) -> Outcome<bool> {
         Ok(handle != REQUEST.null() && self.requests.borrow().get(handle)?.active.is_some())
     }
 
-    /// Whether an active request is done. Does not move bytes.
+    /// Whether an active request is done. Moves no bytes.
     pub(crate) fn is_done(&self, handle: Handle) -> Outcome<bool> {
         let requests = self.requests.borrow();
         let request = requests.get(handle)?;
@@ -236,7 +236,8 @@ impl Session {
         }
     }
 
-    /// Waits for a request and collects it: the handle is null then, unless it is persistent.
+    /// Waits for a request and collects it. The handle is null afterwards, unless the request is
+    /// persistent.
     pub(crate) fn collect(&self, handle: &mut Handle) -> Outcome<Status> {
         if *handle == REQUEST.null() {
             return Ok(Status::EMPTY);
@@ -264,10 +265,11 @@ impl Session {
         }
     }
 
-    /// Waits until a request is done where other threads find it, which may cancel it or ask how it stands.
+    /// Waits until a request is done, without taking it: other threads may cancel it or ask for its
+    /// state meanwhile.
     fn wait_in_place(&self, handle: Handle) -> Outcome {
         let id = self.requests.borrow().get(handle)?.active.as_ref().and_then(Active::id);
-        // Of a failure the request itself tells, to its communicator's error handler.
+        // The request itself reports a failure, to its communicator's error handler.
         if let Some(id) = id {
             let _ = self.process.wait_until_done(id);
         }
@@ -275,7 +277,7 @@ impl Session {
         Ok(())
     }
 
-    /// What a request that is done will say, without collecting it.
+    /// The status of a request that is done, without collecting it.
     pub(crate) fn peek(&self, handle: Handle) -> Outcome<Status> {
         let work = self.requests.borrow().get(handle)?.work();
         if let Some(work) = work {
@@ -293,8 +295,8 @@ impl Session {
         Ok(said)
     }
 
-    /// Puts what has come for a request to its place; what the program learns of it, it learns later. Also of
-    /// one that it has given up.
+    /// Puts the received bytes of a request into place, even if the program has freed the request.
+    /// The program gets the status later.
     pub(crate) fn land(&self, handle: Handle, id: RequestId) -> Outcome {
         let is_this =
             |request: &Request| request.active.as_ref().and_then(Active::receiving) == Some(id);
@@ -334,7 +336,8 @@ impl Session {
         landed(comm, self.process.wait(id)?.ok_or_else(nothing)?, landing)
     }
 
-    /// Takes back a receive that nothing has matched, asks for a send that no receive has; leaves all else as it is.
+    /// Takes back a receive that nothing has matched, or asks for a send back that no receive has
+    /// matched. Other requests stay as they are.
     pub(crate) fn cancel(&self, handle: Handle) -> Outcome {
         let work = self.requests.borrow().get(handle)?.work();
         if let Some(work) = work {
@@ -363,7 +366,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes a program's request away; its message goes on.
+    /// Takes a program's request away. Its message goes on.
     pub(crate) fn free_request(&self, handle: &mut Handle) -> Outcome {
         let work = self.requests.borrow().get(*handle)?.work();
         if work.is_some_and(|work| !work.give_up()) {
@@ -383,7 +386,7 @@ impl Session {
 
     fn detach(&self, comm: &Rc<Comm>, active: Active) {
         let mut detached = self.detached.borrow_mut();
-        // Not each time: of N that are under way each would be looked at N times.
+        // Not each call collects: otherwise each of N pending messages would be checked N times.
         if detached.messages.len() >= detached.reaped_at {
             detached.reap(self);
             detached.reaped_at = (2 * detached.messages.len()).max(DETACHED_MIN);
@@ -394,7 +397,7 @@ impl Session {
     /// Waits for all detached sends. Receives that nothing has matched are given up.
     pub(crate) fn end_detached(&self) -> Outcome {
         let messages = std::mem::take(&mut self.detached.borrow_mut().messages);
-        // One that fails leaves the others their memory until they are done, too.
+        // After a failure, the other messages still keep their memory until they are done.
         let mut outcome = Ok(());
         for (comm, active) in messages {
             let given_up = match &active {
@@ -444,7 +447,7 @@ impl Session {
     }
 }
 
-/// What the program learns of a message, which is put to its place.
+/// The status of a received message, whose bytes are put into place.
 pub(crate) fn landed(comm: &Comm, received: Received, landing: &Landing) -> Outcome<Status> {
     let (bytes, room) = (received.status.bytes, received.buffer_bytes);
     landing.finish(bytes);
@@ -464,7 +467,7 @@ impl Detached {
         let done = |active: &Active| match active {
             Active::Over(_) => true,
             Active::Background(outstanding) => outstanding.is_done(),
-            // After a failure nothing is under way any more.
+            // After a failure nothing is pending any more.
             Active::Sending { id, .. }
             | Active::AskedBack { id, .. }
             | Active::Receiving { id, .. } => session.process.is_done(*id).unwrap_or(true),
@@ -473,7 +476,7 @@ impl Detached {
         while at < self.messages.len() {
             if done(&self.messages[at].1) {
                 let (comm, active) = self.messages.swap_remove(at);
-                // The program gave the request up and with it the right to hear of an error.
+                // The program gave up the request, and with it the report of an error.
                 let _ = session.finish(&comm, active);
             } else {
                 at += 1;
@@ -481,7 +484,7 @@ impl Detached {
         }
     }
 
-    /// Buffer space that messages under way take.
+    /// Buffer space that pending messages take.
     fn buffered(&self) -> usize {
         let taken = |active: &Active| match active {
             Active::Sending { packed: Some(bytes), .. } => bytes.len() + BSEND_OVERHEAD,

@@ -1,21 +1,23 @@
-//! A table whose handles are numbered: one that was freed names nothing, and not another object, until very many
-//! others have been made. For requests and messages, of whose handles programs keep copies.
+//! A table with numbered handles. A freed handle names nothing, and no other object, until very
+//! many others have been made. It is for requests and messages, because programs keep copies of
+//! their handles.
 //!
-//! A place is the number modulo the places, of which at least half are empty.
+//! An object's place is its number modulo the number of places, of which at least half are empty.
 
 use crate::fault::{Class, Fault, Outcome};
 use crate::table::{Handle, Kind};
 use std::ops::Range;
 
-/// Places that there are at first; their number doubles.
+/// Initial number of places, which doubles.
 const FIRST_PLACES: usize = 8;
-/// Places that there are at most: half as many objects.
+/// Limit of places, for half as many objects.
 const PLACES_MAX: usize = 1 << 25;
 
 /// The objects of one kind.
 pub(crate) struct Sequence<T> {
     kind: Kind,
-    /// Given one after the other, and then again: 0 has the handle after the null one.
+    /// Numbers are given one after the other, and then again. Number 0 has the handle after the
+    /// null one.
     numbers: Range<u32>,
     places: Vec<Option<(u32, T)>>,
     next: u32,
@@ -23,7 +25,8 @@ pub(crate) struct Sequence<T> {
 }
 
 impl<T> Sequence<T> {
-    /// An empty one. The handles of so many numbers are of no other kind, and many more than there can be objects.
+    /// An empty table. No other kind has handles of these numbers, and there are many more numbers
+    /// than objects.
     pub(crate) fn new(kind: Kind, numbers: Range<u32>) -> Self {
         let places = (0..FIRST_PLACES).map(|_| None).collect();
         Sequence { kind, places, next: numbers.start, numbers, count: 0 }
@@ -34,7 +37,8 @@ impl<T> Sequence<T> {
         if 2 * (self.count + 1) > self.places.len() {
             self.grow()?;
         }
-        // Half of the places are empty, and as many numbers in a row have each another.
+        // The loop ends: half of the places are empty, and consecutive numbers have different
+        // places.
         while self.places[self.place(self.next)].is_some() {
             self.next = self.after(self.next);
         }
@@ -79,17 +83,17 @@ impl<T> Sequence<T> {
         if number + 1 < self.numbers.end { number + 1 } else { self.numbers.start }
     }
 
-    /// Of a handle of another kind, one that no object has.
+    /// The number of a handle. For a handle of another kind it is a number that no object has.
     fn number(&self, handle: Handle) -> u32 {
         handle.wrapping_sub(self.kind.null() + 1) as u32
     }
 
     fn place(&self, number: u32) -> usize {
-        // A power of two.
+        // The number of places is a power of two.
         number as usize & (self.places.len() - 1)
     }
 
-    /// Twice the places: numbers whose places differ have different ones again.
+    /// Doubles the places. Numbers with different places get different ones again.
     fn grow(&mut self) -> Outcome {
         let places = 2 * self.places.len();
         if places > PLACES_MAX {

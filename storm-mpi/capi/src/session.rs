@@ -1,4 +1,4 @@
-//! This process between `MPI_Init` and `MPI_Finalize`: its objects, and what an error does.
+//! This process between `MPI_Init` and `MPI_Finalize`: its objects, and the effect of an error.
 
 use crate::abi::SUCCESS;
 use crate::api::{Info, Taken};
@@ -28,7 +28,7 @@ use storm_mpi::comm::{ContextId, ContextPool, Group};
 /// Exit code of a rank that ends its job because a communication failed.
 const FAILED_EXIT_CODE: c_int = 1;
 
-/// How long `MPI_Abort` waits for a thread that is in a call: longer than calls take that wait for nobody.
+/// Time that `MPI_Abort` waits for a thread in a call: longer than any call that does not wait.
 const ABORT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// `MPI_ERRORS_ARE_FATAL`.
@@ -36,16 +36,17 @@ pub(crate) const ERRORS_ARE_FATAL: Handle = ERRHANDLER.handle(1);
 /// `MPI_ERRORS_RETURN`.
 const ERRORS_RETURN: Handle = ERRHANDLER.handle(2);
 
-/// Of requests: with the null handle they are all positive.
+/// Numbers of requests: with the null handle, all their handles are positive.
 const REQUESTS: Range<u32> = 0..1 << 30;
-/// Of messages: up to the null request, whose handle would be the next. That of `MPI_MESSAGE_NO_PROC` is never given.
+/// Numbers of messages, up to the null request, whose handle would be the next. The number of
+/// `MPI_MESSAGE_NO_PROC` is never given.
 const MESSAGES: Range<u32> = 1..(1 << 27) - 1;
 const _: () = assert!(MESSAGE.null() + (MESSAGES.end as Handle) < REQUEST.null());
 
-/// Where the process stands, for all threads.
+/// The phase of the process, for all threads.
 static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
 
-/// Where a process stands.
+/// The phase of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
@@ -67,52 +68,52 @@ impl Phase {
 /// An error handler of a program.
 pub(crate) type ErrorFunction = unsafe extern "C" fn(*mut Handle, *mut c_int, ...);
 
-/// What an error does.
+/// The effect of an error.
 #[derive(Clone, Copy)]
 pub(crate) enum ErrorHandler {
-    /// Says so and ends the job.
+    /// Print the error and end the job.
     Fatal,
-    /// Returns its code.
+    /// Return the error's code.
     Return,
-    /// Calls the program, then returns its code.
+    /// Call the program's function, then return the error's code.
     Call(ErrorFunction),
 }
 
 /// Copies an attribute to a communicator's duplicate.
 pub(crate) type CopyFunction =
     unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
-/// Takes leave of an attribute.
+/// Deletes an attribute.
 pub(crate) type DeleteFunction =
     unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_void) -> c_int;
 
-/// A key that programs hang attributes on communicators by.
+/// A key by which programs attach attributes to objects.
 #[derive(Clone, Copy)]
 pub(crate) struct Keyval {
-    /// What the attributes are of; `None` for the library's own, which are told elsewhere.
+    /// The kind of object; `None` for the library's own keys, whose values are elsewhere.
     pub(crate) of: Option<Kind>,
-    /// `None`: attributes are not copied.
+    /// `None` means that attributes are not copied.
     pub(crate) copy: Option<Copying>,
     pub(crate) delete: Option<DeleteFunction>,
     pub(crate) extra_state: *mut c_void,
 }
 
-/// Attributes that the library itself has, with the first keys (`MPI_TAG_UB` and so on).
+/// Number of the library's own attributes, with the first keys (`MPI_TAG_UB` and so on).
 pub(crate) const TOLD_ATTRIBUTES: usize = 6;
-/// With those of windows, which follow (`MPI_WIN_BASE` and so on), and `MPI_LASTUSEDCODE`.
+/// With the attributes of windows, which follow (`MPI_WIN_BASE` and so on), and `MPI_LASTUSEDCODE`.
 pub(crate) const OWN_ATTRIBUTES: usize = TOLD_ATTRIBUTES + 6;
 
 impl Keyval {
-    /// A key of the library's: what it tells is not in the communicators.
+    /// A key of the library, whose values are not in the communicators.
     const TOLD: Keyval =
         Keyval { of: None, copy: None, delete: None, extra_state: std::ptr::null_mut() };
 }
 
-/// How an attribute is copied.
+/// The way in which an attribute is copied.
 #[derive(Clone, Copy)]
 pub(crate) enum Copying {
-    /// The address alone (`MPI_COMM_DUP_FN`).
+    /// Only the address is copied (`MPI_COMM_DUP_FN`).
     Address,
-    /// The program does it.
+    /// The program's function copies it.
     Call(CopyFunction),
 }
 
@@ -130,10 +131,10 @@ pub(crate) struct Session {
     pub(crate) taken: RefCell<Sequence<Taken>>,
     pub(crate) infos: RefCell<Table<Info>>,
     pub(crate) windows: RefCell<Table<Rc<Window>>>,
-    /// Windows that were ever made.
+    /// Number of windows that were ever made.
     pub(crate) windows_made: Cell<u64>,
     pub(crate) files: RefCell<Table<Rc<OpenFile>>>,
-    /// `MPI_FILE_NULL`, whose error handler is that of files to be opened.
+    /// `MPI_FILE_NULL`, whose error handler serves files to be opened.
     pub(crate) no_file: Rc<Comm>,
     pub(crate) detached: RefCell<Detached>,
     pub(crate) buffer: Cell<Option<BufferSpace>>,
@@ -142,7 +143,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Joins the job, for threads that do so much. On failure there is no error handler yet to ask.
+    /// Joins the job, for threads of this level. On failure there is no error handler yet.
     pub(crate) fn begin(name: &str, level: Level) -> c_int {
         if Phase::now() != Phase::Before {
             die(name, "called a second time");
@@ -157,7 +158,7 @@ impl Session {
         SUCCESS
     }
 
-    /// Leaves the job, when all that was sent has gone.
+    /// Leaves the job, when everything that was sent has gone.
     pub(crate) fn end(&self) -> Outcome {
         self.end_detached()?;
         self.delete_attributes(&self.own)?;
@@ -170,9 +171,9 @@ impl Session {
         Ok(())
     }
 
-    /// Leaves the windows that the program has not freed when nobody asks anything of them any more: all
-    /// members come, and who waits does what others ask. In the order in which they were made, which is one that no
-    /// two members wait for each other in.
+    /// Leaves the windows that the program has not freed, when nobody asks anything of them any
+    /// more. All members come, and a waiting member serves the others. The order is that in which
+    /// the windows were made, so no two members wait for each other.
     fn leave_windows(&self) -> Outcome {
         let mut left: Vec<_> = self.windows.borrow().objects().cloned().collect();
         left.sort_by_key(|window| window.number);
@@ -194,7 +195,8 @@ impl Session {
         let own = comm(ContextId::SELF, Group::new([me]), 0, "MPI_COMM_SELF");
         world.handle.set(COMM.handle(1));
         own.handle.set(COMM.handle(2));
-        // Never dropped, and nothing communicates there: the context stays that of MPI_COMM_SELF.
+        // The object is never dropped, and nothing communicates there, so the context stays that of
+        // MPI_COMM_SELF.
         let no_file = comm(ContextId::SELF, Group::new([me]), 0, "MPI_FILE_NULL");
         no_file.handle.set(FILE.null());
         no_file.errhandler.set(ERRORS_RETURN);
@@ -243,7 +245,7 @@ impl Session {
         self.operations.borrow().get(handle).cloned()
     }
 
-    /// Adds a communicator, which learns its handle.
+    /// Adds a communicator and tells it its handle.
     pub(crate) fn add_comm(&self, comm: Comm) -> Outcome<Handle> {
         let comm = Rc::new(comm);
         let handle = self.comms.borrow_mut().add(Rc::clone(&comm))?;
@@ -251,7 +253,7 @@ impl Session {
         Ok(handle)
     }
 
-    /// Adds a datatype, which learns its handle.
+    /// Adds a datatype and tells it its handle.
     pub(crate) fn add_type(&self, made: Type) -> Outcome<Handle> {
         let made = Rc::new(made);
         let handle = self.types.borrow_mut().add(Rc::clone(&made))?;
@@ -259,7 +261,8 @@ impl Session {
         Ok(handle)
     }
 
-    /// The members of a communicator, in a context of their own, for what is no communicator; all call it.
+    /// The members of a communicator in a context of their own, for an object that is not a
+    /// communicator. All members call it.
     pub(crate) fn context_of_its_own(&self, parent: &Comm, errhandler: Handle) -> Outcome<Comm> {
         parent.must_be_intra()?;
         let agreed = ContextPool::agree(&self.contexts, parent.party(&self.process))?;
@@ -269,7 +272,7 @@ impl Session {
         Ok(Comm::new(context, group, parent.me, None, errhandler, &self.contexts))
     }
 
-    /// Does what the communicator's error handler wants; gives what the function returns.
+    /// Acts as the communicator's error handler demands, and returns the function's result.
     fn answer(&self, name: &str, fault: &Fault, comm: Option<&Rc<Comm>>) -> c_int {
         let comm = fault.on.as_ref().or(comm).unwrap_or(&self.world);
         let handler = self.error_handlers.borrow().get(comm.errhandler.get()).copied();
@@ -286,7 +289,7 @@ impl Session {
         }
     }
 
-    /// Says what is wrong, and ends the job.
+    /// Prints the error, and ends the job.
     pub(crate) fn die(&self, name: &str, fault: &Fault, comm: &Comm) -> ! {
         let rank = self.process.rank();
         let on = comm.name.borrow();
@@ -302,7 +305,7 @@ impl Session {
     }
 }
 
-/// A call on no communicator: errors go to that of `MPI_COMM_WORLD`.
+/// A call without a communicator. Its errors go to the handler of `MPI_COMM_WORLD`.
 pub(crate) fn call(name: &str, body: impl FnOnce(&'static Session) -> Outcome) -> c_int {
     let entered = enter(name);
     let session = entered.session;
@@ -312,8 +315,8 @@ pub(crate) fn call(name: &str, body: impl FnOnce(&'static Session) -> Outcome) -
     }
 }
 
-/// A call on a communicator that may have a straight way, on which no function of the program is called. `None`: it
-/// has none this time, and nothing was done.
+/// A call on a communicator by a straight way that calls no function of the program. `None` means
+/// that the straight way refused, and nothing was done.
 #[inline]
 pub(crate) fn straight_on(
     comm: Handle,
@@ -372,7 +375,7 @@ pub(crate) fn on_window(
     }
 }
 
-/// A call on a file. Of one that is not open the errors go where those of opening go.
+/// A call on a file. If the file is not open, errors go to the handler of files to be opened.
 pub(crate) fn on_file(
     file: Handle,
     name: &str,
@@ -391,7 +394,7 @@ pub(crate) fn on_file(
     }
 }
 
-/// A call on no file yet.
+/// A call on a file that is not open yet.
 pub(crate) fn on_no_file(name: &str, body: impl FnOnce(&'static Session) -> Outcome) -> c_int {
     let entered = enter(name);
     let session = entered.session;
@@ -401,7 +404,7 @@ pub(crate) fn on_no_file(name: &str, body: impl FnOnce(&'static Session) -> Outc
     }
 }
 
-/// Calls the error handler of a communicator with an error of the program's.
+/// Calls the error handler of a communicator with an error of the program.
 pub(crate) fn raise(session: &Session, comm: &Rc<Comm>, name: &str, code: c_int) {
     let own = codes::text_of(code).filter(|text| !text.is_empty());
     let text = own.map_or_else(String::new, |own| format!(": {own}"));
@@ -414,7 +417,7 @@ pub(crate) fn abort(code: c_int) -> ! {
     let entered = match level::entered_to_end(ABORT_PATIENCE) {
         Ok(Some(entered)) => entered,
         Ok(None) => die("MPI_Abort", "called outside of the job"),
-        // As where the engine is in use: the process's exit code has to do.
+        // As with an engine in use, the process's exit code has to do.
         Err(TakesTooLong) => {
             say(&format!("MPI_Abort with error code {code} while another thread is in a call"));
             std::process::exit(code)
@@ -432,8 +435,7 @@ pub(crate) fn die(name: &str, text: &str) -> ! {
     std::process::exit(FAILED_EXIT_CODE)
 }
 
-/// Tells the user, in one write: ranks often fail together, and of lines that are written in pieces
-/// the pieces mix.
+/// Tells the user in one write. Ranks often fail together, and the pieces of their lines would mix.
 fn say(text: &str) {
     let line = format!("storm-mpi: {text}\n");
     eprint!("{line}");

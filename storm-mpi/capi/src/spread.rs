@@ -1,5 +1,5 @@
-//! A buffer with a block of elements for each member of a communicator: what gathers fill and
-//! scatters send from.
+//! A buffer with a block of elements for each member of a communicator: gathers fill it, and
+//! scatters send from it.
 
 use crate::abi::{Buffer, counted};
 use crate::fault::{Class, Fault, Outcome};
@@ -16,7 +16,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// As many elements for each, one block after the other.
+    /// Equally many elements for each member, one block after the other.
     pub(crate) fn even(
         buffer: Buffer,
         count: c_int,
@@ -42,8 +42,8 @@ impl Spread {
         Self::behind(buffer, counts.iter().zip::<&[c_int]>(displs).map(block))
     }
 
-    /// `counts[i]` elements of `types[i]` for member `i`, `displs[i]` bytes from the buffer's start.
-    /// From `MPI_BOTTOM`, which is null, these are addresses.
+    /// `counts[i]` elements of `types[i]` for member `i`, `displs[i]` bytes from the buffer's
+    /// start. From `MPI_BOTTOM`, which is null, displacements are addresses.
     pub(crate) fn mixed(
         buffer: Buffer,
         counts: &[c_int],
@@ -57,7 +57,7 @@ impl Spread {
         )
     }
 
-    /// Without the blocks of neighbours that there are not, which are neither read nor written.
+    /// Leaves out the blocks of absent neighbours, which are neither read nor written.
     pub(crate) fn of_those_there(mut self, neighbours: &[Option<usize>]) -> Self {
         for (block, neighbour) in self.blocks.iter_mut().zip(neighbours) {
             if neighbour.is_none() {
@@ -67,7 +67,7 @@ impl Spread {
         self
     }
 
-    /// As [`Spread::at`]; a buffer that is null stays so, and is found to be.
+    /// As [`Spread::at`]. A null buffer stays null, and is detected.
     fn behind<'a>(
         buffer: Buffer,
         blocks: impl Iterator<Item = (c_int, Option<isize>, &'a Type)>,
@@ -101,7 +101,7 @@ impl Spread {
         all
     }
 
-    /// All blocks in one piece, copied only when they do not lie so.
+    /// All blocks in one piece. They are copied only if they are not in one piece already.
     pub(crate) fn packed(&self) -> Cow<'_, [u8]> {
         match self.whole() {
             // SAFETY: as in `Elements::packed`: the blocks are adjoining parts of one buffer.
@@ -110,7 +110,7 @@ impl Spread {
         }
     }
 
-    /// Where each block lies in that piece.
+    /// The place of each block in that piece.
     pub(crate) fn places(&self) -> Vec<Range<usize>> {
         let mut end = 0;
         let place = |block: &Elements| {
@@ -121,7 +121,8 @@ impl Spread {
         self.blocks.iter().map(place).collect()
     }
 
-    /// Memory for all blocks in one piece. When `loaded`, it holds what is in the blocks now.
+    /// Memory for all blocks in one piece. When `loaded`, it holds the present contents of the
+    /// blocks.
     pub(crate) fn landing(&self, loaded: bool) -> SpreadLanding<'_> {
         match self.whole() {
             Some(all) => SpreadLanding::Direct(all),
@@ -134,7 +135,7 @@ impl Spread {
         self.blocks.iter().map(|block| block.bytes).sum()
     }
 
-    /// When the blocks lie one after the other without gaps: all of them.
+    /// All blocks as one, if they lie one after the other without gaps.
     fn whole(&self) -> Option<Elements> {
         let first = self.blocks.first()?;
         let mut next = first.start;
@@ -150,7 +151,7 @@ impl Spread {
     }
 }
 
-/// A stretch of bytes that comes to be blocks of elements.
+/// A stretch of bytes that becomes blocks of elements.
 pub(crate) enum SpreadLanding<'a> {
     /// The blocks' own memory.
     Direct(Elements),
@@ -158,17 +159,17 @@ pub(crate) enum SpreadLanding<'a> {
     Staged {
         /// The blocks, one after the other.
         bytes: Vec<u8>,
-        /// What they come to be.
+        /// The blocks that the bytes become.
         of: &'a Spread,
     },
 }
 
 impl SpreadLanding<'_> {
-    /// The bytes to receive to.
+    /// The bytes to receive into.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
-            // SAFETY: not null, and adjoining parts of a buffer that the caller passed for writing
-            // and does not touch during the call.
+            // SAFETY: not null; adjoining parts of a buffer that the caller passed for writing and
+            // does not touch during the call.
             SpreadLanding::Direct(all) => unsafe {
                 std::slice::from_raw_parts_mut(all.start, all.bytes)
             },
@@ -176,7 +177,7 @@ impl SpreadLanding<'_> {
         }
     }
 
-    /// Puts the blocks to their places.
+    /// Puts the blocks into their places.
     pub(crate) fn finish(self) {
         if let SpreadLanding::Staged { bytes, of } = self {
             for (block, place) in of.blocks.iter().zip(of.places()) {

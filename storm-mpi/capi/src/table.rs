@@ -1,15 +1,16 @@
 //! Handles: the numbers by which C programs name objects, and the tables behind them.
 //!
-//! A handle is its kind in the upper bits and a place in the lower ones, so a handle of the wrong
-//! kind is found out. Place 0 is the null handle of its kind. Requests and messages are in a `sequence`.
+//! A handle has its kind in the upper bits and a place in the lower ones, so a handle of the wrong
+//! kind is detected. Place 0 is the null handle of its kind. Requests and messages are in a
+//! `sequence`.
 
 use crate::fault::{Class, Fault, Outcome};
 use std::ffi::c_int;
 
-/// A handle, as C has it.
+/// A handle in C.
 pub(crate) type Handle = c_int;
 
-/// What a handle names.
+/// The kind of object that a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     number: c_int,
@@ -25,7 +26,7 @@ pub(crate) const ERRHANDLER: Kind = Kind { number: 5, class: Class::Arg, name: "
 pub(crate) const INFO: Kind = Kind { number: 6, class: Class::Info, name: "info object" };
 pub(crate) const MESSAGE: Kind = Kind { number: 8, class: Class::Request, name: "message" };
 pub(crate) const REQUEST: Kind = Kind { number: 16, class: Class::Request, name: "request" };
-// Above those of requests.
+// The number lies above those of requests.
 pub(crate) const WINDOW: Kind = Kind { number: 0x60, class: Class::Window, name: "window" };
 pub(crate) const FILE: Kind = Kind { number: 0x61, class: Class::File, name: "file" };
 pub(crate) const KEYVAL: Kind = Kind { number: 7, class: Class::Keyval, name: "attribute key" };
@@ -69,11 +70,11 @@ impl Kind {
 /// The objects of one kind.
 pub(crate) struct Table<T> {
     kind: Kind,
-    /// By place, of which 0 stays empty.
+    /// Objects by place; place 0 stays empty.
     places: Vec<Option<T>>,
     /// Places that were used before.
     free: Vec<usize>,
-    /// How many of the first belong to the library and are never freed.
+    /// Number of the first places that belong to the library and are never freed.
     predefined: usize,
 }
 
@@ -104,8 +105,8 @@ impl<T> Table<T> {
     /// The object of a handle.
     #[inline]
     pub(crate) fn get(&self, handle: Handle) -> Outcome<&T> {
-        // Of a handle of this kind the place is what differs from the null one; of another it is
-        // a number that is no place.
+        // For a handle of this kind, the place is the difference from the null handle. For another
+        // kind, the difference is not a place.
         let place = (handle ^ self.kind.null()) as usize;
         let object = self.places.get(place).and_then(Option::as_ref);
         object.ok_or_else(|| self.kind.unknown(handle))
@@ -118,12 +119,12 @@ impl<T> Table<T> {
         object.ok_or_else(|| self.kind.unknown(handle))
     }
 
-    /// All objects that there are.
+    /// All objects.
     pub(crate) fn objects(&self) -> impl Iterator<Item = &T> {
         self.places.iter().flatten()
     }
 
-    /// Takes an object out of the table; one of the library's stays and is refused.
+    /// Takes an object out of the table. An object of the library is refused and stays.
     pub(crate) fn free(&mut self, handle: Handle) -> Outcome<T> {
         let place = self.kind.place(handle)?;
         if place < self.predefined {

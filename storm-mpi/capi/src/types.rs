@@ -1,4 +1,4 @@
-//! Datatypes: the predefined ones, in the order of `mpi.h`, and those that programs make.
+//! Datatypes: the predefined ones, in the order of `mpi.h`, and those of programs.
 
 use crate::fault::{Class, Fault, Outcome};
 use crate::recipe::Recipe;
@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_long};
 use std::rc::Rc;
 use storm_mpi::layout::{Layout, Part};
 
-/// What the numbers of a predefined type are, for operations on them.
+/// The numbers of a predefined type, for operations on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Number {
     Signed(usize),
@@ -21,14 +21,14 @@ pub(crate) enum Number {
     Byte,
     Complex32,
     Complex64,
-    /// A complex number of long doubles: travels, is not reckoned with.
+    /// A complex number of long doubles, which travels but has no operations.
     ComplexLong,
     Packed,
     /// A value and an index, for `MPI_MINLOC` and `MPI_MAXLOC`.
     Pair(PairValue),
 }
 
-/// The value of a pair, whose index is an `int`, but for those of Fortran, where both are alike.
+/// The value of a pair. The index is an `int`; in pairs of Fortran it has the type of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PairValue {
     Float,
@@ -43,23 +43,23 @@ pub(crate) enum PairValue {
     DoublePrecision,
 }
 
-/// A datatype. Shared by its handle and by what communicates with it.
+/// A datatype. The handle and the communication that uses it share ownership.
 pub(crate) struct Type {
     pub(crate) layout: Layout,
     pub(crate) committed: Cell<bool>,
     pub(crate) name: RefCell<String>,
-    /// `None` for those that programs make, and for markers.
+    /// `None` for types of programs, and for markers.
     pub(crate) number: Option<Number>,
     /// Its own handle, for functions of attributes.
     pub(crate) handle: Cell<Handle>,
     /// Attributes of the program: key, and the address it stored.
     pub(crate) attributes: RefCell<Vec<(Handle, usize)>>,
-    /// How the program made it; `None` for the predefined ones.
+    /// The program's construction of the type; `None` for the predefined ones.
     pub(crate) recipe: Option<Rc<Recipe>>,
 }
 
 impl Type {
-    /// A type made of others; `None` is what layouts say of one larger than memory.
+    /// A type made of others. `None` stands for a layout larger than memory.
     pub(crate) fn made(layout: Option<Layout>, recipe: Recipe) -> Outcome<Type> {
         let too_large = || Fault::new(Class::Arg, "datatype larger than memory can be");
         Ok(Type {
@@ -73,7 +73,7 @@ impl Type {
         })
     }
 
-    /// Another one like it, without its name and attributes.
+    /// Another type with the same properties, without the name and attributes.
     pub(crate) fn another(&self) -> Type {
         Type {
             layout: self.layout.clone(),
@@ -86,7 +86,7 @@ impl Type {
         }
     }
 
-    /// Its name, or what it is.
+    /// The type's name, or a description.
     pub(crate) fn to_text(&self) -> String {
         let name = self.name.borrow();
         if name.is_empty() { "a derived datatype".to_owned() } else { name.clone() }
@@ -95,7 +95,7 @@ impl Type {
 
 const INT_BYTES: usize = size_of::<c_int>();
 const LONG_BYTES: usize = size_of::<c_long>();
-/// `sizeof(long double)` on x86-64 and its alignment; on aarch64 it is the same.
+/// `sizeof(long double)` on x86-64, and its alignment. On aarch64 it is the same.
 pub(crate) const LONG_DOUBLE_BYTES: usize = 16;
 
 /// The predefined types, from place 1 on.
@@ -142,7 +142,7 @@ const PREDEFINED: [(&str, Number); 60] = [
     ("MPI_2INT", Number::Pair(PairValue::Int)),
     ("MPI_SHORT_INT", Number::Pair(PairValue::Short)),
     ("MPI_LONG_DOUBLE_INT", Number::Pair(PairValue::LongDouble)),
-    // Of Fortran.
+    // Types of Fortran.
     ("MPI_CHARACTER", Number::Signed(1)),
     ("MPI_LOGICAL", Number::Signed(4)),
     ("MPI_INTEGER", Number::Signed(4)),
@@ -163,10 +163,10 @@ const PREDEFINED: [(&str, Number); 60] = [
     ("MPI_2DOUBLE_PRECISION", Number::Pair(PairValue::DoublePrecision)),
 ];
 
-/// A predefined type without numbers, and what makes its layout.
+/// A predefined type without numbers, and the function that makes its layout.
 type Marker = (&'static str, fn() -> Layout);
 
-/// Those of MPI-1, which follow the others.
+/// Markers of MPI-1, which follow the other types.
 const MARKERS: [Marker; 2] = [("MPI_LB", Layout::lower_marker), ("MPI_UB", Layout::upper_marker)];
 
 /// A table of the predefined types.
@@ -190,7 +190,7 @@ pub(crate) fn predefined() -> Table<Rc<Type>> {
     Table::new(TYPE, numbers.chain(markers).enumerate().map(make))
 }
 
-/// Whether a handle is of a predefined type.
+/// Whether a handle names a predefined type.
 pub(crate) fn is_predefined(handle: Handle) -> bool {
     let last = PREDEFINED.len() + MARKERS.len();
     (TYPE.handle(1)..=TYPE.handle(last)).contains(&handle)
@@ -201,13 +201,13 @@ pub(crate) fn named(name: &str) -> Option<Handle> {
     PREDEFINED.iter().position(|(own, _)| *own == name).map(|place| TYPE.handle(place + 1))
 }
 
-/// The numbers that a layout of this [kind](Layout::kind) consists of.
+/// The numbers of a layout of this [kind](Layout::kind).
 pub(crate) fn number_of_kind(kind: u8) -> Option<Number> {
     PREDEFINED.get(usize::from(kind)).map(|&(_, number)| number)
 }
 
 impl Number {
-    /// Of its data.
+    /// Bytes of the number's data.
     pub(crate) fn bytes(self) -> usize {
         self.layout().size()
     }
@@ -255,7 +255,7 @@ impl PairValue {
         }
     }
 
-    /// Where the index is in the structure of C.
+    /// Offset of the index in the structure of C.
     pub(crate) fn index_offset(self) -> usize {
         self.bytes().next_multiple_of(self.index_bytes())
     }
@@ -265,7 +265,7 @@ impl PairValue {
         let index = Layout::number(self.index_bytes(), self.index_bytes());
         let part = |offset: usize, layout| Part { offset: offset as isize, count: 1, layout };
         Layout::structure(vec![part(0, value.clone()), part(self.index_offset(), index)])
-            // Eight known structures of two numbers fit memory.
+            // The structures are known and consist of two numbers, so they fit memory.
             .unwrap_or(value)
     }
 }
@@ -274,7 +274,7 @@ impl PairValue {
 mod tests {
     use super::*;
 
-    /// The places of the types in `mpi.h` are those of the table.
+    /// The places of the types in `mpi.h` are the table's.
     #[test]
     fn the_header_names_types_by_their_places() {
         let header = include_str!("../include/mpi.h");

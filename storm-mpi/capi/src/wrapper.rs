@@ -1,15 +1,18 @@
-//! What the compiler wrappers do: pass all arguments on, and add where `mpi.h` and the library are.
+//! The compiler wrappers: they pass all arguments on, and add the places of `mpi.h` and the
+//! library.
 //!
-//! The compiler is the one that `STORM_MPI_CC` (`STORM_MPI_CXX`) names, else `CC` (`CXX`), else `cc`
-//! (`c++`). Header and library are under `STORM_MPI_PREFIX`; else beside the wrapper, as it was
-//! installed (`bin/`, `include/`, `lib/`); else where cargo built them. Arguments of the wrapper's
-//! own, which the compiler does not see: `-show` prints the command and runs nothing; `-static_mpi`
-//! links the library into the program. `--help` tells all that before the compiler's own help.
+//! `STORM_MPI_CC` (`STORM_MPI_CXX`) names the compiler, else `CC` (`CXX`), else it is `cc` (`c++`).
+//! The header and the library are under `STORM_MPI_PREFIX`; else near the wrapper, as installed
+//! (`bin/`, `include/`, `lib/`); else where cargo built them.
 //!
-//! Build systems ask without anything to compile, and take the library out of the answer: `-show`
-//! names it then, too. CMake asks in Open MPI's words first (`-showme:compile`, `-showme:link`), in
-//! MPICH's then (`-compile-info`, `-link-info`). Those of MPICH mean `-show`; those of Open MPI are
-//! left to the compiler, which does not know them, so who asks goes on to the next.
+//! The wrapper has arguments of its own, which the compiler does not see. `-show` prints the
+//! command and runs nothing. `-static_mpi` links the library into the program. `--help` tells all
+//! of it before the compiler's own help.
+//!
+//! Build systems ask without anything to compile, and take the library out of the answer, so
+//! `-show` names it then, too. CMake asks first in Open MPI's words (`-showme:compile`,
+//! `-showme:link`), then in MPICH's (`-compile-info`, `-link-info`). MPICH's words mean `-show`.
+//! Open MPI's words go to the compiler, which does not know them, so CMake goes on to the next.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -19,33 +22,33 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::SystemTime;
 
-/// What a static library of Rust needs of the system (`rustc --print native-static-libs`).
+/// System libraries that a static library of Rust needs (`rustc --print native-static-libs`).
 const NATIVE_LIBRARIES: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
-/// With one of these nothing is linked.
+/// Arguments with which nothing is linked.
 const NO_LINKING: [&str; 7] = ["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "--version"];
-/// With one of these the command is printed.
+/// Arguments with which the command is printed.
 const SHOW: [&str; 4] = ["-show", "--show", "-compile-info", "-link-info"];
 /// Exit code when there is nothing to compile with.
 const FAILED_EXIT_CODE: u8 = 1;
 
-/// Which compiler is wrapped.
+/// A language, and its compiler.
 pub(crate) struct Language {
-    /// The wrapper.
+    /// The name of the wrapper.
     pub(crate) name: &'static str,
-    /// The variable that names the compiler, also with `STORM_MPI_` before it.
+    /// The variable that names the compiler, alone or after `STORM_MPI_`.
     pub(crate) variable: &'static str,
-    /// The compiler without it.
+    /// The compiler without such a variable.
     pub(crate) compiler: &'static str,
 }
 
-/// Becomes the compiler; comes back only when that fails, or with `-show`.
+/// Becomes the compiler. Returns only when that fails, or with `-show`.
 pub(crate) fn run(language: &Language) -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
     let shows = |a: &OsString| SHOW.iter().any(|option| a == option);
     let show = arguments.iter().any(shows);
     let is_static = arguments.iter().any(|a| a == "-static_mpi");
     let own = |a: &OsString| shows(a) || a == "-static_mpi";
-    // Elsewhere it may be an argument for what the compiler calls, as behind -Xlinker.
+    // In other places the word may be an argument of another option, such as -Xlinker.
     if let [only] = arguments.as_slice()
         && (only == "--help" || only == "-help")
     {
@@ -77,7 +80,7 @@ pub(crate) fn run(language: &Language) -> ExitCode {
 }
 
 impl Language {
-    /// The compiler and what its variable says besides (`ccache gcc -m64`).
+    /// The compiler with the other words of its variable (`ccache gcc -m64`).
     fn command(&self) -> Command {
         let named = [format!("STORM_MPI_{}", self.variable), self.variable.to_owned()]
             .iter()
@@ -90,8 +93,8 @@ impl Language {
         command
     }
 
-    /// What the wrapper does, and then what the compiler says of itself. A reader that has left
-    /// wants no more.
+    /// Prints the wrapper's help, and then the compiler's. If the reader has left, nothing more is
+    /// printed.
     fn help(&self) -> ExitCode {
         let Language { name, variable, compiler } = self;
         let mut command = self.command();
@@ -126,14 +129,14 @@ What follows is the help of {wrapped}:
         ExitCode::from(FAILED_EXIT_CODE)
     }
 
-    /// `CC=storm-mpicc make` means this program, which must not call itself for ever.
+    /// `CC=storm-mpicc make` names this program, which must not call itself for ever.
     fn is_this(&self, value: &str) -> bool {
         let first = value.split_whitespace().next().unwrap_or_default();
         Path::new(first).file_name().is_some_and(|name| name == self.name)
     }
 }
 
-/// Where the header and the library are.
+/// The place of the header and the library.
 struct Place {
     include: PathBuf,
     lib: PathBuf,
@@ -150,7 +153,8 @@ impl Place {
         let here = program.parent()?;
         let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
         let built = || {
-            // `cargo build` puts the library beside its programs, `cargo test` leaves it below them.
+            // `cargo build` puts the library next to its programs; `cargo test` leaves it below
+            // them.
             let in_either = [here.to_owned(), here.join("deps")];
             let places = in_either.map(|lib| Place { include: include.clone(), lib }.complete());
             places.into_iter().flatten().max_by_key(Place::made_at)
@@ -158,7 +162,7 @@ impl Place {
         here.parent().and_then(|prefix| under(prefix).complete()).or_else(built)
     }
 
-    /// When the shared library was made.
+    /// The time when the shared library was made.
     fn made_at(&self) -> Option<SystemTime> {
         self.lib.join("libstormmpi.so").metadata().and_then(|file| file.modified()).ok()
     }
@@ -181,8 +185,8 @@ impl Place {
     }
 }
 
-/// Whether the compiler is going to link: it has something to compile or to link, and is not told to
-/// stop before. Who only asks may leave out what (`would`).
+/// Whether the compiler is going to link: it has something to compile or to link, and is not told
+/// to stop before. With `would`, the input may be missing, as in a query.
 fn links<'a>(arguments: impl Iterator<Item = &'a OsString> + Clone, would: bool) -> bool {
     let stops = arguments.clone().any(|a| NO_LINKING.iter().any(|option| a == option));
     let mut after_output = false;
@@ -201,7 +205,7 @@ fn with_prefix(prefix: &str, path: &Path) -> OsString {
     argument
 }
 
-/// A word as a shell takes it.
+/// A word, quoted for a shell.
 fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+/.,:@%".contains(c);

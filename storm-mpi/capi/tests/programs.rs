@@ -1,4 +1,5 @@
-//! C programs, compiled with `storm-mpicc` and run as whole jobs on simulated nodes of this host.
+//! C programs that are compiled with `storm-mpicc` and run as whole jobs on simulated nodes of this
+//! host.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,8 +15,8 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name)
 }
 
-/// The library as it would be installed. Cargo makes it for the tests beside them, and elsewhere only
-/// when it is asked for the library itself.
+/// The library as installed. Cargo makes it next to the tests, and elsewhere only when the library
+/// itself is asked for.
 static PREFIX: LazyLock<TempDir> = LazyLock::new(|| {
     let prefix = TempDir::new().expect("a directory");
     let test = std::env::current_exe().expect("this test has a path");
@@ -36,7 +37,7 @@ static PREFIX: LazyLock<TempDir> = LazyLock::new(|| {
     prefix
 });
 
-/// An installed wrapper, with no compiler but the system's.
+/// An installed wrapper that knows only the system's compiler.
 fn wrapper(name: &str) -> Command {
     let mut command = Command::new(PREFIX.path().join("bin").join(name));
     for variable in ["CC", "CXX", "STORM_MPI_CC", "STORM_MPI_CXX", "STORM_MPI_PREFIX"] {
@@ -57,10 +58,10 @@ fn ran(command: &mut Command) -> Output {
     output
 }
 
-/// Of slices for programs that do not wait, but look again and again.
+/// Interval of slices for programs that do not wait, but look again and again.
 const TICK: Duration = Duration::from_millis(2);
 
-/// A compiled program, and the directory that it goes with.
+/// A compiled program, and its directory, which is removed with it.
 struct Program {
     path: PathBuf,
     _directory: TempDir,
@@ -84,7 +85,7 @@ impl Program {
         outcome
     }
 
-    /// Where nodes move messages in slices.
+    /// Runs the program with nodes that move messages in slices.
     fn run_in_slices(&self, (nodes, per_node): (usize, usize)) -> Outcome {
         let launcher = Launcher::new(&self.path).nodes(nodes, per_node);
         let outcome = launcher.in_slices().at_least_every(TICK).run().expect("it starts");
@@ -122,7 +123,7 @@ fn collectives_between_groups_whose_bits_are_the_same_in_every_run() {
     the_bits_are_the_same_in_every_run(&Program::compiled("across"));
 }
 
-/// Of what a program prints.
+/// Compares the output of runs.
 fn the_bits_are_the_same_in_every_run(program: &Program) {
     for shape in SHAPES {
         let mut sums: Vec<String> = (0..2)
@@ -245,7 +246,7 @@ fn pointers_of_files_that_processes_share() {
     in_a_directory("shared");
 }
 
-/// Everywhere, with a directory for files as its argument.
+/// Runs a program in all shapes, with a directory for files as its argument.
 fn in_a_directory(name: &str) {
     let program = Program::compiled(name);
     let directory = TempDir::new().expect("a directory");
@@ -281,7 +282,7 @@ fn threads_that_take_turns_and_those_that_may_not_call() {
         assert!(outcome.success(), "{level}: {}", outcome.report());
     }
     let refused = of_level("1").arg("call").run().expect("it starts");
-    // Whoever is the first to say it ends the others.
+    // The first rank to say it ends the others.
     let is_said = refused.ranks.iter().any(|rank| rank.stderr.contains("from another thread"));
     assert!(!refused.success() && is_said, "{}", refused.report());
 }
@@ -345,7 +346,7 @@ fn processes_that_cannot_be_had() {
 #[test]
 fn functions_that_the_program_has_itself() {
     Program::compiled("profiled").run_everywhere();
-    // The shared library only; the linker says it.
+    // Only the shared library allows it; with the static one the linker refuses.
     let directory = TempDir::new().expect("a directory");
     let mut command = mpicc();
     command.arg("-static_mpi").arg(source("profiled.c")).arg("-o").arg(directory.path().join("it"));
@@ -380,7 +381,7 @@ fn the_wrapper_passes_arguments_on() {
         let line = shown(wrapper("storm-mpicc").args(arguments));
         assert!(!line.contains("-lstormmpi"), "{line}");
     }
-    // Build systems ask so what they are to link with.
+    // Build systems ask in this way for the libraries to link with.
     for arguments in [&[][..], &["-O2"], &["-o", "it"], &["-compile-info"], &["-link-info"]] {
         let line = shown(wrapper("storm-mpicc").args(arguments));
         assert!(line.contains(" -L") && line.ends_with("-lstormmpi"), "{arguments:?}: {line}");
@@ -395,16 +396,16 @@ fn the_wrapper_passes_arguments_on() {
     };
     assert!(with(&[("CC", "clang -m64")]).starts_with("clang -m64 -I"));
     assert!(with(&[("CC", "clang"), ("STORM_MPI_CC", "gcc")]).starts_with("gcc -I"));
-    // As configure scripts are told: that must not call itself for ever.
+    // Configure scripts set the variable so. The wrapper must not call itself for ever.
     assert!(with(&[("CC", "/usr/bin/storm-mpicc")]).starts_with("cc -I"));
 }
 
-/// It was the compiler's alone, which knows nothing of `-show`.
+/// The help once was only the compiler's, which does not know `-show`.
 #[test]
 fn the_help_of_the_wrapper_comes_before_that_of_the_compiler() {
     for (name, compiler) in [("storm-mpicc", "cc"), ("storm-mpicxx", "c++")] {
         for option in ["--help", "-help"] {
-            // Without its library, too: who asks may be about to install it.
+            // The help also works without the library, because the user may be about to install it.
             let help = ran(wrapper(name).arg(option).env("STORM_MPI_PREFIX", "/nonexistent"));
             let help = String::from_utf8(help.stdout).expect("text");
             assert!(help.starts_with(&format!("Usage: {name} [-show]")), "{help}");

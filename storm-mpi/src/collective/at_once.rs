@@ -1,12 +1,14 @@
-//! Collectives in one round of messages: who has something sends it to all who need it, at once, and
-//! each of them computes for itself.
+//! Collectives in one round of messages: a member sends its data at once to all members that need
+//! it, and each of them computes for itself.
 //!
-//! Under buffered coscheduling a message takes two slices whoever sends it, and a tree or a ring of
-//! messages as many times that as it has levels or members; there these are used, and nowhere else
-//! (`docs/decisions/0097`). What members send in all is more than along a tree, so there are bounds:
-//! by what all members know to be equal, as all have to go the same way.
+//! Under buffered coscheduling a message takes two slices, whoever sends it. A tree or a ring of
+//! messages takes as many times two slices as it has levels or members. The collectives here are
+//! used there, and nowhere else (`docs/decisions/0097`). The members together send more than along
+//! a tree, so there are bounds. The bounds are on lengths that all members know to be equal,
+//! because all have to choose the same way.
 //!
-//! Reductions combine the same elements in the same order as those along a tree or a chain: the same bits.
+//! Reductions combine the same elements in the same order as reductions along a tree or a chain, so
+//! the bits are the same.
 
 use super::blocks::BlocksMut;
 use super::rooted::copy;
@@ -17,52 +19,57 @@ use crate::error::CommError;
 use std::iter::{empty, once};
 use std::ops::Range;
 
-/// The longest that one member has for another: four slices of what a node's link carries. Beyond it the time
-/// of a collective is that of its bytes, of which there are fewer along trees and rings.
+/// Longest block that one member has for another: four slices of a node's link. Beyond it the bytes
+/// decide the time of a collective, and trees and rings carry fewer of them.
 const BLOCK_MAX_BYTES: usize = 1 << 20;
-/// What one member sends, or receives, in a round. With more, the tree's fewer bytes over a link save more
-/// slices than a round does: measured with 16 ranks on 2 nodes, at between 5.6 and 7.5 MiB.
+/// Longest data that one member sends, or receives, in a round. With more, the tree's fewer bytes
+/// over a link save more slices than a round does: measured with 16 ranks on 2 nodes, at between
+/// 5.6 and 7.5 MiB.
 const MEMBER_MAX_BYTES: usize = 6 << 20;
-/// Members that all send to all: `n (n - 1)` messages.
+/// Limit of members that all send to all: `n (n - 1)` messages.
 const ALL_MAX_MEMBERS: usize = 16;
-/// What all send to all together where it could go by way of one member, in two rounds. Between two nodes a
-/// quarter of it goes each way, a slice's worth; the second round takes two.
+/// Limit of the data that all send to all together, if it could also go by way of one member in two
+/// rounds. Between two nodes a quarter of it goes each way, a slice's worth; the second round takes
+/// two slices.
 const ALL_MAX_BYTES: usize = 1 << 20;
-/// Members on several nodes that combine sooner by a round of messages than their nodes would, which wait for a
-/// place and for each other in the slice: measured, two thirds of the time with 2 and 4 members, more with 8.
+/// Members on several nodes that combine sooner by a round of messages than their nodes would.
+/// Nodes wait for a place and for each other in the slice. Measured: two thirds of the time with 2
+/// and 4 members, more with 8.
 const FEW_MEMBERS: usize = 4;
 
-/// The longest message that goes without being asked for, where nodes move the bytes.
+/// Longest message that goes without being asked for, if nodes move the bytes.
 const PIECE_BYTES: usize = crate::engine::EAGER_MAX_BYTES_BUFFERED;
-/// How many of them go one after the other: no more than a receiver has credit for. Longer blocks are
-/// announced, in one piece.
+/// Number of pieces that go one after the other: no more than a receiver has credit for. Longer
+/// blocks are announced, in one piece.
 const PIECES: usize = 3;
 
 impl Party<'_> {
-    /// Whether one member sends so much to each other, or receives it from each, in one round.
+    /// Whether one member sends `bytes` bytes to each other, or receives them from each, in one
+    /// round.
     pub(super) fn one_at_once(&self, bytes: usize) -> bool {
         let others = self.size() - 1;
         self.at_once && bytes <= BLOCK_MAX_BYTES && others.saturating_mul(bytes) <= MEMBER_MAX_BYTES
     }
 
-    /// Whether all members send so much to each other in one round.
+    /// Whether all members send `bytes` bytes to each other in one round.
     pub(super) fn all_at_once(&self, bytes: usize) -> bool {
         self.size() <= ALL_MAX_MEMBERS && self.one_at_once(bytes)
     }
 
-    /// Whether these members are on several nodes, and few: all of them come to the same, as whoever finds all on
-    /// its own node is found there by all.
+    /// Whether these members are few and on several nodes. All members get the same answer: a
+    /// member that finds all on its own node is found there by all.
     pub(super) fn are_few_on_several_nodes(&self) -> bool {
         self.size() <= FEW_MEMBERS && !self.process.are_on_this_node(self.members)
     }
 
-    /// The same, where it could be collected by one member and sent on by it.
+    /// Whether all members send `bytes` bytes to each other in one round, although one member could
+    /// collect and distribute them.
     fn all_rather_than_one(&self, bytes: usize) -> bool {
         let messages = self.size() * (self.size() - 1);
         self.all_at_once(bytes) && messages.saturating_mul(bytes) <= ALL_MAX_BYTES
     }
 
-    /// Tells all that all have come.
+    /// Tells all members that all have come.
     pub(super) async fn meet_at_once(&self) -> Result<(), CommError> {
         if self.all_rather_than_one(0) {
             return self
@@ -81,12 +88,12 @@ impl Party<'_> {
         self.round(empty(), self.others().map(|m| (m, data))).await
     }
 
-    /// Takes what the root gives so.
+    /// Takes data that the root gives by [`Party::tell_at_once`].
     pub(super) async fn told_at_once(&self, data: &mut [u8], root: usize) -> Result<(), CommError> {
         self.round(once((root, data)), empty()).await
     }
 
-    /// Brings every member's block, which lies in its place already, to all.
+    /// Brings every member's block, which is already in its place, to all.
     pub(super) async fn allgather_at_once(
         &self,
         into: &mut BlocksMut<'_>,
@@ -96,8 +103,8 @@ impl Party<'_> {
         let (own, own_bytes) = (own.as_mut_ptr(), own.len());
         for member in self.others() {
             let place = into.of(member);
-            // SAFETY: `into` stays borrowed until `finish` has waited for all, or the engine ended. One's
-            // own place is read only, and no other overlaps it.
+            // SAFETY: `into` stays borrowed until `finish` has waited for all, or the engine ended.
+            // The own place is only read, and no other place overlaps it.
             unsafe { self.start_take(&mut requests, member, place.as_mut_ptr(), place.len())? };
         }
         for member in self.others() {
@@ -107,7 +114,7 @@ impl Party<'_> {
         self.finish(&requests).await
     }
 
-    /// Combines all members' elements at `root`; elsewhere nothing comes of it.
+    /// Combines all members' elements at `root`; elsewhere there is no result.
     pub(super) async fn reduce_at_once(
         &self,
         mine: Span,
@@ -151,7 +158,7 @@ impl Party<'_> {
         let blocks = Blocks::new(mine.as_ref(), parts)?;
         let own = blocks.of(self.me);
         let mut all = self.spans(own.len());
-        // Who gets nothing is sent nothing: all know the parts.
+        // Empty parts are not sent: all members know the parts.
         let takes = self.places(&mut all).filter(|(_, place)| !place.is_empty());
         let gives = self.others().map(|m| (m, blocks.of(m)));
         self.round(takes, gives.filter(|(_, block)| !block.is_empty())).await?;
@@ -159,7 +166,7 @@ impl Party<'_> {
         copy(self.combine_all(all, op)?.as_ref(), part)
     }
 
-    /// What the members before this one have combined, in order, and that with its own.
+    /// Combines the elements of the members before this one, in order, and the result with its own.
     pub(super) async fn prefix_at_once(
         &self,
         mut mine: Span,
@@ -174,7 +181,7 @@ impl Party<'_> {
             chained(earlier, op)?.pop()
         } else if self.me == 0 {
             let mut all = self.collect_at_once(mine.clone()).await?;
-            // Nobody comes after the last.
+            // No member comes after the last.
             all.pop();
             let chained = chained(all, op)?;
             let gives = chained.iter().enumerate().map(|(m, before)| (m + 1, before.as_ref()));
@@ -191,7 +198,7 @@ impl Party<'_> {
         Ok((before, mine))
     }
 
-    /// All members' elements, this one's among them.
+    /// All members' elements, including this member's.
     async fn collect_at_once(&self, mine: Span) -> Result<Vec<Span>, CommError> {
         let mut all = self.spans(mine.as_ref().len());
         self.round(self.places(&mut all), empty()).await?;
@@ -199,19 +206,19 @@ impl Party<'_> {
         Ok(all)
     }
 
-    /// As members do along the tree of [`Party::reduce`].
+    /// Combines as members do along the tree of [`Party::reduce`].
     fn combine_all(&self, mut all: Vec<Span>, op: &mut dyn Combine) -> Result<Span, CommError> {
         combined_at_first(&mut all, op)?;
         Ok(all.swap_remove(0))
     }
 
-    /// Room for the elements of all; there is none for one's own.
+    /// Room for the elements of all other members; the own span is empty.
     fn spans(&self, bytes: usize) -> Vec<Span> {
         let room = |member| if member == self.me { 0 } else { bytes };
         (0..self.size()).map(|member| Span::zeroed(room(member))).collect()
     }
 
-    /// The places of the others among these.
+    /// The places of the other members among `spans`.
     pub(super) fn places<'s>(
         &self,
         all: &'s mut [Span],
@@ -259,7 +266,7 @@ impl Party<'_> {
         let pattern = self.pattern(member, Step::AtOnce)?;
         for piece in pieces(bytes) {
             let start = start.wrapping_add(piece.start);
-            // SAFETY: a part of what the caller vouches for.
+            // SAFETY: a part of the memory that the caller vouches for.
             requests.push(unsafe { self.process.start_recv(pattern, start, piece.len())? });
         }
         Ok(())
@@ -279,17 +286,17 @@ impl Party<'_> {
         let address = self.address(member, Step::AtOnce)?;
         for piece in pieces(bytes) {
             let (start, mode) = (start.wrapping_add(piece.start), SendMode::Standard);
-            // SAFETY: a part of what the caller vouches for.
+            // SAFETY: a part of the memory that the caller vouches for.
             requests.push(unsafe { self.process.start_send(address, mode, start, piece.len())? });
         }
         Ok(())
     }
 }
 
-/// The messages that a block is sent as. Both sides know how long it is.
+/// The messages that carry a block. Both sides know its length.
 fn pieces(bytes: usize) -> impl Iterator<Item = Range<usize>> {
     let longest = if bytes <= PIECES * PIECE_BYTES { PIECE_BYTES } else { bytes };
-    // One that is empty too.
+    // An empty block is one empty message.
     let count = bytes.div_ceil(longest).max(1);
     (0..count).map(move |piece| piece * longest..bytes.min((piece + 1) * longest))
 }
@@ -298,12 +305,13 @@ fn nothing(member: usize) -> (usize, &'static mut [u8]) {
     (member, &mut [])
 }
 
-/// Combines the elements of all members, along the tree from the first one. Its place has what comes of it, the others anything.
+/// Combines the elements of all members along the tree, at the first member. Its place has the
+/// result, and the contents of the other places are undefined.
 pub(super) fn combined_at_first(all: &mut [Span], op: &mut dyn Combine) -> Result<(), CommError> {
     subtree(all, 0, op)
 }
 
-/// The same, of a member and of those below it.
+/// Combines the elements of a member and of the members below it.
 fn subtree(all: &mut [Span], member: usize, op: &mut dyn Combine) -> Result<(), CommError> {
     for child in Tree::new(member, all.len(), 0).children() {
         subtree(all, child, op)?;
@@ -315,7 +323,8 @@ fn subtree(all: &mut [Span], member: usize, op: &mut dyn Combine) -> Result<(), 
     Ok(())
 }
 
-/// Makes each to what it and all before it come to, as along the chain of [`Party::scan`].
+/// Turns each member's elements into their combination with all before it, as along the chain of
+/// [`Party::scan`].
 fn chained(mut all: Vec<Span>, op: &mut dyn Combine) -> Result<Vec<Span>, CommError> {
     for at in 1..all.len() {
         let mut before = all[at - 1].clone();
@@ -329,12 +338,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Other operands, or another order, come to other bytes.
+    /// An operation whose result differs for other operands or another order.
     struct Brackets;
 
     impl Combine for Brackets {
         fn combine(&mut self, left: &mut [u8], right: &mut [u8]) -> Result<(), CommError> {
-            // Neither associative nor commutative.
+            // The operation is neither associative nor commutative.
             for (l, r) in left.iter().zip(right) {
                 *r = l.wrapping_mul(3) ^ r.wrapping_mul(5).rotate_left(3);
             }
@@ -346,7 +355,7 @@ mod tests {
         }
     }
 
-    /// What members make of it who each know their children's results only.
+    /// The result of members that each know only their children's results.
     fn by_messages(data: &[Span], member: usize) -> Span {
         let mut sum = data[member].clone();
         for child in Tree::new(member, data.len(), 0).children() {

@@ -1,10 +1,13 @@
-//! Collectives between two groups (MPI-4.1, section 6.2.3): what the members of one have goes to those of the other.
+//! Collectives between two groups (MPI-4.1, section 6.2.3): the data of the members of one group
+//! goes to the members of the other.
 //!
-//! Each is made of collectives of one group, of messages across, or of both, all in the one context that the groups
-//! have with each other: a message of a collective is received from a member that is named, so those inside of a group
-//! and those across do not mix. Nodes carry out none of it, as both groups are a party in that context.
+//! Each collective consists of collectives of one group, of messages across, or of both, in the one
+//! context that the groups share. Every message of a collective is received from a named member, so
+//! messages inside a group and across do not mix. Nodes carry out none of them, because both groups
+//! are a party in that context.
 //!
-//! Reductions combine the elements of each group as those of one group alone do: the same bits.
+//! Reductions combine the elements of each group as a party of that group alone does, so the bits
+//! are the same.
 
 use super::{Blocks, BlocksMut, Combine, Neighbours, Party, Span, Turn};
 use crate::envelope::Context;
@@ -15,7 +18,7 @@ use std::iter::once;
 use std::ops::Range;
 use std::slice::from_ref;
 
-/// Two groups without a common member, seen from a member of one.
+/// Two groups without a common member, seen from a member of either.
 #[derive(Clone, Copy)]
 pub struct Between<'a> {
     process: &'a Process,
@@ -31,14 +34,16 @@ pub struct Between<'a> {
 pub enum Root {
     /// This process (`MPI_ROOT`).
     Here,
-    /// Another member of this group, which has no part in it then (`MPI_PROC_NULL`).
+    /// Another member of this group (`MPI_PROC_NULL`); this process then has no part in the
+    /// collective.
     Beside,
-    /// That member of the other group.
+    /// This member of the other group.
     Across(usize),
 }
 
 impl<'a> Between<'a> {
-    /// This process is the `me`-th of `local`; only collectives of both groups communicate in the context.
+    /// The two groups as seen by this process, the `me`-th of `local`. Only collectives of both
+    /// groups may communicate in the context.
     pub fn new(
         process: &'a Process,
         local: &'a [Rank],
@@ -49,7 +54,7 @@ impl<'a> Between<'a> {
         Between { process, local, remote, me, context, turn: Turn::default() }
     }
 
-    /// The same, whose collectives do not wait but give way.
+    /// The same groups, whose collectives give way instead of waiting.
     ///
     /// # Safety
     /// As [`Party::in_background`].
@@ -57,16 +62,17 @@ impl<'a> Between<'a> {
         Between { turn, ..self }
     }
 
-    /// All members of both groups, in the same order at all, and this process's place among them.
+    /// All members of both groups, in the same order at every member, and this process's place
+    /// among them.
     pub fn both(&self) -> (Vec<Rank>, usize) {
-        // They have no member in common, so the first ones differ.
+        // The groups have no member in common, so their first members differ.
         match self.local.first() < self.remote.first() {
             true => ([self.local, self.remote].concat(), self.me),
             false => ([self.remote, self.local].concat(), self.remote.len() + self.me),
         }
     }
 
-    /// A party of these processes, who are members.
+    /// A party of these processes, which must be members.
     pub fn party<'p>(&self, members: &'p [Rank], me: usize) -> Party<'p>
     where
         'a: 'p,
@@ -75,8 +81,8 @@ impl<'a> Between<'a> {
             .by_messages()
     }
 
-    /// Brings `mine` of each to all, all of the same length: those of this group one after the other, and those of the
-    /// other.
+    /// Brings the blocks `mine` of all members to all; all have the same length. Returns the blocks
+    /// of this group one after the other, and those of the other group.
     ///
     /// # Errors
     /// [`CommError`].
@@ -87,7 +93,7 @@ impl<'a> Between<'a> {
         let mut all = vec![0; both.len() * bytes];
         let party = self.party(&both, me);
         party.allgather(Some(mine), &mut BlocksMut::new(&mut all, &places)?).await?;
-        // This group's begin where its first member's place is.
+        // This group's blocks begin at its first member's place.
         Ok(if me == self.me {
             let remote = all.split_off(self.local.len() * bytes);
             [all, remote]
@@ -120,17 +126,17 @@ impl<'a> Between<'a> {
         self.party(&members, self.me + 1).bcast(data, 0).await
     }
 
-    /// The root's part in [`Between::bcast`], for which its memory is only read.
+    /// The root's part in [`Between::bcast`]; its memory is only read.
     ///
     /// # Errors
-    /// As that.
+    /// As [`Between::bcast`].
     pub async fn bcast_from(&self, data: &[u8]) -> Result<(), CommError> {
         let own = self.local[self.me];
         let members: Vec<Rank> = once(own).chain(self.remote.iter().copied()).collect();
         self.party(&members, 0).bcast_from(data).await
     }
 
-    /// Brings every member's block to the root in the other group, which passes `into`.
+    /// Brings every member's block to the root in the other group. The root passes `into`.
     ///
     /// # Errors
     /// As [`Party::gather`].
@@ -149,7 +155,8 @@ impl<'a> Between<'a> {
         }
     }
 
-    /// Gives every member of the other group its block of the root's, which passes `from`; it comes to `mine`.
+    /// Gives every member of the other group its block of the root's `from`. The block arrives in
+    /// `mine`.
     ///
     /// # Errors
     /// As [`Party::gather`].
@@ -169,9 +176,10 @@ impl<'a> Between<'a> {
         }
     }
 
-    /// Brings the block of every member of each group to all of the other.
+    /// Brings the block of every member of each group to all members of the other.
     ///
-    /// Each goes to one member only, which has as many as the others of its group, and brings them to those.
+    /// Each block goes to one member only. A member gets about as many blocks as the others of its
+    /// group, and distributes them in it.
     ///
     /// # Errors
     /// As [`Party::gather`].
@@ -216,8 +224,8 @@ impl<'a> Between<'a> {
         self.exchange((all.clone(), all), from, into).await
     }
 
-    /// Combines the elements of the members of one group at the root in the other, whose `mine` only says how long
-    /// they are.
+    /// Combines the elements of the members of one group at the root in the other group. The root's
+    /// `mine` only gives their length.
     ///
     /// # Errors
     /// As [`Party::reduce`].
@@ -242,7 +250,8 @@ impl<'a> Between<'a> {
         }
     }
 
-    /// Combines the elements of each group for all members of the other: the same bits at all of those.
+    /// Combines the elements of each group for all members of the other, with the same bits at all
+    /// of them.
     ///
     /// # Errors
     /// As [`Party::reduce`].
@@ -253,7 +262,8 @@ impl<'a> Between<'a> {
         Ok(theirs)
     }
 
-    /// Combines the elements of each group, and gives each member of the other its part of the result.
+    /// Combines the elements of each group. Each member of the other group gets its part of the
+    /// result.
     ///
     /// # Errors
     /// As [`Party::reduce`].
@@ -270,7 +280,8 @@ impl<'a> Between<'a> {
         self.local().scatter((self.me == FIRST).then_some(blocks), Some(part), FIRST).await
     }
 
-    /// Combines the elements of each group at its first member, and brings them to the first one of the other.
+    /// Combines the elements of each group at its first member, and brings the result to the other
+    /// group's first member.
     async fn reduced_across(
         &self,
         mine: Span,
@@ -296,7 +307,7 @@ impl<'a> Between<'a> {
         self.exchange((from..from + 1, 0..0), Blocks::none(), &mut into).await
     }
 
-    /// Receives a block from each of some members of the other group, and sends one to each of some.
+    /// Receives blocks from some members of the other group, and sends blocks to some.
     async fn exchange(
         &self,
         (sources, destinations): (Range<usize>, Range<usize>),
@@ -311,16 +322,17 @@ impl<'a> Between<'a> {
         self.party(self.local, self.me)
     }
 
-    /// The other group, for messages to its members and from them: this process has no place in it.
+    /// The other group, for messages to and from its members. This process has no place in it.
     fn across(&self) -> Party<'a> {
         self.party(self.remote, usize::MAX)
     }
 }
 
-/// The member of each group that has what becomes of the group's elements.
+/// The member of each group that gets the combination of the group's elements.
 const FIRST: usize = 0;
 
-/// Which of `blocks` blocks a member holds, of so many members: about as many as each other.
+/// The share of `blocks` blocks that a member of `members` holds: about as many as each other
+/// member.
 fn share(member: usize, members: usize, blocks: usize) -> Range<usize> {
     member * blocks / members..(member + 1) * blocks / members
 }

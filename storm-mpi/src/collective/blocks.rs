@@ -3,14 +3,14 @@
 use crate::error::CommError;
 use std::ops::Range;
 
-/// A block to send for each member, somewhere in `bytes`.
+/// A block to send for each member, in `bytes`.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks<'a> {
     bytes: &'a [u8],
     places: &'a [Range<usize>],
 }
 
-/// A place to receive each member's block in, somewhere in `bytes`.
+/// A place for each member's block to be received, in `bytes`.
 #[derive(Debug)]
 pub struct BlocksMut<'a> {
     bytes: &'a mut [u8],
@@ -18,7 +18,7 @@ pub struct BlocksMut<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// Nothing for anybody.
+    /// An empty block for every member.
     pub(super) fn none() -> Self {
         Blocks { bytes: &[], places: &[] }
     }
@@ -38,8 +38,8 @@ impl<'a> Blocks<'a> {
 }
 
 impl<'a> BlocksMut<'a> {
-    /// The `i`-th member's place is `bytes[places[i]]`. No two of them may overlap, or it is not
-    /// said what will be in them.
+    /// The `i`-th member's place is `bytes[places[i]]`. If two places overlap, their contents are
+    /// undefined.
     ///
     /// # Errors
     /// [`CommError::LengthMismatch`] when a place is not within the bytes.
@@ -55,7 +55,7 @@ impl<'a> BlocksMut<'a> {
         }
     }
 
-    /// The bytes, and where each member's place in them is.
+    /// The bytes, and the place of each member in them.
     pub(super) fn parts(&mut self) -> (&mut [u8], &'a [Range<usize>]) {
         (self.bytes, self.places)
     }

@@ -1,12 +1,14 @@
-//! Reductions of many elements: each member combines one block of them, which the others send it, and what comes of the
-//! blocks is brought to where it is wanted.
+//! Reductions of many elements. Each member combines one block of them, which the others send to
+//! it. The combined blocks then go where they are wanted.
 //!
-//! No member sends or combines much more than it has itself, where along a tree ([`Party::reduce`]) all elements
-//! go through as many members one after the other as it has levels. It goes on in rounds, in each of which every
-//! member combines a piece of its block: the memory for that is little, so that it stays in the processor's cache, and
-//! the kernel is not asked for it again with each reduction, as it is for much.
+//! No member sends or combines much more than its own elements. Along a tree ([`Party::reduce`])
+//! all elements would go through one member after the other, one per level. The reduction proceeds
+//! in rounds, in each of which every member combines a piece of its block. The rounds need little
+//! memory, so it stays in the processor's cache. The kernel is not asked for it again with each
+//! reduction, as it would be for large memory.
 //!
-//! Whoever has all members' elements combines them along the tree from the first member, so the bits are the same.
+//! Each member combines all members' elements of its block along the tree from the first member, so
+//! the bits are the same.
 
 use super::at_once::combined_at_first;
 use super::rooted::copy;
@@ -15,17 +17,19 @@ use crate::error::CommError;
 use std::iter::{empty, once};
 use std::ops::Range;
 
-/// Shortest block, in the mean, that is worth it: with less, messages take longer than their bytes.
+/// Shortest mean block that is worthwhile: with shorter ones, messages take longer than their
+/// bytes.
 const BLOCK_MIN_BYTES: usize = 8 << 10;
-/// What is kept of all members together in a round, if pieces are no shorter than the shortest block: it stays in
-/// the cache.
+/// Memory for the pieces of all members together in a round, if pieces are no shorter than the
+/// shortest block. It stays in the cache.
 const ROUND_BYTES: usize = 64 << 10;
-/// The same of members on several nodes, whose messages take longer than their bytes take to copy.
+/// As [`ROUND_BYTES`], for members on several nodes, whose messages take longer than the copying of
+/// their bytes.
 const ROUND_BYTES_APART: usize = 256 << 10;
-/// Members that all send to all: `n (n - 1)` messages in a round.
+/// Limit of members that all send to all: `n (n - 1)` messages in a round.
 const MAX_MEMBERS: usize = 64;
 
-/// Memory of a reduction, for what all members have for one.
+/// Memory of a reduction for the pieces that all members have for this member.
 struct Rounds {
     spans: Vec<Span>,
     /// The longest piece.
@@ -33,7 +37,8 @@ struct Rounds {
 }
 
 impl Party<'_> {
-    /// Combines all members' elements, which are in `all`, for all: as [`Party::allreduce`].
+    /// Combines all members' elements, which are in `all`, for all members, as [`Party::allreduce`]
+    /// does.
     ///
     /// # Errors
     /// As [`Party::reduce`].
@@ -54,8 +59,8 @@ impl Party<'_> {
         self.around(&mut BlocksMut::new(all, &blocks)?).await
     }
 
-    /// Combines all members' elements at `root`, which passes `into`: as [`Party::reduce`]. The root's own are
-    /// `mine`, or there already when that is `None`.
+    /// Combines all members' elements at `root`, which passes `into`, as [`Party::reduce`] does.
+    /// The root's own elements are `mine`, or already in `into` when `mine` is `None`.
     ///
     /// # Errors
     /// As [`Party::reduce`].
@@ -104,7 +109,8 @@ impl Party<'_> {
         Ok(())
     }
 
-    /// Combines each member's part of all members' elements at that member: as [`Party::reduce_scatter`].
+    /// Combines each member's part of all members' elements at that member, as
+    /// [`Party::reduce_scatter`] does.
     ///
     /// # Errors
     /// As [`Party::reduce`].
@@ -130,13 +136,13 @@ impl Party<'_> {
         Ok(())
     }
 
-    /// Whether a reduction of so many bytes goes this way. All members come to the same.
+    /// Whether a reduction of `bytes` bytes goes by blocks. All members get the same answer.
     fn goes_by_blocks(&self, bytes: usize) -> bool {
         let size = self.size();
         !self.at_once && (2..=MAX_MEMBERS).contains(&size) && bytes / size >= BLOCK_MIN_BYTES
     }
 
-    /// As many elements for each, but for one.
+    /// Blocks of equally many elements; they differ by at most one element.
     fn equal_blocks(&self, bytes: usize, element_bytes: usize) -> Vec<Range<usize>> {
         let (size, element) = (self.size(), element_bytes.max(1));
         let edge = |member: usize| bytes / element * member / size * element;
@@ -149,7 +155,7 @@ impl Party<'_> {
         Rounds { spans: vec![Span::default(); size], bytes }
     }
 
-    /// How long a piece is where so many are kept together, in whole elements.
+    /// Length of a piece in whole elements, if `pieces` pieces are kept together.
     fn piece_bytes(&self, pieces: usize, element_bytes: usize) -> usize {
         let all = match self.process.are_on_this_node(self.members) {
             true => ROUND_BYTES,
@@ -158,7 +164,8 @@ impl Party<'_> {
         (all / pieces).max(BLOCK_MIN_BYTES).next_multiple_of(element_bytes.max(1))
     }
 
-    /// Sends each other member its piece of `mine`, and combines what all have for this one.
+    /// Sends each other member its piece of `mine`, and combines all members' pieces for this
+    /// member.
     async fn combined<'s>(
         &self,
         spans: &'s mut [Span],
@@ -169,7 +176,7 @@ impl Party<'_> {
         let own = &mine[pieces[self.me].clone()];
         spans.iter_mut().for_each(|span| span.resize(own.len()));
         copy(own, spans[self.me].as_mut())?;
-        // Who has no more elements is sent nothing: all know the blocks.
+        // Empty pieces are not sent: all members know the blocks.
         let takes = self.places(spans).filter(|(_, place)| !place.is_empty());
         let gives = self.others().map(|member| (member, &mine[pieces[member].clone()]));
         self.round(takes, gives.filter(|(_, piece)| !piece.is_empty())).await?;
@@ -179,7 +186,7 @@ impl Party<'_> {
 }
 
 impl Rounds {
-    /// The pieces of the members' blocks, round by round; empty ones where a block has ended.
+    /// The pieces of the members' blocks, round by round; a piece is empty if its block has ended.
     fn of(&self, blocks: &[Range<usize>]) -> impl Iterator<Item = Vec<Range<usize>>> + use<> {
         let (bytes, blocks) = (self.bytes, blocks.to_vec());
         let longest = blocks.iter().map(Range::len).max().unwrap_or(0);
@@ -190,7 +197,7 @@ impl Rounds {
     }
 }
 
-/// The places in `all`, which come one after the other.
+/// Splits `all` at the places, which lie one after the other.
 fn apart<'a>(all: &'a mut [u8], places: &[Range<usize>]) -> Vec<&'a mut [u8]> {
     let (mut rest, mut at) = (all, 0);
     let cut = |place: &Range<usize>| {

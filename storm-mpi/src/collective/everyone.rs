@@ -1,4 +1,4 @@
-//! Collectives in which all members get something from all: barrier, allgather, all-to-all.
+//! Collectives in which all members get data from all: barrier, allgather, all-to-all.
 
 use super::blocks::in_a_row;
 use super::rooted::copy;
@@ -7,8 +7,8 @@ use crate::envelope::SendMode;
 use crate::error::CommError;
 use crate::segment::Call;
 
-/// Largest block that is gathered at one member and broadcast: `2 (n - 1)` messages. Longer ones go
-/// round a ring, `n (n - 1)` messages, in which no member carries more than another.
+/// Largest block that is gathered at one member and broadcast, in `2 (n - 1)` messages. Longer
+/// blocks go round a ring in `n (n - 1)` messages, and no member carries more than another.
 const GATHERED_MAX_BYTES: usize = 8 << 10;
 
 impl Party<'_> {
@@ -37,8 +37,8 @@ impl Party<'_> {
         self.down(&tree, nothing, Step::Release).await
     }
 
-    /// Brings every member's block to all. One's own is `mine`, or lies in its place already when
-    /// that is `None`. All members pass places of the same lengths.
+    /// Brings every member's block to all. The own block is `mine`, or already in its place when
+    /// `mine` is `None`. All members pass places of the same lengths.
     ///
     /// # Errors
     /// As [`Party::gather`].
@@ -54,7 +54,7 @@ impl Party<'_> {
         if self.all_at_once(into.largest()) {
             return self.allgather_at_once(into).await;
         }
-        // Round a ring of two each gives the other its own.
+        // In a ring of two, each member gives its own block to the other.
         if into.largest() > GATHERED_MAX_BYTES || self.are_two() {
             return self.around(into).await;
         }
@@ -80,7 +80,7 @@ impl Party<'_> {
     ) -> Result<(), CommError> {
         let size = self.size();
         let mut requests = Vec::with_capacity(2 * size);
-        // Each begins with its neighbour, so that no member is everybody's first.
+        // Each member begins with its neighbour, so that no member is everybody's first.
         for member in (1..size).map(|step| (self.me + size - step) % size) {
             let pattern = self.pattern(member, Step::Exchange)?;
             let place = into.of(member);
@@ -102,7 +102,8 @@ impl Party<'_> {
         self.finish(&requests).await.and(own)
     }
 
-    /// Passes blocks round the ring: with each step one's own and those received so far go on.
+    /// Passes blocks round the ring: each step passes on one block, first the own, then those
+    /// received.
     pub(super) async fn around(&self, into: &mut BlocksMut<'_>) -> Result<(), CommError> {
         let size = self.size();
         let (next, previous) = ((self.me + 1) % size, (self.me + size - 1) % size);
@@ -115,7 +116,8 @@ impl Party<'_> {
             let (block, bytes) = (block.as_ptr(), block.len());
             let pattern = self.pattern(previous, Step::Around)?;
             let address = self.address(next, Step::Around)?;
-            // SAFETY: `into` stays borrowed until `finish` has waited for both, or the engine ended.
+            // SAFETY: `into` stays borrowed until `finish` has waited for both, or the engine
+            // ended.
             let requests = unsafe {
                 let recv = self.process.start_recv(pattern, place, room)?;
                 let send = self.process.start_send(address, SendMode::Standard, block, bytes)?;

@@ -1,22 +1,24 @@
-//! Collectives over bytes, built from point-to-point messages of a context of their own.
+//! Collectives over bytes, built from point-to-point messages in a context of their own.
 //!
-//! One binomial tree over all members, rooted at member 0 (at the root for broadcast): the children
-//! of relative member `r` are `r + 1, r + 2, r + 4, ...`. With ranks placed in blocks its lower
-//! levels stay inside nodes, and it costs `2 (n - 1)` messages where a dissemination barrier costs
-//! `n log n`: on nodes with more ranks than processors the number of messages is the time. Two members swap what they
-//! have (`pair`).
-//! Reductions combine children in a fixed order, whatever the order of arrival, so that results are
-//! the same bits in every run with the same number of members.
+//! There is one binomial tree over all members, rooted at member 0 (at the root for broadcast): the
+//! children of relative member `r` are `r + 1, r + 2, r + 4, ...`. With ranks placed in blocks, its
+//! lower levels stay inside nodes. It costs `2 (n - 1)` messages, where a dissemination barrier
+//! costs `n log n`. On nodes with more ranks than processors the number of messages is the time.
+//! Two members swap their data (`pair`).
 //!
-//! Under buffered coscheduling the nodes carry out barriers, broadcasts and reductions of numbers, when
-//! they are short: one slice where a tree of messages takes several, and the same bits. All else takes one
-//! round of messages there, or two, within bounds (`at_once`).
+//! Reductions combine children in a fixed order, whatever the order of arrival. The results are
+//! therefore the same bits in every run with the same number of members.
 //!
-//! Each collective is written once, as a future. That of a [`Party`] that waits is done at its first
-//! poll: [`now`] is all it takes. That of one [in the background](Party::in_background) gives way where
-//! it would wait, and goes on whenever the process moves bytes ([`Process::in_background`]).
+//! Under buffered coscheduling the nodes carry out short barriers, broadcasts and reductions of
+//! numbers: one slice where a tree of messages takes several, and the same bits. All other
+//! collectives take one round of messages there, or two, within bounds (`at_once`).
 //!
-//! Knows no datatypes: what an operation makes of two stretches of bytes is a [`Combine`].
+//! Each collective is written once, as a future. The future of a [`Party`] that waits is done at
+//! its first poll, so [`now`] carries it out. The future of a party [in the
+//! background](Party::in_background) gives way where it would wait, and goes on whenever the
+//! process moves bytes ([`Process::in_background`]).
+//!
+//! The module knows no datatypes: a [`Combine`] combines two stretches of bytes.
 
 mod at_once;
 mod between;
@@ -73,25 +75,25 @@ enum Step {
 
 /// Tags that a collective may use: more than there are steps.
 const STEPS: i32 = 16;
-/// Collectives that a communicator may have in the background at once. Many more than there is
-/// memory for, and the tags are positive.
+/// Collectives that a communicator may have in the background at once. Memory ends long before, and
+/// the tags stay positive.
 const TURNS: u32 = 1 << 26;
 
-/// Which of a communicator's collectives in the background one is: all members count alike, as they
-/// start them in the same order.
+/// The number of a communicator's collective in the background. All members count alike, because
+/// they start the collectives in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Turn(u32);
 
 impl Turn {
-    /// That of the collective after this one.
+    /// The turn of the collective after this one.
     pub fn next(self) -> Turn {
         Turn(self.0 % TURNS + 1)
     }
 }
 
-/// The members of a communicator, seen from one of them: who takes part in a collective.
+/// The members of a communicator that take part in a collective, seen from one of them.
 ///
-/// All members call the same collectives in the same order. Members are named by their place among
+/// All members call the same collectives in the same order. Members are named by their place in
 /// `members`, which holds their ranks in the job.
 #[derive(Clone, Copy)]
 pub struct Party<'a> {
@@ -99,13 +101,13 @@ pub struct Party<'a> {
     members: &'a [Rank],
     me: usize,
     context: Context,
-    /// Not 0 in the background: the messages of its collectives come between those of others.
+    /// Not 0 in the background: messages of different background collectives interleave.
     turn: Turn,
     /// Rounds of messages cost more than messages do.
     at_once: bool,
-    /// Nodes may carry out its collectives.
+    /// Nodes may carry out the party's collectives.
     by_nodes: bool,
-    /// Its messages are apart from those of parties with another number.
+    /// Number that separates the party's messages from those of parties with another number.
     apart: Option<u32>,
 }
 
@@ -116,14 +118,14 @@ pub struct Party<'a> {
 pub fn now<T, E: From<CommError>>(collective: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     match pin!(collective).poll(&mut TaskContext::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => outcome,
-        // Of a party in the background, which is not to be had without `unsafe`.
+        // The party is in the background, which takes `unsafe` to make.
         Poll::Pending => Err(CommError::Ended.into()),
     }
 }
 
 impl<'a> Party<'a> {
-    /// The party of `members`, in whose context only collectives communicate; this process is the
-    /// `me`-th of them.
+    /// The party of `members`, of which this process is the `me`-th. Only collectives may
+    /// communicate in the context.
     pub fn new(process: &'a Process, members: &'a [Rank], me: usize, context: Context) -> Self {
         let at_once = process.is_in_slices();
         Party {
@@ -138,31 +140,31 @@ impl<'a> Party<'a> {
         }
     }
 
-    /// The same party, whose collectives nodes do not carry out: that of some processes in a context in which
-    /// others are a party too, of which nodes would take it for one.
+    /// This party, whose collectives nodes do not carry out. It is for some processes of a context
+    /// in which others are a party too; nodes would take the two parties for one.
     pub fn by_messages(self) -> Self {
         Party { by_nodes: false, ..self }
     }
 
-    /// The same party, whose messages are apart from those of the same members in the same context with another number, or
-    /// none. Not in the background.
+    /// This party, whose messages are apart from those of the same members in the same context with
+    /// another number, or none. Not for the background.
     pub fn apart(self, number: u32) -> Self {
         Party { apart: Some(number), ..self }
     }
 
-    /// The same party, with the collectives for jobs whose nodes move messages in slices, or with those for
-    /// others: the same results. All members have to say the same.
+    /// This party, with the collectives for jobs whose nodes move messages in slices, or with those
+    /// for other jobs. The results are the same. All members have to pass the same value.
     #[cfg(feature = "testing")]
     pub fn at_once(self, at_once: bool) -> Self {
         Party { at_once, ..self }
     }
 
-    /// The same party, whose collectives do not wait but give way.
+    /// This party, whose collectives give way instead of waiting.
     ///
     /// # Safety
-    /// A future of one of its collectives has to be polled until it is done, or the process's
-    /// communication has ended: as long as it is under way, memory of its own and memory that was
-    /// lent to it are read and written. [`Process::in_background`] does so.
+    /// A future of one of its collectives must be polled until it is done, or until the process's
+    /// communication has ended. While it is under way, its own memory and memory that was lent to
+    /// it are read and written. [`Process::in_background`] polls as required.
     pub unsafe fn in_background(self, turn: Turn) -> Self {
         Party { turn, ..self }
     }
@@ -175,26 +177,27 @@ impl<'a> Party<'a> {
         self.process.job_has_threads()
     }
 
-    /// Members.
+    /// Number of members.
     pub fn size(&self) -> usize {
         self.members.len()
     }
 
-    /// This process's place among them.
+    /// This process's place among the members.
     pub fn me(&self) -> usize {
         self.me
     }
 
-    /// What tells its collective from others at this process, alike at all members: where it is, and which one there.
+    /// A name that tells the party's collective from others at this process, the same at all
+    /// members: the place of the party, and the turn.
     pub(crate) fn place_and_turn(&self) -> (usize, usize) {
         let number = self.turn.0.wrapping_add(self.apart.unwrap_or(0));
         (usize::from(self.context.0), number as usize)
     }
 
-    /// Lets the nodes carry out a collective of so many bytes, if they do: what came of it for this
-    /// member. All members decide alike.
+    /// Lets the nodes carry out a collective of `bytes` bytes, if they can, and returns the result
+    /// for this member. All members decide alike.
     fn in_slices(&self, bytes: usize, call: Call<'_>) -> Result<Option<Vec<u8>>, CommError> {
-        // Whoever is in the background does not wait for nodes: all members pass messages.
+        // A party in the background does not wait for nodes: all members pass messages.
         let by_messages = !self.by_nodes || self.turn != Turn::default();
         if self.size() < 2 || bytes > COLLECTIVE_MAX_BYTES || by_messages {
             return Ok(None);
@@ -221,7 +224,8 @@ impl<'a> Party<'a> {
         Ok(Pattern { context: self.context, source, tag })
     }
 
-    /// Collectives of different turns are under way at once, and would take each other's messages.
+    /// The tag of a step. Collectives of different turns are under way at once, and would otherwise
+    /// take each other's messages.
     fn tag(&self, step: Step) -> Tag {
         let row = match self.apart {
             None => self.turn.0,
@@ -251,9 +255,10 @@ impl<'a> Party<'a> {
         same_length(into.len(), received.status.bytes)
     }
 
-    /// Waits for messages under way; each receive must have got as much as its buffer holds.
+    /// Waits for messages under way. Each receive must have filled its buffer.
     ///
-    /// All are waited for, even after a message of the wrong length, so that their memory is free.
+    /// All messages are waited for, even after a message of the wrong length, so that their memory
+    /// is free.
     async fn finish(&self, requests: &[RequestId]) -> Result<(), CommError> {
         let mut outcome = Ok(());
         for &request in requests {

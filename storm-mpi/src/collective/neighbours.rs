@@ -4,7 +4,7 @@ use super::{Blocks, BlocksMut, Party, Step};
 use crate::envelope::SendMode;
 use crate::error::CommError;
 
-/// The neighbours of one member: who its blocks go to, and who it gets some from.
+/// The neighbours of one member: the destinations of its blocks, and the sources of blocks for it.
 #[derive(Clone, Debug)]
 pub struct Neighbours {
     sources: Vec<Option<usize>>,
@@ -13,8 +13,9 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// In a grid: for each dimension that below and that above; `None` beyond its edges, where blocks are left
-    /// alone. In a short ring both may be the same member, or this one.
+    /// The neighbours in a grid: for each dimension the one below and the one above. `None` stands
+    /// for a place beyond the edge, whose block is left alone. In a short ring both may be the same
+    /// member, or this member.
     pub fn in_grid(below_and_above: Vec<Option<usize>>) -> Self {
         Neighbours {
             sources: below_and_above.clone(),
@@ -23,7 +24,7 @@ impl Neighbours {
         }
     }
 
-    /// In a graph. Of several edges between the same two members the first there is the first here.
+    /// The neighbours in a graph. Several edges between the same two members keep their order.
     pub fn in_graph(
         sources: impl IntoIterator<Item = usize>,
         destinations: impl IntoIterator<Item = usize>,
@@ -35,18 +36,19 @@ impl Neighbours {
         }
     }
 
-    /// Whom blocks come from.
+    /// Members that blocks come from.
     pub fn sources(&self) -> &[Option<usize>] {
         &self.sources
     }
 
-    /// Whom blocks go to.
+    /// Members that blocks go to.
     pub fn destinations(&self) -> &[Option<usize>] {
         &self.destinations
     }
 
-    /// How what goes to a grid's neighbour of that place, and what comes from there, are told apart: what goes up comes
-    /// from below. Between two members of a graph messages come in the order of the edges.
+    /// The steps that tell messages to the neighbour at `at` from messages of that neighbour. In a
+    /// grid a message that goes up comes from below. Between two members of a graph, messages come
+    /// in the order of the edges.
     fn steps(&self, at: usize) -> (Step, Step) {
         match at.is_multiple_of(2) {
             _ if !self.is_grid => (Step::ToUpper, Step::ToUpper),

@@ -1,13 +1,13 @@
-//! Reductions that everybody can carry out who has the bytes: an operation on numbers of one type.
+//! Reductions that any holder of the bytes can carry out: an operation on numbers of one type.
 
 use crate::datatype::{ReduceOp, Reducible};
 
-/// How two stretches of elements are combined.
+/// The way to combine two stretches of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reduction {
-    /// What is computed.
+    /// The operation.
     pub op: ReduceOp,
-    /// Of what.
+    /// The type of the numbers.
     pub number: Number,
 }
 
@@ -36,7 +36,7 @@ pub enum Number {
     F64,
 }
 
-/// By their code.
+/// Numbers by their code.
 const NUMBERS: [Number; 10] = [
     Number::I8,
     Number::I16,
@@ -49,9 +49,9 @@ const NUMBERS: [Number; 10] = [
     Number::F32,
     Number::F64,
 ];
-/// By their code.
+/// Operations by their code.
 const OPS: [ReduceOp; 3] = [ReduceOp::Sum, ReduceOp::Min, ReduceOp::Max];
-/// Bits that a number's code has in that of a reduction.
+/// Number of bits for the number's code in a reduction's code.
 const NUMBER_BITS: u32 = 4;
 
 macro_rules! apply {
@@ -66,7 +66,7 @@ macro_rules! apply {
 }
 
 impl Reduction {
-    /// A number below 128 that no other has.
+    /// A code below 128, different for each reduction.
     pub fn code(self) -> u32 {
         let op = match self.op {
             ReduceOp::Sum => 0,
@@ -83,8 +83,8 @@ impl Reduction {
         Some(Reduction { op, number })
     }
 
-    /// Makes `right` to `left op right`, element by element, as far as both go: the bits that
-    /// [`Reducible::apply`] has.
+    /// Sets `right` to `left op right`, element by element, up to the shorter length. The bits are
+    /// those of [`Reducible::apply`].
     pub fn combine(self, left: &[u8], right: &mut [u8]) {
         match self.number {
             Number::I8 => apply!(i8, self.op, left, right),

@@ -1,16 +1,16 @@
-//! Collectives of two members: both give what they have and take what the other has, one message each at the same time,
-//! where a tree has two, one after the other.
+//! Collectives of two members. Both exchange their data in one message each at the same time; a
+//! tree has two messages, one after the other.
 
 use super::{Combine, Party, Span, Step};
 use crate::error::CommError;
 
 impl Party<'_> {
-    /// Whether there are two members. All of them come to the same.
+    /// Whether there are two members. All members get the same answer.
     pub(super) fn are_two(&self) -> bool {
         self.size() == 2
     }
 
-    /// Of two members: combines the elements of both, at both.
+    /// For two members: combines the elements of both, at both.
     pub(super) async fn allreduce_of_two(
         &self,
         mut mine: Span,
@@ -26,7 +26,8 @@ impl Party<'_> {
         Ok(other)
     }
 
-    /// Of two members: gives the root what it has, in pieces of so many bytes at most.
+    /// For two members: gives the root this member's elements, in pieces of at most `piece_bytes`
+    /// bytes.
     pub(super) async fn give_to_be_reduced(
         &self,
         mine: &[u8],
@@ -39,8 +40,8 @@ impl Party<'_> {
         Ok(())
     }
 
-    /// Of two members, at the root: combines the elements of both in `all`, where its own are. A piece of the other's
-    /// stays in the cache until it is combined.
+    /// For two members, at the root: combines the elements of both in `all`, which holds the root's
+    /// own. A piece of the other's elements stays in the cache until it is combined.
     pub(super) async fn reduce_of_two(
         &self,
         all: &mut [u8],
@@ -61,14 +62,15 @@ impl Party<'_> {
         Ok(())
     }
 
-    /// Of two members: gives the other one `data`, and takes from it exactly `into.len()` bytes.
+    /// For two members: gives the other member `data`, and takes exactly `into.len()` bytes from
+    /// it.
     pub(super) async fn swap(&self, data: &[u8], into: &mut [u8]) -> Result<(), CommError> {
         let other = 1 - self.me;
         let pattern = self.pattern(other, Step::Swap)?;
         // SAFETY: `into` stays borrowed until `finish` has waited for it, or the engine ended.
         let recv = unsafe { self.process.start_recv(pattern, into.as_mut_ptr(), into.len())? };
         let given = self.give(data, other, Step::Swap).await;
-        // Waited for also when nothing could be given.
+        // The receive is waited for even when the send failed.
         let taken = self.finish(&[recv]).await;
         given.and(taken)
     }

@@ -1,5 +1,6 @@
-//! Reductions. Every operation is applied in the order of the members, along a tree that depends on
-//! their number only: the same bits in every run, and right for operations that do not commute.
+//! Reductions. Every operation is applied in the order of the members, along a tree that depends
+//! only on their number. The bits are the same in every run, and operations that do not commute are
+//! right.
 
 use super::rooted::copy;
 use super::{Blocks, Party, Reduction, Span, Step};
@@ -7,24 +8,25 @@ use crate::error::CommError;
 use crate::segment::Call;
 use std::ops::Range;
 
-/// Of long messages the members of a chain have so much at once: it stays in the processor's cache, and the next one goes on
-/// while the one before does.
+/// Length of the pieces of long messages along a chain. A piece stays in the processor's cache, and
+/// the next member works while the previous one does.
 const PIECE_BYTES: usize = 32 << 10;
 
-/// What a reduction makes of two stretches of elements of the same length.
+/// The operation of a reduction on two stretches of elements of the same length.
 pub trait Combine {
-    /// Makes `right` to `left op right`, element by element. May change `left`.
+    /// Sets `right` to `left op right`, element by element. May change `left`.
     ///
     /// Both are aligned to 16.
     ///
     /// # Errors
-    /// Whatever the operation may find wrong with them.
+    /// Errors of the operation itself.
     fn combine(&mut self, left: &mut [u8], right: &mut [u8]) -> Result<(), CommError>;
 
-    /// Bytes of an element, of which a reduction may be asked for some only.
+    /// Bytes of an element. A reduction may be split at multiples of it.
     fn element_bytes(&self) -> usize;
 
-    /// What it is, if it has the bits of a known operation on numbers: then nodes can do it too.
+    /// The operation as a known operation on numbers, if it has the same bits. Nodes can carry it
+    /// out then.
     fn known(&self) -> Option<Reduction> {
         None
     }
@@ -60,7 +62,7 @@ impl Party<'_> {
         Ok((self.me == root).then_some(all))
     }
 
-    /// Combines all members' elements for all: the same bits everywhere.
+    /// Combines all members' elements for all, with the same bits everywhere.
     ///
     /// # Errors
     /// As [`Party::reduce`].
@@ -98,8 +100,8 @@ impl Party<'_> {
         self.scatter(blocks, Some(part), 0).await
     }
 
-    /// Combines the elements of this member with those of all before it, in order. They are in `all`, and what comes of
-    /// it, too.
+    /// Combines the elements of this member with those of all before it, in order. `all` holds the
+    /// elements, and then the result.
     ///
     /// # Errors
     /// As [`Party::reduce`].
@@ -120,8 +122,9 @@ impl Party<'_> {
         Ok(())
     }
 
-    /// Combines the elements of all members before this one, in order, into `before`, which the first leaves alone.
-    /// This one's are `mine`, or in `before` when that is `None`.
+    /// Combines the elements of all members before this one, in order, into `before`, which stays
+    /// unchanged at the first member. This member's elements are `mine`, or in `before` when `mine`
+    /// is `None`.
     ///
     /// # Errors
     /// As [`Party::reduce`].
@@ -151,8 +154,8 @@ impl Party<'_> {
         Ok(())
     }
 
-    /// Takes what the members before this one have come to; there are none before the first. Along a chain, piece by piece: it is
-    /// the one order of `n - 1` messages.
+    /// Takes the combination of the members before this one; there is none at the first. It comes
+    /// along a chain, piece by piece: the chain is the only order with `n - 1` messages.
     async fn before(&self, before: &mut Span, bytes: usize) -> Result<bool, CommError> {
         let Some(previous) = self.me.checked_sub(1) else { return Ok(false) };
         before.resize(bytes);
@@ -167,8 +170,8 @@ impl Party<'_> {
         }
     }
 
-    /// Lets the nodes combine, if they can and it is quicker: along the same tree of members. The result where
-    /// it is wanted.
+    /// Lets the nodes combine along the same tree of members, if they can and it is quicker.
+    /// Returns the result where it is wanted.
     fn reduced_in_slices(
         &self,
         mine: &Span,
@@ -189,7 +192,7 @@ impl Party<'_> {
         Ok(Some(Span::of(&result)))
     }
 
-    /// Combines up the tree; whole at member 0.
+    /// Combines up the tree; the result is complete at member 0.
     async fn up(&self, mine: Span, op: &mut dyn Combine) -> Result<Span, CommError> {
         let tree = self.tree(0);
         let mut sum = mine;
@@ -206,7 +209,7 @@ impl Party<'_> {
     }
 }
 
-/// What goes along a chain at once, of whole elements.
+/// Length of the pieces that go along a chain, in whole elements.
 fn piece_bytes(op: &dyn Combine) -> usize {
     PIECE_BYTES.next_multiple_of(op.element_bytes().max(1))
 }

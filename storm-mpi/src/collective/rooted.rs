@@ -23,10 +23,10 @@ impl Party<'_> {
         }
     }
 
-    /// The root's part in [`Party::bcast`], for which its memory is only read.
+    /// The root's part in [`Party::bcast`]; its memory is only read.
     ///
     /// # Errors
-    /// As that.
+    /// As [`Party::bcast`].
     pub async fn bcast_from(&self, data: &[u8]) -> Result<(), CommError> {
         let root = self.me;
         match self.in_slices(data.len(), Call::Broadcast { root: root as u32, data })? {
@@ -36,8 +36,8 @@ impl Party<'_> {
         }
     }
 
-    /// Brings every member's block to the root, which passes `into`. The root's own is `mine`, or
-    /// lies in its place already when that is `None`.
+    /// Brings every member's block to the root, which passes `into`. The root's own block is
+    /// `mine`, or already in its place when `mine` is `None`.
     ///
     /// # Errors
     /// [`CommError::LengthMismatch`] when a block is not as long as its place; others of
@@ -64,8 +64,8 @@ impl Party<'_> {
         self.finish(&requests).await.and(own)
     }
 
-    /// Gives every member its block of `from`, which the root passes. It comes to `mine`; the
-    /// root's stays in its place when that is `None`.
+    /// Gives every member its block of `from`, which the root passes. The block arrives in `mine`;
+    /// the root's block stays in its place when `mine` is `None`.
     ///
     /// # Errors
     /// As [`Party::gather`].
@@ -105,9 +105,9 @@ impl Party<'_> {
         self.hand_on(tree, data, step).await
     }
 
-    /// Gives `data` to all below this member.
+    /// Gives `data` to all members below this one.
     async fn hand_on(&self, tree: &Tree, data: &[u8], step: Step) -> Result<(), CommError> {
-        // Largest subtree first: it has the longest way.
+        // The largest subtree comes first, because it has the longest way.
         for child in tree.children().rev() {
             self.give(data, child, step).await?;
         }

@@ -1,7 +1,7 @@
 //! Memory for elements of any type: bytes, aligned for all of them.
 
-/// Zeroed bytes, aligned to 16, which no element type of C on this machine exceeds: operations may
-/// take them for elements.
+/// Zeroed bytes, aligned to 16. No element type of C on this machine needs more, so operations may
+/// take the bytes for elements.
 #[derive(Clone, Debug, Default)]
 pub struct Span {
     words: Vec<u128>,
@@ -14,7 +14,7 @@ impl Span {
         Span { words: vec![0; bytes.div_ceil(size_of::<u128>())], bytes }
     }
 
-    /// Makes it so many bytes long; what they are is not said.
+    /// Changes the length to `bytes`; the contents are then undefined.
     pub(super) fn resize(&mut self, bytes: usize) {
         self.words.resize(bytes.div_ceil(size_of::<u128>()), 0);
         self.bytes = bytes;

@@ -13,11 +13,12 @@ impl Tree {
     }
 
     pub(super) fn parent(&self) -> Option<usize> {
-        // Without its lowest set bit: the parent is the member that this one is `+ 2^k` of.
+        // The parent is this member without its lowest set bit: this member is the parent `+ 2^k`.
         (self.relative > 0).then(|| self.member(self.relative & (self.relative - 1)))
     }
 
-    /// In the order in which they are combined: each child's subtree follows the one before it.
+    /// The children in the order in which they are combined: each child's subtree follows the one
+    /// before it.
     pub(super) fn children(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
         let limit = match self.relative {
             0 => usize::BITS,
@@ -25,7 +26,7 @@ impl Tree {
         };
         let levels = (0..limit).take_while(|&k| k < usize::BITS && 1 << k < self.size).count();
         let offsets = (0..levels).map(|k| self.relative + (1 << k));
-        // Members beyond the last are at the end: the count of those before it is exact.
+        // Children beyond the last member come last, so the count is exact.
         let count = offsets.take_while(|&r| r < self.size).count();
         (0..count).map(|k| self.member(self.relative + (1 << k)))
     }
@@ -57,7 +58,7 @@ mod tests {
         }
     }
 
-    /// What makes operations that do not commute come out in the order of the members.
+    /// Operations that do not commute depend on this order to come out in the order of the members.
     #[test]
     fn combining_children_in_order_keeps_the_members_order() {
         fn combined(member: usize, size: usize) -> Vec<usize> {

@@ -25,8 +25,8 @@ impl Communicator {
         self.checked(now(self.party().bcast(bytes_of_mut(data), root.index())))
     }
 
-    /// Brings every rank's `data` to `root`, in the order of the ranks; `all` is as long as all of
-    /// them together there, and left alone elsewhere.
+    /// Brings every rank's `data` to `root`, in the order of the ranks. At the root `all` is as
+    /// long as all of them together; elsewhere it is left alone.
     ///
     /// # Errors
     /// [`CommError::LengthMismatch`] at the root; others with [`crate::OnError::Return`].
@@ -47,8 +47,8 @@ impl Communicator {
         self.checked(gather())
     }
 
-    /// Gives each rank its part of the root's `all`, in the order of the ranks; `all` is not looked
-    /// at elsewhere.
+    /// Gives each rank its part of the root's `all`, in the order of the ranks. Elsewhere `all` is
+    /// ignored.
     ///
     /// # Errors
     /// [`CommError::LengthMismatch`] at the root; others with [`crate::OnError::Return`].
@@ -82,8 +82,8 @@ impl Communicator {
         self.checked(allgather())
     }
 
-    /// Sends each rank its part of `data` and receives one from each, in the order of the ranks:
-    /// both are cut into as many equal parts as there are ranks.
+    /// Sends each rank its part of `data` and receives a part from each, in the order of the ranks.
+    /// Both buffers are cut into as many equal parts as there are ranks.
     ///
     /// # Errors
     /// [`CommError::LengthMismatch`]; others with [`crate::OnError::Return`].
@@ -97,8 +97,8 @@ impl Communicator {
         self.checked(alltoall())
     }
 
-    /// Combines `data` of all ranks, element by element, into `result` at `root`; `result` is left
-    /// alone elsewhere. The order of combination does not depend on `root`.
+    /// Combines `data` of all ranks, element by element, into `result` at `root`. Elsewhere
+    /// `result` is left alone. The order of combination does not depend on `root`.
     ///
     /// # Errors
     /// [`CommError::LengthMismatch`] at the root; others with [`crate::OnError::Return`].
@@ -119,8 +119,8 @@ impl Communicator {
         })
     }
 
-    /// Combines `data` of all ranks, element by element, into `result` everywhere: the same bits on
-    /// every rank.
+    /// Combines `data` of all ranks, element by element, into `result` everywhere, with the same
+    /// bits on every rank.
     ///
     /// # Errors
     /// [`CommError::LengthMismatch`]; others with [`crate::OnError::Return`].
@@ -137,7 +137,7 @@ impl Communicator {
         }))
     }
 
-    /// Combines `data` of this rank and all before it, element by element (`MPI_Scan`).
+    /// Combines `data` of this rank and of all ranks before it, element by element (`MPI_Scan`).
     ///
     /// # Errors
     /// [`CommError::LengthMismatch`]; others with [`crate::OnError::Return`].
@@ -154,19 +154,20 @@ impl Communicator {
         }))
     }
 
-    /// A place of so many bytes for each rank, one after the other.
+    /// A place of `bytes` bytes for each rank, one after the other.
     fn equal_places(&self, bytes: usize) -> Vec<Range<usize>> {
         (0..self.size()).map(|rank| rank * bytes..(rank + 1) * bytes).collect()
     }
 
-    /// The bytes, when they are the places' and no more.
+    /// Returns the bytes if their length is that of all places together.
     fn exactly<B: AsRef<[u8]>>(&self, bytes: B, places: &[Range<usize>]) -> Result<B, CommError> {
         let end = places.last().map_or(0, |place| place.end);
         super::same_length(bytes.as_ref().len(), end).map(|()| bytes)
     }
 }
 
-/// Lets a collective put so many bytes to their place. If there are not so many, it takes part all the same: the others wait for it.
+/// Lets a collective put `bytes` bytes into `into`. If `into` has another length, the collective
+/// still takes part, because the other members wait for it.
 fn placed(
     into: &mut [u8],
     bytes: usize,

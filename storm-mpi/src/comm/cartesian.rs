@@ -2,17 +2,17 @@
 
 use thiserror::Error;
 
-/// A grid that is none, or a place that is not in it.
+/// An invalid grid, or a place outside of it.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum GridError {
-    /// A dimension of no length, or negative numbers of anything.
+    /// A dimension of length 0, or a negative number.
     #[error("dimensions of a grid must be positive")]
     Dimensions,
     /// More places than there are processes, or a number of processes that the given dimensions do
     /// not divide.
     #[error("{processes} processes do not fit the grid's dimensions")]
     DoesNotFit {
-        /// Processes.
+        /// Number of processes.
         processes: usize,
     },
     /// Coordinates outside the grid, in a dimension that is not periodic.
@@ -23,12 +23,12 @@ pub enum GridError {
         /// The dimension's length.
         length: i32,
     },
-    /// No such dimension.
+    /// There is no such dimension.
     #[error("dimension {dimension} of a grid of {dimensions}")]
     NoSuchDimension {
-        /// The one asked for.
+        /// The dimension asked for.
         dimension: i32,
-        /// How many there are.
+        /// Number of dimensions.
         dimensions: usize,
     },
 }
@@ -62,17 +62,17 @@ impl Cartesian {
         &self.dims
     }
 
-    /// Which dimensions are rings.
+    /// Whether each dimension is a ring.
     pub fn periodic(&self) -> &[bool] {
         &self.periodic
     }
 
-    /// Places in the grid.
+    /// Number of places in the grid.
     pub fn size(&self) -> usize {
         self.dims.iter().map(|&length| length as usize).product()
     }
 
-    /// The coordinates of a place; it must be in the grid.
+    /// The coordinates of a place, which must be in the grid.
     pub fn coords(&self, place: usize) -> Vec<i32> {
         let mut rest = place;
         let mut coords = vec![0; self.dims.len()];
@@ -86,7 +86,8 @@ impl Cartesian {
     /// The place at these coordinates, which wrap round in periodic dimensions.
     ///
     /// # Errors
-    /// [`GridError::Outside`]; [`GridError::Dimensions`] when they are not one per dimension.
+    /// [`GridError::Outside`]; [`GridError::Dimensions`] unless there is one coordinate per
+    /// dimension.
     pub fn place(&self, coords: &[i32]) -> Result<usize, GridError> {
         if coords.len() != self.dims.len() {
             return Err(GridError::Dimensions);
@@ -103,7 +104,7 @@ impl Cartesian {
         Ok(place)
     }
 
-    /// Whom a shift by `by` along a dimension brings data from, and to whom; `None` over the edge.
+    /// The source and the destination of a shift by `by` along a dimension; `None` over the edge.
     ///
     /// # Errors
     /// [`GridError::NoSuchDimension`].
@@ -125,8 +126,8 @@ impl Cartesian {
         Ok((by.checked_neg().and_then(neighbour), neighbour(by)))
     }
 
-    /// The grid of the dimensions that are kept; and, for the place given, which of the subgrids it
-    /// is in and where in it (for a split).
+    /// The grid of the kept dimensions. For `place` it also returns the number of its subgrid and
+    /// the place in it (for a split).
     pub fn sub(&self, keep: &[bool], place: usize) -> (Cartesian, i32, i32) {
         let coords = self.coords(place);
         let (mut color, mut key) = (0, 0);
@@ -144,13 +145,14 @@ impl Cartesian {
     }
 }
 
-/// Fills in the dimensions that are 0 so that their product is `processes`, as equal to each other
-/// as can be, the longer ones first (`MPI_Dims_create`): the longest exceeds the shortest by as little
-/// as it can, and among such ways the shortest is the longest, then the next, and so on, as in MPICH.
+/// Fills in the dimensions that are 0 so that the product of all is `processes`
+/// (`MPI_Dims_create`). They become as equal as possible, the longer ones first, as in MPICH: the
+/// longest exceeds the shortest by as little as possible; among such choices the shortest is the
+/// longest, then the next, and so on.
 ///
 /// # Errors
-/// [`GridError::Dimensions`] with a negative one; [`GridError::DoesNotFit`] when the dimensions
-/// given do not divide `processes`.
+/// [`GridError::Dimensions`] if a dimension is negative; [`GridError::DoesNotFit`] when the given
+/// dimensions do not divide `processes`.
 pub fn balanced_dims(processes: usize, dims: &mut [i32]) -> Result<(), GridError> {
     let does_not_fit = GridError::DoesNotFit { processes };
     let mut rest = processes;
@@ -162,7 +164,7 @@ pub fn balanced_dims(processes: usize, dims: &mut [i32]) -> Result<(), GridError
     if open == 0 {
         return if rest == 1 { Ok(()) } else { Err(does_not_fit) };
     }
-    // The most unequal way, which every other is better than.
+    // The most unequal choice: every other is better.
     let mut best = vec![1; open];
     best[0] = rest;
     search(rest, rest, &mut Vec::with_capacity(open), open, &mut best);
@@ -173,8 +175,8 @@ pub fn balanced_dims(processes: usize, dims: &mut [i32]) -> Result<(), GridError
     Ok(())
 }
 
-/// Tries all products of `open` further factors, in falling order, and keeps the one whose factors
-/// differ least, then that with the largest smallest factor, then the next smallest, and so on.
+/// Tries all products of `open` further factors, in falling order. Keeps the choice whose factors
+/// differ least, then the one with the largest smallest factor, then the next smallest, and so on.
 fn search(rest: usize, most: usize, so_far: &mut Vec<usize>, open: usize, best: &mut Vec<usize>) {
     if open == 1 {
         so_far.push(rest);
@@ -185,7 +187,7 @@ fn search(rest: usize, most: usize, so_far: &mut Vec<usize>, open: usize, best: 
         return;
     }
     for factor in divisors(rest).into_iter().filter(|&factor| factor <= most) {
-        // What is left must be made of factors that are not larger.
+        // The rest must be a product of factors that are not larger.
         if factor.checked_pow(open as u32).is_none_or(|product| product >= rest) {
             so_far.push(factor);
             search(rest / factor, factor, so_far, open - 1, best);
@@ -199,7 +201,7 @@ fn is_better(factors: &[usize], than: &[usize]) -> bool {
     difference.then_with(|| than.iter().rev().cmp(factors.iter().rev())).is_lt()
 }
 
-/// By how much the first factor exceeds the last.
+/// Difference between the first factor and the last.
 fn spread(factors: &[usize]) -> usize {
     let (first, last) = (factors.first(), factors.last());
     first.zip(last).map_or(0, |(first, last)| first - last)
@@ -232,10 +234,10 @@ mod tests {
         assert_eq!(dims(64, [0, 0, 0]), Ok([4, 4, 4]));
         assert_eq!(dims(36, [0, 0, 0]), Ok([4, 3, 3]));
         assert_eq!(dims(1, [0, 0]), Ok([1, 1]));
-        // As MPICH has it: not 21 x 20 x 11, whose longest is shorter.
+        // MPICH's choice: not 21 x 20 x 11, whose longest is shorter.
         assert_eq!(dims(4620, [0, 0, 0]), Ok([22, 15, 14]));
         assert_eq!(dims(3600, [0, 0, 0, 0]), Ok([10, 10, 6, 6]));
-        // Nor 20 x 18 x 14, nor 13 x 12 x 6 x 6, which are as unequal.
+        // Neither 20 x 18 x 14 nor 13 x 12 x 6 x 6, which are as unequal.
         assert_eq!(dims(5040, [0, 0, 0]), Ok([21, 16, 15]));
         assert_eq!(dims(5616, [0, 0, 0, 0]), Ok([13, 9, 8, 6]));
         assert_eq!(dims(12, [0]), Ok([12]));

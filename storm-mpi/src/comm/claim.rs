@@ -1,9 +1,10 @@
-//! How members agree on a context while they do other things (`MPI_Comm_idup`).
+//! Agreement of members on a context while they do other things (`MPI_Comm_idup`).
 //!
-//! Two agreements that are under way at once, in another order at another member, could come to the same id. So members
-//! first look which are free at all, and then each tells whether the one that they mean still is; it is kept from all
-//! others until all have told. Where somebody has lost it meanwhile all look again, from somewhere else on. None waits for
-//! another agreement, so in whatever order members begin them, all come to an end.
+//! Two agreements that are under way at once, in different orders at different members, could
+//! choose the same id. Members therefore first look which ids are free at all of them. Then each
+//! tells whether the chosen id is still free for it, and keeps the id from all others until all
+//! have told. If a member has lost it meanwhile, all look again, from another place on. No
+//! agreement waits for another, so all come to an end, in whatever order members begin them.
 
 use super::context::InBoth;
 use super::{ContextId, ContextPool};
@@ -11,14 +12,16 @@ use crate::collective::{Party, Span, now};
 use crate::error::CommError;
 use std::cell::RefCell;
 
-/// How often members look for an id. Two that want one of the few ids left may both lose it, time after time;
-/// with more than a few left it does not come to a third.
+/// Limit of searches for an id. Two agreements that want one of the few ids left may both lose it,
+/// time after time. With more than a few left, there is no third search.
 pub const ATTEMPTS: usize = 64;
-/// Between the places from which agreements look, of neighbouring parents and of one parent one after the other: prime.
+/// Distances between the places from which agreements look, for neighbouring parents and for
+/// successive agreements of one parent. Both are prime.
 const STRIDES: [usize; 2] = [61, 7];
 
-/// Agrees with all members of a communicator on an id for another one of them, and takes it from the pool; all call it,
-/// each with its own pool. `None`: there is none that is free at all of them.
+/// Agrees with all members of a communicator on an id for a new communicator of theirs, and takes
+/// the id from the pool. All members call it, each with its own pool. `None` means that no id is
+/// free at all of them.
 ///
 /// # Errors
 /// [`CommError`].
@@ -45,8 +48,9 @@ pub async fn claim(
     Ok(None)
 }
 
-/// Keeps an id that two groups mean to use from all others, if it still is free at all of them; whether it is. All call it,
-/// each with its group, and the leaders with what they are for each other: where it was free only at some, it is again.
+/// Keeps an id for two groups from all others, if it is still free at all their members, and
+/// returns whether it is. All members call it with their group; the leaders also pass the party of
+/// the leaders. If the id was free only at some members, it is free there again.
 ///
 /// # Errors
 /// [`CommError`].

@@ -1,9 +1,9 @@
-//! Context ids: what keeps the messages of different communicators apart.
+//! Context ids, which keep the messages of different communicators apart.
 //!
-//! A process uses an id for one communicator at a time. The members of a new one agree on the
-//! lowest id that is free at all of them, by a bitwise-and over their sets of free ids: one
-//! reduction of 512 bytes, as MPICH does it. Who agrees in the background ([`claim`](super::claim))
-//! has ids of another range: of two agreements at once both could come to the same.
+//! A process uses an id for one communicator at a time. The members of a new communicator agree on
+//! the lowest id that is free at all of them, by a bitwise-and over their sets of free ids: one
+//! reduction of 512 bytes, as MPICH does it. Agreements in the background ([`claim`](super::claim))
+//! use ids of another range, because two agreements at once could choose the same id.
 
 use super::claim::claim;
 use crate::collective::{Combine, Party, Span, now};
@@ -11,32 +11,33 @@ use crate::envelope::Context;
 use crate::error::CommError;
 use std::cell::RefCell;
 
-/// Communicators that a process may have at once. A context is 16 bits on the wire; this many keep
-/// the sets that are agreed on small.
+/// Communicators that a process may have at once. A context is 16 bits on the wire. This limit
+/// keeps the agreed sets small.
 const MAX_COMMUNICATORS: usize = 4096;
-/// Bytes of the ids that are agreed on at once; those that are claimed in the background follow.
+/// Bytes of the ids that are agreed on at once; the ids for the background follow.
 const AT_ONCE_BYTES: usize = MAX_COMMUNICATORS / 8;
-/// As many more may be made in the background.
+/// Bytes of all ids: the background has as many.
 const ALL_BYTES: usize = 2 * AT_ONCE_BYTES;
 
-/// A communicator's id. Not unique in the job: communicators without a common member may share it.
+/// A communicator's id. It is not unique in the job: communicators without a common member may
+/// share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextId(u16);
 
 impl ContextId {
-    /// That of all ranks.
+    /// The id of the communicator of all ranks.
     pub const WORLD: ContextId = ContextId(0);
-    /// That of each process alone.
+    /// The id of each process's own communicator.
     pub const SELF: ContextId = ContextId(1);
-    /// That of a communicator whose members do not have one yet: above all that pools have.
+    /// The id of a communicator whose members have none yet. It is above all ids in pools.
     pub const NONE: ContextId = ContextId(u16::MAX / 2);
 
-    /// As a leader tells it to the members of its group.
+    /// The id as a leader tells it to the members of its group.
     pub(super) fn to_word(self) -> u32 {
         u32::from(self.0)
     }
 
-    /// The id that [`ContextId::to_word`] made this of; `None`: it is none that a communicator may have.
+    /// The id of a word that [`ContextId::to_word`] made; `None` if no communicator may have it.
     pub(super) fn from_word(word: u32) -> Option<Self> {
         let id = u16::try_from(word).ok()?;
         (usize::from(id) < MAX_COMMUNICATORS).then_some(ContextId(id))
@@ -47,7 +48,7 @@ impl ContextId {
         Context(2 * self.0)
     }
 
-    /// The context of the messages that collectives are made of.
+    /// The context of the collectives' messages.
     pub fn collective(self) -> Context {
         Context(2 * self.0 + 1)
     }
@@ -56,7 +57,7 @@ impl ContextId {
 /// The ids that this process may still use.
 #[derive(Clone, Debug)]
 pub struct ContextPool {
-    /// A bit per id: free.
+    /// A bit per id: 1 if it is free.
     free: Vec<u8>,
 }
 
@@ -70,23 +71,24 @@ impl Default for ContextPool {
 }
 
 impl ContextPool {
-    /// Agrees with all members of `parent` on an id for a new communicator of some of them; all
-    /// call it. `None`: no id is free at all of them.
+    /// Agrees with all members of `parent` on an id for a new communicator of some of them. All
+    /// members call it. `None` means that no id is free at all of them.
     ///
-    /// What is in the background meanwhile has the pool as well. The id is this process's to [take](ContextPool::take), or to
-    /// [give back](ContextPool::give_back) where it is not in the new one.
+    /// Background work also uses the pool meanwhile. The caller then [takes](ContextPool::take) the
+    /// id, or [gives it back](ContextPool::give_back) if this process is not in the new
+    /// communicator.
     ///
     /// # Errors
     /// [`CommError`].
     pub fn agree(pool: &RefCell<Self>, parent: Party<'_>) -> Result<Option<ContextId>, CommError> {
         if parent.has_threads()? {
-            // Others may agree at the same time, in another order elsewhere.
+            // Other threads may agree at the same time, in another order at other members.
             return now(claim(pool, parent));
         }
         Ok(Self::free_at_all(pool, parent)?.lowest())
     }
 
-    /// The ids that are free at all of these members, who all call it.
+    /// The ids that are free at all of these members. All of them call it.
     ///
     /// # Errors
     /// [`CommError`].
@@ -99,7 +101,7 @@ impl ContextPool {
         Ok(FreeContexts(all.as_ref().to_vec()))
     }
 
-    /// Uses an id that was agreed on.
+    /// Takes an id that was agreed on.
     pub fn take(&mut self, id: ContextId) {
         self.free[usize::from(id.0) / 8] &= !(1 << (id.0 % 8));
     }
@@ -116,7 +118,7 @@ impl ContextPool {
         &self.free[AT_ONCE_BYTES..]
     }
 
-    /// Uses an id if it is still free, and tells whether it was.
+    /// Takes an id if it is still free, and tells whether it was.
     pub(super) fn take_if_free(&mut self, id: ContextId) -> bool {
         let was_free = self.free[usize::from(id.0) / 8] & 1 << (id.0 % 8) != 0;
         self.take(id);
@@ -125,7 +127,7 @@ impl ContextPool {
 }
 
 impl ContextId {
-    /// The first of the ids that may be claimed from the `start`-th on, and then from the beginning.
+    /// The first claimable id from the `start`-th on, and then from the beginning.
     pub(super) fn claimable(free: &[u8], start: usize) -> Option<Self> {
         let place = place_of_free(free, start)?;
         // At most twice `MAX_COMMUNICATORS`, which fits.
@@ -141,22 +143,22 @@ impl FreeContexts {
     /// Bytes of [`FreeContexts::as_bytes`].
     pub(super) const BYTES: usize = AT_ONCE_BYTES;
 
-    /// As they are told to another group.
+    /// The ids in the form that another group gets.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Leaves those that are free in another group too, of which these are the bytes.
+    /// Keeps only ids that are also free in another group, whose bytes are `other`.
     pub(super) fn keep_those_of(&mut self, other: &[u8]) {
         self.0.iter_mut().zip(other).for_each(|(mine, theirs)| *mine &= theirs);
     }
 
-    /// The lowest of them.
+    /// The lowest of the ids.
     pub(super) fn lowest(&self) -> Option<ContextId> {
         lowest(&self.0)
     }
 
-    /// The first of them from the `start`-th id on, and then from the beginning.
+    /// The first id from the `start`-th on, and then from the beginning.
     pub(super) fn first_from(&self, start: usize) -> Option<ContextId> {
         // Fewer than `MAX_COMMUNICATORS`, which fits.
         place_of_free(&self.0, start).map(|place| ContextId(place as u16))
@@ -175,7 +177,7 @@ fn lowest(free: &[u8]) -> Option<ContextId> {
     Some(ContextId((8 * byte) as u16 + free[byte].trailing_zeros() as u16))
 }
 
-/// Leaves what all have.
+/// Keeps the bits that all members have.
 pub(super) struct InBoth;
 
 impl Combine for InBoth {

@@ -1,34 +1,34 @@
-//! Graphs of processes (MPI-4.1, section 8.5.4): who sends to whom. Weights are kept for the program, and
-//! nothing here follows them: ranks are never reordered.
+//! Graphs of processes (MPI-4.1, section 8.5.4): the senders and receivers of each process. Weights
+//! are only kept for the program, because ranks are never reordered.
 
-/// An edge of one member: who is at its other end, and its weight.
+/// An edge of one member: the member at its other end, and its weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// The other member's place.
     pub member: usize,
-    /// What the program says that the edge weighs; 1 where it says nothing.
+    /// The weight that the program gave the edge; 1 without one.
     pub weight: i32,
 }
 
 /// The edges of one member, each in the order in which the program named them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
-    /// Whom it receives from.
+    /// Members that this member receives from.
     pub sources: Vec<Link>,
-    /// Whom it sends to.
+    /// Members that this member sends to.
     pub destinations: Vec<Link>,
     /// Whether the program gave weights.
     pub is_weighted: bool,
 }
 
-/// An edge that some member has told of, whosoever it is.
+/// An edge that some member has named. The edge may be another member's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
     /// The place of the member that sends.
     pub from: u32,
     /// The place of the member that receives.
     pub to: u32,
-    /// As in [`Link`].
+    /// Weight as in [`Link`].
     pub weight: i32,
 }
 
@@ -36,7 +36,7 @@ impl Edge {
     /// Bytes of [`Edge::encode`].
     pub const BYTES: usize = 12;
 
-    /// As it is told to the other members: from, to, weight.
+    /// The edge in the form that other members get: from, to, weight.
     pub fn encode(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&self.from.to_le_bytes());
@@ -45,7 +45,7 @@ impl Edge {
         bytes
     }
 
-    /// The edge that [`Edge::encode`] made these bytes of.
+    /// The edge whose [`Edge::encode`] gave these bytes.
     pub fn decode(bytes: [u8; Self::BYTES]) -> Self {
         let [f0, f1, f2, f3, t0, t1, t2, t3, weight @ ..] = bytes;
         let from = u32::from_le_bytes([f0, f1, f2, f3]);

@@ -9,7 +9,7 @@ pub struct Group {
     members: Rc<[Rank]>,
 }
 
-/// How two groups compare.
+/// The result of comparing two groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// The same members in the same order (`MPI_IDENT`).
@@ -21,17 +21,17 @@ pub enum Comparison {
 }
 
 impl Group {
-    /// The group of these members, no two of them the same.
+    /// The group of these members, which must all differ.
     pub fn new(members: impl IntoIterator<Item = Rank>) -> Self {
         Group { members: members.into_iter().collect() }
     }
 
-    /// Its members, in order.
+    /// The members, in order.
     pub fn members(&self) -> &[Rank] {
         &self.members
     }
 
-    /// How many they are.
+    /// Number of members.
     pub fn size(&self) -> usize {
         self.members.len()
     }
@@ -45,7 +45,8 @@ impl Group {
         }
     }
 
-    /// The members at these places, in this order; `None` when there is no such place, or one twice.
+    /// The members at these places, in this order; `None` when a place does not exist or occurs
+    /// twice.
     pub fn including(&self, places: &[usize]) -> Option<Group> {
         let mut seen = vec![false; self.size()];
         let pick = |&place: &usize| {
@@ -55,7 +56,7 @@ impl Group {
         Some(Group { members: places.iter().map(pick).collect::<Option<Vec<_>>>()?.into() })
     }
 
-    /// The members but those at these places; `None` as in [`Group::including`].
+    /// The members except those at these places; `None` as in [`Group::including`].
     pub fn excluding(&self, places: &[usize]) -> Option<Group> {
         let out = self.including(places)?;
         Some(self.difference(&out))

@@ -1,8 +1,10 @@
-//! How two groups get to know each other (MPI-4.1, section 7.6.2): their leaders, who reach each other through
-//! some communicator, exchange who is in their groups and which contexts are free there, and each tells its own.
+//! Introduction of two groups (MPI-4.1, section 7.6.2). Their leaders, who reach each other through
+//! some communicator, exchange their members and free contexts. Each leader then tells its own
+//! group.
 //!
-//! Both leaders come to the same, without a further word. A leader that has failed, but knows the other, tells it: both
-//! groups learn of it from theirs, which would wait for it for ever.
+//! Both leaders reach the same result without a further message. A leader that has failed, but
+//! knows the other, tells it. Both groups then learn of the failure from their leaders instead of
+//! waiting for ever.
 
 use super::{ContextId, FreeContexts, Group};
 use crate::collective::{BlocksMut, Party, now};
@@ -10,28 +12,30 @@ use crate::error::CommError;
 use crate::rank::Rank;
 
 const WORD_BYTES: usize = 4;
-/// What a leader tells the other first: a refusal's code, or none; how many members there are; the free contexts.
+/// A leader's first message to the other: the code of a refusal, or none; the number of members;
+/// the free contexts.
 const OFFER_BYTES: usize = 2 * WORD_BYTES + FreeContexts::BYTES;
-/// What it tells its own group first: the same; the context; how many the others are.
+/// A leader's first message to its own group: the code of a refusal, or none; the context; the
+/// number of the others.
 const HEAD_BYTES: usize = 3 * WORD_BYTES;
-/// In the place of a refusal's code: none.
+/// The code that stands for no refusal.
 const ACCEPTED: u32 = u32::MAX;
 
-/// What a group learns of another one.
+/// A group's knowledge of another group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introduction {
-    /// The context of what they will say to each other: free at all members of both.
+    /// The context of messages between the groups, free at all members of both.
     pub context: ContextId,
     /// The other group.
     pub others: Group,
 }
 
-/// Why there is no introduction.
+/// The reason why there is no introduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// This group's leader has failed, for this reason, which is the caller's business.
+    /// This group's leader has failed. The code is the caller's.
     Leader(u16),
-    /// The other group's.
+    /// The other group's leader has failed.
     OtherLeader(u16),
     /// Some process is in both groups.
     CommonMember,
@@ -51,7 +55,7 @@ impl Refusal {
 
     fn from_word(word: u32) -> Refusal {
         match word >> 16 {
-            // Cut to its own 16 bits.
+            // The value is cut to the code's 16 bits.
             0 => Refusal::Leader(word as u16),
             1 => Refusal::OtherLeader(word as u16),
             2 => Refusal::CommonMember,
@@ -61,8 +65,9 @@ impl Refusal {
 }
 
 impl Introduction {
-    /// What comes of it when the two leaders exchange what they know: both call it, with their group and the contexts
-    /// that are free there, and from which on both look for one, or with why one of them has failed.
+    /// Exchanges the leaders' knowledge and returns the result. Both leaders call it, with their
+    /// group, the contexts that are free there, and the number from which both look for one. A
+    /// leader that has failed passes its reason instead.
     ///
     /// # Errors
     /// [`CommError`].
@@ -95,7 +100,8 @@ impl Introduction {
         })
     }
 
-    /// Tells all members of a group what came of it at its leader, which passes it; all call it.
+    /// Tells all members of a group the result of their leader, which passes it. All members call
+    /// it.
     ///
     /// # Errors
     /// [`CommError`].

@@ -1,6 +1,6 @@
-//! What communicators are made of: contexts agreed on by their members, groups, splitting, Cartesian
-//! grids, and graphs. All of it is local arithmetic, but the agreement, at once or in the background, and how two
-//! groups get to know each other.
+//! The parts of communicators: contexts agreed on by their members, groups, splitting, Cartesian
+//! grids, and graphs. All of it is local arithmetic, except the agreement (at once or in the
+//! background) and the introduction of two groups.
 
 mod cartesian;
 mod claim;

@@ -1,11 +1,11 @@
-//! Who comes together when a communicator is split (MPI-4.1, section 7.4.2).
+//! The new communicators of a split (MPI-4.1, section 7.4.2).
 
-/// What a member says when its communicator is split.
+/// A member's choice when its communicator is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// With whom it wants to be; `None`: with nobody (`MPI_UNDEFINED`).
+    /// Members with the same color come together; `None` stays alone (`MPI_UNDEFINED`).
     pub color: Option<i32>,
-    /// Where among them: lower keys first, then lower places in the old communicator.
+    /// Order among them: lower keys first, then lower places in the old communicator.
     pub key: i32,
 }
 
@@ -13,7 +13,7 @@ impl Choice {
     /// Bytes of [`Choice::encode`].
     pub const BYTES: usize = 9;
 
-    /// As it is told to the other members: whether there is a color, color, key.
+    /// The choice in the form that other members get: whether there is a color, color, key.
     pub fn encode(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[0] = u8::from(self.color.is_some());
@@ -22,7 +22,7 @@ impl Choice {
         bytes
     }
 
-    /// The choice that [`Choice::encode`] made these bytes of.
+    /// The choice whose [`Choice::encode`] gave these bytes.
     pub fn decode(bytes: [u8; Self::BYTES]) -> Self {
         let [has, c0, c1, c2, c3, key @ ..] = bytes;
         let color = (has != 0).then_some(i32::from_le_bytes([c0, c1, c2, c3]));
@@ -30,14 +30,14 @@ impl Choice {
     }
 }
 
-/// The places, in the old communicator, of those who come together with `me`, in their new order.
-/// Nobody when `me` chose nobody.
+/// The places, in the old communicator, of the members that come together with `me`, in their new
+/// order. Empty when `me` chose no color.
 pub fn chosen_together(choices: &[Choice], me: usize) -> Vec<usize> {
     let Some(color) = choices.get(me).and_then(|choice| choice.color) else { return Vec::new() };
     of_color(choices, color)
 }
 
-/// The places of those who chose this color, in their new order.
+/// The places of the members that chose this color, in their new order.
 pub fn of_color(choices: &[Choice], color: i32) -> Vec<usize> {
     let mut places: Vec<usize> =
         (0..choices.len()).filter(|&place| choices[place].color == Some(color)).collect();

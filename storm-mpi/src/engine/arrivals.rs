@@ -9,22 +9,22 @@ use crate::envelope::Envelope;
 use crate::error::{CommError, Violation};
 use crate::rank::Rank;
 
-/// How much of a message that is longer than its buffer is thrown away at once.
+/// Bytes that are thrown away at once of a message longer than its buffer.
 const DISCARD_BYTES: usize = 4096;
 
-/// What was found of a peer's next frame.
+/// The state of a peer's next frame.
 enum Next {
-    /// A whole eager message, which has been taken.
+    /// The frame was a whole eager message, which has been taken.
     Taken,
-    /// Nothing.
+    /// There is no frame.
     Nothing,
-    /// It has to be read piece by piece.
+    /// The frame has to be read piece by piece.
     Pieces,
 }
 
 impl Engine {
-    /// Reads and handles all that the peer has sent. Every byte has a place to go, so this ends only
-    /// when there are no more.
+    /// Reads and handles everything that the peer has sent. Every byte has a place to go, so the
+    /// loop ends only when no bytes are left.
     pub(super) fn drain(&mut self, peer: Rank) -> Result<(), CommError> {
         loop {
             match self.take_whole(peer)? {
@@ -36,7 +36,7 @@ impl Engine {
         }
     }
 
-    /// Takes an eager message that has come as a whole, straight to where it belongs.
+    /// Takes an eager message that has come as a whole, straight to its destination.
     fn take_whole(&mut self, from: Rank) -> Result<Next, CommError> {
         if !self.peers[from.index()].reading.is_between_frames() {
             return Ok(Next::Pieces);
@@ -60,7 +60,7 @@ impl Engine {
             Some((recv, Some(&State::RecvPosted { into, .. }))) => {
                 let bytes = envelope.bytes.min(into.bytes);
                 if bytes > 0 {
-                    // SAFETY: lent for writing until the request is done, which it is not.
+                    // SAFETY: lent for writing until the request is done, and it is not done yet.
                     let place = unsafe { std::slice::from_raw_parts_mut(into.start, bytes) };
                     self.transport.copy(from, FRAME_BYTES, place);
                 }
@@ -79,7 +79,7 @@ impl Engine {
         Ok(Next::Taken)
     }
 
-    /// Takes from the peer's eager credit what the message costs.
+    /// Charges the message's cost to the peer's eager credit.
     #[inline]
     pub(super) fn charge(&mut self, from: Rank, envelope: &Envelope) -> Result<usize, Violation> {
         let longest = self.eager_max_bytes();
@@ -110,13 +110,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Sends a frame without payload, behind what is in the outbox.
+    /// Sends a frame without payload, behind the contents of the outbox.
     pub(super) fn post_frame(&mut self, to: Rank, frame: Frame) -> Result<(), CommError> {
         let (head, payload) = (frame.encode(), Payload::Own(Vec::new()));
         self.post(to, OutItem { head, payload, sent: 0, completes: None })
     }
 
-    /// Reads an announced message where it is, or asks for it.
+    /// Reads an announced message in its sender's memory, or asks for it.
     pub(super) fn receive_announced(
         &mut self,
         recv: RequestId,
@@ -127,7 +127,7 @@ impl Engine {
     ) -> Result<(), CommError> {
         let bytes = envelope.bytes.min(into.bytes);
         if at != 0 && bytes > 0 {
-            // SAFETY: lent for writing until the request is done, which it is not.
+            // SAFETY: lent for writing until the request is done, and it is not done yet.
             let place = unsafe { std::slice::from_raw_parts_mut(into.start, bytes) };
             if self.transport.read_in_place(from, at, place)? {
                 let status = Status { source: from, tag: envelope.tag, bytes: envelope.bytes };
@@ -191,11 +191,11 @@ impl Engine {
     fn post(&mut self, to: Rank, item: OutItem) -> Result<(), CommError> {
         let outbox = &mut self.peers[to.index()].outbox;
         outbox.push_back(item);
-        // Behind others it waits for the same news as they do.
+        // Behind other items, the frame waits for the same news as they do.
         if outbox.len() == 1 { self.flush(to) } else { Ok(()) }
     }
 
-    /// Reads one piece from the peer; false when there is nothing now.
+    /// Reads one piece from the peer. False means that there is nothing now.
     fn read_once(&mut self, peer: Rank) -> Result<bool, CommError> {
         let mut reading =
             std::mem::replace(&mut self.peers[peer.index()].reading, Reading::start());
@@ -320,7 +320,7 @@ impl Engine {
         }
     }
 
-    /// To whom a send was announced that no receiver has taken, and what.
+    /// Receiver and data of an announced send that no receiver has taken.
     fn announced(&self, send: RequestId) -> Option<(Rank, Lent)> {
         match self.requests.get(send) {
             Some(&(State::SendAnnounced { to, data } | State::SendAskedBack { to, data })) => {
@@ -330,7 +330,7 @@ impl Engine {
         }
     }
 
-    /// Decides where an eager payload goes; gives the piece back when it is whole already.
+    /// Chooses the destination of an eager payload. Returns the piece if it is already whole.
     fn begin_eager(
         &mut self,
         from: Rank,
@@ -372,7 +372,8 @@ impl Engine {
             let mut nowhere = [0; DISCARD_BYTES];
             return self.transport.read(peer, &mut nowhere[..most.min(DISCARD_BYTES)]);
         }
-        // SAFETY: lent for writing until the request is done, which it is not; `written < into.bytes`.
+        // SAFETY: lent for writing until the request is done, and it is not done yet; `written <
+        // into.bytes`.
         let buffer =
             unsafe { std::slice::from_raw_parts_mut(into.start.add(written), room.min(most)) };
         let read = self.transport.read(peer, buffer)?;

@@ -1,8 +1,9 @@
-//! Messages that are taken back (MPI-4.1, section 3.8.4): receives that nothing has matched, and sends that no receive has.
+//! Cancelled messages (MPI-4.1, section 3.8.4): receives that nothing has matched, and sends that
+//! no receive has matched.
 //!
-//! A send that has left eagerly is done, and stays so. One that is announced is its receiver's to give back: only there
-//! it is known whether a receive has taken it, and both sides have to come to the same. One whose announcement has not left
-//! this process comes back at once.
+//! A send that left eagerly is done and stays done. An announced send is its receiver's to give
+//! back, because only the receiver knows whether a receive has taken it, and both sides must agree.
+//! A send whose announcement has not left this process comes back at once.
 
 use super::frame::Frame;
 use super::requests::{RequestId, State};
@@ -10,8 +11,8 @@ use super::{CommError, Engine};
 use crate::rank::Rank;
 
 impl Engine {
-    /// Takes back a receive that no message has matched, and tells whether it was one. It is then
-    /// forgotten, and its memory is the lender's again.
+    /// Takes back a receive that no message has matched, and tells whether it was such a receive.
+    /// The request is then forgotten, and its memory is the lender's again.
     pub(crate) fn cancel_recv(&mut self, id: RequestId) -> bool {
         let cancelled = self.matching.withdraw(id);
         if cancelled {
@@ -20,12 +21,12 @@ impl Engine {
         cancelled
     }
 
-    /// Takes back a send, if its receiver has not taken it; tells nobody whether. The request is done in either case, when
-    /// this process or the receiver's has said so.
+    /// Takes back a send unless its receiver has taken it. The result is not returned here. The
+    /// request becomes done in either case, when this process or the receiver has decided.
     pub(crate) fn cancel_send(&mut self, id: RequestId) -> Result<(), CommError> {
         let Some(&State::SendAnnounced { to, data }) = self.requests.get(id) else { return Ok(()) };
         if to == self.me {
-            // What a probe has taken waits for its receive.
+            // A message that a probe has taken waits for its receive.
             if self.matching.drop_announced(to, id) {
                 self.requests.set(id, State::Cancelled);
             }
@@ -40,13 +41,13 @@ impl Engine {
         self.end_if_failed(asked)
     }
 
-    /// Whether a send is done that came back.
+    /// Whether a send is done because it came back.
     pub(crate) fn is_cancelled(&self, id: RequestId) -> bool {
         matches!(self.requests.get(id), Some(State::Cancelled))
     }
 
-    /// The peer wants an announced message back. Without an answer it waits for one that is under way, or will be when
-    /// what a probe has taken is received.
+    /// Handles a peer's wish to have an announced message back. Without an answer the peer waits
+    /// for the reply that is under way, or that follows when a probed message is received.
     pub(super) fn give_back(&mut self, to: Rank, send: RequestId) -> Result<(), CommError> {
         match self.matching.drop_announced(to, send) {
             true => self.post_frame(to, Frame::Cancelled { send }),
@@ -54,7 +55,7 @@ impl Engine {
         }
     }
 
-    /// A send has come back: its memory is the lender's again.
+    /// Records that a send has come back: its memory is the lender's again.
     pub(super) fn is_back(&mut self, id: RequestId, to: Rank, bytes: usize) {
         self.lend(to, |lent| lent.wrapping_sub(bytes));
         self.requests.set(id, State::Cancelled);

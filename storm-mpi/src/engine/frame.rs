@@ -1,11 +1,17 @@
-//! The message protocol's frames: 32 bytes of head, then the payload of `Eager` and `Data`.
+//! The message protocol's frames: a head of 32 bytes, then the payload of `Eager` and `Data`.
 //!
-//! `Eager` carries a small message at once, within the credit its receiver has given. Any other is
-//! announced with `Rts`. The receiver, once it knows where the message goes, reads it in the sender's memory
-//! if `Rts` says where it is and the kernel lets it, and answers `Taken`; otherwise it answers `Cts`; then
-//! `Data` carries it. With `Cancel` the sender asks to have an announced message back: `Cancelled` answers that no
-//! receive has asked for it, and none will; otherwise there is no answer but the one that is due. `Credit` gives eager credit back. So whatever arrives has a place to go, every
-//! rank can always drain its connections, and no order of sends can block for good.
+//! - `Eager` carries a small message at once, within the credit that its receiver has given.
+//! - `Rts` announces any other message, and may tell its address in the sender's memory.
+//! - `Taken` is the receiver's answer if the kernel let it read the message in the sender's memory.
+//!   The receiver reads it once it knows the destination.
+//! - `Cts` is the receiver's answer otherwise; `Data` then carries the message.
+//! - `Cancel` is the sender's request to have an announced message back.
+//! - `Cancelled` answers that no receive has asked for the message and none will. Otherwise
+//!   `Cancel` gets no answer besides the `Cts` or `Taken` that is due.
+//! - `Credit` gives eager credit back.
+//!
+//! Every frame has a place to go, so every rank can always drain its connections, and no order of
+//! sends can block for good.
 
 use super::requests::RequestId;
 use crate::envelope::{Context, Envelope, Tag};
@@ -13,7 +19,7 @@ use crate::error::Violation;
 
 /// Length of a frame's head.
 pub(crate) const FRAME_BYTES: usize = 8 * FRAME_WORDS;
-/// The same in words.
+/// Words of a frame's head.
 pub(super) const FRAME_WORDS: usize = 4;
 
 /// A frame's head in words.
@@ -33,11 +39,11 @@ const CANCELLED: u8 = 8;
 pub(super) struct Announced {
     /// The sender's request.
     pub(super) send: RequestId,
-    /// Where its bytes are, in the memory of the sender; 0: they cannot be read there.
+    /// Address of its bytes in the memory of the sender; 0 if they cannot be read there.
     pub(super) at: u64,
 }
 
-/// One frame's head.
+/// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// A whole message; its payload follows.
@@ -46,28 +52,28 @@ pub(super) enum Frame {
     Rts { envelope: Envelope, announced: Announced },
     /// The receiver is ready for the announced message.
     Cts { send: RequestId, recv: RequestId },
-    /// The announced message has been read where it was.
+    /// The announced message has been read in its sender's memory.
     Taken { send: RequestId },
     /// The announced message; its payload follows.
     Data { recv: RequestId, bytes: usize },
     /// The sender wants the announced message back.
     Cancel { send: RequestId },
-    /// It has it back.
+    /// The sender has the message back.
     Cancelled { send: RequestId },
     /// Eager messages were consumed.
     Credit { bytes: usize },
 }
 
 impl Frame {
-    /// kind, 1 unused, context (2), tag (4), length (8), two request ids, or one and an address (8
-    /// each); little-endian.
+    /// The bytes of the head: kind, 1 unused, context (2), tag (4), length (8), two request ids, or
+    /// one and an address (8 each); little-endian.
     pub(super) fn encode(&self) -> [u8; FRAME_BYTES] {
         let mut out = [0; FRAME_BYTES];
         out.copy_from_slice(self.words().as_flattened());
         out
     }
 
-    /// The same in words, as processors have it.
+    /// The encoded frame as words of the processor.
     #[inline]
     pub(super) fn words(&self) -> FrameWords {
         let no_envelope = |bytes| Envelope { context: Context(0), tag: Tag(0), bytes };
@@ -96,7 +102,7 @@ impl Frame {
         Self::of_words(&words)
     }
 
-    /// As [`Frame::decode`].
+    /// As [`Frame::decode`], from words.
     #[inline]
     pub(super) fn of_words(words: &FrameWords) -> Result<Frame, Violation> {
         let [first, length, a, b] = words.map(u64::from_le_bytes);

@@ -1,4 +1,5 @@
-//! Waiting in steps between which other threads of the process may use the engine, as [`Threads`] has them do it.
+//! Waiting in steps. Between two steps other threads of the process may use the engine, as
+//! [`Threads`] arranges.
 //!
 //! [`Threads`]: crate::Threads
 
@@ -11,50 +12,51 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 impl Engine {
-    /// How often anything has come, or may go on, so far.
+    /// Number of events so far: something came, or something may go on.
     pub(crate) fn events(&self) -> u64 {
         self.heard.wrapping_add(self.transport.socket_events())
     }
 
-    /// What is readable when something has happened at the sockets.
+    /// Descriptor that is readable when something has happened at the sockets.
     pub(crate) fn sockets(&self) -> io::Result<OwnedFd> {
         self.transport.sockets()
     }
 
-    /// A wait begins; `None`: it is not worth looking before the sleep.
+    /// Begins a wait. `None` means that looking before the sleep is not worthwhile.
     pub(crate) fn begin_looking(&mut self) -> Option<Begun> {
         self.transport.begin_looking()
     }
 
-    /// Whether looking, which was in vain so far, still is worth it.
+    /// Whether looking is still worthwhile, after it was in vain so far.
     pub(crate) fn goes_on_looking(&mut self, begun: &Begun) -> bool {
         self.transport.goes_on_looking(begun)
     }
 
-    /// Looking has brought news.
+    /// Records that looking has brought news.
     pub(crate) fn has_found(&mut self, begun: Begun) {
         self.transport.has_found(begun);
     }
 
-    /// Announces that all who could look for news sleep. False when there is some: then they must not.
+    /// Announces that all threads that could look for news are asleep. False means that there is
+    /// news, and they must not sleep.
     pub(crate) fn fall_asleep(&mut self) -> Result<bool, CommError> {
         let sleeps = self.transport.fall_asleep();
         self.end_if_failed(sleeps)
     }
 
-    /// How long the sleep may last at most.
+    /// Longest time that the sleep may last.
     pub(crate) fn longest_sleep(&self) -> Option<Duration> {
         self.transport.longest_sleep()
     }
 
-    /// Somebody is awake again.
+    /// Records that a thread is awake again.
     pub(crate) fn wake_up(&mut self) {
         self.transport.wake_up();
     }
 
-    /// A request that was waited for is done.
+    /// Records that a request that was waited for is done.
     pub(crate) fn has_waited(&self, is_send: bool) {
-        // As in `wait`: of sends those count that are answered.
+        // As in `wait`: a send counts only if it is answered.
         if is_send {
             self.transport.has_communicated();
         }
@@ -65,7 +67,7 @@ impl Engine {
         matches!(self.requests.get(id), Some(State::Done { received: None }))
     }
 
-    /// Whether several threads call in at any rank of the job; all ranks say the same.
+    /// Whether several threads call in at any rank of the job. All ranks get the same answer.
     pub(crate) fn job_has_threads(&mut self) -> Result<bool, CommError> {
         let has_threads = self.transport.job_has_threads();
         self.end_if_failed(has_threads)

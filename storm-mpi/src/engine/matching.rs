@@ -1,8 +1,8 @@
-//! Which message goes to which receive.
+//! Matching of messages and receives.
 //!
-//! Two queues: receives posted before their message, messages arrived before their receive. Each is
-//! searched from its oldest entry, and one source's messages arrive in the order of their sends, so
-//! messages do not overtake (MPI-4.1, section 3.5).
+//! Two queues hold the receives posted before their message, and the messages that arrived before
+//! their receive. Each is searched from its oldest entry, and one source's messages arrive in the
+//! order of their sends, so messages do not overtake (MPI-4.1, section 3.5).
 
 use super::frame::Announced;
 use super::requests::RequestId;
@@ -24,7 +24,7 @@ impl Unexpected {
         Status { source: self.from, tag, bytes }
     }
 
-    /// The sender's request, of a message that is there still.
+    /// The sender's request, if the message is still at the sender.
     fn announced(&self) -> Option<RequestId> {
         match &self.body {
             Body::Announced(announced) => Some(announced.send),
@@ -33,12 +33,12 @@ impl Unexpected {
     }
 }
 
-/// Where its bytes are.
+/// The place of a message's bytes.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// Here.
+    /// The message is here.
     Eager(Vec<u8>),
-    /// At the sender.
+    /// The message is at the sender.
     Announced(Announced),
 }
 
@@ -46,14 +46,14 @@ pub(super) enum Body {
 pub(super) struct Matching {
     posted: VecDeque<(Pattern, RequestId)>,
     unexpected: VecDeque<Unexpected>,
-    /// Taken from those, for a receive that is yet to be named.
+    /// Messages that were taken from `unexpected`, for receives that are yet to be posted.
     held: Vec<(MessageId, Unexpected)>,
-    /// Messages that were ever held.
+    /// Number of messages that were ever held.
     taken: u64,
 }
 
-/// Names a message that a probe has taken: only a receive of this message gets it. Once it is received the name
-/// is nobody's.
+/// Names a message that a probe has taken. Only a receive of this name gets the message, and the
+/// name is void afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageId(u64);
 
@@ -92,7 +92,7 @@ impl Matching {
         self.unexpected.remove(at)
     }
 
-    /// The oldest kept message that the pattern accepts, left where it is.
+    /// The oldest kept message that the pattern accepts. It stays there.
     #[inline]
     pub(super) fn look_for(&self, pattern: &Pattern) -> Option<Status> {
         if self.unexpected.is_empty() {
@@ -102,8 +102,8 @@ impl Matching {
         Some(found.status())
     }
 
-    /// Drops a kept message that its sender wants back; false when there is none: a receive has taken it, or a probe
-    /// for one that is to come.
+    /// Drops a kept message that its sender wants back. False means that there is none: a receive
+    /// has taken it, or a probe has taken it for a later receive.
     pub(super) fn drop_announced(&mut self, from: Rank, send: RequestId) -> bool {
         let is_it = |m: &Unexpected| m.from == from && m.announced() == Some(send);
         let at = self.unexpected.iter().position(is_it);
@@ -119,7 +119,7 @@ impl Matching {
         Some((id, status))
     }
 
-    /// A message that is held, no longer.
+    /// Takes a held message.
     pub(super) fn take_held(&mut self, id: MessageId) -> Option<Unexpected> {
         let at = self.held.iter().position(|(held, _)| *held == id)?;
         Some(self.held.swap_remove(at).1)

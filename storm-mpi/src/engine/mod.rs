@@ -1,8 +1,8 @@
 //! Point-to-point messages over the transport's byte streams: protocol, matching, progress.
 //!
-//! Knows bytes, not types, and ranks, not nodes. The Rust API and a C ABI are thin layers over the
-//! `start_*`, [`Engine::wait`] and [`Engine::test`] here. After any error of the transport or the
-//! protocol the engine ends: it forgets all requests, so that it never again touches lent memory,
+//! The engine knows bytes, not types, and ranks, not nodes. The Rust API and the C ABI are thin
+//! layers over `start_*`, [`Engine::wait`] and [`Engine::test`]. After any error of the transport
+//! or the protocol the engine ends: it forgets all requests, so it never again touches lent memory,
 //! and every later call fails.
 
 mod arrivals;
@@ -31,7 +31,7 @@ pub(crate) use requests::{Lent, LentMut};
 pub use requests::{Received, RequestId};
 use requests::{Requests, State};
 
-/// One rank's message engine.
+/// The message engine of a rank.
 pub(crate) struct Engine {
     transport: Transport,
     me: Rank,
@@ -39,15 +39,15 @@ pub(crate) struct Engine {
     matching: Matching,
     requests: Requests,
     news: Vec<News>,
-    /// Bytes that peers may read in this rank's memory.
+    /// Bytes of this rank's memory that peers may read.
     lent: usize,
-    /// How often there were news.
+    /// Number of times that there were news.
     heard: u64,
     ended: bool,
 }
 
 impl Engine {
-    /// Joins the job. `has_threads`: several of them call in.
+    /// Joins the job. `has_threads` means that several of its threads call in.
     pub(crate) fn open(has_threads: bool) -> Result<Self, InitError> {
         let transport = Transport::open(has_threads)?;
         Ok(Engine {
@@ -63,7 +63,7 @@ impl Engine {
         })
     }
 
-    /// From now on, or no longer, waits are for all members of a communicator.
+    /// Sets whether waits from now on are for all members of a communicator.
     pub(crate) fn wait_for_all(&mut self, all: bool) {
         self.transport.wait_for_all(all);
     }
@@ -97,12 +97,12 @@ impl Engine {
         if mode == SendMode::Standard && self.send_short(address, bytes)? {
             return Ok(self.requests.add(State::Done { received: None }));
         }
-        // SAFETY: the caller vouches for the memory, with the same words.
+        // SAFETY: the caller vouches for the memory, under the same contract.
         let request = unsafe { self.begin_send(address, mode, data)? };
         Ok(request.unwrap_or_else(|| self.requests.add(State::Done { received: None })))
     }
 
-    /// Starts a send; `None` when that is all there is to do: most need no request.
+    /// Starts a send. Returns `None` if nothing more is to do; most sends need no request.
     ///
     /// # Safety
     /// As [`Engine::start_send`].
@@ -161,7 +161,8 @@ impl Engine {
         self.end_if_failed(matched.map(|()| recv))
     }
 
-    /// As [`Engine::look_for`], and takes the message: no other receive or probe gets it.
+    /// Looks as [`Engine::look_for`] does, and takes the message: no other receive or probe gets
+    /// it.
     pub(crate) fn hold(
         &mut self,
         pattern: &Pattern,
@@ -170,12 +171,12 @@ impl Engine {
         Ok(self.matching.hold(pattern))
     }
 
-    /// Waits until a request is done and collects it; a send gives `None`.
+    /// Waits until a request is done and collects it. A send gives `None`.
     pub(crate) fn wait(&mut self, id: RequestId) -> Result<Option<Received>, CommError> {
         let mut waited = false;
         loop {
             if let Some(done) = self.collect(id)? {
-                // Of sends those count that are answered.
+                // A send counts only if it is answered.
                 if waited && done.is_none() {
                     self.transport.has_communicated();
                 }
@@ -204,8 +205,8 @@ impl Engine {
         }
     }
 
-    /// The oldest message that the pattern accepts and no receive has taken, left where it is. Does
-    /// not move bytes.
+    /// The oldest message that the pattern accepts and no receive has taken. It stays there. Moves
+    /// no bytes.
     pub(crate) fn look_for(&self, pattern: &Pattern) -> Result<Option<Status>, CommError> {
         if self.ended {
             return Err(CommError::Ended);
@@ -221,9 +222,10 @@ impl Engine {
         self.transport.node_ranks()
     }
 
-    /// Finishes all that is on its way out, then waits until every rank has come so far.
+    /// Sends everything in the outboxes, then waits until every rank has come so far.
     ///
-    /// Peers are served until the end: one may still wait for this rank to take its messages.
+    /// Peers are served until the end, because a peer may still wait for this rank to take its
+    /// messages.
     pub(crate) fn finish(&mut self) -> Result<(), CommError> {
         while self.peers.iter().any(|peer| !peer.outbox.is_empty()) {
             self.progress(true)?;
@@ -241,7 +243,7 @@ impl Engine {
         Ok(self.transport.leave()?)
     }
 
-    /// The descriptor of a collective that the nodes carry out. `None`: nodes do not.
+    /// The descriptor of a collective that the nodes carry out. `None` if they do not.
     pub(crate) fn call_frame(
         &mut self,
         context: Context,
@@ -254,7 +256,8 @@ impl Engine {
         Ok(self.transport.call_frame(context, members, call))
     }
 
-    /// Tells the node of it. False: there is no room now, news tells when to try again.
+    /// Posts the collective to the node. False means that there is no room now; news tells when to
+    /// try again.
     pub(crate) fn post_call(
         &mut self,
         context: Context,
@@ -264,7 +267,7 @@ impl Engine {
         self.end_if_failed(posted)
     }
 
-    /// What came of it, when it is over.
+    /// Takes the result of a collective that is over.
     pub(crate) fn take_result(&mut self) -> Option<Option<Vec<u8>>> {
         self.transport.take_result()
     }
@@ -320,12 +323,13 @@ impl Engine {
         }
     }
 
-    /// Moves bytes: waits for the first news when `block`.
+    /// Moves bytes. With `block` it waits for the first news.
     pub(crate) fn progress(&mut self, block: bool) -> Result<(), CommError> {
         self.progress_for(if block { Awaits::Anyone } else { Awaits::Nothing })
     }
 
-    /// What brings a request on that is not done: where a message's beginning is awaited, from whom.
+    /// The source to look at first for a request that is not done: the peer from which the
+    /// beginning of a message is awaited.
     fn awaits(&self, id: RequestId) -> Awaits {
         let from = match self.requests.get(id) {
             Some(&State::RecvPosted { from: Source::Rank(rank), .. }) => rank,
@@ -333,7 +337,8 @@ impl Engine {
             _ => return Awaits::Anyone,
         };
         let peer = &self.peers[from.index()];
-        // A long payload is better read to where it belongs, and what is sent asks for a look too.
+        // A long payload is better read straight to its destination, and unsent bytes need a look
+        // too.
         if peer.reading.is_between_frames() && peer.outbox.is_empty() {
             Awaits::From(from)
         } else {
@@ -341,7 +346,7 @@ impl Engine {
         }
     }
 
-    /// Moves bytes; waits for the first news when anything is awaited.
+    /// Moves bytes, and waits for the first news when anything is awaited.
     fn progress_for(&mut self, awaits: Awaits) -> Result<(), CommError> {
         if self.ended {
             return Err(CommError::Ended);
@@ -382,8 +387,8 @@ impl Engine {
         Ok(Some(send))
     }
 
-    /// Whether a message may go before its receiver has asked for it. A synchronous send learns
-    /// from the asking that it is received, so it is always announced.
+    /// Whether a message may go before its receiver has asked for it. A synchronous send is always
+    /// announced, because it learns from the receiver's request that it is received.
     fn may_be_eager(&self, envelope: &Envelope, mode: SendMode) -> bool {
         mode == SendMode::Standard && envelope.bytes <= self.eager_max_bytes()
     }
@@ -393,7 +398,7 @@ impl Engine {
         if self.transport.is_buffered() { EAGER_MAX_BYTES_BUFFERED } else { EAGER_MAX_BYTES }
     }
 
-    /// Notes that a peer may read in this rank's memory, or does no longer.
+    /// Records that a peer may read in this rank's memory, or no longer.
     fn lend(&mut self, to: Rank, lent: impl FnOnce(usize) -> usize) {
         if self.transport.lends_to(to) {
             self.lent = lent(self.lent);
@@ -401,7 +406,7 @@ impl Engine {
         }
     }
 
-    /// Sends straight from the application's memory; what does not fit now is copied.
+    /// Sends straight from the application's memory, and copies the bytes that do not fit now.
     fn send_eagerly(&mut self, to: Rank, envelope: Envelope, data: Lent) -> Result<(), CommError> {
         // SAFETY: lent for reading until this send is done, which is after this call.
         let payload = unsafe { data.bytes() };

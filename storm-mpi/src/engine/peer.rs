@@ -1,4 +1,4 @@
-//! What this rank keeps per peer: what is on its way out, what is arriving, and eager credit.
+//! State that this rank keeps per peer: outgoing bytes, arriving bytes, and eager credit.
 
 use super::frame::FRAME_BYTES;
 use super::requests::{Lent, RequestId};
@@ -8,18 +8,18 @@ use std::collections::VecDeque;
 /// Largest message sent without asking: its copies (2 us each) cost less than the wake-ups of a
 /// round trip (6 us each).
 pub(super) const EAGER_MAX_BYTES: usize = 16 << 10;
-/// The same where a node moves the bytes: a round trip takes two more slices there, and copies far
-/// less. A quarter of the credit, so that a few can be under way.
+/// The eager limit where a node moves the bytes. A round trip takes two more slices there, and
+/// copies far less. The limit is a quarter of the credit, so that a few messages can be under way.
 pub(crate) const EAGER_MAX_BYTES_BUFFERED: usize = 64 << 10;
-/// Eager bytes that a sender may have unconsumed at one receiver: 16 of the largest. It bounds what
-/// a receiver keeps per peer.
+/// Eager bytes that a sender may have unconsumed at one receiver: 16 of the largest messages. It
+/// bounds the memory that a receiver keeps per peer.
 pub(super) const EAGER_CREDIT_BYTES: usize = 256 << 10;
-/// What a message costs beyond its payload, so that empty ones are bounded too.
+/// Cost of a message beyond its payload, so that empty messages are bounded too.
 const EAGER_OVERHEAD_BYTES: usize = 64;
 
-/// The credit that an eager message takes.
+/// The credit that an eager message costs.
 pub(super) fn eager_cost(envelope: &Envelope) -> usize {
-    // A peer may say any length: it is refused by whoever looks at what this costs.
+    // A peer may claim any length; the caller refuses it when it checks this cost.
     envelope.bytes.saturating_add(EAGER_OVERHEAD_BYTES)
 }
 
@@ -28,11 +28,11 @@ pub(super) fn eager_cost(envelope: &Envelope) -> usize {
 pub(super) struct Peer {
     pub(super) outbox: VecDeque<OutItem>,
     pub(super) reading: Reading,
-    /// What this rank may still send eagerly.
+    /// Eager bytes that this rank may still send.
     pub(super) credit: usize,
-    /// What the peer may still send eagerly.
+    /// Eager bytes that the peer may still send.
     pub(super) given: usize,
-    /// What the peer will be given back with the next `Credit`.
+    /// Credit that the peer will get back with the next `Credit`.
     pub(super) owed: usize,
 }
 
@@ -48,14 +48,14 @@ impl Peer {
     }
 }
 
-/// A frame on its way out.
+/// An outgoing frame.
 #[derive(Debug)]
 pub(super) struct OutItem {
     pub(super) head: [u8; FRAME_BYTES],
     pub(super) payload: Payload,
     /// Bytes of head and payload that have left.
     pub(super) sent: usize,
-    /// The send that is done when all has left.
+    /// The send that is done when all bytes have left.
     pub(super) completes: Option<RequestId>,
 }
 
@@ -66,12 +66,12 @@ pub(super) enum Payload {
 }
 
 impl OutItem {
-    /// What has not left yet, and how much that is.
+    /// The bytes that have not left yet, and their number.
     pub(super) fn rest(&self) -> ([&[u8]; 2], usize) {
         let payload = match &self.payload {
             Payload::Own(bytes) => bytes.as_slice(),
-            // SAFETY: the application lent this memory until the request is done, which it is only
-            // when this item has left the outbox.
+            // SAFETY: the application lent this memory until the request is done, and the request
+            // is done only when this item has left the outbox.
             Payload::Lent(lent) => unsafe { lent.bytes() },
         };
         let head = self.sent.min(FRAME_BYTES);
@@ -80,20 +80,20 @@ impl OutItem {
     }
 }
 
-/// What is being read from the peer.
+/// The state of reading from the peer.
 #[derive(Debug)]
 pub(super) enum Reading {
     Head {
         head: [u8; FRAME_BYTES],
         got: usize,
     },
-    /// A payload that goes to a receive's buffer. An eager one gives back `cost` at its end.
+    /// A payload that goes to a receive's buffer. An eager payload gives back `cost` at its end.
     Direct {
         recv: RequestId,
         left: usize,
         cost: Option<usize>,
     },
-    /// An eager message without a receive so far.
+    /// An eager message that has no receive so far.
     Staged {
         envelope: Envelope,
         bytes: Vec<u8>,

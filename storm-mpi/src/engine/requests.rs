@@ -1,13 +1,13 @@
 //! The table of requests: sends and receives from their start until the application has collected
 //! their result.
 //!
-//! A request holds memory that the application has lent. Who starts a request vouches that the
+//! A request holds memory that the application has lent. The starter of a request vouches that the
 //! memory stays valid until the request is done or the engine has ended.
 
 use crate::envelope::{Source, Status};
 use crate::rank::Rank;
 
-/// Names a request; a reused place has another generation, so a stale name is found out.
+/// Names a request. A reused place has another generation, so a stale name is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId {
     index: u32,
@@ -40,10 +40,11 @@ impl Lent {
     /// It must still be lent while the slice is used.
     pub(super) unsafe fn bytes<'a>(self) -> &'a [u8] {
         if self.bytes == 0 {
-            // C programs pass a null pointer with no data.
+            // C programs pass a null pointer for no data.
             return &[];
         }
-        // SAFETY: valid for reads and not written while it is lent; not null, because it is not empty.
+        // SAFETY: valid for reads and not written while it is lent; not null, because it is not
+        // empty.
         unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
     }
 }
@@ -55,31 +56,31 @@ pub(crate) struct LentMut {
     pub(crate) bytes: usize,
 }
 
-/// Where a request stands.
+/// The state of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
-    /// Announced to `to`, not yet asked for.
+    /// The send is announced to `to` and not yet asked for.
     SendAnnounced { to: Rank, data: Lent },
-    /// The same, and asked back.
+    /// The send is announced, and was asked back.
     SendAskedBack { to: Rank, data: Lent },
-    /// In the outbox.
+    /// The send is in the outbox.
     SendFlowing,
-    /// Waits for a match.
+    /// The receive waits for a match.
     RecvPosted { into: LentMut, from: Source },
-    /// Matched; `written` bytes have arrived.
+    /// The receive is matched, and `written` bytes have arrived.
     RecvMatched { into: LentMut, written: usize, status: Status },
-    /// Over. A send has no status.
+    /// The request is over. A send has no status.
     Done { received: Option<Received> },
-    /// A send that is over: its receiver never sees it.
+    /// The send came back: its receiver never sees it.
     Cancelled,
 }
 
 /// The outcome of a receive.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// What the message was.
+    /// Facts about the message.
     pub status: Status,
-    /// Length of the buffer: less than the message's when it was cut.
+    /// Length of the buffer. It is less than the message's length if the message was cut.
     pub buffer_bytes: usize,
 }
 

@@ -1,8 +1,13 @@
-//! The straight way of short messages: from the call to the ring, and from the ring to the call that waits for it.
+//! The straight way of short messages: from the call to the ring, and from the ring to the call
+//! that waits for it.
 //!
-//! Whoever calls can do without: each of these may say no, and then the longer way, by requests and news, does the same. It
-//! says no when anything is out of the ordinary: other receives or messages that would match, bytes under
-//! way to or from that peer, no credit, a message that is announced, more than one in what has come, a peer on another node.
+//! The straight way is optional. Each function here may refuse, and the longer way by requests and
+//! news then does the same. A function refuses if anything is out of the ordinary:
+//! - other receives or messages match;
+//! - bytes are under way to or from the peer, or more than one message has come;
+//! - there is no credit;
+//! - the message is announced;
+//! - the peer is on another node.
 
 use super::frame::{FRAME_BYTES, Frame, FrameWords};
 use super::matching::Matching;
@@ -15,7 +20,7 @@ use crate::rank::Rank;
 use crate::transport::NeighbourRing;
 
 impl Engine {
-    /// Sends a message, if that is all there is to do for it.
+    /// Sends a message, if the straight way can do all of it.
     #[inline]
     pub(crate) fn send_short(
         &mut self,
@@ -41,7 +46,7 @@ impl Engine {
         }
     }
 
-    /// Receives a message, if it is there or comes at once and goes to nobody else.
+    /// Receives a message, if it is there or comes at once and goes to no other receive.
     #[inline]
     pub(crate) fn recv_short(
         &mut self,
@@ -58,7 +63,7 @@ impl Engine {
         self.end_if_failed(received)
     }
 
-    /// Waits for a receive that was posted, and collects it, if its message is there or comes at once.
+    /// Waits for a posted receive and collects it, if its message is there or comes at once.
     #[inline]
     pub(crate) fn wait_short(&mut self, recv: RequestId) -> Result<Option<Received>, CommError> {
         let Some(&State::RecvPosted { into, from }) = self.requests.get(recv) else {
@@ -67,10 +72,11 @@ impl Engine {
         let Some(neighbour) = self.expected_of(from) else { return Ok(None) };
         let place: &mut [u8] = match into.bytes {
             0 => &mut [],
-            // SAFETY: lent for writing until the request is done, which it is not.
+            // SAFETY: lent for writing until the request is done, and it is not done yet.
             bytes => unsafe { std::slice::from_raw_parts_mut(into.start, bytes) },
         };
-        // What was kept before it was posted is not for it, or it would have got that.
+        // A message kept before the receive was posted is not for it, or the receive would have got
+        // it.
         let received = self.take_short(neighbour, place, |matching, from, envelope| {
             matching.first_posted(from, envelope) == Some(recv)
         });
@@ -82,7 +88,7 @@ impl Engine {
         Ok(received)
     }
 
-    /// The neighbour whose message may be next for who awaits one from there, after a few looks.
+    /// The neighbour that may send the next message from `source`, after a few looks.
     #[inline]
     fn expected_of(&mut self, source: Source) -> Option<NeighbourRing> {
         match source {
@@ -98,14 +104,15 @@ impl Engine {
         }
     }
 
-    /// Whether no bytes are under way to or from that peer.
+    /// Whether no bytes are under way to or from the peer.
     #[inline]
     fn is_quiet(&self, peer: Rank) -> bool {
         let peer = &self.peers[peer.index()];
         peer.reading.is_between_frames() && peer.outbox.is_empty()
     }
 
-    /// Takes the message that has come, if it is a whole one and the receive's, as that says.
+    /// Takes the message that has come, if it is whole and `is_wanted` says that it is for the
+    /// receive.
     #[inline]
     fn take_short(
         &mut self,

@@ -1,21 +1,21 @@
-//! Making layouts of layouts: the type constructors of MPI. `None` from any of them means that the
+//! Layouts made of layouts: the type constructors of MPI. `None` from any of them means that the
 //! result would be larger than memory can be.
 
 use super::{BoundBy, Description, Layout, Shape};
 use std::rc::Rc;
 
-/// Some elements in a row, somewhere in a larger element.
+/// A row of elements, somewhere in a larger element.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Where the first is, in bytes from the larger element's address.
+    /// Offset of the first element, in bytes from the larger element's address.
     pub offset: isize,
-    /// How many there are.
+    /// Number of elements.
     pub count: usize,
-    /// Of what.
+    /// Layout of an element.
     pub layout: Layout,
 }
 
-/// Which index of an array varies fastest.
+/// The index of an array that varies fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrayOrder {
     /// The last (`MPI_ORDER_C`).
@@ -25,7 +25,7 @@ pub enum ArrayOrder {
 }
 
 impl Layout {
-    /// One number of so many bytes, which C aligns so.
+    /// One number of `size` bytes, which C aligns to `align`.
     pub fn number(size: usize, align: usize) -> Layout {
         let upper = size as isize;
         Layout(Rc::new(Description {
@@ -44,17 +44,18 @@ impl Layout {
         }))
     }
 
-    /// No data, but the beginning of what it is a part of (`MPI_LB`).
+    /// A marker without data for the beginning of the type that contains it (`MPI_LB`).
     pub fn lower_marker() -> Layout {
         Layout(Rc::new(Description { lower_by: BoundBy::Marker, ..NOTHING }))
     }
 
-    /// No data, but the end of what it is a part of (`MPI_UB`).
+    /// A marker without data for the end of the type that contains it (`MPI_UB`).
     pub fn upper_marker() -> Layout {
         Layout(Rc::new(Description { upper_by: BoundBy::Marker, ..NOTHING }))
     }
 
-    /// The same, as yet unshared, whose numbers the caller has a name for: what is made of it tells it.
+    /// The same layout with a name for its numbers, which layouts made of it keep. The layout must
+    /// not be shared yet.
     #[must_use]
     pub fn of_kind(mut self, kind: u8) -> Layout {
         debug_assert!(Rc::strong_count(&self.0) == 1, "a layout that something is made of already");
@@ -69,7 +70,7 @@ impl Layout {
         self.strided(count, self.extent())
     }
 
-    /// `count` blocks of `length` elements, `stride` elements from one's beginning to the next's
+    /// `count` blocks of `length` elements, with `stride` elements between the beginnings of blocks
     /// (`MPI_Type_vector`).
     pub fn vector(&self, count: usize, length: usize, stride: isize) -> Option<Layout> {
         self.hvector(count, length, stride.checked_mul(self.extent())?)
@@ -92,8 +93,8 @@ impl Layout {
         self.hindexed(blocks.into_iter().map(in_bytes).collect::<Option<Vec<_>>>()?)
     }
 
-    /// Different elements, each at its place, as in a structure of C (`MPI_Type_create_struct`):
-    /// its end is where C would let the next begin, unless a marker says where it is.
+    /// Different elements, each at its place, as in a structure of C (`MPI_Type_create_struct`).
+    /// The end is where C would let the next begin, unless a marker gives it.
     pub fn structure(parts: Vec<Part>) -> Option<Layout> {
         let plain = Layout::of_parts(parts)?;
         let d = &plain.0;
@@ -106,7 +107,8 @@ impl Layout {
         plain.bounded((lower, d.lower_by), (upper, d.upper_by))
     }
 
-    /// The same data with another beginning and distance to the next (`MPI_Type_create_resized`).
+    /// The same data with another beginning and another distance to the next element
+    /// (`MPI_Type_create_resized`).
     pub fn resized(&self, lower: isize, extent: isize) -> Option<Layout> {
         let upper = lower.checked_add(extent)?;
         self.bounded((lower, BoundBy::Marker), (upper, BoundBy::Marker))
@@ -128,9 +130,9 @@ impl Layout {
         })
     }
 
-    /// A part of an array, with the extent of the whole (`MPI_Type_create_subarray`): of each
-    /// dimension its length, and length and beginning of the part. `None` also when the part is not
-    /// inside.
+    /// A part of an array, with the extent of the whole (`MPI_Type_create_subarray`). Each
+    /// dimension is its length, and the length and beginning of the part. `None` also when the part
+    /// is not inside.
     pub fn subarray(&self, dims: &[(usize, usize, usize)], order: ArrayOrder) -> Option<Layout> {
         let mut slowest_last = dims.to_vec();
         if order == ArrayOrder::LastFastest {
@@ -188,7 +190,7 @@ impl Layout {
 
     fn of_parts(mut parts: Vec<Part>) -> Option<Layout> {
         let mut all = NOTHING;
-        // Those of no elements may be anywhere.
+        // Parts without elements may be anywhere.
         parts.retain(|part| part.count > 0);
         for part in &parts {
             let row = part.layout.contiguous(part.count)?;
@@ -232,7 +234,7 @@ const NOTHING: Description = Description {
 };
 
 impl Description {
-    /// The same with more data behind its own, which lies there.
+    /// The description with more data behind its own; `more` lies from `from` to `to`.
     fn followed_by(self, more: &Description, (from, to): (isize, isize)) -> Option<Description> {
         let Description { size, numbers, one_run, kind, .. } = *more;
         if self.size == 0 {
@@ -259,7 +261,7 @@ impl Description {
     }
 }
 
-/// How far `count` elements `stride` bytes apart reach from the first: down, up.
+/// The distances that `count` elements `stride` bytes apart reach from the first: down, up.
 fn reach(count: usize, stride: isize) -> Option<(isize, isize)> {
     let steps = isize::try_from(count.saturating_sub(1)).ok()?;
     let last = stride.checked_mul(steps)?;

@@ -1,8 +1,8 @@
-//! Datatypes as descriptions: where the numbers of an element lie (MPI-4.1, chapter 5).
+//! Datatypes as descriptions of the places of an element's numbers (MPI-4.1, chapter 5).
 //!
-//! A layout is a tree, as large as what described it and not as what it describes: a column of a
-//! matrix is one node. It touches no memory; who does asks for its runs, stretches of bytes in the
-//! order in which they travel.
+//! A layout is a tree. It is as large as the calls that described it, not as the data: a column of
+//! a matrix is one node. A layout touches no memory. Its users ask for its runs: stretches of bytes
+//! in the order in which they travel.
 
 mod build;
 
@@ -10,7 +10,7 @@ pub use build::{ArrayOrder, Part};
 
 use std::rc::Rc;
 
-/// How one element of a datatype lies in memory.
+/// The places of one element of a datatype in memory.
 #[derive(Clone, Debug)]
 pub struct Layout(Rc<Description>);
 
@@ -21,31 +21,31 @@ struct Description {
     size: usize,
     lower: isize,
     upper: isize,
-    /// What the two bounds come from.
+    /// Origin of the two bounds.
     lower_by: BoundBy,
     upper_by: BoundBy,
     /// The first byte of data, and the one after the last.
     true_lower: isize,
     true_upper: isize,
-    /// What C would align the largest number to.
+    /// Alignment that C would give the largest number.
     align: usize,
-    /// Numbers in an element.
+    /// Number of numbers in an element.
     numbers: usize,
     /// The data is one stretch, in order.
     one_run: bool,
-    /// What all its numbers are, in the caller's words.
+    /// The kind of all its numbers, in the caller's words.
     kind: Option<u8>,
 }
 
-/// What says where an element begins or ends. In an element of several the last of these that there is counts
-/// (MPI-4.1, section 5.1.6).
+/// Origin of the beginning or end of an element. In an element of several parts, the last of these
+/// origins that occurs counts (MPI-4.1, section 5.1.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum BoundBy {
-    /// There is nothing: the bound is 0.
+    /// There is no data and no marker: the bound is 0.
     Nothing,
-    /// Its data.
+    /// The data gives the bound.
     Data,
-    /// Somebody has said so, here or in what it is made of.
+    /// A marker gives the bound, here or in a part.
     Marker,
 }
 
@@ -67,7 +67,7 @@ impl Layout {
         self.0.size
     }
 
-    /// Where an element begins, seen from its address (`lb` of `MPI_Type_get_extent`).
+    /// Beginning of an element, relative to its address (`lb` of `MPI_Type_get_extent`).
     pub fn lower(&self) -> isize {
         self.0.lower
     }
@@ -77,7 +77,7 @@ impl Layout {
         self.0.upper - self.0.lower
     }
 
-    /// Where its first byte of data lies (`true_lb` of `MPI_Type_get_true_extent`).
+    /// Position of the first byte of data (`true_lb` of `MPI_Type_get_true_extent`).
     pub fn true_lower(&self) -> isize {
         self.0.true_lower
     }
@@ -87,20 +87,20 @@ impl Layout {
         self.0.true_upper - self.0.true_lower
     }
 
-    /// What kind of numbers it consists of, if it is one only and somebody has [said](Layout::of_kind).
+    /// The kind of its numbers, if there is only one and it was [given](Layout::of_kind).
     pub fn kind(&self) -> Option<u8> {
         self.0.kind
     }
 
-    /// Whether any number of elements in a row is one stretch of bytes, from the first one's
-    /// address on: then nothing need be packed.
+    /// Whether any number of elements in a row is one stretch of bytes that begins at the first
+    /// one's address. Such elements need no packing.
     pub fn is_dense(&self) -> bool {
         let d = &self.0;
         d.one_run && d.true_lower == 0 && d.lower == 0 && self.extent() == d.size as isize
     }
 
-    /// Where the data of `count` elements in a row lies: first byte, and the one after the last.
-    /// `None` when that is beyond what memory can be.
+    /// Bounds of the data of `count` elements in a row: the first byte, and the one after the last.
+    /// `None` when they are beyond the limits of memory.
     pub fn bounds(&self, count: usize) -> Option<(isize, isize)> {
         if count == 0 || self.size() == 0 {
             return Some((0, 0));
@@ -116,8 +116,8 @@ impl Layout {
         self.repeat(0, count, self.extent(), each);
     }
 
-    /// How many numbers the first `bytes` bytes of travelling elements are (`MPI_Get_elements`);
-    /// `None` when they end inside a number.
+    /// The number of numbers in the first `bytes` bytes of travelling elements
+    /// (`MPI_Get_elements`); `None` when they end inside a number.
     pub fn numbers_in(&self, bytes: usize) -> Option<usize> {
         if self.size() == 0 {
             return (bytes == 0).then_some(0);
@@ -127,7 +127,7 @@ impl Layout {
         (left == 0).then_some(numbers)
     }
 
-    /// Numbers that lie wholly in the first `left` bytes; takes their bytes from `left`.
+    /// Number of numbers that lie wholly in the first `left` bytes. Takes their bytes from `left`.
     fn leading(&self, left: &mut usize) -> usize {
         if *left >= self.size() {
             *left -= self.size();

@@ -1,4 +1,4 @@
-//! Layouts against lists of single bytes, which are too simple to be wrong.
+//! Tests of layouts against lists of single bytes, which are too simple to be wrong.
 
 use super::*;
 use proptest::prelude::*;
@@ -142,7 +142,7 @@ fn what_memory_cannot_hold_is_refused() {
 fn extents_that_no_memory_has_are_refused() {
     let byte = Layout::number(1, 1);
     let (far_down, far_up) = (isize::MIN / 2 - 2, isize::MAX / 2 + 2);
-    // Each bound can be; their distance cannot.
+    // Each bound is possible; their distance is not.
     assert!(byte.hindexed([(1, far_down), (1, far_up)]).is_none());
     let up = byte.resized(far_up, 1).unwrap();
     let down = byte.resized(far_down, 1).unwrap();
@@ -176,16 +176,16 @@ fn markers_say_where_an_element_begins_and_ends_however_deep_they_are() {
     let second = first.contiguous(2).unwrap();
     assert_eq!((second.lower(), second.extent()), (-3, 18));
     assert_eq!((second.true_lower(), second.true_extent()), (0, 13));
-    // Data does not count where a marker is, on whichever side of it.
+    // Data does not count if there is a marker, on whichever side of it.
     let around = made(vec![part(100, &double), part(0, &first), part(-50, &int)]);
     assert_eq!((around.lower(), around.extent()), (-3, 9));
     assert_eq!((around.true_lower(), around.true_extent()), (-50, 158));
-    // One marker alone; the end is padded as ever without one.
+    // With only one marker, the other end is padded as usual.
     let begun = made(vec![part(-8, &lower), part(0, &double), part(8, &int)]);
     assert_eq!((begun.lower(), begun.extent()), (-8, 24));
     let ended = made(vec![part(0, &int), part(13, &upper)]);
     assert_eq!((ended.lower(), ended.extent(), ended.numbers_in(4)), (0, 13, Some(1)));
-    // So do the bounds of a resized one, and those are erased by others.
+    // The bounds of a resized layout act as markers, and resizing again replaces them.
     let wide = int.resized(-4, 100).unwrap();
     let structure = made(vec![part(0, &wide), part(200, &double)]);
     assert_eq!((structure.lower(), structure.extent()), (-4, 100));

@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
-/// Why the process manager could not be spoken to.
+/// Why the conversation with the process manager failed.
 #[derive(Debug, Error)]
 pub enum PmiError {
     /// An environment variable of PMI is absent or not a number.
@@ -35,18 +35,18 @@ pub enum PmiError {
     /// The answer is not PMI-1.
     #[error("process manager sent an unusable line")]
     Wire(#[from] WireError),
-    /// An answer, but not to the question.
+    /// The process manager answered, but not to the question.
     #[error("process manager answered {request} with something else")]
     Unexpected {
-        /// What was asked.
+        /// The request.
         request: &'static str,
     },
     /// The process manager refused.
     #[error("process manager refused {request}: {msg}")]
     Refused {
-        /// What was asked.
+        /// The request.
         request: &'static str,
-        /// Its reason.
+        /// The process manager's reason.
         msg: String,
     },
 }
@@ -58,7 +58,7 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 #[derive(Debug)]
 pub struct PmiClient {
     stream: UnixStream,
-    /// Received, not yet a whole line.
+    /// Received bytes that are not yet a whole line.
     buffer: Vec<u8>,
     rank: Rank,
     size: u32,
@@ -66,8 +66,8 @@ pub struct PmiClient {
 }
 
 impl PmiClient {
-    /// Connects as the environment says and says `init`; `None` when there is no `PMI_FD`, which
-    /// means that no process manager started this process.
+    /// Connects to the descriptor that the environment names, and says `init`. Returns `None` when
+    /// there is no `PMI_FD`, which means that no process manager started this process.
     ///
     /// The client owns the descriptor from then on.
     ///
@@ -84,8 +84,9 @@ impl PmiClient {
         if TAKEN.swap(true, Ordering::Relaxed) {
             return Err(PmiError::JoinedAlready);
         }
-        // SAFETY: taken once. PMI_FD names a descriptor that was opened for this process and that nothing else
-        // in it uses. Whether it is open at all is checked by the first system call below.
+        // SAFETY: the descriptor is taken once. PMI_FD names a descriptor that was opened for this
+        // process and that nothing else in it uses. The first system call below checks whether it
+        // is open at all.
         let stream = unsafe { UnixStream::from_raw_fd(fd) };
         fcntl(&stream, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(io::Error::from)?;
         Self::start(stream, rank, size).map(Some)
@@ -200,7 +201,7 @@ impl PmiClient {
         }
     }
 
-    /// The connection, after [`PmiClient::finalize`]: another program of this rank may join on it.
+    /// The connection, after [`PmiClient::finalize`]. Another program of this rank may join on it.
     pub fn into_stream(self) -> UnixStream {
         self.stream
     }
@@ -216,7 +217,7 @@ impl PmiClient {
     /// Asks for the memory that this rank shares with its node.
     ///
     /// # Errors
-    /// [`PmiError`]; where the node has none, something else than that is answered.
+    /// [`PmiError`]. A node without such memory gives another answer.
     pub(crate) fn segment(&mut self) -> Result<[OwnedFd; 2], PmiError> {
         self.stream.write_all(format!("{SEGMENT_REQUEST}\n").as_bytes())?;
         ask_for_segment(&self.stream)

@@ -1,38 +1,38 @@
-//! Which node each rank runs on: the value of `PMI_process_mapping`.
+//! The node of each rank: the value of `PMI_process_mapping`.
 //!
 //! `(vector,(first node,nodes,ranks per node),...)`: each block places `ranks per node` consecutive
 //! ranks on each of `nodes` consecutive nodes. When the blocks place fewer ranks than the job has,
-//! the vector is applied again from its start (MPICH's cyclic placements are written so).
+//! the vector is applied again from its start (MPICH writes cyclic placements in this way).
 
 use crate::rank::Rank;
 use std::fmt;
 use thiserror::Error;
 
-/// A node of the job, counted from 0 within the job (not the cluster's name of it).
+/// A node of the job, counted from 0 within the job (not the cluster's name of the node).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeIndex(pub u32);
 
-/// Most blocks read from one mapping: what fits a PMI value.
+/// Limit of blocks in a mapping: as many as fit a PMI value.
 pub const MAX_BLOCKS: usize = 256;
-/// Most ranks a mapping is expanded to.
+/// Limit of ranks that a mapping is expanded to.
 pub const MAX_RANKS: usize = 1 << 20;
 
 /// Why a mapping cannot be used.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum MappingError {
-    /// Not of the form `(vector,(a,b,c),...)`.
+    /// The text is not of the form `(vector,(a,b,c),...)`.
     #[error("process mapping is not of the form (vector,(first node,nodes,ranks per node),...)")]
     Syntax,
-    /// More than [`MAX_BLOCKS`] blocks.
+    /// There are more than [`MAX_BLOCKS`] blocks.
     #[error("process mapping has more than {MAX_BLOCKS} blocks")]
     TooManyBlocks,
     /// The blocks place no rank at all.
     #[error("process mapping places no rank")]
     Empty,
-    /// More ranks than [`MAX_RANKS`].
+    /// There are more ranks than [`MAX_RANKS`].
     #[error("a job of {size} ranks is more than a mapping may place ({MAX_RANKS})")]
     TooManyRanks {
-        /// Ranks asked for.
+        /// Number of ranks asked for.
         size: usize,
     },
 }
@@ -42,9 +42,9 @@ pub enum MappingError {
 pub struct Block {
     /// First node of the block.
     pub first_node: NodeIndex,
-    /// Consecutive nodes.
+    /// Number of consecutive nodes.
     pub nodes: u32,
-    /// Consecutive ranks on each.
+    /// Number of consecutive ranks on each node.
     pub ranks_per_node: u32,
 }
 
@@ -60,7 +60,7 @@ impl ProcessMapping {
         ProcessMapping { blocks }
     }
 
-    /// The mapping that places ranks as `nodes` says, one entry per rank.
+    /// The mapping that places ranks as `nodes` does, with one entry per rank.
     pub fn from_nodes(nodes: &[NodeIndex]) -> Self {
         let mut blocks: Vec<Block> = Vec::new();
         for run in nodes.chunk_by(|a, b| a == b) {
@@ -86,7 +86,8 @@ impl ProcessMapping {
         ProcessMapping::parse_within(text, MAX_BLOCKS)
     }
 
-    /// The same of as many blocks as the text has: of a text that is no value of PMI.
+    /// As [`ProcessMapping::parse`], with any number of blocks, for a text that is not a value of
+    /// PMI.
     ///
     /// # Errors
     /// [`MappingError::Syntax`].

@@ -1,10 +1,10 @@
 //! The answering side of PMI-1 for one node of one job: a pure state machine.
 //!
-//! Lines of local ranks go in, [`Output`]s come out. It owns no descriptor and knows no other node:
-//! when all local ranks are in the barrier it hands their puts to the caller ([`Output::FenceReady`]),
-//! who exchanges them with the job's other nodes and returns the union with
-//! [`NodeServer::fence_done`]. Spawn and the name service are refused in words: a table of one node
-//! would give wrong answers on the others.
+//! Lines of local ranks go in, [`Output`]s come out. The server owns no descriptor and knows no
+//! other node. When all local ranks are in the barrier it hands their puts to the caller
+//! ([`Output::FenceReady`]). The caller exchanges them with the job's other nodes and returns the
+//! union with [`NodeServer::fence_done`]. Spawn and the name service are refused with a reason: a
+//! table of one node would give wrong answers on the others.
 
 use super::wire::{
     KEYLEN_MAX_BYTES, KVSNAME_MAX_BYTES, NameResultKind, PROCESS_MAPPING_KEY, Request, Response,
@@ -14,61 +14,62 @@ use crate::rank::Rank;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use thiserror::Error;
 
-/// Most values one rank may put between two barriers; clients put a handful each.
+/// Limit of values that a rank may put between two barriers; clients put a handful each.
 pub const MAX_PUTS_PER_RANK: usize = 4096;
-/// Most bytes of keys and values that a node keeps for a job: the cards of 10,000 ranks,
-/// several times over.
+/// Limit of bytes of keys and values that a node keeps for a job: several times the cards of 10,000
+/// ranks.
 pub const MAX_KEPT_BYTES: usize = 16 << 20;
-/// Most lines of one spawn command.
+/// Limit of lines of one spawn command.
 pub const MAX_SPAWN_LINES: usize = 1024;
 
-/// What the server is told of the job when it is made.
+/// Facts about the job that the server is made with.
 #[derive(Clone, Debug)]
 pub struct NodeServerConfig {
     /// Name of the job's key-value space.
     pub kvsname: String,
-    /// Ranks in the whole job.
+    /// Number of ranks in the whole job.
     pub size: u32,
-    /// Processes the allocation could hold; the job's size when nothing more is known.
+    /// Number of processes that the allocation could hold; the job's size when nothing more is
+    /// known.
     pub universe_size: u32,
     /// Number of the executable within the job.
     pub appnum: u32,
     /// The ranks on this node.
     pub local_ranks: Vec<Rank>,
-    /// Value of `PMI_process_mapping`, as [`super::ProcessMapping`] formats it. Ranks do not see one that is
-    /// longer than values can be: they ask each other then.
+    /// Value of `PMI_process_mapping`, as [`super::ProcessMapping`] formats it. A mapping longer
+    /// than PMI values may be is hidden from the ranks, which then ask each other.
     pub process_mapping: String,
 }
 
-/// What the caller has to do, in order.
+/// Actions for the caller, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send this line, which lacks its newline, to a local rank.
     Reply {
-        /// To whom.
+        /// The receiver.
         rank: Rank,
-        /// What.
+        /// The line.
         line: String,
     },
-    /// All local ranks are in the barrier. Exchange these puts (those since the last fence) with
-    /// the job's other nodes, then call [`NodeServer::fence_done`].
+    /// All local ranks are in the barrier. The caller must exchange these puts (those since the
+    /// last fence) with the job's other nodes, then call [`NodeServer::fence_done`].
     FenceReady {
         /// Keys and values put by this node's ranks.
         puts: Vec<(String, String)>,
     },
     /// A rank asks for the end of the whole job.
     Abort {
-        /// Who asked.
+        /// The rank that asked.
         rank: Rank,
         /// Exit code for the job.
         exit_code: i32,
     },
-    /// A rank broke the protocol and can expect no answer: close its descriptor and treat it as
-    /// failed.
+    /// A rank broke the protocol and can expect no answer. The caller must close its descriptor and
+    /// treat the rank as failed.
     Violation {
-        /// Who.
+        /// The rank.
         rank: Rank,
-        /// What it did.
+        /// The broken rule.
         error: RequestError,
     },
 }
@@ -85,25 +86,25 @@ pub enum RequestError {
         /// The rank.
         rank: Rank,
     },
-    /// A request while an earlier one waits for its answer.
+    /// A request came while an earlier one waits for its answer.
     #[error("rank {rank} sent a request from inside a barrier")]
     InBarrier {
         /// The rank.
         rank: Rank,
     },
-    /// A request after `finalize` that is no `init`.
+    /// A request after `finalize` is not `init`.
     #[error("rank {rank} sent a request after finalize")]
     AfterFinalize {
         /// The rank.
         rank: Rank,
     },
-    /// A request of a rank that has ended, or that broke the protocol before.
+    /// A request came from a rank that has ended, or that broke the protocol before.
     #[error("rank {rank} is no longer served")]
     Gone {
         /// The rank.
         rank: Rank,
     },
-    /// A spawn command of more than [`MAX_SPAWN_LINES`] lines.
+    /// A spawn command has more than [`MAX_SPAWN_LINES`] lines.
     #[error("rank {rank} sent a spawn command of more than {MAX_SPAWN_LINES} lines")]
     SpawnTooLong {
         /// The rank.
@@ -111,21 +112,22 @@ pub enum RequestError {
     },
 }
 
-/// Where a local rank stands.
+/// The state of a local rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RankState {
     Serving,
     InBarrier,
-    /// Inside `mcmd=spawn`: lines so far, and processes asked for so far.
+    /// The rank is inside `mcmd=spawn`: number of lines so far, and of processes asked for so far.
     Spawning {
         lines: usize,
         processes: usize,
     },
-    /// It has said `finalize`, and may say `init` again: a rank may be a script of several programs.
+    /// The rank has said `finalize`. It may say `init` again, because a rank may be a script of
+    /// several programs.
     Finalized,
-    /// It ended after `finalize`.
+    /// The rank ended after `finalize`.
     Ended,
-    /// It ended without `finalize`, or broke the protocol.
+    /// The rank ended without `finalize`, or broke the protocol.
     Gone,
 }
 
@@ -134,19 +136,19 @@ enum RankState {
 pub struct NodeServer {
     config: NodeServerConfig,
     ranks: BTreeMap<Rank, RankState>,
-    /// Values visible to `get`: those of all finished fences and, at once, this node's own.
+    /// Values visible to `get`: the values of all finished fences and, at once, this node's own.
     values: HashMap<String, String>,
     /// This node's puts since the last fence.
     staged: Vec<(String, String)>,
-    /// How many of them each rank made.
+    /// Number of staged puts by rank.
     puts: HashMap<Rank, usize>,
-    /// Of keys and values in `values`.
+    /// Bytes of the keys and values in `values`.
     kept_bytes: usize,
-    /// Some rank has said something.
+    /// Some rank has sent a line.
     spoken: bool,
-    /// Those whose `init` was answered with success.
+    /// Ranks whose `init` was answered with success.
     joined: BTreeSet<Rank>,
-    /// How ranks broke the protocol, each for the first time.
+    /// The first violation of each rank that broke the protocol.
     violations: BTreeMap<Rank, RequestError>,
 }
 
@@ -176,7 +178,7 @@ impl NodeServer {
             Ok(outputs) => outputs,
             Err(error) => {
                 self.rank_ended(rank);
-                // What it sent before its connection was closed is not a violation each.
+                // Lines sent before the connection was closed are not further violations.
                 if self.violations.contains_key(&rank) {
                     return Vec::new();
                 }
@@ -186,8 +188,9 @@ impl NodeServer {
         }
     }
 
-    /// Ends a fence: `merged` holds the puts of all nodes, this one's included. Releases the local
-    /// ranks from their barrier. What no rank can have put is left out: it would break a line.
+    /// Ends a fence and releases the local ranks from their barrier. `merged` holds the puts of all
+    /// nodes, including this node's. Pairs that no rank can have put are left out, because they
+    /// would break a line.
     pub fn fence_done(&mut self, mut merged: Vec<(String, String)>) -> Vec<Output> {
         merged.retain(|(key, value)| is_pair(key, value));
         for (key, value) in merged {
@@ -203,18 +206,18 @@ impl NodeServer {
         outputs
     }
 
-    /// Whether the rank has said `finalize`: one that exits without it has failed.
+    /// Whether the rank has said `finalize`. A rank that exits without it has failed.
     pub fn finalized(&self, rank: Rank) -> bool {
         matches!(self.ranks.get(&rank), Some(RankState::Finalized | RankState::Ended))
     }
 
-    /// Whether the rank has said `init` and not `finalize`: when its process ends so, others may
-    /// wait for its messages for ever.
+    /// Whether the rank has said `init` and not `finalize`. If its process ends in this state,
+    /// others may wait for its messages for ever.
     pub fn is_among_peers(&self, rank: Rank) -> bool {
         self.joined.contains(&rank) && !self.finalized(rank)
     }
 
-    /// The rank's process has ended.
+    /// Records that the rank's process has ended.
     pub fn rank_ended(&mut self, rank: Rank) {
         let Some(state) = self.ranks.get_mut(&rank) else { return };
         *state = match *state {
@@ -226,20 +229,20 @@ impl NodeServer {
         };
     }
 
-    /// A rank that ended without `finalize`, or that broke the protocol, where ranks of this
-    /// node speak PMI at all: no barrier of the job can open any more.
+    /// A rank that ended without `finalize` or broke the protocol, if any rank of this node speaks
+    /// PMI. No barrier of the job can open any more.
     pub fn gone(&self) -> Option<Rank> {
         let gone = self.ranks.iter().find(|(_, state)| **state == RankState::Gone);
         gone.filter(|_| self.spoken).map(|(&rank, _)| rank)
     }
 
-    /// How a rank broke the protocol, if it did.
+    /// The rank's violation of the protocol, if any.
     pub fn violation(&self, rank: Rank) -> Option<&RequestError> {
         self.violations.get(&rank)
     }
 
-    /// A rank that ended after `finalize`, as all do in the end: who waits in a barrier now waits
-    /// in vain, as its ranks left the former one together.
+    /// A rank that ended after `finalize`, as all do in the end. A rank that waits in a barrier now
+    /// waits in vain, because the job's ranks left the former barrier together.
     pub fn ended(&self) -> Option<Rank> {
         let ended = self.ranks.iter().find(|(_, state)| **state == RankState::Ended);
         ended.map(|(&rank, _)| rank)
@@ -388,7 +391,7 @@ impl NodeServer {
     }
 }
 
-/// Whether a line of PMI-1 can put this.
+/// Whether a line of PMI-1 can put this pair.
 fn is_pair(key: &str, value: &str) -> bool {
     let is_text =
         |text: &str, limit_bytes| text.len() <= limit_bytes && !text.chars().any(char::is_control);

@@ -1,4 +1,4 @@
-//! Messages that no receive has taken yet: what they are, and taking them.
+//! Messages that no receive has taken yet: probing and taking them.
 
 use super::Process;
 use crate::engine::{LentMut, MessageId, RequestId};
@@ -6,7 +6,8 @@ use crate::envelope::{Pattern, Status};
 use crate::error::CommError;
 
 impl Process {
-    /// What the next matching message is that no receive has taken. Moves bytes, does not wait.
+    /// Status of the next matching message that no receive has taken. Moves bytes and does not
+    /// wait.
     ///
     /// # Errors
     /// [`CommError`].
@@ -19,7 +20,7 @@ impl Process {
         self.engine.borrow().look_for(pattern)
     }
 
-    /// Waits for a matching message and leaves it where it is.
+    /// Waits for a matching message and does not take it.
     ///
     /// # Errors
     /// [`CommError`].
@@ -45,8 +46,8 @@ impl Process {
         self.hold_arrived(pattern)
     }
 
-    /// Waits for a matching message and takes it (`MPI_Mprobe`): only
-    /// [a receive of it](Process::start_recv_of) gets it.
+    /// Waits for a matching message and takes it (`MPI_Mprobe`). Only [a receive of
+    /// it](Process::start_recv_of) gets it.
     ///
     /// # Errors
     /// [`CommError`].
@@ -65,18 +66,19 @@ impl Process {
     /// As [`Process::start_recv`].
     ///
     /// # Errors
-    /// [`CommError`], which ends all communication but when the message was received before.
+    /// [`CommError`], which ends all communication unless the message was received before.
     pub unsafe fn start_recv_of(
         &self,
         message: MessageId,
         start: *mut u8,
         bytes: usize,
     ) -> Result<RequestId, CommError> {
-        // SAFETY: the caller vouches for the memory, with the same words.
+        // SAFETY: the caller vouches for the memory, under the same contract.
         unsafe { self.engine().start_recv_of(message, LentMut { start, bytes }) }
     }
 
-    /// As [`Process::hold`], for the background: of what has arrived, as bytes are moved by who runs it.
+    /// As [`Process::hold`], for background work: looks only at messages that have arrived, because
+    /// the runner of the background moves the bytes.
     ///
     /// # Errors
     /// [`CommError`].

@@ -1,25 +1,25 @@
-//! What a rank asks its node to do together with the other members of a communicator.
+//! A rank's request to its node for an action with the other members of a communicator.
 
 use super::frame::BadFrame;
 use crate::collective::Reduction;
 use crate::rank::Rank;
 
-/// The longest data of a collective that the nodes carry out: a slice or two. With more, members pass
-/// messages, which have more of the link.
+/// The longest data of a collective that the nodes carry out: a slice or two. With more data,
+/// members pass messages, which get more of the link.
 pub const COLLECTIVE_MAX_BYTES: usize = 16 << 10;
 /// The most members of a communicator whose collectives the nodes carry out.
 pub const MEMBERS_MAX: usize = 4096;
-/// Contexts below this one are those of communicators whose collectives the nodes carry out: a node
-/// keeps the members of each.
+/// Limit of contexts whose collectives the nodes carry out: a node keeps the members of each lower
+/// context.
 pub const CONTEXTS_MAX: u16 = 64;
 
-/// Length of the head: what, root and number of members, 4 bytes each, in the host's order.
+/// Length of the head: operation, root and number of members, 4 bytes each, in the host's order.
 const HEAD_BYTES: usize = 12;
 const MEMBER_BYTES: usize = 4;
 
 const BARRIER: u32 = 0;
 const BROADCAST: u32 = 1;
-/// And all above it: with the code of the reduction.
+/// First of the codes of reductions, to which the code of the reduction is added.
 const REDUCE: u32 = 2;
 /// The root of a reduction whose result all members get.
 const EVERYBODY: u32 = u32::MAX;
@@ -27,37 +27,38 @@ const EVERYBODY: u32 = u32::MAX;
 /// A collective, as one member calls it. Members are counted by their place in the communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call<'a> {
-    /// All have come.
+    /// Wait until all members have come.
     Barrier,
-    /// The root's data for all.
+    /// Give the root's data to all.
     Broadcast {
-        /// The member whose data it is.
+        /// The member that has the data.
         root: u32,
-        /// The data at the root; nothing elsewhere.
+        /// The data at the root; empty elsewhere.
         data: &'a [u8],
     },
-    /// The members' elements combined, in the order of the members.
+    /// Combine the members' elements, in the order of the members.
     Reduce {
-        /// How.
+        /// The operation.
         reduction: Reduction,
-        /// Who gets the result; everybody when `None`.
+        /// The member that gets the result; everybody when `None`.
         root: Option<u32>,
         /// This member's elements.
         data: &'a [u8],
     },
 }
 
-/// A call as it lies in a segment: with the members, when the node has not been told of them.
+/// A call as it lies in a segment. It includes the members if the node does not know them yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallDescriptor<'a> {
-    /// The members of the communicator; none: those of the last call in its context.
+    /// The members of the communicator. Empty stands for the members of the last call in its
+    /// context.
     pub members: Vec<Rank>,
     /// The call.
     pub call: Call<'a>,
 }
 
 impl<'a> CallDescriptor<'a> {
-    /// Its bytes.
+    /// The bytes of the descriptor.
     pub fn encode(&self) -> Vec<u8> {
         let (what, root, data) = match self.call {
             Call::Barrier => (BARRIER, 0, &[][..]),
@@ -76,10 +77,10 @@ impl<'a> CallDescriptor<'a> {
         bytes
     }
 
-    /// Reads what a rank wrote.
+    /// Reads the bytes that a rank wrote.
     ///
     /// # Errors
-    /// [`BadFrame`], also when it is longer than it may be.
+    /// [`BadFrame`], also when the call is longer than allowed.
     pub fn decode(bytes: &'a [u8]) -> Result<CallDescriptor<'a>, BadFrame> {
         let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>().ok_or(BadFrame)?;
         let word =

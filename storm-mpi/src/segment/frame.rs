@@ -1,4 +1,4 @@
-//! What the rings carry: a head of 12 bytes, then the payload.
+//! The contents of the rings: a head of 12 bytes, then the payload.
 
 use crate::envelope::Context;
 use crate::rank::Rank;
@@ -19,50 +19,50 @@ const REFUSED: u32 = 6;
 /// A frame, at either end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// The next bytes of a stream: to this peer on the way out, from it on the way in.
+    /// The next bytes of a stream: to this peer on the way out, from this peer on the way in.
     Data {
         /// The peer.
         peer: Rank,
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// So many bytes have left for this peer: as many more may follow. Inward only.
+    /// This many bytes have left for the peer, and as many more may follow. Inward only.
     Room {
         /// The peer.
         peer: Rank,
-        /// The bytes.
+        /// Number of bytes.
         bytes: u32,
     },
-    /// Nothing of the job communicates any more. Inward only.
+    /// The job's communication is over. Inward only.
     Over {
-        /// Why, for people.
+        /// The reason, for people.
         reason: &'a str,
     },
     /// The rank calls a collective, and waits for its end. Outward only.
     Call {
         /// The context of the communicator's collectives.
         context: Context,
-        /// A [`CallDescriptor`](super::CallDescriptor), whose bytes are not looked at here.
+        /// A [`CallDescriptor`](super::CallDescriptor), whose bytes are not checked here.
         descriptor: &'a [u8],
     },
     /// The rank's collective is over. Inward only.
     Result {
-        /// The data of a broadcast, or of a reduction where the rank gets the result.
+        /// The data of a broadcast, or of a reduction if the rank gets the result.
         data: &'a [u8],
     },
-    /// Nodes do not carry out collectives of that communicator: its members have to pass messages, now
-    /// and always. Inward only.
+    /// Nodes do not carry out collectives of this communicator. Its members have to pass messages,
+    /// now and always. Inward only.
     Refused,
 }
 
-/// Bytes that are no frame.
+/// The bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a segment holds what is no frame")]
 pub struct BadFrame;
 
 impl<'a> Frame<'a> {
-    /// The frame's head, and what follows it. Payloads longer than a frame takes are cut: who has
-    /// more makes several.
+    /// The frame's head and payload. Longer payloads than a frame takes are cut; the caller then
+    /// makes several frames.
     pub(crate) fn parts(self) -> ([u8; HEAD_BYTES], &'a [u8]) {
         let cut = |bytes: &'a [u8]| &bytes[..bytes.len().min(PAYLOAD_MAX_BYTES)];
         let (kind, peer, length, payload) = match self {
@@ -93,14 +93,14 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Where what comes out of a ring is appended.
+    /// The buffer to which bytes out of a ring are appended.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         self.bytes.drain(..self.at);
         self.at = 0;
         &mut self.bytes
     }
 
-    /// The next frame that is there whole.
+    /// The next complete frame.
     ///
     /// # Errors
     /// [`BadFrame`].

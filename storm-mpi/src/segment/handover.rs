@@ -1,5 +1,5 @@
-//! How a rank gets its segment: it asks for it over its PMI connection, and the answer carries the
-//! descriptors. Programs of other libraries never ask, and never see any of it.
+//! The handover of a segment. A rank asks for it over its PMI connection, and the answer carries
+//! the descriptors. Programs of other libraries never ask, and never see any of it.
 
 use super::NodeEnd;
 use crate::pmi::client::PmiError;
@@ -10,7 +10,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// The request, without its newline; the version is that of the segment's layout.
+/// The request, without its newline. The version is that of the segment's layout.
 pub const SEGMENT_REQUEST: &str = concat!("cmd=storm_segment version=", layout_version!());
 /// The answer, with its newline.
 const ANSWER: &[u8] = b"cmd=storm_segment rc=0\n";
@@ -18,7 +18,7 @@ const ANSWER: &[u8] = b"cmd=storm_segment rc=0\n";
 /// Answers [`SEGMENT_REQUEST`] on the node's end of a rank's PMI connection.
 ///
 /// # Errors
-/// What the system says.
+/// The system's.
 pub fn hand_over(connection: impl AsFd, end: &NodeEnd) -> io::Result<()> {
     let descriptors = end.descriptors().map(|fd| fd.as_raw_fd());
     let rights = [ControlMessage::ScmRights(&descriptors)];
@@ -28,7 +28,7 @@ pub fn hand_over(connection: impl AsFd, end: &NodeEnd) -> io::Result<()> {
     if sent == ANSWER.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// Reads the answer: the memory and the bell. Of one that has more descriptors none stays open.
+/// Reads the answer: the memory and the bell. If an answer has more descriptors, none stays open.
 pub(crate) fn ask_for_segment(connection: impl AsFd) -> Result<[OwnedFd; 2], PmiError> {
     let mut answer = [0; ANSWER.len()];
     let (mut got, mut descriptors, mut is_cut) = (0, Vec::new(), false);
@@ -41,7 +41,7 @@ pub(crate) fn ask_for_segment(connection: impl AsFd) -> Result<[OwnedFd; 2], Pmi
             Err(Errno::INTR) => continue,
             Err(error) => return Err(PmiError::Io(error.into())),
         };
-        // Also where the kernel had more to say than there is room for: those that came are open.
+        // The loop also runs if the kernel's message was cut: the descriptors that came are open.
         for part in control.drain() {
             if let RecvAncillaryMessage::ScmRights(came) = part {
                 descriptors.extend(came);
@@ -67,7 +67,7 @@ mod tests {
     use crate::rank::Rank;
     use std::os::unix::net::UnixStream;
 
-    /// This process's descriptors of a pipe.
+    /// Number of descriptors of this process that are open on a pipe.
     fn open_on(pipe: &io::PipeReader) -> usize {
         let link = |fd: String| std::fs::read_link(format!("/proc/self/fd/{fd}")).ok();
         let own = link(pipe.as_raw_fd().to_string());

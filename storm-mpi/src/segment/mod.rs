@@ -1,23 +1,25 @@
-//! The memory that a rank shares with its Node Manager under buffered coscheduling: all that the
-//! rank sends and receives goes through it, and moves when the node says so.
+//! The memory that a rank shares with its Node Manager under buffered coscheduling. Everything that
+//! the rank sends and receives goes through it, and moves when the node decides.
 //!
-//! One segment per rank: two byte rings, out of the rank and into it, and a flag that says that the
-//! rank sleeps. What the rings carry are [`Frame`]s of byte streams between ranks, whose bytes are
-//! the message engine's business, as they are over TCP; and collectives ([`Call`]), which the node carries
-//! out with the other members' nodes: a rank has one at a time, and waits for it. The node looks into the rings when a slice
-//! begins, and wakes a rank that sleeps by a byte through a pair of sockets, without ever waiting for room there.
-//! While slices rest because nobody had anything for one, the node wants to hear of news ([`News`]): the rank
-//! rings once, by a byte through the same pair, and not again before the node wants to hear more.
+//! Each rank has one segment: two byte rings, out of the rank and into it, and a flag that the rank
+//! sleeps. The rings carry [`Frame`]s of byte streams between ranks, whose bytes are the message
+//! engine's business, as over TCP. They also carry collectives ([`Call`]), which the node carries
+//! out with the other members' nodes. A rank has one collective at a time, and waits for it.
 //!
-//! The segment is an anonymous file of the node's, sealed against resizing, so that no rank can make
-//! the node fault; a rank gets it by asking over its PMI connection ([`hand_over`]), so no other
-//! process can have it. A rank may write anything into it: the node takes nothing from it but
-//! positions, which it checks, and frames, which it checks; whatever is wrong ends that rank's job.
+//! The node looks into the rings when a slice begins. It wakes a sleeping rank by a byte through a
+//! pair of sockets, without ever waiting for room there. While slices rest because no rank has
+//! anything for a slice, the node wants to hear of news ([`News`]). The rank rings once, by a byte
+//! through the same pair, and not again before the node wants to hear more.
+//!
+//! The segment is an anonymous file of the node's, sealed against resizing, so that no rank can
+//! make the node fault. A rank gets it by asking over its PMI connection ([`hand_over`]), so no
+//! other process can have it. A rank may write anything into it. The node takes only positions and
+//! frames from it and checks both; an invalid one ends that rank's job.
 //!
 //! Layout (`layout_version!`): a page with `Header`, the ring out of the rank, the ring into it.
 
-/// The version of the segment's layout and of what goes through it: in the request for a segment, and
-/// in the mark of its memory.
+/// The version of the segment's layout and of its contents. It occurs in the request for a segment,
+/// and in the mark of its memory.
 macro_rules! layout_version {
     () => {
         "3"
@@ -44,12 +46,13 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Bytes of each ring: four slices of what a link carries, with room for frames.
+/// Bytes of each ring: four slices of a link, with room for frames.
 pub const RING_BYTES: usize = 512 << 10;
-/// Bytes that a rank may have under way to another before the node says that they have left: more
-/// than an eager sender's credit, so that no eager message waits behind one that nobody receives.
+/// Bytes that a rank may have under way to another before the node reports that they have left. The
+/// window exceeds an eager sender's credit, so no eager message waits behind a message that nobody
+/// receives.
 pub const WINDOW_BYTES: usize = 320 << 10;
-/// Names the way that bytes take: `direct`, or `bcs` through a segment. The Node Manager sets it.
+/// Names the way of the bytes: `direct`, or `bcs` through a segment. The Node Manager sets it.
 pub const TRANSPORT_VARIABLE: &str = "STORM_MPI_TRANSPORT";
 /// The value of [`TRANSPORT_VARIABLE`] for ranks that have a segment.
 pub const TRANSPORT_BCS: &str = "bcs";
@@ -76,27 +79,27 @@ struct SleepLine {
     flag: AtomicU32,
 }
 
-/// What the node wants to hear of.
+/// The news that the node wants to hear of.
 #[repr(C, align(64))]
 struct WantedLine {
     news: AtomicU32,
 }
 
-/// What a rank rings for when its node wants to hear of it: bits of a word in the segment.
+/// News for which a rank rings when its node wants to hear of it: bits of a word in the segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct News(u32);
 
 impl News {
-    /// Nothing.
+    /// No news.
     pub const NONE: News = News(0);
-    /// There is something in the ring out of the rank.
+    /// There are bytes in the ring out of the rank.
     pub const SENT: News = News(1);
     /// There is more room in the ring into the rank.
     pub const ROOM: News = News(2);
     /// The rank falls asleep.
     pub const SLEEPS: News = News(4);
 
-    /// Both of them.
+    /// Both kinds of news.
     #[must_use]
     pub fn and(self, other: News) -> News {
         News(self.0 | other.0)
@@ -111,7 +114,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// Maps a file that is as long as a segment.
+    /// Maps a file, which must have the length of a segment.
     fn map(file: &File) -> io::Result<Segment> {
         if file.metadata()?.len() != SEGMENT_BYTES as u64 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "no segment of this layout"));
@@ -119,20 +122,21 @@ impl Segment {
         Ok(Segment { map: MmapOptions::new().len(SEGMENT_BYTES).map_raw(file)? })
     }
 
-    /// What the rank sends.
+    /// The ring of bytes that the rank sends.
     fn outward(&self) -> Ring<'_> {
         // SAFETY: the ring's bytes are inside the mapping, behind the header's page, for as long as
-        // `self`; its capacity is a power of two. The rank pushes, the node pops. A rank that writes
-        // there at other times can only spoil its own bytes: an end reads a position once per call,
-        // checks it and takes it modulo the capacity, so nothing outside the ring is touched; bytes
-        // are copied to and from private memory and never referred to in place, and what comes out
-        // is checked after it was copied.
+        // `self`; its capacity is a power of two. The rank pushes, the node pops. A rank that
+        // writes there at other times can only spoil its own bytes. Each end reads a position once
+        // per call, checks it and takes it modulo the capacity, so nothing outside the ring is
+        // touched. Bytes are copied to and from private memory and never referred to in place, and
+        // copied bytes are checked afterwards.
         unsafe { Ring::new(&self.header().outward, self.at(PAGE_BYTES), RING_BYTES) }
     }
 
-    /// What the rank receives.
+    /// The ring of bytes that the rank receives.
     fn inward(&self) -> Ring<'_> {
-        // SAFETY: as `outward`, in the second half. The node pushes, the rank pops or does what it likes.
+        // SAFETY: as `outward`, in the second half. The node pushes, the rank pops or writes what
+        // it likes.
         unsafe { Ring::new(&self.header().inward, self.at(PAGE_BYTES + RING_BYTES), RING_BYTES) }
     }
 
@@ -143,8 +147,8 @@ impl Segment {
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: the mapping is page-aligned, longer than a header, lives as long as `self`, and
-        // the header consists of atomics, for which any bytes are valid.
+        // SAFETY: the mapping is page-aligned, longer than a header, and lives as long as `self`.
+        // The header consists of atomics, for which any bytes are valid.
         unsafe { &*self.map.as_mut_ptr().cast::<Header>() }
     }
 
@@ -152,23 +156,24 @@ impl Segment {
         &self.header().sleeping.flag
     }
 
-    /// Has the other end ring for news, of these kinds, that it has not by now: with the fence of
-    /// [`must_ring`](Self::must_ring), one of the two sees what the other did.
+    /// Asks the other end to ring for news of these kinds that is not there yet. With the fence of
+    /// [`must_ring`](Self::must_ring), at least one of the two sees the other's action.
     fn want(&self, news: News) {
         self.header().wanted.news.store(news.0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the node wants to hear of this news, which is there by now: then the caller rings, and
-    /// nobody has to again.
+    /// Whether the node wants to hear of this news, which must be there by now. If so, the caller
+    /// has to ring, and nobody has to again.
     fn must_ring(&self, news: News) -> bool {
         let wanted = &self.header().wanted.news;
         fence(Ordering::SeqCst);
         wanted.load(Ordering::Relaxed) & news.0 != 0 && wanted.swap(0, Ordering::SeqCst) != 0
     }
 
-    /// Clears the flag and tells whether it was set: then the caller has to wake the rank. After a
-    /// push: with the rank's own fence, one of the two sees what the other did.
+    /// Clears the flag and tells whether it was set; the caller then has to wake the rank. To be
+    /// called after a push: with the rank's own fence, at least one of the two sees the other's
+    /// action.
     fn must_wake(&self) -> bool {
         fence(Ordering::SeqCst);
         self.sleeping().load(Ordering::Relaxed) != 0
@@ -180,7 +185,7 @@ impl Segment {
 mod tests {
     use super::*;
 
-    /// The request said 2 when the layout was the third.
+    /// The request once said 2 when the layout was the third.
     #[test]
     fn the_request_the_memory_and_the_protocol_name_one_version() {
         let version = layout_version!();

@@ -17,21 +17,22 @@ use thiserror::Error;
 #[error("a rank's shared memory holds impossible positions")]
 pub struct CorruptSegment;
 
-/// A segment, as the Node Manager has it.
+/// A segment, from the Node Manager's side.
 pub struct NodeEnd {
     segment: Segment,
     memory: File,
-    /// Two sockets, so that nothing that a rank does to its own makes the node wait at this one.
+    /// The node's own socket of a pair, so that nothing a rank does to its socket makes the node
+    /// wait.
     bell: UnixDatagram,
-    /// The rank's, of which it gets a copy.
+    /// The rank's socket, of which the rank gets a copy.
     rank_bell: UnixDatagram,
 }
 
 impl NodeEnd {
-    /// Makes the segment of one rank. Memory is taken as it is written.
+    /// Makes the segment of one rank. Memory is allocated as it is written.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's.
     pub fn create() -> io::Result<NodeEnd> {
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
         let memory = File::from(memfd_create(c"storm-bcs", flags)?);
@@ -40,7 +41,7 @@ impl NodeEnd {
         fcntl(&memory, FcntlArg::F_ADD_SEALS(seals))?;
         let segment = Segment::map(&memory)?;
         segment.header().magic.store(MAGIC, Ordering::Release);
-        // Datagrams, of whose sender's end the receiver hears nothing: a stream would ring for ever.
+        // Datagram sockets do not report the end of the other side; a stream would ring for ever.
         let (bell, rank_bell) = UnixDatagram::pair()?;
         bell.set_nonblocking(true)?;
         rank_bell.set_nonblocking(true)?;
@@ -52,7 +53,8 @@ impl NodeEnd {
         [self.memory.as_fd(), self.rank_bell.as_fd()]
     }
 
-    /// Takes what the rank has sent: no more than a ring holds, whatever the rank does meanwhile.
+    /// Takes the bytes that the rank has sent: no more than a ring holds, whatever the rank does
+    /// meanwhile.
     ///
     /// # Errors
     /// [`CorruptSegment`].
@@ -70,8 +72,8 @@ impl NodeEnd {
         Ok(())
     }
 
-    /// Gives the rank a frame when there is room for all of it; tells whether there was. It hears of
-    /// it with [`wake`](Self::wake).
+    /// Gives the rank a frame if there is room for all of it, and tells whether there was. The rank
+    /// hears of it by [`wake`](Self::wake).
     ///
     /// # Errors
     /// [`CorruptSegment`].
@@ -82,26 +84,26 @@ impl NodeEnd {
             return Ok(false);
         }
         let pushed = ring.push([&head, payload]).map_err(|_| CorruptSegment)?;
-        // The rank alone could have made it less since.
+        // Only the rank could have reduced the room since.
         if pushed == HEAD_BYTES + payload.len() { Ok(true) } else { Err(CorruptSegment) }
     }
 
     /// Wakes the rank if it sleeps.
     pub fn wake(&self) {
         if self.segment.must_wake() {
-            // A socket that is full has woken it, and one that is gone has nobody to wake.
+            // A full socket has woken the rank, and a closed socket has no rank to wake.
             let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
             let _ = send(self.bell.as_raw_fd(), &[1], flags);
         }
     }
 
-    /// Has the rank ring once for news of these kinds that is not there yet. Who asks looks afterwards at
-    /// what is there.
+    /// Asks the rank to ring once for news of these kinds that is not there yet. The caller must
+    /// look afterwards at the news that is there.
     pub fn want(&self, news: News) {
         self.segment.want(news);
     }
 
-    /// Bytes that the rank has sent and that were not taken.
+    /// Number of bytes that the rank has sent and that were not taken.
     ///
     /// # Errors
     /// [`CorruptSegment`].
@@ -109,7 +111,7 @@ impl NodeEnd {
         Ok(RING_BYTES - self.segment.outward().free().map_err(|_| CorruptSegment)?)
     }
 
-    /// Bytes that there is room for in the ring into the rank.
+    /// Bytes of room in the ring into the rank.
     ///
     /// # Errors
     /// [`CorruptSegment`].
@@ -120,12 +122,12 @@ impl NodeEnd {
     /// The node's end of the bell, which is readable when the rank has rung. It does not block.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's.
     pub fn bell(&self) -> io::Result<OwnedFd> {
         self.bell.as_fd().try_clone_to_owned()
     }
 
-    /// Whether the rank waits for its messages, as it says.
+    /// Whether the rank waits for its messages, by its own account.
     pub fn waits(&self) -> bool {
         self.segment.sleeping().load(Ordering::Relaxed) != 0
     }

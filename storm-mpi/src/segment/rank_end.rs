@@ -13,31 +13,31 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
 
-/// The rank's end, as the transport of this library uses it. It does not wait: who waits sleeps on the
-/// bell, which is its descriptor.
+/// The rank's end, as the transport of this library uses it. It does not wait: a waiting rank
+/// sleeps on the bell, which is its descriptor.
 pub struct RankEnd {
     me: Rank,
     segment: Segment,
     bell: File,
     frames: Frames,
     peers: Vec<Stream>,
-    /// Those that a send to could not go on.
+    /// Peers to which a send could not go on.
     stalled: BTreeSet<u32>,
     over: Option<String>,
-    /// By context, the communicators that the node knows of.
+    /// The communicators that the node knows of, by context.
     groups: BTreeMap<u16, Group>,
-    /// Of the last collective: its context, and what came of it.
+    /// The context of the last collective, whose result is `result`.
     called: Option<Context>,
     result: Option<Option<Vec<u8>>>,
-    /// Bytes of a collective's frame that there was no room for.
+    /// Bytes of a collective's frame for which there was no room.
     wants: usize,
 }
 
-/// A communicator that the node was told of.
+/// A communicator that the node knows of.
 #[derive(Debug)]
 struct Group {
     members: Vec<Rank>,
-    /// Nodes carry out no collectives of it.
+    /// Nodes carry out no collectives of this communicator.
     refused: bool,
 }
 
@@ -46,15 +46,16 @@ struct Group {
 struct Stream {
     arrived: Vec<u8>,
     read: usize,
-    /// Bytes that may be sent before the node says that others have left.
+    /// Bytes that may be sent before the node reports that others have left.
     room: usize,
 }
 
 impl RankEnd {
-    /// Takes the segment of rank `me` of `size`: memory and bell, as [`NodeEnd::descriptors`] has them.
+    /// Takes the segment of rank `me` of `size`: memory and bell, in the form of
+    /// [`NodeEnd::descriptors`].
     ///
     /// # Errors
-    /// When the memory is no segment, or cannot be mapped.
+    /// The memory is no segment, or cannot be mapped.
     ///
     /// [`NodeEnd::descriptors`]: super::NodeEnd::descriptors
     pub fn attach([memory, bell]: [OwnedFd; 2], me: Rank, size: usize) -> io::Result<Self> {
@@ -78,7 +79,7 @@ impl RankEnd {
         })
     }
 
-    /// Sends as much of the two buffers as there is room for. When that is not all, news of `peer`
+    /// Sends as much of the two buffers as there is room for. When bytes are left, news of `peer`
     /// tells when to try again.
     ///
     /// # Errors
@@ -104,7 +105,7 @@ impl RankEnd {
                 let room = stream.room.min(PAYLOAD_MAX_BYTES).min(free.saturating_sub(HEAD_BYTES));
                 if room == 0 {
                     if stream.room > 0 {
-                        // The node looks each slice and wakes who says so.
+                        // The node checks each slice and wakes ranks that ask.
                         ring.ask_for_space().map_err(|_| corrupt(self.me))?;
                     }
                     self.stalled.insert(peer.0);
@@ -121,8 +122,8 @@ impl RankEnd {
         Ok(sent)
     }
 
-    /// What the node is to be told of a collective: with its members, when they are new to it. `None`:
-    /// nodes do not carry out such.
+    /// Encodes a collective for the node, with its members if they are new to the node. `None`
+    /// means that nodes do not carry out such a collective.
     pub fn call_descriptor(
         &mut self,
         context: Context,
@@ -146,8 +147,9 @@ impl RankEnd {
         Some(CallDescriptor { members: told, call }.encode())
     }
 
-    /// Tells the node of a collective. Until [`take_result`](Self::take_result) gives its result there
-    /// must be no other. False: there is no room now; news tells when to try again.
+    /// Posts a collective to the node. No other may be posted until
+    /// [`take_result`](Self::take_result) gives its result. False means that there is no room now;
+    /// news tells when to try again.
     ///
     /// # Errors
     /// [`CommError::Protocol`] when the segment holds nonsense.
@@ -166,7 +168,8 @@ impl RankEnd {
         Ok(true)
     }
 
-    /// Takes what came of the collective, when it is over. `Some(None)`: the node refuses it.
+    /// Takes the result of the collective when it is over. `Some(None)` means that the node refuses
+    /// it.
     pub fn take_result(&mut self) -> Option<Option<Vec<u8>>> {
         self.result.take()
     }
@@ -188,7 +191,8 @@ impl RankEnd {
     /// The peers with news: they have sent, or take more.
     ///
     /// # Errors
-    /// [`CommError::Over`] when the node says so; [`CommError::Protocol`].
+    /// [`CommError::Over`] when the node has ended the job's communication;
+    /// [`CommError::Protocol`].
     pub fn news(&mut self) -> Result<BTreeSet<u32>, CommError> {
         let mut news = BTreeSet::new();
         self.take_frames(&mut news)?;
@@ -201,7 +205,8 @@ impl RankEnd {
         Ok(news)
     }
 
-    /// Says that this rank is about to sleep. False when there is news: then it must not.
+    /// Announces that this rank is about to sleep. False means that there is news, and it must not
+    /// sleep.
     ///
     /// # Errors
     /// [`CommError::Protocol`].
@@ -218,19 +223,19 @@ impl RankEnd {
         Ok(sleeps)
     }
 
-    /// The rank is awake again.
+    /// Records that the rank is awake again.
     pub fn wake_up(&self) {
         self.segment.sleeping().store(0, Ordering::Relaxed);
     }
 
     /// Called when the bell has rung.
     pub fn answer_bell(&self) {
-        // It does not block: that there is nothing to read is as good.
+        // The socket does not block. An empty socket is as good.
         while (&self.bell).read(&mut [0; 8]).is_ok_and(|read| read > 0) {}
     }
 
-    /// Rings when the node wants to hear of it. A bell that is full has rung, and one that is gone is
-    /// nobody's.
+    /// Rings if the node wants to hear of the news. A full bell has rung, and a closed bell has no
+    /// owner.
     fn tell(&self, news: News) {
         if self.segment.must_ring(news) {
             let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
@@ -247,7 +252,7 @@ impl RankEnd {
         Ok(self.segment.outward().free().map_err(|_| corrupt(self.me))? > HEAD_BYTES)
     }
 
-    /// Whether a collective that there was no room for has room.
+    /// Whether there is now room for a collective that had none.
     fn may_call(&self) -> Result<bool, CommError> {
         Ok(self.wants > 0
             && self.segment.outward().free().map_err(|_| corrupt(self.me))? >= self.wants)
@@ -423,7 +428,7 @@ mod tests {
         rank.segment.outward().push([&[9; HEAD_BYTES], &[]]).expect("pushed");
         node.take(&mut frames).expect("bytes are bytes");
         assert!(frames.next_frame().is_err());
-        // Both positions of both rings, and everything else in the header.
+        // The header has both positions of both rings, and everything else.
         let header = rank.segment.at(0);
         // SAFETY: the header's page, which consists of atomics; the other end is in this thread.
         unsafe { std::ptr::write_bytes(header, 0x5a, size_of::<super::super::Header>()) };

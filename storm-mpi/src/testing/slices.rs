@@ -1,8 +1,9 @@
-//! Buffered coscheduling, modelled: a slice begins when all ranks of a job wait, and brings each what the
-//! others have sent it until then. So there are as many slices as rounds of messages, which are counted.
+//! A model of buffered coscheduling. A slice begins when all ranks of a job wait, and brings each
+//! rank the bytes that the others have sent it so far. The number of slices is thus the number of
+//! rounds of messages, which is counted.
 //!
-//! Links carry everything. Nodes carry out no collectives: ranks that ask hear so, as they do from real ones
-//! without a place for them, and pass messages.
+//! Links carry everything. Nodes carry out no collectives: a rank that asks is refused, as by real
+//! nodes without a place for its communicator, and passes messages.
 
 use crate::rank::Rank;
 use crate::segment::{Frame, Frames, News, NodeEnd, RING_BYTES, hand_over};
@@ -12,15 +13,15 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// The longest part of a stream that is handed on at once: it fits a frame, and many fit a ring.
+/// The longest part of a stream that is handed on at once. It fits a frame, and many fit a ring.
 const CHUNK_BYTES: usize = 32 << 10;
 
 /// The nodes of a job whose bytes move in slices.
 pub(super) struct Slices {
     ranks: Vec<Link>,
-    /// Slices in which anything moved.
+    /// Number of slices in which anything moved.
     pub(super) count: u64,
-    /// After so long there is one although a rank does not wait.
+    /// Interval after which a slice takes place although a rank does not wait.
     every: Option<Duration>,
     last: Instant,
 }
@@ -29,12 +30,12 @@ struct Link {
     end: NodeEnd,
     bell: File,
     frames: Frames,
-    /// What the rank has no room for yet.
+    /// News for which the rank has no room yet.
     coming: VecDeque<Heard>,
     gone: bool,
 }
 
-/// What a rank is to hear of.
+/// News for a rank.
 enum Heard {
     Data { from: Rank, bytes: Vec<u8> },
     Room { to: Rank, bytes: u32 },
@@ -53,7 +54,7 @@ impl Slices {
         Ok(Slices { ranks, count: 0, every, last: Instant::now() })
     }
 
-    /// How long to wait for a rank, at most so long.
+    /// Time to wait for a rank, at most `limit`.
     pub(super) fn patience(&self, limit: Duration) -> Duration {
         self.every.map_or(limit, |every| limit.min(every))
     }
@@ -63,17 +64,17 @@ impl Slices {
         hand_over(connection, &self.ranks[rank].end)
     }
 
-    /// A rank has ended: nobody waits for it.
+    /// Records that a rank has ended: nobody waits for it any more.
     pub(super) fn gone(&mut self, rank: usize) {
         self.ranks[rank].gone = true;
     }
 
-    /// What rings when a rank falls asleep.
+    /// The descriptors that become readable when a rank falls asleep.
     pub(super) fn bells(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.ranks.iter().map(|link| link.bell.as_fd())
     }
 
-    /// Carries out slices until a rank is at work; it rings when it sleeps again.
+    /// Carries out slices until a rank is at work. The rank rings when it sleeps again.
     pub(super) fn go_on(&mut self) -> io::Result<()> {
         loop {
             for link in &self.ranks {
@@ -88,7 +89,7 @@ impl Slices {
         }
     }
 
-    /// Takes what all have sent; whether there was anything.
+    /// Takes the bytes that all ranks have sent, and tells whether there were any.
     fn take(&mut self) -> io::Result<bool> {
         self.last = Instant::now();
         let mut sent = Vec::new();
@@ -123,7 +124,7 @@ impl Slices {
         self.hand_on()
     }
 
-    /// Gives the ranks what has come, as far as they have room; whether that was anything.
+    /// Gives the ranks their news, as far as they have room, and tells whether there was any.
     fn hand_on(&mut self) -> io::Result<bool> {
         let mut any = false;
         for link in self.ranks.iter_mut().filter(|link| !link.gone) {

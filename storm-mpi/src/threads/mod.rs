@@ -1,10 +1,13 @@
-//! Several threads of one process that communicate (`MPI_THREAD_SERIALIZED`, `MPI_THREAD_MULTIPLE`).
+//! Several communicating threads of one process (`MPI_THREAD_SERIALIZED`, `MPI_THREAD_MULTIPLE`).
 //!
-//! One [lock](section) around the library. Where a call waits, it gives that up, so that others come in: one of the
-//! threads that wait, the leader, looks for news and sleeps at the process's sockets; the others sleep until something has
-//! happened that may be what they wait for. What that is nobody has to know: whatever brings anything on counts, each
-//! wakes all who wait when it leaves the lock, and they look for themselves. A look that finds nothing brings
-//! nothing on, so they do not wake each other in turn.
+//! One [lock](section) surrounds the library. A call that waits gives up the lock, so that others
+//! come in. One of the waiting threads, the leader, looks for news and sleeps at the process's
+//! sockets. The other waiting threads sleep until something has happened that they may be waiting
+//! for.
+//!
+//! No thread needs to know what the others wait for. Each thread counts every event that brings
+//! anything on, and wakes all waiting threads when it leaves the lock. They look for themselves. A
+//! look that finds nothing brings nothing on, so threads do not wake each other in turn.
 
 mod section;
 
@@ -20,33 +23,34 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What threads of a process share that communicate.
+/// State that the communicating threads of a process share.
 ///
-/// All but the lock is touched by who is inside only; it is atomic, and that relaxed, so that this can be shared.
+/// Only the thread inside touches the state, except for the lock. It is atomic with relaxed
+/// ordering, so that it can be shared.
 #[derive(Debug)]
 pub struct Threads {
     section: CriticalSection,
-    /// How often anything was brought on.
+    /// Number of events that brought anything on.
     changes: AtomicU64,
-    /// How much of that those who wait have been told of.
+    /// The value of `changes` that the waiting threads have been told of.
     told: AtomicU64,
-    /// One of those who wait looks for news.
+    /// One of the waiting threads looks for news.
     is_led: AtomicBool,
-    /// It sleeps, and nobody has rung.
+    /// The leader sleeps, and nobody has rung.
     leader_sleeps: AtomicBool,
-    /// How many others wait.
+    /// Number of other waiting threads.
     followers: AtomicU32,
-    /// What they sleep on: another number each time that they are woken.
+    /// The futex of the followers. It changes each time that they are woken.
     call: AtomicU32,
-    /// What wakes the leader.
+    /// The event counter that wakes the leader.
     bell: OwnedFd,
 }
 
-/// A thread inside the library, until this is dropped.
+/// A thread inside the library, until the value is dropped.
 #[derive(Debug)]
 pub struct Inside<'a> {
     threads: &'a Threads,
-    /// Whoever came in leaves.
+    /// The thread that came in must leave.
     of_this_thread: PhantomData<*const ()>,
 }
 
@@ -57,7 +61,7 @@ impl Drop for Inside<'_> {
 }
 
 impl Threads {
-    /// None is inside yet.
+    /// Makes the state, with no thread inside.
     ///
     /// # Errors
     /// There is no descriptor left.
@@ -74,21 +78,22 @@ impl Threads {
         })
     }
 
-    /// Waits until no other thread is inside the library, and comes in. A second time at once.
+    /// Waits until no other thread is inside the library, and comes in. A thread that is inside
+    /// comes in again at once.
     pub fn enter(&self) -> Inside<'_> {
         self.section.enter();
         Inside { threads: self, of_this_thread: PhantomData }
     }
 
-    /// The same, if others leave within so long. `None`: they do not, and no thread comes in any more. It is for who ends
-    /// the process in any case.
+    /// As [`Threads::enter`], if the others leave within `longest`. `None` means that they do not,
+    /// and no thread comes in any more. It is for a caller that ends the process in any case.
     pub fn enter_within(&self, longest: Duration) -> Option<Inside<'_>> {
         let entered = self.section.enter_within(longest);
-        // Not made where it did not come in: it would leave.
+        // The value is made only if the thread came in, because dropping it leaves.
         entered.then(|| Inside { threads: self, of_this_thread: PhantomData })
     }
 
-    /// Something may have been brought on that another thread waits for.
+    /// Records that an event may have occurred that another thread waits for.
     pub(crate) fn has_changed(&self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
@@ -104,8 +109,9 @@ impl Threads {
         moved
     }
 
-    /// Moves bytes; where there is nothing to move, waits until anything was brought on, by this thread or by another. May
-    /// come back with nothing. `sockets` has to be readable when there is something at the engine's.
+    /// Moves bytes. If there is nothing to move, it waits until this or another thread has brought
+    /// anything on. It may return without progress. `sockets` must be readable when there is
+    /// something at the engine's sockets.
     pub(crate) fn wait(
         &self,
         engine: &RefCell<Engine>,
@@ -116,7 +122,7 @@ impl Threads {
         if self.changes.load(Ordering::Relaxed) != before {
             self.tell();
             if self.section.is_wanted() {
-                // News may keep coming that are not what this one waits for.
+                // News may keep coming that this thread does not wait for.
                 self.section.give_way(|| ());
             }
             return Ok(());
@@ -130,14 +136,15 @@ impl Threads {
         led
     }
 
-    /// Looks for news as long as it is worth it and nobody else wants to come in, and then sleeps.
+    /// Looks for news as long as it is worthwhile and nobody else wants to come in, and then
+    /// sleeps.
     fn lead(
         &self,
         engine: &RefCell<Engine>,
         sockets: BorrowedFd<'_>,
         before: u64,
     ) -> Result<(), CommError> {
-        // They may be done by what this thread has done before: looking may last.
+        // This thread's earlier actions may complete what others wait for, and looking may last.
         self.tell();
         let begun = engine.borrow_mut().begin_looking();
         if let Some(begun) = begun {
@@ -160,7 +167,7 @@ impl Threads {
         self.leader_sleeps.store(true, Ordering::Relaxed);
         self.section.give_way(|| sleep([sockets, self.bell.as_fd()], longest));
         if !self.leader_sleeps.swap(false, Ordering::Relaxed) {
-            // It was rung, and does not block.
+            // The bell was rung, and does not block.
             let _ = rustix::io::read(&self.bell, &mut [0; 8]);
         }
         engine.borrow_mut().wake_up();
@@ -174,15 +181,16 @@ impl Threads {
         self.followers.fetch_add(1, Ordering::Relaxed);
         self.section.give_way(|| {
             while self.call.load(Ordering::Relaxed) == call {
-                // It gives up at once when there was a call by now; an interruption is a look more.
+                // The wait ends at once if there was a call by now. An interruption only costs one
+                // more look.
                 let _ = futex::wait(&self.call, futex::Flags::PRIVATE, call, None);
             }
         });
         self.followers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Wakes all who wait, if there is something that they may wait for, or nobody who looks for news. For who is about to
-    /// give up the lock.
+    /// Wakes all waiting threads, if something has happened that they may wait for, or if nobody
+    /// looks for news. The caller is about to give up the lock.
     fn tell(&self) {
         let changes = self.changes.load(Ordering::Relaxed);
         let is_news = self.told.swap(changes, Ordering::Relaxed) != changes;
@@ -192,13 +200,13 @@ impl Threads {
             let _ = futex::wake(&self.call, futex::Flags::PRIVATE, u32::MAX >> 1);
         }
         if is_news && self.leader_sleeps.swap(false, Ordering::Relaxed) {
-            // A counter that is full has rung.
+            // A full counter has rung.
             let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         }
     }
 }
 
-/// Sleeps until one of these is readable, or so long at most. A signal ends it, too.
+/// Sleeps until one of these is readable, or for at most `longest`. A signal ends the sleep too.
 fn sleep([sockets, bell]: [BorrowedFd<'_>; 2], longest: Option<Duration>) {
     let mut both = [
         PollFd::from_borrowed_fd(sockets, PollFlags::IN),

@@ -1,8 +1,9 @@
-//! The lock around the library: whoever calls in is alone in there.
+//! The lock around the library: one thread at a time is inside.
 //!
-//! Threads come in in the order in which they asked (a ticket lock), so that one that tests again and again keeps nobody
-//! out; who waits for its turn looks for a short while, and then sleeps in the kernel. A thread that is inside comes in a
-//! second time at once: functions of the program's that the library calls may call it.
+//! Threads come in in the order in which they asked (a ticket lock), so a thread that tests again
+//! and again keeps nobody out. A waiting thread looks for a short while, and then sleeps in the
+//! kernel. A thread that is inside comes in a second time at once, because functions of the program
+//! that the library calls may call the library.
 
 use rustix::event::Timespec;
 use rustix::thread::futex;
@@ -18,12 +19,12 @@ const NOBODY: usize = 0;
 /// The lock.
 #[derive(Debug, Default)]
 pub(super) struct CriticalSection {
-    /// The number that the next to come gets.
+    /// The number of the next thread to ask.
     next: AtomicU32,
-    /// Whose turn it is.
+    /// The number of the thread whose turn it is.
     turn: AtomicU32,
     owner: AtomicUsize,
-    /// How often the owner has come in. Only the owner touches it.
+    /// Number of times that the owner has come in. Only the owner touches it.
     depth: AtomicU32,
 }
 
@@ -31,7 +32,7 @@ impl CriticalSection {
     /// Waits until nobody else is inside.
     pub(super) fn enter(&self) {
         let me = this_thread();
-        // Only this thread stores this value, so what it finds here is true.
+        // Only this thread stores this value, so the comparison is reliable.
         if self.owner.load(Ordering::Relaxed) == me {
             self.depth.store(self.depth.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             return;
@@ -39,7 +40,8 @@ impl CriticalSection {
         self.acquire(me, 1);
     }
 
-    /// The same, if others leave it within so long. Where they do not, nobody comes in any more.
+    /// As [`enter`](Self::enter), if the others leave within `longest`. Otherwise nobody comes in
+    /// any more.
     pub(super) fn enter_within(&self, longest: Duration) -> bool {
         let me = this_thread();
         if self.owner.load(Ordering::Relaxed) == me {
@@ -64,7 +66,7 @@ impl CriticalSection {
         true
     }
 
-    /// Takes back one [`enter`](Self::enter); calls `last` before others can come in.
+    /// Takes back one [`enter`](Self::enter), and calls `last` before others can come in.
     pub(super) fn leave(&self, last: impl FnOnce()) {
         let depth = self.depth.load(Ordering::Relaxed);
         if depth > 1 {
@@ -75,7 +77,7 @@ impl CriticalSection {
         self.release();
     }
 
-    /// Does something outside, how often this thread may have come in, and comes in again.
+    /// Does something outside, however often this thread may have come in, and comes in again.
     pub(super) fn give_way<T>(&self, outside: impl FnOnce() -> T) -> T {
         let depth = self.depth.load(Ordering::Relaxed);
         self.release();
@@ -84,7 +86,7 @@ impl CriticalSection {
         done
     }
 
-    /// Whether another thread wants to come in. For who is inside.
+    /// Whether another thread wants to come in. The caller must be inside.
     pub(super) fn is_wanted(&self) -> bool {
         let next = self.turn.load(Ordering::Relaxed).wrapping_add(1);
         self.next.load(Ordering::Relaxed) != next
@@ -94,7 +96,7 @@ impl CriticalSection {
         let ticket = self.next.fetch_add(1, Ordering::SeqCst);
         let mut looks = 0;
         loop {
-            // Acquire, with the release of who was inside before: what it did is seen.
+            // Acquire pairs with the release of the previous owner, so its actions are visible.
             let turn = self.turn.load(Ordering::Acquire);
             if turn == ticket {
                 break;
@@ -103,7 +105,8 @@ impl CriticalSection {
             if looks < LOOKS {
                 std::hint::spin_loop();
             } else {
-                // It gives up at once when the turn is another by now; an interruption is a look more.
+                // The wait ends at once if the turn is another by now. An interruption only costs
+                // one more look.
                 let flags = futex::Flags::PRIVATE;
                 let _ = futex::wait_bitset(&self.turn, flags, turn, None, sleepers(ticket));
             }
@@ -116,7 +119,8 @@ impl CriticalSection {
         self.owner.store(NOBODY, Ordering::Relaxed);
         let turn = self.turn.load(Ordering::Relaxed).wrapping_add(1);
         self.turn.store(turn, Ordering::Release);
-        // Either this sees who has asked, or that one sees its turn before it sleeps.
+        // Either this thread sees the thread that has asked, or that thread sees its turn before it
+        // sleeps.
         fence(Ordering::SeqCst);
         if self.next.load(Ordering::SeqCst) != turn {
             let _ = futex::wake_bitset(
@@ -129,13 +133,13 @@ impl CriticalSection {
     }
 }
 
-/// Who sleeps until this number's turn has come: one in 32 of all who wait.
+/// Futex bits of the threads that sleep until this number's turn: one in 32 of all that wait.
 fn sleepers(ticket: u32) -> NonZeroU32 {
-    // One bit is set.
+    // Exactly one bit is set.
     NonZeroU32::new(1_u32.rotate_left(ticket)).unwrap_or(NonZeroU32::MIN)
 }
 
-/// What no other thread that lives has.
+/// An address that no other living thread has.
 fn this_thread() -> usize {
     thread_local!(static OWN: u8 = const { 0 });
     OWN.with(|own| std::ptr::from_ref(own).addr())
@@ -148,7 +152,7 @@ mod tests {
     use std::sync::Arc;
 
     struct Counter(Cell<u64>);
-    // SAFETY: touched by who is inside only.
+    // SAFETY: only the thread inside touches it.
     unsafe impl Sync for Counter {}
 
     #[test]

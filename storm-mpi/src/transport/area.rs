@@ -3,7 +3,7 @@
 use super::copying::copy;
 use std::marker::PhantomData;
 
-/// One end's view of a ring's bytes.
+/// One end's view of the bytes of a ring.
 #[derive(Clone, Copy)]
 pub(super) struct Area<'a> {
     data: *mut u8,
@@ -15,9 +15,10 @@ impl Area<'_> {
     /// A view of the bytes at `data`.
     ///
     /// # Safety
-    /// `data` must be valid for reads and writes of `capacity` bytes while the view lasts, and `capacity` a
-    /// power of two. Who fills and drains must have agreed on who has which bytes. A process at the
-    /// other end that does otherwise spoils what the bytes are, and no other memory.
+    /// `data` must be valid for reads and writes of `capacity` bytes while the view lasts, and
+    /// `capacity` must be a power of two. The filler and the drainer must have agreed on who owns
+    /// which bytes. If a process at the other end breaks the agreement, it spoils the contents of
+    /// these bytes and no other memory.
     pub(super) unsafe fn new(data: *mut u8, capacity: usize) -> Self {
         debug_assert!(capacity.is_power_of_two());
         Area { data, capacity, _data: PhantomData }
@@ -27,20 +28,21 @@ impl Area<'_> {
         self.capacity
     }
 
-    /// Where the byte of that position is.
+    /// Address of the byte at `position`.
     #[inline]
     pub(super) fn at(&self, position: u64) -> *mut u8 {
         // SAFETY: less than the capacity, for which `data` is valid.
         unsafe { self.data.add((position & (self.capacity as u64 - 1)) as usize) }
     }
 
-    /// Puts bytes at a position. Only for who found so much space there.
+    /// Puts bytes at a position. The caller must have found enough space there.
     #[inline]
     pub(super) fn fill(&self, position: u64, from: &[u8]) {
         self.fill_by(position, from, std::ptr::copy_nonoverlapping);
     }
 
-    /// The same for all that there is of something, for which somebody waits who has nothing to do meanwhile.
+    /// As [`Area::fill`], for a whole message whose receiver waits for it and has nothing to do
+    /// meanwhile.
     #[inline]
     pub(super) fn fill_soon(&self, position: u64, from: &[u8]) {
         self.fill_by(position, from, copy);
@@ -50,12 +52,13 @@ impl Area<'_> {
     fn fill_by(&self, position: u64, from: &[u8], copy: unsafe fn(*const u8, *mut u8, usize)) {
         assert!(from.len() <= self.capacity, "more than the ring holds");
         let (place, first) = self.split(position, from.len());
-        // SAFETY: `first` bytes at `place` end with the area by `split`, the rest is no more than the
-        // capacity, and these bytes are the filler's: the other end does not read them before it is told.
-        // `from` is private memory, so the areas do not overlap.
+        // SAFETY: `first` bytes at `place` end with the area by `split`, and the rest is no more
+        // than the capacity. These bytes are the filler's: the other end does not read them before
+        // it is told. `from` is private memory, so the areas do not overlap.
         unsafe {
             if first == from.len() {
-                // Of a length that the caller knows, this is an instruction or two.
+                // For a length that the caller knows at compile time, the copy is an instruction or
+                // two.
                 copy(from.as_ptr(), place, from.len());
             } else {
                 std::ptr::copy_nonoverlapping(from.as_ptr(), place, first);
@@ -65,13 +68,13 @@ impl Area<'_> {
         }
     }
 
-    /// Copies bytes from a position. Only for who found so many there.
+    /// Copies bytes from a position. The caller must have found enough bytes there.
     #[inline]
     pub(super) fn drain(&self, position: u64, into: &mut [u8]) {
         assert!(into.len() <= self.capacity, "more than the ring holds");
         let (place, first) = self.split(position, into.len());
-        // SAFETY: as in `fill`; these bytes are the drainer's: the other end does not write them before it
-        // is told that they were taken.
+        // SAFETY: as in `fill`. These bytes are the drainer's: the other end does not write them
+        // before it is told that they were taken.
         unsafe {
             if first == into.len() {
                 copy(place, into.as_mut_ptr(), into.len());

@@ -1,10 +1,12 @@
 //! Looking for news, and waiting for them.
 //!
-//! A message that is answered at once comes before a clock could be read twice, so a wait begins with a
-//! few looks that are not told to anybody and measured by none. Only when they bring nothing does the
-//! rank say that it waits, and since when. Where it looks first depends on what it waits for: at a
-//! neighbour's ring, which costs nothing; or at the one socket that the message comes by, which costs
-//! a call of the kernel that brings the message as well. At all other sockets it looks less often.
+//! An immediate answer comes before a clock could be read twice. A wait therefore begins with a few
+//! looks that are neither reported nor measured. Only when they bring nothing does the rank report
+//! that it waits, and since when.
+//!
+//! The first place to look depends on what the rank waits for. A look at a neighbour's ring costs
+//! nothing. A look at the one socket by which the message comes costs a system call, which also
+//! brings the message. The rank looks at all other sockets less often.
 
 use super::directory::Place;
 use super::inbox::LocalIndex;
@@ -18,10 +20,11 @@ use crate::rank::Rank;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Looks at shared memory before a wait counts as one: as many as take a microsecond or less, or 3 to 4 us at the ring
-/// of a neighbour that sends more than a line, which is looked at more often (`local::LONG_LOOKS`).
+/// Looks at shared memory before a wait counts as a wait: as many as take a microsecond or less. At
+/// the ring of a neighbour that sends more than a line they take 3 to 4 us, because it is looked at
+/// more often (`local::LONG_LOOKS`).
 pub(super) const GLANCES: u32 = 256;
-/// Looks at the awaited socket before: some hundred nanoseconds each.
+/// Looks at the awaited socket before a wait counts as a wait: some hundred nanoseconds each.
 const SOCKET_GLANCES: u32 = 4;
 /// Looks at shared memory between looks at the clock, and at sockets, while spinning.
 const CHECKS_BETWEEN_LOOKS: u32 = 32;
@@ -30,35 +33,36 @@ const SOCKET_CHECKS_BETWEEN_LOOKS: u32 = 8;
 /// Shared-memory news handled before the sockets get a look too.
 pub(super) const NEWS_BETWEEN_SOCKET_POLLS: u32 = 64;
 
-/// How long a sleep lasts at most while there was no descriptor for somebody who connects: others in this process or on
-/// this host give one back, of which nobody tells. A look costs a system call, so that this is nothing for a processor.
+/// Longest sleep while there was no descriptor for a connecting peer. Other users in this process
+/// or on this host free one without notice. A look costs a system call, which is negligible at this
+/// rate.
 pub(super) const BETWEEN_ACCEPTS: Duration = Duration::from_millis(20);
 
 /// A wait that has begun.
 pub(crate) struct Begun {
-    /// How its node told it to wait then.
+    /// The way to wait that the Node Manager had set then.
     pub(super) told: Way,
     pub(super) patience: Patience,
-    /// Since when; of no matter to who looks until there is something.
+    /// Start of the wait. A rank that looks until there is news does not need it.
     at: Option<Instant>,
 }
 
-/// Where a wait looks often.
+/// Places where a wait looks often.
 #[derive(Clone, Copy)]
 enum Lookout {
-    /// At shared memory, which may be all there is.
+    /// Shared memory, which may be all there is.
     Memory,
-    /// At shared memory, and there most often at the ring of this neighbour.
+    /// Shared memory, most often the ring of this neighbour.
     Ring(LocalIndex, Rank),
-    /// At shared memory and all sockets.
+    /// Shared memory and all sockets.
     Everything,
-    /// At shared memory and at the socket of this rank.
+    /// Shared memory and the socket of this rank.
     Socket(Rank),
 }
 
 impl Transport {
-    /// Adds the peers with news to `news`; waits for the first when something is awaited. May come
-    /// back with none: the caller looks at what it waits for and calls again.
+    /// Adds the peers with news to `news`, and waits for the first when something is awaited. It
+    /// may return without news: the caller checks what it waits for and calls again.
     pub(crate) fn poll(&mut self, awaits: Awaits, news: &mut Vec<News>) -> Result<(), CommError> {
         let block = awaits != Awaits::Nothing;
         if self.buffered.is_some() {
@@ -114,7 +118,7 @@ impl Transport {
         Begun { told, patience: self.waiting.patience(now, told), at: Some(now) }
     }
 
-    /// The first looks have brought what it was for.
+    /// Ends a wait whose first looks have brought the awaited news.
     #[inline]
     pub(super) fn waited(&mut self, begun: Begun) {
         if let Some(at) = begun.at {
@@ -122,8 +126,9 @@ impl Transport {
         }
     }
 
-    /// There were news at once. The sockets have their turn all the same: somebody whose messages are always
-    /// there when they are wanted would keep all others out, and what is written to them in.
+    /// Gives the sockets their turn although there were news at once. Otherwise a peer whose
+    /// messages are always ready would keep out all others, and would keep this rank's own bytes
+    /// from being written.
     fn others_turn(&mut self, news: &mut Vec<News>) -> Result<(), CommError> {
         self.since_socket_poll += 1;
         if self.since_socket_poll < NEWS_BETWEEN_SOCKET_POLLS {
@@ -139,7 +144,7 @@ impl Transport {
         }
     }
 
-    /// How its node tells it to wait.
+    /// The way to wait that the Node Manager has set.
     pub(super) fn told(&self) -> Way {
         self.place.as_ref().map_or(Way::Own, OwnPlace::way)
     }
@@ -157,7 +162,7 @@ impl Transport {
         if self.tcp.is_none() && !self.closing { Lookout::Memory } else { Lookout::Everything }
     }
 
-    /// A few looks; whether there were news.
+    /// Takes a few looks and tells whether there were news.
     fn glance(&mut self, lookout: Lookout, news: &mut Vec<News>) -> Result<bool, CommError> {
         let looks = match (lookout, &self.local) {
             (Lookout::Ring(index, peer), Some(_)) => {
@@ -176,13 +181,13 @@ impl Transport {
         Ok(false)
     }
 
-    /// The same at one neighbour's ring, which costs least; whether it has sent.
+    /// Takes a few looks at one neighbour's ring, which costs least, and tells whether it has sent.
     #[inline]
     pub(super) fn glance_at(&self, index: LocalIndex) -> bool {
         self.local.as_ref().is_some_and(|local| local.glance(index, GLANCES))
     }
 
-    /// One look; whether anything happened.
+    /// Takes one look and tells whether anything happened.
     #[inline]
     fn look(&mut self, lookout: Lookout, news: &mut Vec<News>) -> Result<bool, CommError> {
         self.local_news(news);
@@ -224,7 +229,8 @@ impl Transport {
         Ok(())
     }
 
-    /// Looks for news without sleeping, as long as it is worth it. False: there was none.
+    /// Looks for news without sleeping, as long as looking is worthwhile. False means that there
+    /// was none.
     fn spin(
         &mut self,
         lookout: Lookout,
@@ -244,7 +250,7 @@ impl Transport {
                 std::hint::spin_loop();
             }
             if self.told() != begun.told {
-                // It is no longer its turn: who waits sleeps.
+                // The time for looking is over: the rank sleeps.
                 return Ok(false);
             }
             let now = Instant::now();
@@ -293,8 +299,9 @@ impl Transport {
         outcome.map(|()| any)
     }
 
-    /// What happened at the sockets. Who waits at the listener for a descriptor is looked at again each time, and now
-    /// and then in a sleep: nothing tells when there is one.
+    /// Collects the events at the sockets. While a connecting peer waits at the listener for a
+    /// descriptor, the listener is looked at each time, and now and then in a sleep. Nothing
+    /// announces a free descriptor.
     fn look_at_sockets(&mut self, block: bool, happenings: &mut Vec<Happening>) -> io::Result<()> {
         if let Some(tcp) = self.tcp.as_mut().filter(|tcp| tcp.is_deaf()) {
             tcp.accept(&self.poller)?;
@@ -308,7 +315,7 @@ impl Transport {
         }
     }
 
-    /// What is under way by RDMA is looked at now and then, though nothing has told of it.
+    /// Looks now and then at requests under way by RDMA, even if nothing has announced news.
     fn look_at_requests(&mut self, news: &mut Vec<News>) -> Result<(), CommError> {
         let Some(tcp) = &mut self.tcp else { return Ok(()) };
         match tcp.look_at_requests(|peer| news.push(News { peer })) {
@@ -319,7 +326,7 @@ impl Transport {
         Ok(())
     }
 
-    /// The adapter tells of whom there is news.
+    /// Collects news from the adapter.
     fn hear_adapter(&mut self, news: &mut Vec<News>) -> Result<(), CommError> {
         let Some(tcp) = &mut self.tcp else { return Ok(()) };
         while let Some(name) = tcp.next_of_adapter().map_err(CommError::Wait)? {
@@ -332,7 +339,7 @@ impl Transport {
         Ok(())
     }
 
-    /// Handles one event of the kernel; tells which peer it is news of.
+    /// Handles one event of the kernel and tells which peer has news.
     fn handle(&mut self, happening: Happening) -> Result<Option<Rank>, CommError> {
         match happening.watched {
             Watched::Bell => {

@@ -1,8 +1,8 @@
-//! The streams of a job under buffered coscheduling: through the segment that this rank shares with
-//! its node, which moves bytes once per slice.
+//! The streams of a job under buffered coscheduling. They go through the segment that this rank
+//! shares with its node, which moves bytes once per slice.
 //!
-//! A rank that waits sleeps at once, however it is told to wait: what it waits for comes when a slice
-//! begins, and until then its processor is another job's.
+//! A rank that waits sleeps at once, whatever its settings: the awaited bytes come when a slice
+//! begins, and until then another job uses the processor.
 
 use super::directory::{Card, Directory, random_u128};
 use super::doorbell::BellName;
@@ -27,8 +27,8 @@ pub(super) fn is_wanted() -> Result<bool, InitError> {
 }
 
 impl Transport {
-    /// Joins a job whose bytes the nodes move. Nobody sends before all have their segments, because
-    /// the cards are exchanged in a barrier.
+    /// Joins a job whose bytes the nodes move. No rank sends before all have their segments,
+    /// because the cards are exchanged in a barrier.
     pub(super) fn open_buffered(
         mut directory: Directory,
         poller: Poller,
@@ -89,7 +89,8 @@ impl Transport {
         self.buffered_news(news)
     }
 
-    /// A collective as the node is told of it; `None` where nodes carry none out, or not such.
+    /// Encodes a collective for the node. `None` if the nodes carry out no collectives, or none of
+    /// this kind.
     pub(crate) fn call_frame(
         &mut self,
         context: Context,
@@ -99,7 +100,8 @@ impl Transport {
         self.buffered.as_mut()?.call_descriptor(context, members, call)
     }
 
-    /// Tells the node of a collective. False: there is no room now, news tells when to try again.
+    /// Posts a collective to the node. False means that there is no room now; news tells when to
+    /// try again.
     pub(crate) fn post_call(
         &mut self,
         context: Context,
@@ -108,7 +110,7 @@ impl Transport {
         self.buffered.as_mut().map_or(Ok(false), |end| end.post_call(context, descriptor))
     }
 
-    /// Takes what came of the collective, when it is over: as [`Process::collective`] gives it.
+    /// Takes the result of the collective when it is over, in the form of [`Process::collective`].
     ///
     /// [`Process::collective`]: crate::Process
     pub(crate) fn take_result(&mut self) -> Option<Option<Vec<u8>>> {

@@ -1,5 +1,5 @@
-//! One connection: what goes out by its socket, and what comes, read ahead into a buffer unless much of it has one
-//! place to go; or, where both ends have an adapter, by RDMA.
+//! One connection. Its bytes go by the socket, or by RDMA if both ends have an adapter. Bytes that
+//! come by the socket are read ahead into a buffer, unless many of them have one destination.
 
 use super::greeting::{
     BY_SOCKET, HELLO_BYTES, READY, WELCOME, greeting_bytes, parse_welcome, welcome_by_rdma,
@@ -14,51 +14,56 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::ops::Range;
 
-/// Read from the kernel at once; larger payloads go straight to their place.
+/// Bytes read from the kernel at once; larger payloads go straight to their destination.
 const READ_BUFFER_BYTES: usize = 32 << 10;
-/// A message of so many bytes is copied and sent as one piece: that is less work for the kernel.
+/// A message of up to this many bytes is copied and sent as one piece, which is less work for the
+/// kernel.
 const TOGETHER_BYTES: usize = 256;
-/// More is not written at once: beyond 16 segments of 64 KiB, which a congestion window often has where nothing was lost,
-/// the kernel goes on when it hears that they have arrived, and in that time takes nothing new.
+/// Longest single write. A congestion window often holds 16 segments of 64 KiB if nothing was lost.
+/// Beyond them the kernel stops until it hears that they have arrived, and accepts nothing new
+/// meanwhile.
 const AT_ONCE_MAX_BYTES: usize = 960 << 10;
-/// But in parts of so many bytes: what there was to hear of one has been heard when the next is written.
+/// Longer messages are written in parts of this many bytes. The acknowledgements of a part have
+/// arrived when the next part is written.
 const PART_BYTES: usize = 768 << 10;
 
-/// Whose a connection is.
+/// The peer of a connection, and the state of the greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It was accepted, and has not said hello.
+    /// The connection was accepted and has not said hello.
     Stranger,
-    /// This rank has dialed it; that rank has not answered.
+    /// This rank has dialed that rank, which has not answered.
     Dialed(Rank),
-    /// That rank's: both ways.
+    /// The connection with that rank, for both ways.
     Open(Rank),
-    /// That rank has dialed it while this one did, whose connection it will be: that rank closes this one.
+    /// The other rank dialed this connection while this rank dialed its own, which stays. The other
+    /// rank will close this connection.
     Yielding(Rank),
 }
 
-/// What carries its bytes.
+/// The carrier of a connection's bytes.
 enum Way {
     Socket,
-    /// Which of the two is not known: this half was offered.
+    /// Undecided: this half of a queue pair was offered.
     Offered(Box<Pair>),
     Rdma(Box<Rdma>),
 }
 
-/// A connection whose bytes go by RDMA; its socket only says by its end that the other is gone.
+/// A connection whose bytes go by RDMA. Its socket only tells, by its end, that the other rank is
+/// gone.
 struct Rdma {
     pair: Pair,
     /// The other end can be sent to.
     ready: bool,
-    /// The other is gone.
+    /// The other rank is gone.
     ended: bool,
 }
 
-/// What a socket has said beside a connection by RDMA.
+/// News from the socket of a connection by RDMA.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Said {
     Nothing,
-    /// The other end cannot use it: bytes go by the socket.
+    /// The other end cannot use RDMA: bytes go by the socket.
     BySocket,
 }
 
@@ -69,27 +74,28 @@ pub(super) struct Connection {
     pub(super) standing: Standing,
     /// The kernels have shaken hands.
     connected: bool,
-    /// What is left to send of the greeting.
+    /// The part of the greeting that is still to be sent.
     greeting: Vec<u8>,
-    /// The other's, as far as it has come.
+    /// The part of the other's greeting that has come.
     heard: Vec<u8>,
-    /// An event tells when it can be written to.
+    /// The poller tells when the socket can be written to.
     watches_writing: bool,
     /// Empty until something is read ahead.
     buffer: Box<[u8]>,
-    /// What of it was read and not taken.
+    /// The part of `buffer` that was read and not taken.
     ahead: Range<usize>,
-    /// The last read left nothing behind: until there is news another one would bring nothing.
+    /// The last read left nothing behind. Until there is news, another read would bring nothing.
     dry: bool,
 }
 
 impl Connection {
-    /// Of somebody who has come.
+    /// Makes the connection of a caller that was accepted.
     pub(super) fn accepted(stream: TcpStream) -> Self {
         Self::new(stream, Standing::Stranger, Vec::new())
     }
 
-    /// To a rank, begun and not yet there, with what was offered in its hello. Writing is watched.
+    /// Makes a connection that was begun to a rank, with the pair that was offered in its hello.
+    /// Writing is watched.
     pub(super) fn dialed(
         stream: TcpStream,
         peer: Rank,
@@ -116,8 +122,9 @@ impl Connection {
         }
     }
 
-    /// Makes an accepted one that of a rank, and tells it so: by RDMA, where there is a half that was joined with the
-    /// offered one, and what is to be told of it.
+    /// Turns an accepted connection into a rank's and answers its hello. The bytes go by RDMA if
+    /// `joined` holds a half that was joined with the offered one; its offer is then part of the
+    /// answer.
     pub(super) fn welcome(
         &mut self,
         peer: Rank,
@@ -140,8 +147,8 @@ impl Connection {
         matches!(self.way, Way::Rdma(_))
     }
 
-    /// Whether a rank of this number may send by it. Of two that dial at once the lower one's connection stays, so
-    /// what that one sends needs no answer before.
+    /// Whether the rank `me` may send by this connection. If two ranks dial at once the connection
+    /// of the lower rank stays, so the lower rank needs no answer before it sends.
     fn carries(&self, me: Rank) -> bool {
         match self.standing {
             Standing::Open(_) => match &self.way {
@@ -155,7 +162,8 @@ impl Connection {
         }
     }
 
-    /// Sends as much as it takes now. When that is not all, an event tells when to try again.
+    /// Sends as much as the connection takes now. When bytes are left, an event tells when to try
+    /// again.
     pub(super) fn send(
         &mut self,
         me: Rank,
@@ -174,7 +182,8 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Of a dialed one: news of its connecting, or of the answer. Tells whether it may carry more than before.
+    /// Handles news of a dialed connection: of its connecting, or of the answer. Tells whether it
+    /// may carry more than before.
     pub(super) fn go_on_dialing(
         &mut self,
         me: Rank,
@@ -207,7 +216,7 @@ impl Connection {
                     self.go_on_greeting(slot, poller)?;
                 }
                 (_, None, _) => {}
-                // It answers what was not offered.
+                // The other end answers an offer that was not made.
                 _ => return Err(strange()),
             }
             return Ok(true);
@@ -215,9 +224,10 @@ impl Connection {
         Ok(writable && self.carries(me))
     }
 
-    /// Sends what is left of the greeting. Whoever has more to send is told of it.
+    /// Sends the rest of the greeting. If bytes are left, writing is watched.
     pub(super) fn go_on_greeting(&mut self, slot: SlotIndex, poller: &Poller) -> io::Result<()> {
-        // That the other is gone is found out by reading, behind what it has sent.
+        // An error is ignored here. Reading finds out that the other is gone, behind the last bytes
+        // it sent.
         let _ = self.write([&[], &[]]);
         self.watch_writing(!self.greeting.is_empty(), slot, poller)
     }
@@ -235,7 +245,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The other's greeting of so many bytes, and what is offered behind it, once it has come as a whole.
+    /// Takes the other's greeting of `bytes` bytes, and the offer behind it, once it has come as a
+    /// whole.
     pub(super) fn hear(&mut self, bytes: usize) -> io::Result<Option<Vec<u8>>> {
         let mut chunk = [0; HELLO_BYTES + OFFER_BYTES];
         loop {
@@ -253,7 +264,8 @@ impl Connection {
         }
     }
 
-    /// The same but for an offer, and leaves it where it is: its event still comes.
+    /// As [`Connection::hear`] without an offer, and leaves the bytes in the kernel: their event
+    /// still comes.
     pub(super) fn overhear(&self, bytes: usize) -> Option<Vec<u8>> {
         let mut chunk = [0; HELLO_BYTES];
         if self.heard.len() >= bytes {
@@ -264,12 +276,12 @@ impl Connection {
         (got == missing).then(|| [&self.heard, &chunk[..missing]].concat())
     }
 
-    /// Of a yielding one: whether its rank has closed it, or does what it should not.
+    /// For a yielding connection: whether its rank has closed it, or has broken the protocol.
     pub(super) fn is_over(&mut self) -> bool {
         read_some(&mut self.stream, &mut [0; 1]).map_or(true, |bytes| bytes > 0)
     }
 
-    /// There is news of the socket: another read may bring something.
+    /// Records news of the socket: another read may bring something.
     pub(super) fn has_news(&mut self) -> io::Result<()> {
         self.dry = false;
         if let Way::Rdma(rdma) = &mut self.way
@@ -280,12 +292,12 @@ impl Connection {
         Ok(())
     }
 
-    /// There is news of the adapter.
+    /// Handles news of the adapter.
     pub(super) fn has_news_by_rdma(&mut self) -> io::Result<()> {
         self.pair_mut().map_or(Ok(()), Pair::hear)
     }
 
-    /// Both halves, where its bytes go by RDMA.
+    /// The queue pair, if bytes go by RDMA.
     pub(super) fn pair_mut(&mut self) -> Option<&mut Pair> {
         match &mut self.way {
             Way::Rdma(rdma) => Some(&mut rdma.pair),
@@ -302,7 +314,7 @@ impl Connection {
         into.copy_from_slice(&ahead[skip..skip + into.len()]);
     }
 
-    /// Lets go of bytes that were read ahead.
+    /// Releases bytes that were read ahead.
     pub(super) fn advance(&mut self, bytes: usize) -> io::Result<()> {
         if let Way::Rdma(rdma) = &mut self.way {
             return rdma.pair.advance(bytes);
@@ -311,14 +323,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads much to where it belongs; `None` when it is little, or something was read ahead.
+    /// Reads a large payload straight to its destination. `None` when it is small, or something was
+    /// read ahead.
     pub(super) fn read_directly(&mut self, into: &mut [u8]) -> Option<io::Result<usize>> {
         let by_socket = matches!(self.way, Way::Socket);
         let direct = by_socket && into.len() >= READ_BUFFER_BYTES && self.ahead.is_empty();
         direct.then(|| self.read(into))
     }
 
-    /// Bytes that were read ahead; reads ahead when there are none.
+    /// Number of bytes that were read ahead; reads ahead when there are none.
     pub(super) fn unread(&mut self) -> io::Result<usize> {
         if let Way::Rdma(rdma) = &mut self.way {
             return rdma.unread();
@@ -343,7 +356,7 @@ impl Connection {
         Ok(read)
     }
 
-    /// Writes what is left of the greeting, then the buffers.
+    /// Writes the rest of the greeting, then the buffers.
     fn write(&mut self, buffers: [&[u8]; 2]) -> io::Result<usize> {
         while !self.greeting.is_empty() {
             match self.stream.write(&self.greeting) {
@@ -368,7 +381,8 @@ impl Connection {
         Ok(sent)
     }
 
-    /// A peer that is gone is an error here and no signal to the program, as a plain `writev` has it.
+    /// Writes once. A peer that is gone is an error here; with a plain `writev` the program would
+    /// get a signal.
     fn write_once(&mut self, head: &[u8], payload: &[u8]) -> io::Result<usize> {
         let (bytes, mut together) = (head.len() + payload.len(), [0; TOGETHER_BYTES]);
         if bytes <= TOGETHER_BYTES {
@@ -383,17 +397,17 @@ impl Connection {
 }
 
 impl Rdma {
-    /// What the socket says: that the other end can be sent to, and how, or that it is gone.
+    /// Reads what the socket tells: that the other end can be sent to, and how, or that it is gone.
     fn hear(&mut self, stream: &mut TcpStream) -> io::Result<Said> {
         let mut byte = [0];
         loop {
             match read_some(stream, &mut byte) {
                 Ok(0) => return Ok(Said::Nothing),
                 Ok(_) if byte == [READY] && !self.ready => self.ready = true,
-                // What is behind that is the first of the bytes.
+                // The bytes behind it are the first of the payload.
                 Ok(_) if byte == [BY_SOCKET] && !self.ready => return Ok(Said::BySocket),
                 Ok(_) => return Err(io::Error::other("it says what it should not")),
-                // What has come before is still taken.
+                // Bytes that came before are still taken.
                 Err(_) => {
                     self.ended = true;
                     return Ok(Said::Nothing);

@@ -1,9 +1,10 @@
-//! Copying between a program's memory and that of a ring, some hundred bytes to a few KiB.
+//! Copies of some hundred bytes to a few KiB between a program's memory and a ring's.
 //!
-//! The lines of a ring come from another processor, or go there, one after the other; how many of them are under way
-//! at once decides how long that takes. `memcpy` leaves from 2 KiB on, where the processor says that it is good at it
-//! (FSRM), all to one instruction, `rep movsb`, which takes longer for such lines than loads and stores of as many bytes as
-//! a register has (figures in `docs/decisions/0105`). What is shorter, and what is longer, is left to `memcpy`.
+//! The lines of a ring go from processor to processor one after the other. The duration depends on
+//! how many of them are under way at once. From 2 KiB on, `memcpy` uses only the instruction `rep
+//! movsb` if the processor claims to be good at it (FSRM). For such lines `rep movsb` takes longer
+//! than loads and stores of vector registers (figures in `docs/decisions/0105`). Shorter and longer
+//! copies are left to `memcpy`.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
@@ -12,20 +13,22 @@ use std::arch::x86_64::{
 #[cfg(target_arch = "x86_64")]
 use std::ops::RangeInclusive;
 
-/// What is copied by vectors: at least four of the longest, and as long as the longest record.
+/// Lengths that are copied by vectors: at least four of the longest vectors, at most the longest
+/// record.
 #[cfg(target_arch = "x86_64")]
 const BY_VECTORS: RangeInclusive<usize> = 256..=8 << 10;
 
 /// As [`std::ptr::copy_nonoverlapping`].
 ///
 /// # Safety
-/// As that.
+/// As for [`std::ptr::copy_nonoverlapping`].
 #[inline]
 pub(super) unsafe fn copy(from: *const u8, into: *mut u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     if BY_VECTORS.contains(&bytes) {
         if std::is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has these; the caller vouches for the memory; four vectors or more.
+            // SAFETY: the processor has these instructions; the caller vouches for the memory; the
+            // length is four vectors or more.
             return unsafe { by_64(from, into, bytes) };
         }
         if std::is_x86_feature_detected!("avx2") {
@@ -33,21 +36,22 @@ pub(super) unsafe fn copy(from: *const u8, into: *mut u8, bytes: usize) {
             return unsafe { by_32(from, into, bytes) };
         }
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller vouches for the memory.
     unsafe { std::ptr::copy_nonoverlapping(from, into, bytes) };
 }
 
-/// A function that copies at least a vector of so many bytes.
+/// A function that copies at least one vector of the given width.
 #[cfg(target_arch = "x86_64")]
 macro_rules! by_vectors {
     ($name:ident, $feature:literal, $width:literal, $load:ident, $store:ident) => {
         /// # Safety
-        /// The memory as for [`std::ptr::copy_nonoverlapping`], and no less than one vector of it.
+        /// The memory must be as for [`std::ptr::copy_nonoverlapping`], and at least one vector
+        /// long.
         #[target_feature(enable = $feature)]
         unsafe fn $name(from: *const u8, into: *mut u8, bytes: usize) {
             debug_assert!(bytes >= $width);
             let mut at = 0;
-            // SAFETY: each load and store is of bytes before `bytes`, which both have.
+            // SAFETY: each load and store touches bytes before `bytes`, which both areas have.
             unsafe {
                 while at + 4 * $width <= bytes {
                     let (from, into) = (from.add(at), into.add(at));
@@ -66,7 +70,7 @@ macro_rules! by_vectors {
                     at += $width;
                 }
                 if at < bytes {
-                    // Some bytes of it a second time: the last ones are less than a vector.
+                    // Copies some bytes a second time, because fewer than a vector are left.
                     let last = bytes - $width;
                     $store(into.add(last).cast(), $load(from.add(last).cast()));
                 }
@@ -86,7 +90,7 @@ mod tests {
 
     type Copy = unsafe fn(*const u8, *mut u8, usize);
 
-    /// Every length from so many on, between all places in a line that differ.
+    /// Copies every length from `least` on, between all places in a line that differ.
     fn copies_every_length(copy: Copy, least: usize) {
         const LONGEST: usize = 8500;
         let from: Vec<u8> = (0..LONGEST + 64).map(|i| (i % 251) as u8).collect();
@@ -94,7 +98,7 @@ mod tests {
         for bytes in least..=LONGEST {
             let (here, there) = (bytes * 7 % 64, bytes * 13 % 64);
             into.fill(255);
-            // SAFETY: both have as many bytes beyond these places, and do not overlap.
+            // SAFETY: both have that many bytes beyond these places, and do not overlap.
             unsafe { copy(from.as_ptr().add(here), into.as_mut_ptr().add(there), bytes) };
             assert_eq!(into[there..there + bytes], from[here..here + bytes], "{bytes}");
             let outside = into[..there].iter().chain(&into[there + bytes..]);
@@ -111,13 +115,15 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn every_kind_of_vector_copies_every_length() {
-        // A processor without them cannot be asked.
+        // A processor without these instructions cannot be tested.
         if std::is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has these; `copies_every_length` vouches for the memory.
+            // SAFETY: the processor has these instructions; `copies_every_length` vouches for the
+            // memory.
             copies_every_length(|from, into, bytes| unsafe { by_32(from, into, bytes) }, 32);
         }
         if std::is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has these; `copies_every_length` vouches for the memory.
+            // SAFETY: the processor has these instructions; `copies_every_length` vouches for the
+            // memory.
             copies_every_length(|from, into, bytes| unsafe { by_64(from, into, bytes) }, 64);
         }
     }

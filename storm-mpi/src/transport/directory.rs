@@ -1,6 +1,6 @@
-//! Who is where: placement of the ranks and the addresses they publish through PMI.
+//! Placement of the ranks, and the addresses that they publish through PMI.
 //!
-//! Every rank publishes one [`Card`] before the job's first barrier; a peer's card is asked for when
+//! Every rank publishes one [`Card`] before the job's first barrier. A peer's card is fetched when
 //! the peer is first needed.
 
 use super::doorbell::BellName;
@@ -19,32 +19,32 @@ use std::os::fd::RawFd;
 use std::str::FromStr;
 
 const TOKEN_KEY: &str = "storm-mpi-token";
-/// There when several threads call in at any rank.
+/// Key that exists when several threads call in at any rank.
 const THREADS_KEY: &str = "storm-mpi-threads";
 
-/// The job's secret: who knows it may connect.
+/// The job's secret. A caller that knows it may connect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token(pub(super) u128);
 
-/// What a rank tells the others of itself.
+/// The addresses that a rank publishes to the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Card {
     /// Process whose descriptor `inbox_fd` is the inbox.
     pub(super) pid: u32,
     pub(super) inbox_fd: RawFd,
-    /// Where in its memory its mark is; 0 if nobody is to read there.
+    /// Address of the rank's mark in its memory; 0 if nobody may read there.
     pub(super) mark: u64,
     pub(super) bell: BellName,
-    /// Where it listens, if the job has several nodes.
+    /// Address where the rank listens, if the job has several nodes.
     pub(super) address: Option<SocketAddr>,
 }
 
-/// Where a rank is, seen from this one.
+/// Place of a rank, seen from this rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// On this node.
     Here(LocalIndex),
-    /// On another.
+    /// On another node.
     Elsewhere,
 }
 
@@ -54,14 +54,14 @@ pub(super) struct Directory {
     me: Rank,
     places: Vec<Place>,
     local_ranks: Vec<Rank>,
-    /// Several threads call in here.
+    /// Several threads call in at this rank.
     has_threads: bool,
-    /// What is known of all ranks.
+    /// Whether several threads call in at any rank, once this is known.
     job_has_threads: Option<bool>,
 }
 
 impl Directory {
-    /// Joins the job that the environment names; without one, this is rank 0 of 1.
+    /// Joins the job that the environment names. Without a job this process is rank 0 of 1.
     pub(super) fn join(has_threads: bool) -> Result<Self, InitError> {
         let Some(mut pmi) = PmiClient::from_env()? else {
             let places = vec![Place::Here(LocalIndex(0))];
@@ -104,7 +104,8 @@ impl Directory {
         }
         if self.has_threads {
             match pmi.put(THREADS_KEY, "1") {
-                // Where a key is for one rank, another may have put it; if none has, that is seen below.
+                // Some process managers accept a key once per job, so another rank may have put it.
+                // If none has, the check below notices.
                 Err(PmiError::Refused { .. }) => {}
                 put => put?,
             }
@@ -117,8 +118,8 @@ impl Directory {
         u128::from_str_radix(&text, 16).map(Token).map_err(|_| InitError::Token)
     }
 
-    /// Whether several threads call in at any rank of the job; all ranks say the same. The process manager must
-    /// not be inside a barrier.
+    /// Whether several threads call in at any rank of the job. All ranks get the same answer. The
+    /// process manager must not be inside a barrier.
     pub(super) fn has_threads(&mut self) -> Result<bool, CommError> {
         if let (None, Some(pmi)) = (self.job_has_threads, &mut self.pmi) {
             self.job_has_threads = Some(pmi.get(THREADS_KEY)?.is_some());
@@ -141,7 +142,7 @@ impl Directory {
         self.places.len()
     }
 
-    /// Where `rank` is; `None` when the job has no such rank.
+    /// Place of `rank`; `None` when the job has no such rank.
     pub(super) fn place(&self, rank: Rank) -> Option<Place> {
         self.places.get(rank.index()).copied()
     }
@@ -166,7 +167,7 @@ impl fmt::Display for Card {
     }
 }
 
-/// A card that is none.
+/// The text is not a card.
 #[derive(Debug)]
 pub(super) struct BadCard;
 

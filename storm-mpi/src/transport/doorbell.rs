@@ -1,8 +1,8 @@
-//! What wakes a rank that sleeps: an abstract Unix datagram socket, which `epoll` waits on together
-//! with the TCP connections.
+//! The doorbell of a sleeping rank: an abstract Unix datagram socket, which `epoll` waits on
+//! together with the TCP connections.
 //!
-//! The name is random and vanishes with its owner. A datagram means only "look again", so one from
-//! a stranger costs a wake-up and nothing else.
+//! The name is random and vanishes with its owner. A datagram means only "look again", so a
+//! datagram from a stranger costs one wake-up and nothing else.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,7 +19,7 @@ impl BellName {
     }
 }
 
-/// A rank's doorbell; also what it rings others' with.
+/// A rank's doorbell. The rank also uses it to ring the doorbells of others.
 pub(super) struct Doorbell {
     socket: UnixDatagram,
 }
@@ -31,7 +31,7 @@ impl Doorbell {
         Ok(Doorbell { socket })
     }
 
-    /// Wakes the owner of `bell`. A full queue is success: it is being woken already.
+    /// Wakes the owner of `bell`. A full queue is success: the owner is being woken already.
     ///
     /// # Errors
     /// `ConnectionRefused` when the owner is gone.
@@ -46,9 +46,10 @@ impl Doorbell {
         }
     }
 
-    /// Forgets the rings so far.
+    /// Discards the rings so far.
     pub(super) fn silence(&self) {
-        // Anything but a datagram means that there is none left, or will be found out elsewhere.
+        // Any failure means that no datagram is left, or that the cause will be found out
+        // elsewhere.
         while self.socket.recv(&mut [0; 8]).is_ok() {}
     }
 }

@@ -5,38 +5,39 @@ use super::records::{
 };
 use super::ring::CorruptRing;
 
-/// What the producer knows of a ring that was empty when it came.
+/// The producer's knowledge of a ring that was empty at the start.
 #[derive(Debug, Default)]
 pub(super) struct ProducerEnd {
     tail: Position,
-    /// What the consumer had told when it was looked at.
+    /// The position that the consumer had published at the producer's last look.
     head: Position,
 }
 
-/// Of a record that was not longer than so much beyond its slot, all of the next is fetched while it is
-/// looked for: its lines come with the one that tells of it. Of a longer one that would take them from
-/// its producer before it has written them, so it is only the first.
+/// Limit for fetching a whole next record while looking for it. After a record with at most this
+/// many bytes beyond its slot, all lines of the next one are fetched together with the line that
+/// announces it. After a longer record only the first line is fetched: the rest would be taken from
+/// the producer before it has written them.
 const EXPECTED_MAX_BYTES: usize = 128;
 
-/// What the consumer knows of it.
+/// The consumer's knowledge of a ring.
 #[derive(Debug)]
 pub(super) struct ConsumerEnd {
-    /// Where the first record is that is not wholly taken.
+    /// Position of the first record that is not wholly taken.
     head: Position,
-    /// What the producer was told.
+    /// The position that was published to the producer.
     told: Position,
-    /// The length of that record; 0: it was not there yet.
+    /// The length of the record at `head`; 0 if it was not there yet.
     record: usize,
-    /// Bytes of it that are taken.
+    /// Bytes of the record that are taken.
     taken: usize,
-    /// Its first bytes.
+    /// First bytes of the record.
     first: FirstBytes,
     /// Bytes beyond its slot that are fetched while the next record is looked for.
     expected: usize,
 }
 
 impl ProducerEnd {
-    /// Appends as much of the two buffers as fits and tells how much that was.
+    /// Appends as much of the two buffers as fits and returns the number of bytes.
     #[inline]
     pub(super) fn push(
         &mut self,
@@ -67,7 +68,8 @@ impl ProducerEnd {
         Ok(bytes)
     }
 
-    /// Appends a head of whole words and what is behind it, all of it or, as `false` tells, nothing.
+    /// Appends a head of whole words and its payload completely, or appends nothing and returns
+    /// `false`.
     #[inline]
     pub(super) fn push_whole<const WORDS: usize>(
         &mut self,
@@ -92,8 +94,8 @@ impl ProducerEnd {
         Ok(true)
     }
 
-    /// Asks the consumer to poke the producer once there is space; tells whether there is already for
-    /// some of so many bytes, in which case the producer tries again instead of waiting.
+    /// Asks the consumer to poke the producer once there is space. Returns true if there is already
+    /// space for some of `total` bytes; the producer then tries again instead of waiting.
     pub(super) fn ask_for_space(
         &mut self,
         ring: &Records<'_>,
@@ -113,20 +115,21 @@ impl Default for ConsumerEnd {
 }
 
 impl ConsumerEnd {
-    /// Whether bytes have come; also when the ring is corrupt, which [`ConsumerEnd::unread`] tells.
+    /// Whether bytes have come. Also true when the ring is corrupt, which [`ConsumerEnd::unread`]
+    /// reports.
     #[inline]
     pub(super) fn has_unread(&self, ring: &Records<'_>) -> bool {
         ring.fetch(self.head.byte, self.expected);
         self.record > 0 || ring.has_record(self.head)
     }
 
-    /// Whether the line that is looked at is all that is looked for.
+    /// Whether only the announcing line is fetched while looking.
     #[inline]
     pub(super) fn expects_one_line(&self) -> bool {
         self.expected == 0
     }
 
-    /// Bytes that have come, up to the end of a record: how many of them can be copied.
+    /// Number of bytes that have come and can be copied, up to the end of a record.
     #[inline]
     pub(super) fn unread(&mut self, ring: &Records<'_>) -> Result<usize, CorruptRing> {
         if self.record == 0 {
@@ -135,8 +138,8 @@ impl ConsumerEnd {
         Ok(self.record - self.taken)
     }
 
-    /// A record of which nothing is taken: its length, and its first bytes. `None` where there is
-    /// none, or only the rest of one.
+    /// The length and the first bytes of a record of which nothing is taken. `None` if there is no
+    /// record, or only the rest of one.
     #[inline]
     pub(super) fn whole(
         &mut self,
@@ -146,8 +149,8 @@ impl ConsumerEnd {
         Ok((bytes > 0 && self.taken == 0).then_some((bytes, &self.first)))
     }
 
-    /// Copies what is behind a head of `WORDS` words in a record of which nothing is taken: no more than
-    /// it has.
+    /// Copies the bytes behind a head of `WORDS` words from a record of which nothing is taken. The
+    /// record must have as many.
     #[inline]
     pub(super) fn copy_whole<const WORDS: usize>(&self, ring: &Records<'_>, into: &mut [u8]) {
         debug_assert!(self.taken == 0 && WORDS * WORD_BYTES + into.len() <= self.record);
@@ -159,7 +162,7 @@ impl ConsumerEnd {
         }
     }
 
-    /// Copies bytes that have come, from the `skip`-th on: no more than there are.
+    /// Copies bytes that have come, from the `skip`-th on. As many must have come.
     #[inline]
     pub(super) fn copy(&self, ring: &Records<'_>, skip: usize, into: &mut [u8]) {
         debug_assert!(self.taken + skip + into.len() <= self.record);
@@ -173,8 +176,8 @@ impl ConsumerEnd {
         }
     }
 
-    /// Lets go of bytes that have come: no more than there are. Tells whether the producer waits for
-    /// space and now has enough of it, so that it is to be poked.
+    /// Releases bytes that have come; as many must have come. Returns true if the producer waits
+    /// for space and now has enough, so that it has to be poked.
     #[inline]
     pub(super) fn advance(&mut self, ring: &Records<'_>, bytes: usize) -> bool {
         self.taken += bytes;
@@ -193,12 +196,12 @@ impl ConsumerEnd {
     }
 }
 
-/// Bytes as words, of which there are enough. They come and go in registers: what is written to memory byte by byte
-/// and read as words right after has to wait for the cache.
+/// Copies bytes into words, of which there must be enough. The bytes stay in registers: a word that
+/// was just written byte by byte can only be read after a wait for the cache.
 #[inline]
 fn into_words(bytes: &[u8], words: &mut [[u8; WORD_BYTES]]) {
     let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
-    // Not `zip`, which would become a call of `memcpy`.
+    // `zip` would become a call of `memcpy`.
     for (at, word) in words.iter_mut().enumerate() {
         if let Some(bytes) = whole.get(at) {
             *word = *bytes;
@@ -230,7 +233,7 @@ fn short_word(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The first bytes of words: no more than they have.
+/// Copies the first bytes of words. The words must have as many.
 #[inline]
 fn out_of_words(words: &[[u8; WORD_BYTES]], into: &mut [u8]) {
     let (whole, rest) = into.as_chunks_mut::<WORD_BYTES>();
@@ -263,9 +266,9 @@ mod tests {
     use crate::transport::records::{RecordControl, Shape};
     use std::cell::UnsafeCell;
 
-    /// With eight slots.
+    /// Capacity of a ring with eight slots.
     const CAPACITY: usize = 4096;
-    /// Most that fits into it as one record.
+    /// Longest record that fits into the ring.
     const FULL: usize = CAPACITY + SLOT_BYTES;
     const SHAPE: Shape = Shape::of(CAPACITY);
     const LINES: usize = SHAPE.memory_bytes() / 64;
@@ -294,7 +297,7 @@ mod tests {
         }
     }
 
-    /// Takes a record of so many bytes of this value; tells whether the producer is to be poked.
+    /// Takes a record of `bytes` bytes of this value; returns whether the producer has to be poked.
     fn take(ring: &Records<'_>, end: &mut ConsumerEnd, bytes: usize, value: u8) -> bool {
         assert!(end.has_unread(ring));
         assert_eq!(end.unread(ring), Ok(bytes));
@@ -336,7 +339,7 @@ mod tests {
             assert_eq!(producer.push_whole(&ring, &head, &payload), Ok(true));
             let all = 32 + payload.len();
             if round % 2 == 0 {
-                // Only what is in the slot is left.
+                // Only the space in the slot is left.
                 assert_eq!(producer.push_whole(&ring, &head, &[1; 30]), Ok(true));
             }
             let (bytes, first) = consumer.whole(&ring).unwrap().unwrap();
@@ -442,7 +445,7 @@ mod tests {
     }
 
     /// Two threads, every byte in order, and a producer that goes on only when it is poked or has
-    /// found space: were a poke lost, the loop would not end.
+    /// found space. If a poke were lost, the loop would not end.
     #[test]
     fn no_poke_is_lost() {
         const BYTES: usize = 100_000;

@@ -1,6 +1,8 @@
-//! Waiting, in steps between which other threads of the process may use the transport ([`Threads`]).
+//! Waiting, in steps between which other threads of the process may use the transport
+//! ([`Threads`]).
 //!
-//! Such a process does not tell its node that it waits: others of its threads may be at work.
+//! A process of several threads does not tell its node that it waits, because other threads may be
+//! at work.
 //!
 //! [`Threads`]: crate::Threads
 
@@ -13,17 +15,17 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 impl Transport {
-    /// What is readable when something has happened at the sockets.
+    /// Descriptor that is readable when something has happened at the sockets.
     pub(crate) fn sockets(&self) -> io::Result<OwnedFd> {
         self.poller.try_clone()
     }
 
-    /// What has happened at the sockets so far.
+    /// Number of events at the sockets so far.
     pub(crate) fn socket_events(&self) -> u64 {
         self.socket_events
     }
 
-    /// A wait begins; `None`: it is not worth looking before the sleep.
+    /// Begins a wait. `None` means that looking before the sleep is not worthwhile.
     pub(crate) fn begin_looking(&mut self) -> Option<Begun> {
         if self.buffered.is_some() {
             return None;
@@ -32,7 +34,7 @@ impl Transport {
         (begun.patience != Patience::None).then_some(begun)
     }
 
-    /// Whether looking, which was in vain so far, still is worth it.
+    /// Whether looking is still worthwhile, after it was in vain so far.
     pub(crate) fn goes_on_looking(&mut self, begun: &Begun) -> bool {
         if self.told() != begun.told {
             return false;
@@ -44,12 +46,13 @@ impl Transport {
         !is_over
     }
 
-    /// Looking has brought news.
+    /// Records that looking has brought news.
     pub(crate) fn has_found(&mut self, begun: Begun) {
         self.waited(begun);
     }
 
-    /// Announces that all who could look for news sleep. False when there is some: then they must not.
+    /// Announces that all threads that could look for news are asleep. False means that there is
+    /// news, and they must not sleep.
     pub(crate) fn fall_asleep(&mut self) -> Result<bool, CommError> {
         if let Some(end) = &self.buffered {
             return end.fall_asleep();
@@ -57,13 +60,13 @@ impl Transport {
         Ok(self.local.as_ref().is_none_or(|local| local.fall_asleep()))
     }
 
-    /// How long the sleep may last at most.
+    /// Longest time that the sleep may last.
     pub(crate) fn longest_sleep(&self) -> Option<Duration> {
         let is_deaf = self.tcp.as_ref().is_some_and(|tcp| tcp.is_deaf());
         is_deaf.then_some(BETWEEN_ACCEPTS)
     }
 
-    /// Somebody is awake again.
+    /// Records that a thread is awake again.
     pub(crate) fn wake_up(&mut self) {
         if let Some(end) = &self.buffered {
             end.wake_up();
@@ -72,11 +75,12 @@ impl Transport {
             local.wake_up();
         }
         self.has_slept = true;
-        // By news, or by another thread, whose messages are as good a reason to be patient.
+        // The cause was news, or another thread, whose messages are as good a reason to be patient.
         self.waiting.woken(Instant::now());
     }
 
-    /// Whether several threads call in at any rank of the job. Asked of the process manager the first time.
+    /// Whether several threads call in at any rank of the job. The first call asks the process
+    /// manager.
     pub(crate) fn job_has_threads(&mut self) -> Result<bool, CommError> {
         self.directory.has_threads()
     }

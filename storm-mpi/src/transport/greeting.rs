@@ -1,7 +1,8 @@
-//! What a TCP connection between ranks begins with: who dials says who it is, and who is dialed that this is
-//! the connection of the two.
+//! The greeting of a TCP connection between ranks. The dialing rank says who it is. The dialed rank
+//! confirms that this is the connection of the two.
 //!
-//! What it does not do: prove that who is dialed belongs to the job. Its address is known from the process manager.
+//! The greeting does not prove that the dialed process belongs to the job. Its address comes from
+//! the process manager.
 
 use super::directory::Token;
 use super::rdma::{OFFER_BYTES, Offer};
@@ -9,39 +10,39 @@ use crate::rank::Rank;
 
 pub(super) const HELLO_BYTES: usize = 32;
 const HELLO_MAGIC: [u8; 8] = *b"STORMPI2";
-/// Of a hello behind which there is an [`Offer`].
+/// Begins a hello that is followed by an [`Offer`].
 const OFFERING_MAGIC: [u8; 8] = *b"STORMPV2";
 /// The answer to a hello.
 pub(super) const WELCOME: [u8; 8] = *b"STORMOK2";
-/// The same, and the answer to an offer is behind it: bytes go by RDMA.
+/// The answer to a hello with an offer. The answering offer follows, and bytes go by RDMA.
 const WELCOME_BY_RDMA: [u8; 8] = *b"STORMOV2";
-/// What who dials says when it can be sent to by RDMA.
+/// Sent by the dialing rank when it can be sent to by RDMA.
 pub(super) const READY: u8 = b'R';
-/// The same of who cannot use what was answered: bytes go by the socket.
+/// Sent by the dialing rank when it cannot use the answered offer: bytes go by the socket.
 pub(super) const BY_SOCKET: u8 = b'S';
 
-/// Who dials: this rank, which knows the job's token.
+/// The hello of this rank, which knows the job's token.
 pub(super) fn hello(token: Token, me: Rank) -> [u8; HELLO_BYTES] {
     hello_of(HELLO_MAGIC, token, me)
 }
 
-/// The same, with what it offers.
+/// The hello of this rank, with its offer.
 pub(super) fn hello_offering(token: Token, me: Rank, offer: &Offer) -> Vec<u8> {
     [&hello_of(OFFERING_MAGIC, token, me)[..], &offer.encode()].concat()
 }
 
-/// The answer to who offers.
+/// The answer to an offer.
 pub(super) fn welcome_by_rdma(offer: &Offer) -> Vec<u8> {
     [&WELCOME_BY_RDMA[..], &offer.encode()].concat()
 }
 
-/// Length of the hello or welcome that begins so.
+/// Length of the hello or welcome with this beginning.
 pub(super) fn greeting_bytes(plain: usize, beginning: &[u8]) -> usize {
     let offers = [OFFERING_MAGIC, WELCOME_BY_RDMA].iter().any(|magic| beginning.starts_with(magic));
     if offers { plain + OFFER_BYTES } else { plain }
 }
 
-/// What is offered behind a hello of so many bytes. `Err`: it makes no sense.
+/// The offer behind a hello of `plain` bytes. `Err` means that it is not valid.
 pub(super) fn offer_behind(plain: usize, greeting: &[u8]) -> Result<Option<Offer>, ()> {
     match greeting.get(plain..) {
         None | Some([]) => Ok(None),
@@ -49,7 +50,8 @@ pub(super) fn offer_behind(plain: usize, greeting: &[u8]) -> Result<Option<Offer
     }
 }
 
-/// What who was dialed has answered: the way of the bytes. `None`: it is not of this job.
+/// The answer of the dialed rank: its offer if bytes go by RDMA, else `Some(None)`. `None` means
+/// that it is not of this job.
 pub(super) fn parse_welcome(answer: &[u8]) -> Option<Option<Offer>> {
     if answer.starts_with(&WELCOME_BY_RDMA) {
         return offer_behind(WELCOME.len(), answer).ok();
@@ -70,7 +72,7 @@ pub(super) fn parse_hello(bytes: &[u8], token: Token) -> Option<Rank> {
     let magic = if bytes.starts_with(&OFFERING_MAGIC) { OFFERING_MAGIC } else { HELLO_MAGIC };
     let expected = hello_of(magic, token, Rank(0));
     let (fixed, rank) = bytes.split_at_checked(HELLO_BYTES - 8)?;
-    // Compared without an early end, so that its time tells nothing of the token.
+    // The comparison has no early end, so its duration reveals nothing about the token.
     let differ = fixed.iter().zip(&expected).fold(0, |acc, (a, b)| acc | (a ^ b));
     let rank = u64::from_le_bytes(rank.try_into().ok()?);
     if differ == 0 { u32::try_from(rank).ok().map(Rank) } else { None }

@@ -1,11 +1,11 @@
-//! Reading a long message where it is: in the memory of its sender, a neighbour, copied once
+//! Reading a long message in the memory of its sender, a neighbour, so that it is copied once
 //! (`process_vm_readv`, process_vm_readv(2)).
 //!
-//! The kernel lets a process do that which may trace the other: the same user, and what
-//! [`super::tracer`] says. Whether it does is found out with the first message of each neighbour; if not,
-//! messages go through the rings. What is read is believed only if the neighbour's [mark] is there too,
-//! as told by its card. A peer that lies about an address harms nobody: what is read comes from its own
-//! memory, and goes to a buffer whose length this rank knows.
+//! The kernel lets a process read another if it may trace it: the same user, and the rules in
+//! [`super::tracer`]. The first message of each neighbour shows whether reading works; if not,
+//! messages go through the rings. Bytes that were read count only if the neighbour's [mark] was
+//! read too, at the address that its card tells. A peer that lies about an address harms nobody:
+//! the bytes come from its own memory and go to a buffer whose length this rank knows.
 //!
 //! [mark]: super::mark
 
@@ -19,11 +19,11 @@ use std::io::{self, IoSliceMut};
 
 /// `on`, the default, or `off`: this rank reads nobody's memory, and offers none.
 const VARIABLE: &str = "STORM_MPI_ONE_COPY";
-/// Bytes of one call. A process cannot be stopped within one, so it must be short: this takes some
-/// hundred microseconds.
+/// Bytes per call. A process cannot be stopped within a call, so the call must be short: it takes
+/// some hundred microseconds.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
-/// Whether the environment allows it.
+/// Whether the environment allows reading in place.
 pub(super) fn is_wanted() -> Result<bool, InitError> {
     match std::env::var(VARIABLE) {
         Err(_) => Ok(true),
@@ -50,13 +50,13 @@ enum Access {
     Refused,
 }
 
-/// What became of reading.
+/// The outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Read,
-    /// Not there, or not all of it.
+    /// The memory is not mapped, or not all of it.
     NotMapped,
-    /// Not that rank's memory, or not lent any more.
+    /// The memory is not that rank's, or is no longer lent.
     NoMark,
     Failed(Errno),
 }
@@ -69,8 +69,8 @@ impl Readable {
         Readable { pid, mark, access }
     }
 
-    /// Fills `into` from that address on. False: it cannot be had so, now or ever, and `into` holds
-    /// anything.
+    /// Fills `into` from the address `from` on. False means that the memory cannot be read, now or
+    /// ever; the contents of `into` are then undefined.
     ///
     /// # Errors
     /// The neighbour is gone, or has left.
@@ -83,9 +83,10 @@ impl Readable {
             let bytes = piece.len() as u64;
             match self.read_piece(at, piece) {
                 Outcome::Read => self.access = Access::Granted,
-                // Its owner may touch it, and fare as it would alone.
+                // The owner may touch the memory itself, and get the signal that it would get
+                // without us.
                 Outcome::NotMapped => return Ok(false),
-                // Who leaves under Yama takes the right to read back first.
+                // A rank that leaves under Yama first takes back the right to read.
                 Outcome::NoMark | Outcome::Failed(Errno::EPERM)
                     if self.access == Access::Granted =>
                 {
@@ -107,7 +108,7 @@ impl Readable {
         let remote = [(from, bytes), (self.mark.address, MARK_BYTES)]
             .map(|(base, len)| RemoteIoVec { base: base as usize, len });
         let mut local = [IoSliceMut::new(piece), IoSliceMut::new(&mut mark)];
-        // The kernel looks for the process once, and copies in this order.
+        // The kernel looks for the process once, and copies in the order of the request.
         match process_vm_readv(self.pid, &mut local, &remote) {
             Ok(read) if read < bytes => Outcome::NotMapped,
             Ok(_) if mark == self.mark.bytes => Outcome::Read,

@@ -1,22 +1,25 @@
 //! A rank's shared memory: one ring per rank of its node, the set of ranks that poke its owner, and
 //! the `sleeping` flag.
 //!
-//! The memory is an anonymous file (`memfd`), sealed against resizing so that neither its owner nor a
-//! peer can make another fault; the others open it through `/proc/<pid>/fd/<n>`, so nothing is left behind whoever
-//! dies. It is sparse: rings that are never used cost no memory.
+//! The memory is an anonymous file (`memfd`), sealed against resizing so that neither its owner nor
+//! a peer can make another fault. The others open it through `/proc/<pid>/fd/<n>`, so nothing is
+//! left behind, whichever rank dies. The file is sparse: rings that are never used cost no memory.
 //!
-//! A rank pokes another when it sends to it for the first time, and when there is space again that the
-//! other waits for: it sets its bit in `pending`. From the first poke on the owner looks at the ring
-//! itself, so that a message costs no line that both write but the ring's own.
+//! A rank pokes another by setting its bit in `pending`. It does so when it sends to the other for
+//! the first time, and when there is space again that the other waits for. From the first poke on
+//! the owner looks at the ring itself. A message therefore costs no line that both write, except
+//! the ring's own.
 //!
 //! Waking, and why no wake-up is lost. A sender publishes in the ring or sets its bit in `pending`
 //! (`fetch_or`), fences, and reads `sleeping`. The owner stores `sleeping`, fences, and reads
-//! `pending` and the rings that it knows; only if there is nothing does it sleep in the kernel. Both
-//! fences are SeqCst, so either the owner sees the news and does not sleep, or the sender sees
-//! `sleeping` and rings the doorbell. The sender that turns `sleeping` off is the one that rings; if it
-//! is stopped in between, the owner sleeps until that sender runs again (a job is stopped and resumed
-//! as a whole). A bit that was set already needs no second look at `sleeping`: whoever set it has
-//! looked, and the owner cannot sleep before it takes the bit.
+//! `pending` and the rings that it knows; only if there is nothing does it sleep in the kernel.
+//! Both fences are SeqCst. So either the owner sees the news and does not sleep, or the sender sees
+//! `sleeping` and rings the doorbell.
+//!
+//! The sender that turns `sleeping` off is the sender that rings. If it is stopped in between, the
+//! owner sleeps until that sender runs again (a job is stopped and resumed as a whole). A bit that
+//! was already set needs no second look at `sleeping`: the setter has looked, and the owner cannot
+//! sleep before it takes the bit.
 
 use super::records::{RecordControl, Records, Shape};
 use memmap2::{MmapOptions, MmapRaw};
@@ -52,12 +55,12 @@ struct SleepLine {
     flag: AtomicU32,
 }
 
-/// A mapped inbox, one's own or a peer's.
+/// A mapped inbox, this rank's own or a peer's.
 pub(super) struct Inbox {
     map: MmapRaw,
     ranks: usize,
     shape: Shape,
-    /// Where the first ring is.
+    /// Offset of the first ring.
     data: usize,
 }
 
@@ -77,11 +80,12 @@ impl Inbox {
         Ok((inbox, file))
     }
 
-    /// Maps a peer's inbox after checking that it is one: of this layout, of this owner, as
-    /// large as it must be, and so for ever.
+    /// Maps a peer's inbox after checking its layout, its owner, its length, and that the length is
+    /// sealed.
     pub(super) fn attach(file: &File, ranks: usize, owner: LocalIndex) -> io::Result<Self> {
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not the inbox of that rank");
-        // First the seal: from then on the length holds. Other files than a memfd have none.
+        // The seal is checked first: from then on the length holds. Files other than a memfd have
+        // no seals.
         let seals = fcntl(file, FcntlArg::F_GET_SEALS).map_err(|_| wrong())?;
         let sealed = SealFlag::from_bits_truncate(seals).contains(SealFlag::F_SEAL_SHRINK);
         if !sealed || file.metadata()?.len() != inbox_bytes(ranks) as u64 {
@@ -111,16 +115,17 @@ impl Inbox {
         let control = size_of::<Header>() + source.0 * size_of::<RecordControl>();
         let data = self.data + source.0 * self.shape.memory_bytes();
         // SAFETY: both lie inside the mapping (`inbox_bytes` is their sum and `source` is in
-        // range), which lives as long as `self` and cannot shrink. `control` is aligned: the mapping
-        // is page-aligned and both sizes are multiples of 64, as is the ring's. It consists of
-        // atomics, for which any bytes are valid. Only `source` pushes and only the owner takes.
+        // range), which lives as long as `self` and cannot shrink. `control` is aligned: the
+        // mapping is page-aligned, and both sizes are multiples of 64, as is the ring's. `control`
+        // consists of atomics, for which any bytes are valid. Only `source` pushes and only the
+        // owner takes.
         unsafe {
             Records::new(&*base.add(control).cast::<RecordControl>(), base.add(data), self.shape)
         }
     }
 
-    /// Tells the owner to look at `source`. True when it sleeps and this caller has to ring its
-    /// doorbell.
+    /// Tells the owner to look at `source`. Returns true when the owner sleeps and this caller has
+    /// to ring its doorbell.
     #[must_use]
     pub(super) fn poke(&self, source: LocalIndex) -> bool {
         let header = self.header();
@@ -131,8 +136,8 @@ impl Inbox {
         self.rouse()
     }
 
-    /// After something was put into a ring that the owner looks at: true when it sleeps and this
-    /// caller has to ring its doorbell.
+    /// Called after something was put into a ring that the owner looks at. Returns true when the
+    /// owner sleeps and this caller has to ring its doorbell.
     #[must_use]
     #[inline]
     pub(super) fn rouse(&self) -> bool {
@@ -147,7 +152,8 @@ impl Inbox {
             if word.load(Ordering::Relaxed) == 0 {
                 continue;
             }
-            // AcqRel with the senders' fetch_or: what they published before is seen after.
+            // AcqRel with the senders' `fetch_or`: everything that they published before is visible
+            // after.
             let mut bits = word.swap(0, Ordering::AcqRel);
             while bits != 0 {
                 let source = w * 64 + bits.trailing_zeros() as usize;
@@ -164,8 +170,8 @@ impl Inbox {
         self.pending_words().iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
-    /// Announces that the owner is about to sleep. False when there is news, in the rings that it
-    /// looks at (`in_rings`) or others: then it must not.
+    /// Announces that the owner is about to sleep. False means that there is news, in the rings
+    /// that the owner looks at (`in_rings`) or elsewhere, and it must not sleep.
     #[must_use]
     pub(super) fn fall_asleep(&self, in_rings: impl FnOnce() -> bool) -> bool {
         self.header().sleeping.flag.store(1, Ordering::Relaxed);
@@ -177,7 +183,7 @@ impl Inbox {
         true
     }
 
-    /// The owner is awake again.
+    /// Records that the owner is awake again.
     pub(super) fn wake_up(&self) {
         self.header().sleeping.flag.store(0, Ordering::Relaxed);
     }
@@ -188,14 +194,14 @@ impl Inbox {
 
     #[inline]
     fn header(&self) -> &Header {
-        // SAFETY: the mapping is page-aligned, longer than a header, lives as long as `self`, and
-        // the header consists of atomics, for which any bytes are valid.
+        // SAFETY: the mapping is page-aligned, longer than a header, and lives as long as `self`.
+        // The header consists of atomics, for which any bytes are valid.
         unsafe { &*self.map.as_mut_ptr().cast::<Header>() }
     }
 }
 
-/// Ring size by the number of ranks on the node, so that a node full of pairs that all talk stays
-/// within about 1 GiB: 64 KiB keeps a pair's data in the L2 cache, 16 KiB still holds one eager
+/// Ring size by the number of ranks on the node. A node full of pairs that all talk stays within
+/// about 1 GiB. A ring of 64 KiB keeps a pair's data in the L2 cache; 16 KiB still hold one eager
 /// message, in pieces.
 fn ring_shape(ranks: usize) -> Shape {
     Shape::of(match ranks {
@@ -267,7 +273,8 @@ mod tests {
     fn an_inbox_that_its_owner_could_make_shorter_is_refused() {
         let (own, _) = Inbox::create(2, LocalIndex(0)).unwrap();
         let mut bytes = vec![0; inbox_bytes(2)];
-        // SAFETY: the mapping is as long, lives as long as `own`, and nobody writes to it here.
+        // SAFETY: the mapping has this length, lives as long as `own`, and nobody writes to it
+        // here.
         let made = unsafe { std::slice::from_raw_parts(own.map.as_ptr(), bytes.len()) };
         bytes.copy_from_slice(made);
         let memory =

@@ -15,9 +15,10 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::SocketAddr;
 
-/// A pause takes as long as so many looks, or longer: 10 ns here, 50 on other processors.
+/// A pause takes as long as this many looks, or longer: 10 ns here, 50 on other processors.
 const LOOKS_PER_PAUSE: u32 = 4;
-/// Who was sent more than a line looks so many times as often: an answer of a few KiB takes two microseconds.
+/// A rank that was sent more than a line looks this many times as often: an answer of a few KiB
+/// takes two microseconds.
 const LONG_LOOKS: u32 = 8;
 
 /// Shared memory of this rank with its neighbours.
@@ -28,13 +29,13 @@ pub(super) struct Local {
     file: File,
     bell: Doorbell,
     neighbours: Vec<Option<Neighbour>>,
-    /// Of each neighbour's ring to this rank.
+    /// The consumer's end of each neighbour's ring to this rank.
     ends: Vec<ConsumerEnd>,
-    /// Those that have ever sent: whose rings are looked at.
+    /// Neighbours that have ever sent. Only their rings are looked at.
     talking: Vec<LocalIndex>,
-    /// Which of them is the first to be asked when anybody's message will do.
+    /// Index of the first neighbour to be asked when anybody's message will do.
     turn: usize,
-    /// By which neighbours know this rank's memory, if they may read it, and it theirs.
+    /// This rank's mark in its memory. `None` if neighbours may not read it, nor this rank theirs.
     mark: Option<Mark>,
     tracer: Tracer,
 }
@@ -44,7 +45,7 @@ struct Neighbour {
     bell: SocketAddr,
     end: ProducerEnd,
     memory: Readable,
-    /// It knows that this rank sends to it.
+    /// The neighbour knows that this rank sends to it.
     knows: bool,
 }
 
@@ -77,12 +78,13 @@ impl Local {
         self.file.as_raw_fd()
     }
 
-    /// Where the mark of this rank's memory is; 0 if nobody is to read there.
+    /// Address of the mark in this rank's memory; 0 if nobody may read there.
     pub(super) fn mark(&self) -> u64 {
         self.mark.as_ref().map_or(0, Mark::address)
     }
 
-    /// Whoever reads this rank's memory from here on is told that it is not there, and nobody is let to.
+    /// From here on readers find this rank's memory unavailable, and no neighbour has permission to
+    /// read.
     pub(super) fn lend_no_more(&mut self) {
         if let Some(mark) = &self.mark {
             mark.wipe();
@@ -90,7 +92,8 @@ impl Local {
         self.tracer.dismiss();
     }
 
-    /// Fills `into` from a neighbour's memory. False: it cannot be had so, and `into` holds anything.
+    /// Fills `into` from a neighbour's memory. False means that the memory cannot be read; the
+    /// contents of `into` are then undefined.
     pub(super) fn read_in_place(
         &mut self,
         peer: LocalIndex,
@@ -107,7 +110,7 @@ impl Local {
         self.neighbours[peer.0].is_some()
     }
 
-    /// Opens a neighbour's inbox, as its card says.
+    /// Opens a neighbour's inbox at the address on its card.
     pub(super) fn attach(&mut self, peer: LocalIndex, card: &Card) -> io::Result<()> {
         let path = format!("/proc/{}/fd/{}", card.pid, card.inbox_fd);
         let file = File::options().read(true).write(true).open(path);
@@ -116,7 +119,8 @@ impl Local {
             _ => error,
         })?;
         let inbox = Inbox::attach(&file, self.neighbours.len(), peer)?;
-        // Before anything is sent to it, and so before it could be told to read.
+        // The permission comes before anything is sent, and so before the neighbour could be told
+        // to read.
         self.tracer.admit(card.pid);
         let (bell, end) = (card.bell.address()?, ProducerEnd::default());
         let memory = Readable::of(card);
@@ -124,14 +128,14 @@ impl Local {
         Ok(())
     }
 
-    /// Puts as much as fits into the neighbour's ring. When that is not all, the neighbour pokes
+    /// Puts as much as fits into the neighbour's ring. When bytes are left, the neighbour pokes
     /// this rank once there is space.
     pub(super) fn send(&mut self, peer: LocalIndex, buffers: [&[u8]; 2]) -> io::Result<usize> {
         let Some(neighbour) = &mut self.neighbours[peer.0] else { return Ok(0) };
         let ring = neighbour.inbox.ring(self.me);
         let total = buffers[0].len() + buffers[1].len();
         let mut sent = 0;
-        // Ends: each turn either sends a byte or leaves on a full ring.
+        // The loop ends: each turn either sends a byte or leaves on a full ring.
         while sent < total {
             let first = sent.min(buffers[0].len());
             let rest = [&buffers[0][first..], &buffers[1][sent - first..]];
@@ -155,8 +159,8 @@ impl Local {
         Ok(sent)
     }
 
-    /// Puts a head and what is behind it into the ring of a neighbour that knows that this rank sends to it: all of
-    /// it or, as `false` tells, nothing.
+    /// Puts a head and its payload into the ring of a neighbour that knows that this rank sends to
+    /// it. Puts all of them, or nothing and returns `false`.
     #[inline]
     pub(super) fn send_whole<const WORDS: usize>(
         &mut self,
@@ -175,7 +179,7 @@ impl Local {
         Ok(pushed)
     }
 
-    /// Passes each neighbour to `each` that has sent, or poked.
+    /// Passes each neighbour that has sent or poked to `each`.
     #[inline]
     pub(super) fn take_news(&mut self, mut each: impl FnMut(LocalIndex)) {
         let talking = &mut self.talking;
@@ -191,26 +195,28 @@ impl Local {
             .for_each(|&source| each(source));
     }
 
-    /// Announces that this rank is about to sleep. False when there is news: then it must not.
+    /// Announces that this rank is about to sleep. False means that there is news, and it must not
+    /// sleep.
     #[must_use]
     pub(super) fn fall_asleep(&self) -> bool {
         self.inbox.fall_asleep(|| self.talking.iter().any(|&source| self.has_sent(source)))
     }
 
-    /// This rank is awake again.
+    /// Records that this rank is awake again.
     pub(super) fn wake_up(&self) {
         self.inbox.wake_up();
     }
 
-    /// Bytes that the neighbour has sent and this rank has not let go of.
+    /// Number of bytes that the neighbour has sent and this rank has not released.
     #[inline]
     pub(super) fn unread(&mut self, peer: LocalIndex) -> io::Result<usize> {
         self.ends[peer.0].unread(&self.inbox.ring(peer)).map_err(corrupt)
     }
 
-    /// Takes what the neighbour has pushed at once, if `choose` wants it: that is told its length and the words
-    /// that it begins with, and tells how many bytes are behind these. They go into `into`, as many as there is room for. What
-    /// `choose` told besides, and whether the neighbour waits for space and is to be poked.
+    /// Takes the record at the front of the neighbour's ring, if `choose` wants it. `choose` gets
+    /// the record's length and its first words, and returns the number of bytes behind those words.
+    /// The bytes go to `into`, as many as fit. Returns the other result of `choose`, and whether
+    /// the neighbour waits for space and has to be poked.
     #[inline]
     pub(super) fn take_whole<const WORDS: usize, T>(
         &mut self,
@@ -227,13 +233,14 @@ impl Local {
         Ok(Some((told, end.advance(&ring, length))))
     }
 
-    /// Copies those from the `skip`-th on: no more than there are.
+    /// Copies unread bytes of the neighbour from the `skip`-th on. As many must be unread.
     #[inline]
     pub(super) fn copy(&self, peer: LocalIndex, skip: usize, into: &mut [u8]) {
         self.ends[peer.0].copy(&self.inbox.ring(peer), skip, into);
     }
 
-    /// Lets go of so many of them. True: the neighbour waits for space and is to be poked.
+    /// Releases `bytes` unread bytes. True means that the neighbour waits for space and has to be
+    /// poked.
     #[inline]
     pub(super) fn advance(&mut self, peer: LocalIndex, bytes: usize) -> bool {
         self.ends[peer.0].advance(&self.inbox.ring(peer), bytes)
@@ -253,14 +260,14 @@ impl Local {
         self.ends[source.0].has_unread(&self.inbox.ring(source))
     }
 
-    /// Looks so many times for what that neighbour has sent.
+    /// Looks `looks` times for bytes of that neighbour.
     #[inline]
     pub(super) fn glance(&self, source: LocalIndex, looks: u32) -> bool {
         let (ring, end) = (self.inbox.ring(source), &self.ends[source.0]);
         if !end.expects_one_line() {
             return (0..looks * LONG_LOOKS).any(|_| end.has_unread(&ring));
         }
-        // With pauses, so that the line is left to its writer until it has written all of it.
+        // The pauses leave the line to its writer until all of it is written.
         (0..looks / LOOKS_PER_PAUSE).any(|_| {
             let found = end.has_unread(&ring);
             if !found {
@@ -270,7 +277,8 @@ impl Local {
         })
     }
 
-    /// A neighbour that has sent, each in its turn: so nobody's messages are left for those of another.
+    /// The next neighbour that has sent. Neighbours take turns, so no one's messages wait behind
+    /// another's.
     #[inline]
     pub(super) fn next_that_has_sent(&mut self) -> Option<LocalIndex> {
         let (before, from) = self.talking.split_at(self.turn.min(self.talking.len()));
@@ -281,7 +289,7 @@ impl Local {
         Some(source)
     }
 
-    /// The same, looked for so many times.
+    /// As [`Local::next_that_has_sent`], in up to `looks` looks.
     pub(super) fn glance_at_all(&mut self, looks: u32) -> Option<LocalIndex> {
         if let [only] = self.talking[..] {
             return self.glance(only, looks).then_some(only);
@@ -302,7 +310,7 @@ impl Local {
         self.inbox.has_pending()
     }
 
-    /// Whether nobody has ever sent.
+    /// Whether no neighbour has ever sent.
     #[inline]
     pub(super) fn is_silent(&self) -> bool {
         self.talking.is_empty()

@@ -1,9 +1,9 @@
-//! By which a rank's memory is known: a random number at an address that its card tells.
+//! The mark of a rank's memory: a random number at an address that its card tells.
 //!
-//! Who reads a rank's memory ([`super::in_place`]) reads the mark as well, in the same call and after the
-//! rest. If it is there, all of it was that rank's memory, and lent: a process that has got the number of a
-//! dead one, or that executes another program, has no such mark, and a rank that takes back what it has
-//! lent wipes it first.
+//! A reader of a rank's memory ([`super::in_place`]) reads the mark too, in the same call and after
+//! the rest. If the mark is there, everything it read was that rank's memory, and was lent. A
+//! process that got the number of a dead process has no such mark, nor has a process that executes
+//! another program. A rank that takes back its memory wipes the mark first.
 
 use super::doorbell::BellName;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 /// Length of a mark.
 pub(super) const MARK_BYTES: usize = 16;
 
-/// This rank's own mark, wiped when it is dropped.
+/// This rank's own mark. It is wiped when it is dropped.
 pub(super) struct Mark {
     words: Box<[AtomicU64; MARK_BYTES / 8]>,
 }
 
-/// What a mark looks like, and where it is.
+/// The bytes and the address of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MarkCard {
     pub(super) address: u64,
@@ -24,7 +24,8 @@ pub(super) struct MarkCard {
 }
 
 impl Mark {
-    /// The doorbell's name is random, known from the card, and nobody else's.
+    /// Makes a mark from the doorbell's name, which is random, known from the card, and nobody
+    /// else's.
     pub(super) fn new(name: BellName) -> Self {
         let card = mark_bytes(name);
         let (words, _) = card.as_chunks::<8>();
@@ -33,15 +34,15 @@ impl Mark {
         }
     }
 
-    /// Where it is, until it is dropped.
+    /// The address of the mark, until it is dropped.
     pub(super) fn address(&self) -> u64 {
         self.words.as_ptr().expose_provenance() as u64
     }
 
-    /// Nobody who reads from here on finds it.
+    /// Wipes the mark. Readers from here on do not find it.
     pub(super) fn wipe(&self) {
         self.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
-        // What its lender writes after this must not be seen before.
+        // The lender's later writes must not be visible before the wiped mark.
         fence(Ordering::SeqCst);
     }
 }

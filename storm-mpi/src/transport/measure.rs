@@ -1,8 +1,8 @@
-//! The [`Thresholds`] of this host, measured: two threads send each other 64 bytes the ways that
-//! ranks do.
+//! Measurement of this host's [`Thresholds`]: two threads send each other 64 bytes in the ways of
+//! ranks.
 //!
-//! What it does not do: measure the network between hosts. What comes from another one takes
-//! longer than through this host's stack alone, which is what is measured.
+//! The network between hosts is not measured. Bytes from another host take longer than the measured
+//! way through this host's stack alone.
 
 use super::ends::{ConsumerEnd, ProducerEnd};
 use super::inbox::{Inbox, LocalIndex};
@@ -13,31 +13,32 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Round trips of each kind, if there is time for them.
+/// Round trips of each kind, if time permits.
 const ROUNDS: usize = 200;
-/// What each kind may take: on a busy host a turn of another process comes between.
+/// Time limit of each kind: on a busy host, other processes get their turns in between.
 const LIMIT: Duration = Duration::from_millis(20);
 /// Bytes of a message.
 const BYTES: usize = 64;
 /// The first byte of the last message.
 const LAST: u8 = 1;
-/// Tells the sleeper of the last round.
+/// Sent with the last round to end the sleeper.
 const LAST_WAKE: u64 = 2;
 
 impl Thresholds {
-    /// Measures them on this host, with two threads; in some ten milliseconds.
+    /// Measures the thresholds on this host with two threads, within some ten milliseconds.
     ///
     /// # Errors
-    /// When the system does not give what is needed for it.
+    /// The system denies a resource that the measurement needs.
     pub fn measure() -> io::Result<Thresholds> {
         let wake = wake()? / 2;
         let known = Thresholds::default();
-        // Two that look need two processors.
+        // Two threads that look need two processors.
         let local = match std::thread::available_parallelism().map_or(1, usize::from) {
             1 => known.local,
             _ => local()?,
         };
-        // Where others have the second processor the two took turns, which is no answer.
+        // If other processes use the second processor, the two threads took turns and the result is
+        // no answer.
         let (local, remote) = (local.min(known.local.max(2 * wake)), remote()?);
         Ok(Thresholds { local, remote: remote.min(known.remote.max(4 * wake)), wake })
     }
@@ -126,7 +127,7 @@ fn watching(stream: &TcpStream) -> io::Result<Poller> {
     Ok(poller)
 }
 
-/// Looks until a message is there, as ranks do; false at the end of the stream.
+/// Looks until a message is there, as ranks do. False means the end of the stream.
 fn look(poller: &Poller, stream: &mut TcpStream) -> io::Result<bool> {
     let (mut message, mut got, mut happenings) = ([0; BYTES], 0, Vec::new());
     while got < BYTES {
@@ -151,7 +152,7 @@ fn give(
     message: &[u8; BYTES],
 ) -> io::Result<()> {
     end.push(&inbox.ring(from), [message, &[]]).map_err(broken)?;
-    // Nobody sleeps.
+    // Nobody sleeps here.
     let _ = inbox.rouse();
     Ok(())
 }
@@ -163,7 +164,7 @@ fn take(inbox: &Inbox, from: LocalIndex, end: &mut ConsumerEnd) -> io::Result<[u
     }
     let mut message = [0; BYTES];
     end.copy(&ring, 0, &mut message);
-    // Nobody waits for space.
+    // Nobody waits for space here.
     end.advance(&ring, BYTES);
     Ok(message)
 }
@@ -176,8 +177,8 @@ fn joined(thread: std::thread::ScopedJoinHandle<'_, io::Result<()>>) -> io::Resu
     thread.join().unwrap_or_else(|_| Err(io::Error::other("a measurement broke off")))
 }
 
-/// The time that a quarter of the rounds does not exceed: what others on the host take of the
-/// rest is not part of it.
+/// The time that a quarter of the rounds does not exceed. It leaves out rounds that others on the
+/// host disturbed.
 fn quartile(mut round: impl FnMut() -> io::Result<()>) -> io::Result<Duration> {
     let begun = Instant::now();
     let mut times = Vec::with_capacity(ROUNDS);

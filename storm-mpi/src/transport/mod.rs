@@ -1,10 +1,10 @@
-//! Ordered byte streams between the ranks of a job: shared memory inside a node, TCP or RDMA between nodes;
-//! under buffered coscheduling, all of them through a segment that the node serves (`buffered`).
+//! Ordered byte streams between the ranks of a job: shared memory inside a node, TCP or RDMA
+//! between nodes. Under buffered coscheduling all streams go through a segment that the node serves
+//! (`buffered`).
 //!
-//! One thread, no helper: bytes move when the rank calls in. Waiting spins for a while and then sleeps
-//! in the kernel, as `waiting` says; no outcome depends on time, because a job may be stopped at any
-//! instant.
-//! What the bytes mean is the engine's business.
+//! There is one thread and no helper: bytes move when the rank calls in. A wait spins for a while
+//! and then sleeps in the kernel, as `waiting` describes. No outcome depends on time, because a job
+//! may be stopped at any instant. The engine interprets the bytes.
 
 mod area;
 mod awaiting;
@@ -51,54 +51,56 @@ use std::net::{IpAddr, Ipv4Addr};
 use tcp::Tcp;
 use waiting::{Waiting, Wish};
 
-/// Names the address that peers on other nodes reach this one by.
+/// Names the address where peers on other nodes reach this node.
 const NODE_ADDR_VARIABLE: &str = "STORM_NODE_ADDR";
 
-/// What a rank waits for, if it waits: where it looks first.
+/// The event that a rank waits for, if it waits. It decides where the rank looks first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaits {
-    /// It does not wait.
+    /// The rank does not wait.
     Nothing,
-    /// Something of anybody.
+    /// Any news from any peer.
     Anyone,
-    /// The beginning of a message of this rank.
+    /// The beginning of a message from this rank.
     From(Rank),
 }
 
 /// News from a peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct News {
-    /// The peer: it may have sent, and may take more.
+    /// The peer, which may have sent and may take more.
     pub(crate) peer: Rank,
 }
 
-/// One rank's connections.
+/// The connections of one rank.
 pub(crate) struct Transport {
     directory: Directory,
     poller: Poller,
     local: Option<Local>,
     tcp: Option<Tcp>,
-    /// Under buffered coscheduling, instead of both.
+    /// The segment under buffered coscheduling; `local` and `tcp` are empty then.
     buffered: Option<RankEnd>,
     waiting: Waiting,
-    /// Where it says what it does, if anybody wants to know.
+    /// The place where the rank reports its behaviour, if the node wants reports.
     place: Option<OwnPlace>,
     since_socket_poll: u32,
     /// A wait whose first looks were in vain.
     begun: Option<Begun>,
-    /// Kept for its memory.
+    /// Kept for its allocation.
     happenings: Vec<Happening>,
-    /// What has happened at sockets so far.
+    /// Number of events at sockets so far.
     socket_events: u64,
-    /// Something at the sockets has ended a sleep, and was not looked at.
+    /// An event at the sockets has ended a sleep and was not looked at.
     has_slept: bool,
     closing: bool,
 }
 
 impl Transport {
-    /// Joins the job and makes this rank reachable. `has_threads`: several of them call in.
+    /// Joins the job and makes this rank reachable. `has_threads` means that several of its threads
+    /// call in.
     pub(crate) fn open(has_threads: bool) -> Result<Self, InitError> {
-        // Before the process manager is spoken to: who breaks that off is ended at once, unheard.
+        // An error here must come before the first word with the process manager. A rank that
+        // breaks off that conversation is ended at once, unheard.
         let wish = Wish::from_environment()?;
         let buffered = buffered::is_wanted()?;
         let one_copy = in_place::is_wanted()?;
@@ -166,7 +168,7 @@ impl Transport {
         })
     }
 
-    /// From now on, or no longer, waits are for all members of a communicator.
+    /// Sets whether waits from now on are for all members of a communicator.
     pub(crate) fn wait_for_all(&mut self, all: bool) {
         self.waiting.for_all(all);
         if all {
@@ -174,8 +176,8 @@ impl Transport {
         }
     }
 
-    /// A message has come, or was taken by who it was for; those of which a collective consists are
-    /// one.
+    /// Reports that a message has come, or was taken by its receiver. All messages of a collective
+    /// count as one.
     pub(crate) fn has_communicated(&self) {
         if !self.waiting.is_for_all() {
             self.say_communicating();
@@ -201,7 +203,7 @@ impl Transport {
         self.directory.local_ranks()
     }
 
-    /// Sends as much of the two buffers as the way to `peer` takes now. When that is not all, news
+    /// Sends as much of the two buffers as the way to `peer` takes now. When bytes are left, news
     /// from `peer` tells when to try again.
     pub(crate) fn send(&mut self, peer: Rank, buffers: [&[u8]; 2]) -> Result<usize, CommError> {
         if let Some(buffered) = &mut self.buffered {
@@ -257,8 +259,8 @@ impl Transport {
         Ok(bytes)
     }
 
-    /// How much `peer` has sent that can be copied now; of a socket, as much as was read ahead.
-    /// `None` where the node moves the bytes: they can only be read.
+    /// Number of bytes from `peer` that can be copied now; of a socket, the number that was read
+    /// ahead. `None` if the node moves the bytes: they can only be read.
     #[inline]
     pub(crate) fn unread(&mut self, peer: Rank) -> Result<Option<usize>, CommError> {
         match (self.place(peer)?, &mut self.local, &mut self.tcp) {
@@ -278,7 +280,8 @@ impl Transport {
         }
     }
 
-    /// Copies as many bytes of what `peer` has sent as a frame's head has: no more than is unread.
+    /// Copies the head of a frame from the bytes that `peer` has sent. As many bytes must be
+    /// unread.
     #[inline]
     pub(crate) fn copy_head<const N: usize>(&self, peer: Rank, into: &mut [u8; N]) {
         match (self.directory.place(peer), &self.local) {
@@ -287,7 +290,7 @@ impl Transport {
         }
     }
 
-    /// Copies what `peer` has sent, from the `skip`-th byte on: no more than is unread.
+    /// Copies bytes that `peer` has sent, from the `skip`-th on. As many must be unread.
     #[inline]
     pub(crate) fn copy(&self, peer: Rank, skip: usize, into: &mut [u8]) {
         match (self.directory.place(peer), &self.local, &self.tcp) {
@@ -297,7 +300,7 @@ impl Transport {
         }
     }
 
-    /// Lets go of so many unread bytes.
+    /// Releases `bytes` unread bytes.
     #[inline]
     pub(crate) fn advance(&mut self, peer: Rank, bytes: usize) -> Result<(), CommError> {
         match (self.place(peer)?, &mut self.local, &mut self.tcp) {
@@ -318,25 +321,26 @@ impl Transport {
         self.buffered.is_some()
     }
 
-    /// Whether `peer` may read messages where they are, in this rank's memory.
+    /// Whether `peer` may read messages in this rank's memory.
     pub(crate) fn lends_to(&self, peer: Rank) -> bool {
         let here = matches!(self.directory.place(peer), Some(Place::Here(_)));
         here && self.local.as_ref().is_some_and(|local| local.mark() != 0)
     }
 
-    /// Peers read so many bytes of what this rank has announced before they answer.
+    /// Records that peers read `bytes` bytes of this rank's announced messages before they answer.
     pub(crate) fn are_read(&mut self, bytes: usize) {
         self.waiting.are_read(bytes as u64);
     }
 
-    /// Nobody finds anything in this rank's memory from here on.
+    /// From here on no peer finds anything in this rank's memory.
     pub(crate) fn lend_no_more(&mut self) {
         if let Some(local) = &mut self.local {
             local.lend_no_more();
         }
     }
 
-    /// Fills `into` from the memory of `peer`. False: it cannot be had so, and `into` holds anything.
+    /// Fills `into` from the memory of `peer`. False means that the memory cannot be read; the
+    /// contents of `into` are then undefined.
     pub(crate) fn read_in_place(
         &mut self,
         peer: Rank,
@@ -395,7 +399,7 @@ impl Transport {
         }
     }
 
-    /// Opens the way to a peer, as its card says.
+    /// Opens the way to a peer at the address on its card.
     fn introduce(&mut self, peer: Rank, place: Place) -> Result<(), CommError> {
         if self.closing {
             // Inside the last barrier the process manager answers nothing else.

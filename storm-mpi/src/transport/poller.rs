@@ -1,4 +1,5 @@
-//! Where a rank sleeps: one `epoll` set over the doorbell and all sockets, level-triggered.
+//! The place where a rank sleeps: one `epoll` set over the doorbell and all sockets,
+//! level-triggered.
 
 use super::tcp::SlotIndex;
 use nix::errno::Errno;
@@ -10,7 +11,7 @@ use std::time::Duration;
 /// Most events taken from the kernel at once; the rest come with the next call.
 const EVENTS_AT_ONCE: usize = 64;
 
-/// What a descriptor in the set is.
+/// The meaning of a descriptor in the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watched {
     Bell,
@@ -20,7 +21,7 @@ pub(super) enum Watched {
     Adapter,
 }
 
-/// What happened to it.
+/// An event at a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Happening {
     pub(super) watched: Watched,
@@ -38,12 +39,12 @@ impl Poller {
         Ok(Poller { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)? })
     }
 
-    /// The descriptor that is readable when something has happened.
+    /// Descriptor that is readable when something has happened.
     pub(super) fn as_raw_fd(&self) -> RawFd {
         self.epoll.0.as_raw_fd()
     }
 
-    /// The same for who may outlive this.
+    /// A duplicate of the descriptor, for an owner that may outlive this poller.
     pub(super) fn try_clone(&self) -> io::Result<OwnedFd> {
         self.epoll.0.as_fd().try_clone_to_owned()
     }
@@ -57,19 +58,19 @@ impl Poller {
         Ok(self.epoll.modify(fd, &mut event)?)
     }
 
-    /// Tells nothing of it until the next `change`.
+    /// Reports nothing about the descriptor until the next `change`.
     pub(super) fn ignore(&self, fd: impl AsFd, watched: Watched) -> io::Result<()> {
         let mut event = EpollEvent::new(EpollFlags::empty(), watched.encode());
         Ok(self.epoll.modify(fd, &mut event)?)
     }
 
-    /// Puts what happened into `happenings`; waits for the first thing when `block`. An interrupted
-    /// wait gives nothing.
+    /// Puts the events into `happenings`. With `block` it waits for the first. An interrupted wait
+    /// gives none.
     pub(super) fn wait(&self, block: bool, happenings: &mut Vec<Happening>) -> io::Result<()> {
         self.wait_until(if block { EpollTimeout::NONE } else { EpollTimeout::ZERO }, happenings)
     }
 
-    /// The same; waits so long at most, to the millisecond.
+    /// As [`Poller::wait`], for at most this long, to the millisecond.
     pub(super) fn wait_for(
         &self,
         longest: Duration,

@@ -3,21 +3,22 @@
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::{Pid, getppid};
 
-/// Processors that the ranks of this node have together, as far as this one can tell. One that may use fewer than
-/// the process that started it was bound (`--bind core`, `taskset`): then so were the others, to others of those
-/// that their parent has.
+/// Number of processors that the ranks of this node have together, as far as this rank can tell. If
+/// this process may use fewer than its parent, it was bound (`--bind core`, `taskset`). The other
+/// ranks were then bound too, to other processors of their parent's.
 pub(super) fn of_this_node() -> usize {
     let own = allowed(Pid::from_raw(0));
     // Init by now, if the parent has ended.
     let parent = allowed(getppid());
     match own.zip(parent) {
         Some((own, parent)) if own < parent => parent,
-        // This heeds what a control group lets it have.
+        // This call heeds the limit of a control group.
         _ => std::thread::available_parallelism().map_or(1, usize::from),
     }
 }
 
-/// How many a process may run on, or this thread (0); `None` if the kernel does not say.
+/// Number of processors that a process, or this thread (0), may run on; `None` if the kernel does
+/// not say.
 fn allowed(process: Pid) -> Option<usize> {
     let set = sched_getaffinity(process).ok()?;
     Some((0..CpuSet::count()).filter(|&cpu| set.is_set(cpu) == Ok(true)).count())
@@ -31,7 +32,7 @@ mod tests {
     #[test]
     fn a_bound_rank_counts_its_parents_processors() {
         let unbound = of_this_node();
-        // A thread of its own, as it stays bound.
+        // The test uses a thread of its own, because the thread stays bound.
         let bound = std::thread::spawn(|| {
             let all = sched_getaffinity(Pid::from_raw(0)).expect("the kernel says");
             let first = (0..CpuSet::count()).find(|&cpu| all.is_set(cpu) == Ok(true));

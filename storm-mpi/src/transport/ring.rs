@@ -4,14 +4,15 @@
 //! Positions are counts of bytes since the start and never wrap (2^64 bytes); the place in the ring
 //! is the position modulo the capacity. Waiting and waking are the inbox's business.
 //!
-//! Memory ordering. `tail` is written by the producer only, `head` by the consumer only.
+//! Memory ordering. Only the producer writes `tail`, and only the consumer writes `head`.
 //! - Data before position: the producer fills bytes, then stores `tail` with Release; the consumer
-//!   loads `tail` with Acquire before it reads them. So it reads what was written.
-//! - Reuse after consumption: the consumer reads bytes, then stores `head` with Release; the producer
-//!   loads `head` with Acquire before it overwrites them. So no byte is overwritten before it is read.
-//! - Space: the producer that finds the ring full stores `want_space`, fences, and reads `head` again;
-//!   the consumer stores `head`, fences, and reads `want_space`. Both fences are SeqCst, so at least
-//!   one of the two sees the other's store: no lost wake-up.
+//!   loads `tail` with Acquire before it reads them. The consumer therefore reads what was written.
+//! - Reuse after consumption: the consumer reads bytes, then stores `head` with Release; the
+//!   producer loads `head` with Acquire before it overwrites them. No byte is therefore overwritten
+//!   before it is read.
+//! - Space: a producer that finds the ring full stores `want_space`, fences, and reads `head`
+//!   again. The consumer stores `head`, fences, and reads `want_space`. Both fences are SeqCst, so
+//!   at least one of the two sees the other's store, and no wake-up is lost.
 //!
 //! Nothing here waits, so a process stopped at any instruction only delays its peer.
 
@@ -51,16 +52,17 @@ impl<'a> Ring<'a> {
     /// A view of a ring whose bytes are at `data`.
     ///
     /// # Safety
-    /// `data` must be valid for reads and writes of `capacity` bytes during `'a`, and `capacity` a
-    /// power of two. Of those that are believed, at most one thread of one process may push, and one
-    /// pop, and nobody else may touch the bytes. A process at the other end that does otherwise
-    /// spoils what the bytes are, and no other memory: no position is used that was not checked.
+    /// `data` must be valid for reads and writes of `capacity` bytes during `'a`, and `capacity`
+    /// must be a power of two. Among trusted parties, at most one thread of one process may push,
+    /// and one may pop, and nobody else may touch the bytes. If an untrusted process at the other
+    /// end does otherwise, it spoils the contents of these bytes and no other memory, because no
+    /// unchecked position is used.
     pub(crate) unsafe fn new(control: &'a RingControl, data: *mut u8, capacity: usize) -> Self {
-        // SAFETY: the caller vouches for it, with the same words.
+        // SAFETY: the caller vouches for it, under the same contract.
         Ring { control, area: unsafe { Area::new(data, capacity) } }
     }
 
-    /// Appends as much of the two buffers as fits and tells how much that was. Producer only.
+    /// Appends as much of the two buffers as fits and returns the number of bytes. Producer only.
     pub(crate) fn push(&self, buffers: [&[u8]; 2]) -> Result<usize, CorruptRing> {
         let tail = self.control.tail.load(Ordering::Relaxed);
         let mut free = self.area.capacity() - self.used(tail, self.head())?;
@@ -75,14 +77,15 @@ impl<'a> Ring<'a> {
         Ok(pushed)
     }
 
-    /// Bytes that fit now. Of the producer's end they are so many at least, of the consumer's at most.
+    /// Bytes that fit now. The number is a lower bound at the producer's end and an upper bound at
+    /// the consumer's.
     pub(crate) fn free(&self) -> Result<usize, CorruptRing> {
         let tail = self.control.tail.load(Ordering::Acquire);
         Ok(self.area.capacity() - self.used(tail, self.head())?)
     }
 
-    /// Asks the consumer to poke the producer once there is space; tells whether there is already,
-    /// in which case the producer tries again instead of waiting. Producer only.
+    /// Asks the consumer to poke the producer once there is space. Returns true if there is already
+    /// space; the producer then tries again instead of waiting. Producer only.
     pub(crate) fn ask_for_space(&self) -> Result<bool, CorruptRing> {
         let tail = self.control.tail.load(Ordering::Relaxed);
         self.control.want_space.store(1, Ordering::Relaxed);
@@ -90,7 +93,7 @@ impl<'a> Ring<'a> {
         Ok(self.used(tail, self.head())? < self.area.capacity())
     }
 
-    /// Takes up to `into.len()` bytes and tells how many. Consumer only.
+    /// Takes up to `into.len()` bytes and returns their number. Consumer only.
     pub(crate) fn pop(&self, into: &mut [u8]) -> Result<usize, CorruptRing> {
         let head = self.control.consumer.head.load(Ordering::Relaxed);
         let used = self.used(self.control.tail.load(Ordering::Acquire), head)?;
@@ -105,7 +108,8 @@ impl<'a> Ring<'a> {
     /// Whether the producer waits for space and there is enough now to be worth its wake-up: a
     /// quarter of the ring. Clears the wish. Consumer only, after [`Ring::pop`].
     ///
-    /// A producer waits only on a full ring and the consumer always drains, so the quarter is reached.
+    /// A producer waits only on a full ring and the consumer always drains, so the quarter is
+    /// reached.
     pub(crate) fn space_wanted(&self) -> Result<bool, CorruptRing> {
         fence(Ordering::SeqCst);
         if self.control.want_space.load(Ordering::Relaxed) == 0 {
@@ -120,7 +124,7 @@ impl<'a> Ring<'a> {
         Ok(true)
     }
 
-    /// What the consumer has told of its position.
+    /// The position that the consumer has published.
     fn head(&self) -> u64 {
         self.control.consumer.head.load(Ordering::Acquire)
     }

@@ -1,7 +1,8 @@
-//! The straight way of short messages between neighbours: what is pushed as a whole, and taken as a whole where it is
-//! waited for, without news in between.
+//! The straight way of short messages between neighbours. A message is pushed as a whole, and the
+//! waiting receiver takes it as a whole, without news in between.
 //!
-//! All here may say no, which costs nothing but the longer way: through `send`, `poll` and `read`.
+//! Every function here may refuse. The longer way through `send`, `poll` and `read` then does the
+//! same.
 
 use super::awaiting::{GLANCES, NEWS_BETWEEN_SOCKET_POLLS};
 use super::directory::Place;
@@ -14,7 +15,7 @@ use super::{Transport, lost};
 use crate::error::CommError;
 use crate::rank::Rank;
 
-/// A neighbour whose ring is at hand.
+/// A neighbour whose ring is open.
 #[derive(Clone, Copy)]
 pub(crate) struct NeighbourRing {
     rank: Rank,
@@ -28,7 +29,7 @@ impl NeighbourRing {
 }
 
 impl Transport {
-    /// The rank as a neighbour; `None` if it is none, or this rank itself.
+    /// The rank as a neighbour; `None` if it is not a neighbour, or is this rank itself.
     #[inline]
     pub(crate) fn neighbour(&self, rank: Rank) -> Option<NeighbourRing> {
         match self.directory.place(rank) {
@@ -39,7 +40,7 @@ impl Transport {
         }
     }
 
-    /// Sends a head and what is behind it, all of it or, as `false` tells, nothing.
+    /// Sends a head and its payload completely, or sends nothing and returns `false`.
     #[inline]
     pub(crate) fn send_whole<const WORDS: usize>(
         &mut self,
@@ -58,13 +59,14 @@ impl Transport {
                 Ok(true)
             }
             Err(error) if !self.closing => Err(lost(to.rank, error)),
-            // In the other case the longer way knows what to do.
+            // The longer way handles a full ring and an error.
             Ok(false) | Err(_) => Ok(false),
         }
     }
 
-    /// Whether something of that neighbour has come, after a few looks. False also when others
-    /// have sent, or sockets are to have their turn. Where it was in vain the next [`Transport::poll`] goes on with this wait.
+    /// Whether bytes of that neighbour have come, after a few looks. Also false when others have
+    /// sent, or when the sockets are due. After looks in vain the next [`Transport::poll`] goes on
+    /// with this wait.
     #[inline]
     pub(crate) fn expects(&mut self, NeighbourRing { index, .. }: NeighbourRing) -> bool {
         let Some(local) = &self.local else { return false };
@@ -90,8 +92,9 @@ impl Transport {
         false
     }
 
-    /// The same for who takes anybody's message: a neighbour that has sent something, each in its turn. `None` also
-    /// when any has poked. Who has peers elsewhere does not look a second time: it has sockets to look at.
+    /// As [`Transport::expects`], for a receiver of anybody's message: returns the next neighbour
+    /// that has sent, in turn. Returns `None` also when any neighbour has poked. A rank with peers
+    /// on other nodes looks only once, because it must look at sockets too.
     #[inline]
     pub(crate) fn expects_any(&mut self) -> Option<NeighbourRing> {
         let local = self.local.as_mut().filter(|local| !local.is_silent() && !local.has_poked())?;

@@ -1,18 +1,21 @@
-//! Byte streams between nodes: connections made on first use, of which the bytes may go by RDMA (`rdma`), one for each pair of ranks, which carries
-//! the bytes of both ways, so that what goes back acknowledges what came.
+//! Byte streams between nodes. A connection is made on first use and may carry its bytes by RDMA
+//! (`rdma`). Each pair of ranks has one connection for both ways, so bytes going back acknowledge
+//! bytes that came.
 //!
-//! A rank that has something for another dials it, unless that one has dialed before, and opens with a hello: who
-//! dials, and the job's random token, which only the job's ranks know. A connection without it is dropped. Who is
-//! dialed answers with a welcome. Where both dial at once both know that the connection of the lower rank stays,
-//! though neither knows yet that the other dials:
+//! A rank dials another when it has something for it, unless the other has dialed before. It opens
+//! with a hello: its rank, and the job's random token, which only the job's ranks know. A
+//! connection without the token is dropped. The dialed rank answers with a welcome. If both dial at
+//! once, both know that the connection of the lower rank stays, although neither knows yet that the
+//! other dials:
 //!
-//! - the lower one sends behind its hello at once, unless it offers a queue pair there, and keeps what the other dials, unanswered;
-//! - the higher one sends nothing before it is answered. If it is dialed meanwhile, it welcomes that and closes its own, by
-//!   which nothing has gone but its hello.
+//! - The lower rank sends behind its hello at once, unless it offers a queue pair there. It keeps
+//!   the other's connection unanswered.
+//! - The higher rank sends nothing before it is answered. If it is dialed meanwhile, it welcomes
+//!   that connection and closes its own, which has carried only its hello.
 //!
-//! So each way has one connection from its first byte to its last, and the end of either connection while it is
-//! not yet known which one stays is the end of the other rank.
-//! No time limits anywhere: a stopped peer is not a dead one.
+//! Each way thus has one connection from its first byte to its last. While it is undecided which
+//! connection stays, the end of either means the end of the other rank. There are no time limits
+//! anywhere: a stopped peer is not dead.
 
 mod by_rdma;
 
@@ -31,11 +34,12 @@ use std::time::Instant;
 
 /// Connections waiting to be accepted; every other rank makes at most one.
 const BACKLOG: i32 = 4096;
-/// Connections accepted before what else has happened gets its turn; the rest come with the next look.
+/// Connections accepted before other events get their turn; the rest come with the next look.
 const ACCEPTED_AT_ONCE: usize = 64;
-/// Strangers that may be connected, beyond the job's ranks, before one is dropped for the next.
+/// Number of strangers beyond the job's ranks that may be connected, before one is dropped for the
+/// next.
 const SPARE_STRANGERS: usize = 64;
-/// Descriptors for all else than connections.
+/// Descriptors for everything except connections.
 const OTHER_DESCRIPTORS: u64 = 128;
 
 /// A place in the table of connections.
@@ -48,20 +52,21 @@ pub(super) struct Tcp {
     token: Token,
     listener: TcpListener,
     address: SocketAddr,
-    /// There was no descriptor or no watch for who waits at the listener, which is not watched until there is.
+    /// There was no descriptor or no watch for a caller at the listener. The listener is not
+    /// watched until there is.
     deaf: bool,
-    /// Was accepted, and there was no watch for it.
+    /// A stream that was accepted while there was no watch for it.
     aside: Option<TcpStream>,
     connections: Vec<Option<Connection>>,
-    /// By rank: the one that carries its bytes, or will.
+    /// By rank: the connection that carries its bytes, or will.
     slot_of: Vec<Option<SlotIndex>>,
     strangers: VecDeque<SlotIndex>,
     max_strangers: usize,
-    /// By which bytes go where the other rank has one, too.
+    /// Carries the bytes of connections whose other rank has an adapter too.
     adapter: Option<Adapter>,
-    /// They are not to go in another way.
+    /// Bytes must not go in any other way than RDMA.
     only_rdma: bool,
-    /// When what is under way there was last looked at.
+    /// Time of the last look at requests under way by RDMA.
     looked: Option<Instant>,
 }
 
@@ -72,13 +77,13 @@ pub(super) struct Lost {
     pub(super) error: io::Error,
 }
 
-/// What becomes of a connection by which a rank says hello.
+/// The fate of a connection by which a rank says hello.
 enum Verdict {
-    /// It is the one.
+    /// It becomes the connection with the rank.
     Welcome,
-    /// That rank will close it.
+    /// The rank will close it.
     Yields,
-    /// A rank does not come twice.
+    /// The rank has connected before.
     Refused,
 }
 
@@ -91,7 +96,7 @@ impl Tcp {
         poller: &Poller,
     ) -> io::Result<Self> {
         let strangers = peers + SPARE_STRANGERS;
-        // Where both dial there are two for a while.
+        // If both dial, there are two connections for a while.
         raise_descriptor_limit((2 * peers + strangers) as u64 + OTHER_DESCRIPTORS);
         let at = SocketAddr::new(host, 0);
         let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
@@ -122,7 +127,7 @@ impl Tcp {
         self.address
     }
 
-    /// Sets the token, once the job has one. No peer connects before that.
+    /// Sets the token, once the job has it. No peer connects before.
     pub(super) fn set_token(&mut self, token: Token) {
         self.token = token;
     }
@@ -157,7 +162,7 @@ impl Tcp {
         Ok(())
     }
 
-    /// Sends as much as the connection takes now. When that is not all, an event tells when to try
+    /// Sends as much as the connection takes now. When bytes are left, an event tells when to try
     /// again.
     pub(super) fn send(
         &mut self,
@@ -179,22 +184,25 @@ impl Tcp {
         }
     }
 
-    /// Whether somebody waits at the listener for whom there was no descriptor or watch. The poller does not tell when
-    /// there is one.
+    /// Whether a caller waits at the listener that got no descriptor or watch. The poller does not
+    /// tell when it could get them.
     pub(super) fn is_deaf(&self) -> bool {
         self.deaf
     }
 
-    /// Accepts what waits at the listener, or as many as one look may.
+    /// Accepts the callers at the listener, up to the limit of one look.
     pub(super) fn accept(&mut self, poller: &Poller) -> io::Result<()> {
         for _ in 0..ACCEPTED_AT_ONCE {
             match self.accept_one(poller) {
                 Ok(()) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                // A connection that died in the queue, or an interruption: the next one may do.
+                // A connection that died in the queue, or an interruption: the next call may
+                // succeed.
                 Err(e) if is_passing(&e) => {}
-                // Anybody may connect, so that is no reason to end; nor are ranks to be kept out by many who
-                // say nothing. Who waits stays where it is: a stranger may be a rank that has not come to say hello.
+                // Anybody may connect, so a lack of resources is no reason to end. Many silent
+                // strangers must not keep ranks out either, so beyond some number the oldest is
+                // dropped. Fewer are kept, because a stranger may be a rank that has not said hello
+                // yet; the caller then waits.
                 Err(e) if is_exhausted(&e) => {
                     if self.strangers.len() <= SPARE_STRANGERS || !self.drop_a_stranger() {
                         return self.set_deaf(true, poller);
@@ -206,7 +214,7 @@ impl Tcp {
         self.set_deaf(self.aside.is_some(), poller)
     }
 
-    /// Handles an event on a connection: tells whose news it is.
+    /// Handles an event on a connection and tells which rank has news.
     pub(super) fn event(
         &mut self,
         slot: SlotIndex,
@@ -247,22 +255,23 @@ impl Tcp {
         }
     }
 
-    /// Whether what `peer` sends comes by a known socket.
+    /// Whether bytes of `peer` come by a known socket.
     pub(super) fn hears(&self, peer: Rank) -> bool {
         self.open(peer).is_some()
     }
 
-    /// Reads ahead from `peer`; whether there is anything, also its end.
+    /// Reads ahead from `peer`; tells whether there is anything, including its end.
     pub(super) fn look_at(&mut self, peer: Rank) -> bool {
         let Some(connection) = self.open_mut(peer) else { return false };
         if !connection.is_by_rdma() && connection.has_news().is_err() {
             return true;
         }
-        // At an end or error reading it again says so again.
+        // Another read reports the same end or error again.
         connection.unread().map_or(true, |bytes| bytes > 0)
     }
 
-    /// Bytes of `peer` that were read ahead; reads ahead when there are none. `Err` when it closed.
+    /// Number of bytes of `peer` that were read ahead; reads ahead when there are none. `Err` when
+    /// it closed.
     pub(super) fn unread(&mut self, peer: Rank) -> io::Result<usize> {
         self.open_mut(peer).map_or(Ok(0), Connection::unread)
     }
@@ -274,12 +283,13 @@ impl Tcp {
         }
     }
 
-    /// Lets go of bytes that were read ahead.
+    /// Releases bytes that were read ahead.
     pub(super) fn advance(&mut self, peer: Rank, bytes: usize) -> io::Result<()> {
         self.open_mut(peer).map_or(Ok(()), |connection| connection.advance(bytes))
     }
 
-    /// Reads much to where it belongs; `None` when it is little, or something was read ahead.
+    /// Reads a large payload straight to its destination. `None` when it is small, or something was
+    /// read ahead.
     pub(super) fn read_directly(
         &mut self,
         peer: Rank,
@@ -311,7 +321,7 @@ impl Tcp {
         (connection.standing == Standing::Open(peer)).then_some(connection)
     }
 
-    /// Admits who came first, if there is a descriptor and a watch for it.
+    /// Admits the first caller, if there is a descriptor and a watch for it.
     fn accept_one(&mut self, poller: &Poller) -> io::Result<()> {
         let stream = match self.aside.take() {
             Some(stream) => stream,
@@ -319,7 +329,7 @@ impl Tcp {
         };
         stream.set_nonblocking(true)?;
         if self.strangers.len() >= self.max_strangers && !self.drop_a_stranger() {
-            // More know the token than the job has ranks; each of those comes once.
+            // More callers know the token than the job has ranks, and each rank comes once.
             return Ok(());
         }
         let slot = self.free_slot();
@@ -332,7 +342,7 @@ impl Tcp {
         Ok(())
     }
 
-    /// Reads the hello; tells who is welcome.
+    /// Reads the hello and tells which rank is welcome.
     fn hear_stranger(
         &mut self,
         slot: SlotIndex,
@@ -369,7 +379,7 @@ impl Tcp {
         }
     }
 
-    /// What becomes of a connection that `from` has dialed.
+    /// Decides the fate of a connection that `from` has dialed.
     fn judge(&self, from: Rank) -> Verdict {
         let here = self.slot_of(from).and_then(|slot| self.connections[slot.0 as usize].as_ref());
         let yields = |c: &Connection| c.standing == Standing::Yielding(from);
@@ -383,7 +393,8 @@ impl Tcp {
         }
     }
 
-    /// From now on this is the connection with `from`; one that this rank has dialed has carried nothing.
+    /// Makes this connection the one with `from`. A connection that this rank has dialed has
+    /// carried nothing.
     fn welcome(
         &mut self,
         from: Rank,
@@ -414,8 +425,9 @@ impl Tcp {
         self.connections[slot.0 as usize] = None;
     }
 
-    /// Drops the oldest stranger that is no rank; false when there is none. A rank's hello may have come without having
-    /// been read: it becomes the youngest, so that it is not looked at again before the others.
+    /// Drops the oldest stranger that is not a rank; false if every stranger is a rank. A rank's
+    /// hello may have come without having been read. Its connection becomes the youngest, so the
+    /// others are looked at first.
     fn drop_a_stranger(&mut self) -> bool {
         for _ in 0..self.strangers.len() {
             let Some(oldest) = self.strangers.pop_front() else { return false };
@@ -449,16 +461,16 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted)
 }
 
-/// Whether it was for want of a descriptor, of memory or of watches of the poller (`ENOSPC`), which this process,
-/// another or the kernel may have again.
+/// Whether the cause was a lack of descriptors, memory or poller watches (`ENOSPC`). This process,
+/// another process or the kernel may free some.
 fn is_exhausted(error: &io::Error) -> bool {
     use nix::errno::Errno::{EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC};
     let code = error.raw_os_error();
     [EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC].iter().any(|&errno| code == Some(errno as i32))
 }
 
-/// What peers and strangers take may exceed the usual soft limit. Not fatal here: a connection that finds
-/// no descriptor says so.
+/// Raises the soft limit of descriptors, which peers and strangers may exceed. A failure is not
+/// fatal here: a connection that finds no descriptor reports it.
 fn raise_descriptor_limit(needed: u64) {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < needed

@@ -1,39 +1,42 @@
-//! Who may read this rank's memory where the kernel asks for more than the same user: Yama with
-//! `ptrace_scope` 1 (Documentation/admin-guide/LSM/Yama.rst), the default of several distributions.
+//! Permission to read this rank's memory where the kernel asks for more than the same user: Yama
+//! with `ptrace_scope` 1 (Documentation/admin-guide/LSM/Yama.rst), the default of several
+//! distributions.
 //!
-//! There a process may be read by its ancestors, and by one other that it names, with all descendants of
-//! that (`PR_SET_PTRACER`, prctl(2)). A rank names the nearest process that it and its neighbours descend
-//! from: their launcher. It never names the first process of the system, which would be everybody. With
-//! scope 2 and 3 nothing a process may do helps; then nobody reads, and messages go through the rings.
+//! Under Yama a process may be read by its ancestors, and by one other process that it names, with
+//! all its descendants (`PR_SET_PTRACER`, prctl(2)). A rank names the nearest process that it and
+//! its neighbours descend from: their launcher. It never names the first process of the system,
+//! which would admit everybody. With scope 2 and 3 a process can do nothing; then nobody reads, and
+//! messages go through the rings.
 
 use rustix::process::{PTracer, Pid, set_ptracer};
 use std::fs;
 
-/// Says how much more the kernel asks for; absent without Yama.
+/// File with the scope; absent without Yama.
 const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
-/// The scope where naming somebody helps.
+/// The scope in which naming a process helps.
 const SCOPE_RELATED: &str = "1";
-/// Generations that are looked at.
+/// Limit of generations that are looked at.
 const MAX_GENERATIONS: usize = 64;
 
-/// Whom this process lets read.
+/// The process that this process admits as a reader.
 #[derive(Debug, Default)]
 pub(super) struct Tracer {
-    /// Its ancestors, nearest first; empty where nobody has to be named.
+    /// Ancestors of this process, nearest first; empty if no process has to be named.
     own: Vec<u32>,
-    /// Which of them is named.
+    /// Index of the named ancestor.
     named: Option<usize>,
 }
 
 impl Tracer {
-    /// Looks what the kernel asks for.
+    /// Finds out the kernel's rules.
     pub(super) fn new() -> Self {
         let related = fs::read_to_string(SCOPE).is_ok_and(|scope| scope.trim() == SCOPE_RELATED);
         let own = if related { ancestors(std::process::id()) } else { Vec::new() };
         Tracer { own, named: None }
     }
 
-    /// Lets `neighbour` read, if that takes anything and can be had. Otherwise it finds out when it tries.
+    /// Lets `neighbour` read, if a permission is needed and can be given. Otherwise the neighbour
+    /// finds out when it tries.
     pub(super) fn admit(&mut self, neighbour: u32) {
         if self.own.is_empty() {
             return;
@@ -50,16 +53,18 @@ impl Tracer {
         }
     }
 
-    /// Lets nobody read any longer whom it has named.
+    /// Withdraws the permission of the named process.
     pub(super) fn dismiss(&mut self) {
         if self.named.take().is_some() {
-            // Where it could be said, so can this; and there is nobody to tell if not.
+            // If the kernel accepted the name, it accepts this too; a failure could be told to
+            // nobody.
             let _ = set_ptracer(PTracer::None);
         }
     }
 }
 
-/// The nearest of a process's ancestors that is also one of another; never the system's first process.
+/// Index of the nearest ancestor of one process that is also an ancestor of the other. The system's
+/// first process never counts.
 fn common_ancestor(own: &[u32], theirs: &[u32]) -> Option<usize> {
     own.iter().position(|pid| *pid > 1 && theirs.contains(pid))
 }
@@ -70,7 +75,7 @@ fn ancestors(pid: u32) -> Vec<u32> {
     std::iter::successors(first, |&pid| parent(pid)).take(MAX_GENERATIONS).collect()
 }
 
-/// A process's parent; `None` of the first, and of one that is gone.
+/// A process's parent; `None` for the first process, and for one that is gone.
 fn parent(pid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;

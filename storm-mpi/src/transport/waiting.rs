@@ -1,14 +1,20 @@
-//! How a rank waits for news: how long it looks for it before it sleeps in the kernel.
+//! The duration for which a rank looks for news before it sleeps in the kernel.
 //!
-//! Two-phase waiting as in implicit coscheduling (Arpaci-Dusseau, ACM TOCS 19(3), 2001): a rank spins
-//! for as long as an answer takes when its sender runs, then gives its processor away; and it goes on
-//! while messages arrive, because then the others run, and a switch would be paid for by each of them
-//! (the conditional rule). For all members of a communicator it looks longer, by how much later
-//! than an answer the last of them has come of late. A rank whose looking was in vain several times looks seldom: it may stand in
-//! the way of the one it waits for, on the same processor. When it does look again, it is for as long as a sleep has
-//! taken at least of late: two that sleep wake each other, which may take several times what either looks for, and
-//! neither would ever find the other awake. Pure: the clock is the caller's. Time decides only who has the processor,
-//! never what comes of a wait: a job may be stopped at any instant.
+//! The rule is two-phase waiting as in implicit coscheduling (Arpaci-Dusseau, ACM TOCS 19(3),
+//! 2001). A rank spins for as long as an answer takes when its sender runs, then gives its
+//! processor away. It goes on while messages arrive, because the others run then, and each of them
+//! would pay for a switch (the conditional rule).
+//!
+//! - For all members of a communicator a rank looks longer, by as much as the last member has
+//!   recently come later than an answer.
+//! - A rank that has looked in vain several times looks seldom, because it may occupy the processor
+//!   that the awaited rank needs.
+//! - When it does look again, it looks for as long as a sleep has recently taken at least. Two
+//!   sleepers that wake each other may take several times as long as either looks, and neither
+//!   would ever find the other awake.
+//!
+//! The module is pure: the caller has the clock. Time decides only who has the processor, never the
+//! outcome of a wait, because a job may be stopped at any instant.
 
 use crate::error::InitError;
 use crate::page::Way;
@@ -20,32 +26,32 @@ const MODE_VARIABLE: &str = "STORM_MPI_WAIT";
 /// The first phase of `spin-block`, in microseconds.
 const SPIN_VARIABLE: &str = "STORM_MPI_SPIN_US";
 
-/// So many times may looking be in vain before it is left.
+/// Number of looks in vain before looking is suspended.
 const VAIN_MAX: u32 = 2;
-/// Longest row of waits without looking.
+/// Longest run of waits without looking.
 const SKIPPED_MAX: u32 = 1024;
-/// Wakings that looking longer for all members of a communicator may cost at most: where they
-/// come at times that differ by more, looking for the last of them pays for nobody.
+/// Longest additional look for all members of a communicator, in wakings. If their times of arrival
+/// differ by more, looking for the last member pays for nobody.
 const IMBALANCE_MAX_WAKES: u32 = 10;
-/// Bytes per microsecond that a neighbour reads at least of a message that waits for it.
+/// Bytes per microsecond that a neighbour reads at least from a waiting message.
 const READ_BYTES_PER_US: u64 = 4096;
-/// So long is looked at most for the end of that: in more time a wake-up does not count.
+/// Longest look for the end of such a read: compared with more time, a wake-up does not count.
 const READING_MAX: Duration = Duration::from_millis(1);
-/// Waits asleep that take longer are not looked through.
+/// Sleeping waits that take longer than this are not looked through.
 const LOOKING_MAX: Duration = Duration::from_micros(100);
-/// The least that waits asleep take is taken for so much more, one part in so many, with each that takes longer.
+/// With each sleeping wait that takes longer, the recorded minimum grows by one part in this many.
 const ASLEEP_WEIGHT: u32 = 16;
-/// Of a new measurement of how different they are, one part in so many counts.
+/// A new measurement of the imbalance counts for one part in this many.
 const IMBALANCE_WEIGHT: u32 = 8;
 
-/// How a rank waits.
+/// The way in which a rank waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// Looks until there is news: for ranks with processors of their own, or gangs.
+    /// Look until there is news: for ranks with processors of their own, or gangs.
     Spin,
-    /// Sleeps at once: for ranks that share processors with what can use the time.
+    /// Sleep at once: for ranks that share processors with others that can use the time.
     Block,
-    /// Looks for a while first.
+    /// Look for a while first.
     SpinBlock {
         /// For the first news, `2 L + 4 O + W`.
         base: Duration,
@@ -54,51 +60,51 @@ enum Mode {
     },
 }
 
-/// Until when to look before sleeping.
+/// The time until which to look before sleeping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Patience {
     /// Sleep now.
     None,
-    /// Then.
+    /// Look until then.
     Until(Instant),
     /// Never sleep.
     Endless,
 }
 
-/// What a rank knows for its next wait.
+/// A rank's knowledge for its next wait.
 #[derive(Debug)]
 pub(super) struct Waiting {
     mode: Mode,
     last_news: Option<Instant>,
-    /// How many times in a row looking ended in sleep.
+    /// Number of consecutive looks that ended in sleep.
     vain: u32,
-    /// Waits to come without looking.
+    /// Number of coming waits without looking.
     skipped: u32,
-    /// The least that waits without looking took of late.
+    /// The shortest recent wait without looking.
     asleep: Option<Duration>,
-    /// The present wait is one.
+    /// The present wait goes without looking.
     is_asleep: bool,
-    /// Looking for so long has brought news of late, where looking for less had not.
+    /// Duration of a recent look that brought news after shorter looks had not.
     longer: Duration,
-    /// For so long the present wait looks at least.
+    /// Shortest look of the present wait.
     tried: Duration,
     /// The present wait is for all members of a communicator.
     for_all: bool,
-    /// Since when it lasts.
+    /// Start of the present wait.
     began: Option<Instant>,
-    /// `V`: how much longer than an answer takes such waits last.
+    /// `V`: how much longer than an answer the waits for all members last.
     imbalance: Duration,
-    /// What neighbours need to read what this rank has announced to them.
+    /// Time that neighbours need to read this rank's announced messages.
     reading: Duration,
-    /// `W`.
+    /// `W`: the time to wake a sleeper.
     wake: Duration,
-    /// The user has said how it waits.
+    /// The user has chosen the way to wait.
     wished: bool,
-    /// The user has not said for how long it looks.
+    /// The user has not chosen the duration of looking.
     learns: bool,
 }
 
-/// What the user wants.
+/// The user's wishes.
 #[derive(Debug)]
 pub(super) struct Wish {
     mode: Option<Named>,
@@ -114,7 +120,7 @@ enum Named {
 }
 
 impl Wish {
-    /// As the environment says.
+    /// Reads the environment.
     pub(super) fn from_environment() -> Result<Self, InitError> {
         let value = |name| std::env::var(name).ok();
         let wish = Self::of(value(MODE_VARIABLE), value(SPIN_VARIABLE))?;
@@ -139,8 +145,8 @@ impl Wish {
         Ok(Wish { mode, spin, thresholds: Thresholds::default() })
     }
 
-    /// That, in a job as it is. Without a wish two-phase, but for a node with more ranks than
-    /// processors: there the awaited rank may need this one's processor.
+    /// Applies the wishes to a job. Without a wish the wait is two-phase. On a node with more ranks
+    /// than processors it sleeps at once, because the awaited rank may need this rank's processor.
     pub(super) fn waiting(&self, crowded: bool, has_remote: bool) -> Waiting {
         let Thresholds { local, remote, wake } = self.thresholds;
         let answer = if has_remote { remote } else { local };
@@ -174,25 +180,25 @@ impl Wish {
 }
 
 impl Waiting {
-    /// From now on, or no longer, waits are for all members of a communicator, who come at
-    /// different times.
+    /// Sets whether waits from now on are for all members of a communicator, who come at different
+    /// times.
     pub(super) fn for_all(&mut self, all: bool) {
         self.for_all = all;
     }
 
-    /// Neighbours read so many bytes of this rank's memory before they answer: that is part of an answer's
-    /// time.
+    /// Records that neighbours read `bytes` bytes of this rank's memory before they answer. The
+    /// read is part of an answer's time.
     pub(super) fn are_read(&mut self, bytes: u64) {
         self.reading = Duration::from_micros(bytes / READ_BYTES_PER_US).min(READING_MAX);
     }
 
-    /// How much longer than for one answer it pays to look for all.
+    /// Additional time, beyond one answer, for which it pays to look for all members.
     fn allowance(&self) -> Duration {
         let pays = self.for_all && self.imbalance <= IMBALANCE_MAX_WAKES * self.wake;
         if pays { self.imbalance } else { Duration::ZERO }
     }
 
-    /// A wait has ended.
+    /// Ends the present wait.
     fn ended(&mut self, now: Instant) {
         self.last_news = Some(now);
         let (Some(began), Mode::SpinBlock { base, .. }) = (self.began.take(), self.mode) else {
@@ -205,18 +211,19 @@ impl Waiting {
         }
     }
 
-    /// Whether the present wait is.
+    /// Whether the present wait is for all members of a communicator.
     pub(super) fn is_for_all(&self) -> bool {
         self.for_all
     }
 
-    /// Whether it looks until there is news, whatever the time and whatever it is told.
+    /// Whether the rank looks until there is news, whatever the time and whatever the Node Manager
+    /// says.
     pub(super) fn is_by_looking(&self) -> bool {
         self.wished && self.mode == Mode::Spin
     }
 
-    /// Until when a wait that begins, or goes on after news, looks for news. What its node manager
-    /// has told counts where the user has not said anything.
+    /// The end of looking for a wait that begins, or goes on after news. The Node Manager's choice
+    /// counts if the user has not chosen anything.
     pub(super) fn patience(&mut self, now: Instant, told: Way) -> Patience {
         self.began = Some(now);
         self.is_asleep = false;
@@ -242,13 +249,13 @@ impl Waiting {
         }
     }
 
-    /// In so much time there would be news for who sleeps; zero where that is too long to look for it.
+    /// The time in which a sleeper would get news; zero if it is too long to look through.
     fn sleep(&self) -> Duration {
         let least = self.asleep.filter(|least| self.learns && *least <= LOOKING_MAX);
         least.map_or(Duration::ZERO, |least| least + least / 4)
     }
 
-    /// Looking has brought news.
+    /// Records that looking has brought news.
     pub(super) fn found(&mut self, now: Instant) {
         self.ended(now);
         if self.vain >= VAIN_MAX {
@@ -257,7 +264,7 @@ impl Waiting {
         self.vain = 0;
     }
 
-    /// Sleep has.
+    /// Records that a sleep has brought news.
     pub(super) fn woken(&mut self, now: Instant) {
         if let Some(began) = self.began.filter(|_| self.is_asleep) {
             let took = now.saturating_duration_since(began);
@@ -267,7 +274,7 @@ impl Waiting {
         self.ended(now);
     }
 
-    /// Looking has brought nothing until patience ended.
+    /// Records that looking has brought nothing until patience ended.
     pub(super) fn gave_up(&mut self) {
         self.longer = Duration::ZERO;
         self.vain = self.vain.saturating_add(1);
@@ -381,7 +388,7 @@ mod tests {
             }
         }
         assert!((10..30).contains(&looked), "{looked}");
-        // Once it helps again, it is done every time.
+        // Once looking helps again, every wait looks.
         while waiting.patience(now, Way::Own) == Patience::None {}
         waiting.found(now);
         for _ in 0..100 {
@@ -389,15 +396,15 @@ mod tests {
             waiting.found(now);
         }
     }
-    /// How long two ranks that wake each other wait for each other after that both looked in vain: a message takes
-    /// 1 us, and who sleeps 25 us more to be woken.
+    /// The waits of two ranks that wake each other, after both looked in vain. A message takes 1
+    /// us, and a sleeper takes 25 us more to be woken.
     fn waits_of_two(spin_us: Option<&str>) -> Vec<Duration> {
         let (us, mut at) = (Duration::from_micros, Instant::now());
         let mut both = [(); 2].map(|()| waiting("spin-block", spin_us, false));
-        // Not equally often: else they look again in the same turn.
+        // The numbers differ: otherwise both look again in the same turn.
         (0..8).for_each(|_| both[0].gave_up());
         (0..9).for_each(|_| both[1].gave_up());
-        // One sends and waits for the other, which has waited for so long.
+        // One rank sends and waits for the other, which has waited for this long.
         let (mut awaited, mut told) = (us(0), vec![]);
         for turn in 0..10_000 {
             let waiting = &mut both[turn % 2];

@@ -1,4 +1,4 @@
-//! What the node manager's core wants done.
+//! The actions that the node manager's core orders.
 
 use crate::{JobKey, JobTask};
 use bytes::Bytes;
@@ -7,16 +7,16 @@ use storm_rm::message::{ReceiveFile, Report, Slices, Strobe};
 use storm_rm::termination::{LocalPart, Urgency};
 use storm_rm::{Coscheduling, JobIncarnation, JobSlot, PartitionId, Rank, RowSet};
 
-/// One thing to do, in the order given.
+/// An action. Actions are done in the given order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Receive a file, or say that it is there.
+    /// Receive a file, or report that it is here already.
     Receive(ReceiveFile),
     /// Refuse a file.
     RefuseFile {
         /// The announcement.
         info: ReceiveFile,
-        /// Why, for the user.
+        /// The reason, for the user.
         reason: String,
     },
     /// Prepare the start of a job.
@@ -25,20 +25,20 @@ pub enum Action {
     Launch {
         /// The job.
         task: Rc<JobTask>,
-        /// They execute nothing until resumed.
+        /// Whether they execute nothing until resumed.
         stopped: bool,
     },
-    /// Say when the slices after this one begin, and not any more when those before would.
+    /// Take note of when the slices after this one begin, in place of earlier such slices.
     Follow {
-        /// The partition whose slices they are.
+        /// The partition of the slices.
         partition: PartitionId,
-        /// The slices; `None` when the next strobe is to be waited for.
+        /// The slices; `None` to wait for the next strobe.
         slices: Option<Slices>,
     },
     /// Stop and resume jobs, at once.
     Switch {
-        /// The strobe that asks for it, if one does: it is recorded, also where
-        /// nothing has to be switched.
+        /// The strobe that orders the switch, if any. A strobe is recorded even if no job is
+        /// switched.
         strobe: Option<Strobe>,
         /// Jobs to stop.
         stop: Vec<JobKey>,
@@ -52,7 +52,7 @@ pub enum Action {
         /// Signal number.
         signal: i32,
     },
-    /// Say `SignalGraceOver` after the configured time.
+    /// Report `SignalGraceOver` after the configured time.
     GrantSignalGrace {
         /// The job.
         job: JobKey,
@@ -62,7 +62,7 @@ pub enum Action {
         /// The job.
         job: JobKey,
     },
-    /// Kill what the ranks of a job left.
+    /// Kill the processes that the ranks of a job left behind.
     End {
         /// The job.
         job: JobKey,
@@ -78,51 +78,50 @@ pub enum Action {
         job: JobKey,
         /// The ranks that read it.
         ranks: Vec<Rank>,
-        /// Where in the job's input it begins, if ranks may have had some of it.
+        /// Offset of the data in the job's input, if ranks may already have had a part of it.
         offset: Option<u64>,
-        /// What to hand over.
+        /// The input.
         data: Bytes,
-        /// Nothing follows.
+        /// Whether the input ends here.
         eof: bool,
     },
-    /// Another Machine Manager counts the job's input anew, or this one wants to know what ranks have
-    /// taken of what it has sent.
+    /// Another Machine Manager counts the job's input anew, or this one asks how much of its input
+    /// ranks have taken.
     CountInput {
         /// The job.
         job: JobKey,
         /// The ranks that read it.
         ranks: Vec<Rank>,
-        /// What was sent before counts.
+        /// Whether input that was sent before counts.
         known: bool,
     },
-    /// The rank is gone: discard its input, what is here and what comes.
+    /// The rank is gone: discard its waiting and future input.
     DropInput {
         /// The job.
         job: JobKey,
         /// The rank.
         rank: Rank,
     },
-    /// Stop reading the output of the ranks, or go on. The end of a job goes on
-    /// without being told.
+    /// Stop reading the output of the ranks, or continue. At the end of a job it continues without
+    /// an order.
     HoldOutput {
         /// The job.
         job: JobKey,
-        /// Stop, or go on.
+        /// Stop if true, else continue.
         hold: bool,
     },
-    /// The job runs in these rows from now on: what is to be stopped or resumed
-    /// for it follows.
+    /// The job runs in these rows from now on. The resulting stops and resumes follow.
     Rows {
         /// The job.
         job: JobKey,
         /// Its rows.
         rows: RowSet,
     },
-    /// The ranks of the job come to run together in this way from now on.
+    /// From now on the ranks of the job are coscheduled in this way.
     Coschedule {
         /// The job.
         job: JobKey,
-        /// Who sees to it.
+        /// The way of coscheduling.
         coscheduling: Coscheduling,
     },
     /// Send a PMI line to a rank.
@@ -134,7 +133,7 @@ pub enum Action {
         /// The line.
         line: String,
     },
-    /// A rank of a job whose bytes the nodes move is gone before its time: its peers must not wait for
+    /// A rank has ended early in a job whose bytes the nodes move, so its peers must not wait for
     /// it.
     RankGone {
         /// The job.
@@ -149,18 +148,18 @@ pub enum Action {
         /// The rank.
         rank: Rank,
     },
-    /// Set the flag that says that all ranks run.
+    /// Set the flag that all ranks run.
     MarkStarted {
-        /// Where.
+        /// The place of the flag.
         slot: JobSlot,
-        /// To what.
+        /// The value of the flag.
         incarnation: JobIncarnation,
     },
     /// ANNOUNCE-TERMINATION (Algorithm 9).
     Announce {
         /// This node's part of the job.
         part: LocalPart,
-        /// The report that goes with it.
+        /// The report to send with it.
         report: Report,
     },
     /// Report to the Machine Manager.
@@ -170,6 +169,6 @@ pub enum Action {
         /// How soon it must leave.
         urgency: Urgency,
     },
-    /// End: the jobs have been told to.
+    /// End; the jobs have been ordered to end.
     Leave,
 }

@@ -1,4 +1,4 @@
-//! Slices that a strobe ordered: their beginning, and what they will switch when nothing happens
+//! Slices that a strobe ordered: when they begin, and which jobs they switch if nothing happens
 //! before.
 
 use super::job::LocalJob;
@@ -9,30 +9,30 @@ use std::sync::Arc;
 use storm_rm::Row;
 use storm_rm::message::{Slices, Strobe};
 
-/// The beginning of a slice to come.
+/// The beginning of a future slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SliceAhead {
-    /// Its place after the slice of the strobe that ordered it.
+    /// Its position after the slice of the strobe that ordered it.
     pub(crate) index: usize,
     pub(crate) strobe: Strobe,
     pub(crate) jobs: Arc<SwitchedJobs>,
 }
 
 impl NodeCore {
-    /// A slice begins that an earlier strobe ordered.
+    /// Begins a slice that an earlier strobe ordered.
     pub(super) fn begin_slice(&mut self, strobe: Strobe, actions: &mut Vec<Action>) {
         let Strobe { partition, row, number, .. } = strobe;
         let Some(active) = self.partitions.get_mut(&partition) else { return };
-        // What recalled it may have come in the same instant.
+        // A newer order may have come in the same instant.
         if active.follows && active.strobe < number {
             (active.row, active.yields_to, active.strobe) = (row, None, number);
             self.reschedule(Some(partition), Some(strobe), actions);
         }
     }
 
-    /// The slices of these that have not begun: none when the Machine Manager has said otherwise.
-    /// To begin one ([`Event::SliceBegins`](crate::Event)) switches what is said here, unless this
-    /// node hears of something else before.
+    /// The slices of these that have not begun; none if the Machine Manager has changed its orders.
+    /// [`Event::SliceBegins`](crate::Event) switches the given jobs, unless another event comes
+    /// first.
     pub(crate) fn slices_ahead(&self, slices: &Slices) -> Vec<SliceAhead> {
         let partition = slices.strobe.partition;
         let Some(active) = self.partitions.get(&partition).filter(|active| active.follows) else {
@@ -45,7 +45,7 @@ impl NodeCore {
             .filter(|(_, job)| is_here(job))
             .map(|(key, job)| (*key, job))
             .collect();
-        // Rows follow each other in few ways: who changes hands is reckoned once for each.
+        // There are few pairs of successive rows, so the jobs are computed once for each.
         let mut changes: BTreeMap<(Option<Row>, Row), Arc<SwitchedJobs>> = BTreeMap::new();
         let mut former = None;
         let begun = active.strobe.saturating_sub(slices.strobe.number) as usize;
@@ -60,7 +60,7 @@ impl NodeCore {
     }
 }
 
-/// Who is to be stopped and resumed of these when one row comes after another, or after what is now.
+/// The jobs to stop and to resume when a row follows another row, or the present state.
 fn switched_jobs(jobs: &[(JobKey, &LocalJob)], change: (Option<Row>, Row)) -> SwitchedJobs {
     let (former, row) = change;
     let mut switched = SwitchedJobs::default();

@@ -1,8 +1,8 @@
-//! The end of jobs on one node: reached, ordered, or forced upon it; and what the
-//! Machine Manager hears of it (paper, Algorithm 9).
+//! The end of jobs on a node, by itself, by order or by force, and the reports of it to the Machine
+//! Manager (paper, Algorithm 9).
 //!
-//! A part of a job that did not end by itself or by order is never announced as
-//! over: either the reason is reported first, or the node is blamed for it.
+//! If a part of a job did not end by itself or by order, its end is never announced without a
+//! cause: either the reason is reported first, or the node is blamed.
 
 use super::job::JobPhase;
 use super::{Action, CoreConfig, NodeCore};
@@ -12,12 +12,12 @@ use storm_rm::JobId;
 use storm_rm::message::{ExitStatus, Report};
 use storm_rm::termination::Urgency;
 
-/// SIGKILL: the one signal that a stopped process does not have to be resumed for.
+/// SIGKILL, the only signal that acts on a stopped process.
 pub(super) const SIGKILL: i32 = 9;
 
 impl NodeCore {
-    /// The end of a job on this node, in two steps: when the last rank has ended,
-    /// what they left is killed; when their output is out, the end is announced.
+    /// Ends a job on this node in two steps. After the last rank's end, processes that ranks left
+    /// behind are killed. After the end of their output, the end is announced.
     pub(super) fn try_finish(&mut self, key: JobKey, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&key) else { return };
         if !job.all_ended() {
@@ -43,8 +43,8 @@ impl NodeCore {
         }
     }
 
-    /// A job cannot go on here. The Machine Manager hears why and ends it
-    /// everywhere: its ranks on other nodes may wait for those of this one.
+    /// A job cannot continue here. The Machine Manager is told why and ends it everywhere, as its
+    /// ranks on other nodes may wait for those here.
     pub(super) fn unserviceable(&mut self, key: JobKey, reason: String, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&key) else { return };
         if !job.doomed && !job.silent && job.phase != JobPhase::Ended {
@@ -65,7 +65,7 @@ impl NodeCore {
         }
     }
 
-    /// Whoever asks for a later run has no use for this one.
+    /// Ends an earlier run of a job, of which nobody needs to hear any more.
     pub(super) fn supersede(&mut self, key: JobKey, actions: &mut Vec<Action>) {
         if let Some(job) = self.jobs.get_mut(&key) {
             job.silent = true;
@@ -91,7 +91,7 @@ impl NodeCore {
         self.doom(key, actions);
     }
 
-    /// The Machine Manager ends all jobs and this node manager; it still hears how
+    /// Ends all jobs and this node manager by order of the Machine Manager, which still hears how
     /// the jobs ended.
     pub(super) fn leave(&mut self, actions: &mut Vec<Action>) {
         if self.leaving {
@@ -105,8 +105,8 @@ impl NodeCore {
         actions.push(Action::Leave);
     }
 
-    /// This node leaves unasked. What it kills now did not end: nothing is said of
-    /// it, so that the loss of the node is what ends the jobs.
+    /// This node leaves without an order. The node reports nothing of the jobs that it kills, so
+    /// that the loss of the node is the reason of their end.
     pub(super) fn leave_unasked(&mut self, actions: &mut Vec<Action>) {
         if !self.leaving {
             self.jobs.values_mut().for_each(|job| job.silent = true);
@@ -114,8 +114,8 @@ impl NodeCore {
         self.leave(actions);
     }
 
-    /// The processes of all jobs died with whatever kept them: the node is of no
-    /// more use, which is said before anything else.
+    /// The processes of all jobs died with their keeper. The node is useless from now on, and
+    /// reports that first.
     pub(super) fn lose_processes(&mut self, actions: &mut Vec<Action>) {
         tracing::error!("this node can run no process any more");
         actions.push(Action::Post { report: Report::ProcessesLost, urgency: Urgency::AtOnce });

@@ -1,16 +1,16 @@
-//! What the node manager's core hears.
+//! The events that the node manager's core takes.
 
 use crate::{HostEvent, JobKey, LaunchRefused};
 use std::collections::BTreeSet;
 use storm_rm::Rank;
 use storm_rm::message::{Command, Stream, Strobe};
 
-/// One thing that happened, from above or from the node.
+/// An event, from the Machine Manager or from the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A command of a heartbeat for this node.
     Command(Command),
-    /// The preparations of a job are done.
+    /// The preparation of a job is done.
     Prepared {
         /// The job.
         job: JobKey,
@@ -19,15 +19,15 @@ pub enum Event {
     },
     /// A slice begins by this node's clock.
     SliceBegins(Strobe),
-    /// A slice of communication begins, and all ranks of these jobs here wait for messages that have not
-    /// come.
+    /// A slice of communication begins, and all ranks of these jobs here wait for messages that
+    /// have not arrived.
     Waiting {
         /// The jobs.
         jobs: BTreeSet<JobKey>,
     },
-    /// News from the host.
+    /// An event of the host.
     Host(HostEvent),
-    /// All output of a stream has been handed on.
+    /// All output of a stream has been passed on.
     StreamEnded {
         /// The job.
         job: JobKey,
@@ -41,19 +41,19 @@ pub enum Event {
         /// The job.
         job: JobKey,
     },
-    /// A job cannot go on here.
+    /// A job cannot continue here.
     Unserviceable {
         /// The job.
         job: JobKey,
-        /// Why, for the user.
+        /// The reason, for the user.
         reason: String,
     },
-    /// The Machine Manager is gone, or this node was cut off from it. What runs goes
-    /// on; what waits for a strobe waits.
+    /// The Machine Manager is gone, or this node was cut off from it. Running jobs continue; those
+    /// that wait for a strobe wait.
     ManagerLost,
-    /// There has been no Machine Manager for so long that the next one may have given up
-    /// this node, and may run elsewhere what asked for it.
+    /// The Machine Manager has been gone for so long that the next one may have given up this node.
+    /// The next one may then run elsewhere the jobs that asked for it.
     GivenUp,
-    /// The cluster is lost, or this node is of no more use to it: all jobs end.
+    /// The cluster is lost, or this node is useless to it: all jobs end.
     Leave,
 }

@@ -1,5 +1,5 @@
-//! Jobs of a former node manager of this node: they are brought to where that one had them, and wait
-//! for the Machine Manager's word as those of a node that was cut off
+//! Jobs of a former node manager of this node. They are brought to the former's state, and wait for
+//! the Machine Manager's word like those of a node that was cut off
 //! (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
 
 use super::job::LocalJob;
@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use storm_rm::Rank;
 
 impl NodeCore {
-    /// Takes a job over. What its ranks were last answered on PMI, if they were: whoever was not told
-    /// is to be told now.
+    /// Takes over a job. Returns the PMI answer to each rank's last request, if there was one. A
+    /// rank that did not get its answer is to get it now.
     pub(crate) fn inherit(&mut self, inherited: &Inherited) -> BTreeMap<Rank, String> {
         let key = inherited.task.key();
         let first =

@@ -1,4 +1,4 @@
-//! One run of a job on this node: where its ranks stand.
+//! A run of a job on this node, and the state of its ranks.
 
 use super::{Action, CoreConfig};
 use crate::{JobKey, JobTask};
@@ -9,15 +9,15 @@ use storm_rm::message::{ExitStatus, RankExit, Report, Stream};
 use storm_rm::termination::{LocalPart, Urgency};
 use storm_rm::{Coscheduling, JobSlot, PartitionId, Rank, RowSet};
 
-/// How far a job is on this node. A job that is launching or running may be
-/// stopped at any time: see [`NodeCore::is_stopped`](crate::NodeCore::is_stopped).
+/// The phase of a job on this node. A launching or running job may be stopped at any time: see
+/// [`NodeCore::is_stopped`](crate::NodeCore::is_stopped).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JobPhase {
     /// Its directory is being made.
     Preparing,
     /// Its ranks have been told to start.
     Launching,
-    /// Every rank executes, or has.
+    /// Every rank executes, or has executed.
     Running,
     /// Every rank has ended; output is still on its way.
     Ending,
@@ -25,7 +25,7 @@ pub enum JobPhase {
     Ended,
 }
 
-/// Where one rank stands.
+/// The state of a rank.
 #[derive(Clone, Debug)]
 pub(super) enum RankState {
     Starting,
@@ -38,46 +38,46 @@ pub(super) struct LocalJob {
     pub(super) task: Rc<JobTask>,
     pub(super) phase: JobPhase,
     pub(super) rows: RowSet,
-    /// How its ranks are to come to run together, if that changed while it was prepared.
+    /// How its ranks are coscheduled, if that changed while it was prepared.
     pub(super) coscheduling: Option<Coscheduling>,
-    /// What the host was told last.
+    /// Whether the host was last told to stop it.
     pub(super) stopped: bool,
-    /// Signals that a stopped job is being given time to act on.
+    /// Number of signals that a stopped job currently has time to act on.
     pub(super) graces: u32,
-    /// To be killed as soon as there is something to kill.
+    /// Whether to kill it as soon as it has processes.
     pub(super) doomed: bool,
-    /// Nothing is said of it any more: a later run is here, or the node leaves
-    /// unasked, which says it all.
+    /// Whether nothing is reported of it any more: a later run is here, or the node leaves without
+    /// an order.
     pub(super) silent: bool,
-    /// Its Machine Manager is gone, or was for a while: nothing is said of it until
-    /// [`resume`](NodeCore::resume) tells all at once.
+    /// Whether its Machine Manager is gone, or was for a while. Nothing is reported of it until
+    /// [`resume`](NodeCore::resume) reports everything at once.
     pub(super) orphaned: bool,
-    /// Where its flags lie.
+    /// The place of its flags.
     pub(super) slot: JobSlot,
-    /// The partition whose strobes schedule it, by the number that the present manager has for it.
+    /// The partition whose strobes schedule it, by the present manager's number.
     pub(super) partition: PartitionId,
-    /// What ended the job or will, as it was reported or would have been.
+    /// The cause of its end, as it was reported or is to be.
     pub(super) failure: Option<Report>,
-    /// To be forgotten as soon as it has ended.
+    /// Whether to forget it as soon as it has ended.
     pub(super) released: bool,
-    /// Some rank never executed.
+    /// Whether a rank never executed.
     pub(super) launch_failed: bool,
-    /// Some rank ended abnormally.
+    /// Whether a rank ended abnormally.
     pub(super) failed: bool,
-    /// A failure by exit status has been reported, one by a signal, and one of a rank that
-    /// left its peers.
+    /// Whether a failure by exit status was reported, one by a signal, and one of a rank that left
+    /// its peers.
     reported: [bool; 3],
     pub(super) ranks: BTreeMap<Rank, RankState>,
     /// Output that is not all handed on. That of all shared files is one stream, of the first rank.
     pub(super) open_streams: BTreeSet<(Rank, StreamOrder)>,
     pub(super) pmi: NodeServer,
-    /// Fences begun so far.
+    /// Number of fences begun so far.
     pub(super) fences: u64,
-    /// The report that a rank is gone that others may wait for, once there was one.
+    /// The report that a rank is gone that others may wait for, if there was one.
     pub(super) left_told: Option<Report>,
-    /// Whether the last of them is under way.
+    /// Whether the last fence is in progress.
     pub(super) in_fence: bool,
-    /// The reports of the last two: another node may be one fence behind.
+    /// The reports of the last two fences, as another node may be one fence behind.
     pub(super) last_fences: VecDeque<Report>,
 }
 
@@ -127,7 +127,7 @@ impl LocalJob {
         self.task.key()
     }
 
-    /// Nothing is said of it now.
+    /// Whether nothing is reported of it now.
     pub(super) fn is_unheard(&self) -> bool {
         self.silent || self.orphaned
     }
@@ -140,7 +140,7 @@ impl LocalJob {
         }
     }
 
-    /// The ranks have been told to start: their output streams are open.
+    /// Takes note that the ranks were told to start. Their output streams are open from now on.
     pub(super) fn launching(&mut self, stopped: bool) {
         self.phase = JobPhase::Launching;
         self.stopped = stopped;
@@ -152,7 +152,7 @@ impl LocalJob {
         }
     }
 
-    /// A rank executes; true when it was the last to start.
+    /// Takes note that a rank executes. Returns true if it was the last to start.
     pub(super) fn executes(&mut self, rank: Rank) -> bool {
         if let Some(state @ RankState::Starting) = self.ranks.get_mut(&rank) {
             *state = RankState::Executing;
@@ -165,7 +165,7 @@ impl LocalJob {
         true
     }
 
-    /// Records the end of a rank; false when it had ended before or is unknown.
+    /// Records the end of a rank. Returns false if it had ended before or is unknown.
     pub(super) fn ended(&mut self, exit: RankExit) -> bool {
         self.failed |= exit.status != ExitStatus::Code(0);
         match self.ranks.get_mut(&exit.rank) {
@@ -177,10 +177,10 @@ impl LocalJob {
         }
     }
 
-    /// What the Machine Manager must hear of this end at once: ranks here or
-    /// elsewhere may wait for this one. The first of each kind is enough, and
-    /// none is when the job is being killed anyway. What ends the job is kept in mind.
-    /// `joined`: the rank has not taken leave of its peers.
+    /// The report of a rank's end that the Machine Manager must get at once, as ranks here or
+    /// elsewhere may wait for the rank. Only the first report of each kind is needed, and none if
+    /// the job is being killed anyway. Remembers the cause of the job's end. `joined`: the rank has
+    /// not taken leave of its peers.
     pub(super) fn news_of(&mut self, exit: &RankExit, joined: bool) -> Option<Report> {
         let kind = match (exit.status, joined) {
             (ExitStatus::Signal(_), _) => 1,
@@ -201,14 +201,14 @@ impl LocalJob {
         first.then_some(report)
     }
 
-    /// A rank is gone: whoever sends it input must not wait for it.
+    /// Drops the input of a rank that is gone, so that its sender does not wait for it.
     pub(super) fn drop_input(&self, rank: Rank, actions: &mut Vec<Action>) {
         if self.task.reads_input(rank) {
             actions.push(Action::DropInput { job: self.key(), rank });
         }
     }
 
-    /// Ends every rank that never got to run.
+    /// Ends every rank that never executed.
     pub(super) fn end_all(&mut self, status: ExitStatus) {
         for rank in self.task.ranks() {
             self.ended(RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 });
@@ -234,7 +234,7 @@ impl LocalJob {
         }
     }
 
-    /// Every rank of this node executes: the flag says so, and the announcer the
+    /// Reports that every rank of this node executes: sets the flag, and the announcer tells the
     /// Machine Manager.
     pub(super) fn tell_started(&self, config: &CoreConfig, actions: &mut Vec<Action>) {
         let JobKey { job, incarnation } = self.key();
@@ -249,14 +249,14 @@ impl LocalJob {
         self.task.launch.announcer == config.node
     }
 
-    /// The end of this node's part, for the Machine Manager.
+    /// Announces the end of this node's part to the Machine Manager.
     pub(super) fn announcement(&self, config: &CoreConfig) -> Action {
         let announcer = self.announces(config);
         let part = LocalPart { announcer, ..self.part() };
         Action::Announce { part, report: self.terminated_report() }
     }
 
-    /// Reports what ends the job, now or when there is somebody to hear it.
+    /// Reports the cause of the job's end, now or when a Machine Manager hears it.
     pub(super) fn fails(&mut self, report: Report, actions: &mut Vec<Action>) {
         if !self.is_unheard() {
             let report = report.clone();

@@ -1,4 +1,4 @@
-//! What a command or an event means on one node: pure, no I/O, no clock.
+//! The effect of commands and events on a node: pure, without I/O and clock.
 
 mod action;
 mod ahead;

@@ -16,18 +16,18 @@ use storm_rm::message::{
 use storm_rm::termination::Urgency;
 use storm_rm::{Coscheduling, JobId, JobIncarnation, Owner, PartitionId, Rank, Row, RowSet};
 
-/// What the core must know of its node.
+/// The core's data on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreConfig {
-    /// The node, as this life of it is called by the network.
+    /// The id of this life of the node in the network.
     pub node: NodeId,
-    /// Its name, for reasons that people read.
+    /// Its name, for reasons that users read.
     pub name: String,
-    /// Its host name, for reasons that people read.
+    /// Its host name, for reasons that users read.
     pub hostname: String,
-    /// Most ranks of one job.
+    /// Most ranks of a job.
     pub pes: u32,
-    /// The only user that jobs can run as here.
+    /// The only user as whom jobs can run here; `None` if jobs can run as any user.
     pub only_uid: Option<u32>,
 }
 
@@ -40,27 +40,27 @@ pub struct NodeCore {
     pub(super) leaving: bool,
     /// The first run of a job that this node can have heard of.
     pub(super) first_run: Option<JobIncarnation>,
-    /// The latest run that was ended here for want of a Machine Manager, until there is one.
+    /// The latest run that was ended here for lack of a Machine Manager, until there is one.
     pub(super) given_up: Option<JobIncarnation>,
-    /// The Machine Manager has answered that this life of the node has joined: what it says is
-    /// for this life and for no earlier one.
+    /// Whether the Machine Manager has confirmed that this life of the node has joined. From then
+    /// on its commands are for this life and not for an earlier one.
     pub(super) answered: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ActiveRow {
     pub(super) row: Row,
-    /// The row that runs here instead, whose ranks have something to do while those of `row` wait.
+    /// The row that runs here instead, which has work while the ranks of `row` wait.
     pub(super) yields_to: Option<Row>,
     /// Number of the last strobe.
     pub(super) strobe: u64,
-    /// The last strobe ordered further slices: until the next one comes, this node knows
-    /// better which row is active than who launches something meanwhile.
+    /// Whether the last strobe ordered further slices. Until the next strobe, this node then knows
+    /// the active row better than the sender of a launch.
     pub(super) follows: bool,
 }
 
 impl ActiveRow {
-    /// A row that no strobe made active.
+    /// A row that was made active without a strobe.
     pub(super) fn of(row: Row) -> ActiveRow {
         ActiveRow { row, yields_to: None, strobe: 0, follows: false }
     }
@@ -85,7 +85,7 @@ impl NodeCore {
         }
     }
 
-    /// Takes one event in; what has to be done about it, in order.
+    /// Takes an event. Returns the resulting actions, in order.
     pub fn handle(&mut self, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
         match event {
@@ -116,22 +116,23 @@ impl NodeCore {
         actions
     }
 
-    /// How far a job is; `None` when it is not known here.
+    /// The phase of a job; `None` if it is not known here.
     pub fn phase(&self, job: JobKey) -> Option<JobPhase> {
         self.jobs.get(&job).map(|state| state.phase)
     }
 
-    /// Whether there is anything to be said of the job to the Machine Manager.
+    /// Whether anything is to be reported of the job to the Machine Manager.
     pub fn is_heard(&self, job: JobKey) -> bool {
         self.jobs.get(&job).is_some_and(|state| state.is_live() && !state.is_unheard())
     }
 
-    /// Whether the job has processes that are stopped.
+    /// Whether the job has stopped processes.
     pub fn is_stopped(&self, job: JobKey) -> bool {
         self.jobs.get(&job).is_some_and(|state| state.is_live() && state.stopped)
     }
 
-    /// The runs here that may be run elsewhere once this node is given up: those that asked for it.
+    /// The runs here that asked to be queued again. They may run elsewhere once this node is given
+    /// up.
     pub fn requeued(&self) -> Vec<JobKey> {
         let requeued = |job: &LocalJob| job.is_live() && job.task.spec().requeue && !job.doomed;
         self.jobs.iter().filter(|(_, job)| requeued(job)).map(|(key, _)| *key).collect()
@@ -149,7 +150,7 @@ impl NodeCore {
 
     fn command(&mut self, command: Command, actions: &mut Vec<Action>) {
         if !self.answered && !matches!(command, Command::Resume { .. } | Command::Shutdown) {
-            // Nobody would end what an earlier life was told to launch.
+            // Nobody would end a job whose launch was meant for an earlier life.
             tracing::debug!(?command, "what was said to an earlier life was ignored");
             return;
         }
@@ -185,7 +186,7 @@ impl NodeCore {
                 self.fence_done(job, sequence, puts, actions);
             }
             Command::Shutdown => self.leave(actions),
-            // What it means is the node manager's to say, which leaves.
+            // The node manager handles the command and leaves.
             Command::RefuseNode { .. } => {}
             Command::Resume { jobs, next_run } => {
                 self.joined(next_run);
@@ -201,7 +202,7 @@ impl NodeCore {
         }
     }
 
-    /// Why a user's jobs cannot run here, if so.
+    /// Why a user's jobs cannot run here; `None` if they can.
     fn foreign(&self, owner: Owner) -> Option<String> {
         let only = self.config.only_uid?;
         (only != owner.uid).then(|| {
@@ -236,11 +237,12 @@ impl NodeCore {
         }
         let active = self.partitions.entry(partition).or_insert(ActiveRow::of(row));
         if active.row != row && !active.follows {
-            // A strobe was not for this node: it had no job of the partition.
+            // A strobe did not concern this node, which had no job of the partition.
             active.row = row;
             self.reschedule(Some(partition), None, actions);
         }
-        // Those of several rows at once have others than their own.
+        // If rows don't run at once, the host needs the rows only of a job with several, but not
+        // all.
         if coscheduling.at_once() || (rows != RowSet::ALL && !rows.0.is_power_of_two()) {
             actions.push(Action::Rows { job: key, rows });
         }
@@ -289,7 +291,8 @@ impl NodeCore {
         self.try_finish(key, actions);
     }
 
-    /// Its ranks come to run together in another way; those that are not there yet, once they are.
+    /// Changes how the job's ranks are coscheduled. Ranks that do not exist yet follow once they
+    /// do.
     fn coschedule(&mut self, job: JobKey, how: Coscheduling, actions: &mut Vec<Action>) {
         match self.jobs.get_mut(&job) {
             Some(state) if state.phase == JobPhase::Preparing => state.coscheduling = Some(how),
@@ -329,7 +332,7 @@ impl NodeCore {
                 self.end_if_in_vain(job, actions);
             }
             HostEvent::LeaseOver { job } => self.lease_over(job, actions),
-            // The driver tells of it; nothing is decided.
+            // The driver reports it; there is nothing to decide.
             HostEvent::Classified { .. } => {}
             HostEvent::Lost => self.lose_processes(actions),
         }
@@ -351,7 +354,7 @@ impl NodeCore {
         let rank = storm_mpi::Rank(exit.rank.0);
         let joined = job.pmi.is_among_peers(rank);
         job.pmi.rank_ended(rank);
-        // Of others that say they failed nobody waits for messages: their peers go on.
+        // Nobody waits for messages of a rank that exits by itself and is not among its peers.
         let awaited = joined || matches!(exit.status, ExitStatus::Signal(_));
         if job.task.launch.buffered && awaited {
             actions.push(Action::RankGone { job: key, rank: exit.rank });
@@ -363,8 +366,8 @@ impl NodeCore {
         self.try_finish(key, actions);
     }
 
-    /// Ends a job whose ranks wait here in a PMI barrier that can never open, and tells
-    /// the Machine Manager when those of other nodes may.
+    /// Ends a job whose ranks wait here in a PMI barrier that can never open. If ranks on other
+    /// nodes may wait so, tells the Machine Manager.
     fn end_if_in_vain(&mut self, key: JobKey, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&key).filter(|job| !job.doomed) else { return };
         if let Some(reason) = news_of_gone(job, actions) {
@@ -388,7 +391,7 @@ impl NodeCore {
         state.fails(Report::LaunchFailed { job, incarnation, rank, reason, exit_code }, actions);
     }
 
-    /// SCHEDULE-PROCESS (paper, Algorithm 5): the row's jobs run, others stop.
+    /// SCHEDULE-PROCESS (paper, Algorithm 5): the row's jobs run, and others stop.
     fn strobe(&mut self, strobe: Strobe, slices: Option<Slices>, actions: &mut Vec<Action>) {
         let Strobe { partition, row, number, .. } = strobe;
         let active = self.partitions.entry(partition).or_insert(ActiveRow::of(row));
@@ -398,7 +401,7 @@ impl NodeCore {
         }
         let followed = active.follows;
         *active = ActiveRow { row, yields_to: None, strobe: number, follows: slices.is_some() };
-        // First: when the strobe came is what the slices after it are reckoned from.
+        // First, as the later slices are computed from the strobe's arrival.
         if followed || slices.is_some() {
             actions.push(Action::Follow { partition, slices });
         }
@@ -423,7 +426,7 @@ impl NodeCore {
         active.is_none_or(|active| runs_in(job, active.running()))
     }
 
-    /// Stops and resumes what has to be for the rows that are active.
+    /// Stops and resumes jobs as the active rows require.
     pub(super) fn reschedule(
         &mut self,
         partition: Option<PartitionId>,
@@ -478,7 +481,7 @@ impl NodeCore {
         let Some(key) = self.current(job) else { return };
         let Some(state) = self.jobs.get_mut(&key) else { return };
         if sequence != state.fences || !state.in_fence {
-            // A Machine Manager that came back may end a fence that is past here.
+            // A returned Machine Manager may end a fence that is over here.
             tracing::warn!(job = %key, sequence, fences = state.fences, "the end of another fence");
             return;
         }

@@ -1,4 +1,4 @@
-//! PMI of the local ranks: the node server's outputs as actions.
+//! PMI of the local ranks: turns the node server's outputs into actions.
 
 use super::Action;
 use super::job::LocalJob;
@@ -8,11 +8,11 @@ use storm_rm::Rank;
 use storm_rm::message::Report;
 use storm_rm::termination::Urgency;
 
-/// Fences that a node can be asked for again: one that another node is still in, and
-/// the next one, which is as far as this node can be.
+/// Number of fences that a node can be asked for again: a fence that another node is still in, and
+/// the next, which is as far as this node can be.
 const FENCES_KEPT: usize = 2;
 
-/// What to do about the outputs of a job's PMI server.
+/// The actions for the outputs of a job's PMI server.
 pub(super) fn pmi_actions(job: &mut LocalJob, outputs: Vec<Output>, actions: &mut Vec<Action>) {
     let key = job.key();
     for output in outputs {
@@ -43,7 +43,7 @@ pub(super) fn pmi_actions(job: &mut LocalJob, outputs: Vec<Output>, actions: &mu
     }
 }
 
-/// What there is to say once a rank is gone that can be in no barrier any more.
+/// The reason to report once a rank is gone that can enter no barrier any more.
 pub(super) fn news_of_gone(job: &mut LocalJob, actions: &mut Vec<Action>) -> Option<String> {
     let gone = job.pmi.gone();
     if let Some(waiting) = job.pmi.waiting()

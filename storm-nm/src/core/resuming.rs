@@ -1,6 +1,6 @@
-//! Jobs that outlive their Machine Manager: nothing is said of them while it is gone;
-//! the next one hears which there are, says which go on, and is then told where each
-//! stands (`docs/decisions/0006-jobs-survive-the-manager.md`).
+//! Jobs that outlive their Machine Manager. Nothing is reported of them while it is gone. The next
+//! one gets a list of them, says which continue, and then gets the state of each
+//! (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
 use super::job::{JobPhase, LocalJob};
 use super::node_core::ActiveRow;
@@ -19,23 +19,23 @@ impl NodeCore {
         orphans.map(|(key, _)| held(key)).collect()
     }
 
-    /// The first run of a job that this node can have heard of, if it was told: of those from there on,
-    /// it has not heard of the ones that it does not hold. That is not so of runs that it was told
-    /// to launch and has given up, which must not be launched again.
+    /// The first run of a job that this node can have heard of, if it was told. From this run on, a
+    /// run that it does not hold is one that it has not heard of. The exception are runs that it
+    /// was told to launch and has given up, which must not be launched again.
     pub fn first_run(&self) -> Option<JobIncarnation> {
         let behind = self.given_up.map_or(0, |run| run.0.saturating_add(1));
         self.first_run.map(|first| first.max(JobIncarnation(behind)))
     }
 
     /// A Machine Manager has answered: it tells this life of the node of all runs from `next_run`
-    /// on. One whose journal is another than that of the manager before counts them anew.
+    /// on. A manager with another journal than the one before counts runs anew.
     pub(super) fn joined(&mut self, next_run: JobIncarnation) {
         self.answered = true;
         self.given_up = None;
         self.first_run = Some(self.first_run.map_or(next_run, |first| first.min(next_run)));
     }
 
-    /// The network calls the node so in its next life.
+    /// Takes the id of the node's next life in the network.
     pub(crate) fn renumber(&mut self, node: NodeId) {
         self.config.node = node;
     }
@@ -49,8 +49,8 @@ impl NodeCore {
         self.partitions.values_mut().for_each(|active| *active = ActiveRow::of(active.row));
     }
 
-    /// Ends the orphans that the next Machine Manager may have queued again: they must
-    /// not run twice. They are not held any more.
+    /// Ends and forgets the orphans that the next Machine Manager may have queued again, as they
+    /// must not run twice.
     pub(super) fn end_requeued(&mut self, actions: &mut Vec<Action>) {
         let requeued = |job: &LocalJob| job.orphaned && job.task.launch.spec.requeue;
         let given_up = self.jobs.iter().filter(|(_, job)| requeued(job));
@@ -66,8 +66,8 @@ impl NodeCore {
     }
 
     /// This node manager stood still for so long that the keeper has ended the job, which may run
-    /// elsewhere. If it does not, the Machine Manager takes it for lost here: also the next one, which may have been told
-    /// that this node holds it.
+    /// elsewhere. If it does not, the Machine Manager takes the job for lost here. So does the next
+    /// manager, which may have been told that this node holds the job.
     pub(super) fn lease_over(&mut self, key: JobKey, actions: &mut Vec<Action>) {
         let ended = |job: &&mut LocalJob| job.is_live() && !job.silent;
         let Some(job) = self.jobs.get_mut(&key).filter(ended) else { return };
@@ -79,8 +79,8 @@ impl NodeCore {
         self.supersede(key, actions);
     }
 
-    /// A Machine Manager answers that this node has joined, and says which of the orphans go on; the
-    /// others die unheard.
+    /// A Machine Manager confirms that this node has joined, and says which orphans continue. The
+    /// others die without a report.
     pub(super) fn resume(&mut self, jobs: Vec<ResumedJob>, actions: &mut Vec<Action>) {
         self.forget_slices(actions);
         for resumed in jobs {
@@ -120,8 +120,9 @@ impl NodeCore {
         self.reschedule(None, None, actions);
     }
 
-    /// Slices that were ordered before the Machine Manager knew of this life of the node were on their
-    /// way to an earlier one: nobody recalls them, and what is launched later would not be believed.
+    /// Forgets slices that were ordered before the Machine Manager knew of this life of the node.
+    /// They were for an earlier life: nobody recalls them, and they would contradict later
+    /// launches.
     fn forget_slices(&mut self, actions: &mut Vec<Action>) {
         for (partition, active) in &mut self.partitions {
             if active.follows {
@@ -133,8 +134,8 @@ impl NodeCore {
 }
 
 impl LocalJob {
-    /// Says what was said already or would have been: that its ranks run, what ended
-    /// it, the barriers that it is in, who will be in none.
+    /// Repeats all reports, sent or held back: that its ranks run, the cause of its end, the
+    /// barriers that it is in, and the ranks that will be in none.
     fn tell_all(&self, config: &CoreConfig, actions: &mut Vec<Action>) {
         let started = match self.phase {
             JobPhase::Preparing | JobPhase::Launching => false,

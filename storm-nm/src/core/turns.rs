@@ -1,6 +1,6 @@
-//! Whose slice it is under buffered coscheduling: a row whose ranks all wait on this node gives its
-//! processing elements here to another row that has something to do (SC'03; `storm_bcs::Turns` is the
-//! same rule in the model). A switch in the middle of a slice never happens.
+//! The turns of rows under buffered coscheduling. A row whose ranks all wait on this node gives its
+//! processing elements here to another row that has work (SC'03; `storm_bcs::Turns` is the same
+//! rule in the model). No switch happens in the middle of a slice.
 
 use super::{Action, NodeCore};
 use crate::JobKey;
@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use storm_rm::{PartitionId, Row, RowSet};
 
 impl NodeCore {
-    /// At the beginning of a slice of communication: `waiting` are the jobs whose ranks here all wait.
-    /// The row of the last strobe goes first; what runs in its place goes on until it waits too.
+    /// Called at the beginning of a slice of communication; `waiting` are the jobs whose ranks here
+    /// all wait. The row of the last strobe has precedence. A row that runs in its place continues
+    /// until it waits too.
     pub(super) fn take_turns(&mut self, waiting: &BTreeSet<JobKey>, actions: &mut Vec<Action>) {
         let partitions: Vec<PartitionId> = self.partitions.keys().copied().collect();
         for partition in partitions {
@@ -29,11 +30,11 @@ impl NodeCore {
     }
 }
 
-/// The row that runs in place of `row`, if one does: none while somebody in `row` has something to do,
-/// or nobody in any.
+/// The row that runs in place of `row`. `None` while `row` has work, or no row has.
 fn choose(live: &[(RowSet, bool)], row: Row, instead: Option<Row>) -> Option<Row> {
     let busy = |row: Row| live.iter().any(|(rows, waits)| !waits && rows.contains(row));
-    // Where nobody waits nothing is to be given away, and a row that is empty here is one that waits.
+    // Without waiting jobs there is nothing to give away. A row that is empty here counts as
+    // waiting.
     if live.iter().all(|(_, waits)| !waits) && instead.is_none() || busy(row) {
         return None;
     }

@@ -1,5 +1,5 @@
 //! The files that several ranks of a job write to
-//! (`docs/decisions/0140-ranks-that-share-a-file.md`): which they are, and what became of the output.
+//! (`docs/decisions/0140-ranks-that-share-a-file.md`): their paths, and how the output ended.
 
 use super::launch_plan::output_path;
 use super::live_job::LiveJob;
@@ -18,7 +18,7 @@ use storm_rm::{OsBytes, OutputSpec};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Those of one job on this node.
+/// The shared files of one job on this node.
 pub(super) struct SharedFiles {
     files: Rc<storm_pl::SharedFiles>,
     /// Absolute, in the order of their numbers.
@@ -52,18 +52,18 @@ impl SharedFiles {
         Ok(Some(Rc::new(SharedFiles { files, paths, spec: Some(spec) })))
     }
 
-    /// Those of a job of a former node manager.
+    /// Takes over the files of a former node manager's job.
     pub(super) fn take_over(task: &JobTask, names: &NodeNames, socket: OwnedFd) -> SharedFiles {
         let files = Rc::new(storm_pl::SharedFiles::take_over(socket));
         SharedFiles { files, paths: paths(task, names), spec: None }
     }
 
-    /// What the next node manager has to have.
+    /// The descriptor that the next node manager needs.
     pub(super) fn socket(&self) -> &storm_pl::SharedFiles {
         &self.files
     }
 
-    /// The lines of a rank that has been launched so go to its files.
+    /// Sends the lines of a rank, launched with this specification, to its files.
     pub(super) fn add(&self, cwd: &Path, rank: &RankSpec, lines: LineEnds) {
         for (output, end) in [(&rank.stdout, lines.stdout), (&rank.stderr, lines.stderr)] {
             let (Output::Lines { path }, Some(end)) = (output, end) else { continue };

@@ -11,7 +11,7 @@ use storm_primitives::{Runtime, Task};
 /// The switches that are ordered ahead on a node.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// What does them, until it is dropped.
+    /// Does the switches until it is dropped.
     task: RefCell<Option<Task>>,
     done: Rc<RefCell<Vec<SwitchDone>>>,
 }

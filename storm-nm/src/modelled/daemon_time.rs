@@ -1,26 +1,27 @@
-//! The processor time of a node's daemon, for whoever has to share a processor with it.
+//! The processor time of a node's daemon, for processes that share a processor with it.
 
 use std::cell::Cell;
 use std::time::Duration;
 use storm_primitives::Instant;
 
-/// When the daemon worked. It does one thing after the other and goes before every rank.
+/// When the daemon worked. The daemon does one thing at a time, and takes precedence over every
+/// rank.
 #[derive(Debug, Default)]
 pub(super) struct DaemonTime {
-    /// All of it before what it does now.
+    /// Total time of all activities before the present one.
     before: Cell<Duration>,
-    /// Since when it has been doing what it does now, or did last, and how long that takes.
+    /// Start and length of the present or last activity.
     present: Cell<Option<(Instant, Duration)>>,
 }
 
 impl DaemonTime {
-    /// The daemon works from now on, for so long.
+    /// The daemon works from now on, for this long.
     pub(super) fn work(&self, now: Instant, takes: Duration) {
         self.before.set(self.until(now));
         self.present.set(Some((now, takes)));
     }
 
-    /// Time that it worked up to now.
+    /// Total time that it has worked up to now.
     pub(super) fn until(&self, now: Instant) -> Duration {
         let present = self.present.get().map(|(since, takes)| (now - since).min(takes));
         self.before.get() + present.unwrap_or_default()

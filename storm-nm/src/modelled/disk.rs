@@ -1,5 +1,4 @@
-//! The modelled file cache: what content is there, how long writing takes, and
-//! what can go wrong with it.
+//! The modelled file cache: its contents, the time to write, and its faults.
 
 use super::Activity;
 use bytes::Bytes;
@@ -15,7 +14,7 @@ use storm_rm::{ContentHash, FileSpec, Owner};
 #[derive(Debug)]
 pub(super) struct Disk {
     contents: RefCell<BTreeMap<(u32, ContentHash), Cached>>,
-    /// Writes fail.
+    /// Whether writes fail.
     pub(super) full: Cell<bool>,
     pub(super) write_time_per_byte: Cell<Duration>,
     capacity_bytes: u64,
@@ -39,14 +38,14 @@ impl Disk {
         }
     }
 
-    /// Whether the content is there; it counts as used now.
+    /// Whether the content is there. The content counts as used now.
     pub(super) fn has(&self, owner: Owner, hash: ContentHash, now: Instant) -> bool {
         let mut contents = self.contents.borrow_mut();
         let found = contents.get_mut(&(owner.uid, hash));
         found.map(|cached| cached.used = now).is_some()
     }
 
-    /// Evicts what was used least recently until the file fits.
+    /// Evicts the least recently used contents until the file fits.
     pub(super) fn make_room(&self, size_bytes: u64) -> io::Result<()> {
         if self.full.get() || size_bytes > self.capacity_bytes {
             return Err(io::ErrorKind::StorageFull.into());
@@ -62,14 +61,14 @@ impl Disk {
     }
 }
 
-/// A modelled file of the cache while its content comes.
+/// A modelled file of the cache while its content arrives.
 pub struct ModelledSink<R> {
     pub(super) runtime: R,
     pub(super) disk: Rc<Disk>,
     pub(super) owner: Owner,
     pub(super) file: FileSpec,
     pub(super) extra: Rc<dyn Fn(Activity) -> Duration>,
-    /// None where the content is not checked: its state takes 2 KiB a node.
+    /// `None` if the content is not checked: the hasher takes 2 KiB per node.
     pub(super) hasher: Option<Box<blake3::Hasher>>,
 }
 

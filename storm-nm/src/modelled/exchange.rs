@@ -1,12 +1,11 @@
-//! Messages between modelled ranks: what they cost is the business of whoever
-//! models the network.
+//! Messages between modelled ranks. The model of the network determines their cost.
 
 use crate::JobKey;
 use futures_util::future::LocalBoxFuture;
 use std::time::Duration;
 use storm_rm::Rank;
 
-/// One rank of one run of a job.
+/// A rank of a run of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
     /// The run of the job.
@@ -15,15 +14,15 @@ pub struct Endpoint {
     pub rank: Rank,
 }
 
-/// The network as the ranks of modelled jobs use it.
+/// The network, as the ranks of modelled jobs use it.
 pub trait Exchange {
-    /// A message leaves; the CPU time that this costs the sender.
+    /// Sends a message. Returns the CPU time that the sender needs for it.
     fn send(&self, from: Endpoint, to: Rank, bytes: u64) -> Duration;
 
     /// Waits for the next message from a rank, and takes it.
     fn receive(&self, at: Endpoint, from: Rank) -> LocalBoxFuture<'static, ()>;
 
-    /// `2 L + 4 O`: what an answer takes whose sender runs.
+    /// `2 L + 4 O`: the time for an answer whose sender is running.
     fn answer(&self) -> Duration {
         Duration::ZERO
     }
@@ -32,7 +31,7 @@ pub trait Exchange {
     fn barrier(&self, at: Endpoint, size: u32) -> LocalBoxFuture<'static, ()>;
 }
 
-/// No network: sending is free, and whoever waits for a message waits for ever.
+/// No network: sending is free, and a receiver waits for ever.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoExchange;
 

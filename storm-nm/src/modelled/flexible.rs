@@ -1,5 +1,5 @@
-//! Flexible coscheduling on a modelled node: its slots, what each process does in them, and what it may
-//! do for it.
+//! Flexible coscheduling on a modelled node: its slots, the behaviour of each process in them, and
+//! the resulting permissions.
 
 use super::process::Process;
 use super::share::Turn;
@@ -17,9 +17,9 @@ type Processes<R> = BTreeMap<Rank, Rc<Process<R>>>;
 #[derive(Debug)]
 pub(super) struct Flexible {
     classes: JobClasses,
-    /// Its row runs.
+    /// Whether its row runs.
     in_slot: bool,
-    /// It is suspended, and does not run in anybody's slot.
+    /// Whether it is suspended, and runs in no slot at all.
     suspended: bool,
 }
 
@@ -37,7 +37,7 @@ impl Flexible {
         Flexible { classes, in_slot: false, suspended: false }
     }
 
-    /// Its slot begins or ends; whether a class is another one now.
+    /// Its slot begins or ends. Returns whether a class has changed.
     pub(super) fn switch<R: Runtime>(
         &mut self,
         in_slot: bool,
@@ -56,12 +56,12 @@ impl Flexible {
         self.classes.slot_ends(since_origin(now), &counters)
     }
 
-    /// It runs in these rows from now on.
+    /// Sets its rows.
     pub(super) fn set_rows(&mut self, rows: RowSet) {
         self.suspended = rows == RowSet::NONE;
     }
 
-    /// Each process may do what its class may; whether all of them are stopped.
+    /// Lets each process do what its class allows. Returns whether all of them are stopped.
     pub(super) fn apply<R: Runtime>(&self, processes: &Processes<R>) -> bool {
         let mut all_stopped = true;
         for (rank, process) in processes.iter().filter(|(_, process)| !process.ended.get()) {
@@ -94,7 +94,7 @@ impl Flexible {
     }
 }
 
-/// What each process has done up to now.
+/// The totals of each process up to now.
 fn counters<R: Runtime>(processes: &Processes<R>, now: Instant) -> BTreeMap<Rank, Counters> {
     let one = |(rank, process): (&Rank, &Rc<Process<R>>)| {
         let share = process.share().filter(|_| !process.ended.get())?;

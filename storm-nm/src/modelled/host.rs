@@ -1,4 +1,4 @@
-//! The modelled node as the node manager sees it, with the faults that a test can inject.
+//! The modelled node as the node manager sees it, with faults that a test can inject.
 
 mod leases;
 
@@ -42,21 +42,21 @@ struct Inner<R: Runtime> {
     disk: Rc<Disk>,
     events: Rc<Events>,
     jobs: RefCell<BTreeMap<JobKey, Rc<Job<R>>>>,
-    /// What the keeper runs on.
+    /// The keeper's runtime.
     keeper: RefCell<R>,
     leases: RefCell<Leases>,
     daemon: Rc<DaemonTime>,
-    /// Those that jobs share when they run at once.
+    /// Processors that jobs share if they run at once.
     processors: Vec<Rc<Processor>>,
-    /// Processes that wait for what has come are boosted now and then.
+    /// Whether processes that wait for a message that has arrived are boosted now and then.
     boosting: Cell<bool>,
     ahead: Ahead,
     tasks: TaskSet,
     left: Cell<bool>,
     stalled: Cell<bool>,
-    /// Hundredths of its time that a computation takes.
+    /// The time of a computation in percent of its nominal time.
     percent: Cell<u32>,
-    /// By what flexible coscheduling judges processes.
+    /// The rules of flexible coscheduling for classes.
     rules: Cell<ClassRules>,
 }
 
@@ -93,52 +93,52 @@ impl<R: Runtime> ModelledHost<R> {
         ModelledHost { inner: Rc::new(inner) }
     }
 
-    /// Processes of jobs to come are judged by these rules under flexible coscheduling.
+    /// Sets the rules by which flexible coscheduling classifies processes of later jobs.
     pub fn judge_by(&self, rules: ClassRules) {
         self.inner.rules.set(rules);
     }
 
-    /// The keeper runs there, and so does not stand still with the node manager.
+    /// Runs the keeper on its own runtime, so that it does not stand still with the node manager.
     pub fn keep_on(&self, keeper: R) {
         self.inner.keeper.replace(keeper);
     }
 
-    /// From now on writes fail for want of room, or no longer.
+    /// Makes writes fail for lack of room, or work again.
     pub fn fill_disk(&self, full: bool) {
         self.inner.disk.full.set(full);
     }
 
-    /// From now on writing a byte takes this long.
+    /// Sets the time to write a byte.
     pub fn slow_disk(&self, write_time_per_byte: Duration) {
         self.inner.disk.write_time_per_byte.set(write_time_per_byte);
     }
 
-    /// From now on processes that are told to start hang before they execute, or no
-    /// longer.
+    /// Makes processes hang between the order to start and their execution, or start normally
+    /// again.
     pub fn stall_starts(&self, stalled: bool) {
         self.inner.stalled.set(stalled);
     }
 
-    /// From now on processes take so many hundredths of their time to start and to
-    /// compute: 300 is three times slower, 100 is as fast as ever.
+    /// Sets the time in which processes start and compute, in percent of their nominal time: 300 is
+    /// three times slower, 100 is the nominal speed.
     pub fn slow_processors(&self, percent: u32) {
         self.inner.percent.set(percent.max(1));
         self.inner.jobs.borrow().values().for_each(|job| job.freezer.slow(percent.max(1)));
     }
 
-    /// The keeper of the processes dies, and they with it.
+    /// Kills the keeper, and all processes with it.
     pub fn lose_processes(&self) {
         self.inner.jobs.borrow_mut().clear();
         self.inner.tasks.cancel();
         self.inner.events.push(HostEvent::Lost);
     }
 
-    /// CPU time that a rank has used so far; zero when it is not known.
+    /// CPU time that a rank has used so far; zero if the rank is unknown.
     pub fn cpu_time(&self, job: JobKey, rank: Rank) -> Duration {
         self.process(job, rank).map_or(Duration::ZERO, |process| process.cpu_time())
     }
 
-    /// Processes alive.
+    /// Number of processes alive.
     pub fn live_processes(&self) -> usize {
         let jobs = self.inner.jobs.borrow();
         let alive = |job: &Rc<Job<R>>| {
@@ -147,7 +147,7 @@ impl<R: Runtime> ModelledHost<R> {
         jobs.values().map(alive).sum()
     }
 
-    /// Whether the node manager has left, with nothing of it remaining.
+    /// Whether the node manager has left and nothing of it remains.
     pub fn is_clean(&self) -> bool {
         self.inner.left.get() && self.inner.jobs.borrow().is_empty()
     }
@@ -160,7 +160,7 @@ impl<R: Runtime> ModelledHost<R> {
         self.job(key)?.processes.borrow().get(&rank).cloned()
     }
 
-    /// A share of the processor with the fewest processes, where several jobs run at once.
+    /// A share of the processor with the fewest processes, if several jobs run at once.
     fn share(
         &self,
         who: (JobKey, Rank),
@@ -180,7 +180,7 @@ impl<R: Runtime> ModelledHost<R> {
         Some(Share::new(processor?.clone(), model, who, (coscheduling, rows)))
     }
 
-    /// Boosts processes now and then, as long as there are any.
+    /// Boosts processes periodically, as long as there are any.
     async fn boost(&self, period: Duration) {
         loop {
             self.inner.runtime.sleep(period).await;
@@ -208,7 +208,7 @@ impl<R: Runtime> ModelledHost<R> {
         }
     }
 
-    /// Resumes a job, unless it is switched again before that.
+    /// Resumes a job after a delay, unless it is switched before.
     fn resume_after(&self, key: JobKey, delay: Duration) {
         let Some(job) = self.job(key).filter(|_| !delay.is_zero()) else {
             return self.set_stopped(key, false);
@@ -240,7 +240,7 @@ impl<R: Runtime> ModelledHost<R> {
         }
     }
 
-    /// The shipped files that a job needs in its directory.
+    /// A shipped file that a job needs in its directory and that is missing.
     fn missing_file(&self, task: &JobTask) -> Option<String> {
         let spec = task.spec();
         let program = match &spec.program {
@@ -329,7 +329,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
             let spec = task.spec();
             let context = RankContext { job: key, rank, size: spec.procs, argv: &spec.argv };
             let script = (model.program)(&context);
-            // The daemon keeps to the last processor, where its cache is warm.
+            // The daemon stays on the last processor, where its cache is warm.
             let shares = rank.0 - task.first.0 + 1 >= model.processors;
             let process = Rc::new(Process::new(
                 runtime.clone(),
@@ -376,7 +376,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
         if resume.is_empty() {
             return;
         }
-        // What the change of hands takes, only who is to run next loses.
+        // Only the jobs that run next lose the time of the switch.
         let takes = (self.inner.model.extra)(Activity::Switch);
         for key in resume {
             self.observe(HostAct::Resume(*key));

@@ -1,27 +1,27 @@
-//! What a modelled node does, as whoever watches a simulation is told it.
+//! The acts of a modelled node, for observers of a simulation.
 
 use crate::JobKey;
 use std::fmt;
 use storm_rm::message::Strobe;
 use storm_rm::{Destination, Rank, RankClass, RowSet};
 
-/// One thing that a modelled node did, in the words of the trace when printed.
+/// An act of a modelled node. Printed, it is in the words of the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostAct {
-    /// A strobe was obeyed: the stops and resumes that follow are its own.
+    /// A strobe was carried out; the stops and resumes that follow belong to it.
     Strobe(Strobe),
-    /// The ranks of a job here were told to start; with `stopped`, to wait.
+    /// The ranks of a job here were ordered to start, or with `stopped` to wait.
     Launch {
         /// The job.
         job: JobKey,
-        /// Ranks here.
+        /// Number of ranks here.
         ranks: u32,
-        /// The rows that the launch said.
+        /// The rows in the launch message.
         rows: RowSet,
-        /// They execute nothing before the job is resumed.
+        /// Whether they execute nothing until the job is resumed.
         stopped: bool,
     },
-    /// The start of a job could not be prepared: none of its ranks is started here.
+    /// The start of a job could not be prepared, so none of its ranks is started here.
     Refuse(JobKey),
     /// A process has ended.
     Exit {
@@ -30,22 +30,22 @@ pub enum HostAct {
         /// The rank.
         rank: Rank,
     },
-    /// A job runs in other rows than before.
+    /// The rows of a job have changed.
     Rows {
         /// The job.
         job: JobKey,
-        /// Its rows from now on.
+        /// Its new rows.
         rows: RowSet,
     },
     /// The context switch stopped a job.
     Stop(JobKey),
     /// The context switch resumed a job.
     Resume(JobKey),
-    /// Some ranks of a job are taken for something else than before.
+    /// The class of some ranks of a job has changed.
     Classified {
         /// The job.
         job: JobKey,
-        /// All of them here.
+        /// All ranks here, with their classes.
         ranks: Vec<RankClass>,
     },
     /// A signal was sent to every rank of a job.
@@ -57,9 +57,10 @@ pub enum HostAct {
     },
     /// Every process of a job was killed.
     Destroy(JobKey),
-    /// The same by the keeper, as the node manager had not said in time that the job may go on.
+    /// The keeper killed every process of a job, as the node manager had not renewed its lease in
+    /// time.
     LeaseOver(JobKey),
-    /// What the ranks of a job left running was killed.
+    /// The processes that the ranks of a job left behind were killed.
     End(JobKey),
     /// A job was forgotten.
     Forget(JobKey),

@@ -1,4 +1,4 @@
-//! A job on a modelled node: its processes, and what stops them.
+//! A job on a modelled node: its processes, and their stops and resumes.
 
 use super::flexible::Flexible;
 use super::process::{Freezer, Process};
@@ -13,15 +13,15 @@ use storm_rm::{Coscheduling, Rank, RowSet};
 pub(super) struct Job<R: Runtime> {
     pub(super) rows: Cell<RowSet>,
     pub(super) freezer: Rc<Freezer>,
-    /// Under flexible coscheduling.
+    /// Set under flexible coscheduling.
     pub(super) flexible: RefCell<Option<Flexible>>,
-    /// Counts its stops and resumes: one that is late is void.
+    /// Number of stops and resumes so far; a resume that is outdated has no effect.
     pub(super) switches: Cell<u64>,
     pub(super) processes: RefCell<BTreeMap<Rank, Rc<Process<R>>>>,
 }
 
 impl<R: Runtime> Job<R> {
-    /// Whether the class of a process is another one now.
+    /// Stops or resumes the job. Returns whether the class of a process has changed.
     pub(super) fn set_stopped(&self, stopped: bool, now: Instant) -> bool {
         let processes = self.processes.borrow();
         if let Some(flexible) = &mut *self.flexible.borrow_mut() {
@@ -36,7 +36,7 @@ impl<R: Runtime> Job<R> {
         false
     }
 
-    /// Its processes come to run together in another way, and have other shares for it.
+    /// Changes how its processes are coscheduled, and so their shares.
     pub(super) fn coschedule(&self, coscheduling: Coscheduling, rules: ClassRules, now: Instant) {
         let in_slot = match &*self.flexible.borrow() {
             Some(flexible) => flexible.in_slot(),

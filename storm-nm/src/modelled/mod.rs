@@ -1,13 +1,12 @@
-//! A modelled node: processes with scripts, a disk with a speed, in the time of
-//! whatever runtime it is given.
+//! A modelled node: processes with scripts and a disk with a speed, in the time of any runtime.
 //!
-//! The node manager's tests run on it, and so does a simulated machine. A process
-//! uses CPU time only while its job is not frozen, so that context switches can be
-//! checked to the nanosecond. Ranks of one row do not contend for processors, gang
-//! scheduling sees to that; under policies that run all rows at once they
-//! share processors as an operating system shares them out (`processor`); the node manager has a processor of its own where they
-//! leave one, and takes its time from the last of them where they do not. Not modelled:
-//! anything that a process does besides its script.
+//! The node manager's tests run on it, and so does a simulated machine. A process uses CPU time
+//! only while its job is not frozen, so that context switches can be checked to the nanosecond.
+//!
+//! Ranks of a row do not contend for processors, as gang scheduling prevents it. Under policies
+//! that run all rows at once, they share processors like processes of an operating system
+//! (`processor`). If the ranks leave a processor free, the node manager has it for itself; if not,
+//! it takes its time from the last one. A process does nothing but its script.
 
 mod activity;
 mod ahead;

@@ -5,20 +5,21 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How the operating system of a node shares out a processor among several processes.
+/// How the operating system of a node shares a processor among several processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperatingSystem {
-    /// How long one runs before it is another's turn.
+    /// How long a process runs before another has its turn.
     pub slice: Duration,
-    /// Waking a process that sleeps.
+    /// The time to wake a sleeping process.
     pub wake: Duration,
-    /// How often the node manager boosts those who wait for what has come, where it does.
+    /// Time between boosts of processes that wait for a message that has arrived, if they are
+    /// boosted.
     pub boost_period: Duration,
 }
 
 impl Default for OperatingSystem {
     /// Linux: its base slice (`/sys/kernel/debug/sched/base_slice_ns` on a node of several
-    /// processors) of about 3 ms, and the 6 us that waking a sleeper takes there
+    /// processors) is about 3 ms, and waking a sleeping process takes 6 us
     /// (`docs/decisions/0081-looking-in-vain.md`).
     fn default() -> OperatingSystem {
         OperatingSystem {
@@ -29,45 +30,46 @@ impl Default for OperatingSystem {
     }
 }
 
-/// What a node is like. Times are those of an ordinary Linux node with a RAM
-/// disk; the sources are the measurements in the benchmarks of this repository.
+/// The properties of a node. The default times are those of an ordinary Linux node with a RAM disk,
+/// from the benchmarks of this repository.
 #[derive(Clone)]
 pub struct Model {
     /// Host name.
     pub hostname: String,
-    /// Address that ranks of other nodes reach it by.
+    /// Address by which ranks of other nodes reach it.
     pub address: String,
-    /// Processing elements.
+    /// Number of processing elements.
     pub pes: u32,
-    /// Processors: one more than the elements, or ranks share one with the daemon.
+    /// Number of processors. If it does not exceed the elements, a rank shares one with the daemon.
     pub processors: u32,
-    /// What shares them out where several jobs run at once.
+    /// The operating system that shares them if several jobs run at once.
     pub os: OperatingSystem,
-    /// The only user that jobs can run as.
+    /// The only user as whom jobs can run; `None` if jobs can run as any user.
     pub only_uid: Option<u32>,
-    /// Making a job's directory.
+    /// Time to make a job's directory.
     pub prepare_time: Duration,
-    /// From the order to start a rank to its first instruction.
+    /// Time from the order to start a rank to its first instruction.
     pub exec_time: Duration,
-    /// Writing one byte of a file, checking it included.
+    /// Time to write and check one byte of a file.
     pub write_time_per_byte: Duration,
-    /// Room for the file cache in bytes.
+    /// Size of the file cache in bytes.
     pub cache_bytes: u64,
-    /// Check the content of files, as a real node does. A large machine may
-    /// leave it out: the simulated network corrupts nothing.
+    /// Whether to check the content of files, as a real node does. A large machine may skip it, as
+    /// the simulated network corrupts nothing.
     pub check_content: bool,
-    /// What each process does.
+    /// The script of each process.
     pub program: Rc<dyn Fn(&RankContext<'_>) -> Script>,
-    /// What activities take beyond the fixed times: noise, load, contention.
+    /// The time of activities beyond the fixed times: noise, load, contention.
     pub extra: Rc<dyn Fn(Activity) -> Duration>,
     /// The network between the processes.
     pub exchange: Rc<dyn Exchange>,
-    /// Told what happens: the trace of a simulation.
+    /// Gets all acts, for the trace of a simulation.
     pub observer: Rc<dyn Fn(&HostAct)>,
 }
 
 impl Default for Model {
-    /// A node of 4 PEs and a processor for the daemon, whose processes exit at once.
+    /// A node of 4 processing elements and a processor for the daemon, whose processes exit at
+    /// once.
     fn default() -> Model {
         Model {
             hostname: "modelled".to_owned(),

@@ -1,11 +1,11 @@
-//! A modelled pipe: a bounded buffer, a writer that waits, a reader that waits.
+//! A modelled pipe: a bounded buffer with a writer and a reader that wait.
 
 use crate::bell::Bell;
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-/// What a pipe of Linux holds.
+/// The capacity of a Linux pipe.
 const CAPACITY_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// Writes all of it, waiting for room; lost when the pipe is closed.
+    /// Writes all data, and waits for room. The data are lost if the pipe is closed.
     pub(super) async fn write(&self, mut data: Bytes) {
         while !data.is_empty() {
             let room = || {
@@ -32,7 +32,7 @@ impl Pipe {
         }
     }
 
-    /// What is there, at most `limit` bytes; `None` when empty and closed.
+    /// The available data, at most `limit` bytes; `None` if the pipe is empty and closed.
     pub(super) async fn read(&self, limit: usize) -> Option<Bytes> {
         let ready = || {
             let data = self.take(limit);

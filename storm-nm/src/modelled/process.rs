@@ -1,4 +1,4 @@
-//! One modelled process, and the job that stops and resumes it.
+//! A modelled process, and the freezer that stops and resumes its job.
 
 use super::daemon_time::DaemonTime;
 use super::pipe::Pipe;
@@ -18,16 +18,16 @@ use storm_primitives::{Instant, Runtime};
 use storm_rm::Rank;
 use storm_rm::message::{ExitStatus, RankExit, Stream};
 
-/// Most bytes moved at once by a process that copies.
+/// Most bytes that a copying process moves at once.
 const COPY_BYTES: usize = 4096;
 const SIGKILL: i32 = 9;
-/// Hundredths of a whole.
+/// 100 %.
 const WHOLE_PERCENT: u32 = 100;
-/// What a computation takes at most, however slow its node: longer than any
-/// simulation, and the clock's arithmetic has room for it.
+/// Longest time of a computation, however slow its node: longer than any simulation, and short
+/// enough for the clock's arithmetic.
 const LONGEST: Duration = Duration::from_secs(1 << 33);
 
-/// Where the news of all processes go.
+/// Collects the events of all processes.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     queue: RefCell<VecDeque<HostEvent>>,
@@ -45,11 +45,11 @@ impl Events {
     }
 }
 
-/// Stops and resumes all processes of a job, and says how fast they are.
+/// Stops and resumes all processes of a job, and holds their speed.
 #[derive(Debug)]
 pub(super) struct Freezer {
     frozen: Cell<bool>,
-    /// Hundredths of its time that a computation takes.
+    /// The time of a computation in percent of its nominal time.
     percent: Cell<u32>,
     changed: Bell,
 }
@@ -74,7 +74,7 @@ impl Freezer {
         self.changed.ring();
     }
 
-    /// Waits until what runs at this pace is stopped, or runs at another.
+    /// Waits until processes that run at this pace are stopped, or change their pace.
     async fn disturbed(&self, percent: u32) {
         let sound = || !self.frozen.get() && self.percent.get() == percent;
         self.changed.until(|| (!sound()).then_some(())).await;
@@ -88,13 +88,13 @@ impl Freezer {
 pub(super) struct Process<R> {
     pub(super) runtime: R,
     model: Rc<Model>,
-    /// The daemon's, where it shares the processor.
+    /// The daemon's time, if the daemon shares the processor.
     daemon: Option<Rc<DaemonTime>>,
-    /// The processor that it shares with processes of other jobs, if it runs beside them.
+    /// Its share of a processor, if processes of other jobs run beside it.
     share: RefCell<Option<Rc<Share>>>,
     pub(super) job: JobKey,
     pub(super) rank: Rank,
-    /// Ranks of the job.
+    /// Number of ranks of the job.
     size: u32,
     pub(super) script: Script,
     pub(super) freezer: Rc<Freezer>,
@@ -102,10 +102,9 @@ pub(super) struct Process<R> {
     pub(super) stdin: Pipe,
     pub(super) stdout: Pipe,
     pub(super) stderr: Pipe,
-    /// CPU time used, without what is being used now.
+    /// CPU time used, without the present computation.
     cpu: Cell<Duration>,
-    /// Since when it has been using CPU time, and what the daemon had used then of the
-    /// same processor.
+    /// Start of the present computation, and the daemon's time on the same processor up to then.
     computing_since: Cell<Option<(Instant, Duration)>>,
     pub(super) ended: Cell<bool>,
     signals: RefCell<VecDeque<i32>>,
@@ -162,7 +161,7 @@ impl<R: Runtime> Process<R> {
         self.cpu.get() + current.unwrap_or_default()
     }
 
-    /// CPU time since then if it has been computing: all but what the daemon took.
+    /// CPU time of a computation since then: all of the time except the daemon's.
     fn used_since(&self, (since, daemon): (Instant, Duration)) -> Duration {
         let now = self.runtime.now();
         (now - since).saturating_sub(self.daemon_until(now) - daemon)
@@ -172,17 +171,17 @@ impl<R: Runtime> Process<R> {
         self.daemon.as_ref().map_or(Duration::ZERO, |daemon| daemon.until(now))
     }
 
-    /// From its next step on it shares a processor with processes of other jobs, or does not.
+    /// From its next step on, shares a processor with processes of other jobs, or not.
     pub(super) fn set_share(&self, share: Option<Share>) {
         *self.share.borrow_mut() = share.map(Rc::new);
     }
 
-    /// The processor that it shares.
+    /// Its share of a processor.
     pub(super) fn share(&self) -> Option<Rc<Share>> {
         self.share.borrow().clone()
     }
 
-    /// Whether it has peers that it communicates with, by a library that tells of it.
+    /// Whether it communicates with peers by a library that reports on it.
     pub(super) fn communicates(&self) -> bool {
         self.script.steps.iter().any(Step::communicates)
     }
@@ -204,19 +203,19 @@ impl<R: Runtime> Process<R> {
         }
     }
 
-    /// From the order to start it to its end; it hangs for `stall` before it executes.
+    /// The life of the process from the order to start; hangs for `stall` before it executes.
     pub(super) async fn live(&self, stall: Duration) {
         let status = {
             let life = pin!(self.follow_script(stall));
             let death = pin!(self.fatal_signal());
-            // Death first: a process that is killed does nothing any more.
+            // Death first, as a process that is killed does nothing any more.
             match select(death, life).await {
                 Either::Left((signal, _)) => Some(ExitStatus::Signal(signal)),
                 Either::Right((status, _)) => status,
             }
         };
-        // A signal ends it also in the midst of computing. How long its parent
-        // takes to notice is no CPU time of its own.
+        // A signal may end it in the middle of a computation. The parent's delay to notice is not
+        // CPU time of the process.
         self.cpu.set(self.cpu_time());
         self.computing_since.set(None);
         self.set_share(None);
@@ -230,7 +229,7 @@ impl<R: Runtime> Process<R> {
             self.stdout.close();
             self.stderr.close();
         }
-        // A process that never executed has said so already.
+        // A process that never executed has already reported.
         let Some(status) = status else { return };
         let user_us = u64::try_from(self.cpu.get().as_micros()).unwrap_or(u64::MAX);
         (self.model.observer)(&HostAct::Exit { job: self.job, rank: self.rank });
@@ -274,7 +273,7 @@ impl<R: Runtime> Process<R> {
     async fn take(&self, step: &Step) {
         let here = Endpoint { job: self.job, rank: self.rank };
         match step {
-            // Taken by `take_all`, which can call itself.
+            // Handled by `take_all`, which can call itself.
             Step::Repeat { .. } => {}
             Step::Compute(time) => self.use_cpu(*time).await,
             Step::Send { to, bytes } => {
@@ -312,7 +311,7 @@ impl<R: Runtime> Process<R> {
         self.cpu.set(self.cpu.get() + used);
     }
 
-    /// What it has to do with the world outside of its job's network.
+    /// The steps that involve anything outside its job's network.
     async fn talk(&self, step: &Step) {
         match step {
             Step::Write(stream, data) => self.output(*stream).write(data.clone()).await,
@@ -337,7 +336,7 @@ impl<R: Runtime> Process<R> {
             Step::Abort { exit_code } => {
                 self.ask(&format!("cmd=abort exitcode={exit_code}")).await;
             }
-            // Taken by `take`.
+            // Handled by `take`.
             Step::Compute(_)
             | Step::Repeat { .. }
             | Step::Send { .. }
@@ -356,8 +355,8 @@ impl<R: Runtime> Process<R> {
         self.replied.until(|| self.replies.borrow_mut().pop_front()).await
     }
 
-    /// Uses CPU time, which passes only while the job is not stopped; more of it
-    /// where the node is slow.
+    /// Uses CPU time, which passes only while the job is not stopped, and takes longer if the node
+    /// is slow.
     async fn use_cpu(&self, mut left: Duration) {
         if let Some(share) = self.share() {
             let used = share.compute(&self.runtime, at_pace(left, self.freezer.percent.get()));
@@ -371,7 +370,7 @@ impl<R: Runtime> Process<R> {
             let now = self.runtime.now();
             let begun = (now, self.daemon_until(now));
             self.computing_since.set(Some(begun));
-            // Either way the clock says how much was used.
+            // In both cases the clock shows how much was used.
             let _ = self.runtime.timeout(takes, self.freezer.disturbed(percent)).await;
             let used = self.used_since(begun).min(takes);
             self.computing_since.set(None);
@@ -381,8 +380,7 @@ impl<R: Runtime> Process<R> {
         }
     }
 
-    /// The first signal that ends the process. Only SIGKILL acts on one that is
-    /// stopped.
+    /// The first signal that ends the process. Only SIGKILL acts on a stopped process.
     async fn fatal_signal(&self) -> i32 {
         loop {
             let next = || self.signals.borrow_mut().pop_front();
@@ -401,13 +399,13 @@ impl<R: Runtime> Process<R> {
     }
 }
 
-/// What a computation of `time` takes at a pace.
+/// The duration of a computation of `time` at a pace.
 fn at_pace(time: Duration, percent: u32) -> Duration {
     let ns = time.as_nanos() * u128::from(percent) / u128::from(WHOLE_PERCENT);
     u64::try_from(ns).map_or(LONGEST, Duration::from_nanos).min(LONGEST)
 }
 
-/// What is done of a computation after `used` at a pace.
+/// The part of a computation that is done after `used` at a pace.
 fn done(used: Duration, percent: u32) -> Duration {
     let ns = used.as_nanos() * u128::from(WHOLE_PERCENT) / u128::from(percent.max(1));
     u64::try_from(ns).map_or(LONGEST, Duration::from_nanos)

@@ -1,10 +1,10 @@
-//! A modelled processor that processes of several jobs share at once, as a fair operating system
-//! shares it out: who has had least of it is next, for a slice; who has slept may go before who
-//! runs, but is not paid for all of its sleep (Linux's completely fair scheduler, sched(7), is the
-//! model).
+//! A modelled processor that processes of several jobs share, as a fair operating system shares it.
+//! The process with the least time so far runs next, for a slice. A process that wakes up may
+//! preempt the running one, but is not credited for all of its sleep. The model is Linux's
+//! completely fair scheduler (sched(7)).
 //!
-//! Processes that are never stopped for each other, as under `local`, run on these; under strobes
-//! each has a processor to itself for its slice.
+//! It is for processes that are never stopped for each other, as under `local`. Under strobes each
+//! process has a processor to itself for its slice.
 
 use crate::JobKey;
 use crate::bell::Bell;
@@ -22,35 +22,35 @@ use storm_rm::{Rank, RowSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Tenant(u64);
 
-/// What is known of one of them.
+/// The state of a process on the processor.
 #[derive(Clone, Copy, Debug)]
 struct Tenancy {
-    /// Which process of which job, the same on all nodes.
+    /// The process and its job, the same on all nodes.
     who: (JobKey, Rank),
-    /// The processor time that it has had, or is held to have had.
+    /// The processor time that it has had, with adjustments for sleep and arrival.
     had: Duration,
-    /// It wants the processor.
+    /// Whether it wants the processor.
     runnable: bool,
-    /// The same, of what it has used in truth.
+    /// The processor time that it has really used.
     used: Duration,
-    /// Since when it has been running, if it does, beyond that.
+    /// Start of its present run, which is not yet in `used`; `None` if it does not run.
     began: Option<Instant>,
     /// The rows of its job.
     rows: RowSet,
-    /// It goes before all that are not.
+    /// Whether it precedes all processes that are not boosted.
     boosted: bool,
     /// Since when it has been waiting for a message.
     waits_since: Option<Instant>,
-    /// It goes before all that do not, but for those.
+    /// Whether it precedes all others, except boosted processes.
     first: bool,
-    /// It waits for a message, and one has come.
+    /// Whether it waits for a message that has arrived.
     unread: bool,
-    /// Its job is stopped.
+    /// Whether its job is stopped.
     held: bool,
 }
 
 impl Tenancy {
-    /// Whether it would run if nobody else did.
+    /// Whether it would run if no other process did.
     fn competes(&self) -> bool {
         self.runnable && !self.held
     }
@@ -59,7 +59,7 @@ impl Tenancy {
 /// One processor.
 #[derive(Debug)]
 pub(super) struct Processor {
-    /// How long a turn is while others want the processor.
+    /// Length of a turn while others want the processor.
     slice: Duration,
     tenants: RefCell<BTreeMap<Tenant, Tenancy>>,
     running: Cell<Option<Tenant>>,
@@ -80,18 +80,18 @@ impl Processor {
         }
     }
 
-    /// How many processes live on it.
+    /// Number of processes on the processor.
     pub(super) fn tenants(&self) -> usize {
         self.tenants.borrow().len()
     }
 
-    /// How many of them are of one of these rows.
+    /// Number of processes with one of these rows.
     pub(super) fn tenants_of(&self, rows: RowSet) -> usize {
         self.tenants.borrow().values().filter(|tenancy| tenancy.rows.meets(rows)).count()
     }
 
-    /// A process of these rows comes to live on it, and wants it; `tick` from the end of somebody's
-    /// turn.
+    /// Adds a process with these rows, which wants the processor. `tick` is its delay until the end
+    /// of a turn.
     pub(super) fn enter(&self, who: (JobKey, Rank), rows: RowSet, tick: Duration) -> Tenant {
         let tenant = Tenant(self.next.get());
         self.next.set(tenant.0 + 1);
@@ -114,19 +114,20 @@ impl Processor {
         tenant
     }
 
-    /// It is gone for ever.
+    /// Removes the process.
     pub(super) fn leave(&self, tenant: Tenant) {
         self.tenants.borrow_mut().remove(&tenant);
         self.give_up(tenant);
     }
 
-    /// It wants the processor no more, until it [wakes](Processor::wake).
+    /// The process does not want the processor until it [wakes](Processor::wake).
     pub(super) fn sleep(&self, tenant: Tenant) {
         self.change(tenant, |tenancy| tenancy.runnable = false);
         self.give_up(tenant);
     }
 
-    /// It wants the processor again, and gets it at once from who has had much more.
+    /// The process wants the processor again. Preempts the running one if that has had much more
+    /// time.
     pub(super) fn wake(&self, tenant: Tenant) {
         let least = self.least_had(tenant, self.is_first(tenant));
         let credit = self.slice / 2;
@@ -139,7 +140,7 @@ impl Processor {
         let runs = self.running.get().and_then(had);
         let equals =
             self.running.get().is_some_and(|runs| self.is_first(runs) == self.is_first(tenant));
-        // As little as a switch is worth.
+        // Preempts only for a gain that is worth a switch.
         let gains = runs.zip(had(tenant)).is_some_and(|(runs, own)| own + credit / 2 < runs);
         let preempts = equals && gains;
         if preempts {
@@ -148,13 +149,13 @@ impl Processor {
         self.dispatch();
     }
 
-    /// Its job is stopped, or goes on.
+    /// Its job is stopped, or continues.
     pub(super) fn hold(&self, tenant: Tenant, held: bool) {
         let was = self.tenants.borrow().get(&tenant).is_some_and(|tenancy| tenancy.held);
         if was == held {
             return;
         }
-        // Nobody is paid for when he was stopped.
+        // A process is not credited for the time when it was stopped.
         let least = self.least_had(tenant, self.is_first(tenant)).unwrap_or_default();
         self.change(tenant, |tenancy| {
             tenancy.held = held;
@@ -167,8 +168,8 @@ impl Processor {
         }
     }
 
-    /// From now on it goes before those that do not, or no longer; among equals it is one that comes
-    /// anew.
+    /// Makes the process precede others from now on, or no longer. Among its new equals it counts
+    /// as just arrived.
     pub(super) fn put_first(&self, tenant: Tenant, first: bool) {
         if self.is_first(tenant) == first {
             return;
@@ -197,12 +198,12 @@ impl Processor {
         self.tenants.borrow().get(&tenant).is_some_and(|tenancy| tenancy.first)
     }
 
-    /// It waits for a message since then, or for none.
+    /// The process waits for a message since then, or does not wait.
     pub(super) fn set_waiting(&self, tenant: Tenant, since: Option<Instant>) {
         self.change(tenant, |tenancy| tenancy.waits_since = since);
     }
 
-    /// Whose turn it is goes before the others from now on; nobody else does any longer.
+    /// Boosts the process whose turn it is, and no other.
     pub(super) fn boost(&self, now: Instant) {
         let doing = |tenancy: &Tenancy| match tenancy.waits_since {
             None => Doing::Computes,
@@ -225,8 +226,8 @@ impl Processor {
         self.dispatch();
     }
 
-    /// Runs until `work` of processor time is used, or `done` is; whichever is first. How much
-    /// was used.
+    /// Runs until `work` of processor time is used, or `done` completes. Returns the time that was
+    /// used, and whether `done` has completed.
     pub(super) async fn run<R: Runtime>(
         &self,
         runtime: &R,
@@ -237,7 +238,7 @@ impl Processor {
         let mut used = Duration::ZERO;
         let mut arrived = false;
         loop {
-            // What has come is known only to who runs.
+            // Only a running process notices a message that has arrived.
             while self.running.get() != Some(tenant) {
                 let turn = pin!(self.changed.until(|| self.has(tenant).then_some(())));
                 if arrived {
@@ -278,26 +279,27 @@ impl Processor {
         self.running.get() == Some(tenant)
     }
 
-    /// Whether who runs has lost the processor, or has to share it since his stint began.
+    /// Whether the running process has lost the processor, or must share it since its stint began.
     fn is_disturbed(&self, tenant: Tenant, stint: Duration, left: Duration) -> Option<()> {
         let shares_now = stint == left && self.stint(tenant).is_some_and(|stint| stint < left);
         (!self.has(tenant) || shares_now).then_some(())
     }
 
-    /// How long who runs may go on while others want the processor; `None` when nobody does.
+    /// How long the running process may continue while others want the processor; `None` if none
+    /// does.
     fn stint(&self, tenant: Tenant) -> Option<Duration> {
         let tenants = self.tenants.borrow();
         let own = tenants.get(&tenant).filter(|own| !own.boosted)?;
         let competes = |other: &Tenancy| other.competes() && other.first == own.first;
         let others = tenants.iter().filter(|(id, other)| **id != tenant && competes(other));
         let least = others.map(|(_, other)| other.had).min()?;
-        // From half a slice behind the others to half a slice before them; who has had less than
-        // that runs no longer for it.
+        // A turn goes from half a slice behind the others to half a slice ahead of them. A process
+        // that is further behind runs no longer than a slice.
         Some((least + self.slice / 2).saturating_sub(own.had).min(self.slice))
     }
 
-    /// The least that those have had who want the processor, but one, among those that go first or
-    /// among the others.
+    /// The least time of all processes but one that want the processor, among those that go
+    /// `first`, or among the others.
     fn least_had(&self, but: Tenant, first: bool) -> Option<Duration> {
         let tenants = self.tenants.borrow();
         let competes = |other: &Tenancy| other.competes() && other.first == first;
@@ -318,7 +320,8 @@ impl Processor {
         self.dispatch();
     }
 
-    /// Somebody runs if anybody wants to, and nobody in place of one that goes first.
+    /// Selects a process if any wants to run, and makes the running one yield to one that goes
+    /// first.
     fn dispatch(&self) {
         let tenants = self.tenants.borrow();
         let runs = self.running.get().and_then(|runs| tenants.get(&runs));

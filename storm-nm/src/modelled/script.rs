@@ -1,4 +1,4 @@
-//! What a modelled process does.
+//! The script of a modelled process.
 
 use crate::{JobKey, LaunchRefused};
 use bytes::Bytes;
@@ -6,43 +6,42 @@ use std::time::Duration;
 use storm_rm::message::{ExitStatus, Stream};
 use storm_rm::{OsBytes, Rank};
 
-/// Which process a script is asked for.
+/// The process that a script is for.
 #[derive(Clone, Copy, Debug)]
 pub struct RankContext<'a> {
     /// The job and its run.
     pub job: JobKey,
     /// The rank.
     pub rank: Rank,
-    /// Ranks of the job.
+    /// Number of ranks of the job.
     pub size: u32,
     /// The argument vector.
     pub argv: &'a [OsBytes],
 }
 
-/// The life of one process.
+/// The life of a process.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// What it does, in order.
+    /// Its steps, in order.
     pub steps: Vec<Step>,
-    /// How it ends when nothing else ends it.
+    /// How it ends if nothing else ends it.
     pub status: ExitStatus,
-    /// It cannot be executed at all.
+    /// Why it cannot be executed at all, if so.
     pub exec_failure: Option<LaunchRefused>,
     /// Signals that it survives; never 9.
     pub ignores: Vec<i32>,
-    /// It leaves a child that keeps its output open until that is killed.
+    /// Whether it leaves a child that keeps its output open until the child is killed.
     pub leaves_child: bool,
 }
 
-/// One thing that a process does. All of it takes place only while the job is
-/// not stopped.
+/// A step of a process. Steps happen only while the job is not stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Uses this much CPU time.
     Compute(Duration),
-    /// Takes these steps so many times.
+    /// Repeats these steps.
     Repeat {
-        /// How many times.
+        /// Number of repetitions.
         times: u32,
         /// The steps.
         steps: Vec<Step>,
@@ -59,11 +58,11 @@ pub enum Step {
         /// The rank.
         from: Rank,
     },
-    /// Waits until every rank of the job has come here.
+    /// Waits until every rank of the job has arrived here.
     Barrier,
     /// Writes; waits while the pipe is full.
     Write(Stream, Bytes),
-    /// Copies its standard input to its standard output up to the end.
+    /// Copies its standard input to its standard output until the end.
     Echo,
     /// Puts a pair into the PMI key-value space.
     Put {
@@ -87,7 +86,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whether it, or a step that it repeats, needs a message-passing library.
+    /// Whether a step, or a repeated step, needs a message-passing library.
     pub(super) fn communicates(&self) -> bool {
         match self {
             Step::Repeat { steps, .. } => steps.iter().any(Step::communicates),
@@ -120,7 +119,7 @@ impl Script {
         }
     }
 
-    /// The same with another end.
+    /// The same with another exit status.
     #[must_use]
     pub fn ending(mut self, status: ExitStatus) -> Script {
         self.status = status;

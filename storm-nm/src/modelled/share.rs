@@ -1,5 +1,5 @@
-//! A process's share of a processor, and how it waits there for messages: what the policies
-//! without strobes differ in (A6 of the policy reference).
+//! A process's share of a processor, and how it waits there for messages. The policies without
+//! strobes differ in these waits (A6 of the policy reference).
 
 use super::processor::{Processor, Tenant};
 use super::{Activity, Model};
@@ -15,11 +15,11 @@ use storm_rm::{Coscheduling, Rank, RowSet};
 
 /// Longer than any simulation.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
-/// Wakings that looking longer for all ranks may cost at most, and the part of a new
-/// measurement that counts: as in storm-mpi.
+/// Longest imbalance for which it pays to poll longer for all ranks, in times to wake up; and the
+/// reciprocal weight of a new measurement. Both as in storm-mpi.
 const IMBALANCE_MAX_WAKES: u32 = 10;
 const IMBALANCE_WEIGHT: u32 = 8;
-/// So many times may looking be in vain before it is left, and most waits without it: as in storm-mpi
+/// Number of vain polls after which most waits skip polling, as in storm-mpi
 /// (`docs/decisions/0081`).
 const VAIN_MAX: u32 = 2;
 const SKIPPED_MAX: u32 = 1024;
@@ -30,25 +30,25 @@ pub(super) struct Share {
     processor: Rc<Processor>,
     tenant: Tenant,
     waits: Waits,
-    /// Waits that it has begun.
+    /// Number of waits begun.
     operations: Cell<u64>,
-    /// How long those lasted that are over.
+    /// Total length of the waits that are over.
     waited: Cell<Duration>,
     waits_since: Cell<Option<Instant>>,
 }
 
-/// How long it looks for what it waits for before it sleeps.
+/// How long the process polls before it sleeps.
 #[derive(Debug)]
 enum Waits {
-    /// It never sleeps.
+    /// Never sleeps.
     Looks,
     /// By the rules of implicit coscheduling.
     TwoPhase(TwoPhase),
-    /// By its class: it never sleeps, or after twice `W`.
+    /// By its class: it never sleeps, or sleeps after twice `W`.
     ByClass {
         /// `W`.
         wake: Duration,
-        /// It sleeps.
+        /// Whether it sleeps.
         sleeps: Cell<bool>,
     },
 }
@@ -56,30 +56,30 @@ enum Waits {
 /// What a process under flexible coscheduling may do with its processor now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It has its slot to itself.
+    /// Has its slot to itself.
     Alone,
-    /// It goes first, and leaves what it waits.
+    /// Precedes others, and yields the processor while it waits.
     First,
-    /// It uses what others leave.
+    /// Uses the time that others leave.
     Rest,
-    /// It does not run.
+    /// Does not run.
     Stopped,
 }
 
-/// Two-phase waiting with the conditional rule (Arpaci-Dusseau, ACM TOCS 19(3), 2001), as the
-/// library of live applications has it.
+/// Two-phase waiting with the conditional rule (Arpaci-Dusseau, ACM TOCS 19(3), 2001), as in the
+/// library of live applications.
 #[derive(Debug)]
 struct TwoPhase {
     /// `2 L + 4 O`.
     answer: Duration,
     /// `W`.
     wake: Duration,
-    /// `V`: how much longer than an answer the others take to come to a barrier.
+    /// `V`: how much longer than an answer the other ranks take to reach a barrier.
     imbalance: Cell<Duration>,
     last_news: Cell<Option<Instant>>,
-    /// How many times in a row looking ended in sleep.
+    /// Number of successive polls that ended in sleep.
     vain: Cell<u32>,
-    /// Waits to come without looking.
+    /// Number of coming waits that skip polling.
     skipped: Cell<u32>,
 }
 
@@ -88,7 +88,7 @@ impl TwoPhase {
         self.answer + self.wake
     }
 
-    /// How long a wait that begins now looks; not at all where it was in vain several times.
+    /// How long a wait that begins now polls; zero if several polls were in vain.
     fn patience(&self, now: Instant, all: bool) -> Duration {
         if self.skipped.get() > 0 {
             self.skipped.set(self.skipped.get() - 1);
@@ -102,7 +102,7 @@ impl TwoPhase {
         first.max(since.map_or(Duration::ZERO, |since| pair.saturating_sub(since)))
     }
 
-    /// Looking has brought news, or not.
+    /// A poll has brought news, or not.
     fn looked(&self, found: bool) {
         self.vain.set(if found { 0 } else { self.vain.get().saturating_add(1) });
         if self.vain.get() >= VAIN_MAX {
@@ -150,13 +150,13 @@ impl Share {
         Share { processor, tenant, waits, operations, waited, waits_since }
     }
 
-    /// Uses so much processor time; what it used.
+    /// Uses this much processor time, and returns it.
     pub(super) async fn compute<R: Runtime>(&self, runtime: &R, work: Duration) -> Duration {
         let never = pin!(std::future::pending());
         self.processor.run(runtime, self.tenant, work, never).await.0
     }
 
-    /// Waits for news, or of `all` others; the processor time that it used meanwhile.
+    /// Waits for news, or for `all` others. Returns the processor time used meanwhile.
     pub(super) async fn await_news<R: Runtime>(
         &self,
         runtime: &R,
@@ -172,7 +172,7 @@ impl Share {
             Waits::Looks | Waits::ByClass { .. } => (FOR_EVER, Duration::ZERO),
         };
         let mut used = Duration::ZERO;
-        // Where it is there, who does not look for it need not sleep either.
+        // If the news is there already, a process that skips polling need not sleep either.
         if !patience.is_zero() || news.as_mut().now_or_never().is_none() {
             let looking = self.processor.run(runtime, self.tenant, patience, Pin::new(&mut news));
             let arrived;
@@ -203,7 +203,7 @@ impl Share {
         self.processor.set_waiting(self.tenant, since);
     }
 
-    /// What its library would say of its waits up to now.
+    /// The report of its library on its waits up to now.
     pub(super) fn said(&self, now: Instant) -> LibrarySaid {
         let present = self.waits_since.get().map_or(Duration::ZERO, |since| now - since);
         LibrarySaid { operations: self.operations.get(), waited: self.waited.get() + present }
@@ -214,7 +214,7 @@ impl Share {
         self.processor.used(self.tenant, now)
     }
 
-    /// What it may do from now on.
+    /// Sets what it may do from now on.
     pub(super) fn set_turn(&self, turn: Turn) {
         if let Waits::ByClass { sleeps, .. } = &self.waits {
             sleeps.set(matches!(turn, Turn::First | Turn::Rest));
@@ -223,17 +223,17 @@ impl Share {
         self.processor.put_first(self.tenant, matches!(turn, Turn::Alone | Turn::First));
     }
 
-    /// It waits for something without looking for it.
+    /// The process waits for an event without polling.
     pub(super) fn sleep(&self) {
         self.processor.sleep(self.tenant);
     }
 
-    /// It has come.
+    /// The event that it waited for has happened.
     pub(super) fn wake(&self) {
         self.processor.wake(self.tenant);
     }
 
-    /// Its job is stopped, or goes on.
+    /// Its job is stopped, or continues.
     pub(super) fn hold(&self, held: bool) {
         self.processor.hold(self.tenant, held);
     }

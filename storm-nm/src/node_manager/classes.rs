@@ -1,5 +1,5 @@
-//! Tells the Machine Manager what flexible coscheduling takes ranks for: when that changes, and with
-//! each status, by what.
+//! Reports the classes of ranks under flexible coscheduling to the Machine Manager: when a class
+//! changes, and the figures with each status.
 
 use super::Node;
 use crate::{Host, HostEvent, JobKey};
@@ -9,14 +9,14 @@ use storm_rm::message::Report;
 use storm_rm::termination::Urgency;
 
 impl<P: Primitives, H: Host> Node<P, H> {
-    /// Hears the host; true: nobody else has to.
+    /// Takes an event of the host. Returns true if it needs no further handling.
     pub(super) fn hear_of_classes(self: &Rc<Self>, event: &HostEvent) -> bool {
         let HostEvent::Classified { job } = event else { return false };
         self.tell_classes(*job);
         true
     }
 
-    /// Tells of all jobs that have classes.
+    /// Reports the classes of all jobs that have classes.
     pub(super) fn tell_all_classes(self: &Rc<Self>) {
         let jobs: Vec<JobKey> = self.core.borrow().jobs().collect();
         jobs.into_iter().for_each(|job| self.tell_classes(job));

@@ -1,8 +1,8 @@
-//! Buffered coscheduling on this node: the engine that moves what ranks send, and the ranks' memory
-//! ([decision 0093](../../../docs/decisions/0093-ranks-under-buffered-coscheduling.md)).
+//! Buffered coscheduling on this node: the engine that moves the messages of ranks, and the ranks'
+//! memory ([decision 0093](../../../docs/decisions/0093-ranks-under-buffered-coscheduling.md)).
 //!
-//! It lasts for one life in the cluster: the slices are the Machine Manager's, and what was on its way
-//! in them is lost with it.
+//! It lasts for a life in the cluster: the slices are the Machine Manager's, and messages in flight
+//! are lost with it.
 
 use super::Node;
 use crate::bell::Bell;
@@ -20,39 +20,39 @@ use storm_mpi::segment::SEGMENT_REQUEST;
 use storm_primitives::{Instant, NodeId, Primitives, Runtime, Task};
 use storm_rm::Rank;
 
-/// A rank is heard to ring so often: once in a slice, as slices are by default.
+/// Least time between two rings of a rank that are handled: a slice of default length.
 const RING_PERIOD: Duration = Duration::from_micros(500);
-/// Said of jobs whose slices are over.
+/// The reason for ending jobs whose slices are over.
 const MANAGER_GONE: &str = "its messages moved in slices of the Machine Manager, which is gone";
 
-/// A switch that the host was told ahead has been done so long after it was due: then it is looked whether
-/// the row gives its processing elements away.
+/// By this long after its due time, the host has done a switch that was ordered ahead. Then it is
+/// time to check whether the row gives its processing elements away.
 const SWITCH_DONE: Duration = Duration::from_micros(100);
 
-/// What there is of it in one life.
+/// The state of buffered coscheduling in a life.
 #[derive(Clone)]
 pub(super) struct Coscheduling {
     engine: Rc<RefCell<Engine>>,
     ranks: Rc<RefCell<Ranks>>,
     jobs: Rc<RefCell<BTreeMap<storm_bcs::JobKey, Opened>>>,
-    /// Has the engine look again at what it waits for, once there are slices.
+    /// Makes the engine check again for the events that it waits for, once there are slices.
     nudge: Rc<RefCell<Option<Nudge>>>,
     turns: Rc<Turns>,
-    /// By rank, who hears it ring.
+    /// The task that handles the rings of each rank.
     bells: Rc<RefCell<BTreeMap<Member, Task>>>,
     resting: Rc<Resting>,
 }
 
-/// What was last said of who waits.
+/// The last report of waiting jobs.
 #[derive(Default)]
 struct Turns {
     waiting: RefCell<Option<BTreeSet<JobKey>>>,
-    /// The switch after which it is looked again.
+    /// The switch after which to check again.
     after: Cell<Option<Instant>>,
 }
 
-/// How often ranks have been asked to ring. One that rings unasked is not heard, nor one that rings again at
-/// once: they would keep their node busy.
+/// How often ranks have been asked to ring. An unasked ring, or a second ring soon after, is not
+/// handled: it would keep the node busy.
 #[derive(Default)]
 struct Resting {
     asked: Cell<u64>,
@@ -63,11 +63,11 @@ struct Resting {
 #[derive(Clone, Copy)]
 struct Opened {
     job: JobKey,
-    /// One of its ranks here has asked for its memory: it does.
+    /// Whether a rank here has asked for its memory, and so communicates.
     joined: bool,
 }
 
-/// The run of a job, as the engines name it: the same number on all nodes, and no other run's.
+/// The engines' name for the run of a job: the same number on all nodes, and unique.
 fn engine_key(job: JobKey) -> storm_bcs::JobKey {
     storm_bcs::JobKey(u64::from(job.incarnation.0))
 }
@@ -77,7 +77,7 @@ fn member(job: JobKey, rank: Rank) -> Member {
 }
 
 impl Coscheduling {
-    /// Has the engine look again at what it waits for.
+    /// Makes the engine check again for the events that it waits for.
     fn nudge(&self) {
         nudge(&self.nudge);
     }
@@ -97,7 +97,7 @@ fn nudge(nudge: &RefCell<Option<Nudge>>) {
 }
 
 impl<P: Primitives, H: Host> Node<P, H> {
-    /// Waits for the first strobe of a slice, and serves those and all that follow.
+    /// Waits for the first strobe of a slice, and serves it and all later ones.
     pub(super) async fn await_slices(self: &Rc<Self>) {
         let (network, plan) = (self.primitives(), self.plan().bcs);
         if network.await_event(plan.strobed()).await.is_err() {
@@ -124,8 +124,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         present.get_or_insert_with(new).clone()
     }
 
-    /// Makes ready what moves the bytes of a job, if it is one whose bytes the nodes move. False: that
-    /// failed, and the job is ending for it.
+    /// Prepares to move the bytes of a job, if nodes move them. Returns false if it failed, and the
+    /// job ends because of it.
     pub(super) fn open_slices(self: &Rc<Self>, task: &JobTask) -> bool {
         if !task.launch.buffered {
             return true;
@@ -155,7 +155,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// The job's ranks here are gone.
+    /// Closes a job whose ranks here are gone.
     pub(super) fn close_slices(&self, job: JobKey) {
         self.sliceless.borrow_mut().remove(&job);
         let Some(coscheduling) = self.coscheduling.borrow().clone() else { return };
@@ -178,8 +178,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Hears the host first; true: nobody else has to. A rank that asks for its memory gets it, or
-    /// its job ends if its slices are over.
+    /// Takes an event of the host first. Returns true if it needs no further handling. A rank that
+    /// asks for its memory gets it, or its job ends if its slices are over.
     pub(super) fn hear(self: &Rc<Self>, event: &HostEvent) -> bool {
         if let HostEvent::Pmi { job, line, .. } = event
             && line == SEGMENT_REQUEST
@@ -211,14 +211,14 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Has the engine look for news whenever a rank rings that was asked to.
+    /// Makes the engine check for news when a rank rings that was asked to.
     fn hear_bell(self: &Rc<Self>, coscheduling: &Coscheduling, who: Member, bell: OwnedFd) {
         let (node, resting) = (self.clone(), coscheduling.resting.clone());
         let engine = coscheduling.nudge.clone();
         let hearing = async move {
             let mut rings = pin!(node.host.rings(bell));
-            // Looking for its news has asked it already, if there were none. Who rings seldom has nobody
-            // wake for it later.
+            // The check for a rank's news has already asked it to ring if there were none. A sleep
+            // for a rank that rings seldom ends at once.
             let mut next = node.runtime.now();
             while rings.next().await.is_some() {
                 node.runtime.sleep_until(next).await;
@@ -232,15 +232,15 @@ impl<P: Primitives, H: Host> Node<P, H> {
         drop(before);
     }
 
-    /// Nobody hears ranks ring any more.
+    /// Stops handling rings of ranks.
     pub(super) fn hear_no_bells(&self) {
         let coscheduling = self.coscheduling.borrow().clone();
         let bells = coscheduling.map(|coscheduling| coscheduling.bells.take());
         drop(bells);
     }
 
-    /// Something has happened, of which who has the processing elements may depend; where it `is_turn`, that
-    /// was looked at. It is looked at again after the next switch that the host does by itself.
+    /// An event may have changed which row gets the processing elements. If `is_turn`, that was
+    /// decided already. Checks again after the next switch that the host does by itself.
     pub(super) fn look_at_turns(self: &Rc<Self>, is_turn: bool) {
         let present = self.coscheduling.borrow();
         let Some(coscheduling) = &*present else { return };
@@ -266,8 +266,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Lets a row whose ranks all wait here give its processing elements away, if that is not what was
-    /// looked at last.
+    /// Lets a row whose ranks all wait here give its processing elements away, if the waiting jobs
+    /// have changed since the last call.
     fn take_turns(self: &Rc<Self>, coscheduling: &Coscheduling) {
         let waiting = coscheduling.waiting();
         if coscheduling.turns.waiting.borrow().as_ref() != Some(&waiting) {
@@ -276,8 +276,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// The Machine Manager is gone, and its slices with it: jobs that communicated in them end, others
-    /// as soon as they would.
+    /// The Machine Manager is gone, and its slices with it. Jobs that communicated in slices end;
+    /// others end as soon as they try.
     pub(super) fn end_slices(self: &Rc<Self>) {
         let Some(coscheduling) = self.coscheduling.take() else { return };
         let jobs: Vec<Opened> = coscheduling.jobs.borrow().values().copied().collect();
@@ -290,8 +290,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Jobs that communicate no more end, for the reason that their ranks were told; one that does not
-    /// communicate here goes on, and the first of its ranks that would is told.
+    /// Ends jobs that can no longer communicate, for the reason that their ranks were told. A job
+    /// that does not communicate here continues, and the first of its ranks that tries is told.
     fn end_failed(self: &Rc<Self>, coscheduling: &Coscheduling) {
         let failures = coscheduling.ranks.borrow_mut().take_failures();
         for (key, error) in failures {
@@ -303,7 +303,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 }
 
-/// The node between slices.
+/// The node between two slices.
 struct NodeEdge<P: Primitives, H: Host> {
     node: Rc<Node<P, H>>,
 }
@@ -328,7 +328,7 @@ impl<P: Primitives, H: Host> Edge for NodeEdge<P, H> {
         let news = coscheduling.ranks.borrow_mut().rest(shared);
         coscheduling.resting.asked.update(|asked| asked + 1);
         coscheduling.resting.again.ring();
-        // Who falls asleep from now on rings.
+        // A rank that falls asleep from now on rings.
         self.node.take_turns(&coscheduling);
         news
     }

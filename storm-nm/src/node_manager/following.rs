@@ -1,5 +1,6 @@
-//! Slices that this node begins by its own clock, as a strobe ordered them: the host is told ahead
-//! what to switch when, and whatever happens before is first told to the core ([decision 0091](../../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
+//! Slices that this node begins by its own clock, as a strobe ordered them. The host gets the
+//! switches ahead of time. Before any event, the core first hears which slices have begun
+//! ([decision 0091](../../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
 
 use super::Node;
 use crate::core::{Action, Event};
@@ -9,33 +10,33 @@ use storm_primitives::{Instant, Primitives, Runtime};
 use storm_rm::PartitionId;
 use storm_rm::message::Slices;
 
-/// No slice is shorter, whatever is ordered: a node does other things too.
+/// Least length of a slice, whatever is ordered, as a node has other work too.
 const QUANTUM_MIN: Duration = Duration::from_micros(50);
 
-/// How many strobes tell what the quickest takes: as many samples as the clock filter of
-/// RFC 5905 (section 10) has.
+/// Number of strobes of which the fastest counts: as many samples as the clock filter of RFC 5905
+/// (section 10) has.
 const SAMPLES: usize = 8;
 
-/// A sample counts for less the older it is: two clocks of 50 parts in a million may be one part in
-/// so many further apart since.
+/// An older sample counts for less: since then, two clocks of 50 parts in a million may have
+/// drifted apart by one part in this many.
 const DRIFT_DIVISOR: i128 = 10_000;
 
-/// When the Machine Manager's strobes arrive by this node's clock if nothing holds them up.
-/// Whatever the two clocks count from, what the quickest of the last strobes took is in the
-/// difference: one that was held up is seen to be, and nodes that know it begin slices
-/// together however a single strobe reached them (the clock filter takes its samples of least
-/// delay for the same reason). A clock that is set or slewed is followed eight strobes later.
+/// When the Machine Manager's strobes would arrive by this node's clock without delays. The unknown
+/// origins of the two clocks are part of the difference, which the fastest of the last strobes
+/// determines. So a delayed strobe is recognised, and nodes begin slices together however a single
+/// strobe reached them. The clock filter takes the samples of least delay for the same reason. A
+/// clock that is set or slewed is followed eight strobes later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Arrivals {
-    /// Each of the last strobes: when it arrived, and node's clock less manager's then, in
-    /// nanoseconds.
+    /// For each of the last strobes: its arrival, and the node's clock minus the manager's at the
+    /// time, in nanoseconds.
     samples: [Option<(Instant, i128)>; SAMPLES],
     next: usize,
 }
 
 impl Arrivals {
-    /// A strobe that was issued at a time of the manager's clock arrives now; when it should
-    /// have: not later than now, and not longer before than `span`.
+    /// A strobe that was issued at this time of the manager's clock arrives now. Returns when it
+    /// should have arrived: at most `now`, and at least `now - span`.
     fn due(&mut self, issued_ns: u64, now: Instant, span: Duration) -> Instant {
         let sample = i128::from(now.as_nanos()) - i128::from(issued_ns);
         self.samples[self.next] = Some((now, sample));
@@ -51,7 +52,7 @@ impl Arrivals {
     }
 }
 
-/// Slices that a strobe ordered, and when the first of them began or was to.
+/// Slices that a strobe ordered, and the planned or actual beginning of the first.
 #[derive(Clone, Debug)]
 pub(super) struct Following {
     began: Instant,
@@ -59,20 +60,20 @@ pub(super) struct Following {
     slices: Slices,
 }
 
-/// What the host has been told of slices to come.
+/// The host's orders for future slices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Ahead {
-    /// Nothing.
+    /// There are none.
     #[default]
     Nothing,
-    /// To switch when they begin.
+    /// The host is to switch when the slices begin.
     Ordered,
-    /// Nothing, while the core takes in what has happened.
+    /// There are none while the core takes an event.
     Withdrawn,
 }
 
 impl<P: Primitives, H: Host> Node<P, H> {
-    /// These slices of a partition begin when they are due, and none of those before.
+    /// Begins these slices of a partition when they are due, in place of earlier ones.
     pub(super) fn follow(&self, partition: PartitionId, slices: Option<Slices>) {
         let mut following = self.following.borrow_mut();
         let Some(slices) = slices else {
@@ -86,9 +87,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
         following.insert(partition, Following { began, quantum, slices });
     }
 
-    /// Withdraws what the host was to switch, and lets the core know which slices have begun; whether
-    /// nobody had before. Whatever happens is thus heard of by a core that knows which row is
-    /// active, and nothing is switched meanwhile but what it says.
+    /// Withdraws the host's orders, and tells the core which slices have begun. Returns whether the
+    /// orders were not withdrawn already. So the core knows the active row when it takes an event,
+    /// and until new orders only its own actions switch jobs.
     pub(super) fn withdraw_ahead(&self) -> bool {
         let before = self.ahead.replace(Ahead::Withdrawn);
         if before == Ahead::Ordered {
@@ -97,12 +98,12 @@ impl<P: Primitives, H: Host> Node<P, H> {
         before != Ahead::Withdrawn
     }
 
-    /// The slices that have begun so far; those to come are not ordered any more.
+    /// Tells the core of slices that have begun; the host has no orders for later ones.
     fn catch_up(&self) {
         for SwitchDone { strobe, before, after } in self.host.withdraw_ahead() {
             let actions = self.core.borrow_mut().handle(Event::SliceBegins(strobe));
             for action in actions {
-                // Done already: nothing has happened since it was foreseen.
+                // The host has done it already, as nothing happened that would change it.
                 if let Action::Switch { strobe: Some(strobe), stop, resume } = action {
                     let counts = (stop.len(), resume.len());
                     self.switches.borrow_mut().record(strobe, (before, after), counts);
@@ -111,7 +112,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Orders of the host what the slices to come will switch as things are now.
+    /// Orders from the host the switches of the coming slices, by the present state.
     pub(super) fn order_ahead(&self) {
         let (core, following) = (self.core.borrow(), self.following.borrow());
         let ahead = following.values().flat_map(|Following { began, quantum, slices }| {
@@ -177,8 +178,8 @@ mod tests {
         let mut arrivals = Arrivals::default();
         let span = Duration::from_millis(1);
         for strobe in 0..1_000u64 {
-            // Fifty parts in a million: half a millisecond in ten seconds. Halfway one clock
-            // stands still for a third of a second.
+            // Fifty parts in a million: half a millisecond in ten seconds. Halfway, one of the
+            // clocks stands still for a third of a second.
             let stood = if strobe >= 500 { 300_000 } else { 0 };
             let issued_us = strobe * 10_000;
             let now_us = issued_us + 80 + issued_us / 20_000 + stood;

@@ -1,4 +1,4 @@
-//! Going on with the jobs of a former node manager of this node, and leaving them to the next one.
+//! Continues the jobs of a former node manager of this node, and leaves jobs to the next one.
 
 use super::Node;
 use crate::core::Event;
@@ -7,7 +7,7 @@ use std::rc::Rc;
 use storm_primitives::Primitives;
 
 impl<P: Primitives, H: Host> Node<P, H> {
-    /// Takes over what a former node manager has left; whether there was anything.
+    /// Takes over the jobs of a former node manager. Returns whether there were any.
     pub(super) fn inherit(self: &Rc<Self>) -> bool {
         let all = self.host.inherit();
         let any = !all.is_empty();
@@ -26,7 +26,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                         self.handle(Event::Host(HostEvent::Pmi { job, rank, line }));
                     }
                     (None, Some(answer)) => self.host.pmi_reply(job, rank, &answer),
-                    // It is answered when its barrier is over.
+                    // The rank gets its answer when its barrier ends.
                     (None, None) => {}
                 }
             }
@@ -37,9 +37,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
         any
     }
 
-    /// Whether jobs go on without this node manager.
+    /// Whether jobs continue without this node manager.
     pub(super) fn leaves_jobs(&self) -> bool {
-        // Also one that is over here: the Machine Manager may not have heard of it.
+        // Includes a job that is over here, as the Machine Manager may not have heard of its end.
         self.host.keeps_jobs().is_some() && self.core.borrow().jobs().next().is_some()
     }
 }

@@ -1,9 +1,9 @@
-//! Standard input down to the ranks. What they have taken is told to the Machine
-//! Manager, which sends no more than a window ahead of them (`storm_rm::input_flow`):
-//! a job that does not read, for it is busy or stopped, makes its client wait.
+//! Standard input on its way to the ranks. The Machine Manager is told how much they have taken,
+//! and sends at most a window more (`storm_rm::input_flow`). So a job that does not read, because
+//! it is busy or stopped, makes its client wait.
 //!
-//! A rank that is gone or closed its input takes everything: it is discarded, so that
-//! the other ranks and the client go on.
+//! For a rank that is gone or has closed its input, the input is discarded, so that the other ranks
+//! and the client continue.
 
 use super::Node;
 use crate::bell::Bell;
@@ -29,7 +29,7 @@ pub(super) struct Inputs {
 #[derive(Debug, Default)]
 struct JobInput {
     readers: RefCell<BTreeMap<Rank, Rc<Reader>>>,
-    /// What the Machine Manager was told that all ranks have taken.
+    /// The number of bytes taken by all ranks that was last reported.
     reported_bytes: Cell<u64>,
 }
 
@@ -39,7 +39,7 @@ struct Reader {
     pending: RefCell<VecDeque<Piece>>,
     received_bytes: Cell<u64>,
     taken_bytes: Cell<u64>,
-    /// It reads no more: what comes is discarded.
+    /// Whether the rank reads no more, so that its input is discarded.
     over: Cell<bool>,
     changed: Bell,
 }
@@ -57,21 +57,21 @@ impl Inputs {
         readers.entry(rank).or_default().clone()
     }
 
-    /// Drops what a job has not read.
+    /// Drops the input that a job has not read.
     pub(super) fn forget(&self, job: JobKey) {
         if let Some(input) = self.jobs.borrow_mut().remove(&job) {
             input.readers.borrow().values().for_each(|reader| reader.end());
         }
     }
 
-    /// A former node manager has handed so much to a rank.
+    /// Takes over the number of bytes that a former node manager has handed to a rank.
     pub(super) fn inherit(&self, job: JobKey, input: InheritedInput) {
         let reader = self.reader(job, input.rank);
         reader.received_bytes.set(input.taken_bytes);
         reader.taken_bytes.set(input.taken_bytes);
     }
 
-    /// This Machine Manager knows nothing of what was sent before: what waits is the beginning.
+    /// This Machine Manager knows nothing of earlier input, so the waiting input is the beginning.
     fn count_anew(&self, job: JobKey) {
         let Some(input) = self.jobs.borrow().get(&job).cloned() else { return };
         input.reported_bytes.set(0);
@@ -81,7 +81,7 @@ impl Inputs {
         }
     }
 
-    /// What all ranks of the job have taken, which is reported now.
+    /// The number of bytes that all ranks of the job have taken. The number counts as reported.
     fn taken(&self, job: JobKey) -> Option<u64> {
         let input = self.jobs.borrow().get(&job)?.clone();
         let taken = input.readers.borrow().values().map(|reader| reader.taken_bytes.get()).min()?;
@@ -89,7 +89,7 @@ impl Inputs {
         Some(taken)
     }
 
-    /// What all ranks of the job have taken, when it is worth a report.
+    /// The number of bytes that all ranks of the job have taken, if it is worth a report.
     fn progress(&self, job: JobKey) -> Option<u64> {
         let input = self.jobs.borrow().get(&job)?.clone();
         let taken = input.readers.borrow().values().map(|reader| reader.taken_bytes.get()).min()?;
@@ -113,7 +113,7 @@ impl Reader {
         }
     }
 
-    /// The next piece; `None` when nothing is read any more.
+    /// The next piece; `None` once the rank reads no more.
     async fn next(&self) -> Option<Piece> {
         let next = || match self.over.get() {
             true => Some(None),
@@ -147,7 +147,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.spawn(|node| async move { node.pump_input(job, rank, &reader).await });
     }
 
-    /// A Machine Manager has its say on what it has sent of a job's input.
+    /// A Machine Manager says whether earlier input of a job counts, and asks how much was taken.
     pub(super) fn count_input(self: &Rc<Self>, key: JobKey, ranks: &[Rank], known: bool) {
         if !known {
             self.inputs.count_anew(key);
@@ -158,7 +158,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Queues input for ranks: not what they have received already, where it is known where it begins.
+    /// Queues input for ranks, without the part that they have received already if its offset is
+    /// known.
     pub(super) fn input(
         self: &Rc<Self>,
         job: JobKey,
@@ -181,7 +182,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.report_input(job);
     }
 
-    /// The rank is gone: discards its input, though a child of it keep the pipe.
+    /// Discards the input of a rank that is gone, even if a child of it keeps the pipe.
     pub(super) fn drop_input(self: &Rc<Self>, job: JobKey, rank: Rank) {
         self.inputs.reader(job, rank).end();
         self.report_input(job);
@@ -191,7 +192,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         while let Some(Piece::Data(data)) = reader.next().await {
             let len = data.len();
             let write = pin!(self.host.write_input(job, rank, data));
-            // Either way the rank will not be given this piece again.
+            // In both cases the rank is not given this piece again.
             let _ = select(write, pin!(reader.ended())).await;
             reader.took(len);
             self.report_input(job);

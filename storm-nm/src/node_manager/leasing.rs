@@ -1,5 +1,5 @@
-//! Says that jobs may go on that asked to be queued again, for as long as this node manager runs and
-//! belongs to the cluster (`docs/decisions/0007-no-run-twice.md`).
+//! Renews the leases of jobs that asked to be queued again, for as long as this node manager runs
+//! and belongs to the cluster (`docs/decisions/0007-no-run-twice.md`).
 
 use super::Node;
 use crate::{Host, JobTask};
@@ -7,18 +7,18 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, Primitives, Runtime};
 
-/// So often in its term a lease is renewed: it has most of its term left at any time, and the
-/// processor is wanted seldom.
+/// Number of renewals of a lease in its term. At any time most of the term is left, and renewing
+/// takes little processor time.
 const RENEWALS: u32 = 8;
 
 impl<P: Primitives, H: Host> Node<P, H> {
-    /// Before the ranks of a job are started.
+    /// Gives a job a lease before its ranks are started.
     pub(super) fn lease(self: &Rc<Self>, task: &JobTask) {
         if !task.spec().requeue || self.config.lease.is_zero() {
             return;
         }
         match self.leases_end.get() {
-            // It was on its way when the manager was lost.
+            // The launch was on its way when the manager was lost.
             Some(end) => {
                 let term = end.saturating_since(self.runtime.now());
                 self.host.renew_leases(&[task.key()], term);
@@ -30,14 +30,14 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Without a manager since an instant: for the fence, and no longer.
+    /// Limits leases to the fence, as there is no manager since an instant.
     pub(super) fn lease_for_fence(&self, since: Instant) {
         let end = since + self.config.lease.max(self.config.requeue_fence);
         self.leases_end.set(Some(end));
         self.renew_leases(end.saturating_since(self.runtime.now()));
     }
 
-    /// With a new life in the cluster.
+    /// Renews leases again in a new life in the cluster.
     pub(super) fn lease_again(self: &Rc<Self>) {
         self.leases_end.set(None);
         if self.renew_leases(self.config.lease) {
@@ -60,7 +60,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         });
     }
 
-    /// Renews all leases once, for so long; whether there are any.
+    /// Renews all leases once, for `term`. Returns whether there are any.
     fn renew_leases(&self, term: Duration) -> bool {
         let jobs = self.core.borrow().requeued();
         let any = !jobs.is_empty() && !self.config.lease.is_zero();

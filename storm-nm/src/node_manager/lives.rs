@@ -1,4 +1,4 @@
-//! The lives of a node in the cluster: each may have another id and another plan of global memory, and
+//! The lives of a node in the cluster. Each may have another id and another plan of global memory;
 //! the jobs are the same (`docs/decisions/0127-a-node-is-its-name.md`).
 
 use super::{ExitReason, Node};
@@ -7,17 +7,17 @@ use std::rc::Rc;
 use storm_primitives::Primitives;
 use storm_rm::GlobalPlan;
 
-/// One life of a node in the cluster.
+/// A life of a node in the cluster.
 #[derive(Clone, Debug)]
 pub struct Life<P> {
     /// Its end of the network.
     pub primitives: P,
-    /// The plan of global memory, where it is another than that of the life before.
+    /// The plan of global memory, if it differs from that of the life before.
     pub plan: Option<GlobalPlan>,
 }
 
 impl<P> From<P> for Life<P> {
-    /// One with the plan of the life before.
+    /// A life with the plan of the one before.
     fn from(primitives: P) -> Life<P> {
         Life { primitives, plan: None }
     }
@@ -29,7 +29,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.plan.borrow().clone()
     }
 
-    /// The next life begins, perhaps under another id and with another plan.
+    /// Begins the next life, perhaps under another id and with another plan.
     pub(super) fn begin_life(&self, life: Life<P>) {
         let Life { primitives, plan } = life;
         let id = primitives.node();
@@ -43,8 +43,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.link.replace(primitives);
     }
 
-    /// The Machine Manager has no use for a node that offers fewer processing elements than these: this
-    /// one, or one of its name that was here before. One that may have jobs stays, for them.
+    /// The Machine Manager has no use for a node with fewer processing elements than `configured`:
+    /// this node, or an earlier one of its name. A node that may have jobs stays, for them.
     pub(super) fn refused(self: &Rc<Self>, configured: u32) {
         let offered = self.host.info(self.id.get()).pes;
         if offered >= configured {

@@ -1,5 +1,5 @@
-//! RECEIVE-FILE (paper, Algorithm 7): from the channel into the cache, and to the
-//! place where the user wants it.
+//! RECEIVE-FILE (paper, Algorithm 7): from the channel into the cache, and to the place that the
+//! user chose.
 
 use super::Node;
 use crate::reason::{bounded, explain};
@@ -14,8 +14,8 @@ use storm_rm::message::{ReceiveFile, Report};
 use storm_rm::termination::Urgency;
 
 impl<P: Primitives, H: Host> Node<P, H> {
-    /// Receives a file beside everything else. A new use of the channel means
-    /// that the Machine Manager has given up the one before.
+    /// Receives a file concurrently. If the channel was in use, the Machine Manager has given up
+    /// the earlier file.
     pub(super) fn receive(self: &Rc<Self>, info: ReceiveFile) {
         let (node, channel) = (self.clone(), info.channel);
         let task = self.runtime.spawn(async move {
@@ -25,7 +25,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             }
         });
         let former = self.receptions.borrow_mut().insert(channel, task);
-        // Dropped outside the borrow: that cancels it.
+        // Dropped outside the borrow, which cancels the former reception.
         drop(former);
     }
 
@@ -46,7 +46,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 let mut chunks = prepare_channel(&self.primitives(), &self.plan(), info)
                     .map_err(|error| explain(&error))?;
                 receive_file(&mut chunks, info, &mut sink).await.map_err(|error| match error {
-                    // The sink's own words say what could not be written.
+                    // The sink's own text says which write failed.
                     ReceiveError::Sink(error) => explain(&error),
                     other => explain(&other),
                 })?;

@@ -1,5 +1,5 @@
-//! The way back: a node that is cut off, or whose Machine Manager is gone, keeps its
-//! jobs and joins again (`docs/decisions/0006-jobs-survive-the-manager.md`).
+//! A node that is cut off, or whose Machine Manager is gone, keeps its jobs and joins again
+//! (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
 use super::following::Ahead;
 use super::{ExitReason, Life, Node};
@@ -16,13 +16,13 @@ use storm_rm::message::Report;
 use storm_rm::remote_queue::{DequeueError, EnqueueError};
 use storm_rm::termination::Urgency;
 
-/// Runs of jobs per report: they fit the smallest report queue that has room for the
-/// ends of as many ranks.
+/// Runs of jobs per report, which fit the smallest report queue with room for the ends of as many
+/// ranks.
 const HELD_PER_REPORT: usize = 64;
 
 impl<P: Primitives, H: Host> Node<P, H> {
-    /// After a life in the cluster that ended for `reason`: the next one, if there may
-    /// be one and `way_back` finds it in time.
+    /// After a life in the cluster ended for `reason`: the next life, if there may be one and
+    /// `way_back` finds it in time.
     pub(super) async fn return_after<L: Into<Life<P>>>(
         self: &Rc<Self>,
         reason: &ExitReason,
@@ -35,7 +35,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
         self.end_life();
         let now = self.runtime.now();
-        // A life that no manager accepted makes no new beginning.
+        // A life that no manager accepted does not restart the time limit.
         let since = self.lost_since.get().unwrap_or(now);
         self.lost_since.set(Some(since));
         let limit = limit.saturating_sub(now - since);
@@ -44,7 +44,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.end_slices();
         self.handle(Event::ManagerLost);
         tracing::warn!(node = %self.name, %reason, ?limit, "keeping the jobs; joining again");
-        // What else ends it is said from now on.
+        // A new reason to end counts from now on.
         self.exit.take();
         let (fence, way_back) = (pin!(self.keep_fence(since)), pin!(way_back()));
         let returning = pin!(self.runtime.timeout(limit, select(fence, way_back)));
@@ -56,8 +56,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Returns when the Machine Manager, once seen, is not there any more, or
-    /// this node is not.
+    /// Completes when the Machine Manager, once seen, is no longer a member, or this node is not.
     pub(super) async fn lost_cluster(&self) {
         let membership = self.primitives().membership().clone();
         let essential = [NodeId::MM, self.id.get()];
@@ -75,7 +74,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Ends in time what may be run elsewhere.
+    /// Ends in time the jobs that may be run elsewhere.
     async fn keep_fence(self: &Rc<Self>, since: Instant) -> Infallible {
         let passed = self.runtime.now() - since;
         self.runtime.sleep(self.config.requeue_fence.saturating_sub(passed)).await;
@@ -83,7 +82,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         std::future::pending().await
     }
 
-    /// Ends what belongs to a life in the cluster.
+    /// Ends the tasks and resources of a life in the cluster.
     pub(super) fn end_life(&self) {
         self.life_tasks.cancel();
         self.hear_no_bells();
@@ -97,9 +96,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.leasing.set(false);
     }
 
-    /// Tells the next Machine Manager what was kept for it.
+    /// Reports to the next Machine Manager the jobs that were kept.
     pub(super) fn say_what_is_held(self: &Rc<Self>) {
-        // Nobody else is to hear what was said meanwhile.
+        // Reports of the meantime are for nobody else.
         drop(self.outbox.drain());
         let (held, first_run) = {
             let core = self.core.borrow();
@@ -113,7 +112,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 }
 
-/// Whether it is the link to the Machine Manager that was lost, and nothing else.
+/// Whether only the link to the Machine Manager was lost.
 pub(super) fn is_lost_link(reason: &ExitReason) -> bool {
     match reason {
         ExitReason::Disconnected

@@ -1,4 +1,4 @@
-//! Output of the ranks up. Its bound is the rank's pipe, where it stays while the
+//! Output of the ranks on its way up. A rank's pipe is the bound: output stays there while the
 //! network or the client does not keep up.
 
 use super::Node;
@@ -13,17 +13,17 @@ use storm_rm::Rank;
 use storm_rm::message::{Report, Stream};
 use storm_rm::termination::Urgency;
 
-/// Most output read from a rank at once: with many ranks writing, this times
-/// their number is what the backlog may exceed its bound by.
+/// Most output that is read from a rank at once. If many ranks write, the backlog may exceed its
+/// bound by this times their number.
 const READ_BYTES_MAX: usize = 4096;
-/// What a report of output holds beside the output.
+/// Bytes of an output report besides the output.
 const OUTPUT_HEAD_BYTES: usize = 64;
 
 /// The jobs whose client does not keep up, or may come back.
 #[derive(Debug, Default)]
 pub(super) struct HeldOutputs {
     jobs: RefCell<BTreeSet<JobKey>>,
-    /// Of jobs whose Machine Manager was lost: what was read and not sent.
+    /// For jobs whose Machine Manager was lost: output that was read and not sent.
     cut: RefCell<BTreeMap<JobKey, Vec<Report>>>,
     changed: Bell,
 }
@@ -33,7 +33,7 @@ impl HeldOutputs {
         self.jobs.borrow().contains(&job) || self.cut.borrow().contains_key(&job)
     }
 
-    /// Keeps a report of a job whose output is cut; gives back that of another job.
+    /// Keeps a report of a job whose output is cut. Returns the report of any other job.
     fn keep(&self, job: JobKey, report: Report) -> Option<Report> {
         match self.cut.borrow_mut().get_mut(&job) {
             Some(kept) => {
@@ -65,7 +65,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Stops reading the output of a job, or goes on.
+    /// Stops reading the output of a job, or continues.
     pub(super) fn hold_output(self: &Rc<Self>, job: JobKey, hold: bool) {
         if hold {
             self.held.jobs.borrow_mut().insert(job);
@@ -79,9 +79,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.held.changed.ring();
     }
 
-    /// There is nobody to send output to: what was not sent is kept, and no more is
-    /// read, until each job is told to go on. Other reports are of no use to the next
-    /// Machine Manager, who is told all anew.
+    /// Nobody takes output now. Unsent output is kept, and no more is read until each job is told
+    /// to continue. Other reports are useless to the next Machine Manager, which gets all of them
+    /// anew.
     pub(super) fn cut_outputs(&self) {
         let mut cut = self.held.cut.borrow_mut();
         for job in self.core.borrow().jobs() {
@@ -99,7 +99,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Output of a job that a former node manager read, which waits for the Machine Manager's word.
+    /// Takes output that a former node manager read, to be sent on the Machine Manager's word.
     pub(super) fn inherit_output(&self, job: JobKey, reports: Vec<Report>) {
         self.held.cut.borrow_mut().insert(job, reports);
     }

@@ -36,7 +36,7 @@ pub struct Launching {
     pub pid: ProcessId,
     /// The streams of the rank, now the caller's.
     pub ends: PlEnds,
-    /// Those for files that it shares.
+    /// The streams for files that it shares.
     pub lines: LineEnds,
     /// What keeps them open.
     pub own: OwnEnds,

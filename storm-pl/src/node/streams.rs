@@ -63,7 +63,7 @@ pub(super) struct NewStreams {
     pub(super) theirs: Vec<OwnedFd>,
     /// What those are.
     pub(super) carried: CarriedSet,
-    /// Those of which nothing stays here: their readers wait for the end of the streams.
+    /// The streams of which no copy stays here: their readers wait for the end.
     let_go: CarriedSet,
 }
 

@@ -11,8 +11,8 @@ use crate::ids::Errno;
 use crate::node::KeeperHandle;
 use crate::seqpacket::{Seqpacket, Wait};
 
-/// Ranks write into their pipes from their start on. The process that reads them is started when all
-/// ranks have been launched, so that no launch waits for it.
+/// The files of one job on this node. Ranks write into their pipes from their start on. The keeper
+/// starts the process that reads them after all launches, so that no launch waits for it.
 #[derive(Debug)]
 pub struct SharedFiles {
     socket: Seqpacket,
@@ -36,7 +36,7 @@ impl SharedFiles {
         Ok(Self { other: RefCell::new(Some(other)), ..Self::of(socket) })
     }
 
-    /// That of a former NM, by its end.
+    /// Takes over the files of a former NM's job, by that NM's end of the socket.
     #[must_use]
     pub fn take_over(socket: OwnedFd) -> Self {
         Self { is_used: Cell::new(true), ..Self::of(socket.into()) }
@@ -70,10 +70,10 @@ impl SharedFiles {
         }
     }
 
-    /// What has become of the output. It stays to be asked for by the next NM.
+    /// Tells how the output ended. The message stays in the socket, where the next NM finds it.
     ///
     /// # Errors
-    /// `WouldBlock` while that is not known; this descriptor is readable then.
+    /// `WouldBlock` before the end; the descriptor becomes readable at the end.
     pub fn end(&self) -> io::Result<FilesEnd> {
         if let Some(failure) = self.failure.get() {
             return Ok(FilesEnd::Failed(failure));

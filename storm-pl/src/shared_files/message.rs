@@ -1,4 +1,4 @@
-//! What the process that writes a job's shared files is told, and what it says of its end.
+//! The messages between an NM and the process that writes a job's shared files.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = STREAMS_MAX + 1;
 /// The files of a job on this node that several of its ranks write to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedFilesSpec {
-    /// Whose they are.
+    /// The user who opens them.
     pub credentials: Credentials,
     /// File mode creation mask: a file may have been removed since the ranks made it.
     pub umask: u32,
@@ -31,7 +31,7 @@ pub struct SharedFilesSpec {
     pub files: Vec<PathBuf>,
 }
 
-/// What has become of the output.
+/// How the output ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilesEnd {
     /// All streams have ended, and their bytes are in the files.
@@ -69,7 +69,7 @@ pub enum FileStep {
     /// Writing or closing it.
     #[error("cannot write its output file")]
     Write,
-    /// Anything: it was killed.
+    /// Any step: it was killed.
     #[error("the process that writes its output files was killed")]
     Killed,
 }

@@ -256,7 +256,7 @@ fn open(path: &PathBuf) -> io::Result<File> {
         .append(true)
         .create(true)
         .mode(FILE_MODE)
-        // What became a pipe meanwhile is refused, and not waited for.
+        // A pipe that stands there by now is refused, and not waited for.
         .custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK)
         .open(path)?;
     // SAFETY: flock takes an open descriptor and an integer. Without locks it is written all the same.

@@ -1,4 +1,4 @@
-//! Fences of the whole job, one after the other: each is one or several barriers of PMI.
+//! Fences of the whole job, one after the other. Each is one or several barriers of PMI.
 
 use super::ServeError;
 use super::ranks::Ranks;
@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 
 /// A fence that all ranks of this node are in.
 pub(super) struct Fence {
-    /// What they give.
+    /// The data that the ranks give.
     pub(super) blob: Vec<u8>,
-    /// Owed.
+    /// The answer owed to libpmix.
     pub(super) done: ModexAnswer,
 }
 
-/// Those under way: all nodes see them in one order.
+/// Fences under way. All nodes see them in one order.
 pub(super) struct Fences {
     portion: Portion,
     place: (usize, usize),
@@ -24,7 +24,7 @@ pub(super) struct Fences {
     later: VecDeque<Fence>,
 }
 
-/// Why an exchange came to nothing.
+/// The reason why an exchange failed.
 enum Failed {
     Pmi(ServeError),
     Exchange(ExchangeError),
@@ -43,18 +43,18 @@ impl From<ExchangeError> for Failed {
 }
 
 impl Fences {
-    /// None yet; `place` is our node's among so many.
+    /// No fences yet; `place` is this node's index and the number of nodes.
     pub(super) fn new(portion: Portion, place: (usize, usize)) -> Fences {
         Fences { portion, place, begun: 0, current: None, later: VecDeque::new() }
     }
 
-    /// Begins a fence, when those before are over.
+    /// Begins a fence, when the earlier ones are over.
     pub(super) fn begin(&mut self, fence: Fence, ranks: &mut Ranks) -> Result<(), ServeError> {
         self.later.push_back(fence);
         self.next(ranks)
     }
 
-    /// All ranks are out of the barrier.
+    /// Records that all ranks are out of the barrier.
     pub(super) fn all_are_out(&mut self, ranks: &mut Ranks) -> Result<(), ServeError> {
         let Some((mut exchange, done)) = self.current.take() else { return Ok(()) };
         match exchange.take(|key| ranks.get(key).map_err(Failed::Pmi)) {

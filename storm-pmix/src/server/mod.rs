@@ -40,7 +40,7 @@ use watch::{Part, Watcher};
 /// The server's own files, in the job's directory.
 const FILES: &str = ".storm-pmix";
 
-/// Signals that users send to jobs: what ranks make of them is theirs, the server goes on.
+/// Signals that users send to jobs. The ranks react to them, and the server goes on.
 const NOT_FOR_US: [Signal; 20] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -63,57 +63,57 @@ const NOT_FOR_US: [Signal; 20] = [
     Signal::SIGIO,
     Signal::SIGPWR,
 ];
-/// How long a process that has connected may take to say which rank it is.
+/// Time in which a process that has connected must tell which rank it is.
 const ASKING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why a server ended before its ranks.
+/// The reason why a server ended before its ranks.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// What it works with failed.
+    /// An operation of the system failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The same.
+    /// An operation of the system failed.
     #[error(transparent)]
     System(#[from] nix::Error),
-    /// It was not started by a rank.
+    /// The server was not started by a rank.
     #[error("only ranks of a job start this")]
     Stray,
-    /// Where the ranks are makes no sense.
+    /// The placement of the ranks makes no sense.
     #[error("the placement of the job's ranks cannot be used")]
     Placement(#[from] MappingError),
-    /// The Node Manager does not serve a rank any more.
+    /// The Node Manager no longer serves a rank.
     #[error("rank {rank}: {source}")]
     Pmi {
-        /// Of which rank.
+        /// The rank.
         rank: u32,
-        /// Why.
+        /// The reason.
         source: PmiError,
     },
 }
 
-/// What a server is told beside its environment, which is that of the rank that starts it.
+/// A server's options, in addition to its environment, which is that of the rank that starts it.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
     /// Name of this run of the job.
     pub nspace: String,
-    /// Which rank is on which node, as in `PMI_process_mapping`, of any length.
+    /// The node of each rank, as in `PMI_process_mapping`, of any length.
     pub mapping: String,
     /// Bytes of the manager's messages to nodes.
     pub heartbeat_bytes: usize,
-    /// The processors that it may run on, if the rank that starts it is bound to some of them.
+    /// The processors that the server may run on, if the rank that starts it is bound.
     pub cpus: Vec<u16>,
 }
 
-/// Serves the ranks of this node that connect to the socket that is standard input. The process
-/// that was started ends at once and without an error; a child of its child serves.
+/// Serves the ranks of this node, which connect to the socket on standard input. The started
+/// process ends at once without an error, and a child of its child serves.
 ///
 /// Call it before the process makes any thread.
 ///
 /// # Errors
 /// [`ServeError`]; the ranks then lose their server, which ends the job.
 pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
-    // Before there are more processes: a signal to the job ends none of them, and none is in a
-    // rank's way.
+    // Signals are ignored before there are more processes: a signal to the job ends none of them,
+    // and none is in a rank's way.
     ignore_signals()?;
     run_on(&options.cpus);
     open_as_many_as_allowed()?;
@@ -137,11 +137,11 @@ pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
     Server { pmix, placement, listener, upcalls, watcher, ranks, news, fences }.run()
 }
 
-/// The rank that starts the server may be bound to processors that are its own.
+/// Leaves the binding of the rank that starts the server, whose processors may be the rank's alone.
 fn run_on(cpus: &[u16]) {
     let mut set = CpuSet::new();
     for cpu in cpus {
-        // One that is out of range is not there.
+        // A processor out of range does not exist.
         let _ = set.set(usize::from(*cpu));
     }
     if !cpus.is_empty()
@@ -151,7 +151,7 @@ fn run_on(cpus: &[u16]) {
     }
 }
 
-/// An error and what caused it, on one line.
+/// An error and its causes, in one line.
 fn explain(error: &dyn Error) -> String {
     let causes = std::iter::successors(Some(error), |error| (*error).source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
@@ -159,7 +159,7 @@ fn explain(error: &dyn Error) -> String {
 
 fn ignore_signals() -> Result<(), ServeError> {
     for number in NOT_FOR_US {
-        // SAFETY: to ignore a signal runs no code of ours.
+        // SAFETY: ignoring a signal runs no code of this program.
         unsafe { signal(number, SigHandler::SigIgn) }?;
     }
     for number in nix::libc::SIGRTMIN()..=nix::libc::SIGRTMAX() {
@@ -172,21 +172,22 @@ fn ignore_signals() -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Each rank is three descriptors here, and users' limits are made for programs of few.
+/// Raises the limit of descriptors. Each rank needs three here, and users' limits are made for
+/// programs with few.
 fn open_as_many_as_allowed() -> nix::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
 }
 
 struct Server {
-    /// Or why there is none, for the ranks.
+    /// libpmix's server, or the reason for the ranks why there is none.
     pmix: Result<Pmix, String>,
     placement: Placement,
     listener: UnixListener,
     upcalls: Upcalls,
     watcher: Watcher,
     ranks: Arc<Mutex<Ranks>>,
-    /// Of the ranks: readable when something has happened to one.
+    /// Readable when something has happened to a rank.
     news: Arc<Epoll>,
     fences: Fences,
 }
@@ -198,7 +199,8 @@ impl Server {
             while let Some(upcall) = self.upcalls.next() {
                 self.answer(upcall)?;
             }
-            // Behind the questions: who has just joined waits in vain for who had ended before.
+            // Ends are noted after the questions: a rank that has just joined waits in vain for one
+            // that had ended before.
             let mut ranks = lock(&self.ranks);
             ranks.note_ends()?;
             if ranks.leave_barriers()? {
@@ -208,7 +210,7 @@ impl Server {
         Ok(())
     }
 
-    /// Until something has happened; who asks for an environment gets it.
+    /// Waits until something has happened. Ranks that ask for an environment get it.
     fn wait(&mut self) -> Result<(), ServeError> {
         let all = [Some(self.listener.as_fd()), self.upcalls.bell(), Some(self.news.0.as_fd())];
         let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
@@ -219,14 +221,14 @@ impl Server {
         }
         if polled.first().is_some_and(|listener| listener.any() == Some(true)) {
             let (rank, _) = self.listener.accept()?;
-            // Whoever connects and is silent does not hold up the others.
+            // A silent connection must not delay the others.
             rank.set_read_timeout(Some(ASKING_TIMEOUT))?;
             self.admit(rank);
         }
         Ok(())
     }
 
-    /// A rank wants to become its program.
+    /// Serves a rank that wants to become its program.
     fn admit(&mut self, mut asking: UnixStream) {
         let admitted = asked(&asking).map_err(|error| error.to_string()).and_then(|(rank, pmi)| {
             lock(&self.ranks)
@@ -255,7 +257,7 @@ impl Server {
                 lock(&self.ranks).abort(rank, exit_code)?;
                 done.give(SUCCESS);
             }
-            // Open MPI 4.1 tells only the rank that asked: the others would wait for ever.
+            // Open MPI 4.1 tells only the rank that asked. The others would wait for ever.
             Upcall::Spawn { rank } if self.placement.size() > 1 => {
                 eprintln!("storm: rank {rank}: MPI_Comm_spawn is refused, and the job ended");
                 lock(&self.ranks).abort(rank, 1)?;
@@ -271,7 +273,7 @@ impl Server {
                     _ if whole => {
                         self.fences.begin(Fence { blob, done }, &mut lock(&self.ranks))?
                     }
-                    // Who is in it was asked for by libpmix already.
+                    // All members are in the fence, because libpmix asks only then.
                     Some(ranks) if here(&ranks) => done.give(Ok(blob)),
                     Some(_) | None => done.give(Err(upcalls::REFUSED)),
                 }

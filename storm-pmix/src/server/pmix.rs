@@ -1,4 +1,4 @@
-//! libpmix's server, told of one job.
+//! libpmix's server for one job.
 
 use super::upcalls::module;
 use crate::abi::{GenerateFn, OPERATION_SUCCEEDED, SUCCESS, ServerModule, Status};
@@ -11,30 +11,30 @@ use std::path::Path;
 use std::ptr;
 use thiserror::Error;
 
-/// Why there is no server.
+/// The reason why there is no server.
 #[derive(Debug, Error)]
 pub(super) enum PmixError {
-    /// The library is the reason.
+    /// The library cannot be used.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// It refused.
+    /// The library refused a request.
     #[error("libpmix refuses {what}: {status}")]
     Refused {
-        /// What was asked of it.
+        /// The request.
         what: &'static str,
-        /// Its name for the reason.
+        /// The library's name for the reason.
         status: String,
     },
 }
 
-/// The server. There is one in a process.
+/// The server. A process has only one.
 pub(super) struct Pmix {
     functions: Functions,
     nspace: String,
 }
 
 impl Pmix {
-    /// Starts it, its files in `directory`.
+    /// Starts the server, with its files in `directory`.
     pub(super) fn start(
         nspace: &str,
         placement: &Placement,
@@ -51,8 +51,8 @@ impl Pmix {
             info("pmix.hname", Said::Text(placement.own_name())),
         ];
         let module: &'static mut ServerModule = Box::leak(Box::new(module()));
-        // SAFETY: the module lives for ever, and its functions are those of the prototypes; the
-        // infos are read during the call.
+        // SAFETY: the module lives for ever, and its functions have the types of the prototypes.
+        // The infos are read during the call.
         let status = unsafe { (pmix.functions.server_init)(module, said.as_mut_ptr(), said.len()) };
         pmix.check("to start a server", status)?;
         pmix.register(placement, directory)?;
@@ -66,8 +66,9 @@ impl Pmix {
         said.extend([info("pmix.nmap", Said::Regex(regex)), info("pmix.pmap", Said::Regex(ppn))]);
         let nspace = proc(&self.nspace, 0).nspace;
         let local = placement.local().len() as i32;
-        // SAFETY: the namespace is as long as the library wants it, the infos and what they
-        // point to are as their types say. Without a callback it returns when it is done.
+        // SAFETY: the namespace has the length that the library requires. The infos and the data
+        // that they point to match their types. Without a callback the call returns when it is
+        // done.
         let status = unsafe {
             (self.functions.register_nspace)(
                 nspace.as_ptr(),
@@ -98,7 +99,7 @@ impl Pmix {
         Ok(())
     }
 
-    /// What a rank needs in its environment.
+    /// The variables that a rank needs in its environment.
     pub(super) fn environment(&self, rank: u32) -> Result<Environment, PmixError> {
         let mut list: *mut *mut c_char = ptr::null_mut();
         let proc = proc(&self.nspace, rank);
@@ -118,11 +119,11 @@ impl Pmix {
         Ok(environment)
     }
 
-    /// A list in the library's shorter form, which may hold NULs; with the last one.
+    /// A list in the library's shorter form, which may contain NULs, including the last one.
     fn generate(&self, function: GenerateFn, list: String) -> Result<Vec<u8>, PmixError> {
         let list = CString::new(list).unwrap_or_default();
         let mut made: *mut c_char = ptr::null_mut();
-        // SAFETY: a string in, and a place for the pointer to another.
+        // SAFETY: the arguments are a string and a place for the pointer to another.
         let status = unsafe { function(list.as_ptr(), &mut made) };
         self.check("the placement", status)?;
         // SAFETY: made by the library; left to the end of the process.
@@ -137,11 +138,11 @@ impl Pmix {
     }
 }
 
-/// A regular expression of PMIx is a string, or `blob`, NUL, `component=NAME`, NUL, `size=N`, NUL and
-/// N bytes.
+/// The bytes of a regular expression of PMIx. It is a string, or `blob`, NUL, `component=NAME`,
+/// NUL, `size=N`, NUL and N bytes.
 ///
 /// # Safety
-/// `regex` is one, or NULL.
+/// `regex` must be such an expression, or NULL.
 unsafe fn regex_bytes(regex: *const c_char) -> Vec<u8> {
     if regex.is_null() {
         return vec![0];
@@ -158,7 +159,7 @@ unsafe fn regex_bytes(regex: *const c_char) -> Vec<u8> {
         bytes.extend_from_slice(next.to_bytes_with_nul());
         let size = next.to_str().ok().and_then(|text| text.strip_prefix("size="));
         if let Some(size) = size.and_then(|size| size.parse::<usize>().ok()) {
-            // SAFETY: and so many bytes.
+            // SAFETY: that many bytes follow.
             let rest =
                 unsafe { std::slice::from_raw_parts(regex.add(bytes.len()).cast::<u8>(), size) };
             bytes.extend_from_slice(rest);

@@ -1,4 +1,4 @@
-//! The ranks of this node: their processes, and their PMI connections, on which the server speaks.
+//! The ranks of this node: their processes, and their PMI connections, which the server uses.
 
 use super::ServeError;
 use super::watch::Watcher;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use storm_mpi::pmi::PmiClient;
 use storm_mpi::pmi::client::PmiError;
 
-/// Those that have asked for an environment.
+/// The ranks that have asked for an environment.
 pub(super) struct Ranks {
     ranks: BTreeMap<u32, LocalRank>,
     expected: usize,
@@ -22,41 +22,41 @@ pub(super) struct Ranks {
 }
 
 struct LocalRank {
-    /// `None` once it has ended.
+    /// `None` once the process has ended.
     process: Option<OwnedFd>,
     standing: Standing,
     in_barrier: bool,
-    /// How often it has joined: a rank may be a script of several programs.
+    /// Number of times that the rank has joined: a rank may be a script of several programs.
     programs: u32,
 }
 
-/// Where a rank stands with its Node Manager.
+/// The state of a rank with its Node Manager.
 enum Standing {
-    /// It has not joined.
+    /// The rank has not joined.
     Started(UnixStream),
     Joined(PmiClient),
-    /// It has said `finalize`, and may join again.
+    /// The rank has said `finalize`, and may join again.
     Left(UnixStream),
-    /// The Node Manager does not serve it any more.
+    /// The Node Manager no longer serves the rank.
     Lost,
 }
 
 impl Ranks {
-    /// Of `expected` ranks here, in a job of `size`, none yet.
+    /// No ranks yet, of `expected` ranks here, in a job of `size`.
     ///
     /// # Errors
-    /// The system has nothing to wait with.
+    /// The system has no descriptor for waiting.
     pub(super) fn new(expected: usize, size: u32) -> nix::Result<Ranks> {
         let news = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
         Ok(Ranks { ranks: BTreeMap::new(), expected, size, news })
     }
 
-    /// Readable when something has happened to one: it has ended, or may leave its barrier.
+    /// Readable when something has happened to a rank: it has ended, or may leave its barrier.
     pub(super) fn news(&self) -> Arc<Epoll> {
         self.news.clone()
     }
 
-    /// The process at the other end of `asking` is this rank, with this connection.
+    /// Records that the process at the other end of `asking` is this rank, with this connection.
     pub(super) fn admit(
         &mut self,
         rank: u32,
@@ -72,22 +72,23 @@ impl Ranks {
         let (process, standing) = (Some(process), Standing::Started(pmi));
         let local = LocalRank { process, standing, in_barrier: false, programs: 0 };
         let former = self.ranks.insert(rank, local);
-        // Who watches has the same process open: closed here alone, it would be waited for on and on.
+        // The watcher has the same process open. If only this descriptor were closed, the process
+        // would be reported again and again.
         match former.and_then(|former| former.process) {
             Some(process) => Ok(self.news.delete(process)?),
             None => Ok(()),
         }
     }
 
-    /// All have come, and all have ended.
+    /// Whether all ranks have come and have ended.
     pub(super) fn are_over(&self) -> bool {
         let over = |rank: &LocalRank| rank.process.is_none();
         self.ranks.len() >= self.expected && self.ranks.values().all(over)
     }
 
-    /// Sees which ranks have ended. One that never joined leaves the others waiting in their
-    /// first fence, and one that was a single program those that are in their second: they wait in
-    /// a barrier of PMI instead, of which the Node Manager knows that it will not open.
+    /// Notes the ranks that have ended. A rank that never joined leaves the others waiting in their
+    /// first fence. A rank that was a single program leaves those waiting that are in their second.
+    /// They wait in a barrier of PMI instead, and the Node Manager knows that it will not open.
     pub(super) fn note_ends(&mut self) -> Result<(), ServeError> {
         let joined = |rank: &&LocalRank| matches!(rank.standing, Standing::Joined(_));
         let furthest = self.ranks.values().filter(joined).map(|rank| rank.programs).max();
@@ -109,7 +110,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// Says `init` for a rank; false where it cannot join.
+    /// Says `init` for a rank. False means that it cannot join.
     pub(super) fn join(&mut self, rank: u32) -> Result<bool, ServeError> {
         let Some(local) = self.ranks.get_mut(&rank) else { return Ok(false) };
         match std::mem::replace(&mut local.standing, Standing::Lost) {
@@ -140,7 +141,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// Asks for the end of the job for a rank.
+    /// Asks for the end of the job on behalf of a rank.
     pub(super) fn abort(&mut self, rank: u32, exit_code: i32) -> Result<(), ServeError> {
         match self.ranks.get_mut(&rank).map(|local| &mut local.standing) {
             Some(Standing::Joined(pmi)) => pmi.abort(exit_code).map_err(of(rank)),
@@ -156,7 +157,7 @@ impl Ranks {
                 outside.push((*rank, pmi, &mut local.in_barrier));
             }
         }
-        // One rank may put so many and no more.
+        // The number of puts of one rank is limited.
         let count = outside.len();
         for (number, (key, value)) in puts.into_iter().enumerate() {
             if let Some((rank, pmi, _)) = outside.get_mut(number % count.max(1)) {
@@ -186,7 +187,7 @@ impl Ranks {
         Ok(left && !waits)
     }
 
-    /// What was put under a key before the last barrier.
+    /// The value that was put under a key before the last barrier.
     pub(super) fn get(&mut self, key: &str) -> Result<Option<String>, ServeError> {
         for (rank, local) in &mut self.ranks {
             if let Standing::Joined(pmi) = &mut local.standing {
@@ -205,7 +206,7 @@ fn of(rank: u32) -> impl Fn(PmiError) -> ServeError {
     move |source| ServeError::Pmi { rank, source }
 }
 
-/// A process's descriptor is readable from its end on.
+/// Whether a process has ended: its descriptor is readable from then on.
 pub(super) fn has_ended(process: &OwnedFd) -> bool {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     let mut polled = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];

@@ -1,10 +1,11 @@
-//! What libpmix asks of its host. Its thread hands most questions to the server's and goes on; the
-//! answer is given later, from there.
+//! libpmix's requests to its host. libpmix's thread hands most requests to the server's thread and
+//! goes on. The server's thread answers later.
 //!
-//! That a rank's program has connected or takes its leave is dealt with at once, in libpmix's own thread. Were the
-//! leave answered from another, that thread could see the program's connection end before it hears that it was to
-//! (`op_cbfunc2` of its 4.2 sends the answer first and notes the leave after), and would from then on wait for one
-//! rank less in every fence of the node: in those of the programs that follow.
+//! When a rank's program connects or leaves, libpmix's own thread handles it at once. If another
+//! thread answered the leave, libpmix's thread could see the program's connection end before it
+//! hears of the leave. (`op_cbfunc2` of libpmix 4.2 sends the answer first and notes the leave
+//! after.) It would then wait for one rank less in every later fence of the node, including the
+//! fences of the following programs.
 
 use super::ServeError;
 use super::ranks::Ranks;
@@ -19,21 +20,21 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// A question.
+/// A request.
 #[derive(Debug)]
 pub(super) enum Upcall {
-    /// A rank has joined, or has left; or the Node Manager does not serve it any more.
+    /// A rank has joined or left, or the Node Manager no longer serves it.
     Moved(Result<(), ServeError>),
     Abort {
         rank: u32,
         exit_code: i32,
         done: Answer,
     },
-    /// It has been refused.
+    /// A request for processes, which has been refused.
     Spawn {
         rank: u32,
     },
-    /// All participants of this node are in it. `ranks` is `None` for all of the job.
+    /// All participants of this node are in the fence. `ranks` is `None` for all ranks of the job.
     Fence {
         ranks: Option<Vec<u32>>,
         blob: Vec<u8>,
@@ -41,26 +42,28 @@ pub(super) enum Upcall {
     },
 }
 
-/// Owed to libpmix once.
+/// An answer that is owed to libpmix, once.
 #[derive(Debug)]
 pub(super) struct Answer {
     done: Option<OpDone>,
     cbdata: *mut c_void,
 }
 
-// SAFETY: the pointer is libpmix's, only handed back to it; it lets hosts answer from any thread.
+// SAFETY: the pointer is libpmix's, and is only handed back to it. libpmix lets hosts answer from
+// any thread.
 unsafe impl Send for Answer {}
 
 impl Answer {
     pub(super) fn give(self, status: Status) {
         if let Some(done) = self.done {
-            // SAFETY: the function came with this pointer, and `self` is used up: it is called once.
+            // SAFETY: the function came with this pointer, and `self` is consumed, so it is called
+            // once.
             unsafe { done(status, self.cbdata) };
         }
     }
 }
 
-/// The same where an answer has data.
+/// An answer with data, owed to libpmix once.
 #[derive(Debug)]
 pub(super) struct ModexAnswer {
     done: Option<ModexDone>,
@@ -78,10 +81,11 @@ impl ModexAnswer {
             Err(status) => (status, Vec::new()),
         };
         let blob = Box::into_raw(Box::new(blob));
-        // SAFETY: just made, and freed by `free_blob` alone, which libpmix calls when it has read it.
+        // SAFETY: the blob was just made. Only `free_blob` frees it, which libpmix calls when it
+        // has read the data.
         let bytes = unsafe { &*blob };
-        // SAFETY: the function came with this pointer and is called once; the data live until
-        // `free_blob` is called with the pointer to them.
+        // SAFETY: the function came with this pointer and is called once. The data lives until
+        // `free_blob` is called with the pointer to it.
         unsafe {
             done(
                 status,
@@ -96,37 +100,38 @@ impl ModexAnswer {
 }
 
 /// # Safety
-/// `blob` is a `Box<Vec<u8>>` as a pointer, given once.
+/// `blob` must be a `Box<Vec<u8>>` as a pointer, given once.
 unsafe extern "C" fn free_blob(blob: *mut c_void) {
     if !blob.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's guarantee.
         drop(unsafe { Box::from_raw(blob.cast::<Vec<u8>>()) });
     }
 }
 
-/// The server's end.
+/// The server's end of the requests.
 pub(super) struct Upcalls {
     questions: Receiver<Upcall>,
 }
 
-/// What libpmix's thread finds of the server.
+/// State of the server that libpmix's thread uses.
 struct Reached {
     questions: Sender<Upcall>,
     bell: EventFd,
     ranks: Arc<Mutex<Ranks>>,
 }
 
-/// Nobody keeps them for longer than a question to the Node Manager takes: libpmix's thread waits for
-/// them. Who panics with them leaves nothing half done that matters: the server ends.
+/// Locks the ranks. No thread keeps them for longer than a request to the Node Manager takes,
+/// because libpmix's thread waits for them. A thread that panics with them leaves no relevant
+/// half-done work, because the server ends.
 pub(super) fn lock(ranks: &Mutex<Ranks>) -> MutexGuard<'_, Ranks> {
     ranks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// libpmix gives its host no pointer of its own to find itself by.
+/// libpmix gives its host no pointer to find its state.
 static REACHED: OnceLock<Reached> = OnceLock::new();
 
 impl Upcalls {
-    /// Once per process: `None` the second time.
+    /// Begins to listen, once per process: `None` the second time.
     pub(super) fn listen(ranks: Arc<Mutex<Ranks>>) -> nix::Result<Option<Upcalls>> {
         use nix::sys::eventfd::EfdFlags;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
@@ -136,15 +141,15 @@ impl Upcalls {
         Ok(set.is_ok().then_some(Upcalls { questions }))
     }
 
-    /// Readable when there are questions.
+    /// Readable when there are requests.
     pub(super) fn bell(&self) -> Option<BorrowedFd<'static>> {
         REACHED.get().map(|server| server.bell.as_fd())
     }
 
-    /// The next question, if there is one. Silences the bell first: who rings later is heard.
+    /// The next request, if there is one. The bell is silenced first, so a later ring is heard.
     pub(super) fn next(&self) -> Option<Upcall> {
         if let Some(server) = REACHED.get() {
-            // It was not rung: nothing to silence.
+            // The bell was not rung: nothing to silence.
             let _ = server.bell.read();
         }
         self.questions.try_recv().ok()
@@ -159,7 +164,7 @@ fn hand_over(question: Upcall) -> Status {
     SUCCESS
 }
 
-/// Has a rank join or leave, and tells the server.
+/// Lets a rank join or leave, and tells the server.
 fn move_rank(move_it: impl FnOnce(&mut Ranks) -> Result<bool, ServeError>) -> Status {
     let Some(server) = REACHED.get() else { return ERROR };
     let moved = move_it(&mut lock(&server.ranks));
@@ -170,7 +175,7 @@ fn move_rank(move_it: impl FnOnce(&mut Ranks) -> Result<bool, ServeError>) -> St
     }
 }
 
-/// What libpmix is given: everything else is refused by it.
+/// The functions for libpmix, which refuses everything else.
 pub(super) fn module() -> ServerModule {
     let (connected, finalized): (ClientFn, ClientFn) = (client_connected, client_finalized);
     let (abort, fence, direct): (AbortFn, FenceFn, DirectModexFn) = (abort, fence_nb, direct_modex);
@@ -192,40 +197,40 @@ pub(super) fn module() -> ServerModule {
 }
 
 /// # Safety
-/// As libpmix calls it: `proc` is one or NULL.
+/// As called by libpmix: `proc` is a process or NULL.
 unsafe fn rank_of(proc: *const Proc) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's guarantee.
     unsafe { proc.as_ref() }.map_or(RANK_WILDCARD, |proc| proc.rank)
 }
 
 /// # Safety
-/// As libpmix calls it.
+/// As called by libpmix.
 unsafe extern "C" fn client_connected(
     proc: *const Proc,
     _: *mut c_void,
     _: Option<OpDone>,
     _: *mut c_void,
 ) -> Status {
-    // SAFETY: libpmix's promise.
+    // SAFETY: libpmix's guarantee.
     let rank = unsafe { rank_of(proc) };
     move_rank(|ranks| ranks.join(rank))
 }
 
 /// # Safety
-/// As libpmix calls it.
+/// As called by libpmix.
 unsafe extern "C" fn client_finalized(
     proc: *const Proc,
     _: *mut c_void,
     _: Option<OpDone>,
     _: *mut c_void,
 ) -> Status {
-    // SAFETY: libpmix's promise.
+    // SAFETY: libpmix's guarantee.
     let rank = unsafe { rank_of(proc) };
     move_rank(|ranks| ranks.finalize(rank).map(|()| true))
 }
 
 /// # Safety
-/// As libpmix calls it.
+/// As called by libpmix.
 unsafe extern "C" fn abort(
     proc: *const Proc,
     _: *mut c_void,
@@ -236,13 +241,13 @@ unsafe extern "C" fn abort(
     done: Option<OpDone>,
     cbdata: *mut c_void,
 ) -> Status {
-    // SAFETY: libpmix's promise.
+    // SAFETY: libpmix's guarantee.
     let rank = unsafe { rank_of(proc) };
     hand_over(Upcall::Abort { rank, exit_code: status, done: Answer { done, cbdata } })
 }
 
 /// # Safety
-/// As libpmix calls it: `procs` are `nprocs`, `data` are `ndata` bytes.
+/// As called by libpmix: `procs` has `nprocs` elements, and `data` has `ndata` bytes.
 unsafe extern "C" fn fence_nb(
     procs: *const Proc,
     nprocs: usize,
@@ -256,7 +261,7 @@ unsafe extern "C" fn fence_nb(
     let ranks: Option<Vec<u32>> = if procs.is_null() {
         None
     } else {
-        // SAFETY: libpmix's promise.
+        // SAFETY: libpmix's guarantee.
         let procs = unsafe { std::slice::from_raw_parts(procs, nprocs) };
         let ranks: Vec<u32> = procs.iter().map(|proc| proc.rank).collect();
         (!ranks.contains(&RANK_WILDCARD)).then_some(ranks)
@@ -264,14 +269,14 @@ unsafe extern "C" fn fence_nb(
     let blob = if data.is_null() {
         Vec::new()
     } else {
-        // SAFETY: libpmix's promise. Copied, and not freed: what a host is given is the library's
+        // SAFETY: libpmix's guarantee. The data is copied and not freed: it is the library's
         // (`pmix_server.h`, before the first function), which keeps it to its end (4.2).
         unsafe { std::slice::from_raw_parts(data.cast::<u8>(), ndata) }.to_vec()
     };
     hand_over(Upcall::Fence { ranks, blob, done: ModexAnswer { done, cbdata } })
 }
 
-/// What a rank has not given in a fence is not there.
+/// Data that a rank has not given in a fence does not exist.
 unsafe extern "C" fn direct_modex(
     _: *const Proc,
     _: *const Info,
@@ -283,7 +288,7 @@ unsafe extern "C" fn direct_modex(
 }
 
 /// # Safety
-/// As libpmix calls it.
+/// As called by libpmix.
 unsafe extern "C" fn spawn(
     proc: *const Proc,
     _: *const Info,
@@ -293,7 +298,7 @@ unsafe extern "C" fn spawn(
     _: *mut c_void,
     _: *mut c_void,
 ) -> Status {
-    // SAFETY: libpmix's promise.
+    // SAFETY: libpmix's guarantee.
     let rank = unsafe { rank_of(proc) };
     match hand_over(Upcall::Spawn { rank }) {
         SUCCESS => REFUSED,
@@ -301,5 +306,5 @@ unsafe extern "C" fn spawn(
     }
 }
 
-/// For fences that are not served.
+/// Status of fences that are not served.
 pub(super) const REFUSED: Status = ERR_NOT_SUPPORTED;

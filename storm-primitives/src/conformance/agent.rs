@@ -1,6 +1,6 @@
-//! The suite's hand on one node: executes commands on a `Primitives` handle.
+//! The suite's agent at one node: executes commands on a `Primitives` handle.
 //!
-//! It has no opinion on what is right; judging is the cases' business.
+//! The agent does not judge results; the cases do.
 
 use super::wire::{Request, Response};
 use super::{Command, Op, OpResult, Pace, Presence, Read, Reply, Seen, Status, Store, pattern};
@@ -13,8 +13,8 @@ use futures_util::future::{join_all, poll_immediate};
 use std::future::Future;
 use std::pin::Pin;
 
-/// How often a snapshot of words is tried before it is given up: each retry
-/// means that a word changed in between, and the suite writes far less often.
+/// The most tries of a snapshot of words. A retry means that a word changed in between; the suite
+/// writes far less often.
 const MAX_SNAPSHOT_TRIES: usize = 10_000;
 
 /// Executes [`Command`]s on one node. Clones share the node.
@@ -204,8 +204,8 @@ impl<P: Primitives> Agent<P> {
         Ok(samples)
     }
 
-    /// The words at one instant. They only grow, so that two equal readings in
-    /// a row were true together in between.
+    /// The words at one instant. Words only grow, so two equal readings in a row held together in
+    /// between.
     fn snapshot(&self, words: &[GlobalAddr]) -> Result<Vec<u64>, OutOfBounds> {
         let memory = self.primitives.memory();
         let collect = || -> Result<Vec<u64>, OutOfBounds> {

@@ -31,7 +31,7 @@ pub(crate) enum Held {
 /// Whether the operation happened.
 ///
 /// # Errors
-/// [`Failure`] when the survivors disagree with each other or with the status.
+/// [`Failure`] if the survivors disagree with each other or with the status.
 pub(crate) fn all_or_nothing(told: &Told, held: &BTreeMap<NodeId, Held>) -> Result<bool, Failure> {
     let of = |what| held.iter().filter(|(_, h)| **h == what).map(|(n, _)| *n).collect::<NodeSet>();
     let (old, new, torn) = (of(Held::Old), of(Held::New), of(Held::Torn));
@@ -48,10 +48,10 @@ pub(crate) fn all_or_nothing(told: &Told, held: &BTreeMap<NodeId, Held>) -> Resu
     }
 }
 
-/// Whether an operation on `set` may fail so, when exactly `dead` had died.
+/// Checks that an operation on `set` may fail with `error` if exactly `dead` had died.
 ///
 /// # Errors
-/// [`Failure`] when it blames a survivor, or fails for no reason.
+/// [`Failure`] if the error blames a survivor, or has no reason.
 pub(crate) fn is_true_blame(
     error: &PrimitiveError,
     set: &NodeSet,

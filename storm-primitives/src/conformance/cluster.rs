@@ -15,19 +15,17 @@ pub trait Factory {
     /// The faults that this factory can inject besides killing nodes.
     fn capabilities(&self) -> Capabilities;
 
-    /// How long the suite waits, on the cluster's clock, for what must happen,
-    /// the detection of a dead or frozen node included. Only a failing case
-    /// waits that long.
+    /// How long the suite waits for anything that must happen, on the cluster's clock, including
+    /// the detection of a dead or frozen node. Only a failing case waits that long.
     fn patience(&self) -> Duration {
         Duration::from_secs(60)
     }
 
-    /// Starts a cluster as `spec` says, runs `body` on it to the end and stops
-    /// the cluster. When `body` is called, all nodes have joined.
+    /// Starts the cluster of `spec`, runs `body` on it to the end and stops the cluster. When
+    /// `body` is called, all nodes have joined.
     ///
     /// # Errors
-    /// [`RunError`] when the cluster does not start, or cannot go on before
-    /// `body` has ended.
+    /// [`RunError`] if the cluster does not start, or cannot go on before `body` has ended.
     fn run<R, B, Fut>(&self, spec: &ClusterSpec, body: B) -> Result<R, RunError>
     where
         B: FnOnce(Self::Cluster) -> Fut,
@@ -76,16 +74,16 @@ pub trait Cluster: 'static {
     /// The clock and executor of the suite.
     fn runtime(&self) -> &Self::Runtime;
 
-    /// Has the agent of `node` execute `command`. Commands of one node start in
-    /// the order in which these futures are first polled, and run concurrently.
+    /// Makes the agent of `node` execute `command`. Commands of one node start in the order in
+    /// which these futures are first polled, and run concurrently.
     ///
     /// # Errors
-    /// [`NodeGone`] when the node was killed before it answered.
+    /// [`NodeGone`] if the node was killed before it answered.
     fn call(&self, node: NodeId, command: Command)
     -> impl Future<Output = Result<Reply, NodeGone>>;
 
-    /// Kills `node` at once (for a process: SIGKILL). When this returns it does
-    /// nothing any more; the others need not know yet.
+    /// Kills `node` at once (for a process: SIGKILL). When the call returns, the node does nothing
+    /// any more; the others need not know yet.
     fn kill(&self, node: NodeId) -> impl Future<Output = ()>;
 
     /// Whether `node` was killed, by [`kill`](Self::kill) or by
@@ -119,8 +117,7 @@ pub trait Cluster: 'static {
         std::future::ready(Err(Unsupported { ability: "thaw a node" }))
     }
 
-    /// Starts a killed node again, as a new incarnation; complete when it has
-    /// joined.
+    /// Starts a killed node again, as a new incarnation. Complete when it has joined.
     ///
     /// # Errors
     /// [`Unsupported`] without [`Capabilities::rejoin`].

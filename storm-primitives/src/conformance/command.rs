@@ -23,7 +23,7 @@ pub enum Command {
     Issue {
         /// The operations.
         ops: Vec<Op>,
-        /// Whether an operation waits for the one before it.
+        /// Whether operations wait for each other.
         pace: Pace,
     },
     /// Issues operations in order. Then makes `stores` on this node's own copy, as soon as the
@@ -56,7 +56,7 @@ pub enum Command {
     Sample {
         /// The event to test.
         event: EventId,
-        /// How many signals to take.
+        /// The number of signals to take.
         signals: u32,
         /// The words to look at after each.
         words: Vec<GlobalAddr>,
@@ -72,10 +72,10 @@ pub enum Command {
     Membership,
 }
 
-/// How the operations of one [`Command::Issue`] follow each other.
+/// The pace of the operations of one [`Command::Issue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pace {
-    /// Each is issued when the one before it has its status.
+    /// Each operation is issued once the previous one has its status.
     OneByOne,
     /// All are issued back to back.
     BackToBack,
@@ -88,13 +88,13 @@ pub enum Op {
     Xfer {
         /// The nodes to write to.
         dest: NodeSet,
-        /// Where to write.
+        /// The destination address.
         addr: GlobalAddr,
         /// The bytes to write.
         data: Payload,
         /// Event to signal on the destinations.
         remote_event: Option<EventId>,
-        /// How the issuing node looks at the status.
+        /// How the issuing node observes the status.
         status: Status,
     },
     /// COMPARE-AND-WRITE.
@@ -103,16 +103,16 @@ pub enum Op {
     AbandonedCaw(CompareAndWrite),
 }
 
-/// Which local event an XFER-AND-SIGNAL of a script names.
+/// The local event of an XFER-AND-SIGNAL of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
-    /// A fresh one; the script waits for it and reports the status.
+    /// A fresh event; the script waits for it and reports the status.
     Wait,
     /// An event of the layout; the script does not wait for it.
     Event(EventId),
-    /// None.
+    /// No event.
     Ignore,
-    /// A fresh one that is dropped at once: the caller goes away.
+    /// A fresh event that is dropped at once: the caller goes away.
     Abandon,
 }
 
@@ -131,7 +131,7 @@ impl Payload {
         Payload::Bytes(Bytes::copy_from_slice(&value.to_ne_bytes()))
     }
 
-    /// Nothing: to signal only.
+    /// No data: only a signal.
     pub fn empty() -> Payload {
         Payload::Bytes(Bytes::new())
     }
@@ -198,7 +198,7 @@ pub enum Reply {
     Seen(Vec<Seen>),
     /// The signal that [`Command::Poll`] took, if any.
     Polled(Option<Signal>),
-    /// The signal that [`Command::Await`] took and what it read after it.
+    /// The signal that [`Command::Await`] took, and the words that it read after the signal.
     Awaited {
         /// The signal.
         signal: Signal,

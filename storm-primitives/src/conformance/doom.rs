@@ -1,5 +1,4 @@
-//! How the suite kills a node in the middle of an operation, and what it then
-//! asks of the survivors.
+//! Kills a node in the middle of an operation, and checks the survivors afterwards.
 
 use super::atomicity::{Held, Told, all_or_nothing, is_true_blame};
 use super::failure::{differs, expect};
@@ -11,9 +10,8 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-/// Where no step can be armed, the first delays before the kill; from one step
-/// to the next they grow by a third, so that a few dozen steps cover anything
-/// from a small transfer to a slow large one.
+/// The first delay before the kill, if no step can be armed. Delays grow by a third from step to
+/// step, so that a few dozen steps cover everything from a small transfer to a slow large one.
 const FIRST_DELAY: Duration = Duration::from_micros(10);
 
 /// One operation on a set, and how to see on a node whether it happened.
@@ -33,8 +31,8 @@ pub(crate) struct Doomed {
 }
 
 impl Trial {
-    /// Runs `work` and kills `victim` at `step` of it. The output of `work`, and
-    /// whether the victim died before `work` was done.
+    /// Runs `work` and kills `victim` at `step` of it. Returns the output of `work`, and whether
+    /// the victim died before `work` was done.
     pub(crate) async fn with_death<F: Future>(
         &self,
         victim: NodeId,
@@ -64,8 +62,8 @@ impl Trial {
         Ok(futures_util::join!(work, kill))
     }
 
-    /// Issues the operation, kills `victim` at `step` of it, and checks all that
-    /// the contract says of the survivors.
+    /// Issues the operation, kills `victim` at `step` of it, and checks the whole contract about
+    /// the survivors.
     pub(crate) async fn check_death(
         &self,
         doomed: &Doomed,
@@ -123,7 +121,7 @@ impl Trial {
         expect("a part in the operation without a step", false, takes_part && step == 0)
     }
 
-    /// The effect on `nodes` is all or nothing, and what the initiator was told.
+    /// The effect on `nodes` is all or nothing, and agrees with the status at the initiator.
     pub(crate) async fn check_effect(
         &self,
         doomed: &Doomed,
@@ -192,8 +190,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Every node of `set` has `value` at `addr`; others are not asked, for they
-    /// may hang.
+    /// Every node of `set` has `value` at `addr`. Other nodes are not asked, because they may hang.
     pub(crate) async fn expect_held(
         &self,
         addr: GlobalAddr,

@@ -1,4 +1,4 @@
-//! How a case says what it found.
+//! The failures of a case.
 
 use super::{Command, Reply};
 use crate::NodeId;
@@ -12,7 +12,7 @@ pub enum Failure {
     /// The contract says one thing, the backend did another.
     #[error("{what}: expected {expected}, saw {seen}")]
     Differs {
-        /// The thing that was looked at.
+        /// The checked thing.
         what: String,
         /// The demand of the contract.
         expected: String,
@@ -26,10 +26,10 @@ pub enum Failure {
         node: NodeId,
         /// The command that the node was sent.
         command: Box<Command>,
-        /// How long it was waited for.
+        /// How long the suite waited.
         limit: Duration,
     },
-    /// A node was gone that nobody had killed.
+    /// A node is gone that the suite has not killed.
     #[error("{node} was gone when asked: {command:?}")]
     NodeGone {
         /// The node asked.
@@ -52,7 +52,7 @@ pub enum Failure {
         /// The ability that the case needs.
         ability: &'static str,
     },
-    /// A search that is bounded found no end.
+    /// A bounded search found no end.
     #[error("{what} went on for more than {limit} steps")]
     Endless {
         /// The name of the search.
@@ -77,7 +77,7 @@ impl RunError {
     }
 }
 
-/// `Ok` when `seen` is what is `expected` of `what`.
+/// `Ok` if `seen` is the `expected` value of `what`.
 ///
 /// # Errors
 /// [`Failure::Differs`] otherwise.

@@ -1,9 +1,9 @@
-//! Checks that what was seen of concurrent operations can be explained by one
-//! total order (paper, section 2.4.1: sequential consistency).
+//! Checks that one total order explains the observations of concurrent operations (paper, section
+//! 2.4.1: sequential consistency).
 //!
-//! A brute-force search over all orders that keep each node's own, cut short
-//! where an order contradicts an answer and where the same situation has been
-//! met before. Meant for histories of a few dozen operations.
+//! A brute-force search over all orders that keep each node's own. It stops where an order
+//! contradicts an answer, and where the same situation was met before. Meant for histories of a few
+//! dozen operations.
 
 use crate::{NodeId, NodeSet, Relation};
 use std::collections::{BTreeMap, HashSet};
@@ -12,7 +12,7 @@ use thiserror::Error;
 /// Situations that a search visits before it gives up.
 const MAX_SITUATIONS: usize = 2_000_000;
 
-/// One operation and what was seen of it. Words are numbered from 0.
+/// One operation and its observed answer. Words are numbered from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// An XFER-AND-SIGNAL of `value` to one word that succeeded.
@@ -40,7 +40,7 @@ pub(crate) struct History {
 /// Why there is no order to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum OrderError {
-    /// Every order contradicts something that was seen.
+    /// Every order contradicts an observation.
     #[error("no total order explains the history")]
     Inexplicable,
     /// The search was too long.
@@ -48,7 +48,7 @@ pub(crate) enum OrderError {
     TooLong,
 }
 
-/// How far each node has come, and the memory that this led to.
+/// The progress of each node, and the memory at that point.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Situation {
     done: Vec<usize>,
@@ -59,7 +59,7 @@ impl History {
     /// An order of the operations, by initiator, that explains the history.
     ///
     /// # Errors
-    /// [`OrderError`] when none was found.
+    /// [`OrderError`] if none was found.
     pub(crate) fn total_order(&self) -> Result<Vec<NodeId>, OrderError> {
         let memory =
             self.finals.iter().map(|(node, words)| (*node, vec![0; words.len()])).collect();

@@ -12,8 +12,8 @@ use std::task::{Poll, Waker};
 
 /// The faults that a backend can inject into its in-process nodes, for a [`LocalCluster`].
 pub trait NodeControl<P>: 'static {
-    /// Stops `node` at once: nothing that it has not yet handed to the network
-    /// leaves it, and nothing is delivered to it.
+    /// Stops `node` at once: nothing leaves it that it has not yet handed to the network, and
+    /// nothing is delivered to it.
     fn kill(&self, node: NodeId);
 
     /// See [`Cluster::arm_kill`]; calls `died` when it has happened.
@@ -66,15 +66,14 @@ struct LocalNode<P> {
     life: Rc<Life>,
 }
 
-/// Whether a node was killed, and the wakers of those that wait to hear of it.
+/// Whether a node was killed, and the wakers of the tasks that wait for its death.
 #[derive(Default)]
 struct Life {
     state: RefCell<(bool, Vec<Waker>)>,
 }
 
 impl<P: Primitives, K: NodeControl<P>> LocalCluster<P, K> {
-    /// A cluster of the nodes that `handles` speak for. `runtime` is that of
-    /// the suite.
+    /// A cluster of the nodes of `handles`, with the suite's `runtime`.
     pub fn new(
         runtime: P::Runtime,
         handles: impl IntoIterator<Item = P>,
@@ -111,7 +110,7 @@ impl<P: Primitives, K: NodeControl<P>> Cluster for LocalCluster<P, K> {
         let (agent, life) = self.node(node).ok_or(NodeGone)?;
         let reply = pin!(agent.execute(command));
         let death = pin!(life.ended());
-        // Death first: what a dead node still computes is of no account.
+        // Death first: a reply computed by a dead node does not count.
         match select(death, reply).await {
             Either::Left(((), _)) => Err(NodeGone),
             Either::Right((reply, _)) => Ok(reply),

@@ -1,9 +1,8 @@
-//! Bytes that two processes can both make, so that 64 MiB need not be sent to
-//! say what 64 MiB should look like.
+//! Bytes that two processes can both make, so that the expected content of 64 MiB need not be sent.
 
 use serde::{Deserialize, Serialize};
 
-/// `len` bytes that follow from `seed`. Not for secrets.
+/// `len` bytes derived from `seed`. Not for secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pattern {
     /// Another seed, other bytes.
@@ -20,7 +19,7 @@ impl Pattern {
 
     /// The bytes. A shorter pattern of the same seed is a prefix of a longer one.
     pub fn bytes(&self) -> Vec<u8> {
-        // A pattern is only asked for where it fits memory, so `usize` holds it.
+        // A pattern is only asked for if it fits memory, so `usize` holds its length.
         let len = usize::try_from(self.len).unwrap_or(usize::MAX);
         let mut out = vec![0; len];
         for (index, chunk) in out.chunks_mut(8).enumerate() {

@@ -3,14 +3,14 @@
 
 use crate::{EventId, EventRange, GlobalAddr, Layout, Region, Var, VarArray};
 
-/// How many words the cases have to play with.
+/// The number of words for the cases.
 const WORDS: u32 = 64;
-/// How many symmetric events.
+/// The number of symmetric events.
 const EVENTS: u32 = 16;
 /// The largest transfer that is tested: the paper's Figure 2 launches 12 MB,
 /// users launch containers.
 pub(crate) const MAX_XFER_BYTES: u64 = 64 << 20;
-/// Room on both sides of what a case writes, to see that it stays as it was.
+/// Room on both sides of the written bytes, to check that it stays unchanged.
 pub(crate) const GUARD_BYTES: u64 = 4096;
 
 /// The variables of the suite in global memory.
@@ -44,7 +44,7 @@ impl Plan {
         self.words.get(index)
     }
 
-    /// Where the word at `index` lies.
+    /// The address of the word at `index`.
     pub(crate) fn word_addr(&self, index: u32) -> GlobalAddr {
         self.words.get(index).addr()
     }

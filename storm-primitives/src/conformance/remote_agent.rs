@@ -10,9 +10,8 @@ use std::task::{Poll, Waker};
 
 /// An agent at the far end of a stream. Clones share the stream.
 ///
-/// The owner of the stream sends what [`request`](Self::request) gives it,
-/// feeds what it reads to [`received`](Self::received) and says when the stream
-/// has ended with [`closed`](Self::closed).
+/// The owner of the stream sends the bytes of [`request`](Self::request), passes the bytes it reads
+/// to [`received`](Self::received), and reports the end of the stream by [`closed`](Self::closed).
 #[derive(Clone, Default)]
 pub struct RemoteAgent {
     inner: Rc<RefCell<Inner>>,
@@ -38,10 +37,10 @@ impl RemoteAgent {
         RemoteAgent::default()
     }
 
-    /// The bytes to send for `command`, and the id to wait for its reply with.
+    /// The bytes to send for `command`, and the id with which to wait for its reply.
     ///
     /// # Errors
-    /// [`WireError`] when the command is too long for the stream.
+    /// [`WireError`] if the command is too long for the stream.
     pub fn request(&self, command: Command) -> Result<(u64, Vec<u8>), WireError> {
         let mut inner = self.inner.borrow_mut();
         let id = inner.next_id;
@@ -53,7 +52,7 @@ impl RemoteAgent {
     /// The reply to the request `id`.
     ///
     /// # Errors
-    /// [`NodeGone`] when the stream ended before it came.
+    /// [`NodeGone`] if the stream ended before the reply came.
     pub async fn reply(&self, id: u64) -> Result<Reply, NodeGone> {
         std::future::poll_fn(|cx| {
             let mut inner = self.inner.borrow_mut();
@@ -70,17 +69,16 @@ impl RemoteAgent {
         .await
     }
 
-    /// Takes bytes that came from the agent.
+    /// Takes bytes from the agent.
     ///
     /// # Errors
-    /// [`WireError`] when they are not its protocol.
+    /// [`WireError`] if they do not follow the protocol.
     pub fn received(&self, bytes: &[u8]) -> Result<(), WireError> {
         let mut wakers = Vec::new();
         let mut inner = self.inner.borrow_mut();
         inner.decoder.push(bytes);
         while let Some(Response { id, reply }) = inner.decoder.pop()? {
-            // A call that was given up has no entry any more, or one that
-            // nobody polls: its reply is not wanted.
+            // A call that was dropped has no entry, or no poller: ignore its reply.
             if let Some(call) = inner.calls.get_mut(&id) {
                 call.reply = Some(reply);
                 wakers.extend(call.waker.take());
@@ -91,7 +89,7 @@ impl RemoteAgent {
         Ok(())
     }
 
-    /// Tells all waiting callers that the node is gone, as its stream has ended.
+    /// Tells all waiting callers that the node is gone, because its stream has ended.
     pub fn closed(&self) {
         let wakers: Vec<Waker> = {
             let mut inner = self.inner.borrow_mut();

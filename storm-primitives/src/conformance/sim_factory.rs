@@ -8,7 +8,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Something around the primitives of each node.
+/// A wrapper around the primitives of each node.
 pub trait Wrap: Clone + 'static {
     /// The primitives that the suite sees.
     type Wrapped: Primitives<Runtime = SimRuntime>;
@@ -17,7 +17,7 @@ pub trait Wrap: Clone + 'static {
     fn wrap(&self, inner: SimPrimitives, seed: u64) -> Self::Wrapped;
 }
 
-/// Nothing around them.
+/// No wrapper.
 impl Wrap for () {
     type Wrapped = SimPrimitives;
 
@@ -29,13 +29,13 @@ impl Wrap for () {
 /// Starts simulated clusters.
 pub struct SimFactory<W> {
     wrap: W,
-    /// The fabric for so many compute nodes.
+    /// Makes the fabric for a number of compute nodes.
     fabric: Rc<dyn Fn(u32) -> Rc<dyn Fabric>>,
     traced: Rc<dyn Fn(&str)>,
 }
 
 impl SimFactory<()> {
-    /// Clusters on the fabrics that `fabric` makes for so many compute nodes.
+    /// Clusters on the fabrics that `fabric` makes for a number of compute nodes.
     pub fn on(fabric: impl Fn(u32) -> Rc<dyn Fabric> + 'static) -> SimFactory<()> {
         SimFactory { wrap: (), fabric: Rc::new(fabric), traced: Rc::new(|_| {}) }
     }
@@ -48,7 +48,7 @@ impl<W: Wrap> SimFactory<W> {
         SimFactory { wrap, fabric: Rc::new(fabric), traced: Rc::new(|_| {}) }
     }
 
-    /// Also gives the trace of each cluster, as text, to `traced` at its end.
+    /// Also passes the trace of each cluster, as text, to `traced` at its end.
     #[must_use]
     pub fn tracing(self, traced: impl Fn(&str) + 'static) -> SimFactory<W> {
         SimFactory { traced: Rc::new(traced), ..self }

@@ -9,19 +9,19 @@ use std::future::Future;
 /// Set this variable to repeat a case under another seed.
 pub const SEED_VARIABLE: &str = "STORM_CONFORMANCE_SEED";
 
-/// The seed when nobody asks for another.
+/// The default seed.
 const DEFAULT_SEED: u64 = 1;
 
 /// A death case is repeated with the death one step later until the victim
 /// survives the operation; no operation of these cases takes more steps.
 const MAX_DEATH_STEPS: u64 = 400;
 
-/// How a case ended.
+/// The result of a case.
 #[derive(Debug)]
 pub enum Verdict {
     /// The contract holds.
     Passed,
-    /// The backend's factory cannot do what the case needs.
+    /// The backend's factory lacks an ability that the case needs.
     NotApplicable {
         /// The ability that the factory lacks.
         ability: &'static str,
@@ -46,7 +46,7 @@ impl Report {
         self.cases.iter().filter_map(failed).collect()
     }
 
-    /// How many cases passed.
+    /// The number of passed cases.
     pub fn passed(&self) -> usize {
         self.cases.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Passed)).count()
     }
@@ -76,7 +76,7 @@ pub fn run<F: Factory>(factory: &F, seed: u64, filter: &str) -> Report {
 /// Runs the case named `name`, one of [`CASES`].
 ///
 /// # Panics
-/// When there is no such case.
+/// If there is no such case.
 pub fn run_case<F: Factory>(factory: &F, seed: u64, name: &str) -> Verdict {
     let run = |compute_nodes, seed, body: Body| {
         run_on(factory, &ClusterSpec { compute_nodes, seed }, body)
@@ -87,8 +87,7 @@ pub fn run_case<F: Factory>(factory: &F, seed: u64, name: &str) -> Verdict {
 /// Runs one case as a test: for [`conformance_tests!`](crate::conformance_tests).
 ///
 /// # Panics
-/// When the case fails, with the failure, the seed and the command that
-/// repeats it.
+/// If the case fails, with the failure, the seed and the command that repeats it.
 pub fn check<F: Factory>(factory: &F, name: &str, package: &str) {
     let seed = std::env::var(SEED_VARIABLE).ok().and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or(DEFAULT_SEED);
@@ -107,14 +106,14 @@ pub fn check<F: Factory>(factory: &F, name: &str, package: &str) {
 /// A case as a factory runs it.
 type Body = Box<dyn FnOnce(Trial) -> LocalBoxFuture<'static, Result<Death, Failure>>>;
 
-/// The place where the cases run: a factory, whose type the cases need not know, and a seed.
+/// Runs the cases: a factory, whose type the cases need not know, and a seed.
 pub(crate) struct Bench<'a> {
     run: &'a dyn Fn(u32, u64, Body) -> Result<Death, Failure>,
     capabilities: Capabilities,
     seed: u64,
 }
 
-/// How a case with a death went.
+/// The result of a case with a death.
 pub(crate) enum Death {
     /// The victim died during the operation.
     Happened,

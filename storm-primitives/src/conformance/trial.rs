@@ -14,7 +14,7 @@ use futures_util::future::{Either, select};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A running cluster and what a case needs to know of it.
+/// A running cluster, with the data that a case needs.
 pub(crate) struct Trial {
     cluster: Box<dyn AnyCluster>,
     spec: ClusterSpec,
@@ -82,7 +82,7 @@ impl Trial {
         }
     }
 
-    /// A command to a node that nobody kills.
+    /// Sends a command to a node that the suite does not kill.
     pub(crate) async fn call(&self, node: NodeId, command: Command) -> Result<Reply, Failure> {
         match self.try_call(node, command.clone()).await? {
             Ok(reply) => Ok(reply),
@@ -103,7 +103,7 @@ impl Trial {
         }
     }
 
-    /// The same for a node that may be killed meanwhile.
+    /// As [`issue`](Self::issue), for a node that may be killed meanwhile.
     pub(crate) async fn try_issue(
         &self,
         node: NodeId,
@@ -284,7 +284,7 @@ impl Trial {
         expect(format!("a transfer from {node} to {dest}"), Ok(()), self.xfer(node, op).await?)
     }
 
-    /// Takes what is pending on an event of `node`.
+    /// Takes the pending signals of an event of `node`.
     pub(crate) async fn drain(&self, node: NodeId, event: EventId) -> Result<Vec<Signal>, Failure> {
         let mut signals = Vec::new();
         while let Some(signal) = self.poll(node, event).await? {
@@ -299,18 +299,18 @@ pub(crate) fn nodes(ids: &[u32]) -> NodeSet {
     ids.iter().copied().map(NodeId).collect()
 }
 
-/// An XFER-AND-SIGNAL that is waited for and signals nobody else.
+/// An XFER-AND-SIGNAL whose status is awaited, without a remote event.
 pub(crate) fn put(dest: &NodeSet, addr: GlobalAddr, data: Payload) -> Op {
     Op::Xfer { dest: dest.clone(), addr, data, remote_event: None, status: Status::Wait }
 }
 
-/// The same that signals `event` on its destinations.
+/// As [`put`], and signals `event` on its destinations.
 pub(crate) fn put_signal(dest: &NodeSet, addr: GlobalAddr, data: Payload, event: EventId) -> Op {
     let remote_event = Some(event);
     Op::Xfer { dest: dest.clone(), addr, data, remote_event, status: Status::Wait }
 }
 
-/// An adapter that does not keep what its factory promised.
+/// Fails if an adapter cannot do what its factory promised.
 pub(crate) fn promised(result: Result<(), Unsupported>) -> Result<(), Failure> {
     result.map_err(|Unsupported { ability }| Failure::Unsupported { ability })
 }

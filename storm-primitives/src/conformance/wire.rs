@@ -34,7 +34,7 @@ pub struct Response {
 /// Bytes that are no frame of this protocol.
 #[derive(Debug, Error)]
 pub enum WireError {
-    /// The length is beyond what the suite sends.
+    /// The length exceeds the suite's longest frame.
     #[error("a frame of {len} bytes, longer than the limit of {MAX_FRAME_BYTES}")]
     TooLong {
         /// The length in bytes.
@@ -48,7 +48,7 @@ pub enum WireError {
 /// The frame of one message.
 ///
 /// # Errors
-/// [`WireError::TooLong`] when it would be refused on the other side.
+/// [`WireError::TooLong`] if the other side would refuse it.
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, WireError> {
     let body = postcard::to_stdvec(message)?;
     let len = u32::try_from(body.len()).unwrap_or(u32::MAX);
@@ -67,7 +67,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that has seen nothing yet.
+    /// A decoder without input.
     pub fn new() -> Decoder {
         Decoder::default()
     }
@@ -80,8 +80,7 @@ impl Decoder {
     /// The next whole message, or `None` until more bytes have come.
     ///
     /// # Errors
-    /// [`WireError`] when the bytes are not from [`encode`]; the stream is then
-    /// of no more use.
+    /// [`WireError`] if the bytes are not from [`encode`]; the stream is then useless.
     pub fn pop<T: DeserializeOwned>(&mut self) -> Result<Option<T>, WireError> {
         let Some((length, rest)) = self.buffer.split_first_chunk::<LENGTH_BYTES>() else {
             return Ok(None);

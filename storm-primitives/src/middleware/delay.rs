@@ -1,7 +1,7 @@
-//! Time before every operation, as on a slower or less even network.
+//! Delays every operation, as on a slower or less even network.
 //!
-//! It delays the issuing node only and keeps its order; a network that reorders
-//! would break the contract, and is a test of the suite, not a middleware.
+//! Only the issuing node is delayed, and its order is kept. A network that reorders would break the
+//! contract; it is a test of the suite, not a middleware.
 
 use super::Layer;
 use super::lane::Lane;
@@ -13,7 +13,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// From which range a delay is drawn, both ends included.
+/// The range from which a delay is drawn, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelayRange {
     /// The shortest.

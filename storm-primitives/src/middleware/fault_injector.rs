@@ -43,7 +43,7 @@ impl<P: Primitives> FaultInjector<P> {
         this
     }
 
-    /// How many operations the node has issued so far.
+    /// The number of operations that the node has issued.
     pub fn issued(&self) -> u64 {
         self.state.borrow().issued
     }
@@ -55,13 +55,13 @@ impl<P: Primitives> FaultInjector<P> {
         self.refresh_view();
     }
 
-    /// Ends what [`hide`](Self::hide) began.
+    /// Ends the effect of [`hide`](Self::hide).
     pub fn reveal(&self, node: NodeId) {
         self.state.borrow_mut().hidden.remove(node);
         self.refresh_view();
     }
 
-    /// Counts an operation on `set`; the time by which it is late.
+    /// Counts an operation on `set`. Returns its delay.
     fn next(&self, set: &NodeSet) -> Result<Duration, PrimitiveError> {
         let mut state = self.state.borrow_mut();
         let number = state.issued;
@@ -88,7 +88,7 @@ impl<P: Primitives> FaultInjector<P> {
         }
     }
 
-    /// Makes the view what the backend knows, less the hidden nodes.
+    /// Sets the view to the backend's view without the hidden nodes.
     fn refresh_view(&self) {
         let real = self.lane.inner().membership().incarnations();
         let is_seen = |node: NodeId| !self.state.borrow().hidden.contains(node);

@@ -1,4 +1,4 @@
-//! Which operations of a node are to fail or to be late.
+//! The operations of a node that fail or are late.
 
 use crate::PrimitiveError;
 use rand::rngs::StdRng;
@@ -9,10 +9,10 @@ use std::time::Duration;
 /// The fault of one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The operation is not issued; its status is this error.
+    /// The operation is not issued, and its status is this error.
     Fail(PrimitiveError),
-    /// The operation is not issued; its status says that some node of its set did not answer
-    /// in time.
+    /// The operation is not issued, and its status says that some node of its set did not answer in
+    /// time.
     TimeOut,
     /// The operation is issued after this time; the node's later operations wait behind it.
     Late(Duration),

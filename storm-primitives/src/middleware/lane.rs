@@ -1,5 +1,5 @@
-//! The way of one node's operations to the network, with a time before which
-//! each may not leave. None overtakes another, so the node's order is kept.
+//! The way of one node's operations to the network. Each has a time before which it may not leave,
+//! and none overtakes another, so the node's order is kept.
 
 use crate::answer_slot::{Answer, AnswerSlot};
 use crate::{CompareAndWrite, Instant, Primitives, Runtime, Xfer};
@@ -51,7 +51,7 @@ impl<P: Primitives> Lane<P> {
         self.enter(Waiting::Put(xfer), delay);
     }
 
-    /// Sends a COMPARE-AND-WRITE in the same way; its answer.
+    /// Sends a COMPARE-AND-WRITE in the same way. Returns its answer.
     pub(super) async fn ask(self, caw: CompareAndWrite, delay: Duration) -> Answer {
         let slot = AnswerSlot::default();
         self.enter(Waiting::Ask(caw, slot.clone()), delay);

@@ -7,10 +7,10 @@ use crate::{
 };
 use std::future::Future;
 
-/// Primitives that do something around those of another handle of the same node.
+/// Primitives that wrap the handle of the same node and change some of its behaviour.
 ///
-/// A layer says what is different; with that it is a [`Primitives`]. Each method
-/// stands for the one that it names there, under its contract.
+/// A layer defines only the differences, and is then a [`Primitives`]. Each method replaces the
+/// wrapped method that it names, under the same contract.
 pub trait Layer: Clone + 'static {
     /// The handle inside.
     type Inner: Primitives;
@@ -31,7 +31,7 @@ pub trait Layer: Clone + 'static {
     /// For [`Primitives::compare_and_write`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Primitives::compare_and_write`].
     fn on_compare(
         &self,
         caw: CompareAndWrite,

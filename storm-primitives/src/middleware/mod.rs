@@ -1,9 +1,9 @@
 //! Primitives around primitives: faults, traces and delays over any backend.
 //!
-//! Each is a [`Layer`]: it wraps a [`Primitives`](crate::Primitives) handle of one
-//! node and is one itself. [`Tracer`] and [`Delay`] keep the contract, which the conformance
-//! suite checks; [`FaultInjector`] keeps it too, but for the operations that it
-//! was told to fail.
+//! Each middleware is a [`Layer`]: it wraps a [`Primitives`](crate::Primitives) handle of one node
+//! and is such a handle itself. [`Tracer`] and [`Delay`] keep the contract, which the conformance
+//! suite checks. [`FaultInjector`] keeps it too, except for the operations that it was told to
+//! fail.
 
 mod delay;
 mod fault_injector;

@@ -17,7 +17,7 @@ pub struct TraceRecord {
     pub at: Instant,
     /// The operation.
     pub op: TracedOp,
-    /// How it ended, or `None` while it runs.
+    /// The outcome, or `None` while the operation runs.
     pub outcome: Option<Outcome>,
 }
 
@@ -28,9 +28,9 @@ pub enum TracedOp {
     Xfer {
         /// The nodes to write to.
         dest: NodeSet,
-        /// Where to write.
+        /// The destination address.
         addr: GlobalAddr,
-        /// How much, in bytes.
+        /// The length in bytes.
         len: u64,
         /// The event signalled there.
         remote_event: Option<EventId>,

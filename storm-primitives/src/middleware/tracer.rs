@@ -1,8 +1,7 @@
-//! Remembers every operation of a node with its arguments, status and duration,
-//! and tells `tracing` subscribers.
+//! Remembers every operation of a node with its arguments, status and duration, and informs
+//! `tracing` subscribers.
 //!
-//! Blocking TEST-EVENTs pass unrecorded: they are the node's waiting, not its
-//! doing.
+//! Blocking TEST-EVENTs are not recorded: they are the node's waiting, not its doing.
 
 use super::{Layer, Outcome, TraceRecord, TracedOp};
 use crate::{CompareAndWrite, EventId, PrimitiveError, Primitives, Runtime, Signal, Xfer};

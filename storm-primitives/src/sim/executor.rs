@@ -25,12 +25,12 @@ const MAX_POLLS: u64 = 200_000_000;
 /// Why a simulation could not finish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SimError {
-    /// Nothing is ready, no timer is set, and the main future is not done.
+    /// No task is ready, no timer is set, and the main future is not done.
     #[error("deadlock at {at}: no task can ever run again (seed {seed})")]
     Deadlock {
         /// The virtual time it was noticed.
         at: Instant,
-        /// The seed that repeats it.
+        /// The seed that repeats the run.
         seed: u64,
     },
     /// The simulation exceeded the bound on its work.
@@ -38,7 +38,7 @@ pub enum SimError {
     RanAway {
         /// The virtual time it was noticed.
         at: Instant,
-        /// The seed that repeats it.
+        /// The seed that repeats the run.
         seed: u64,
     },
 }
@@ -50,7 +50,7 @@ pub struct Simulation {
     _world: Rc<World>,
 }
 
-/// How much a simulation did.
+/// The amount of work of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effort {
     /// Times that a task was polled.
@@ -73,7 +73,7 @@ pub(super) struct Core {
     tasks: RefCell<Tasks>,
     ready: Arc<ReadyQueue>,
     timers: RefCell<Timers>,
-    /// Where the timers of one instant are collected; kept for its room.
+    /// A buffer for the timers of one instant, kept for reuse.
     due: RefCell<Vec<Due>>,
     frozen: RefCell<BTreeSet<Group>>,
     polls: Cell<u64>,
@@ -125,7 +125,7 @@ impl Simulation {
         &self.core.trace
     }
 
-    /// How much was done so far.
+    /// The work so far.
     pub fn effort(&self) -> Effort {
         Effort { polls: self.core.polls.get(), calls: self.core.calls.get() }
     }
@@ -148,7 +148,7 @@ impl Simulation {
     /// Runs the world until `main` is done.
     ///
     /// # Errors
-    /// [`SimError`] when `main` can never finish; it names the seed.
+    /// [`SimError`] if `main` can never finish; it names the seed.
     pub fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> Result<T, SimError> {
         let result = Rc::new(RefCell::new(None));
         let slot = result.clone();
@@ -219,7 +219,7 @@ impl Core {
         self.timers.borrow_mut().set(deadline, Due::Wake(waker.clone()))
     }
 
-    /// Has a timer that is still set wake another task; false when it is not.
+    /// Makes a timer that is still set wake another task. False if it is not set.
     pub(super) fn rewake(&self, key: TimerKey, waker: &Waker) -> bool {
         self.timers.borrow_mut().rewake(key, waker)
     }
@@ -274,7 +274,7 @@ impl Core {
         }
     }
 
-    /// Goes to the next instant at which something is due and does all of it.
+    /// Goes to the next instant with due timers and fires all of them.
     fn advance_clock(&self) -> bool {
         let mut due = self.due.take();
         let earliest = self.timers.borrow_mut().take_earliest(&mut due);

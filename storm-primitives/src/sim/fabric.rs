@@ -10,32 +10,34 @@ use crate::sim::executor::Core;
 use crate::{Instant, NodeId, NodeSet};
 use std::time::Duration;
 
-/// When the steps of each operation happen.
+/// The times of the steps of each operation.
 ///
-/// An operation goes from its initiator to the place where operations get their
-/// order ([`to_sequencer`](Fabric::to_sequencer)), from there to every node of
-/// its set ([`to_nodes`](Fabric::to_nodes)), the nodes answer
-/// ([`answer`](Fabric::answer)), and the initiator hears the outcome
-/// ([`outcome`](Fabric::outcome)). The write of a COMPARE-AND-WRITE is a second
-/// round of the middle two. All methods are called once per operation or per
-/// group of nodes, never in another order for the same seed; a fabric may keep
-/// state, such as until when a link is busy.
+/// An operation takes four steps:
+/// 1. From its initiator to the place where operations get their order
+///    ([`to_sequencer`](Fabric::to_sequencer)).
+/// 2. From there to every node of its set ([`to_nodes`](Fabric::to_nodes)).
+/// 3. The nodes answer ([`answer`](Fabric::answer)).
+/// 4. The initiator gets the outcome ([`outcome`](Fabric::outcome)).
+///
+/// The write of a COMPARE-AND-WRITE is a second round of steps 2 and 3. Each method is called once
+/// per operation or per group of nodes, always in the same order for the same seed. A fabric may
+/// keep state, such as until when a link is busy.
 pub trait Fabric {
-    /// From the issue of an operation to its place in the order; for a transfer
-    /// that includes the time to inject its data.
+    /// The time from the issue of an operation to its place in the order. For a transfer it
+    /// includes the time to inject its data.
     fn to_sequencer(&self, operation: &Operation<'_>, random: &Random<'_>) -> Duration;
 
-    /// From its place in the order to each node of its set.
+    /// The times from its place in the order to each node of its set.
     fn to_nodes(&self, operation: &Operation<'_>, random: &Random<'_>) -> Spread;
 
-    /// From the arrival at `nodes`, which it reached at the same instant, to
-    /// their answer or acknowledgement at the sequencer. Never empty.
+    /// The time from the arrival at `nodes`, which the operation reached at the same instant, to
+    /// their answer or acknowledgement at the sequencer. `nodes` is never empty.
     fn answer(&self, operation: &Operation<'_>, nodes: &[NodeId], random: &Random<'_>) -> Duration;
 
-    /// From the last answer to the outcome at the initiator.
+    /// The time from the last answer to the outcome at the initiator.
     fn outcome(&self, operation: &Operation<'_>, random: &Random<'_>) -> Duration;
 
-    /// From a change of the membership to each of `nodes` knowing it.
+    /// The times from a change of the membership until each of `nodes` knows it.
     fn news(&self, nodes: &NodeSet, random: &Random<'_>) -> Spread;
 
     /// The delay from a signal on `node` until a waiter can run: the time of the node's
@@ -44,7 +46,7 @@ pub trait Fabric {
         Duration::ZERO
     }
 
-    /// For how long a node must be silent to be known dead.
+    /// How long a node must be silent to count as dead.
     fn detection(&self) -> Duration;
 }
 
@@ -74,13 +76,12 @@ pub enum OperationKind {
     Write,
 }
 
-/// When something reaches each node of a set, from now.
+/// The arrival times at the nodes of a set, from now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// All at the same time: one event for the simulation.
     Together(Duration),
-    /// Each at its own, in increasing order of node id. Nodes with equal times
-    /// are one event.
+    /// Each at its own time, in increasing order of node id. Nodes with equal times are one event.
     Each(Vec<Duration>),
 }
 

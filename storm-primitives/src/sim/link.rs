@@ -1,5 +1,5 @@
-//! The link of one simulated node: what it adds to every message, and what it
-//! holds back while it is cut.
+//! The link of one simulated node: its delay of every message, and the messages that it holds back
+//! while it is cut.
 
 use crate::sim::fabric::Random;
 use std::time::Duration;
@@ -11,7 +11,7 @@ const WHOLE_PERCENT: u32 = 100;
 /// lossy.
 const MAX_RESENDS: u32 = 64;
 
-/// How one node's link treats what crosses it.
+/// The state of one node's link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) delay: Duration,

@@ -1,14 +1,12 @@
-//! The in-memory network: a sequencer that gives every operation its place in
-//! the total order, and links that deliver to each node in that order, at the
-//! times that a [`Fabric`] says.
+//! The in-memory network: a sequencer that gives every operation its place in the total order, and
+//! links that deliver to each node in that order, at the times of a [`Fabric`].
 //!
-//! Nodes can be killed, frozen, slowed, cut off and brought back, also at the
-//! n-th step that they take part in, so that a test can try every point of an
-//! operation. Messages that reach many nodes at one instant are one event, and
-//! what all nodes know is kept once, so that machines of many thousand nodes fit
-//! a laptop.
+//! Nodes can be killed, frozen, slowed, cut off and brought back, also at the n-th step that they
+//! take part in. A test can thus try every point of an operation. Messages that reach many nodes at
+//! one instant are one event, and data common to all nodes is kept once. Machines of many thousand
+//! nodes therefore fit a laptop.
 //!
-//! What it does not do: decide how long anything takes, or run a daemon.
+//! The network does not decide how long anything takes, and runs no daemon.
 
 mod delivery;
 mod links;
@@ -86,7 +84,7 @@ impl SimNetwork {
         SimNetwork::with_fabric(simulation, nodes, layout, Rc::new(config))
     }
 
-    /// The same on a network with the timing of `fabric`.
+    /// As [`new`](Self::new), with the timing of `fabric`.
     pub fn with_fabric(
         simulation: &Simulation,
         nodes: u32,
@@ -96,7 +94,7 @@ impl SimNetwork {
         SimNetwork::without(simulation, nodes, &NodeSet::new(), layout, fabric)
     }
 
-    /// The same where the nodes of `absent` live and have not joined.
+    /// The same, where the nodes of `absent` are alive but have not joined.
     pub fn without(
         simulation: &Simulation,
         nodes: u32,
@@ -126,7 +124,7 @@ impl SimNetwork {
     /// The primitives as the present life of `node` sees them.
     ///
     /// # Panics
-    /// When there is no such node.
+    /// If there is no such node.
     pub fn node(&self, node: NodeId) -> SimPrimitives {
         let handle = self.network.state.borrow().nodes[node.index()].handle.clone();
         handle.expect("every node has a handle from its first join on")
@@ -143,8 +141,8 @@ impl SimNetwork {
         self.network.kill(node);
     }
 
-    /// The same, and the management node is told that it is the node's process that has
-    /// ended: its host lives, and closes its links.
+    /// As [`kill`](Self::kill), and the management node is told that the node's process has ended:
+    /// its host lives and closes its links.
     pub fn end_process(&self, node: NodeId) {
         self.network.tell_of_end(node);
         self.network.kill(node);
@@ -180,42 +178,41 @@ impl SimNetwork {
         }
     }
 
-    /// By how many hundredths of its time a node takes longer for what it does:
-    /// 100 unless it was [slowed](NodeFault::Slow). For models of its host.
+    /// How long the node takes for its work, in percent of the normal time: 100 unless it was
+    /// [slowed](NodeFault::Slow). For models of its host.
     ///
     /// # Panics
-    /// When there is no such node.
+    /// If there is no such node.
     pub fn slow_percent(&self, node: NodeId) -> u32 {
         self.network.state.borrow().nodes[node.index()].link.slow_percent
     }
 
-    /// A new management node in the place of one that was killed. The other nodes
-    /// that live are no part of its cluster until they [join again](Self::join_again).
+    /// Starts a new management node in place of a killed one. The other living nodes are not in its
+    /// cluster until they [join again](Self::join_again).
     pub fn restart_manager(&self) -> SimPrimitives {
         self.network.begin_anew_with(|_| {});
         self.node(NodeId::MM)
     }
 
-    /// The same, and the next management node numbers the nodes anew: the node that was
-    /// `n(i+1)` is `numbers[i]` from now on. Its tasks, its link and its speed are those
-    /// that it had.
+    /// The same, and the new management node renumbers the nodes: the node `n(i+1)` becomes
+    /// `numbers[i]`. It keeps its tasks, its link and its speed.
     ///
     /// # Panics
-    /// When `numbers` does not name each compute node once.
+    /// If `numbers` does not name each compute node once.
     pub fn restart_manager_numbering(&self, numbers: &[NodeId]) -> SimPrimitives {
         self.network.begin_anew_with(|network| network.renumber(numbers));
         self.node(NodeId::MM)
     }
 
-    /// A node leaves, and the management node is told that its process has ended; the
-    /// tasks of the node go on. It can [join again](Self::join_again).
+    /// A node leaves, and the management node learns that its process has ended. The tasks of the
+    /// node go on. It can [join again](Self::join_again).
     pub fn leave(&self, node: NodeId) {
         self.network.leave(node);
     }
 
-    /// Has a node that lives, but was cut off or lost its management node, join as a
-    /// new incarnation with fresh memory; its tasks go on, unlike those of a node that
-    /// died and is [brought back](Self::rejoin). `None` while it cannot.
+    /// Makes a living node join that was cut off or lost its management node. It joins as a new
+    /// incarnation with fresh memory. Its tasks go on, unlike those of a dead node that is [brought
+    /// back](Self::rejoin). `None` while it cannot join.
     pub fn join_again(&self, node: NodeId) -> Option<SimPrimitives> {
         self.network.join_again(node).then(|| self.node(node))
     }

@@ -16,8 +16,8 @@ pub enum NodeFault {
     Thaw,
     /// Everything to and from it takes this much longer.
     Delay(Duration),
-    /// Everything to, from and on it takes this many hundredths of its time:
-    /// 300 is three times slower, 100 heals.
+    /// Everything to, from and on it takes this many percent of its time: 300 is three times
+    /// slower, 100 heals.
     Slow {
         /// Hundredths; at least 1.
         percent: u32,
@@ -38,9 +38,9 @@ pub enum NodeFault {
 /// A misfortune of one node at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScriptedFault {
-    /// When, from the start of the script.
+    /// The time of the fault, from the start of the script.
     pub after: Duration,
-    /// Where.
+    /// The node.
     pub node: NodeId,
     /// The fault.
     pub fault: NodeFault,

@@ -48,9 +48,9 @@ impl Request {
         Operation { kind, initiator, set: self.set(), bytes, now }
     }
 
-    /// Whether `self`, a COMPARE-AND-WRITE between its compare and its write,
-    /// must finish before `later` may start: they share a node and one writes
-    /// what the other touches.
+    /// Whether `self`, a COMPARE-AND-WRITE between its comparison and its write, must finish before
+    /// `later` may start. It must if they share a node and one writes a variable that the other
+    /// touches.
     pub(super) fn blocks(&self, later: &Request) -> bool {
         let Request::Compare(caw, _) = self else { return false };
         let Some((written, _)) = caw.write else { return false };
@@ -90,7 +90,7 @@ pub(super) enum Message {
     Write { addr: GlobalAddr, value: u64 },
 }
 
-/// Which answers an operation waits for.
+/// The answers that an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Put,
@@ -135,7 +135,7 @@ impl Waiting {
         self.left == 0
     }
 
-    /// The node answered, or never will; false when nobody waited for it.
+    /// The node answered, or never will. Returns false if its answer was not missing.
     pub(super) fn remove(&mut self, node: NodeId) -> bool {
         let waited = self.nodes.remove(node);
         self.left -= usize::from(waited);

@@ -21,7 +21,7 @@ impl SimRuntime {
         SimRuntime { core, group }
     }
 
-    /// The world's random numbers, for models of what happens on a node.
+    /// The world's random numbers, for models of nodes.
     pub fn random(&self) -> Random<'_> {
         Random::new(&self.core)
     }

@@ -1,8 +1,8 @@
-//! The tasks of a simulation and which of them are ready.
+//! The tasks of a simulation, and the ready ones among them.
 //!
-//! A task is found by its place in a table, and a place is used again under a
-//! new generation, so that a waker that outlives its task wakes nobody else.
-//! Waking, taking a random ready task and finding it all take constant time.
+//! A task is found by its place in a table. A place is reused under a new generation, so that a
+//! waker that outlives its task wakes no other task. Waking a task, choosing a random ready task
+//! and finding it all take constant time.
 
 use crate::sim::executor::Group;
 use std::future::Future;

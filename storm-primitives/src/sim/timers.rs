@@ -1,8 +1,8 @@
 //! The timers of a simulation: a heap by deadline, ties in the order of setting.
 //!
-//! A timer wakes a task or calls a closure; the network's messages are calls, so
-//! that a message costs no task. A cancelled timer stays in the heap as a stale
-//! entry; when they are the majority the heap is swept.
+//! A timer wakes a task or calls a closure. The network's messages are calls, so a message costs no
+//! task. A cancelled timer stays in the heap as a stale entry. When stale entries are the majority,
+//! the heap is swept.
 
 use crate::Instant;
 use std::cmp::Reverse;
@@ -20,8 +20,8 @@ pub(super) enum Due {
     Call(Box<dyn FnOnce()>),
 }
 
-/// Names a timer that was set. Once it has fired or was cancelled, the name
-/// means nothing.
+/// The name of a timer that was set. Once the timer has fired or was cancelled, the name means
+/// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TimerKey {
     slot: usize,
@@ -63,7 +63,7 @@ impl Timers {
         TimerKey { slot, number }
     }
 
-    /// Has a timer that is still set wake another task; false when it is not.
+    /// Makes a timer that is still set wake another task. False if it is not set.
     pub(super) fn rewake(&mut self, key: TimerKey, waker: &Waker) -> bool {
         match self.slots.get_mut(key.slot) {
             Some(TimerSlot { number, due: Some(Due::Wake(old)) }) if *number == key.number => {

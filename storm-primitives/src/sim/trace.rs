@@ -7,12 +7,12 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
-/// One thing that happened on one node.
+/// An event on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceEntry {
-    /// When, in virtual time.
+    /// The virtual time.
     pub at: Instant,
-    /// Where.
+    /// The node.
     pub node: NodeId,
     /// The event, as text.
     pub what: String,
@@ -37,7 +37,7 @@ impl Trace {
         self.record_with(at, node, || what.into());
     }
 
-    /// Adds an entry that is only made if someone will read it.
+    /// Adds an entry, which is made only if someone will read it.
     pub fn record_with(&self, at: Instant, node: NodeId, what: impl FnOnce() -> String) {
         if !self.silent.get() {
             self.entries.borrow_mut().push(TraceEntry { at, node, what: what() });
@@ -54,7 +54,7 @@ impl Trace {
         self.entries.borrow().clone()
     }
 
-    /// The trace as text, a line an entry: what two runs are compared by.
+    /// The trace as text, one line per entry, to compare two runs.
     pub fn to_text(&self) -> String {
         self.entries.borrow().iter().map(|entry| format!("{entry}\n")).collect()
     }

@@ -1,5 +1,5 @@
-//! The suite can fail: each of these bugs fails the case that is there for it,
-//! and the same case passes without the bug.
+//! The suite can fail: each of these bugs fails the case made for it, and the same case passes
+//! without the bug.
 
 use crate::mutant::Bug;
 use storm_primitives::conformance::SimFactory;

@@ -1,5 +1,5 @@
-//! Misfortunes of simulated nodes and links: what each does to an operation, and
-//! that none breaks the contract.
+//! Faults of simulated nodes and links: the effect of each on an operation. None breaks the
+//! contract.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -37,7 +37,7 @@ fn world(seed: u64) -> World {
 }
 
 impl World {
-    /// How long a transfer to all nodes takes, and how it ended.
+    /// The time of a transfer to all nodes, and its outcome.
     fn transfer(&self) -> (Duration, Result<(), PrimitiveError>) {
         let (mm, word, event) = (self.network.node(NodeId::MM), self.word, self.event);
         let begun = self.simulation.now();
@@ -137,7 +137,7 @@ fn a_link_that_stays_cut_ends_that_life_of_its_node() {
     assert!(time >= DETECTION, "{time:?}");
     let (_, status) = world.transfer();
     assert_eq!(status, Err(PrimitiveError::NodesDead { nodes: NodeSet::single(VICTIM) }));
-    // The node itself learns that it is alone, also for what it had on the way.
+    // The node itself learns that it is alone, and its operations under way fail.
     let (victim, word) = (world.network.node(VICTIM), world.word);
     let alone = world.simulation.run(async move {
         let one = CompareAndWrite::new(NodeSet::single(NodeId(1)), word, Relation::Equal, 0);
@@ -205,7 +205,7 @@ fn a_world_that_is_gone_frees_what_its_tasks_hold() {
     assert_eq!(std::rc::Rc::strong_count(&held), 1);
 }
 
-/// A node that is numbered anew was its position: the tasks of one died with another.
+/// A renumbered node used to be its position: the tasks of one node died with another.
 #[test]
 fn nodes_that_are_numbered_anew_keep_their_tasks_and_their_links() {
     let world = world(1);

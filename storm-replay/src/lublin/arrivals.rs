@@ -1,6 +1,6 @@
-//! Arrivals with a daily cycle: the time between two of them is drawn as if it
-//! were always rush hour, and paid for in points, of which each half-hour of
-//! the day gives as many as jobs arrive in it.
+//! Arrivals with a daily cycle. The time between two arrivals is drawn as if it were always rush
+//! hour, and paid for in points. Each half-hour of the day gives as many points as jobs arrive in
+//! it.
 
 use rand::Rng;
 use rand_distr::{Distribution, Gamma};
@@ -27,15 +27,15 @@ pub struct Arrivals {
     weights: [f64; BUCKETS],
     /// Half-hours that are over.
     bucket: u64,
-    /// Points that were spent in this one.
+    /// Points spent in the current half-hour.
     spent: f64,
 }
 
 impl Arrivals {
-    /// With these parameters.
+    /// Arrivals with these parameters.
     ///
     /// # Errors
-    /// A shape or scale that is none.
+    /// A shape or scale is invalid.
     pub fn new(params: ArrivalParams) -> Result<Self, LublinError> {
         let ArrivalParams { rush: (shape, scale), rush_to_all, day } = params;
         let gap = gamma((shape * rush_to_all, scale))?;

@@ -1,4 +1,4 @@
-//! A workload of the model: so many jobs, for a machine, with a load.
+//! A workload of the model: a number of jobs, for a machine, with a load.
 
 use std::iter::Peekable;
 
@@ -10,10 +10,10 @@ use storm_sched::swf::{LogJob, SwfHeader, SwfRecord};
 use super::{Arrivals, ClassParams, JobClass, MIN_PES, RunTime, Size};
 use crate::{Estimates, LoadError, MAX_JOBS, Trace, TraceError};
 
-/// Jobs if nobody says.
+/// The default number of jobs.
 pub const DEFAULT_JOBS: u32 = 10_000;
 
-/// Which classes of jobs there are.
+/// The classes of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JobClasses {
     /// Batch and interactive jobs, each with a stream of arrivals.
@@ -23,7 +23,7 @@ pub enum JobClasses {
     Typeless,
 }
 
-/// What to generate.
+/// The settings of a workload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LublinOptions {
     /// Processors of the machine.
@@ -39,7 +39,7 @@ pub struct LublinOptions {
     pub seed: u64,
 }
 
-/// Why there is no such workload.
+/// Why a workload cannot be generated.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum LublinError {
     /// A machine for which the model has no sizes.
@@ -82,7 +82,7 @@ pub struct Workload {
 /// Generates a workload. The same options give the same jobs.
 ///
 /// # Errors
-/// When there is no such workload.
+/// If the options allow no workload.
 pub fn generate(options: &LublinOptions) -> Result<Workload, LublinError> {
     let &LublinOptions { pes, jobs, classes, load, seed } = options;
     if !(MIN_PES..=MAX_PES).contains(&pes) {

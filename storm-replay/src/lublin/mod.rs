@@ -1,12 +1,11 @@
-//! The workload model of Lublin and Feitelson: arrivals with a daily cycle,
-//! sizes that love powers of two, run times that grow with the size.
+//! The workload model of Lublin and Feitelson: arrivals with a daily cycle, sizes that favour
+//! powers of two, run times that grow with the size.
 //!
-//! U. Lublin and D. G. Feitelson, The Workload on Parallel Supercomputers:
-//! Modeling the Characteristics of Rigid Jobs, JPDC 63(11), 2003. The parameters
-//! are those of the authors' program (section B of the policy reference).
+//! U. Lublin and D. G. Feitelson, The Workload on Parallel Supercomputers: Modeling the
+//! Characteristics of Rigid Jobs, JPDC 63(11), 2003. The parameters are those of the authors'
+//! program (section B of the policy reference).
 //!
-//! One seed gives one workload. The model has no estimates, so that the
-//! workload has perfect ones.
+//! One seed gives one workload. The model has no estimates, so the workload has perfect ones.
 
 mod arrivals;
 mod generator;

@@ -11,7 +11,7 @@ pub enum JobClass {
     Typeless,
 }
 
-/// Of the number of processors.
+/// Parameters of the number of processors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizeParams {
     /// The probability of one processor.
@@ -24,27 +24,27 @@ pub struct SizeParams {
     pub lower_stage: f64,
 }
 
-/// Of the run time: a mixture of two gamma distributions of its natural
-/// logarithm in seconds.
+/// Parameters of the run time: a mixture of two gamma distributions of its natural logarithm in
+/// seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RunTimeParams {
     /// Shape and scale of the shorter jobs.
     pub short: (f64, f64),
     /// Shape and scale of the longer jobs.
     pub long: (f64, f64),
-    /// How the probability of a shorter one changes with each processor.
+    /// The change of the probability of the shorter distribution per processor.
     pub slope: f64,
-    /// That probability at no processors.
+    /// The probability at zero processors.
     pub intercept: f64,
 }
 
-/// Of the arrivals.
+/// Parameters of the arrivals.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ArrivalParams {
     /// Shape and scale of a gamma distribution: the natural logarithm of the
     /// seconds between two arrivals in the rush hours.
     pub rush: (f64, f64),
-    /// What the shape is multiplied by for all hours of the day.
+    /// The factor of the shape for all hours of the day.
     pub rush_to_all: f64,
     /// Shape and scale of a gamma distribution over half-hours: the daily
     /// cycle.
@@ -54,11 +54,11 @@ pub struct ArrivalParams {
 /// All parameters of a class.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassParams {
-    /// Of the number of processors.
+    /// The number of processors.
     pub size: SizeParams,
-    /// Of the run time.
+    /// The run time.
     pub run_time: RunTimeParams,
-    /// Of the arrivals.
+    /// The arrivals.
     pub arrivals: ArrivalParams,
 }
 

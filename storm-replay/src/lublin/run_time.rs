@@ -19,10 +19,10 @@ pub struct RunTime {
 }
 
 impl RunTime {
-    /// With these parameters.
+    /// Run times with these parameters.
     ///
     /// # Errors
-    /// A shape or scale that is none.
+    /// A shape or scale is invalid.
     pub fn new(params: RunTimeParams) -> Result<Self, LublinError> {
         let RunTimeParams { short, long, slope, intercept } = params;
         Ok(Self { short: gamma(short)?, long: gamma(long)?, slope, intercept })

@@ -8,8 +8,8 @@ use super::SizeParams;
 /// The smallest machine of the model, in processors: below 8 the stages of the
 /// sizes would begin below one processor.
 pub const MIN_PES: u32 = 8;
-/// From the middle of the two stages to the largest size, in powers of two: the
-/// authors' advice is 1.5 to 3.5.
+/// The distance from the middle of the two stages to the largest size, in powers of two. The
+/// authors advise 1.5 to 3.5.
 const UPPER_STAGE_LOG2: f64 = 2.5;
 
 /// The distribution of sizes on a machine.
@@ -22,7 +22,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// On a machine of so many processors, at least [`MIN_PES`].
+    /// Sizes on a machine of `pes` processors, at least [`MIN_PES`].
     #[must_use]
     pub fn new(params: SizeParams, pes: u32) -> Self {
         let log2_high = f64::from(pes.max(MIN_PES)).log2();

@@ -1,6 +1,6 @@
-//! The workload model against its own laws: what is drawn is distributed as the
-//! parameters say, by tests of Kolmogorov and Smirnov and by chi-square. Seeds
-//! are fixed, so that a test that passes once passes always.
+//! The workload model against its own laws: draws are distributed as the parameters say, by
+//! Kolmogorov-Smirnov and chi-square tests. Seeds are fixed, so that a test that passes once passes
+//! always.
 
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
@@ -11,7 +11,7 @@ use storm_replay::lublin::{
 
 const CLASSES: [JobClass; 3] = [JobClass::Batch, JobClass::Interactive, JobClass::Typeless];
 const DRAWS: usize = 20_000;
-/// sqrt(n) times the greatest distance that is exceeded once in a thousand times.
+/// The value that sqrt(n) times the greatest distance exceeds once in a thousand times.
 const KS_CRITICAL: f64 = 1.95;
 /// The probability below which chi-square rejects.
 const CHI_SQUARE_LEVEL: f64 = 0.001;
@@ -49,7 +49,7 @@ fn run_times_are_hyper_gamma_at_every_size() {
             let p = (params.slope * f64::from(procs) + params.intercept).clamp(0.0, 1.0);
             assert_eq!(run_time.short_probability(procs), p);
             let mixture = |ln: f64| p * short(ln) + (1.0 - p) * long(ln);
-            // Whole seconds: of those up to k, the run time was below k + 1.
+            // Run times are whole seconds: a run time of at most k was below k + 1.
             let law = |run_s: f64| mixture((run_s + 1.0).ln()) / mixture(MAX_LN_RUN_TIME);
             let mut random = random();
             let mut counts = std::collections::BTreeMap::new();
@@ -68,7 +68,7 @@ fn run_times_are_hyper_gamma_at_every_size() {
     }
 }
 
-/// The probability of each size from 0 to that of the machine, by the definition.
+/// The probability of each size from 0 to the machine's, by the definition.
 fn size_law(params: SizeParams, pes: u32) -> Vec<f64> {
     let SizeParams { serial, power_of_two, log2_low, lower_stage } = params;
     let high = f64::from(pes).log2();

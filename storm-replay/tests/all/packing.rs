@@ -20,9 +20,9 @@ use storm_sched::{
 const PES: u32 = 256;
 const JOBS: u32 = 1_000;
 const LOADS: [f64; 4] = [0.5, 0.7, 0.9, 0.95];
-/// From here on buddy packing with alternative scheduling is the best of all.
+/// From this load on, buddy packing with alternative scheduling is the best of all.
 const HIGH_LOAD: f64 = 0.9;
-/// The machine is saturated when there is work for so many rows.
+/// The machine is saturated when there is work for this many rows.
 const SATURATED_ROWS: usize = 16;
 /// Each mean is over these workloads.
 const SEEDS: [u64; 3] = [1, 2, 3];
@@ -35,7 +35,7 @@ fn trace(load: f64, jobs: u32, seed: u64) -> Trace {
     Trace::new(PES, &jobs, Estimates::OfUsers).unwrap()
 }
 
-/// Rows enough that no job waits, as in the study.
+/// Enough rows that no job waits, as in the study.
 fn params(packing: Packing, alternative_scheduling: bool) -> PolicyParams {
     PolicyParams {
         packing,
@@ -82,8 +82,8 @@ fn the_good_schemes_are_buddy_with_alternative_scheduling_and_repacking() {
             assert!(!others || 1.5 * alone < harmful, "load {load}: {packing:?} {alone} {harmful}");
             let with = if packing == Packing::Buddy { good } else { of(packing, true) };
             assert!(with < alone, "load {load}: {packing:?} {with}, alone {alone}");
-            // Given to all of them, it makes buddy packing the best where it matters,
-            // and no other scheme better by more than an eighth.
+            // With alternative scheduling for all, buddy packing is the best at high load. At lower
+            // load no other scheme is better by more than an eighth.
             let slack = if load < HIGH_LOAD { 1.125 } else { 1.0 };
             assert!(good <= slack * with, "load {load}: buddy {good}, {packing:?} {with}");
         }
@@ -121,7 +121,7 @@ impl Metered {
     }
 }
 
-/// It does not tell its place in the rotation: it has to see every edge.
+/// The policy does not tell its place in the rotation, because it must see every slice end.
 impl Policy for Metered {
     fn name(&self) -> &'static str {
         self.inner.name()

@@ -1,6 +1,6 @@
-//! Replays against published values and those of other programs
-//! (`golden/micro*`, `swf`, `expected/batch_ref.csv`, outside this repository;
-//! `STORM_SHARED` says where).
+//! Replays compared with published values and with those of other programs (`golden/micro*`, `swf`,
+//! `expected/batch_ref.csv`). The files lie outside this repository, in the directory
+//! `STORM_SHARED`.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -100,7 +100,7 @@ fn log(name: &str) -> Option<Vec<u8>> {
     Some(log)
 }
 
-/// Compares a value as the table prints it.
+/// Compares a value with the table's, in the table's format.
 fn same(row: &Row, column: &str, ours: f64, told: &str) {
     let printed = &row[column];
     let digits = printed.split_once('.').map_or(0, |(_, digits)| digits.len());

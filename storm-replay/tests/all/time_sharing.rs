@@ -94,7 +94,7 @@ fn replay(pes: u32, jobs: &[LogJob], policy: &mut dyn Policy) -> Schedule {
     schedule
 }
 
-/// What was busy is all that the jobs ran, and at no time more than there is.
+/// The busy time equals the jobs' work, and never exceeds the machine.
 fn check_busy(trace: &Trace, schedule: &Schedule) {
     let work = |job: &storm_replay::TraceJob| job.run.as_nanos() * u128::from(job.procs);
     let work: u128 = trace.jobs().iter().map(work).sum();
@@ -226,7 +226,7 @@ proptest! {
 }
 
 proptest! {
-    // Each asks about up to ten thousand edges.
+    // Each case asks about up to ten thousand slice ends.
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]

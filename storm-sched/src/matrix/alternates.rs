@@ -1,15 +1,13 @@
-//! Alternative scheduling: a job runs in further rows where all of its columns
-//! are idle (A3 of the policy reference; after the packing study in the
-//! paper's reference [5], the scheme that makes buddy packing good).
+//! Alternative scheduling: a job runs in further rows where all of its columns are idle (A3 of the
+//! policy reference; after the packing study in the paper's reference [5], the scheme that makes
+//! buddy packing good).
 //!
-//! A guest never stands in the way of a job that comes to live in the row: it
-//! is sent away. Jobs of different rows that want the same columns take turns,
-//! by id and in a cycle: each time the row comes up, the next of them that has
-//! to wait displaces those in its way.
+//! A guest never stands in the way of a job that comes to live in the row: the guest is sent away.
+//! Jobs of different rows that want the same columns take turns, cyclically by id. Each time the
+//! row comes up, the next of them that has to wait displaces the guests in its way.
 //!
-//! Once nothing can change any more, a look at a row costs nothing, so that a
-//! strobe costs nothing in the number of PEs or jobs; until then it examines
-//! [`MAX_EXAMINED`] jobs at most.
+//! Once nothing can change any more, a look at a row costs nothing in the number of PEs or jobs.
+//! Until then a strobe examines at most [`MAX_EXAMINED`] jobs.
 
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -33,8 +31,8 @@ pub struct SlotChange {
 }
 
 impl Matrix {
-    /// Lets jobs of other rows run in a live row where their columns are idle.
-    /// With `turn`, the next job that has to wait for guests displaces them.
+    /// Lets jobs of other rows run in a live row where their columns are idle. With `turn`, the
+    /// next job that has to wait for guests displaces them.
     pub fn fill(&mut self, slot: Slot, turn: bool) {
         let Some(row) = self.row(slot).filter(|row| !row.guests.is_settled()) else { return };
         let last = row.guests.turn();
@@ -67,7 +65,7 @@ impl Matrix {
         }
     }
 
-    /// The jobs, by id, whose columns are idle in a row that is not their own.
+    /// The jobs, by id, whose columns are idle in this row, which is not their own.
     fn eligible(&mut self, slot: Slot) -> Vec<JobId> {
         if let Some(known) = self.rows[slot.0 as usize].guests.take_eligible() {
             return known;
@@ -115,8 +113,8 @@ impl Matrix {
         self.live.slots().all(|slot| self.rows[slot.0 as usize].guests.is_settled())
     }
 
-    /// The guests in the way of a job that could be a guest of a live row;
-    /// `None` when it could not, or is one.
+    /// The guests in the way of a job that could be a guest of a live row; `None` if it could not,
+    /// or already is one.
     fn rivals(&self, slot: Slot, job: JobId) -> Option<BTreeSet<JobId>> {
         let (row, holding) = (self.row(slot)?, self.jobs.get(&job)?);
         let may_come = !row.guests.contains(job) && Self::is_eligible(row, holding);
@@ -131,7 +129,7 @@ impl Matrix {
         if let Some(holding) = self.jobs.get_mut(&job) {
             holding.alternates.insert(slot);
             self.rows[slot.0 as usize].guests.admit(job, &holding.busy);
-            // After all that made room for it.
+            // Reported after all jobs that made room for it.
             self.changed.retain(|changed| *changed != job);
             self.changed.push(job);
         }

@@ -20,7 +20,7 @@ pub enum InvariantViolation {
         /// The other job.
         second: JobId,
     },
-    /// A row's bits or job list do not say what the jobs hold.
+    /// A row's bits or list of jobs do not match the jobs' holdings.
     #[error("slot {slot}, column {column}: held by {holder:?}, marked taken: {taken}")]
     TakenWrong {
         /// The row.
@@ -32,8 +32,7 @@ pub enum InvariantViolation {
         /// Whether the row says that it is taken.
         taken: bool,
     },
-    /// The buddy tree offers a column that is taken or unusable, or hides one
-    /// that is neither.
+    /// The buddy tree offers a column that is taken or unusable, or hides a free one.
     #[error("slot {slot}, column {column}: free in the buddy tree: {free}, and should not be so")]
     FreeWrong {
         /// The row.
@@ -51,8 +50,8 @@ pub enum InvariantViolation {
         /// The column.
         column: Pe,
     },
-    /// A job that is in no row, or in a row that does not list it, or the
-    /// other way round.
+    /// A job is in no row, or in a row that does not list it, or a row lists a job that is not in
+    /// it.
     #[error("job {job} and slot {slot} disagree about each other")]
     RowOfJob {
         /// The job.
@@ -78,8 +77,7 @@ pub enum InvariantViolation {
         /// The guest.
         guest: JobId,
     },
-    /// The jobs of a node have more memory than there is, or another amount
-    /// than is written down.
+    /// The jobs of a node have more memory than there is, or another amount than is recorded.
     #[error("{node}: its jobs have {actual_bytes} B of memory, {noted_bytes} B by the account")]
     Memory {
         /// The node.
@@ -108,7 +106,7 @@ pub enum InvariantViolation {
     /// The active row is not live.
     #[error("slot {0} is active and has no jobs")]
     ActiveNotLive(Slot),
-    /// The books of a policy that counts PEs are not what the matrix says.
+    /// The books of a policy that counts PEs do not match the matrix.
     #[error("job {job} is booked with {booked_pes} PEs and holds {held_pes}")]
     BooksWrong {
         /// The job.

@@ -1,5 +1,5 @@
-//! Nodes that a job which is being looked at may not have: closed for the
-//! moment, as if they took no work, while what jobs hold of them stays theirs.
+//! Nodes that the job under consideration may not have. They are closed for the moment, as if they
+//! took no work; the holdings of jobs on them stay.
 
 use crate::shape::{NodeRoom, Shape};
 use crate::{Matrix, NodeIndex, NodeState, Shortfall, Slot};
@@ -14,9 +14,8 @@ pub(super) struct Closing {
 }
 
 impl Matrix {
-    /// Closes these nodes, ascending, and no others. Costs nothing where they
-    /// are closed already. Nodes may change their states only while none is
-    /// closed.
+    /// Closes exactly these nodes, which ascend. Costs nothing if they are already closed. Nodes
+    /// may change their states only while none is closed.
     pub(crate) fn close_only(&mut self, nodes: &[NodeIndex]) {
         if self.closing.asked == nodes {
             return;
@@ -40,8 +39,8 @@ impl Matrix {
         self.closing.closed = closed;
     }
 
-    /// The columns that a job could get in a row, live or not, if these nodes,
-    /// ascending, were closed and no others.
+    /// The columns that a job could get in a row, live or not, if exactly these nodes were closed.
+    /// The nodes ascend.
     pub(crate) fn free_pes_beside(&self, slot: Slot, closed: &[NodeIndex]) -> u32 {
         let Some(row) = self.row_or_vacant(slot) else { return self.idle_pes_beside(closed) };
         let free_of = |node: &crate::Node| {
@@ -52,8 +51,8 @@ impl Matrix {
         self.open_beside(closed).map(free_of).sum()
     }
 
-    /// The columns that jobs could get of an empty row if these nodes, ascending,
-    /// were closed and no others.
+    /// The columns that jobs could get in an empty row if exactly these nodes were closed. The
+    /// nodes ascend.
     pub(crate) fn idle_pes_beside(&self, closed: &[NodeIndex]) -> u32 {
         self.open_beside(closed).map(crate::Node::pes).sum()
     }

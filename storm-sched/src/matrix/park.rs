@@ -1,11 +1,11 @@
-//! Jobs that are stopped for others: they move to a row that never runs, and keep their
-//! columns and their memory.
+//! Jobs that are stopped for others: they move to a row that never runs, and keep their columns and
+//! their memory.
 
 use crate::{ColumnSet, JobId, Matrix, Row, Slot};
 
 impl Matrix {
-    /// Moves a job with its columns to another row; false, and nothing changes, when one
-    /// of them is taken there, the slot is beyond the limit, or the job is not here.
+    /// Moves a job with its columns to another row. Returns false and changes nothing if one of the
+    /// columns is taken there, the slot is beyond the limit, or the job is not in the matrix.
     pub(crate) fn shift(&mut self, job: JobId, to: Slot) -> bool {
         if !self.could_shift(job, to) || self.ensure_row(to).is_none() {
             return false;
@@ -26,7 +26,7 @@ impl Matrix {
         true
     }
 
-    /// Whether nobody has the columns of a job in a row.
+    /// Whether no job has the columns of `job` in a row.
     pub(crate) fn could_shift(&self, job: JobId, to: Slot) -> bool {
         let Some(holding) = self.jobs.get(&job) else { return false };
         let Some(row) = self.rows.get(to.0 as usize) else { return to.0 < self.limit.get() };
@@ -37,19 +37,19 @@ impl Matrix {
             })
     }
 
-    /// A row, live or not, if it has ever been so: columns may be withheld in it.
+    /// A row, live or not, if it was ever live: columns may be withheld in it.
     pub(crate) fn row_or_vacant(&self, slot: Slot) -> Option<&Row> {
         self.rows.get(slot.0 as usize)
     }
 
-    /// Keeps the free ones of these columns of a row from all jobs, and no others.
+    /// Keeps exactly the free ones among these columns of a row from all jobs.
     pub(crate) fn withhold(&mut self, slot: Slot, columns: &[ColumnSet]) {
         if self.ensure_row(slot).is_some() {
             self.rows[slot.0 as usize].withhold(&self.machine, columns);
         }
     }
 
-    /// Has this row run, if it is live.
+    /// Makes this row the active one, if it is live.
     pub(crate) fn run_row(&mut self, slot: Slot) -> bool {
         if self.row(slot).is_none() {
             return false;

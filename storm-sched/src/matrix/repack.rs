@@ -1,8 +1,8 @@
-//! Repacking: all jobs are mapped anew, as tightly as first fit by decreasing
-//! size can (A3 of the policy reference, "migration").
+//! Repacking: all jobs are mapped anew, as tightly as first fit by decreasing size can (A3 of the
+//! policy reference, "migration").
 //!
-//! It moves running processes, so only a driver with
-//! [`crate::Capability::Migration`] may be asked to carry it out.
+//! Repacking moves running processes, so only a driver with [`crate::Capability::Migration`] may be
+//! asked for it.
 
 use crate::{Fit, JobId, JobRequest, Matrix, Placement, Slot};
 
@@ -18,10 +18,9 @@ pub struct Move {
 }
 
 impl Matrix {
-    /// Maps all jobs anew, and with them `newcomer`, if that takes fewer rows
-    /// than there are or makes room for the newcomer. Returns the jobs that
-    /// moved, and the newcomer's place last; `None`, and nothing changes, when
-    /// it does not help.
+    /// Maps all jobs anew, and `newcomer` with them, if that takes fewer rows or makes room for the
+    /// newcomer. Returns the jobs that moved, and the newcomer's place last. Returns `None` and
+    /// changes nothing if it does not help.
     pub fn repack(&mut self, newcomer: Option<&JobRequest>) -> Option<Vec<Move>> {
         let mut order: Vec<&JobRequest> =
             self.jobs.values().map(|holding| &holding.request).chain(newcomer).collect();
@@ -62,7 +61,7 @@ impl Matrix {
         self.freed_ever_pes += freed;
         self.cursor = cursor;
         self.active = was_active && self.live.contains(cursor);
-        // Changes that nobody was told of yet are still to be told.
+        // Earlier changes that were not reported yet are still to be reported.
         self.changed = changed;
     }
 }

@@ -1,4 +1,4 @@
-//! Whether there is room for a job in the matrix, and what is lacking.
+//! The room for a job in the matrix, and the shortage if there is none.
 
 use crate::shape::{NodeRoom, Shape};
 use crate::{JobRequest, Matrix, NodeIndex, NodeState, Row, Shortage, Shortfall, Slot};
@@ -14,8 +14,8 @@ impl Matrix {
         shape.shortfall(self.up_nodes().map(|(_, node)| NodeRoom::whole(node)))
     }
 
-    /// Why a job could not start if nothing ran: nodes that it may have take
-    /// no work. `None` when it could.
+    /// Why a job could not start even if nothing ran: nodes that it may have take no work. `None`
+    /// if it could.
     #[must_use]
     pub fn unavailable(&self, request: &JobRequest) -> Option<Shortage> {
         let shortfall = self.empty_row_shortfall(Shape::of(request))?;
@@ -56,15 +56,15 @@ impl Matrix {
         new_row || self.live.slots().any(|slot| self.row_shortfall(slot, shape).is_none())
     }
 
-    /// The most columns that are free in one row or would be in a new one.
+    /// The most columns that are free in any row, a new one included.
     #[must_use]
     pub fn widest_room_pes(&self) -> u32 {
         let new_row = self.vacant_slot().map(|_| self.machine.usable_pes());
         self.rows().map(Row::free_pes).chain(new_row).max().unwrap_or(0)
     }
 
-    /// How many columns a job would hold in a row if it were placed there now;
-    /// `None` when it does not fit.
+    /// The number of columns that a job would hold in a row if it were placed there now; `None` if
+    /// it does not fit.
     #[must_use]
     pub fn would_hold(&self, request: &JobRequest, slot: Slot) -> Option<u32> {
         let vacant;

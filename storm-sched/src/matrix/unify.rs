@@ -1,14 +1,13 @@
-//! Slot unification: rows that hold disjoint columns become one, so that the
-//! jobs of both run twice as often (A3 of the policy reference).
+//! Slot unification: rows with disjoint columns become one, so that the jobs of both run twice as
+//! often (A3 of the policy reference).
 //!
-//! Of two rows the one that runs sooner stays, so that no job waits longer than
-//! it would have, and the active row is never taken away.
+//! The row that runs sooner stays, so that no job waits longer than before, and the active row
+//! never goes.
 
 use crate::{JobId, Matrix, Slot};
 
 impl Matrix {
-    /// Merges rows as long as two of them hold disjoint columns. Returns
-    /// whether any were.
+    /// Merges rows as long as two of them hold disjoint columns. Returns whether any were merged.
     pub fn unify(&mut self) -> bool {
         let mut order: Vec<Slot> = self.cyclic_order();
         let before = order.len();

@@ -1,6 +1,5 @@
-//! Best fit: of the rows with enough free columns the one with fewest, the
-//! first of those, and there the lowest columns. A new row is the last resort,
-//! although an empty one is never the fullest.
+//! Best fit: among the rows with enough free columns, the first one with the fewest, and there the
+//! lowest columns. A new row is the last resort, even though an empty row is never the fullest.
 
 use super::{Scheme, first_row};
 use crate::{Fit, JobRequest, Matrix, Placement, Row, Slot};
@@ -17,7 +16,7 @@ impl Scheme for BestFit {
         slots: &[Slot],
     ) -> Option<(Slot, Placement)> {
         let mut order = slots.to_vec();
-        // A row that is not live yet comes after all that are.
+        // A row that is not live yet comes after all live rows.
         order.sort_by_key(|&slot| (matrix.row(slot).map_or(u32::MAX, Row::free_pes), slot));
         first_row(matrix, request, order, Fit::Left)
     }

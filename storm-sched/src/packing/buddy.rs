@@ -1,15 +1,14 @@
-//! Buddy packing: blocks of a power of two, aligned, so that what one job
-//! leaves behind is what another one needs, in this row and in others.
+//! Buddy packing: aligned blocks of a power of two, so that the block that one job leaves is the
+//! block that another needs, in this row and in others.
 //!
-//! Of the blocks of a job's size it gets the one with the least load, as if each
-//! had a controller that counts the jobs of all rows below it (distributed
-//! hierarchical control), and there the first row in which it is free, else a
-//! new one. Jobs so spread over the blocks leave whole ones idle in many rows,
-//! which is what alternative scheduling lives on.
+//! A job gets the block of its size with the least load, as if each block had a controller that
+//! counts the jobs of all rows below it (distributed hierarchical control). The job gets the block
+//! in the first row in which it is free, else in a new row. Jobs so spread over the blocks leave
+//! whole blocks idle in many rows, which alternative scheduling needs.
 //!
-//! Two additions: a job for which no aligned block exists even in an empty row
-//! (odd sizes, dead nodes) may have pieces of any row; and so may any job
-//! before it has to wait for the multiprogramming limit.
+//! There are two additions. A job for which no aligned block exists even in an empty row (odd
+//! sizes, dead nodes) may have pieces of any row. The same holds for any job that would otherwise
+//! wait for the multiprogramming limit.
 
 use std::ops::Range;
 

@@ -1,10 +1,9 @@
-//! Left-right by size: the first row with enough free columns; large jobs take
-//! the lowest there, small jobs the highest, so that the columns of small jobs
-//! line up under each other in all rows, and those of large ones too.
+//! Left-right by size: the first row with enough free columns. Large jobs take the lowest columns
+//! there, small jobs the highest, so that the columns of small jobs line up in all rows, and those
+//! of large jobs too.
 //!
-//! A job is large when it asks for more than the square root of the machine's
-//! PEs: sizes of parallel jobs spread evenly over the powers of two, so this
-//! parts them in halves.
+//! A job is large if it asks for more than the square root of the machine's PEs. The sizes of
+//! parallel jobs spread evenly over the powers of two, so this limit parts them in halves.
 
 use super::{Scheme, first_row};
 use crate::{Fit, JobRequest, Matrix, Placement, Slot};

@@ -24,9 +24,8 @@ use crate::{ColumnSet, Fit, JobRequest, Matrix, Placement, Slot};
 
 /// A way of packing jobs into the matrix.
 pub trait Scheme: Sync {
-    /// Places a job in one of these rows, live or not, which are in the order of
-    /// their numbers; `None`, and nothing changes, only when none of them has
-    /// the room.
+    /// Places a job in one of these rows, live or not, in the order of their numbers. Returns
+    /// `None` and changes nothing only if none of them has room.
     fn place(
         &self,
         matrix: &mut Matrix,
@@ -34,7 +33,7 @@ pub trait Scheme: Sync {
         slots: &[Slot],
     ) -> Option<(Slot, Placement)>;
 
-    /// The most columns that a job of so many processes may hold.
+    /// The most columns that a job of `procs` processes may hold.
     fn most_columns(&self, procs: u32) -> u32 {
         procs
     }
@@ -44,8 +43,8 @@ pub trait Scheme: Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Packing {
-    /// [`Buddy`]. The default: the paper's, and with alternative scheduling the
-    /// best that moves no job.
+    /// [`Buddy`], the default: the paper's scheme, and with alternative scheduling the best of
+    /// those that move no job.
     #[default]
     Buddy,
     /// [`FirstFit`].
@@ -88,7 +87,7 @@ fn first_row(
 
 /// For each PE, the jobs of all rows that are mapped to it.
 fn loads(matrix: &Matrix) -> Vec<u32> {
-    // Where the load rises and falls, and then their running sum.
+    // First the changes of the load along the columns, then their running sum.
     let mut changes = vec![0i64; matrix.machine().pes() as usize + 1];
     for job in matrix.jobs() {
         for range in matrix.columns(job).map_or(&[][..], ColumnSet::ranges) {

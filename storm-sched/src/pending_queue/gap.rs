@@ -1,33 +1,32 @@
-//! What a job may take at most to be worth a look, and the least that the jobs
-//! of a part of the queue ask for: by these two a pass leaves out whole parts of
-//! the queue in which nobody could start.
+//! A gap is the most that a job may take to be worth a look; the least is the least that the jobs
+//! of a part of the queue ask for. By these two a pass leaves out whole parts of the queue in which
+//! no job could start.
 //!
-//! Both are coarse on one side only: a job that could start is never left out,
-//! and one that is shown may still not fit.
+//! Both err on one side only: a job that could start is never left out, and a job that is shown may
+//! still not fit.
 
 use std::time::Duration;
 
-/// Classes of numbers of PEs; the last one holds all that are larger than
-/// 2^15 * 1.5.
+/// Classes of numbers of PEs; the last one holds all numbers above 2^15 * 1.5.
 const CLASSES: usize = 32;
 /// The code of the longest estimates.
 const LONGEST: u8 = 254;
-/// Above all codes: no job.
+/// A code above those of all times, for the absence of a job.
 const NOBODY: u8 = 255;
-/// Estimates below 2^30 ns, a second, are one.
+/// Estimates below 2^30 ns (about a second) have one code.
 const SHORTEST_BITS: u32 = 30;
 
-/// The most steps of a gap; what comes after is one with the last.
+/// The most steps of a gap; any further steps are merged into the last.
 const MAX_STEPS: usize = 4;
 
-/// What a job that starts now may hold: fewer PEs the longer.
+/// The most that a job which starts now may hold: fewer PEs for longer times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gap {
     steps: [Step; MAX_STEPS],
     count: usize,
 }
 
-/// So many PEs for a time.
+/// A number of PEs for a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Step {
     pes: u32,
@@ -37,45 +36,45 @@ struct Step {
     window: u8,
 }
 
-/// What a job asks for at least.
+/// The least that a job asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Demand {
     pes: u32,
     estimate: u8,
 }
 
-/// The least that some jobs ask for.
+/// The least that any of some jobs asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Least {
     pes: u32,
-    /// For each class, the code of the shortest estimate of the jobs of it and
-    /// of all smaller ones.
+    /// For each class, the code of the shortest estimate among the jobs of this class and of all
+    /// smaller classes.
     estimates: [u8; CLASSES],
 }
 
 impl Gap {
-    /// So many PEs, for whatever time.
+    /// A gap of `pes` PEs for any time.
     pub(crate) fn of_pes(pes: u32) -> Self {
         Self::of_steps([(pes, Duration::MAX)])
     }
 
-    /// So many PEs for a time, and some of them beyond it.
+    /// A gap of `pes` PEs for the time `window`, and of `spare_pes` PEs beyond it.
     pub(crate) fn new(pes: u32, window: Duration, spare_pes: u32) -> Self {
         Self::of_steps([(pes, window), (spare_pes.min(pes), Duration::MAX)])
     }
 
-    /// So many PEs for each of these times, which ascend.
+    /// A gap of a number of PEs for each of these times, which ascend.
     pub(crate) fn of_steps(steps: impl IntoIterator<Item = (u32, Duration)>) -> Self {
         let mut gap = Self { steps: [Step::default(); MAX_STEPS], count: 0 };
         for (pes, window) in steps {
             let window = code(window);
             if gap.count == MAX_STEPS {
-                // Nobody may be left out.
+                // The last step is widened, so that no job which could start is left out.
                 let last = &mut gap.steps[MAX_STEPS - 1];
                 last.window = last.window.max(window);
                 continue;
             }
-            // No job is of so many PEs: who asks for them is to be left out.
+            // No real job asks for the largest number, which marks a job to be left out.
             let pes = pes.min(u32::MAX - 1);
             gap.steps[gap.count] = Step { pes, class: class(pes), window };
             gap.count += 1;
@@ -89,29 +88,29 @@ impl Gap {
 }
 
 impl Demand {
-    /// That of a job that is not to be found: nothing is enough.
+    /// The demand of a job that must not be found: no gap is enough.
     pub(crate) const NOT_TO_BE_MET: Self = Self { pes: u32::MAX, estimate: NOBODY };
 
-    /// That many PEs at least, for a time that is believed.
+    /// A demand for at least `pes` PEs, for the estimated time.
     pub(crate) fn new(pes: u32, estimate: Duration) -> Self {
         Self { pes, estimate: code(estimate) }
     }
 
-    /// Whether the job may find this enough.
+    /// Whether the job may fit the gap.
     pub(crate) fn may_fit(self, gap: &Gap) -> bool {
         gap.steps().iter().any(|step| self.pes <= step.pes && self.estimate <= step.window)
     }
 }
 
 impl Least {
-    /// That of one job.
+    /// The least of a single job.
     pub(crate) fn of(demand: Demand) -> Self {
         let mut estimates = [NOBODY; CLASSES];
         estimates[class(demand.pes)..].fill(demand.estimate);
         Self { pes: demand.pes, estimates }
     }
 
-    /// That of these jobs and others.
+    /// The least of these jobs and those of `other`.
     pub(crate) fn and(mut self, other: &Self) -> Self {
         self.pes = self.pes.min(other.pes);
         for (one, other) in self.estimates.iter_mut().zip(&other.estimates) {
@@ -120,7 +119,7 @@ impl Least {
         self
     }
 
-    /// Whether one of the jobs may find this enough.
+    /// Whether one of the jobs may fit the gap.
     pub(crate) fn may_fit(&self, gap: &Gap) -> bool {
         let may_fit =
             |step: &Step| self.pes <= step.pes && self.estimates[step.class] <= step.window;

@@ -1,5 +1,5 @@
-//! The places of some jobs that wait, in the orders in which they are walked. What
-//! the jobs ask for is kept elsewhere.
+//! The places of some waiting jobs, in the orders in which they are walked. The jobs' requests are
+//! kept elsewhere.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl Orders {
         self.in_order.iter().map(|(place, ())| *place)
     }
 
-    /// The next place of an order whose job may find this enough, with the job's estimate.
+    /// The next place of an order whose job may fit the gap, with the job's estimate.
     pub(super) fn next_within(
         &self,
         order: Order,
@@ -44,7 +44,7 @@ impl Orders {
             Order::Queue => {
                 let after = after.map(|(_, place)| place);
                 let (place, ()) = self.in_order.next_within(after.as_ref(), gap)?;
-                // This order does not go by it.
+                // The order of the queue does not use estimates.
                 Some((Duration::ZERO, *place))
             }
             Order::ShortestFirst => {

@@ -1,23 +1,23 @@
-//! A search tree whose parts know the least that their jobs ask for, so that the
-//! next job that could start is found without a look at those that could not.
+//! A search tree whose parts know the least that their jobs ask for. So the next job that could
+//! start is found without a look at jobs that could not.
 //!
-//! A treap (Seidel and Aragon, Randomized Search Trees, Algorithmica 16, 1996):
-//! a binary search tree by key that is a heap by numbers that look random, hence
-//! of depth O(log n) whatever the order in which keys come. The numbers are a
-//! function of the place of a node in memory: the same calls make the same tree.
+//! The tree is a treap (Seidel and Aragon, Randomized Search Trees, Algorithmica 16, 1996): a
+//! binary search tree by key, and a heap by numbers that look random. Its depth is therefore O(log
+//! n) in whatever order keys come. The numbers are a function of the index of a node, so the same
+//! calls make the same tree.
 
 use super::gap::{Demand, Gap, Least};
 
 /// No node.
 const NONE: u32 = u32::MAX;
-/// So many nodes are kept for later when the last one goes.
+/// The number of nodes that are kept for later use when the last value goes.
 const KEPT_NODES: usize = 1_024;
 
-/// Values by key, each with what its job asks for.
+/// Values by key, each with its job's demand.
 #[derive(Debug, Clone)]
 pub(super) struct SearchTree<K, V> {
     nodes: Vec<Node<K>>,
-    /// The values, where their nodes are; none for a node that is free.
+    /// The values, at the indices of their nodes; `None` for a free node.
     values: Vec<Option<V>>,
     free: Vec<u32>,
     root: u32,
@@ -27,7 +27,7 @@ pub(super) struct SearchTree<K, V> {
 struct Node<K> {
     key: K,
     demand: Demand,
-    /// Of this job and those below.
+    /// The least over this job and all below.
     least: Least,
     left: u32,
     right: u32,
@@ -85,14 +85,14 @@ impl<K: Ord + Copy, V> SearchTree<K, V> {
         self.entry(at)
     }
 
-    /// All, ascending.
+    /// All keys and values, ascending.
     pub(super) fn iter(&self) -> Iter<'_, K, V> {
         let mut iter = Iter { tree: self, later: Vec::new() };
         iter.descend(self.root);
         iter
     }
 
-    /// The first after a key, or of all, that may find this enough.
+    /// The first value after a key, or of all, whose job may fit the gap.
     pub(super) fn next_within(&self, after: Option<&K>, gap: &Gap) -> Option<(&K, &V)> {
         self.entry(self.seek(self.root, after, gap)?)
     }
@@ -108,7 +108,7 @@ impl<K: Ord + Copy, V> SearchTree<K, V> {
             }
             None => {
                 if self.nodes.len() == self.nodes.capacity() {
-                    // A quarter, not as much again: a queue can be large.
+                    // Grows by a quarter, not to the double: a queue can be large.
                     let more = self.nodes.len() / 4 + 16;
                     self.nodes.reserve_exact(more);
                     self.values.reserve_exact(more);
@@ -153,7 +153,7 @@ impl<K: Ord + Copy, V> SearchTree<K, V> {
             .or_else(|| self.seek(node.right, None, gap))
     }
 
-    /// The root of a part with one more node.
+    /// Inserts a node into a part; returns the part's root.
     fn insert_below(&mut self, at: u32, new: u32, key: &K) -> u32 {
         if at == NONE || height(new) > height(at) {
             let (left, right) = self.split(at, key);
@@ -171,7 +171,7 @@ impl<K: Ord + Copy, V> SearchTree<K, V> {
         at
     }
 
-    /// The root of a part without a key, whose node is put into `taken`.
+    /// Removes a key from a part, and puts its node into `taken`; returns the part's root.
     fn remove_below(&mut self, at: u32, key: &K, taken: &mut u32) -> u32 {
         let Some(&Node { left, right, key: here, .. }) = self.nodes.get(at as usize) else {
             return at;
@@ -193,7 +193,7 @@ impl<K: Ord + Copy, V> SearchTree<K, V> {
         at
     }
 
-    /// The parts of a part with lower and with higher keys.
+    /// Splits a part into one with the lower and one with the higher keys.
     fn split(&mut self, at: u32, key: &K) -> (u32, u32) {
         let Some(&Node { left, right, key: here, .. }) = self.nodes.get(at as usize) else {
             return (NONE, NONE);
@@ -209,7 +209,7 @@ impl<K: Ord + Copy, V> SearchTree<K, V> {
         }
     }
 
-    /// One part of two, of which the first has the lower keys.
+    /// Merges two parts; the first has the lower keys.
     fn merge(&mut self, lower: u32, higher: u32) -> u32 {
         if lower == NONE {
             return higher;
@@ -264,8 +264,8 @@ impl<'a, K: Ord + Copy, V> Iterator for Iter<'a, K, V> {
     }
 }
 
-/// The heap's order: a node is above those of less height. The mixing is that
-/// of murmur3's end (Appleby), which maps no two numbers to one.
+/// The order of the heap: a node is above all nodes of less height. The mixing is the last step of
+/// murmur3 (Appleby), which maps no two numbers to the same.
 fn height(node: u32) -> u32 {
     let mut bits = node;
     bits = (bits ^ (bits >> 16)).wrapping_mul(0x85eb_ca6b);
@@ -324,7 +324,7 @@ mod tests {
         for key in 0..20_000u32 {
             tree.insert(key, demand, ());
         }
-        // Twice the natural logarithm is expected, 20; hardly ever three times.
+        // Twice the natural logarithm, 20, is expected, and hardly ever three times as much.
         assert!(depth(&tree, tree.root) < 60);
         (0..20_000u32).for_each(|key| assert!(tree.remove(&key).is_some()));
         assert!(tree.first().is_none());

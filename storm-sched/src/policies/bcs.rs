@@ -1,23 +1,23 @@
 //! Buffered coscheduling (Petrini and Feng, IPDPS 2000; BCS-MPI, SC'03; A4 of the policy
-//! reference). Jobs are placed in the rows of a matrix as under gang scheduling. The messages of
+//! reference). Jobs are placed in the rows of a matrix, as under gang scheduling. The messages of
 //! their ranks move in slices that all nodes of the partition begin together.
 //!
 //! If all ranks of a row wait on a node, the node gives the rest of its slice to another row. The
-//! node (`storm-nm`) sees and does that, slice by slice. This policy decides the row of each job,
-//! and the row that goes first in each quantum.
+//! node manager (`storm-nm`) does so by itself, slice by slice. This policy decides the row of each
+//! job, and the row that goes first in each quantum.
 
 use super::Gang;
 use crate::{Machine, Policy, PolicyParams};
 
-/// The name in the registry.
+/// The policy's name in the registry.
 pub const NAME: &str = "bcs";
 
-/// Makes it.
+/// The constructor of [`Bcs`].
 #[derive(Debug)]
 pub struct Bcs;
 
 impl Bcs {
-    /// For the registry.
+    /// The constructor for the registry.
     #[must_use]
     pub fn boxed(machine: Machine, params: &PolicyParams) -> Box<dyn Policy> {
         Box::new(Gang::new(machine, params).buffered(NAME, params.slice_us.duration()))

@@ -1,29 +1,27 @@
-//! Conservative backfilling (Feitelson and Weil, IPPS 1998; A2b of the policy
-//! reference): every job that waits has a reservation, the earliest hole in
-//! which it fits for its whole estimate, and jobs pass where holes are.
+//! Conservative backfilling (Feitelson and Weil, IPPS 1998; A2b of the policy reference). Every
+//! waiting job has a reservation: the earliest hole in which it fits for its whole estimate. Jobs
+//! pass where there are holes.
 //!
-//! When a job ends before its estimate, what is left of it is given back, and
-//! the jobs that wait are moved to earlier holes, one after the other in queue
-//! order ("compression"). A reservation never moves later, unless the machine
-//! or the queue changes by other hands (nodes, priorities, a job that outlives
-//! its estimate): then all are made anew, in queue order.
+//! When a job ends before its estimate, the rest of its time is given back. Then the waiting jobs
+//! are moved to earlier holes, one after the other in queue order ("compression"). A reservation
+//! moves later only if the machine or the queue changes otherwise (nodes, priorities, a job that
+//! outlives its estimate): then all reservations are made anew, in queue order.
 //!
-//! Priorities are obeyed (`docs/decisions/0134`): a job that is submitted ahead
-//! of others has all reservations made anew. While the queue is not in the order
-//! of the submissions, they are also made anew when PEs are given back, since
-//! compression leaves a less urgent job the hole that it has.
+//! Priorities are obeyed (`docs/decisions/0134`): if a job is submitted ahead of others, all
+//! reservations are made anew. While the queue is not in the order of the submissions, they are
+//! also made anew when PEs are given back, since compression would leave a less urgent job its
+//! hole.
 //!
-//! A job that asks for more than a number of PEs is promised an instant in
-//! which, by the estimates, nothing else runs, for only then counting is
-//! enough to say that it fits; it starts before that as soon as there is room
-//! on real PEs and no promise is broken.
+//! If a job asks for more than a number of PEs, counting says that it fits only when nothing else
+//! runs. Such a job is promised an instant in which nothing else runs, by the estimates. It starts
+//! earlier as soon as it has room on real PEs and no promise is broken.
 //!
-//! Reservations of nodes take their PEs out of the profile. Which PEs a job will
-//! find is not counted, so while there are some every decision makes all promises
-//! anew, and a promise can prove too early (`docs/decisions/0050`).
+//! Reservations of nodes take their PEs out of the profile. Counting does not say which PEs a job
+//! will find. Therefore, while there are such reservations, every decision makes all promises anew,
+//! and a promise can prove too early (`docs/decisions/0050`).
 //!
-//! A submission or an end costs a walk over the reservations: linear in the
-//! queue, unlike the other policies.
+//! A submission or an end costs a walk over the reservations: linear in the queue, unlike the other
+//! policies.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -39,39 +37,39 @@ pub const NAME: &str = "conservative";
 /// Conservative backfilling.
 pub type Conservative = SpaceSharing<Reservations>;
 
-/// How long a job that cannot be counted is promised everything: the shortest
-/// time there is.
+/// How long a job that cannot be counted is promised all PEs: the shortest time there is.
 const INSTANT: Duration = Duration::from_nanos(1);
 
-/// A promise to a job that waits.
+/// A promise to a waiting job.
 #[derive(Debug, Clone, Copy)]
 struct Booking {
     start: SchedTime,
     end: SchedTime,
     hole: Hole,
-    /// Promises for one instant are kept in the order in which they were made.
+    /// The number of the promise. Promises for one instant are kept in the order in which they were
+    /// made.
     number: u64,
 }
 
-/// What a started job holds of the profile.
+/// The part of the profile that a started job holds.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     end: SchedTime,
     pes: u32,
 }
 
-/// Every job that waits has a reservation.
+/// The discipline in which every waiting job has a reservation.
 #[derive(Debug, Clone)]
 pub struct Reservations {
     profile: Availability,
-    /// Looked up, never walked, so its order does not matter.
+    /// The bookings by job. The map is looked up and never walked, so its order does not matter.
     booked: JobMap<Booking>,
     upcoming: BTreeMap<(SchedTime, u64), JobId>,
     held: JobMap<Held>,
     booked_ever: u64,
-    /// The last compression moved nothing, and nothing was given back since.
+    /// Whether the last compression moved nothing and nothing was given back since.
     compressed: bool,
-    /// The profile is not what the books say: to be made anew.
+    /// The profile differs from the books, and must be made anew.
     stale: bool,
 }
 
@@ -125,7 +123,7 @@ impl Discipline for Reservations {
         self.stale |= space.has_reservations() || news.iter().any(remakes);
         self.profile.advance(space.now());
         if overtaken(space, news) {
-            // A promise for this instant may be a more urgent job's now.
+            // A promise for this instant may now belong to a more urgent job.
             self.stale = true;
         } else {
             self.start_those_whose_time_has_come(space);
@@ -150,7 +148,7 @@ impl Discipline for Reservations {
         }
     }
 
-    /// In queue order, and nobody passes: promises are for nodes of all.
+    /// Starts jobs in queue order without passing, since promises are made on the nodes of all.
     fn decide_apart(&mut self, space: &mut Space, _news: &[News]) {
         self.stale = true;
         space.offer(Order::Queue, |job| if job.fits() { Verdict::Start } else { Verdict::Stop });
@@ -158,7 +156,7 @@ impl Discipline for Reservations {
 
     fn start_of(&self, space: &Space, job: JobId) -> Option<SchedTime> {
         let start = self.booked.get(&job).map(|booking| booking.start)?;
-        // What was promised for now and is not there is promised anew.
+        // A promise for now that cannot be kept is made anew.
         (!space.has_reservations() || start > space.now()).then_some(start)
     }
 
@@ -183,16 +181,15 @@ impl Reservations {
             let Some(Booking { end, hole, .. }) = self.booked.remove(&job) else { continue };
             let in_time = space.start(job) && start == now;
             self.held.insert(job, Held { end, pes: hole.pes });
-            // Somebody outlives his estimate, or the start is late and so will
-            // the end be, or what the job holds was not counted: later promises
-            // may not hold.
+            // Later promises may not hold: a job outlives its estimate, or the start is late and so
+            // will be the end, or counting did not cover the PEs that the job holds.
             self.stale |= !in_time || hole.first_pes != hole.pes;
         }
     }
 
     fn submitted(&mut self, space: &mut Space, job: JobId) {
         if self.booked.contains_key(&job) {
-            // On other news of the same instant.
+            // Other news of the same instant has booked it.
             return;
         }
         let Some(candidate) = space.candidate(job) else { return };
@@ -217,7 +214,7 @@ impl Reservations {
         if let Some(booking) = self.booked.get(&job).copied() {
             self.unbook(job, booking);
         } else if let Some(Held { end, pes }) = self.held.remove(&job) {
-            // It was due.
+            // The job was due.
             self.profile.give(now, end, pes);
         }
         self.given_back(space);
@@ -229,7 +226,7 @@ impl Reservations {
         self.stale |= !space.queue().is_by_submission();
     }
 
-    /// Moves each job that waits to the earliest hole, in queue order.
+    /// Moves each waiting job to its earliest hole, in queue order.
     fn compress(&mut self, space: &mut Space) {
         if self.stale || std::mem::replace(&mut self.compressed, true) {
             return;
@@ -258,7 +255,7 @@ impl Reservations {
         verdict
     }
 
-    /// Promises a job its earliest hole, or holds its PEs when that begins now.
+    /// Promises a job its earliest hole, or lets it hold its PEs if the hole begins now.
     fn book(&mut self, job: &Candidate<'_>) -> Verdict {
         self.book_from(job, &mut |profile, hole| profile.earliest(hole))
     }
@@ -286,8 +283,8 @@ impl Reservations {
     }
 
     fn book_at(&mut self, job: &Candidate<'_>, start: SchedTime, hole: Hole) -> Verdict {
-        // By the promises there may be room now where there is none: somebody
-        // outlives his estimate. The promise is kept until he has ended.
+        // The promises may show room where there is none, if a job outlives its estimate. The
+        // promise is kept until that job has ended.
         if start == job.now() && job.fits() {
             return self.hold(job, hole);
         }
@@ -301,11 +298,11 @@ impl Reservations {
         Verdict::Wait
     }
 
-    /// The hole begins now: the job starts.
+    /// Starts a job whose hole begins now.
     fn hold(&mut self, job: &Candidate<'_>, hole: Hole) -> Verdict {
         let (end, pes) = (job.end(), hole.pes);
         self.profile.take(job.now(), end, pes);
-        // What it will hold is known when it has been placed.
+        // The PEs that it will hold are known only after its placement.
         self.stale |= !job.is_plain();
         self.held.insert(job.job(), Held { end, pes });
         Verdict::Start
@@ -319,7 +316,7 @@ impl Reservations {
         self.booked.remove(&job);
     }
 
-    /// Makes the profile and all promises anew, in queue order.
+    /// Builds the profile and all promises anew, in queue order.
     fn make_anew(&mut self, space: &mut Space) {
         let now = space.now();
         self.profile = Availability::new(now, space.machine().usable_pes());
@@ -334,9 +331,9 @@ impl Reservations {
             self.profile.take(from, to, pes);
         }
         (self.stale, self.compressed) = (false, false);
-        // PEs are only taken here, so a hole begins where one that asks for no more was found, or
-        // later: a queue of equal jobs costs one walk over the profile, and others begin their
-        // search where one of about their shape would start.
+        // PEs are only taken here, so a hole begins no earlier than an equal or smaller one was
+        // found. A queue of equal jobs costs one walk over the profile; other jobs begin their
+        // search where a job of about their shape would start.
         let mut found: HashMap<Hole, SchedTime> = HashMap::new();
         let mut search = |profile: &Availability, from: SchedTime, hole: Hole| {
             let from = found.get(&hole).map_or(from, |found| from.max(*found));
@@ -352,7 +349,7 @@ impl Reservations {
     }
 }
 
-/// A hole that fits wherever this one does: of few shapes, powers of two.
+/// A hole that fits wherever `hole` does, of one of few shapes: powers of two.
 fn rounded_down(hole: Hole) -> Hole {
     let Hole { first_pes, pes, length } = hole;
     let nanos = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
@@ -365,26 +362,26 @@ fn rounded_down(hole: Hole) -> Hole {
     }
 }
 
-/// Whether jobs that wait are ahead of others that were promised their starts before.
+/// Whether waiting jobs came to be ahead of others that had promises before.
 fn overtaken(space: &Space, news: &[News]) -> bool {
     let queue = space.queue();
     let is_ahead = |news: &News| match *news {
         News::Submitted(job) => queue.contains(job) && !queue.is_last(job),
         _ => false,
     };
-    // Jobs that are submitted together are ahead of each other, but of nobody else.
+    // Jobs that are submitted together are ahead of each other, but of no other job.
     news.contains(&News::Reordered) || (news.iter().any(is_ahead) && !queue.is_by_submission())
 }
 
-/// What a job must find. More than a number of PEs is certain to be there when
-/// nothing else is.
+/// The hole that a job needs. Demands other than a number of PEs are certain to be met only when
+/// nothing else runs.
 fn hole(job: &Candidate<'_>) -> Hole {
     let asked = job.request();
     let all = job.usable_pes().max(asked.pes());
-    // How many PEs nodes of its own have is known when they are chosen.
+    // The PEs of an exclusive job's nodes are known only when the nodes are chosen.
     let pes = if asked.exclusive { all } else { asked.pes() };
-    // Among reservations counting is not certain either, but waiting for all would be
-    // for ever: promises are made anew at every event then.
+    // With reservations, counting is not certain either, but to wait for all PEs would be to wait
+    // for ever. Promises are made anew at every event then.
     let first_pes = if asked.is_plain() { pes } else { all };
     Hole { first_pes, pes, length: job.estimate() }
 }

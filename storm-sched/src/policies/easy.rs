@@ -1,11 +1,10 @@
-//! EASY backfilling (Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 12(6),
-//! 2001; A2a of the policy reference): the head of the queue starts as soon as
-//! it fits, and while it does not, the others in queue order may start where,
-//! by the users' estimates, they do not delay it.
+//! EASY backfilling (Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 12(6), 2001; A2a of the policy
+//! reference). The head of the queue starts as soon as it fits. While it does not fit, other jobs
+//! may start in queue order if they do not delay it by the users' estimates.
 //!
-//! One pass for each event, and for a submission only when the new job itself
-//! fits. A job that the nodes that are up cannot take at all (others are down)
-//! protects nothing: the next one is the head until they come back.
+//! There is one pass for each event, and for a submission only when the new job itself fits. A job
+//! that cannot fit the nodes that are up protects nothing. Until the others come back, the next job
+//! is the head.
 
 use crate::space::{Discipline, News, Order, Passing, Space, SpaceSharing};
 use crate::{Machine, Policy, PolicyParams};
@@ -16,7 +15,7 @@ pub const NAME: &str = "backfill";
 /// EASY backfilling.
 pub type Easy = SpaceSharing<Backfill>;
 
-/// The head has a reservation; the others go in queue order.
+/// The discipline in which the head has a reservation and the others go in queue order.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Backfill;
 

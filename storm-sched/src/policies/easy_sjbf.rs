@@ -1,7 +1,6 @@
-//! EASY with shortest job backfilled first (Tsafrir, Etsion and Feitelson,
-//! TPDS 18(6), 2007; A2a of the policy reference): as [`super::easy`], but the
-//! jobs that may pass the head are looked at in the order of their estimates,
-//! the shortest first, among equals in queue order.
+//! EASY with shortest job backfilled first (Tsafrir, Etsion and Feitelson, TPDS 18(6), 2007; A2a of
+//! the policy reference). The policy is that of [`super::easy`], except for the order of the jobs
+//! that may pass the head. The shortest estimate goes first; among equals, the queue decides.
 
 use crate::space::{Discipline, News, Order, Passing, Space, SpaceSharing};
 use crate::{Machine, Policy, PolicyParams};
@@ -12,7 +11,7 @@ pub const NAME: &str = "easy-sjbf";
 /// EASY with shortest job backfilled first.
 pub type EasySjbf = SpaceSharing<BackfillShortest>;
 
-/// The head has a reservation; the others go by their estimates.
+/// The discipline in which the head has a reservation and the others go by their estimates.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BackfillShortest;
 

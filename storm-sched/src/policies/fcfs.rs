@@ -1,9 +1,8 @@
-//! First come, first served, space sharing: one row, and the head of the
-//! queue starts as soon as it fits (A1 of the policy reference; the first of
-//! the algorithms that the paper's section 2.1 lists).
+//! First come, first served, with shared space: one row, and the head of the queue starts as soon
+//! as it fits. The policy is A1 of the policy reference, and the first algorithm in the list of the
+//! paper's section 2.1.
 //!
-//! Nothing passes the head, not even when the head waits for a node that is
-//! down.
+//! Nothing passes the head, even while the head waits for a node that is down.
 
 use crate::space::{Discipline, News, Order, Passing, Space, SpaceSharing, Verdict};
 use crate::{Machine, Policy, PolicyParams};
@@ -14,7 +13,7 @@ pub const NAME: &str = "fcfs";
 /// Space sharing in queue order.
 pub type Fcfs = SpaceSharing<InOrder>;
 
-/// The head starts, and nobody passes it.
+/// The discipline in which the head starts and no job passes it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct InOrder;
 

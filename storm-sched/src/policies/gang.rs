@@ -1,25 +1,21 @@
-//! Explicit gang scheduling with the Ousterhout matrix (the paper's section 2
-//! for the idea and 2.2 for the buddy tree in any slot with room; A3 of the
-//! policy reference).
+//! Explicit gang scheduling with the Ousterhout matrix (the paper's section 2 for the idea, 2.2 for
+//! the buddy tree in any slot with room; A3 of the policy reference).
 //!
-//! A job goes to the row that the packing scheme chooses, a new one if need be,
-//! else, when the matrix is at the multiprogramming limit, into the queue. On
-//! each slice edge the next live row in cyclic order runs, so each runs within
-//! as many slices as there are rows. With one row nothing switches.
+//! A job goes to the row that the packing scheme chooses, or to a new row. When the matrix is at
+//! the multiprogramming limit, the job goes into the queue. On each slice edge the next live row in
+//! cyclic order runs, so each row runs once within as many slices as there are rows. With one row
+//! nothing switches.
 //!
-//! The queue is first come, first served, or lets jobs pass the first one as
-//! long as that does not start later than it would at the worst (`queue =
-//! "easy"`, backfilling gang scheduling; see `gang/shadow.rs`).
+//! The queue is first come, first served. With `queue = "easy"` (backfilling gang scheduling, see
+//! `gang/shadow.rs`), jobs may pass the first one if they do not delay its latest start.
 //!
-//! Columns that idle are used in three ways, by settings: jobs run in further
-//! rows (alternative scheduling), rows with disjoint columns become one
-//! (unification, after each departure), and all jobs are mapped anew (repacking,
-//! for machines that can move processes).
+//! Idle columns are used in three ways, by settings: jobs run in further rows (alternative
+//! scheduling); rows with disjoint columns become one (unification, after each departure); all jobs
+//! are mapped anew (repacking, for machines that can move processes).
 //!
-//! Jobs whose quality of service says so have others make room for them
-//! (`gang/preempting.rs`).
+//! A job with a suitable quality of service has others make room for it (`gang/preempting.rs`).
 //!
-//! Policies without strobes, as `local`, are this one with all rows running at once.
+//! Policies without strobes, such as `local`, are this policy with all rows running at once.
 
 use std::time::Duration;
 
@@ -49,9 +45,9 @@ pub const NAME: &str = "gang";
 /// When the rows of the matrix run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pace {
-    /// One after the other, for a slice each.
+    /// One after the other, for one slice each.
     InTurn(Quantum),
-    /// All at once: the operating systems of the nodes share out the processors.
+    /// All at once: the operating system of each node shares out its processors.
     AtOnce,
 }
 
@@ -94,19 +90,18 @@ impl Gang {
         }
     }
 
-    /// The same policy under another name, whose jobs communicate in slices of this length.
+    /// The same policy under another name, with jobs that communicate in slices of this length.
     pub(super) fn buffered(self, name: &'static str, slice: Duration) -> Self {
         Self { name, communication_slice: Some(slice), ..self }
     }
 
-    /// The same policy, whose strobes nodes apply only to the processes that need them.
+    /// The same policy, with strobes that nodes apply only to the processes that need them.
     pub(super) fn flexible(self) -> Self {
         Self { coscheduling: Coscheduling::Flexible, ..self }
     }
 
-    /// The same matrix and queue without strobes: all rows run at once, and so that is
-    /// seen to that the processes of a job run together. Jobs have no further rows then, as
-    /// they run always.
+    /// The same matrix and queue without strobes. All rows run at once, and `coscheduling` makes
+    /// the processes of a job run together. Jobs have no further rows then, as they always run.
     #[must_use]
     pub fn at_once(coscheduling: Coscheduling, machine: Machine, params: &PolicyParams) -> Self {
         Self {
@@ -124,12 +119,11 @@ impl Gang {
         Box::new(Self::new(machine, params))
     }
 
-    /// Starts the jobs that can start, makes rows as few and as full as they can be, and has one
-    /// of them run.
+    /// Starts the jobs that can start, makes rows few and full, and activates one of them.
     fn schedule(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
         let others_may = self.start_urgent(now, actions);
         if !others_may {
-            // The room that becomes free was promised.
+            // Promises cover the room that becomes free.
         } else if !self.book.is_empty() {
             self.start_among(now, actions);
         } else {
@@ -146,7 +140,7 @@ impl Gang {
         while self.start_head(actions) {}
     }
 
-    /// Starts the head of the queue if the matrix has room for it and no waiting job goes before
+    /// Starts the head of the queue, if the matrix has room for it and no waiting job goes before
     /// it.
     fn start_head(&mut self, actions: &mut Vec<Action>) -> bool {
         let Some(head) = self.first_of_all().cloned() else { return false };
@@ -161,8 +155,8 @@ impl Gang {
         actions.push(Action::Start { job, placement, slot });
     }
 
-    /// Places a job in a live row, else in a new one; before that one is opened
-    /// the others are packed anew, if they may be.
+    /// Places a job in a live row, else in a new one. Before a new row is opened, the others are
+    /// packed anew if that is allowed.
     fn place(
         &mut self,
         request: &JobRequest,
@@ -184,7 +178,7 @@ impl Gang {
         scheme.place(matrix, request, &slots)
     }
 
-    /// Whether jobs may be mapped anew: not onto nodes that are another's, or may be soon.
+    /// Whether jobs may be mapped anew: not onto nodes that are reserved, or may be soon.
     fn may_repack(&self) -> bool {
         self.repacks && self.book.is_empty() && !self.is_promised()
     }
@@ -207,8 +201,8 @@ impl Gang {
         }
     }
 
-    /// Starts jobs that the head of the queue does not have to wait for; those
-    /// that could not start are not looked at, as far as PEs and limits tell.
+    /// Starts jobs that the head of the queue does not have to wait for. Jobs that cannot start, by
+    /// their PEs and limits, are not looked at.
     fn backfill(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
         let queue = &self.partition.queue;
         let first = self.first_of_all().map(|head| head.id);
@@ -279,7 +273,7 @@ impl Gang {
         self.start(job, slot, placement, actions);
     }
 
-    /// After a departure: rows that can become one do, or all are packed anew.
+    /// After a departure: merges rows that can become one, or packs all jobs anew.
     fn tidy(&mut self, actions: &mut Vec<Action>) {
         if self.may_repack() {
             let moves = self.partition.matrix.repack(None).unwrap_or_default();
@@ -290,8 +284,8 @@ impl Gang {
         }
     }
 
-    /// When the active row was deleted, the next one runs at once: waiting for
-    /// the edge would idle the machine.
+    /// If the active row was deleted, runs the next row at once: waiting for the edge would idle
+    /// the machine.
     fn run_somebody(&mut self, actions: &mut Vec<Action>) {
         match self.partition.matrix.active() {
             None => self.rotate(actions),
@@ -302,7 +296,7 @@ impl Gang {
         }
     }
 
-    /// Activates the next live row, if that is another one.
+    /// Activates the next live row, if it is another one.
     fn rotate(&mut self, actions: &mut Vec<Action>) {
         let matrix = &mut self.partition.matrix;
         let before = matrix.active();
@@ -386,8 +380,8 @@ impl Policy for Gang {
     }
 
     /// The latest start of the first job of the queue, if all jobs of the matrix run to their time
-    /// limits. `None` if a job has no limit or nodes are reserved, and for all other jobs: their
-    /// turn comes when those ahead have places.
+    /// limits. `None` if a job has no limit or nodes are reserved. `None` for all other jobs too:
+    /// their turn comes once the jobs ahead have places.
     fn estimate(&self, now: SchedTime, job: JobId) -> Option<SchedTime> {
         let head = self.first_of_all().filter(|_| self.book.is_empty() && !self.is_promised());
         head.filter(|head| head.id == job)?;

@@ -1,10 +1,10 @@
-//! The operating system alone (A6 of the policy reference): jobs get places in the Ousterhout
+//! The operating system alone (A6 of the policy reference). Jobs get places in the Ousterhout
 //! matrix as under [gang scheduling](super::gang), and then all rows run at once. Nothing is
-//! stopped or resumed; each node's operating system shares out its processors among the
-//! processes of as many jobs as there are rows.
+//! stopped or resumed. Each node's operating system shares its processors among the processes of as
+//! many jobs as there are rows.
 //!
-//! Processes that wait for messages of others that do not run now lose their time, the more the
-//! oftener they wait: this is what coscheduling is measured against.
+//! A process that waits for messages of others loses time while they do not run, and the more often
+//! it waits the more. Coscheduling is measured against this loss.
 
 use crate::policies::Gang;
 use crate::{Coscheduling, Machine, Policy, PolicyParams};

@@ -1,9 +1,9 @@
-//! Shortest job first, by the users' estimates (A2 of the policy reference):
-//! the job with the shortest estimate starts as soon as it fits, and nobody
-//! passes it. Among equals the queue decides.
+//! Shortest job first, by the users' estimates (A2 of the policy reference). The job with the
+//! shortest estimate starts as soon as it fits, and no job passes it. Among equals, the queue
+//! decides.
 //!
-//! Priorities count among equals only, and a long job can wait for ever: this
-//! is the policy to compare others with, not one for people.
+//! Priorities count among equals only, and a long job can wait for ever. The policy serves to
+//! compare others with, not to run a site.
 
 use crate::space::{Discipline, News, Order, Passing, Space, SpaceSharing};
 use crate::{Machine, Policy, PolicyParams};
@@ -14,7 +14,7 @@ pub const NAME: &str = "sjf";
 /// Shortest job first.
 pub type Sjf = SpaceSharing<ByEstimate>;
 
-/// The job with the shortest estimate is the head.
+/// The discipline in which the job with the shortest estimate is the head.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ByEstimate;
 

@@ -1,21 +1,21 @@
-//! The reservations of a partition that are not over.
+//! The reservations of a partition that have not ended.
 
 use std::collections::BTreeMap;
 
 use crate::reservation::{Pool, Reservation, ReservationId};
 use crate::{Event, EventError, JobRequest, Machine, NodeIndex, SchedTime};
 
-/// The reservations, and the time.
+/// The reservations that have not ended by the time `now`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Book {
     now: SchedTime,
     windows: BTreeMap<ReservationId, Reservation>,
-    /// One came, began, ended or was taken back, and nobody decided on it yet.
+    /// Whether a reservation came, began, ended or was taken back since the last decision.
     turned: bool,
 }
 
 impl Book {
-    /// The time up to which is known what is over.
+    /// The time of the last event: reservations that ended by then are dropped.
     pub(crate) fn now(&self) -> SchedTime {
         self.now
     }
@@ -25,12 +25,13 @@ impl Book {
         self.windows.is_empty()
     }
 
-    /// The reservations, by number; the nodes of each ascend.
+    /// The reservations, by number. The nodes of each ascend.
     pub(crate) fn windows(&self) -> impl Iterator<Item = &Reservation> + '_ {
         self.windows.values()
     }
 
-    /// Time goes on, and an event may be about reservations.
+    /// Takes an event at its time: reservations may begin or end, and the event may add or remove
+    /// one.
     pub(crate) fn take(
         &mut self,
         now: SchedTime,
@@ -45,12 +46,12 @@ impl Book {
         }
     }
 
-    /// Whether what is reserved has changed since [`Book::take_turned`].
+    /// Whether the reservations have changed since the last [`Book::take_turned`].
     pub(crate) fn has_turned(&self) -> bool {
         self.turned
     }
 
-    /// Whether what is reserved has changed since this was asked last.
+    /// Whether the reservations have changed since the last call.
     pub(crate) fn take_turned(&mut self) -> bool {
         std::mem::take(&mut self.turned)
     }
@@ -80,13 +81,12 @@ impl Book {
         begun.map(|window| Pool::Of(window.id))
     }
 
-    /// The nodes of a job's own reservation, if that is not over.
+    /// The nodes of a job's own reservation, unless the reservation has ended.
     pub(crate) fn own_nodes(&self, request: &JobRequest) -> Option<&[NodeIndex]> {
         self.own(request).map(|own| own.nodes.as_slice())
     }
 
-    /// The nodes that a job may not have if it starts at `from` and has ended by
-    /// `until`, ascending.
+    /// The nodes that a job may not use if it starts at `from` and ends by `until`, ascending.
     pub(crate) fn closed(
         &self,
         machine: &Machine,
@@ -109,8 +109,7 @@ impl Book {
         closed
     }
 
-    /// The first reservation, by its start, that such a run of a job meets and
-    /// that is another's.
+    /// The reservation of others that a run of the job meets; the earliest by start.
     pub(crate) fn in_the_way(
         &self,
         request: &JobRequest,
@@ -137,7 +136,7 @@ impl Book {
         others.filter(has).min_by_key(|window| window.start)
     }
 
-    /// The reservation of a job, if it is not over.
+    /// The reservation of a job, unless the reservation has ended.
     pub(crate) fn own(&self, request: &JobRequest) -> Option<&Reservation> {
         self.windows.get(&request.reservation?)
     }

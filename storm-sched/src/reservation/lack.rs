@@ -3,18 +3,18 @@
 use crate::reservation::{Book, Pool};
 use crate::{JobRequest, Matrix, PendingReason, SchedTime, Shortage};
 
-/// A job's lack.
+/// What keeps a job waiting.
 #[derive(Debug)]
 pub(crate) enum Lack {
-    /// Reservations keep it waiting.
+    /// The job waits because of reservations.
     Reserved(PendingReason),
-    /// This, or nothing but its turn.
+    /// The job lacks room, or (`None`) only its turn.
     Room(Option<Shortage>),
 }
 
 impl Lack {
-    /// The lack of a job that would start at `now` and end by `until`. `trial` is the matrix, on
-    /// which nodes may be closed, and `shortage` the job's shortage there.
+    /// The lack of a job that would start at `now` and end by `until`. The `shortage` of the job is
+    /// looked up in the matrix `trial`, whose nodes may be closed meanwhile.
     pub(crate) fn of(
         request: &JobRequest,
         book: &Book,
@@ -41,7 +41,7 @@ impl Lack {
                 let (start, end) = (other.start, other.end);
                 Self::Reserved(PendingReason::Reserved { reservation: other.id, start, end })
             }
-            // A job of a reservation cannot have other nodes anyway: those are no news.
+            // A job of a reservation never gets other nodes, so the reason leaves them out.
             (Some(Shortage::Unavailable { shortfall, .. }), ..) => {
                 let machine = trial.machine();
                 Self::Room(Some(Shortage::unavailable(machine, request, shortfall)))

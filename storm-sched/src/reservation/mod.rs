@@ -1,15 +1,15 @@
-//! Reservations: nodes that for some time are only for the jobs of a reservation.
+//! Reservations: for some time, certain nodes take only the jobs of the reservation.
 //!
-//! From its start to its end a reservation's nodes take no other job. Nor does a job start there
-//! earlier if its estimate reaches into the reservation. A job of a reservation waits for the start
-//! and runs on these nodes only. When the reservation is over or taken back, its jobs are like all
-//! others: running ones may finish, waiting ones may start anywhere. As a result no job waits for
-//! ever.
+//! From its start to its end, the nodes of a reservation take no other job. Another job does not
+//! start there earlier either if its estimate reaches into the reservation. A job of a reservation
+//! waits for the start and runs on these nodes only. After the end of the reservation, its jobs are
+//! like all others: running jobs may finish, and waiting jobs may start anywhere. The same holds
+//! once the reservation is taken back. So no job waits for ever.
 //!
-//! Policies do not work this out themselves. While they look at a job, they close the nodes that it
-//! may not have ([`Book::closed`], `Matrix::close_only`). The jobs of each active reservation are a
-//! queue of their own ([`Pool`]), so no job waits behind one for nodes that it could not have.
-//! Without reservations nothing of this is done.
+//! Policies do not work this out themselves. While a policy looks at a job, the nodes that the job
+//! may not use are closed ([`Book::closed`], `Matrix::close_only`). The jobs of each active
+//! reservation are a queue of their own ([`Pool`]). No job therefore waits behind another for nodes
+//! that it could not use. Without reservations, nothing of this is done.
 
 mod book;
 mod lack;
@@ -25,34 +25,34 @@ pub(crate) use pool::Pool;
 
 use crate::{NodeIndex, SchedTime};
 
-/// A reservation, numbered by the Machine Manager; never reused.
+/// The number of a reservation. The Machine Manager assigns it and never reuses it.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct ReservationId(pub u64);
 
-/// Nodes for some time.
+/// Nodes that are reserved for some time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservation {
-    /// Which.
+    /// The reservation's number.
     pub id: ReservationId,
-    /// Its nodes.
+    /// The reserved nodes.
     pub nodes: Vec<NodeIndex>,
-    /// From when on they are for its jobs only; may be past.
+    /// When the reservation begins; the time may be past.
     pub start: SchedTime,
-    /// Until when.
+    /// When the reservation ends.
     pub end: SchedTime,
 }
 
 impl Reservation {
-    /// Whether it is under way at a time.
+    /// Whether the reservation is under way at a time.
     #[must_use]
     pub fn is_under_way(&self, at: SchedTime) -> bool {
         self.start <= at && at < self.end
     }
 
-    /// Whether a run from `from` to `until` meets it.
+    /// Whether a run from `from` to `until` overlaps the reservation.
     #[must_use]
     pub fn meets(&self, from: SchedTime, until: SchedTime) -> bool {
         self.start < until && from < self.end

@@ -1,26 +1,25 @@
-//! The nodes that reservations leave open to jobs that end in time: the longer a job runs, the more
+//! The nodes that reservations leave open to jobs that end in time. The longer a job runs, the more
 //! nodes are closed to it. With the openings, a pass can rule out jobs without looking at them.
 
 use crate::reservation::{Book, Pool};
 use crate::{Machine, NodeIndex, SchedTime};
 
-/// Most openings that are told apart. A job that runs longer counts as one that ends in time for
-/// the last opening.
+/// The most openings of a pool. A job that runs beyond the last start that is told apart counts
+/// under the last opening.
 const MAX_OPENINGS: usize = 4;
 
 /// The nodes that are closed to a job that starts now and has ended by a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Opening {
-    /// The latest end; the last opening has all that are later.
+    /// The latest end of such a job. The last opening has no limit.
     pub(crate) until: SchedTime,
-    /// Ascending. To jobs that run longer than those of the opening before these
-    /// nodes are closed, and perhaps others.
+    /// The closed nodes, ascending. They include those of the opening before.
     pub(crate) closed: Vec<NodeIndex>,
 }
 
 impl Book {
-    /// The openings for the jobs of a pool that start now, by the jobs' ends, ascending. Empty
-    /// while the pool's own reservation has not begun.
+    /// The openings for the jobs of a pool that start now, by the jobs' ends, ascending. There are
+    /// none while the pool's own reservation has not begun.
     pub(crate) fn openings(&self, pool: Pool, machine: &Machine) -> Vec<Opening> {
         let (mut closed, own) = match pool {
             Pool::Before(_) => return Vec::new(),
@@ -75,7 +74,7 @@ mod tests {
             for (id, (node, start, length)) in (0..).map(ReservationId).zip(windows) {
                 let nodes = vec![NodeIndex(node), NodeIndex((node + 3) % 8)];
                 let window = Reservation { id, nodes, start: at(start), end: at(start + length) };
-                // Reservations that meet others are not taken.
+                // The book refuses a reservation that overlaps another.
                 let _ = book.take(at(0), &machine, &Event::Reserve(window));
             }
             book.take(at(now_s), &machine, &Event::Wake).unwrap();

@@ -2,14 +2,14 @@
 
 use crate::ReservationId;
 
-/// The set of jobs that a job competes with.
+/// The jobs that a job competes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Pool {
-    /// All that have no reservation, or one that is over.
+    /// All jobs without a reservation, or whose reservation has ended.
     #[default]
     Common,
     /// The jobs of a reservation that is under way.
     Of(ReservationId),
-    /// The jobs of a reservation that has not begun: none starts.
+    /// The jobs of a reservation that has not begun: none of them starts.
     Before(ReservationId),
 }

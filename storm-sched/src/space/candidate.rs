@@ -1,4 +1,4 @@
-//! A job that waits, as a discipline sees it.
+//! A waiting job, as a discipline sees it.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::{JobId, JobRequest, Matrix, SchedTime};
 #[derive(Debug, Clone)]
 pub struct Candidate<'a> {
     request: &'a JobRequest,
-    /// With the nodes closed that reservations keep from it.
+    /// The matrix, with the nodes closed that reservations keep from the job.
     matrix: Cow<'a, Matrix>,
     ledger: &'a Ledger,
 }
@@ -23,7 +23,7 @@ impl<'a> Candidate<'a> {
         Self { request, matrix: Cow::Borrowed(matrix), ledger }
     }
 
-    /// Like [`Candidate::new`], where no nodes are closed yet.
+    /// Like [`Candidate::new`], for a matrix in which no nodes are closed yet.
     pub(crate) fn among(request: &'a JobRequest, matrix: &'a Matrix, ledger: &'a Ledger) -> Self {
         let mut matrix = Cow::Borrowed(matrix);
         if !ledger.book().is_empty() {
@@ -44,7 +44,7 @@ impl<'a> Candidate<'a> {
         self.request
     }
 
-    /// The PEs that a job can be started on now ([`crate::space::Space::free_pes`]).
+    /// The PEs on which a job can start now ([`crate::space::Space::free_pes`]).
     #[must_use]
     pub fn free_pes(&self) -> u32 {
         self.ledger.free_pes()
@@ -62,27 +62,27 @@ impl<'a> Candidate<'a> {
         self.ledger.now()
     }
 
-    /// How long it is believed to run: its time limit, or the default.
+    /// The run time assumed for the job: its time limit, or the default.
     #[must_use]
     pub fn estimate(&self) -> Duration {
         self.ledger.estimate(self.request)
     }
 
-    /// When it would end by its estimate if it started now.
+    /// When the job would end by its estimate if it started now.
     #[must_use]
     pub fn end(&self) -> SchedTime {
         self.now() + self.estimate()
     }
 
-    /// Whether a number of PEs is all that it asks for and nothing is reserved,
-    /// so that counting is enough to say when it fits.
+    /// Whether the job asks only for a number of PEs and nothing is reserved. Counting PEs then
+    /// says whether it fits.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.request.is_plain() && self.ledger.book().is_empty()
     }
 
-    /// Whether it can be started now. A job that asks for more than a number
-    /// of PEs must find it on PEs that nobody holds.
+    /// Whether the job can start now. A job that asks for more than a number of PEs needs PEs that
+    /// no job holds.
     #[must_use]
     pub fn fits(&self) -> bool {
         if self.is_plain() {
@@ -91,15 +91,15 @@ impl<'a> Candidate<'a> {
         !self.ledger.anybody_due() && fits_row(&self.matrix, self.request)
     }
 
-    /// The PEs that it would hold if it started now; those of its processes
-    /// where it does not fit.
+    /// The PEs that the job would hold if it started now. Where it does not fit: the PEs that its
+    /// processes need.
     #[must_use]
     pub fn pes_now(&self) -> u32 {
         self.matrix.would_hold(self.request, ROW).unwrap_or_else(|| self.request.pes())
     }
 
-    /// Whether it fits the nodes that are up and that it may have when nothing
-    /// runs and no reservation of others is under way.
+    /// Whether the job would fit with nothing running and no reservation of others under way. Only
+    /// the nodes that are up count.
     #[must_use]
     pub fn is_placeable(&self) -> bool {
         let (book, shape) = (self.ledger.book(), Shape::of(self.request));
@@ -109,8 +109,8 @@ impl<'a> Candidate<'a> {
         self.matrix.open_shortfall(shape, book.own_nodes(self.request)).is_none()
     }
 
-    /// When it can start by the estimates of the running jobs, and what is to
-    /// spare then; `None` when it does not fit the nodes that are up.
+    /// When the job can start by the estimates of the running jobs, and how many PEs are spare
+    /// then. `None` when the job does not fit the nodes that are up.
     #[must_use]
     pub fn shadow(&self) -> Option<Shadow> {
         Shadow::of(self.request, &self.matrix, self.ledger)

@@ -3,51 +3,50 @@
 use crate::space::Space;
 use crate::{InvariantViolation, JobId, SchedTime};
 
-/// The latest start that is named: ten years from now. Later ones rest on jobs without a time limit
-/// ([`crate::space::UNLIMITED_ESTIMATE`]).
+/// The latest start that is reported: ten years from now. Later starts depend on jobs without a
+/// time limit ([`crate::space::UNLIMITED_ESTIMATE`]).
 const HORIZON: std::time::Duration = std::time::Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// Which job starts when: the heart of a space-sharing policy.
+/// Decides which job starts when: the heart of a space-sharing policy.
 ///
-/// Same events, same decisions: no clock and no random number.
+/// The same events lead to the same decisions: a discipline uses no clock and no random number.
 pub trait Discipline: Send {
-    /// The name that the registry knows the policy by.
+    /// The policy's name in the registry.
     fn name(&self) -> &'static str;
 
-    /// The order whose first job is the next to start.
+    /// The order in which jobs are to start.
     fn order(&self) -> Order {
         Order::Queue
     }
 
-    /// Whether [`Order::ShortestFirst`] is used, so that it must be kept.
+    /// Whether the policy uses [`Order::ShortestFirst`], so that the queue must keep that order.
     fn keeps_estimates(&self) -> bool {
         self.order() == Order::ShortestFirst
     }
 
-    /// Which jobs pass which, for the reasons that users read.
+    /// Which jobs pass which; pending reasons say so to users.
     fn passing(&self) -> Passing;
 
-    /// Decides, with [`Space::offer`] and [`Space::start`], on what has
-    /// happened: one event, or all of one instant when the driver asks for one
-    /// decision.
+    /// Decides what starts, with [`Space::offer`] and [`Space::start`]. The news are one event, or
+    /// all events of an instant when the driver asks for one decision.
     fn decide(&mut self, space: &mut Space, news: &[News]);
 
-    /// Decides on the jobs of an active reservation, which are a queue of their own: [`Space`]
-    /// shows these jobs only, and they have the nodes of the reservation. A discipline that
-    /// remembers its promises decides here without them.
+    /// Decides on the jobs of an active reservation, which are a queue of their own. Here [`Space`]
+    /// shows only these jobs, with the nodes of the reservation. A discipline that remembers its
+    /// promises must decide here without them.
     fn decide_apart(&mut self, space: &mut Space, news: &[News]) {
         self.decide(space, news);
     }
 
-    /// When a job that waits is to start by the estimates, where that is
-    /// known. By default it is known of the first in [`Discipline::order`].
+    /// When a waiting job is to start by the estimates, if that is known. By default only the start
+    /// of the first job in [`Discipline::order`] is known.
     fn start_of(&self, space: &Space, job: JobId) -> Option<SchedTime> {
         let head = space.head(self.order()).filter(|head| head.job() == job)?;
         if head.fits() { Some(space.now()) } else { head.shadow().map(|shadow| shadow.at()) }
     }
 
     /// [`Discipline::start_of`] for all jobs whose start is known, at a cost linear in the queue. A
-    /// discipline that knows more than the first job's start overrides this as well.
+    /// discipline that knows more than the first job's start must override this method too.
     fn starts(&self, space: &Space) -> Vec<(JobId, SchedTime)> {
         let head = space.head(self.order()).map(|head| head.job());
         head.and_then(|head| Some((head, self.start_of(space, head)?))).into_iter().collect()
@@ -63,23 +62,23 @@ pub trait Discipline: Send {
     }
 }
 
-/// An order of the jobs that wait.
+/// An order of the waiting jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// The order of the queue: by priority, then by submission.
     Queue,
-    /// The shortest estimate first, among equals that of the queue.
+    /// The shortest estimate first, and in queue order among equals.
     ShortestFirst,
 }
 
 /// Which jobs pass which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passing {
-    /// None: the first of the queue is the next to start.
+    /// None: the first job of the queue starts next.
     Never,
-    /// Any job that fits and delays no protected job ahead of it.
+    /// Any job that fits, if it delays no protected job ahead of it.
     Harmless,
-    /// The shortest estimate is the next to start.
+    /// The job with the shortest estimate starts next.
     Shortest,
 }
 
@@ -88,38 +87,38 @@ pub enum Passing {
 pub enum Verdict {
     /// Start it, if it fits.
     Start,
-    /// Let it wait and look at the next one.
+    /// Leave it waiting and look at the next job.
     Wait,
-    /// Let it wait and all that come after it.
+    /// Leave it and all later jobs waiting.
     Stop,
 }
 
 /// An event since the last decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News {
-    /// A job has come.
+    /// A job was submitted.
     Submitted(JobId),
     /// A job gave its PEs back.
     Finished {
         /// The job.
         job: JobId,
     },
-    /// A job that waited was withdrawn.
+    /// A waiting job was withdrawn.
     Withdrawn(JobId),
     /// A running job was taken over.
     Restored,
-    /// A job has another place in the queue.
+    /// A job's place in the queue changed.
     Reordered,
-    /// Nodes take work that did not, or the other way round.
+    /// Nodes take work again, or take none any more.
     MachineChanged,
     /// Reservations came, began, ended or were taken back.
     ReservationsChanged,
-    /// Jobs that were due did not get their PEs in the instant of the decision:
-    /// they wait again, to be decided on anew.
+    /// Jobs that were due did not get their PEs in the instant of the decision. They wait again and
+    /// are decided anew.
     Late,
 }
 
-/// A start that is near enough to be named.
+/// The start, if it is near enough to be reported.
 pub(crate) fn nameable(now: SchedTime, start: SchedTime) -> Option<SchedTime> {
     (start.since(now) <= HORIZON).then_some(start.max(now))
 }

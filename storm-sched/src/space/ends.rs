@@ -1,5 +1,5 @@
-//! The jobs that hold PEs by their estimated ends: O(log n) to change, and the
-//! next ends are the first.
+//! The jobs that hold PEs, by their estimated ends. A change costs O(log n), and the next ends come
+//! first.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ use crate::{JobId, SchedTime};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ends {
     by_end: BTreeMap<(SchedTime, JobId), u32>,
-    /// Looked up, never walked, so its order does not matter.
+    /// The end of each job. The map is looked up and never walked, so its order does not matter.
     end_of: JobMap<SchedTime>,
 }
 
 impl Ends {
-    /// A job holds so many PEs until then.
+    /// Notes that a job holds that many PEs until its end.
     pub(crate) fn insert(&mut self, job: JobId, end: SchedTime, pes: u32) {
         self.remove(job);
         self.end_of.insert(job, end);
         self.by_end.insert((end, job), pes);
     }
 
-    /// A job holds nothing any more.
+    /// Notes that a job holds nothing any more.
     pub(crate) fn remove(&mut self, job: JobId) {
         if let Some(end) = self.end_of.remove(&job) {
             self.by_end.remove(&(end, job));
         }
     }
 
-    /// A job holds another number of PEs.
+    /// Notes that the number of PEs of a job has changed.
     pub(crate) fn set_pes(&mut self, job: JobId, pes: u32) {
         let end = self.end_of.get(&job);
         if let Some(held) = end.and_then(|end| self.by_end.get_mut(&(*end, job))) {
@@ -37,7 +37,7 @@ impl Ends {
         }
     }
 
-    /// The end of a job that holds PEs, and how many.
+    /// The end of a job that holds PEs, and their number.
     pub(crate) fn of(&self, job: JobId) -> Option<(SchedTime, u32)> {
         let end = *self.end_of.get(&job)?;
         Some((end, *self.by_end.get(&(end, job))?))
@@ -50,7 +50,7 @@ impl Ends {
 
     /// The PEs of the jobs whose ends are not after `now`.
     pub(crate) fn overdue_pes(&self, now: SchedTime) -> u32 {
-        // From the first on: there are few of them.
+        // Few jobs are overdue, and they come first.
         self.by_end.iter().take_while(|((end, _), _)| *end <= now).map(|(_, pes)| pes).sum()
     }
 
@@ -60,7 +60,7 @@ impl Ends {
         later.map(|((end, _), pes)| (*end, *pes))
     }
 
-    /// All jobs by their ends.
+    /// All jobs, by their ends.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (JobId, SchedTime, u32)> + '_ {
         self.by_end.iter().map(|((end, job), pes)| (*job, *end, *pes))
     }

@@ -1,10 +1,10 @@
 //! The PEs that each job holds, their ends by the estimates, and the jobs that are due.
 //!
-//! By its estimate a job may have given its PEs back while in the matrix it still holds them. The
-//! difference is the queue of the due: jobs whose start is decided, and which get their PEs in the
-//! order of the decisions as soon as these are free, before all other jobs. Jobs that are still due
-//! at the end of an instant are decided anew at the next event, so that a decision never outlives
-//! the estimate on which it rests.
+//! By its estimate a job may have ended while it still holds its PEs in the matrix. The queue of
+//! due jobs covers the difference. The start of a due job is decided. Due jobs get their PEs in the
+//! order of the decisions, as soon as these are free and before all other jobs. A job that is still
+//! due at the end of an instant is decided anew at the next event. So no decision outlives the
+//! estimate that it depends on.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -33,12 +33,12 @@ pub(crate) struct Ledger {
     ends: Ends,
     due: VecDeque<Due>,
     free_pes: u32,
-    /// Jobs that wait for PEs of others that make room, and what is promised to them.
+    /// The jobs to which PEs are promised while others make room for them.
     claimed: BTreeSet<JobId>,
     promised_pes: u32,
     actions: Vec<Action>,
     book: Book,
-    /// The jobs that are being decided on.
+    /// The pool whose jobs are being decided on.
     pool: Pool,
 }
 
@@ -66,17 +66,17 @@ impl Ledger {
         &mut self.book
     }
 
-    /// The jobs that are decided on.
+    /// The pool whose jobs are being decided on.
     pub(crate) fn pool(&self) -> Pool {
         self.pool
     }
 
-    /// From now on the jobs of this pool are decided on.
+    /// Decides on the jobs of this pool from now on.
     pub(crate) fn enter(&mut self, pool: Pool) {
         self.pool = pool;
     }
 
-    /// Whether a job is among those that are being decided on.
+    /// Whether the job belongs to the pool that is being decided on.
     pub(crate) fn concerns(&self, request: &JobRequest) -> bool {
         self.book.is_empty() || self.book.pool_of(request) == self.pool
     }
@@ -97,7 +97,7 @@ impl Ledger {
         self.free_pes
     }
 
-    /// Like [`Ledger::free_pes`], without the PEs that a job still holds.
+    /// Like [`Ledger::free_pes`], without PEs that a job still holds.
     pub(crate) fn idle_pes(&self, matrix: &Matrix) -> u32 {
         let usable = matrix.machine().usable_pes();
         let idle = matrix.row_or_vacant(ROW).map_or(usable, Row::free_pes);
@@ -125,12 +125,12 @@ impl Ledger {
         !self.due.is_empty() || !self.claimed.is_empty()
     }
 
-    /// The length of the run that is believed.
+    /// The run time assumed for a job.
     pub(crate) fn estimate(&self, request: &JobRequest) -> Duration {
         estimate(request, self.default_estimate)
     }
 
-    /// Time goes on; true when jobs that were due wait again.
+    /// Moves to a time. True when jobs that were due wait again.
     pub(crate) fn advance(&mut self, now: SchedTime) -> bool {
         if now <= self.now {
             return false;
@@ -139,7 +139,7 @@ impl Ledger {
         self.undo_due()
     }
 
-    /// Counts anew what is free: after each event, before the decisions.
+    /// Counts the free PEs anew: after each event, before the decisions.
     pub(crate) fn refresh(&mut self, matrix: &Matrix) {
         let usable = matrix.machine().usable_pes();
         let free = matrix.row_or_vacant(ROW).map_or(usable, Row::free_pes);
@@ -149,12 +149,12 @@ impl Ledger {
             .saturating_sub(self.promised_pes);
     }
 
-    /// A job has given its PEs back.
+    /// Notes that a job has given its PEs back.
     pub(crate) fn released(&mut self, job: JobId) {
         self.ends.remove(job);
     }
 
-    /// A job that waited, due or not, is no more.
+    /// Notes that a waiting job, due or not, is gone.
     pub(crate) fn withdrawn(&mut self, job: JobId) {
         if self.due.iter().any(|due| due.job == job) {
             self.due.retain(|due| due.job != job);
@@ -162,14 +162,13 @@ impl Ledger {
         }
     }
 
-    /// A running job was taken over, which has run so long.
+    /// Notes that a running job was taken over, which has run for `ran`.
     pub(crate) fn restored(&mut self, matrix: &Matrix, request: &JobRequest, ran: Duration) {
         let end = self.now + self.estimate(request).saturating_sub(ran);
         self.ends.insert(request.id, end, usable_pes(matrix, request.id));
     }
 
-    /// Nodes take work that did not, or the other way round: what jobs will
-    /// give back is counted anew, and nobody is due.
+    /// Counts what jobs will give back, after nodes began or ceased to take work. No job stays due.
     pub(crate) fn machine_changed(&mut self, matrix: &Matrix) {
         self.undo_due();
         for job in matrix.jobs() {
@@ -177,7 +176,7 @@ impl Ledger {
         }
     }
 
-    /// Starts the jobs that are due as far as their PEs are there.
+    /// Starts the due jobs in order, as far as their PEs are free.
     pub(crate) fn settle(&mut self, matrix: &mut Matrix, queue: &mut PendingQueue) {
         while let Some(&Due { job, .. }) = self.due.front() {
             let Some(request) = queue.get(job) else { break };
@@ -188,9 +187,8 @@ impl Ledger {
         }
     }
 
-    /// Shows jobs one by one, each the next as the books stand then, and starts
-    /// those that are wanted and fit; those that are to leave the queue are put
-    /// into `started`.
+    /// Shows the jobs one by one, and starts those that are wanted and fit. Each next job is looked
+    /// up after the starts before it. Jobs that must leave the queue are put into `started`.
     pub(crate) fn offer<'q>(
         &mut self,
         matrix: &mut Matrix,
@@ -238,7 +236,7 @@ impl Ledger {
         }
     }
 
-    /// Promises these jobs that many PEs in all.
+    /// Sets the jobs to which PEs are promised, and the number of these PEs in all.
     pub(crate) fn promise(&mut self, claimed: BTreeSet<JobId>, pes: u32) {
         (self.claimed, self.promised_pes) = (claimed, pes);
     }
@@ -248,14 +246,14 @@ impl Ledger {
         self.ends.of(job)
     }
 
-    /// The end of a job is on its way: it counts as ended.
+    /// Counts a job as ended, because its end is on its way.
     pub(crate) fn ends_now(&mut self, job: JobId) {
         if let Some((_, pes)) = self.ends.of(job) {
             self.ends.insert(job, self.now, pes);
         }
     }
 
-    /// Starts a job that was promised PEs, if they are there.
+    /// Starts a job to which PEs were promised, if they are free.
     pub(crate) fn place_now(&mut self, matrix: &mut Matrix, request: &JobRequest) -> bool {
         let job = request.id;
         self.close_for(matrix, request);
@@ -268,8 +266,7 @@ impl Ledger {
         true
     }
 
-    /// Whether reservations leave its nodes to a job that is stopped and has so much of its
-    /// estimate left.
+    /// Whether reservations leave a stopped job its nodes for the rest of its estimate, `left`.
     pub(crate) fn may_go_on(&self, matrix: &Matrix, job: JobId, left: Duration) -> bool {
         let Some(request) = matrix.request(job).filter(|_| !self.book.is_empty()) else {
             return true;
@@ -280,7 +277,7 @@ impl Ledger {
         !held.any(|pe| machine.node_of(pe).is_some_and(|node| closed.binary_search(&node).is_ok()))
     }
 
-    /// A job that was stopped goes on, and has so much of its estimate left.
+    /// Notes that a stopped job goes on, with `left` of its estimate.
     pub(crate) fn go_on(&mut self, matrix: &Matrix, job: JobId, left: Duration) {
         self.ends.insert(job, self.now + left, usable_pes(matrix, job));
     }

@@ -1,15 +1,12 @@
-//! Space sharing: one row, and what its jobs hold until when by the users'
-//! estimates.
+//! Space sharing: one row, and how long its jobs hold their PEs by the users' estimates.
 //!
-//! [`SpaceSharing`] is the whole of such a policy but for the one question in
-//! what order jobs start and which may pass which: that is a [`Discipline`],
-//! one file of [`crate::policies`] or of another crate. Time is not shared, so
-//! there are no slices.
+//! [`SpaceSharing`] is the whole of such a policy except for one question: in what order jobs
+//! start, and which may pass which. A [`Discipline`] answers that question: one file of
+//! [`crate::policies`], or of another crate. Time is not shared, so there are no slices.
 //!
-//! Estimates decide nothing but the order. A job that outlives its estimate
-//! (its end is on its way: the Machine Manager ends it at its limit) counts as
-//! ended in all decisions, and a job that is started in its place is *due*: it
-//! waits for the PEs themselves, in the order of the decisions.
+//! Estimates decide nothing but the order. A job that outlives its estimate counts as ended in all
+//! decisions, for the Machine Manager ends it at its limit. A job that is started in its place is
+//! *due*: it waits for the PEs themselves, in the order of the decisions.
 
 mod candidate;
 mod discipline;
@@ -44,20 +41,20 @@ use crate::{
 /// The one row of space sharing.
 pub(crate) const ROW: Slot = Slot(0);
 
-/// The run time assumed for a job without a time limit, where the partition has no default: a
-/// hundred years, longer than any job. It is finite so that such a job, too, can be seen to delay
-/// another.
+/// The run time assumed for a job without a time limit where the partition has no default: a
+/// hundred years, longer than any job. The time is finite, so that such a job counts as delaying
+/// another too.
 pub const UNLIMITED_ESTIMATE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// The machine of a partition with the jobs that wait and those that run.
+/// The machine of a partition, with its waiting and its running jobs.
 #[derive(Debug, Clone)]
 pub struct Space {
     partition: Partition,
     ledger: Ledger,
-    /// Jobs that were due wait again, and no accepted event has said so yet.
+    /// Whether jobs that were due wait again and no accepted event has said so yet.
     late: bool,
     preemption: Preemption,
-    /// Scratch of [`Space::offer`].
+    /// A buffer of [`Space::offer`].
     started: Vec<JobId>,
 }
 
@@ -84,21 +81,20 @@ impl Space {
         self.partition.matrix.machine()
     }
 
-    /// The jobs that wait, those that are due included.
+    /// The waiting jobs, including the due ones.
     #[must_use]
     pub fn queue(&self) -> &PendingQueue {
         &self.partition.queue
     }
 
-    /// The PEs that a job can be started on now: free ones and those of jobs whose estimates are
-    /// over, without those of jobs that are due.
+    /// The PEs on which a job can start now: free ones and those of jobs past their estimates. The
+    /// PEs of due jobs do not count.
     #[must_use]
     pub fn free_pes(&self) -> u32 {
         self.ledger.free_pes()
     }
 
-    /// Whether a start of the job has been decided on, and it waits for PEs
-    /// that are being given back.
+    /// Whether the start of the job is decided and it waits for PEs that are being given back.
     #[must_use]
     pub fn is_due(&self, job: JobId) -> bool {
         self.ledger.is_due(job)
@@ -109,8 +105,8 @@ impl Space {
         self.ledger.due()
     }
 
-    /// The jobs that hold PEs or are due, by their estimated ends, with the
-    /// PEs that they will give back.
+    /// The jobs that hold PEs or are due, by their estimated ends, with the PEs that they will give
+    /// back.
     pub fn holdings(&self) -> impl Iterator<Item = (JobId, SchedTime, u32)> + '_ {
         self.ledger.holdings()
     }
@@ -123,8 +119,7 @@ impl Space {
         Some(Candidate::among(request, matrix, &self.ledger))
     }
 
-    /// The first in an order of the jobs that wait, are not due, and fit the
-    /// nodes that are up.
+    /// The first waiting job in an order that is not due and fits the nodes that are up.
     #[must_use]
     pub fn head(&self, order: Order) -> Option<Candidate<'_>> {
         self.first_of(Pool::Common, order)
@@ -152,8 +147,8 @@ impl Space {
         !self.ledger.book().is_empty()
     }
 
-    /// The PEs that reservations take beyond those that jobs hold by their estimates: begin, end
-    /// and number of each.
+    /// The PEs that reservations take beyond those that jobs hold by their estimates: the start,
+    /// the end and the number of each.
     #[must_use]
     pub fn reserved_pes(&self) -> Vec<(SchedTime, SchedTime, u32)> {
         let matrix = &self.partition.matrix;
@@ -181,9 +176,9 @@ impl Space {
         stretches
     }
 
-    /// Whether these news can let any job start: not when all of them are jobs
-    /// that do not fit now (A2a of the policy reference: a submission triggers
-    /// a pass only if the new job itself fits).
+    /// Whether these news can let any job start. They cannot when each is a submitted job that does
+    /// not fit now. A submission triggers a pass only if the new job itself fits (A2a of the policy
+    /// reference).
     #[must_use]
     pub fn is_worth_a_pass(&self, news: &[News]) -> bool {
         if self.has_reservations() {
@@ -202,11 +197,11 @@ impl Space {
         })
     }
 
-    /// Shows the jobs that wait, those that are due left out, one by one, and
-    /// starts those that are wanted and fit.
+    /// Shows the waiting jobs that are not due, one by one, and starts those that are wanted and
+    /// fit.
     pub fn offer(&mut self, order: Order, choose: impl FnMut(&Candidate<'_>) -> Verdict) {
         if self.has_reservations() {
-            // Jobs of other pools are not even walked past.
+            // The search skips jobs of other pools without a step for each.
             return self.offer_within(order, |_, _| Gap::of_pes(u32::MAX), choose);
         }
         let Self { partition: Partition { matrix, queue }, ledger, started, .. } = self;
@@ -226,8 +221,8 @@ impl Space {
     }
 
     /// Starts jobs in an order as long as each fits. Returns the first protected job that has to
-    /// wait, with its due, or `None`. Jobs that are owed nothing are passed over. Costs O(log n)
-    /// plus the started jobs.
+    /// wait, and what `owed` gives for it, or `None`. Jobs that are owed nothing are passed over.
+    /// The cost is O(log n) plus the started jobs.
     pub fn start_prefix<T>(
         &mut self,
         order: Order,
@@ -252,10 +247,9 @@ impl Space {
         blocked
     }
 
-    /// Starts the jobs, in an order, that fit and do not delay the head, which
-    /// has to wait until its shadow. At a cost of O(log n) for each job that
-    /// could start; those that could not are not looked at, as far as PEs and
-    /// estimates tell.
+    /// Starts the jobs, in an order, that fit and do not delay the head, which waits until its
+    /// shadow. The cost is O(log n) for each job that could start. Jobs that could not by their PEs
+    /// and estimates are skipped.
     pub fn backfill(&mut self, order: Order, head: JobId, shadow: Shadow) {
         let shadow = Cell::new(shadow);
         let openings = self.has_reservations().then(|| {
@@ -282,8 +276,7 @@ impl Space {
         );
     }
 
-    /// Like [`Space::offer`], but skips jobs that cannot find enough in the gap that `gap` gives
-    /// for them.
+    /// Like [`Space::offer`], but skips jobs that do not fit the gap that `gap` returns.
     fn offer_within(
         &mut self,
         order: Order,
@@ -304,7 +297,7 @@ impl Space {
         }
     }
 
-    /// Starts a job that waits; false when it does not fit.
+    /// Starts a waiting job; false when it does not fit.
     pub fn start(&mut self, job: JobId) -> bool {
         let Self { partition: Partition { matrix, queue }, ledger, started, .. } = self;
         let Some(request) = queue.get(job) else { return false };
@@ -321,7 +314,7 @@ impl Space {
         fitted
     }
 
-    /// Applies an event; the news that it makes, if any.
+    /// Applies an event, and adds the news that the event makes.
     pub(crate) fn apply(
         &mut self,
         now: SchedTime,
@@ -355,7 +348,7 @@ impl Space {
             news.push(News::Late);
         }
         if self.ledger.book_mut().take_turned() {
-            // The due jobs were due by counts that no longer hold.
+            // The counts by which jobs were due no longer hold.
             self.ledger.machine_changed(matrix);
             news.push(News::ReservationsChanged);
         }
@@ -406,12 +399,12 @@ impl Space {
         actions
     }
 
-    /// How long a job is believed to run.
+    /// The run time assumed for a job.
     pub(crate) fn estimate(&self, request: &JobRequest) -> Duration {
         self.ledger.estimate(request)
     }
 
-    /// From now on [`Space`] shows the jobs of this pool.
+    /// Shows the jobs of this pool from now on.
     pub(crate) fn enter(&mut self, pool: Pool) {
         self.ledger.enter(pool);
     }
@@ -430,13 +423,13 @@ impl Space {
     }
 }
 
-/// The row that runs, and those of jobs that are suspended.
+/// The number of rows: the one that runs, and those of suspended jobs.
 fn rows() -> MplLimit {
-    // A number between one and the most.
+    // The number lies within the limits, so the fallback is never used.
     MplLimit::try_from(PARKING_ROWS).unwrap_or(MplLimit::ONE)
 }
 
-/// The job that an event is about.
+/// The job that an event concerns.
 fn subject(event: &Event) -> Option<JobId> {
     match event {
         Event::Submit(request) | Event::Restore { request, .. } => Some(request.id),
@@ -455,8 +448,8 @@ fn subject(event: &Event) -> Option<JobId> {
     }
 }
 
-/// The run that is believed: the user's limit, or else this default; at least
-/// a nanosecond, so that no job ends when it starts.
+/// The run time assumed for a job: the user's limit, or else the default. The time is at least a
+/// nanosecond, so that no job ends when it starts.
 pub(crate) fn estimate(request: &JobRequest, default: Duration) -> Duration {
     request.time_limit.unwrap_or(default).max(Duration::from_nanos(1))
 }

@@ -1,10 +1,10 @@
-//! Jobs that get the PEs of others, where space is shared.
+//! Preemption where space is shared: jobs that get the PEs of others.
 //!
 //! A job goes before all jobs that it may preempt, waiting or running. If it does not fit beside
 //! the rest, the running jobs that it may preempt make room: lowest priority first, then the
 //! youngest, and no more of them than needed.
-//! - Jobs to be suspended move at once to a row that never runs. They keep columns and memory; the
-//!   idle ones of their columns go only to jobs that may preempt them.
+//! - Jobs to be suspended move at once to a row that never runs. They keep columns and memory.
+//!   Their idle columns go only to jobs that may preempt them.
 //! - Jobs to be ended hold their PEs until they have ended. Those PEs are promised to the job that
 //!   waits for them.
 //!
@@ -23,39 +23,39 @@ use crate::{
     Action, ColumnSet, EventError, JobId, JobRequest, Matrix, Pe, PreemptMode, QosId, Slot,
 };
 
-/// Rows of jobs that are suspended, and the one that runs: so often can the jobs of a node
-/// be preempted by others that are preempted themselves.
+/// The number of rows: the one that runs, and those of suspended jobs. The rows limit how many
+/// suspended jobs can lie on top of each other on a node.
 pub(crate) const PARKING_ROWS: u32 = 16;
 
 /// A job that waits for the ends of others.
 #[derive(Debug, Clone)]
 struct Claim {
     job: JobId,
-    /// The PEs promised to the job; all PEs where counting is not enough.
+    /// The PEs promised to the job. Where counting is not enough, all PEs are promised.
     pes: u32,
-    /// The victims that have not ended.
+    /// The victims that have not ended yet.
     victims: BTreeSet<JobId>,
 }
 
-/// A job that is stopped.
+/// A suspended job.
 #[derive(Debug, Clone, Copy)]
 struct Suspended {
     job: JobId,
-    /// The time that its estimate had left.
+    /// The time left of its estimate.
     left: Duration,
 }
 
 /// The preemptions under way.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Preemption {
-    /// When jobs that may be preempted began, in their order.
+    /// The order in which the jobs that may be preempted began: a larger number began later.
     began: JobMap<i64>,
     begun: i64,
     restored: i64,
-    /// In the order in which they were stopped.
+    /// The suspended jobs, in the order in which they were suspended.
     suspended: Vec<Suspended>,
     claims: Vec<Claim>,
-    /// The jobs that are being ended, for any other job.
+    /// The jobs that are being ended to make room for any other job.
     ending: BTreeSet<JobId>,
 }
 
@@ -68,19 +68,19 @@ struct Victim {
 }
 
 impl Space {
-    /// Whether PEs are promised to jobs, or kept for jobs that are stopped.
+    /// Whether PEs are promised to jobs, or kept for suspended jobs.
     pub(crate) fn is_preempting(&self) -> bool {
         !self.preemption.suspended.is_empty() || !self.preemption.claims.is_empty()
     }
 
-    /// All columns are counted as they are held.
+    /// Stops keeping columns for suspended jobs.
     pub(super) fn lift(&mut self) {
         if !self.preemption.suspended.is_empty() {
             self.partition.matrix.withhold(ROW, &[]);
         }
     }
 
-    /// A job that was taken over is stopped.
+    /// Suspends a job that was taken over.
     pub(super) fn restore_suspended(&mut self, job: JobId) -> Result<(), EventError> {
         let runs = self.partition.matrix.home(job) == Some(ROW);
         match self.parking_for(job).filter(|_| runs) {
@@ -92,7 +92,8 @@ impl Space {
         }
     }
 
-    /// A job has begun to run, or was taken over: the latest first.
+    /// Notes that a job has begun to run or was taken over. A job taken over counts as begun before
+    /// all jobs noted so far.
     pub(super) fn note_begin(&mut self, job: JobId, restored: bool) {
         let request = self.partition.matrix.request(job);
         let precedence = request.and_then(|request| request.precedence.as_ref());
@@ -110,7 +111,7 @@ impl Space {
         began.insert(job, place);
     }
 
-    /// A job holds nothing any more, or waits no more.
+    /// Notes that a job holds nothing any more, or waits no more.
     pub(super) fn forget_preemption(&mut self, job: JobId) {
         if self.preemption.began.is_empty() && !self.is_preempting() {
             return;
@@ -126,8 +127,8 @@ impl Space {
         self.count_promises();
     }
 
-    /// Gives PEs to jobs with a promise, then to jobs that may preempt others, then back to stopped
-    /// jobs.
+    /// Gives PEs to jobs with a promise, then to jobs that may preempt others, then back to
+    /// suspended jobs.
     pub(crate) fn preempt(&mut self, news: &mut Vec<News>) {
         if !self.is_preempting() && !self.partition.queue.may_preempt() {
             return;
@@ -135,7 +136,7 @@ impl Space {
         let mut changed = self.settle_claims();
         if self.partition.queue.may_preempt() {
             // Jobs that became due in this very instant are decided anew, after the jobs that may
-            // stop others.
+            // preempt others.
             if self.ledger.undo_due() {
                 news.push(News::Late);
             }
@@ -148,7 +149,7 @@ impl Space {
         }
     }
 
-    /// Nobody gets the columns of jobs that are stopped, or PEs that were promised.
+    /// Keeps the columns of suspended jobs, and the promised PEs, from all jobs.
     pub(super) fn keep_columns(&mut self) {
         self.withhold_from(None);
         self.count_promises();
@@ -175,7 +176,7 @@ impl Space {
             } else if awaits {
                 break;
             }
-            // Else its PEs went another way: it waits as before.
+            // Without victims left, its PEs went to another job: the job waits as before.
             self.preemption.claims.remove(0);
             self.count_promises();
             changed = true;
@@ -183,13 +184,13 @@ impl Space {
         changed
     }
 
-    /// Lets jobs that may preempt others go before them. Jobs that no waiting job precedes are
-    /// first, so that none starts only to be stopped at once.
+    /// Lets jobs that may preempt others go before them. Jobs that no waiting job precedes come
+    /// first, so that no job starts only to be stopped at once.
     fn serve_preemptors(&mut self) -> bool {
         let depths = depths(self.partition.queue.iter());
         let deepest = depths.values().max().copied().unwrap_or(0);
         let mut changed = false;
-        // Each turn but the last takes somebody out of the queue or makes him due.
+        // Each turn but the last takes a job out of the queue or makes a job due.
         for _ in 0..=self.partition.queue.len() {
             let served = (0..=deepest).filter(|depth| self.serve_those(*depth, &depths)).count();
             if served == 0 {
@@ -200,7 +201,7 @@ impl Space {
         changed
     }
 
-    /// Serves the jobs of a depth that precede all jobs that wait in vain ahead of them for the
+    /// Serves the jobs of a depth. Each must precede all jobs ahead of it that wait in vain for the
     /// same nodes.
     fn serve_those(&mut self, depth: usize, depths: &BTreeMap<QosId, usize>) -> bool {
         let waiting: Vec<JobId> = self.partition.queue.iter().map(|request| request.id).collect();
@@ -226,13 +227,13 @@ impl Space {
         changed
     }
 
-    /// Starts a job that may preempt others, or has others make room for it; false when
-    /// even that would not be enough.
+    /// Starts a job that may preempt others, or has others make room for it. False when even their
+    /// room would not be enough.
     fn serve(&mut self, request: &JobRequest) -> bool {
         let job = request.id;
         self.withhold_from(Some(job));
         self.count_promises();
-        // A job that may stop others does not wait for jobs that have outlived their estimates.
+        // A job that may preempt others does not wait for jobs that have outlived their estimates.
         let idle = !self.counts(request) || request.procs <= self.idle_pes();
         let fits = idle && self.candidate(job).is_some_and(|candidate| candidate.fits());
         if fits && (self.start(job) || self.ledger.is_due(job)) {
@@ -267,14 +268,14 @@ impl Space {
         self.count_promises();
     }
 
-    /// Whether counting PEs is enough to say whether a job fits: among reservations they
-    /// are not all alike.
+    /// Whether counting PEs is enough to say whether a job fits. Among reservations, PEs are not
+    /// all alike.
     fn counts(&self, request: &JobRequest) -> bool {
         request.is_plain() && !self.has_reservations()
     }
 
-    /// The jobs that make room for one: no more than it takes; `None` when they would not
-    /// be enough.
+    /// The jobs that must make room for a job, no more than needed. `None` when even all of them
+    /// would not be enough.
     fn victims_for(&self, request: &JobRequest) -> Option<Vec<Victim>> {
         let candidates = self.candidates_for(request);
         if self.counts(request) {
@@ -307,13 +308,13 @@ impl Space {
         })
     }
 
-    /// The running jobs that may make room, those that come first first.
+    /// The running jobs that may make room, in the order in which they are chosen.
     fn candidates_for(&self, request: &JobRequest) -> Vec<Victim> {
         let matrix = &self.partition.matrix;
         let machine = matrix.machine();
         let kept = self.kept_from(Some(request));
         let kept: BTreeSet<Pe> = kept.iter().flat_map(ColumnSet::columns).collect();
-        // Columns that only stopped jobs could get are no gain.
+        // Columns that only suspended jobs could get are no gain.
         let gain = |columns: &ColumnSet| {
             let gained = |pe: &Pe| machine.is_usable(*pe) && !kept.contains(pe);
             columns.columns().filter(gained).count() as u32
@@ -334,7 +335,7 @@ impl Space {
         ordered.into_values().take(MAX_VICTIMS).collect()
     }
 
-    /// The jobs that are being ended for one that waits.
+    /// The jobs that are being ended for a waiting job.
     pub(super) fn ending_for(&self, job: JobId) -> impl Iterator<Item = JobId> + '_ {
         let claim = self.preemption.claims.iter().find(|claim| claim.job == job);
         claim.into_iter().flat_map(|claim| claim.victims.iter().copied())
@@ -348,7 +349,7 @@ impl Space {
         self.kept(Some(request)).map(|one| one.job)
     }
 
-    /// The matrix as if nothing was kept for suspended jobs; `None` when nobody is.
+    /// The matrix as if nothing were kept for suspended jobs. `None` when no job is suspended.
     pub(super) fn without_kept(&self) -> Option<Matrix> {
         if self.preemption.suspended.is_empty() {
             return None;
@@ -358,7 +359,7 @@ impl Space {
         Some(matrix)
     }
 
-    /// The PEs that no job holds or was promised.
+    /// The PEs that no job holds and that are not promised.
     pub(super) fn idle_pes(&self) -> u32 {
         self.ledger.idle_pes(&self.partition.matrix)
     }
@@ -377,7 +378,7 @@ impl Space {
     }
 
     /// Resumes suspended jobs whose columns are free, unless PEs are promised to a job. Jobs that
-    /// no other precedes are first, and none resumes on columns for which a preceding job waits.
+    /// no other precedes come first. No job resumes on columns for which a preceding job waits.
     fn resume(&mut self) -> bool {
         if self.preemption.suspended.is_empty() || !self.preemption.claims.is_empty() {
             return false;
@@ -390,7 +391,7 @@ impl Space {
             let own = matrix.request(one.job).and_then(|request| request.precedence.as_ref());
             own.and_then(|own| depths.get(&own.qos)).copied().unwrap_or(0)
         };
-        // In the order of being stopped among equals.
+        // Among equals, the order of their suspension counts.
         let mut ordered = self.preemption.suspended.clone();
         ordered.sort_by_key(depth);
         for one in ordered {
@@ -405,12 +406,12 @@ impl Space {
         self.preemption.suspended.len() < before
     }
 
-    /// Whether a job that is stopped and may go on, and is over this one, has columns of it.
+    /// Whether a suspended job that precedes this job and may go on has columns of it.
     fn is_waited_for(&self, job: JobId) -> bool {
         self.over_and_stopped(job).next().is_some()
     }
 
-    /// The jobs that are stopped, may go on, and go before a stopped one with columns of it.
+    /// The suspended jobs that precede a job, may go on, and have columns of it.
     pub(super) fn over_and_stopped(&self, job: JobId) -> impl Iterator<Item = JobId> + '_ {
         let matrix = &self.partition.matrix;
         let own = matrix.request(job).zip(matrix.columns(job));
@@ -426,17 +427,17 @@ impl Space {
         self.preemption.suspended.iter().filter(over).map(|other| other.job)
     }
 
-    /// The time that the estimate of a stopped job has left; `None` when it is not stopped.
+    /// The time left of a suspended job's estimate. `None` when the job is not suspended.
     pub(super) fn left_of(&self, job: JobId) -> Option<Duration> {
         self.preemption.suspended.iter().find(|one| one.job == job).map(|one| one.left)
     }
 
-    /// The jobs that were promised PEs, in order.
+    /// The jobs to which PEs are promised, in order.
     pub(super) fn promised_jobs(&self) -> impl Iterator<Item = JobId> + '_ {
         self.preemption.claims.iter().map(|claim| claim.job)
     }
 
-    /// Keeps the idle columns of jobs that are stopped from all but a job that may preempt
+    /// Keeps the idle columns of suspended jobs from all jobs, except for a job that may preempt
     /// them.
     fn withhold_from(&mut self, job: Option<JobId>) {
         if self.preemption.suspended.is_empty() {
@@ -446,8 +447,8 @@ impl Space {
         self.partition.matrix.withhold(ROW, &kept);
     }
 
-    /// The jobs that are stopped and that a job may not preempt, or nobody, but for those
-    /// that reservations keep from going on.
+    /// The suspended jobs whose columns are kept from a job: those that it may not preempt. Without
+    /// a job, all count. Jobs that cannot go on because of reservations are left out.
     fn kept<'a>(
         &'a self,
         request: Option<&'a JobRequest>,
@@ -460,14 +461,14 @@ impl Space {
         })
     }
 
-    /// Their columns.
+    /// The columns of these jobs.
     fn kept_from(&self, request: Option<&JobRequest>) -> Vec<ColumnSet> {
         let columns = |one: &Suspended| self.partition.matrix.columns(one.job).cloned();
         self.kept(request).filter_map(columns).collect()
     }
 }
 
-/// The requests of stopped jobs.
+/// The requests of suspended jobs.
 fn requests_of<'a>(
     matrix: &'a Matrix,
     suspended: &'a [Suspended],
@@ -475,7 +476,7 @@ fn requests_of<'a>(
     suspended.iter().filter_map(|one| matrix.request(one.job))
 }
 
-/// The first row in which a job that is stopped can keep its columns.
+/// The first row in which a suspended job can keep its columns.
 fn parking(matrix: &Matrix, job: JobId) -> Option<Slot> {
     (1..PARKING_ROWS).map(Slot).find(|slot| matrix.could_shift(job, *slot))
 }

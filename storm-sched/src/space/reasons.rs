@@ -49,8 +49,9 @@ impl Space {
         self.queue().iter().filter_map(reason).collect()
     }
 
-    /// The reason of a job, or what is behind it: others are being ended for it, or what it
-    /// lacks is idle and kept, as the matrix without what is kept says.
+    /// The reason of a job. Where preemption is behind the reason, that is told instead: others are
+    /// being ended for the job, or idle PEs that it lacks are kept. The matrix without what is kept
+    /// shows the latter.
     fn with_preemption(
         &self,
         request: &JobRequest,
@@ -79,11 +80,11 @@ impl Space {
 
     /// The shortage that keeps a job from starting at this moment.
     fn shortage(&self, request: &JobRequest) -> Option<Shortage> {
-        // PEs promised to other jobs are as good as held.
+        // PEs promised to other jobs count as held.
         shortage(&self.partition().matrix, request).or_else(|| self.promised(request))
     }
 
-    /// The shortage of a job beside the PEs that are promised to others, or kept for them.
+    /// The shortage of a job because of PEs that are promised to others or kept for them.
     pub(super) fn promised(&self, request: &JobRequest) -> Option<Shortage> {
         if !self.is_preempting() && !self.queue().may_preempt() {
             return None;
@@ -121,7 +122,7 @@ pub(super) fn reason(
             Some(PendingReason::Priority { ahead, shortage: Some(shortage) })
         }
         (Passing::Harmless, ahead, None) => Some(PendingReason::WouldDelay { ahead }),
-        // A head that lacks nothing has been started.
+        // Such a head would have been started.
         (Passing::Never | Passing::Shortest, None, None) => None,
     }
 }

@@ -1,5 +1,5 @@
-//! Pending reasons where space is shared and some nodes are reserved: a job is behind those that
-//! compete for the same nodes.
+//! Pending reasons where space is shared and nodes are reserved. A job counts as behind the jobs
+//! that compete for the same nodes.
 
 use std::collections::{BTreeMap, HashMap};
 

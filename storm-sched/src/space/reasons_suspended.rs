@@ -1,10 +1,10 @@
-//! Why jobs that are suspended do not go on.
+//! Why suspended jobs do not go on.
 
 use crate::space::{ROW, Space};
 use crate::{JobId, PendingReason};
 
 impl Space {
-    /// Why a job that is stopped does not go on; `None` when it is not stopped.
+    /// Why a suspended job does not go on; `None` when the job is not suspended.
     pub(super) fn explain_suspended(&self, job: JobId) -> Option<PendingReason> {
         let left = self.left_of(job)?;
         let matrix = &self.partition().matrix;

@@ -1,6 +1,6 @@
-//! The shadow of a job that is blocked: the time at which it can start by the
-//! estimates of the running jobs, and the PEs that it leaves over then
-//! (Lifka 1995; Mu'alem and Feitelson 2001; A2a of the policy reference).
+//! The shadow of a blocked job: when the job can start by the estimates of the running jobs, and
+//! how many PEs it leaves over then (Lifka 1995; Mu'alem and Feitelson 2001; A2a of the policy
+//! reference).
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::space::ledger::{Ledger, fits_row};
 use crate::space::{Candidate, ROW};
 use crate::{JobRequest, Matrix, SchedTime};
 
-/// When a blocked job can start, and what others may have beyond it.
+/// When a blocked job can start, and which PEs others may hold beyond that time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shadow {
     at: SchedTime,
@@ -28,20 +28,20 @@ impl Shadow {
         }
     }
 
-    /// The time.
+    /// When the job can start.
     #[must_use]
     pub fn at(&self) -> SchedTime {
         self.at
     }
 
-    /// The PEs that jobs may hold beyond the time without delaying its owner.
+    /// The PEs that jobs may hold beyond that time without delaying the blocked job.
     #[must_use]
     pub fn spare_pes(&self) -> u32 {
         self.spare_pes
     }
 
-    /// Whether a job that starts now does not delay the owner: it has ended by
-    /// then, or what it holds is to spare, and is so no more.
+    /// Whether a job that starts now does not delay the blocked job. Either the job has ended by
+    /// then, or the PEs that it holds are spare. Spare PEs are used up by that.
     pub fn admits(&mut self, job: &Candidate<'_>) -> bool {
         if job.end() <= self.at {
             return true;
@@ -54,16 +54,16 @@ impl Shadow {
         spare
     }
 
-    /// The most that a job can hold if it starts now and is admitted.
+    /// The largest job that is admitted if it starts now.
     pub(crate) fn gap(&self, ledger: &Ledger) -> Gap {
-        // A sum of times stops at the end of time, so that any job ends by it.
+        // Sums of times stop at the end of time, so every job ends by then.
         let ever = self.at == SchedTime::from_nanos(u64::MAX);
         let window = if ever { Duration::MAX } else { self.at.since(ledger.now()) };
         Gap::new(ledger.free_pes(), window, self.spare_pes)
     }
 
-    /// Like [`Shadow::gap`], for the idle PEs, where reservations leave fewer open the longer a job
-    /// runs.
+    /// Like [`Shadow::gap`], for the idle PEs among reservations. The longer a job runs, the fewer
+    /// PEs the reservations leave open.
     pub(crate) fn gap_among(&self, openings: &[Opening], ledger: &Ledger, matrix: &Matrix) -> Gap {
         let window = |until: SchedTime| match until.min(self.at) {
             at if at == SchedTime::from_nanos(u64::MAX) => Duration::MAX,
@@ -75,8 +75,8 @@ impl Shadow {
         Gap::of_steps(openings.iter().map(step))
     }
 
-    /// The earliest end at which so many PEs are free, all that come free in
-    /// that instant counted.
+    /// The earliest end at which that many PEs are free. All PEs that come free in that instant
+    /// count.
     fn of_count(pes: u32, ledger: &Ledger) -> Option<Self> {
         let mut free = ledger.free_pes();
         let mut ends = ledger.ends().after(ledger.now()).peekable();
@@ -90,9 +90,8 @@ impl Shadow {
         None
     }
 
-    /// The earliest end at which the nodes have room, by taking the jobs out
-    /// one after the other. Nothing is to spare: which PEs the job leaves over
-    /// is not worked out.
+    /// The earliest end at which the nodes have room, with the jobs taken out one after the other.
+    /// No PE counts as spare: which PEs the job leaves over is not worked out.
     fn of_nodes(request: &JobRequest, matrix: &Matrix, ledger: &Ledger) -> Option<Self> {
         if fits_row(matrix, request) {
             return Some(Self { at: ledger.now(), spare_pes: 0 });
@@ -109,9 +108,9 @@ impl Shadow {
         None
     }
 
-    /// The earliest time at which the nodes have room that reservations do not
-    /// keep from the job then: an estimated end, or the begin or end of a
-    /// reservation. Nothing is to spare, as for nodes.
+    /// The earliest time at which the nodes have room that reservations then leave to the job. The
+    /// time is an estimated end, or the start or end of a reservation. No PE counts as spare, as in
+    /// [`Shadow::of_nodes`].
     fn among_reservations(request: &JobRequest, matrix: &Matrix, ledger: &Ledger) -> Option<Self> {
         let (now, book) = (ledger.now(), ledger.book());
         let length = ledger.estimate(request);

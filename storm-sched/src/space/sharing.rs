@@ -15,12 +15,12 @@ use crate::{
 pub struct SpaceSharing<D> {
     space: Space,
     discipline: D,
-    /// Scratch: what one call of the driver brought.
+    /// A buffer: the news of one call of the driver.
     news: Vec<News>,
 }
 
 impl<D: Discipline> SpaceSharing<D> {
-    /// The policy on an idle machine.
+    /// Returns the policy on an idle machine.
     #[must_use]
     pub fn under(discipline: D, machine: Machine, params: &PolicyParams) -> Self {
         let space = Space::new(machine, params, discipline.keeps_estimates());
@@ -65,7 +65,7 @@ impl<D: Discipline> SpaceSharing<D> {
         self.space.enter(Pool::Common);
     }
 
-    /// When the first of the jobs of a reservation is to start.
+    /// When the first job of a reservation is to start.
     fn start_apart(&self, pool: Pool, job: JobId) -> Option<SchedTime> {
         let first = self.space.first_of(pool, self.discipline.order());
         let first = first.filter(|first| first.job() == job)?;
@@ -118,7 +118,7 @@ impl<D: Discipline> Policy for SpaceSharing<D> {
             return Vec::new();
         }
         if self.space.has_reservations() {
-            // Each reservation has a first of its own.
+            // Each reservation has a first job of its own.
             let estimate = |job| Some((job, self.estimate(now, job)?));
             return self.pending().into_iter().filter_map(estimate).collect();
         }

@@ -1,6 +1,5 @@
-//! Two users who always have jobs waiting: with Fair Tree over decayed usage
-//! they come to have what their shares say, whatever they had before and
-//! however long their jobs are.
+//! Two users that always have jobs waiting: with Fair Tree over decayed usage they come to have the
+//! parts that their shares give them, whatever they had before and however long their jobs are.
 
 use std::time::Duration;
 
@@ -35,7 +34,7 @@ impl Site {
         Self { policy, users, half_life, submitted: 0 }
     }
 
-    /// Job ids tell whose they are.
+    /// The user of a job, by its id.
     fn user_of(&self, job: JobId) -> usize {
         job.0 as usize % self.users.len()
     }

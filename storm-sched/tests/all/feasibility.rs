@@ -1,5 +1,5 @@
-//! What is feasible fits an empty machine, and what is not never does: the
-//! arithmetic against brute force and against every policy.
+//! A feasible job fits an empty machine, and any other never does: the arithmetic against brute
+//! force and against every policy.
 
 use proptest::prelude::*;
 use storm_sched::suite::oracle;
@@ -34,8 +34,7 @@ fn machines() -> impl Strategy<Value = Machine> {
     })
 }
 
-/// What a job may ask for besides processes and nodes, nothing of it most
-/// often.
+/// The demands of a job in addition to processes and nodes; most often none.
 fn asked_besides() -> impl Strategy<Value = JobRequest> {
     let memory = prop_oneof![
         3 => Just(NodeMemory::Unstated),

@@ -1,4 +1,4 @@
-//! Gang scheduling among qualities of service: who makes room for whom, case by case.
+//! Gang scheduling among qualities of service: which jobs make room for which, case by case.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,14 +61,14 @@ fn the_least_and_youngest_makes_room_and_nobody_else_gets_it() {
     let asked = submit(&mut policy, urgent(4, 2));
     assert_eq!(stopped(&asked), [(3, PreemptMode::Requeue, 4)]);
     assert_eq!(policy.estimate(SchedTime::ZERO, JobId(4)), None);
-    // It holds its place, and nobody gets what it gives up.
+    // Job 3 still holds its place, and no other job gets it.
     assert_eq!(submit(&mut policy, lower(5, 2, PreemptMode::Cancel)), []);
     let first = finish(&mut policy, 3);
     assert_eq!((started(&first), stopped(&first)), (vec![4], vec![]));
     let mut again = lower(3, 2, PreemptMode::Requeue);
     again.preempted = true;
     assert_eq!(submit(&mut policy, again), []);
-    // It comes before those of its priority.
+    // The preempted job comes before others of its priority.
     assert_eq!(started(&finish(&mut policy, 2)), [3]);
     policy.check().unwrap();
 }
@@ -80,7 +80,7 @@ fn a_job_of_a_lower_priority_makes_room_before_a_younger_one() {
     submit(&mut policy, lower(2, 2, PreemptMode::Cancel).with_priority(Priority(9)));
     let asked = submit(&mut policy, urgent(3, 1));
     assert_eq!(stopped(&asked), [(1, PreemptMode::Cancel, 3)]);
-    // What it gives up is enough for one more.
+    // The room that job 1 gives up is enough for one more.
     assert_eq!(submit(&mut policy, urgent(4, 1)), []);
     assert_eq!(started(&finish(&mut policy, 1)), [3, 4]);
 }
@@ -92,7 +92,7 @@ fn who_is_suspended_by_slices_makes_no_room_nor_anybody_in_vain() {
     submit(&mut policy, lower(2, 2, PreemptMode::Cancel));
     assert_eq!(submit(&mut policy, urgent(3, 4)), []);
     let asked = submit(&mut policy, urgent(4, 2));
-    // It goes before those of lower qualities, not before its equal.
+    // A job goes before jobs of lower qualities, not before its equal.
     assert_eq!(asked, []);
     assert!(policy.heeds_precedence() && !policy.preempts());
     let refused = policy.handle(SchedTime::ZERO, Event::Suspended(JobId(1)));

@@ -1,4 +1,4 @@
-//! The queue behind the matrix when jobs may pass the first one: who does, by
+//! The queue behind the matrix when jobs may pass the first one: the jobs that do, worked out by
 //! hand.
 
 use std::time::Duration;

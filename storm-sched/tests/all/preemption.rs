@@ -17,7 +17,7 @@ const SEEDS: u64 = 60;
 /// Policies that share space.
 const POLICIES: [&str; 5] = ["fcfs", "easy", "easy-sjbf", "conservative", "sjf"];
 
-/// What the policies did, each in as many runs; panics when one broke an invariant.
+/// The actions of the policies, each over equally many runs; panics if one broke an invariant.
 fn covered(
     workload: fn(u64) -> Workload,
     invariants: fn() -> Vec<Box<dyn Invariant>>,
@@ -58,7 +58,7 @@ fn jobs_are_preempted_among_reservations_and_these_are_kept() {
     }
 }
 
-/// What gang scheduling with these settings did, summed over workloads of a kind.
+/// The actions of gang scheduling with these settings, summed over workloads of a kind.
 fn covered_by_gang(params: PolicyParams, workload: fn(u64) -> Workload, seeds: u64) -> Coverage {
     let limit = params.mpl_limit;
     let make = |machine| registry::by_name("gang", machine, &params).unwrap();
@@ -144,8 +144,7 @@ fn of_quality(job: u64, qos: u16) -> JobRequest {
     JobRequest::new(JobId(job), 4).with_precedence(Arc::new(precedence))
 }
 
-/// Of jobs that were stopped one for the other, the one before whom no other goes is the
-/// first to go on.
+/// Jobs were stopped one for the other: the first to resume is the job before which no other goes.
 #[test]
 fn who_was_stopped_last_goes_on_first_if_it_is_over_the_others() {
     for name in POLICIES {
@@ -164,7 +163,7 @@ fn who_was_stopped_last_goes_on_first_if_it_is_over_the_others() {
     }
 }
 
-/// Nobody goes on with the columns of one who is over him and waits for the rest of his own.
+/// No job resumes on columns of a job that goes before it and waits for the rest of its own.
 #[test]
 fn nobody_goes_on_with_what_another_waits_for() {
     for name in POLICIES {
@@ -189,8 +188,8 @@ fn nobody_goes_on_with_what_another_waits_for() {
     }
 }
 
-/// A job from whom idle PEs are kept is told for whom, and one for whom others are ended
-/// is told who.
+/// If idle PEs are kept from a job, its reason names the job that they are kept for. If jobs are
+/// ended for a job, its reason names them.
 #[test]
 fn reasons_name_who_is_suspended_and_who_makes_room() {
     for name in POLICIES {
@@ -217,8 +216,8 @@ fn reasons_name_who_is_suspended_and_who_makes_room() {
     }
 }
 
-/// Who became due in the instant in which an urgent job comes keeps that from stopping
-/// others: no later event may follow for hours.
+/// A job became due in the instant in which an urgent job came, and kept the urgent job from
+/// preempting: no later event may follow for hours.
 #[test]
 fn who_is_due_in_the_same_instant_keeps_nobody_from_preempting() {
     for name in POLICIES {
@@ -250,8 +249,8 @@ fn who_is_due_in_the_same_instant_keeps_nobody_from_preempting() {
     }
 }
 
-/// A suspended job is told who has its elements, and when these are free, which reservation
-/// keeps it from them.
+/// The reason of a suspended job names the holder of its elements, and when these are free, the
+/// reservation that keeps them from it.
 #[test]
 fn a_suspended_job_is_told_what_it_waits_for() {
     for name in POLICIES {

@@ -22,32 +22,32 @@ const SEEDS: std::ops::Range<u64> = 0..40;
 enum Bug {
     /// None: the invariants must not blame a sound policy.
     None,
-    /// Whoever is suspended stays so.
+    /// Suspended jobs stay suspended.
     NeverResumes,
-    /// Whoever is to be requeued or cancelled is treated in the other way.
+    /// Jobs to be requeued are cancelled, and the other way round.
     TakesAnotherMode,
     /// The job that is to make room and the one that gets it are confused.
     ConfusesTheTwo,
-    /// Who has no quality of service makes room too.
+    /// Jobs without a quality of service make room too.
     StopsAnybody,
     /// Somebody makes room for a job that fits as things are.
     StopsForNothing,
     /// A job that has ended makes room.
     StopsTheEnded,
-    /// Who waits is told nothing.
+    /// Waiting jobs get no reason.
     IsSilent,
     /// One more makes room than it takes.
     StopsOneMore,
-    /// Who was promised room waits as if he had just come when it is there.
+    /// A job that was promised room waits like a new one when the room is there.
     Forgets,
 }
 
 struct Mutant {
     bug: Bug,
     inner: Box<dyn Policy>,
-    /// Whoever has ever been preempted.
+    /// All jobs that were ever preempted.
     stopping: BTreeSet<JobId>,
-    /// What was asked for, by whom.
+    /// The request of each job.
     asked: BTreeMap<JobId, JobRequest>,
 }
 
@@ -82,7 +82,7 @@ impl Mutant {
                     };
                 }
                 Bug::ConfusesTheTwo => std::mem::swap(job, by),
-                // Those whose number six divides have no quality of service.
+                // Jobs whose numbers are multiples of six have no quality of service.
                 Bug::StopsAnybody => {
                     let anybody = bystander.filter(|job| job.0.is_multiple_of(6));
                     *job = anybody.unwrap_or(*job);
@@ -99,7 +99,7 @@ impl Mutant {
         if self.bug == Bug::StopsOneMore
             && let Some(&Action::Preempt { by, .. }) = actions.last()
         {
-            // Those whose number leaves three may be cancelled.
+            // Jobs whose numbers leave a remainder of three may be cancelled.
             let more = bystander.filter(|job| job.0 % 6 == 3);
             let mode = PreemptMode::Cancel;
             actions.extend(more.map(|job| Action::Preempt { job, mode, by }));
@@ -111,8 +111,8 @@ impl Mutant {
 }
 
 impl Mutant {
-    /// Passes an event on; those who may preempt others are behind all that wait if room
-    /// becomes free by it that was promised.
+    /// Passes an event on. If promised room becomes free, jobs that may preempt others come after
+    /// all waiting jobs.
     fn pass_on(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
         let ended = matches!(&event, Event::Finished(job) if self.stopping.contains(job));
         let mut behind = self.inner.pending();
@@ -147,7 +147,7 @@ impl Policy for Mutant {
         }
         let mut actions = self.pass_on(now, event);
         self.spoil(&before, &mut actions);
-        // Those whose numbers leave four or five may preempt others.
+        // Jobs whose numbers leave a remainder of four or five may preempt others.
         let alone = !waited.iter().any(|job| job.0 % 6 > 3)
             && !before.iter().any(|job| self.stopping.contains(job));
         let by = came.filter(|_| self.bug == Bug::StopsForNothing && alone);
@@ -206,7 +206,7 @@ fn mutant(bug: Bug, inner: Box<dyn Policy>) -> Box<dyn Policy> {
     Box::new(Mutant { bug, inner, stopping: BTreeSet::new(), asked: BTreeMap::new() })
 }
 
-/// What is said against the mutant, if anything.
+/// The invariant's objection to the mutant, if it has one.
 fn found(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
     let make = |machine| -> Box<dyn Policy> { mutant(bug, Box::new(Fcfs::new(machine))) };
     let run = suite::run_seeds_of(SEEDS, Workload::preempting, &make, &|| vec![invariant()]);
@@ -240,7 +240,7 @@ fn limit() -> MplLimit {
     MplLimit::try_from(2).unwrap()
 }
 
-/// What is said against gang scheduling with a mistake, if anything.
+/// The invariant's objection to gang scheduling with a mistake, if it has one.
 fn found_in_gang(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
     let params = PolicyParams { mpl_limit: limit(), ..PolicyParams::default() };
     let make = |machine| mutant(bug, Box::new(Gang::new(machine, &params)));

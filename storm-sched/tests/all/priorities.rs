@@ -25,7 +25,7 @@ struct Job {
     later: Option<(u64, u32)>,
 }
 
-/// What a plan is made of: a job that holds PEs until it should have ended.
+/// The basis of a plan: for each job, when it should have ended and the PEs that it holds.
 type Running = BTreeMap<JobId, (u64, u32)>;
 
 fn policy(name: &str, pes: u32) -> Box<dyn Policy> {
@@ -112,15 +112,17 @@ proptest! {
                 // Without priorities promises are kept, and need not be the earliest.
                 return;
             }
-            if running.values().any(|(end_s, _)| *end_s <= now_s) {
-                // A job ends in this very instant: the plan is made anew when it is heard of.
-                return;
+            let now = SchedTime::from_secs(now_s);
+            let mut promised: Vec<(JobId, SchedTime)> = order
+                .iter()
+                .map(|&job| (job, policy.estimate(now, job).expect("every job has a promise")))
+                .collect();
+            if running.values().any(|(end_s, _)| *end_s == now_s) {
+                // By the estimates a job ends in this instant, and its end has not been heard
+                // of. A job whose time has come is due on its PEs, and keeps that place.
+                promised.sort_by_key(|&(_, start)| start != now);
             }
-            let promised = |job| {
-                let start = policy.estimate(SchedTime::from_secs(now_s), job);
-                (job, start.expect("every job is promised a start"))
-            };
-            let promised: Vec<(JobId, SchedTime)> = order.iter().copied().map(promised).collect();
+            let order: Vec<JobId> = promised.iter().map(|&(job, _)| job).collect();
             let planned: Vec<(JobId, SchedTime)> = plan(now_s, running, &order, &jobs)
                 .into_iter()
                 .map(|(job, start_s)| (job, SchedTime::from_secs(start_s)))

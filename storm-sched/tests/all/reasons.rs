@@ -1,4 +1,4 @@
-//! What users read when they ask why a job does not run.
+//! The texts that users get when they ask why a job does not run.
 
 use storm_sched::policies::{Fcfs, Gang};
 use storm_sched::{

@@ -19,11 +19,11 @@ const SEEDS: std::ops::Range<u64> = 0..40;
 enum Bug {
     /// None: the invariants must not blame a sound policy.
     None,
-    /// It asks to be woken, and decides as if nothing were reserved.
+    /// The policy asks to be woken, and decides as if nothing were reserved.
     IgnoresReservations,
-    /// It does not ask to be woken.
+    /// The policy does not ask to be woken.
     Oversleeps,
-    /// Who waits for a reservation is told that it begins a second later.
+    /// The reason of a job that waits for a reservation names a begin that is a second too late.
     NamesAnotherTime,
     /// Jobs of a reservation never start, also when it is over.
     ForgetsWhoWaited,
@@ -31,9 +31,9 @@ enum Bug {
 
 struct Mutant {
     bug: Bug,
-    /// What decides.
+    /// The policy that decides.
     inner: Fcfs,
-    /// What knows of reservations.
+    /// The policy that knows of reservations.
     aware: Fcfs,
 }
 
@@ -112,7 +112,7 @@ impl Policy for Mutant {
     }
 }
 
-/// What is said against the mutant, if anything.
+/// The invariant's objection to the mutant, if it has one.
 fn found(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
     let make = |machine: Machine| -> Box<dyn Policy> {
         let (inner, aware) = (Fcfs::new(machine.clone()), Fcfs::new(machine));

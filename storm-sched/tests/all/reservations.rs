@@ -132,7 +132,7 @@ fn a_job_of_the_reservation_waits_for_it_and_delays_nobody() {
             _ => false,
         };
         assert!(begun.iter().any(on_its_nodes), "{name}: {begun:?}");
-        // It may finish when the reservation is over.
+        // The job may finish after the reservation is over.
         assert_eq!(starts(policy.handle(at(200), Event::Wake)), [0; 0], "{name}");
         assert_eq!(policy.running(), [JobId(1), JobId(2)], "{name}");
     }
@@ -155,10 +155,10 @@ fn estimates_and_backfilling_know_what_is_reserved() {
     for name in ["backfill", "easy-sjbf"] {
         let mut policy = reserved(name);
         assert_eq!(starts(policy.handle(at(0), Event::Submit(job(1, 2, Some(60))))), [1]);
-        // It needs three nodes for longer than there is until the reservation.
+        // The job needs three nodes for longer than the time until the reservation.
         assert!(starts(policy.handle(at(0), Event::Submit(job(2, 3, Some(80))))).is_empty());
         assert_eq!(policy.estimate(at(0), JobId(2)), Some(at(200)), "{name}");
-        // What has ended by then may pass, and what has not may not.
+        // A job that has ended by then may pass; another may not.
         assert_eq!(starts(policy.handle(at(1), Event::Submit(job(3, 1, Some(150))))), [3]);
         assert!(starts(policy.handle(at(1), Event::Submit(job(4, 1, Some(250))))).is_empty());
     }

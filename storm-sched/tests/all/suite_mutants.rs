@@ -42,7 +42,7 @@ enum Bug {
     InventsReasons,
     /// Events that do not fit pass in silence.
     SwallowsErrors,
-    /// It says that another row is active.
+    /// The policy names another row as active.
     LiesAboutActiveRow,
     /// Guests are not told to leave, nor new ones to come.
     ForgetsSlots,
@@ -342,9 +342,9 @@ enum BackfillBug {
     None,
     /// The head has no reservation.
     ForgetsHead,
-    /// What is to spare is given to everybody.
+    /// Every job gets the PEs to spare.
     SparesTwice,
-    /// Whoever starts before the head can is let pass.
+    /// A job that starts before the head can may pass.
     ConfusesStartAndEnd,
     /// Where anything is to spare, everybody may have all he wants.
     SparesMore,

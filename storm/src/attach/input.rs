@@ -1,8 +1,8 @@
-//! Our standard input for the job, read by a thread of its own: a read from a
-//! terminal cannot be taken back, and must not hold up the end.
+//! Reads our standard input for the job, on a thread of its own: a read from a terminal cannot be
+//! cancelled, and must not delay the end.
 //!
-//! Only the end of the input is passed on as its end. A job that got a part of its input for the
-//! whole would end COMPLETED, with a wrong result.
+//! Only the real end of the input is passed on as its end. A job that mistook a part of its input
+//! for the whole would end COMPLETED, with a wrong result.
 
 use super::signals::is_ignored;
 use crate::standard_streams::StandardInput;
@@ -20,38 +20,38 @@ use std::thread;
 use std::time::Duration;
 use storm_rm::InputSpec;
 
-/// Sent at a time: as much as an event of output holds.
+/// Bytes sent at a time: as much as an event of output holds.
 const BLOCK_BYTES: usize = 32 << 10;
-/// How often a terminal in whose background we are is looked at: no signal tells that `fg` has
-/// put us into its foreground, unless we were stopped.
+/// How often to check whether our terminal has put us into its foreground. `fg` sends a signal only
+/// to stopped processes.
 const FOREGROUND_LOOK: Duration = Duration::from_millis(100);
 
-/// Where the input comes from.
+/// The input of a job.
 #[derive(Debug)]
 pub(super) struct Input {
     blocks: Option<Receiver<Bytes>>,
     trouble: Option<Receiver<Trouble>>,
 }
 
-/// What is read.
+/// A piece of input, or the reason why there is no more.
 #[derive(Debug)]
 pub(super) enum Given {
-    /// An empty one is the end.
+    /// A block; an empty one is the end of the input.
     Block(Bytes),
     Trouble(Trouble),
 }
 
-/// Why there is no more input, although it has not ended.
+/// Why there is no more input although it has not ended.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// It cannot be read.
+    /// Reading failed.
     Failed(io::Error),
-    /// Its terminal is gone.
+    /// The terminal is gone.
     HungUp,
 }
 
 impl Input {
-    /// Begins to read, if the job reads.
+    /// Starts to read, if the job reads.
     pub(super) fn start(input: InputSpec) -> Input {
         match input {
             InputSpec::None => Input { blocks: None, trouble: None },
@@ -61,7 +61,7 @@ impl Input {
                 let (complain, trouble) = async_channel::bounded(1);
                 thread::spawn(move || {
                     if let Err(trouble) = read_all(&sender) {
-                        // Nobody listens any more where the job is over.
+                        // Nobody listens if the job is over.
                         let _ = complain.send_blocking(trouble);
                     }
                 });
@@ -70,8 +70,8 @@ impl Input {
         }
     }
 
-    /// What comes next: a block only if there `may` be one. Neither the end nor trouble is
-    /// followed by anything.
+    /// The next block or trouble; a block only if `may` is true. Nothing follows the end or
+    /// trouble.
     pub(super) async fn next(&mut self, may: bool) -> Given {
         tokio::select! {
             biased;
@@ -88,14 +88,14 @@ impl Input {
         }
     }
 
-    /// Nothing more is wanted.
+    /// Drops further input.
     pub(super) fn stop(&mut self) {
         self.blocks = None;
         self.trouble = None;
     }
 }
 
-/// The next of a channel; none once its sender is gone.
+/// The next item of a channel; never completes once the sender is gone.
 async fn received<T>(channel: &mut Option<Receiver<T>>) -> T {
     let came = match channel {
         Some(open) => open.recv().await,
@@ -110,9 +110,9 @@ async fn received<T>(channel: &mut Option<Receiver<T>>) -> T {
     }
 }
 
-/// Reads to the end, which is sent as an empty block.
+/// Reads to the end, and sends the end as an empty block.
 fn read_all(sender: &Sender<Bytes>) -> Result<(), Trouble> {
-    // A terminal that has hung up already does not answer as one.
+    // `is_terminal` is false for a terminal that has hung up already.
     let is_terminal = stdin().is_terminal() || matches!(tcgetattr(stdin()), Err(Errno::EIO));
     let mut source = if is_terminal { Source::terminal() } else { Source::Other };
     let mut buffer = vec![0; BLOCK_BYTES];
@@ -125,21 +125,21 @@ fn read_all(sender: &Sender<Bytes>) -> Result<(), Trouble> {
     }
 }
 
-/// What standard input is.
+/// The kind of standard input.
 enum Source {
-    /// It is read in the foreground only.
+    /// A terminal, which is read in the foreground only.
     Terminal,
-    /// A file, a pipe: whoever has it may read it.
+    /// A file or a pipe, which may be read at any time.
     Other,
 }
 
 impl Source {
     fn terminal() -> Source {
-        // Ctrl-Z and `bg` come between a look at the foreground and the end of a read. With SIGTTIN
-        // blocked, the read fails there with EIO (tty_ioctl(4)) instead of stopping us.
+        // Ctrl-Z and `bg` may come between a look at the foreground and the end of a read. With
+        // SIGTTIN blocked, the read then fails with EIO (tty_ioctl(4)) instead of stopping us.
         let mut stop = SigSet::empty();
         stop.add(Signal::SIGTTIN);
-        // It fails for signals that do not exist alone.
+        // Fails only for unknown signals.
         let _ = stop.thread_block();
         Source::Terminal
     }
@@ -159,7 +159,7 @@ fn read_terminal(buffer: &mut [u8]) -> Result<usize, Trouble> {
             wait_for_look();
         }
         match StandardInput.read(buffer) {
-            // The kernel ends the input of a terminal that hangs up as Ctrl-D does.
+            // When a terminal hangs up, the kernel ends its input as Ctrl-D does.
             Ok(0) if has_hung_up() => return hang_up(),
             Ok(length) => return Ok(length),
             Err(error) if error.raw_os_error() != Some(Errno::EIO as i32) => {
@@ -178,18 +178,18 @@ fn wait_for_look() {
     thread::sleep(FOREGROUND_LOOK);
 }
 
-/// Somebody who ignores SIGHUP wants the job to outlive the terminal: then its input has ended.
+/// With SIGHUP ignored, the user wants the job to outlive the terminal, so its input just ends.
 fn hang_up() -> Result<usize, Trouble> {
     if is_ignored(Signal::SIGHUP) { Ok(0) } else { Err(Trouble::HungUp) }
 }
 
-/// A terminal that is not ours has no background for us, and may be read.
+/// Whether we are in the background. False for a terminal that is not ours, which may be read.
 fn is_in_background() -> bool {
     tcgetpgrp(stdin()).is_ok_and(|group| group != getpgrp())
 }
 
-/// Whether the other end of our terminal is gone. While it goes, reads end as at Ctrl-D, and the
-/// terminal still has attributes.
+/// Whether the other end of our terminal is gone. While it closes, reads end as at Ctrl-D although
+/// the terminal still has attributes.
 fn has_hung_up() -> bool {
     let input = stdin();
     let mut source = [PollFd::new(input.as_fd(), PollFlags::empty())];

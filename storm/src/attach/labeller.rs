@@ -1,11 +1,11 @@
-//! Puts the rank before each line: `3: text`. A line comes out whole, so that
-//! lines of several ranks do not mix.
+//! Puts the rank before each line: `3: text`. Lines are output whole, so that lines of several
+//! ranks do not mix.
 
 use std::collections::BTreeMap;
 use storm_rm::Rank;
 use storm_rm::message::Stream;
 
-/// A line longer than this is broken: one rank must not take all memory.
+/// A longer line is broken, so that a rank cannot use up all memory.
 const MAX_LINE_BYTES: usize = 64 << 10;
 
 /// The unfinished lines of all ranks.
@@ -16,7 +16,7 @@ pub(super) struct Labeller {
 }
 
 impl Labeller {
-    /// Takes what a rank wrote; returns the lines that are whole by it.
+    /// Takes output of a rank, and returns the lines that it completes.
     pub(super) fn take(&mut self, rank: Rank, stream: Stream, mut data: &[u8]) -> Vec<u8> {
         let mut whole = Vec::new();
         let unfinished = match stream {
@@ -42,7 +42,7 @@ impl Labeller {
         whole
     }
 
-    /// The lines that were never ended, with the end that they lack.
+    /// The remaining lines without a line feed, each with a line feed added.
     pub(super) fn rest(&mut self) -> Vec<(Stream, Vec<u8>)> {
         let stdout = std::mem::take(&mut self.stdout).into_iter();
         let stderr = std::mem::take(&mut self.stderr).into_iter();

@@ -1,5 +1,4 @@
-//! Following a job: its output comes here, our input goes there, and an
-//! interruption cancels it.
+//! Follows a job: shows its output, sends it our input, and cancels it on an interruption.
 
 mod input;
 mod labeller;
@@ -31,52 +30,52 @@ pub(crate) use terminal::OutputForm;
 use terminal::Terminal;
 use without_pmix::WithoutPmix;
 
-/// How a job ended that was followed.
+/// How a followed job ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     /// The job.
     pub(crate) job: JobId,
-    /// How it ended.
+    /// Its final state.
     pub(crate) state: JobState,
-    /// Its status.
+    /// Its exit status.
     pub(crate) exit_code: u8,
-    /// Ours, where it was cancelled from here.
+    /// Our exit status, if we cancelled it.
     pub(crate) interrupted: Option<u8>,
-    /// Why it ended so.
+    /// The reason of its end.
     pub(crate) reason: Option<String>,
     /// How long its launch took.
     pub(crate) breakdown: Option<LaunchBreakdown>,
-    /// Where it ran.
+    /// The nodes on which it ran.
     pub(crate) node_list: Option<String>,
-    /// A rank said that it is of Open MPI and found no PMIx server.
+    /// Whether a rank of Open MPI reported that it found no PMIx server.
     pub(crate) without_pmix: bool,
 }
 
-/// What to follow.
+/// The job to follow, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Follow {
     /// The job.
     pub(crate) job: JobId,
-    /// The number of the request under which its events come.
+    /// The request whose replies are the job's events.
     pub(crate) request: u64,
-    /// What it reads.
+    /// The input that it reads.
     pub(crate) input: InputSpec,
-    /// What is done to its output.
+    /// The form of its output.
     pub(crate) form: OutputForm,
-    /// A manager that goes away may come back at the same place, with the job.
+    /// Whether a manager that goes away may return at the same address, with the job.
     pub(crate) may_return: bool,
-    /// Say why it waits, if it does so for more than a moment.
+    /// Whether to say why the job waits, if it waits for more than a moment.
     pub(crate) tell_waiting: bool,
 }
 
-/// A second interruption within this time is the first one again: timeout(1) and
-/// a terminal that closes signal the process and its group.
+/// A second interruption within this time counts as the first: timeout(1) and a terminal that
+/// closes signal both the process and its group.
 const SAME_INTERRUPTION: Duration = Duration::from_secs(1);
 
-/// Follows until the job has ended. The first interruption cancels it; after
-/// the second one the caller is to clean up and leave. So does a reader that has
-/// left: whoever reads `storm run ... | head` wants no more.
-/// When the manager is gone, its next life is waited for if it `may_return`.
+/// Follows a job until it has ended. The first interruption cancels it; after the second, the
+/// caller is to clean up and leave. The job is cancelled as well when its output has no reader any
+/// more, as in `storm run ... | head`. If the manager goes away and `may_return`, its next life is
+/// waited for.
 pub(crate) async fn follow(
     client: Client,
     what: Follow,
@@ -122,13 +121,13 @@ struct Follower {
     what: Follow,
     requests: ClientRequests,
     input: Input,
-    /// Our standard input broke off with this.
+    /// The error that ended our standard input early.
     input_failure: Option<io::Error>,
-    /// The request whose answer allows the next input.
+    /// The request that must be answered before the next input is sent.
     awaiting_ok: Option<u64>,
-    /// There is somebody to read it: what comes sooner would be lost.
+    /// Whether the job runs. Input that is sent earlier would be lost.
     running: bool,
-    /// It was said that the job is.
+    /// Whether the user was told that the job is suspended.
     suspended: bool,
     queue_notes: QueueNotes,
     terminal: Terminal,
@@ -136,11 +135,11 @@ struct Follower {
     without_pmix: WithoutPmix,
     node_list: Option<String>,
     interrupted: Option<Interruption>,
-    /// The connection to the manager is gone.
+    /// Whether the connection to the manager is gone.
     lost: bool,
 }
 
-/// The job was cancelled from here.
+/// A cancellation by us.
 #[derive(Clone, Copy, Debug)]
 struct Interruption {
     /// Our exit status.
@@ -157,8 +156,8 @@ impl Follower {
         loop {
             let may_send = self.running && self.awaiting_ok.is_none();
             let holds_output = self.terminal.holds_output();
-            // Output is written when no more of it is there to be read. Input waits for its
-            // answer in between, and takes no turn from the replies.
+            // Output is flushed when no more of it is available. Input waits for its answer in
+            // between, and takes no turn from the replies.
             tokio::select! {
                 biased;
                 status = interrupts.next() => self.interrupt(status).await?,
@@ -187,7 +186,7 @@ impl Follower {
         }
     }
 
-    /// A reader that has left wants no more of the job, and what cannot be written anywhere nobody will have.
+    /// Cancels the job if its output has no reader any more, or cannot be written.
     async fn look_at_reader(&mut self) -> Result<(), Failure> {
         let status = if self.terminal.has_failed() { EXIT_STORM_FAILED } else { EXIT_BROKEN_PIPE };
         if self.terminal.reader_has_left() && self.interrupted.is_none() {
@@ -196,12 +195,12 @@ impl Follower {
         Ok(())
     }
 
-    /// Acts on a reply; the outcome when it was the last.
+    /// Acts on a reply. Returns the outcome if it was the last.
     async fn take(&mut self, line: ReplyLine) -> Result<Option<Outcome>, Failure> {
         if Some(line.id) == self.awaiting_ok {
             self.awaiting_ok = None;
             if let Reply::Error { .. } = line.reply {
-                // The job reads no more: it is over, or closed its input.
+                // The job reads no more: it is over, or has closed its input.
                 self.input.stop();
             }
             return Ok(None);
@@ -242,7 +241,7 @@ impl Follower {
                 }
                 self.running = state == JobState::Running;
                 if state == JobState::Pending {
-                    // It runs again from its beginning.
+                    // The job runs again from its beginning.
                     self.shown = Shown::default();
                 }
                 self.queue_notes.is(state);
@@ -264,7 +263,7 @@ impl Follower {
                     without_pmix,
                 }))
             }
-            // Answers to our own cancellation, and that nothing explains the job any more.
+            // Answers to our cancellation, or an explanation that is no longer available.
             _ => Ok(None),
         }
     }
@@ -286,7 +285,7 @@ impl Follower {
         Ok(())
     }
 
-    /// A job whose input breaks off would take the part that it has for the whole.
+    /// Cancels a job whose input breaks off: it would take the part for the whole.
     async fn take_trouble(&mut self, trouble: Trouble) -> Result<(), Failure> {
         let status = match trouble {
             Trouble::HungUp => EXIT_HUNG_UP,
@@ -301,7 +300,7 @@ impl Follower {
         }
     }
 
-    /// Why the job did not get all of its input, unless it is known why it was to end.
+    /// The failure that the job did not get all of its input, if reading failed.
     fn cut_input(&self, outcome: &Outcome) -> Option<Failure> {
         let error = self.input_failure.as_ref()?;
         let (job, state) = (outcome.job, outcome.state);
@@ -327,7 +326,7 @@ impl Follower {
         Ok(())
     }
 
-    /// An error of the connection; takes note when it is gone.
+    /// A failure for an error of the connection. Remembers if the connection is gone.
     fn lose(&mut self, error: ClientError) -> Failure {
         self.lost = matches!(error, ClientError::Closed | ClientError::Connection(_));
         error.into()

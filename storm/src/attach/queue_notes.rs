@@ -1,5 +1,5 @@
-//! Why a job waits that somebody is waiting for: asked once it has waited for a moment, and now
-//! and then after that.
+//! Tells a waiting user why the job waits. The manager is asked after a moment, and now and then
+//! later.
 
 use crate::output;
 use std::future::pending;
@@ -7,30 +7,31 @@ use std::time::Duration;
 use storm_mm::api::{Explanation, JobState};
 use tokio::time::{Instant, sleep_until};
 
-/// Nothing is said of a job that starts sooner: most do.
+/// Most jobs start within this time, and nothing is said about them.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Between two questions: a manager may have thousands who wait, and a person reads a line.
+/// Time between two questions. A manager may have thousands of waiting clients, and a person reads
+/// only a line.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// When to ask the manager, and what is worth telling of its answers.
+/// Decides when to ask the manager, and which answers to show.
 #[derive(Debug)]
 pub(crate) struct QueueNotes {
-    /// Somebody is to be told.
+    /// Whether anybody is to be told.
     wanted: bool,
-    /// The next question; none while the job does not wait.
+    /// Time of the next question; `None` while the job does not wait.
     next: Option<Instant>,
-    /// What kind of reason was told last.
+    /// The kind of the last reason shown.
     told: Option<String>,
 }
 
 impl QueueNotes {
-    /// Of a job that was submitted just now; says nothing unless `wanted`.
+    /// For a job that was submitted just now. Shows nothing unless `wanted`.
     pub(crate) fn new(wanted: bool) -> QueueNotes {
         let next = wanted.then(|| Instant::now() + PATIENCE);
         QueueNotes { wanted, next, told: None }
     }
 
-    /// The job is in this state now.
+    /// Takes note of the job's state.
     pub(crate) fn is(&mut self, state: JobState) {
         let waits = self.wanted && state == JobState::Pending;
         match (waits, self.next) {
@@ -40,8 +41,8 @@ impl QueueNotes {
         }
     }
 
-    /// Returns when it is time to ask for an explanation; never while there is nothing to tell.
-    /// May be dropped and called again.
+    /// Completes when an explanation should be asked for; never if there is nothing to tell. May be
+    /// dropped and called again.
     pub(crate) async fn due(&self) {
         match self.next {
             Some(next) => sleep_until(next).await,
@@ -49,13 +50,13 @@ impl QueueNotes {
         }
     }
 
-    /// The explanation was asked for.
+    /// Takes note that an explanation was asked for.
     pub(crate) fn asked(&mut self) {
         self.next = Some(Instant::now() + AGAIN);
     }
 
-    /// What is to be told of an answer: the reason, unless the one of the last time has merely
-    /// other numbers or names.
+    /// The line to show for an answer: the reason, unless it differs from the last one only in
+    /// numbers or names.
     pub(crate) fn line(&mut self, explanation: &Explanation) -> Option<String> {
         let Explanation { job, array, state, reason, .. } = explanation;
         if !self.wanted || *state != JobState::Pending {
@@ -72,8 +73,8 @@ impl QueueNotes {
     }
 }
 
-/// A reason without what changes in it while it stays the same one: words with a digit, as
-/// numbers, times and nodes are, and the signs about them.
+/// A reason without its variable parts: words with a digit, such as numbers, times and nodes, and
+/// punctuation around them.
 fn kind(reason: &str) -> String {
     let lasting = |word: &&str| !word.contains(|c: char| c.is_ascii_digit());
     let words: Vec<&str> = reason.split_whitespace().filter(lasting).collect();

@@ -1,5 +1,5 @@
-//! A manager that went away: the job goes on, and so does whoever follows it as soon as
-//! there is a manager again.
+//! Waits for a manager that went away. The job continues meanwhile, and is followed again when the
+//! manager is back.
 
 use super::{Follower, Interrupts};
 use crate::failure::{EXIT_FAILED, Failure};
@@ -8,14 +8,14 @@ use crate::manager::Manager;
 use std::time::{Duration, Instant};
 use storm_mm::api::{ClientError, ClientReplies, ManagerRequest};
 
-/// How long its return is waited for: a restart takes a second, and whoever waits at a
-/// terminal should be told before long.
+/// How long to wait for its return. A restart takes a second, and a user at a terminal should hear
+/// soon.
 const RETURN_LIMIT: Duration = Duration::from_secs(60);
-/// Between two looks at whether it is there.
+/// Pause between two attempts to connect.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Follower {
-    /// Waits for the manager and follows the job again.
+    /// Waits for the manager, and follows the job again.
     pub(super) async fn find_again(
         &mut self,
         manager: &Manager,
@@ -42,7 +42,7 @@ impl Follower {
                 Ok(replies) => {
                     self.lost = false;
                     self.running = false;
-                    // What was on its way may have arrived: it is not sent twice.
+                    // Input without an answer may have arrived, so it is not sent twice.
                     self.awaiting_ok = None;
                     self.terminal.note("the manager is back").await;
                     return Ok(replies);
@@ -64,7 +64,7 @@ impl Follower {
         let job = self.what.job;
         self.what.request = self.requests.send(ManagerRequest::Attach { job }).await?;
         if self.interrupted.is_some() {
-            // It may not have heard.
+            // The former manager may not have heard of the cancellation.
             let cancel =
                 ManagerRequest::Cancel { jobs: vec![job], signal: None, states: Vec::new() };
             self.requests.send(cancel).await?;

@@ -1,17 +1,16 @@
-//! What of each stream has been shown: managers and nodes that were restarted may say again what
-//! was said.
+//! How much of each stream was shown. Restarted managers and nodes may send output a second time.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use storm_rm::Rank;
 use storm_rm::message::Stream;
 
-/// How far each stream is.
+/// The position up to which each stream was shown.
 #[derive(Debug, Default)]
 pub(super) struct Shown(BTreeMap<(Rank, bool), u64>);
 
 impl Shown {
-    /// What is new of output that begins there.
+    /// The part of `data`, which begins at `offset`, that was not shown yet.
     pub(super) fn fresh(
         &mut self,
         rank: Rank,

@@ -1,4 +1,4 @@
-//! The signals by which a user or the system wants us to end.
+//! The signals by which a user or the system asks us to end.
 
 use crate::failure::Failure;
 use nix::sys::signal::Signal as Number;
@@ -11,12 +11,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
-    /// Not under nohup(1).
+    /// `None` under nohup(1).
     hang_up: Option<Signal>,
 }
 
 impl Interrupts {
-    /// From now on they no longer end this process.
+    /// From now on these signals no longer end this process.
     pub(crate) fn listen() -> Result<Interrupts, Failure> {
         let listen = |kind| signal(kind).map_err(|error| Failure::of("signals", &error));
         let hang_up = match is_ignored(Number::SIGHUP) {
@@ -30,7 +30,7 @@ impl Interrupts {
         })
     }
 
-    /// Waits for one; the exit status that it stands for.
+    /// Waits for a signal, and returns the exit status for it.
     pub(crate) async fn next(&mut self) -> u8 {
         let hang_up = async {
             match &mut self.hang_up {

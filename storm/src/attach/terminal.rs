@@ -1,7 +1,7 @@
-//! Our standard output and error, as the job's.
+//! Writes the job's output and errors to ours.
 //!
-//! What comes together is written together: programs write to pipes by 4 KiB, and each write
-//! here goes by way of a thread of its own.
+//! Output that arrives together is written together: programs write to pipes in pieces of 4 KiB,
+//! and each write here goes through another thread.
 
 use super::labeller::Labeller;
 use super::whole_lines::WholeLines;
@@ -13,22 +13,22 @@ use storm_rm::message::Stream;
 use storm_rm::{JobId, Rank};
 use tokio::task::spawn_blocking;
 
-/// Output that is held at most, until there is no more of it to be had at once.
+/// Most output that is held while more is available at once.
 const HELD_MAX_BYTES: usize = 128 << 10;
 
-/// What is done to the output on its way.
+/// How output is changed before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputForm {
-    /// Nothing: there is one rank.
+    /// Not at all, as there is only one rank.
     AsItComes,
-    /// Lines go on when they are whole.
+    /// Lines are held until they are complete.
     WholeLines,
-    /// The rank goes before each line.
+    /// Each line begins with the rank.
     Labelled,
 }
 
 impl OutputForm {
-    /// For a job of so many ranks.
+    /// The form for a job with this many ranks.
     pub(crate) fn of(procs: u32, label: bool) -> OutputForm {
         match (label, procs) {
             (true, _) => OutputForm::Labelled,
@@ -38,23 +38,23 @@ impl OutputForm {
     }
 }
 
-/// Where the job's output goes.
+/// The destination of the job's output.
 #[derive(Debug)]
 pub(super) struct Terminal {
     labeller: Option<Labeller>,
     lines: Option<WholeLines>,
-    /// As long as somebody reads it.
+    /// `None` once nobody reads it.
     stdout: Option<StandardOutput>,
     stderr: Option<StandardOutput>,
-    /// What is still to be written, all to one stream.
+    /// Output that is not written yet, all for the same stream.
     held: Vec<u8>,
     held_for: Stream,
-    /// What could not be written first.
+    /// The first failure to write.
     failed: Option<(Stream, io::Error)>,
 }
 
 impl Terminal {
-    /// For output in this form.
+    /// A destination for output in this form.
     pub(super) fn new(form: OutputForm) -> Terminal {
         let labeller = (form == OutputForm::Labelled).then(Labeller::default);
         let lines = (form == OutputForm::WholeLines).then(WholeLines::default);
@@ -63,7 +63,7 @@ impl Terminal {
         Terminal { labeller, lines, stdout, stderr, held, held_for, failed: None }
     }
 
-    /// Takes what a rank wrote: [`flush`](Self::flush) is due when nothing more is there.
+    /// Takes output of a rank. Call [`flush`](Self::flush) when no more is available.
     pub(super) async fn write(&mut self, rank: Rank, stream: Stream, data: &[u8]) {
         match (&mut self.labeller, &mut self.lines) {
             (Some(labeller), _) => {
@@ -78,7 +78,7 @@ impl Terminal {
         }
     }
 
-    /// Waits until unfinished lines are due; for ever where there are none.
+    /// Completes when unfinished lines are due; never if there are none.
     pub(super) async fn overdue(&self) {
         match self.lines.as_ref().and_then(WholeLines::look_at) {
             Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -86,7 +86,7 @@ impl Terminal {
         }
     }
 
-    /// Lets unfinished lines go on whose ranks have paused.
+    /// Passes on unfinished lines of ranks that have paused.
     pub(super) async fn pass_on(&mut self) {
         let due = self.lines.as_mut().map(|lines| lines.due(Instant::now()));
         for (stream, unfinished) in due.into_iter().flatten() {
@@ -94,12 +94,12 @@ impl Terminal {
         }
     }
 
-    /// Whether something is still to be written.
+    /// Whether there is output that is not written yet.
     pub(super) fn holds_output(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Writes what is held.
+    /// Writes the held output.
     pub(super) async fn flush(&mut self) {
         let held = std::mem::take(&mut self.held);
         self.put(self.held_for, &held).await;
@@ -111,7 +111,7 @@ impl Terminal {
         if data.is_empty() {
             return;
         }
-        // The order of the two streams is the job's.
+        // Keeps the order of the two streams.
         if stream != self.held_for || self.held.len() + data.len() > HELD_MAX_BYTES {
             self.flush().await;
         }
@@ -119,13 +119,13 @@ impl Terminal {
         self.held.extend_from_slice(data);
     }
 
-    /// Says something that is not the job's.
+    /// Writes a note of our own to standard error.
     pub(super) async fn note(&mut self, text: &str) {
         self.flush().await;
         self.put(Stream::Stderr, format!("storm: {text}\n").as_bytes()).await;
     }
 
-    /// Writes what is held, and the lines that were never ended.
+    /// Writes the held output and the unfinished lines.
     pub(super) async fn finish(&mut self) {
         self.flush().await;
         let labelled = self.labeller.as_mut().map(Labeller::rest).unwrap_or_default();
@@ -135,17 +135,17 @@ impl Terminal {
         }
     }
 
-    /// Nobody reads the job's standard output any more, or nobody can.
+    /// Whether nobody reads the job's standard output any more, or writing it failed.
     pub(super) fn reader_has_left(&self) -> bool {
         self.stdout.is_none() || self.has_failed()
     }
 
-    /// Something could not be written.
+    /// Whether something could not be written.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// What could not be written of this job, which has ended.
+    /// The failure to write output of this job, which has ended.
     pub(super) fn failure(&self, job: JobId) -> Option<Failure> {
         let (stream, error) = self.failed.as_ref()?;
         let stream = match stream {
@@ -174,7 +174,7 @@ impl Terminal {
     }
 }
 
-/// A reader that has left (`storm run ... | head`) wants no more.
+/// Writes data. A reader that has left (`storm run ... | head`) is not an error.
 async fn write(to: &mut Option<StandardOutput>, data: &[u8]) -> io::Result<()> {
     let Some(open) = *to else { return Ok(()) };
     let data = data.to_vec();

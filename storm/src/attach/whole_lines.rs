@@ -1,25 +1,25 @@
-//! Keeps the lines of several ranks apart: a line goes on when it is whole, so that no rank writes
-//! into another one's. Each rank's bytes stay as they are and in their order.
+//! Keeps the lines of several ranks apart: a line is passed on when it is complete, so that no rank
+//! writes into another's line. The bytes of each rank keep their order and are not changed.
 //!
-//! A rank may stop in the middle of a line, as at a prompt. What it has written goes on after
-//! [`PAUSE`] without more of it. The rest of that line may then follow lines of other ranks. A
-//! stream that stops after a multiple of [`BLOCK_BYTES`] is taken for a buffer that was full, not
-//! for a prompt, and has [`BLOCK_PAUSE`].
+//! A rank may stop in the middle of a line, as at a prompt. After [`PAUSE`] without more output,
+//! the part is passed on, and the rest of the line may then follow lines of other ranks. If a
+//! stream stops after a multiple of [`BLOCK_BYTES`], the rank probably filled a buffer and is not
+//! at a prompt, so the pause is [`BLOCK_PAUSE`].
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use storm_rm::Rank;
 use storm_rm::message::Stream;
 
-/// How long an unfinished line is held without more of it: too short to be noticed at a prompt.
+/// How long an unfinished line is held without more output: too short to be noticed at a prompt.
 pub(super) const PAUSE: Duration = Duration::from_millis(200);
-/// The same where the rank seems to have written a full buffer.
+/// The pause if the rank seems to have written a full buffer.
 const BLOCK_PAUSE: Duration = Duration::from_secs(5);
-/// Buffers of standard output that is no terminal have this size, or a multiple (C, Python).
+/// Size of buffers for standard output that is no terminal, or a divisor of it (C, Python).
 const BLOCK_BYTES: u64 = 4096;
-/// A longer line goes on in pieces.
+/// A longer line is passed on in pieces.
 const MAX_LINE_BYTES: usize = 64 << 10;
-/// Unfinished lines of all ranks together; beyond that they go on as they come.
+/// Most bytes of unfinished lines of all ranks. Beyond it, output is passed on as it comes.
 const MAX_HELD_BYTES: usize = 16 << 20;
 
 /// The unfinished lines of all ranks.
@@ -27,16 +27,16 @@ const MAX_HELD_BYTES: usize = 16 << 20;
 pub(super) struct WholeLines {
     lines: BTreeMap<(bool, Rank), Line>,
     held_bytes: usize,
-    /// No line is due before.
+    /// No line is due before this time.
     look_at: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Line {
     unfinished: Vec<u8>,
-    /// When the last of it came.
+    /// Arrival time of its last bytes.
     at: Instant,
-    /// Bytes since the rank last paused, as far as that was seen.
+    /// Bytes since the last pause of the rank that was noticed.
     since_pause: u64,
 }
 
@@ -48,7 +48,7 @@ impl Line {
 }
 
 impl WholeLines {
-    /// Takes what a rank wrote; returns what goes on by it.
+    /// Takes output of a rank, and returns the output that may be passed on now.
     pub(super) fn take(
         &mut self,
         (rank, stream): (Rank, Stream),
@@ -78,12 +78,12 @@ impl WholeLines {
         out
     }
 
-    /// When to ask for what is [`due`](Self::due).
+    /// When to call [`due`](Self::due).
     pub(super) fn look_at(&self) -> Option<Instant> {
         self.look_at
     }
 
-    /// The unfinished lines whose ranks have paused.
+    /// The unfinished lines of ranks that have paused.
     pub(super) fn due(&mut self, now: Instant) -> Vec<(Stream, Vec<u8>)> {
         let mut next: Option<Instant> = None;
         let mut out = Vec::new();
@@ -100,12 +100,12 @@ impl WholeLines {
                 next = Some(next.map_or(due, |next| next.min(due)));
             }
         }
-        // Many ranks that pause one after the other are not looked through for each.
+        // Bounds the number of scans if many ranks pause one after the other.
         self.look_at = next.map(|next| next.max(now + PAUSE / 4));
         out
     }
 
-    /// What was never ended.
+    /// The remaining unfinished lines.
     pub(super) fn rest(&mut self) -> Vec<(Stream, Vec<u8>)> {
         self.look_at = None;
         self.held_bytes = 0;
@@ -204,7 +204,7 @@ mod tests {
             let mut sent = BTreeMap::<u32, Vec<u8>>::new();
             let mut got = BTreeMap::<u32, Vec<u8>>::new();
             for (rank, data) in writes {
-                // Each rank has a letter of its own.
+                // Each rank writes a letter of its own.
                 let letter = b'a' + rank as u8;
                 let data: Vec<u8> =
                     data.into_iter().map(|byte| if byte == b'a' { letter } else { byte }).collect();

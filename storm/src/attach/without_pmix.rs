@@ -1,27 +1,29 @@
-//! Whether a program of Open MPI says that it found no PMIx server. Nothing else tells of a script or an
-//! interpreter that it has loaded Open MPI.
+//! Detects that a program of Open MPI reports a missing PMIx server. No other sign tells that a
+//! script or an interpreter has loaded Open MPI.
 
 use storm_rm::message::Stream;
 
-/// How Open MPI 4 says so on standard error when ranks may not be jobs by themselves: `OPAL_ERROR_LOG` of
-/// `OPAL_ERR_UNREACH` where its client of PMIx begins (`ext3x_client.c`, `pmix3x_client.c`).
+/// The message of Open MPI 4 on standard error when ranks may not run as jobs of their own:
+/// `OPAL_ERROR_LOG` of `OPAL_ERR_UNREACH` where its PMIx client starts (`ext3x_client.c`,
+/// `pmix3x_client.c`).
 const UNREACHABLE: &[u8] = b"OPAL ERROR: Unreachable";
 
-/// Looks at what ranks write.
+/// Looks for the message in the output of ranks.
 #[derive(Debug, Default)]
 pub(super) struct WithoutPmix {
     said: bool,
 }
 
 impl WithoutPmix {
-    /// Takes what a rank wrote. Open MPI writes its line at once: it is not looked for over two blocks.
+    /// Takes output of a rank. Open MPI writes its line in one piece, so blocks are searched one by
+    /// one.
     pub(super) fn look(&mut self, stream: Stream, data: &[u8]) {
         self.said = self.said
             || stream == Stream::Stderr
                 && data.windows(UNREACHABLE.len()).any(|part| part == UNREACHABLE);
     }
 
-    /// Whether a rank has said it.
+    /// Whether a rank has written the message.
     pub(super) fn was_said(&self) -> bool {
         self.said
     }

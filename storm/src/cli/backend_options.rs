@@ -1,20 +1,20 @@
-//! Which network a daemon is on.
+//! The network of a daemon.
 
 use crate::duration::parse_time;
 use clap::{Args, ValueEnum};
 use std::time::Duration;
 
-/// Options of both daemons. The variables reach the Node Managers of a local cluster.
+/// Options of both daemons. Their environment variables reach the Node Managers of local clusters.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct BackendOptions {
-    /// What carries operations and files between nodes; the same on all nodes
+    /// Network for operations and files between nodes; the same on all nodes
     #[arg(long, value_enum, default_value = "tcp", env = "STORM_BACKEND", hide_env_values = true)]
     pub(crate) backend: Backend,
-    /// RDMA device of verbs [default: the first with an active port]
+    /// RDMA device for verbs [default: the first with an active port]
     #[arg(long, value_name = "DEVICE", env = "STORM_RDMA_DEVICE", hide_env_values = true)]
     pub(crate) rdma_device: Option<String>,
-    /// Of verbs: look for completions this long before going to sleep [default: not at all]
+    /// For verbs: poll for completions this long before sleeping [default: not at all]
     #[arg(
         long,
         value_name = "TIME",
@@ -25,7 +25,7 @@ pub(crate) struct BackendOptions {
     pub(crate) rdma_spin: Option<Duration>,
 }
 
-/// What carries the lanes of the tree.
+/// The network that carries the lanes of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
     /// TCP connections
@@ -36,13 +36,13 @@ pub(crate) enum Backend {
     Auto,
 }
 
-/// Of the manager on verbs: how large transfers reach many nodes.
+/// For the manager on verbs: how large transfers reach many nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RdmaMulticast {
-    /// Once, by multicast, as soon as two nodes next to the manager hear it
+    /// Once, by multicast, if at least two nodes next to the manager receive it
     Auto,
     /// Down the tree
     Off,
-    /// As auto, even when only one hears it
+    /// As auto, even if only one node receives it
     On,
 }

@@ -1,4 +1,4 @@
-//! Which cluster is meant, and the size of local ones.
+//! Which cluster a command addresses, and the size of local clusters.
 
 use super::count::within;
 use super::{Backend, NodeAddress};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Which cluster.
+/// The cluster that a command addresses.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ClusterOptions {
     /// Socket of the cluster's Machine Manager [env: STORM_SOCKET]
@@ -55,8 +55,8 @@ pub(crate) struct EmbeddedOptions {
         value_parser = parse_time
     )]
     pub(crate) quantum: Option<Duration>,
-    /// Setting of the embedded cluster's policy, by its name in `params` of a partition; as often
-    /// as there are
+    /// Setting of the embedded cluster's policy, by its name in `params` of a partition; may be
+    /// repeated
     #[arg(
         long = "param",
         value_name = "NAME=VALUE",
@@ -104,10 +104,10 @@ pub(crate) struct UpOptions {
     /// Time slice of gang scheduling [default: 50ms]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) quantum: Option<Duration>,
-    /// Setting of the policies, by its name in `params` of a partition; as often as there are
+    /// Setting of the policies, by its name in `params` of a partition; may be repeated
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = GivenParam::from_str)]
     pub(crate) params: Vec<GivenParam>,
-    /// What carries operations and files between nodes [default: STORM_BACKEND, else tcp]
+    /// Network for operations and files between nodes [default: STORM_BACKEND, else tcp]
     #[arg(long, value_enum)]
     pub(crate) backend: Option<Backend>,
 }
@@ -122,7 +122,7 @@ Examples:
   storm down
   storm down --socket /run/storm/mm.sock     all jobs and daemons of that cluster")]
 pub(crate) struct DownOptions {
-    /// End the cluster whose Machine Manager has this socket, not the one that `up` keeps
+    /// End the cluster whose Machine Manager has this socket instead of the one that `up` keeps
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
 }

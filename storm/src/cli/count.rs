@@ -1,35 +1,35 @@
-//! Numbers on the command line, with what is expected where something else stands.
+//! Numbers on the command line, with errors that say what is expected.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// At least 1.
+/// Reads a number of at least 1.
 pub(super) fn parse_count(text: &str) -> Result<u32, String> {
     within::<1, { u32::MAX }>(text)
 }
 
-/// A number of processes, as `-n` has it.
+/// Reads the number of processes of `-n`.
 pub(super) fn parse_procs(text: &str) -> Result<u32, String> {
     match text {
-        // What is left of `-np 4`.
+        // The rest of `-np 4` after `-n`.
         "p" => Err("the -np of mpiexec is -n here: -n 4".to_owned()),
         _ => parse_count(text),
     }
 }
 
-/// From `LEAST` to `MOST`.
+/// Reads a number from `LEAST` to `MOST`.
 pub(super) fn within<const LEAST: u32, const MOST: u32>(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| (LEAST..=MOST).contains(number));
     number.ok_or_else(|| format!("a whole number from {LEAST} to {MOST} is expected, as 4"))
 }
 
-/// Whatever the integer type has.
+/// Reads any number of the integer type.
 pub(super) fn whole<N: FromStr + Bounded>(text: &str) -> Result<N, String> {
     text.parse()
         .map_err(|_| format!("a whole number from {} to {} is expected, as 10", N::LEAST, N::MOST))
 }
 
-/// An integer type, and what it has.
+/// An integer type with its range.
 pub(super) trait Bounded: Display + Sized {
     const LEAST: Self;
     const MOST: Self;
@@ -46,7 +46,7 @@ macro_rules! bounded {
 
 bounded! { i32 u32 u64 }
 
-/// With a fraction or without.
+/// Reads a number, with or without a fraction.
 pub(super) fn decimal(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite());
     number.ok_or_else(|| "a number is expected, as 0.7".to_owned())

@@ -80,15 +80,15 @@ pub(crate) struct MmOptions {
     )]
     pub(crate) params: Vec<GivenParam>,
     /// End the cluster and remove its directory at end of file on this descriptor, unless a byte
-    /// comes before
+    /// comes first
     #[arg(long, value_name = "FD", help_heading = "Local cluster")]
     pub(crate) lifeline_fd: Option<RawFd>,
-    /// Write one JSON line here when every node has joined, or the start failed
+    /// Write one JSON line here when every node has joined or the start has failed
     #[arg(long, value_name = "FD", help_heading = "Local cluster")]
     pub(crate) ready_fd: Option<RawFd>,
     #[command(flatten)]
     pub(crate) network: BackendOptions,
-    /// On verbs: send files to all nodes at once, where the network carries multicast
+    /// For verbs: send files to all nodes at once, where the network carries multicast
     #[arg(
         long,
         value_enum,
@@ -110,7 +110,7 @@ pub(crate) struct NmOptions {
     /// Address of the Machine Manager
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) mm: NodeAddress,
-    /// This node's name in the cluster's configuration
+    /// Name of this node in the cluster's configuration
     #[arg(long, value_name = "NAME")]
     pub(crate) name: String,
     /// Processing elements to offer [default: the processors that it may use]
@@ -120,38 +120,38 @@ pub(crate) struct NmOptions {
     /// allow execution and lie in memory [default: /dev/shm]
     #[arg(long, value_name = "DIR")]
     pub(crate) work_dir: Option<PathBuf>,
-    /// Most bytes of jobs' files that are kept there for the next job, as 4GiB [default: half of what
-    /// the file system has left, 2GiB at most]
+    /// Most bytes of jobs' files kept there for the next job, as 4GiB [default: half of what the
+    /// file system has left, at most 2GiB]
     #[arg(long, value_name = "SIZE", env = "STORM_CACHE_BYTES", hide_env_values = true,
           value_parser = parse_some_size)]
     pub(crate) cache_bytes: Option<u64>,
-    /// Address to listen on for other nodes; by default the one that reaches the MM
+    /// Address to listen on for other nodes [default: the one that reaches the Machine Manager]
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) listen: Option<NodeAddress>,
-    /// How long to try to join at the start; after that, a Machine Manager that is gone is waited
-    /// for
+    /// How long to try to join at the start; later, the node waits for a Machine Manager that is
+    /// gone to return
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
     pub(crate) join_timeout: Duration,
     /// The cluster's name, as the Machine Manager has it
     #[arg(long, value_name = "NAME", default_value = "storm", conflicts_with = "config")]
     pub(crate) cluster: String,
-    /// The cluster's configuration file: needed where it changes sizes of the network
+    /// The cluster's configuration file; needed if it changes sizes of the network
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// File with the cluster's key; needed beyond this host
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// While the key is being replaced: the file with the former
+    /// File with the former key, while the key is being replaced
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) previous_key: Option<PathBuf>,
     /// End when the Machine Manager is gone, instead of waiting for its return
     #[arg(long)]
     pub(crate) once: bool,
-    /// The process that has started this one: without it this one ends as well
+    /// PID of the process that started this one: when it ends, this process ends too
     #[arg(long, hide = true, value_name = "PID")]
     pub(crate) parent: Option<i32>,
-    /// Under the policy pb: how often ranks are put first that wait for a message which has
-    /// come; at least 1ms
+    /// Under the policy pb: how often to boost ranks that wait for a message which has arrived;
+    /// at least 1ms
     #[arg(long, value_name = "TIME", env = "STORM_BOOST_PERIOD", hide_env_values = true,
           default_value = "10ms", value_parser = parse_time)]
     pub(crate) boost_period: Duration,
@@ -167,7 +167,7 @@ pub(crate) struct NmOptions {
 pub(crate) struct NodeAddress(String);
 
 impl NodeAddress {
-    /// As it was written.
+    /// The text as written.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Every command and option that the user guide names is one that the program has.
+//! The program has every command and option that the user guide names.
 
 use super::Cli;
 use clap::error::ErrorKind;
@@ -6,11 +6,11 @@ use clap::{CommandFactory, Parser};
 use std::collections::BTreeSet;
 
 const GUIDE: &str = include_str!("../../../docs/user-guide.md");
-/// Options of Slurm of which the guide says that STORM has none.
+/// Slurm options that the guide names to say that STORM lacks them.
 const OF_SLURM: &[&str] =
     &["exclude", "gres", "mail-type", "nodelist", "open-mode", "parsable", "pty", "test-only"];
 
-/// What stands between backticks, and the lines of blocks of shell commands.
+/// Texts between backticks, and the lines of blocks of shell commands.
 fn commands() -> Vec<String> {
     let mut commands = Vec::new();
     let mut block: Option<bool> = None;
@@ -33,7 +33,7 @@ fn commands() -> Vec<String> {
     commands
 }
 
-/// The words up to where a shell's own signs begin, without quotes.
+/// The words of a command without quotes, up to the first operator of the shell.
 fn words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     for sign in command.trim().chars() {
@@ -55,7 +55,7 @@ fn every_command_of_the_guide_is_understood() {
     assert!(commands.len() > 50, "only {} are found", commands.len());
     let mut unknown = Vec::new();
     for command in commands {
-        // Placeholders are no good values: only what is named counts.
+        // Placeholders are not valid values, so that only errors about names count.
         let kind = Cli::try_parse_from(words(&command)).err().map(|error| error.kind());
         if matches!(kind, Some(ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand)) {
             unknown.push(command);

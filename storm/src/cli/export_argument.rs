@@ -1,23 +1,23 @@
-//! Which variables of the submitter's environment a job gets (`--export`), as Slurm has it.
+//! The variables of the submitter's environment that a job gets (`--export`), as in Slurm.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use thiserror::Error;
 
-/// Variables with this prefix go along whatever was asked for: they say which cluster a
-/// `storm` in the job means.
+/// Variables with this prefix always go along: they tell a `storm` inside the job which cluster
+/// to address.
 const OURS: &[u8] = b"STORM_";
 
-/// What `--export` asks for.
+/// The argument of `--export`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExportArgument {
-    /// The whole environment, before what is named.
+    /// Whether the whole environment goes along, besides the named variables.
     all: bool,
-    /// Names, in order, with the value to set or without one to take it along.
+    /// Names in order, each with the value to set, or `None` to take the submitter's value.
     named: Vec<(OsString, Option<OsString>)>,
 }
 
-/// Not `ALL`, `NONE`, or a list of names.
+/// The argument is not `ALL`, `NONE`, or a list of names.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NotAnExport {
     #[error("a variable's name is expected before and after each comma")]
@@ -35,8 +35,7 @@ impl Default for ExportArgument {
 }
 
 impl ExportArgument {
-    /// Reads `ALL`, `NONE` or `[ALL,]NAME[=VALUE],...`, where a value in single quotes may
-    /// hold commas.
+    /// Reads `ALL`, `NONE` or `[ALL,]NAME[=VALUE],...`. A value in single quotes may hold commas.
     pub(crate) fn parse(text: OsString) -> Result<ExportArgument, NotAnExport> {
         if text == "NONE" {
             return Ok(ExportArgument { all: false, named: Vec::new() });
@@ -56,13 +55,13 @@ impl ExportArgument {
         Ok(export)
     }
 
-    /// Whether it names this variable, with a value or without.
+    /// Whether the argument names this variable, with a value or without.
     pub(crate) fn names(&self, variable: &OsStr) -> bool {
         self.named.iter().any(|(name, _)| name == variable)
     }
 
-    /// The environment of the job, out of the submitter's. A name that is not set there is
-    /// not set in the job either.
+    /// The environment of the job, taken from the submitter's. A named variable that the submitter
+    /// lacks is not set in the job either.
     pub(crate) fn of(
         &self,
         mine: impl Iterator<Item = (OsString, OsString)>,
@@ -70,7 +69,7 @@ impl ExportArgument {
         let named = |name: &OsStr| self.named.iter().rev().find(|(known, _)| known == name);
         let mut exported: Vec<(OsString, OsString)> = mine
             .filter(|(name, _)| match named(name) {
-                // Those with a value follow.
+                // Variables with a value are added below.
                 Some((_, value)) => value.is_none(),
                 None => self.all || name.as_bytes().starts_with(OURS),
             })
@@ -108,7 +107,7 @@ fn item(bytes: &[u8]) -> Result<Item<'_>, NotAnExport> {
     match &quoted[end + 1..] {
         [] => Ok((name, Some(&quoted[..end]), None)),
         [b',', after @ ..] => Ok((name, Some(&quoted[..end]), Some(after))),
-        // A quote inside of the value: what opened was no quotation.
+        // The quote is inside the value, so the opening quote did not start a quotation.
         _ => Err(unclosed()),
     }
 }
@@ -121,7 +120,7 @@ fn owned(bytes: &[u8]) -> OsString {
 mod tests {
     use super::*;
 
-    /// The names and values that come of it, sorted.
+    /// The resulting variables as sorted `NAME=VALUE`.
     fn exported(text: &str) -> String {
         let mine = [("HOME", "/h"), ("LANG", "C"), ("STORM_SOCKET", "/s")];
         let mine = mine.into_iter().map(|(name, value)| (name.into(), value.into()));

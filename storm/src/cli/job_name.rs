@@ -5,7 +5,7 @@ use std::str::FromStr;
 use storm_rm::JobId;
 use thiserror::Error;
 
-/// A job, an array, or a job of one.
+/// A job, an array, or a job of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JobName {
     /// The number of the job or array.
@@ -14,7 +14,7 @@ pub(crate) struct JobName {
     pub(crate) task: Option<u32>,
 }
 
-/// Not the name of a job.
+/// The text is not the name of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("a job is a number from 1, as `storm queue` shows, or 7_3 in an array")]
 pub(crate) struct NotAJob;

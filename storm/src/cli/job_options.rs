@@ -45,7 +45,7 @@ Examples:
 
 Exit status: that of the job when it is followed (`storm help`).";
 
-/// What to run, and how.
+/// The program to run, and how to run it.
 #[derive(Clone, Debug, Default, Args)]
 #[command(
     after_help = AFTER_HELP,
@@ -62,14 +62,14 @@ pub(crate) struct JobOptions {
     #[arg(short = 'N', value_name = "NODES", allow_negative_numbers = true,
           value_parser = parse_count)]
     pub(crate) on_nodes: Option<u32>,
-    /// Processes on each node: with -N and no -n so many, else at most so many
+    /// Processes on each node: exactly N with -N and no -n, else at most N
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) ntasks_per_node: Option<u32>,
     /// Processing elements of each process, all on one node [default: 1]
     #[arg(long, short, value_name = "N", allow_negative_numbers = true,
           value_parser = parse_count)]
     pub(crate) cpus_per_task: Option<u32>,
-    /// Memory on each node, as 512M or 16G; without a unit MiB; 0 is all that it has
+    /// Memory on each node, as 512M or 16G; in MiB without a unit; 0 is all that the node has
     #[arg(long, value_name = "SIZE", value_parser = crate::memory::parse_memory)]
     pub(crate) mem: Option<u64>,
     /// Memory for each processing element
@@ -98,8 +98,8 @@ pub(crate) struct JobOptions {
     /// Name of the job [default: that of the program]
     #[arg(long, short = 'J', alias = "job-name", value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Put the job back in the queue if a node of it dies, or it is preempted and its quality of
-    /// service says requeue
+    /// Put the job back in the queue if one of its nodes dies, or if it is preempted and its
+    /// quality of service says requeue
     #[arg(long)]
     pub(crate) requeue: bool,
     /// Working directory of the processes [default: the current one]
@@ -109,11 +109,11 @@ pub(crate) struct JobOptions {
     #[arg(long, value_name = "ALL|NONE|LIST",
           value_parser = OsStringValueParser::new().try_map(ExportArgument::parse))]
     pub(crate) export: Option<ExportArgument>,
-    /// Bind each process to a core of its own as long as there are some [default: none]
+    /// Bind each process to a core of its own while there are free cores [default: none]
     #[arg(long, value_name = "core|none", hide_possible_values = true)]
     pub(crate) bind: Option<BindArgument>,
-    /// How the processes join their job: pmi1 (MPICH), pmix (Open MPI), or what the program is
-    /// linked with [default: auto]
+    /// How the processes join their job: pmi1 (MPICH), pmix (Open MPI), or auto, which looks at
+    /// the libraries of the program [default: auto]
     #[arg(long, value_name = "auto|pmi1|pmix", env = storm_nm::MPI_TYPE_VARIABLE,
           hide_env = true, hide_possible_values = true)]
     pub(crate) mpi: Option<MpiArgument>,
@@ -127,14 +127,14 @@ pub(crate) struct JobOptions {
     /// Which processes read standard input [default: 0 when followed, else none]
     #[arg(long, value_name = "none|0|all", help_heading = "Input and output")]
     pub(crate) input: Option<InputArgument>,
-    /// Put the rank before each line of output
+    /// Put the rank at the start of each line of output
     #[arg(long, short, conflicts_with = "output", help_heading = "Input and output")]
     pub(crate) label: bool,
     /// Return when the job has ended, with its exit status (submit)
     #[arg(long, short = 'W', help_heading = "Input and output")]
     pub(crate) wait: bool,
 
-    /// Run this line of shell, by /bin/sh of the nodes, in place of a program
+    /// Run this shell command by the nodes' /bin/sh, instead of a program
     #[arg(long, value_name = "LINE", conflicts_with_all = ["program", "no_bcast"],
           help_heading = "Files")]
     pub(crate) wrap: Option<OsString>,
@@ -163,10 +163,9 @@ pub(crate) struct JobOptions {
 }
 
 impl JobOptions {
-    /// Takes a `--sched NAME` that ends the command line as ours, where NAME is a
-    /// policy and no `--` keeps the program's arguments apart: people write it
-    /// there, and no program that was seen has such an option. The second value
-    /// says whether it was so.
+    /// Takes a `--sched NAME` at the end of the command line as an option of ours. Applies only if
+    /// NAME is a policy and no `--` separates the program's arguments. People write the option
+    /// there, and no known program has one like it. The second value says whether it was taken.
     pub(crate) fn with_trailing_sched(mut self) -> (JobOptions, bool) {
         let [_, .., option, name] = self.program.as_slice() else { return (self, false) };
         let known = |name: &&str| crate::config::policies().canonical(name).is_some();
@@ -189,7 +188,7 @@ pub(crate) enum InputArgument {
     /// Rank 0.
     #[value(name = "0")]
     RankZero,
-    /// All of them, each the whole input.
+    /// All of them; each reads the whole input.
     All,
 }
 
@@ -198,7 +197,7 @@ pub(crate) enum InputArgument {
 pub(crate) enum BindArgument {
     /// On one core.
     Core,
-    /// Where the kernel likes.
+    /// Anywhere the kernel chooses.
     None,
 }
 
@@ -207,11 +206,11 @@ pub(crate) enum BindArgument {
 pub(crate) struct BcastArgument {
     /// The file here.
     pub(crate) file: PathBuf,
-    /// The absolute path on the nodes, when given.
+    /// The absolute path on the nodes, if given.
     pub(crate) destination: Option<OsString>,
 }
 
-/// Not `FILE[:DEST]`.
+/// The argument is not `FILE[:DEST]`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotABcast {
     #[error("a file is expected before the colon")]

@@ -26,7 +26,7 @@ pub(crate) struct KeyOptions {
     pub(crate) command: KeyCommand,
 }
 
-/// What is done with a key.
+/// The actions on a key.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum KeyCommand {
     /// Make a new key in a file of mode 0600
@@ -34,7 +34,7 @@ pub(crate) enum KeyCommand {
         /// The file, which must not exist
         #[arg(value_name = "FILE", default_value = "/etc/storm/cluster.key")]
         file: PathBuf,
-        /// Replace a key that is there
+        /// Replace an existing key
         #[arg(long)]
         force: bool,
     },
@@ -43,13 +43,13 @@ pub(crate) enum KeyCommand {
         /// The user, as the Machine Manager's host knows it
         #[arg(long, value_name = "USER")]
         user: UserName,
-        /// Where to write it, with mode 0600: a file that does not exist; `-` is standard output
+        /// File to write, with mode 0600; must not exist; `-` is standard output
         #[arg(long, short, value_name = "FILE")]
         output: PathBuf,
-        /// Replace a key that is there
+        /// Replace an existing key
         #[arg(long)]
         force: bool,
-        /// The user may be root, who commands all jobs
+        /// Allow a key for root, who commands all jobs
         #[arg(long)]
         allow_root: bool,
         /// The cluster's key

@@ -6,7 +6,7 @@ use clap::Args;
 use nix::sys::signal::Signal;
 use storm_mm::api::JobState;
 
-/// Jobs by what they have in common; of those that are named, if any are.
+/// Selects jobs by their properties; if jobs are named, among those.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WhichJobs {
     /// Only jobs of this user, by name or number
@@ -21,7 +21,7 @@ pub(crate) struct WhichJobs {
 }
 
 impl WhichJobs {
-    /// Whether all jobs are meant.
+    /// Whether all jobs are selected.
     pub(crate) fn is_any(&self) -> bool {
         self.user.is_none() && self.state.is_empty() && self.partition.is_empty()
     }
@@ -88,7 +88,7 @@ pub(crate) struct CancelOptions {
     pub(crate) jobs: Vec<JobName>,
     #[command(flatten)]
     pub(crate) which: WhichJobs,
-    /// Send this signal to their processes instead, by name or number
+    /// Send this signal to the jobs' processes instead, by name or number
     #[arg(long, short, value_name = "SIGNAL", value_parser = parse_signal)]
     pub(crate) signal: Option<i32>,
     #[command(flatten)]
@@ -98,10 +98,10 @@ pub(crate) struct CancelOptions {
 /// Options of `nodes`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NodesOptions {
-    /// A line per node, not one per group of nodes that are alike
+    /// One line per node instead of one per group of equal nodes
     #[arg(long, short)]
     pub(crate) long: bool,
-    /// The RDMA devices of this host instead, as `--backend verbs` would use them
+    /// Show the RDMA devices of this host instead, as `--backend verbs` would use them
     #[arg(long, conflicts_with = "long")]
     pub(crate) fabric: bool,
     #[command(flatten)]
@@ -121,7 +121,7 @@ pub(crate) struct DrainOptions {
     /// Nodes, as n3 or n[1-8,12]
     #[arg(value_name = "NODES", required = true)]
     pub(crate) nodes: Vec<String>,
-    /// Why, for all who look
+    /// The reason, which everybody sees
     #[arg(long, short, value_name = "TEXT")]
     pub(crate) reason: String,
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! The command line: every verb and option, and their help.
 //!
-//! What it does not do: look at the system. The values here are what the user
-//! typed; [`crate::command`] gives them their meaning.
+//! This module does not look at the system. Its values are what the user typed;
+//! [`crate::command`] gives them their meaning.
 
 mod backend_options;
 mod cluster_options;
@@ -94,7 +94,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Help that names the policies that this program was built with.
+/// The help text with the names of the policies that this program was built with.
 fn with_policies(help: &str) -> String {
     format!("{help} [policies: {}]", crate::config::policies().listing())
 }
@@ -123,7 +123,7 @@ pub(crate) enum Command {
     Queue(QueueOptions),
     /// Show everything about a job
     Show(JobArgument),
-    /// Tell why a job does not run
+    /// Tell why a job is not running
     Explain(JobArgument),
     /// End jobs, or send them a signal
     Cancel(CancelOptions),
@@ -133,7 +133,7 @@ pub(crate) enum Command {
     Release(HoldOptions),
     /// Show how urgent the jobs that wait are, and why
     Priority(PriorityOptions),
-    /// Show what is due to accounts and users, and what they have used
+    /// Show the shares of accounts and users, and what they have used
     Shares(SharesOptions),
     /// List the nodes
     Nodes(NodesOptions),
@@ -141,9 +141,9 @@ pub(crate) enum Command {
     Partition(PartitionOptions),
     /// Reserve nodes for some time, or list what is reserved
     Reservation(ReservationOptions),
-    /// Have nodes take no further jobs
+    /// Stop nodes from taking further jobs
     Drain(DrainOptions),
-    /// Have drained nodes take jobs again
+    /// Let drained nodes take jobs again
     Resume(ResumeOptions),
     /// List jobs that have ended
     Hist(HistOptions),
@@ -151,7 +151,7 @@ pub(crate) enum Command {
     Up(UpOptions),
     /// End the cluster that `up` keeps, and all of its jobs
     Down(DownOptions),
-    /// Make the key of a cluster or of a user, or tell which one a file holds
+    /// Make the key of a cluster or of a user, or show which key a file holds
     Key(KeyOptions),
     /// Ask the analytic model: predict, size and compare machines
     Model(Box<ModelOptions>),
@@ -159,9 +159,9 @@ pub(crate) enum Command {
     Sim(SimOptions),
     /// Reproduce the paper's tables and figures, beside what the paper prints
     Reproduce(ReproduceOptions),
-    /// Replay a log of a parallel machine in virtual time, and measure how well it is served
+    /// Replay a machine's log of jobs in virtual time, and measure how well they are served
     Replay(Box<ReplayOptions>),
-    /// Generate a log out of a workload model
+    /// Generate a log from a workload model
     Workload(WorkloadOptions),
     /// Run a Machine Manager: the daemon of a cluster
     Mm(MmOptions),
@@ -173,7 +173,7 @@ pub(crate) enum Command {
     /// Become a rank of a job that joins it through PMIx
     #[command(hide = true, name = "__pmix")]
     Pmix(PmixOptions),
-    /// Print a script by which a shell completes the command line
+    /// Print a script that lets a shell complete command lines
     Completion(CompletionOptions),
     /// Print the version
     Version,

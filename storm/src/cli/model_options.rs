@@ -31,7 +31,7 @@ pub(crate) struct ModelOptions {
 /// The questions.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum ModelCommand {
-    /// What a launch, a strobe and a COMPARE-AND-WRITE cost on a machine
+    /// Predict the cost of a launch, a strobe and a COMPARE-AND-WRITE on a machine
     Predict(PredictOptions),
     /// A table or figure of the paper, computed
     Table(TableOptions),
@@ -58,13 +58,13 @@ pub(crate) struct PredictOptions {
     /// Machine profile: a name or a file
     #[arg(long, value_name = "P", default_value = "es40-qsnet")]
     pub(crate) profile: String,
-    /// Size of the program; 0 if every node has it
+    /// Size of the program; 0 if every node already has it
     #[arg(long, value_name = "SIZE", default_value = "12MiB", value_parser = parse_size)]
     pub(crate) bytes: u64,
     /// Processes of each node
     #[arg(long, value_name = "P", default_value_t = 4)]
     pub(crate) pes: u32,
-    /// Children of each node of a tree; `auto` takes those of the fastest launch
+    /// Children of each node of a tree; `auto` takes the number with the fastest launch
     #[arg(long, value_name = "K|auto", default_value = "auto")]
     pub(crate) fan_out: FanOutArgument,
     /// Size of a chunk [default: the profile's]
@@ -73,10 +73,10 @@ pub(crate) struct PredictOptions {
     /// Longest cable in metres [default: from the number of nodes]
     #[arg(long, value_name = "M", allow_negative_numbers = true)]
     pub(crate) cable: Option<f64>,
-    /// Time slice whose cost is asked for
+    /// Time slice whose cost is to be predicted
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) quantum: Option<Duration>,
-    /// Print the profile, to be changed and given to --profile, and no prediction
+    /// Print the profile, to be changed and given to --profile, instead of a prediction
     #[arg(long, conflicts_with_all = ["nodes", "bytes", "pes", "fan_out", "chunk", "cable", "quantum"])]
     pub(crate) show_profile: bool,
 }
@@ -84,7 +84,7 @@ pub(crate) struct PredictOptions {
 /// Options of `model table`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TableOptions {
-    /// Which
+    /// The table or figure
     #[arg(value_name = "WHICH")]
     pub(crate) which: TableArgument,
 }
@@ -130,7 +130,7 @@ pub(crate) struct SizeOptions {
     /// Processes of each node
     #[arg(long, value_name = "P", default_value_t = 4)]
     pub(crate) pes: u32,
-    /// Longest launch
+    /// Longest launch allowed
     #[arg(long, value_name = "TIME", default_value = "150ms", value_parser = parse_time)]
     pub(crate) launch: Duration,
     /// Time slice
@@ -139,7 +139,7 @@ pub(crate) struct SizeOptions {
     /// Most that the time slice may cost, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, allow_negative_numbers = true)]
     pub(crate) cost: f64,
-    /// Nodes that are enough
+    /// Do not look for more nodes than this
     #[arg(long, value_name = "N", default_value_t = 1 << 20)]
     pub(crate) nodes: u64,
     /// Children of each node of a tree; `auto` tries all
@@ -174,17 +174,17 @@ pub(crate) struct CalibrateOptions {
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_value = "1MB,12MB",
           value_parser = parse_size)]
     pub(crate) sizes: Vec<u64>,
-    /// Clusters for each number of nodes and size; their medians are taken
+    /// Clusters for each number of nodes and each size; the median of their results counts
     #[arg(long, value_name = "N", default_value_t = 3,
           allow_negative_numbers = true, value_parser = within::<1, 100>)]
     pub(crate) runs: u32,
     /// The network of the clusters [default: STORM_BACKEND, else tcp]
     #[arg(long, value_enum)]
     pub(crate) backend: Option<Backend>,
-    /// Launch this program, filled up to each size [default: the smallest that ends at once]
+    /// Launch this program, padded to each size [default: the smallest program that ends at once]
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
-    /// Fit to the measurements of an earlier calibration too: what --json printed
+    /// Fit to the measurements of an earlier calibration as well: the output of its --json
     #[arg(long, value_name = "FILE")]
     pub(crate) with: Option<PathBuf>,
     /// Write the profile to this file
@@ -214,13 +214,13 @@ pub(crate) struct CompareOptions {
 /// Children of each node of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FanOutArgument {
-    /// Those of the fastest launch.
+    /// The number of children with the fastest launch.
     Auto,
-    /// So many.
+    /// This many children.
     Fixed(u32),
 }
 
-/// Not a fan-out.
+/// The text is not a fan-out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a number of children is expected, or auto")]
 pub(crate) struct NotAFanOut;

@@ -1,4 +1,4 @@
-//! Options of `submit` and `run` that say what a job waits for besides elements.
+//! Options of `submit` and `run` for what a job waits for besides processing elements.
 
 use super::JobName;
 use crate::begin_time::parse_begin;
@@ -8,17 +8,18 @@ use std::str::FromStr;
 use storm_rm::{ArraySpec, Condition, JobId};
 use thiserror::Error;
 
-/// See the top.
+/// When a job may start.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct NeedsOptions {
-    /// Do not start it before `storm release JOB`
+    /// Hold it until `storm release JOB`
     #[arg(long, short = 'H', help_heading = "When")]
     pub(crate) hold: bool,
-    /// Not before this time: now+1hour, 16:00, tomorrow, 2026-12-24T08:00
+    /// Start not before this time: now+1hour, 16:00, tomorrow, 2026-12-24T08:00
     #[arg(long, short = 'b', value_name = "TIME", help_heading = "When",
           value_parser = |text: &str| parse_begin(text, &Zoned::now()))]
     pub(crate) begin: Option<Timestamp>,
-    /// After other jobs: afterok|afterany|afternotok|aftercorr:JOB[:JOB...], after:JOB[+MINUTES][:JOB...], singleton; with `,` all, with `?` any
+    /// After other jobs: afterok|afterany|afternotok|aftercorr:JOB[:JOB...],
+    /// after:JOB[+MINUTES][:JOB...], singleton; with `,` all, with `?` any
     #[arg(long, short = 'd', value_name = "LIST", help_heading = "When")]
     pub(crate) dependency: Option<DependencyArgument>,
     /// End the job when its dependency can never be satisfied [default: no]
@@ -30,7 +31,7 @@ pub(crate) struct NeedsOptions {
         help_heading = "When"
     )]
     pub(crate) kill_on_invalid_dep: Option<YesNo>,
-    /// Many jobs, one for each index: 0-15, 1,3,7, 0-14:2, 0-99%4 (four at once)
+    /// Submit many jobs, one for each index: 0-15, 1,3,7, 0-14:2, 0-99%4 (four at once)
     #[arg(long, short = 'a', value_name = "INDICES", help_heading = "When")]
     pub(crate) array: Option<ArraySpec>,
 }
@@ -44,12 +45,12 @@ pub(crate) enum YesNo {
     No,
 }
 
-/// A dependency as typed: jobs of arrays have their names.
+/// A dependency as typed, in which jobs of arrays still go by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DependencyArgument {
-    /// One is enough.
+    /// Whether one condition is enough.
     pub(crate) any: bool,
-    /// In the order in which they were typed; a job for all but `singleton`.
+    /// The conditions in the order typed, each with its job; only `singleton` has none.
     pub(crate) conditions: Vec<(ConditionKind, Option<JobName>)>,
 }
 
@@ -59,7 +60,7 @@ pub(crate) enum ConditionKind {
     AfterOk,
     AfterAny,
     AfterNotOk,
-    /// So many minutes after the begin.
+    /// This many minutes after the start of the job.
     After(u32),
     AfterCorr,
     Singleton,
@@ -79,7 +80,7 @@ impl ConditionKind {
     }
 }
 
-/// Not a dependency.
+/// The text is not a dependency.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NotADependency {
     #[error(
@@ -135,12 +136,12 @@ impl FromStr for DependencyArgument {
     }
 }
 
-/// The condition on a job of `after`, which may have minutes behind it, and the job's name.
+/// Splits the argument of `after` into the condition, with its minutes if any, and the job's name.
 fn delayed(kind: ConditionKind, job: &str) -> Result<(ConditionKind, &str), NotADependency> {
     match (kind, job.split_once('+')) {
         (ConditionKind::After(_), Some((job, minutes))) => {
             let wrong = || NotADependency::Minutes(minutes.to_owned());
-            // A sign would be taken for part of the number.
+            // `parse` would accept a sign as part of the number.
             let digits = minutes.bytes().all(|byte| byte.is_ascii_digit());
             let minutes = minutes.parse().ok().filter(|_| digits).ok_or_else(wrong)?;
             Ok((ConditionKind::After(minutes), job))

@@ -1,8 +1,8 @@
-//! Parsing of the command line with the options of its verb alone.
+//! Parses the command line with only the options of its verb.
 //!
-//! To describe all verbs to the parser takes longer than to parse the command line of one. What
-//! this does not do: refuse anything, or help. Whatever is not plainly right is left to the whole
-//! definition, so that messages have one source.
+//! The parser takes longer to be told about all verbs than to parse the options of a single verb.
+//! This module reports no errors and prints no help. If anything is not plainly right, the full
+//! definition parses the words again, so that all messages come from it.
 
 use super::{
     CancelOptions, Cli, DisplayOptions, DownOptions, DrainOptions, HistOptions, HoldOptions,
@@ -18,10 +18,10 @@ use std::ffi::OsString;
 type Arguments = fn(Command) -> Command;
 
 impl Cli {
-    /// What these words say, of which the first is this program.
+    /// Parses these words, the first of which is the name of this program.
     ///
     /// # Errors
-    /// They are not understood, or ask for help.
+    /// The words are not understood, or ask for help.
     pub(crate) fn of(words: Vec<OsString>) -> Result<Cli, clap::Error> {
         match of_one_verb(&words) {
             Some(cli) => Ok(cli),
@@ -30,9 +30,9 @@ impl Cli {
     }
 }
 
-/// What they say to their verb, if they are right.
+/// The result if the words are right for their verb, else `None`.
 fn of_one_verb(words: &[OsString]) -> Option<Cli> {
-    // What may stand before it takes no value.
+    // Options before the verb take no value.
     let verb = words.iter().skip(1).find(|word| !word.as_encoded_bytes().starts_with(b"-"))?;
     let mut matches = definition(verb.to_str()?)?.try_get_matches_from(words).ok()?;
     Cli::from_arg_matches_mut(&mut matches).ok()
@@ -40,7 +40,7 @@ fn of_one_verb(words: &[OsString]) -> Option<Cli> {
 
 /// The command with this verb and no other.
 fn definition(verb: &str) -> Option<Command> {
-    // Owned by nobody: the parser wants names that live as long as the program.
+    // The names come from the table because the parser wants them to live as long as the program.
     let (name, arguments) = VERBS.iter().find(|(name, _)| *name == verb)?;
     let command = DisplayOptions::augment_args(Command::new("storm"));
     Some(command.subcommand_required(true).subcommand(arguments(Command::new(*name))))
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    /// What is not in the table: these have an argument or none, or want all verbs.
+    /// Verbs that are not in the table: they have at most one argument, or need all verbs.
     const OTHERS: [&str; 3] = ["completion", "version", "help"];
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) struct PartitionOptions {
     pub(crate) command: PartitionCommand,
 }
 
-/// What is asked of partitions.
+/// The actions on partitions.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum PartitionCommand {
     /// List the partitions
@@ -40,7 +40,7 @@ pub(crate) enum PartitionCommand {
         #[command(flatten)]
         cluster: ClusterOptions,
     },
-    /// Give a partition at work another scheduling policy; for administrators
+    /// Change the scheduling policy of a partition at work; for administrators
     SetSched {
         /// Name of the partition
         #[arg(value_name = "PARTITION")]
@@ -50,13 +50,13 @@ pub(crate) enum PartitionCommand {
             help = super::with_policies("Name of the policy")
         )]
         sched: Option<String>,
-        /// The policy that is configured
+        /// Return to the configured policy
         #[arg(long, conflicts_with = "sched")]
         reset: bool,
         #[command(flatten)]
         cluster: ClusterOptions,
     },
-    /// Give the slices of a partition another length; for administrators
+    /// Change the length of a partition's slices; for administrators
     SetQuantum {
         /// Name of the partition
         #[arg(value_name = "PARTITION")]
@@ -64,7 +64,7 @@ pub(crate) enum PartitionCommand {
         /// Length of a slice, as 2ms
         #[arg(value_name = "TIME", value_parser = parse_time, required_unless_present = "reset")]
         quantum: Option<Duration>,
-        /// The length that is configured
+        /// Return to the configured length
         #[arg(long, conflicts_with = "quantum")]
         reset: bool,
         #[command(flatten)]

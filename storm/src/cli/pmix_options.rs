@@ -1,5 +1,5 @@
-//! How ranks join their job: what users say of it, and the options of the program that Node
-//! Managers start in the place of one that joins through PMIx.
+//! How the ranks of a job join it: the user's choice, and the options of the `__pmix` program.
+//! Node Managers start `__pmix` in place of a program that joins through PMIx.
 
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
@@ -33,16 +33,16 @@ pub(crate) struct PmixOptions {
     /// Bytes of the manager's messages to nodes
     #[arg(long, value_name = "N")]
     pub(crate) heartbeat_bytes: usize,
-    /// Processors for the server, where ranks are bound to some of them
+    /// Processors for the server, if ranks are bound to some of the node's
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) cpus: Vec<u16>,
-    /// Directory for files that ranks of the node share
+    /// Directory for files that the node's ranks share
     #[arg(long, value_name = "DIR", required_unless_present = "serve")]
     pub(crate) shared_memory: Option<PathBuf>,
     /// The program
     #[arg(long, value_name = "FILE", required_unless_present = "serve")]
     pub(crate) program: Option<PathBuf>,
-    /// What the program was copied from: executed in its place where it has the same content
+    /// File that the program was copied from: executed in its place if the content is the same
     #[arg(long, value_name = "FILE")]
     pub(crate) original: Option<PathBuf>,
     /// Its arguments, its own name included

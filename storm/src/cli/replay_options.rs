@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use storm_replay::{DEFAULT_TRIM_PERCENT, EventOrder, TrimPercent};
 
-/// A log in virtual time.
+/// Replays a log in virtual time.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 The log is in the Standard Workload Format, version 2.2, as the Parallel Workloads Archive
@@ -45,16 +45,16 @@ pub(crate) struct ReplayOptions {
     /// Processors of the machine [default: the log's MaxProcs, else its MaxNodes]
     #[arg(long, value_name = "P", value_parser = processors)]
     pub(crate) pes: Option<u32>,
-    /// Take the time that a job runs for its estimate
+    /// Use each job's run time as its estimate
     #[arg(long)]
     pub(crate) clairvoyant: bool,
-    /// Refuse a log with a line that cannot be read or has not 18 fields
+    /// Refuse a log with a line that cannot be read or does not have 18 fields
     #[arg(long)]
     pub(crate) strict: bool,
     /// Scale the times between submissions to this load, 1 for a machine always busy
     #[arg(long, value_name = "L", allow_negative_numbers = true, value_parser = decimal)]
     pub(crate) load: Option<f64>,
-    /// What the policy does about the events of one second
+    /// When the policy decides: after each event, or once all events of a second are in
     #[arg(long, value_name = "ORDER", default_value = "per-event")]
     pub(crate) event_order: EventOrderArgument,
     /// Most rows of gang scheduling [default: 8]
@@ -63,30 +63,30 @@ pub(crate) struct ReplayOptions {
     /// Time slice of gang scheduling, as 50ms; with --live of the cluster [default: 50ms]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) quantum: Option<Duration>,
-    /// Setting of the policy, by its name in `params` of a partition; as often as there are
+    /// Setting of the policy, by its name in `params` of a partition; may be repeated
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = GivenParam::from_str)]
     pub(crate) params: Vec<GivenParam>,
-    /// Map all jobs anew when one comes or goes, as no cluster can: --param repack=true
+    /// Map all jobs anew when one comes or goes, which no cluster can: --param repack=true
     #[arg(long, conflicts_with = "live")]
     pub(crate) repack: bool,
-    /// Percent of the jobs left out at either end for the averages of the steady state
+    /// Percent of the jobs to leave out at either end for the averages of the steady state
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_TRIM_PERCENT,
           allow_negative_numbers = true, value_parser = decimal)]
     pub(crate) trim: f64,
-    /// Show each user, too
+    /// Show each user as well
     #[arg(long)]
     pub(crate) users: bool,
-    /// Write every start to this file, as CSV; with `-` to standard output, and nothing else
+    /// Write every start to this file, as CSV; `-` is standard output, with nothing else on it
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// Draw utilisation, queue and, of a few thousand jobs at most, who ran where
+    /// Draw utilisation and queue and, for a few thousand jobs at most, which job ran where
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
-    /// Submit the jobs to a cluster, too, at their times divided by --speedup; each does
-    /// nothing for as long as it ran. Without a cluster, to an embedded one
+    /// Submit the jobs to a cluster as well, at their times divided by --speedup; each does
+    /// nothing for as long as it ran. Without a cluster, an embedded one is used
     #[arg(long, conflicts_with_all = ["csv", "plot", "mpl_limit", "event_order", "users"])]
     pub(crate) live: bool,
-    /// How much faster than the log's time the cluster is to be
+    /// How much faster than the log's time the cluster runs
     #[arg(long, value_name = "N", default_value_t = 1_000.0, requires = "live",
           value_parser = speedup)]
     pub(crate) speedup: f64,
@@ -101,14 +101,14 @@ pub(crate) struct ReplayOptions {
 /// When a policy decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EventOrderArgument {
-    /// After each event: what published values rest on
+    /// After each event, as in published results
     PerEvent,
     /// When all events of the second are in
     Batched,
 }
 
 impl EventOrderArgument {
-    /// As the replay knows it.
+    /// The order in the replay's own type.
     pub(crate) fn order(self) -> EventOrder {
         match self {
             EventOrderArgument::PerEvent => EventOrder::PerEvent,
@@ -118,18 +118,18 @@ impl EventOrderArgument {
 }
 
 impl ReplayOptions {
-    /// Whether the starts are all that is printed.
+    /// Whether nothing but the starts is printed.
     pub(crate) fn csv_to_stdout(&self) -> bool {
         self.csv.as_deref() == Some(Path::new("-"))
     }
 
-    /// What is left out at either end; `None` when it is out of range.
+    /// The percentage to leave out at either end; `None` if it is out of range.
     pub(crate) fn trim(&self) -> Option<TrimPercent> {
         TrimPercent::new(self.trim)
     }
 }
 
-/// Beyond these the times of a log become longer or shorter than a clock has.
+/// Outside this range, a log's times get too long or too short for a clock.
 const SPEEDUPS: std::ops::RangeInclusive<f64> = 0.001..=1e6;
 
 fn speedup(text: &str) -> Result<f64, String> {

@@ -8,7 +8,7 @@ use storm_sim::reproduction::{Exhibit, UnknownExhibit};
 /// The largest machine of the paper's figures.
 const MAX_NODES: u32 = 16_384;
 
-/// Which tables and figures, and what to do with them.
+/// The tables and figures to reproduce, and what to do with them.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 WHICH is one of table3 table4 table5 table6 fig2a fig2b fig2c fig2d fig3 fig4 fig5 fig7
@@ -27,19 +27,19 @@ pub(crate) struct ReproduceOptions {
     /// Tables and figures of the paper, or `all`
     #[arg(value_name = "WHICH", required = true, num_args = 1.., value_parser = which)]
     pub(crate) which: Vec<WhichArgument>,
-    /// Fail, and name the bound, if one that must hold does not
+    /// Fail, and name the bound, if a bound that must hold does not
     #[arg(long)]
     pub(crate) check: bool,
     /// Write CSV files, plots in SVG and report.html to this directory
     #[arg(long, short, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// Measure fig3 and fig5 on a cluster of this host, too
+    /// Measure fig3 and fig5 on a cluster of this host as well
     #[arg(long)]
     pub(crate) live: bool,
-    /// What runs for --live [default: the sweep3d beside storm or in PATH]
+    /// Program for --live [default: the sweep3d beside storm or in PATH]
     #[arg(long, value_name = "PROGRAM", requires = "live")]
     pub(crate) program: Option<PathBuf>,
-    /// Simulate no larger machine; bounds on those are not tested
+    /// Simulate no larger machine; bounds for larger ones are not tested
     #[arg(long, value_name = "N", default_value_t = MAX_NODES,
           value_parser = parse_count)]
     pub(crate) max_nodes: u32,
@@ -48,12 +48,12 @@ pub(crate) struct ReproduceOptions {
     pub(crate) seed: u64,
 }
 
-/// One, or all.
+/// A table or figure, or all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WhichArgument {
     /// All of them.
     All,
-    /// This one.
+    /// A single table or figure.
     One(Exhibit),
 }
 
@@ -66,7 +66,7 @@ fn which(text: &str) -> Result<WhichArgument, String> {
 }
 
 impl ReproduceOptions {
-    /// Those that are asked for, each once, in the paper's order.
+    /// The selected tables and figures, each once, in the paper's order.
     pub(crate) fn exhibits(&self) -> Vec<Exhibit> {
         let asked = |exhibit: &Exhibit| {
             self.which.contains(&WhichArgument::All)

@@ -28,7 +28,7 @@ pub(crate) struct ReservationOptions {
     pub(crate) command: ReservationCommand,
 }
 
-/// What is asked of reservations.
+/// The actions on reservations.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum ReservationCommand {
     /// Reserve nodes for some time; for administrators
@@ -46,7 +46,7 @@ pub(crate) enum ReservationCommand {
         #[command(flatten)]
         cluster: ClusterOptions,
     },
-    /// Take a reservation back; for administrators
+    /// Cancel a reservation; for administrators
     Delete {
         /// Name of the reservation
         #[arg(value_name = "NAME")]
@@ -69,16 +69,16 @@ pub(crate) struct ReserveOptions {
     /// How long it lasts: 90s, 10m, 1h30m, or MM, MM:SS, HH:MM:SS, D-HH, D-HH:MM:SS
     #[arg(long, value_name = "T", value_parser = parse_time_limit)]
     pub(crate) duration: Duration,
-    /// These nodes, as n3 or n[1-8,12]
+    /// Reserve these nodes, as n3 or n[1-8,12]
     #[arg(long, value_name = "LIST")]
     pub(crate) nodes: Option<String>,
-    /// So many nodes
+    /// Reserve this many nodes
     #[arg(short = 'N', long, value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) node_count: Option<u32>,
-    /// Nodes with so many PEs together
+    /// Reserve nodes that together have this many processing elements
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) pes: Option<u32>,
-    /// Who may use it, by name or number [default: everybody]
+    /// Users who may use it, by name or number [default: everybody]
     #[arg(long, value_name = "USERS", value_delimiter = ',')]
     pub(crate) users: Vec<String>,
     /// Partition of its nodes [default: the default one]
@@ -91,7 +91,7 @@ pub(crate) struct ReserveOptions {
 /// When a reservation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// When the manager has made it, whatever its clock says.
+    /// As soon as the manager has made it, independent of clocks.
     Now,
     /// At this time.
     At(Timestamp),

@@ -1,11 +1,11 @@
-//! Options of `submit` and `run` that say on whose account a job runs and how urgent it
-//! is, and those of the verbs that tell.
+//! Options of `submit` and `run` for the account and the urgency of a job, and options of
+//! `priority` and `shares`.
 
 use super::count::whole;
 use super::{ClusterOptions, JobName};
 use clap::Args;
 
-/// Of `submit` and `run`.
+/// Account and urgency of a job.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ServiceOptions {
     /// Account to charge [default: your own]
@@ -14,8 +14,8 @@ pub(crate) struct ServiceOptions {
     /// Quality of service
     #[arg(long, value_name = "NAME", help_heading = "When")]
     pub(crate) qos: Option<String>,
-    /// Lower its priority by so much, where the cluster's configuration has priorities; less than
-    /// 0 for administrators only
+    /// Lower its priority by N, if the cluster's configuration has priorities; less than 0 for
+    /// administrators only
     #[arg(
         long,
         value_name = "N",

@@ -43,7 +43,7 @@ storm sim death.toml --seeds 0..20
 Exit status: 0 all is well; 1 the scenario is refused, a job has not ended, or an
 invariant does not hold; 130 interrupted.";
 
-/// A simulated machine.
+/// Simulates a machine.
 #[derive(Debug, Args)]
 #[command(after_help = SCENARIO)]
 pub(crate) struct SimOptions {
@@ -53,27 +53,27 @@ pub(crate) struct SimOptions {
     /// Use this machine profile, a name or a file, instead of the scenario's
     #[arg(long, value_name = "P")]
     pub(crate) profile: Option<String>,
-    /// Print a machine profile, to be changed and given to --profile, and simulate nothing
+    /// Print a machine profile, to be changed and given to --profile, instead of simulating
     #[arg(long, value_name = "P",
           conflicts_with_all = ["scenario", "seed", "seeds", "nodes", "trace", "profile"])]
     pub(crate) show_profile: Option<String>,
     /// Use this seed instead of the scenario's
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub(crate) seed: Option<u64>,
-    /// Run every seed from A to B-1 and name those that fail; Ctrl-C ends it with what
-    /// there is so far
+    /// Run every seed from A to B-1 and name those that fail; Ctrl-C ends the runs and prints the
+    /// results so far
     #[arg(long, value_name = "A..B", value_parser = seeds, conflicts_with_all = ["seed", "trace"])]
     pub(crate) seeds: Option<Range<u64>>,
-    /// Use so many nodes instead of the scenario's
+    /// Use this many nodes instead of the scenario's
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) nodes: Option<u32>,
-    /// Write a trace for Perfetto or Chrome, also of a run that fails; `-` is standard
-    /// output, and the report then goes to standard error
+    /// Write a trace for Perfetto or Chrome, even if the run fails; `-` is standard output, and the
+    /// report then goes to standard error
     #[arg(long, value_name = "OUT.json")]
     pub(crate) trace: Option<PathBuf>,
 }
 
-/// `A..B`.
+/// Reads `A..B`.
 fn seeds(text: &str) -> Result<Range<u64>, String> {
     let parsed = text
         .split_once("..")

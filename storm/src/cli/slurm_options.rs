@@ -1,11 +1,11 @@
-//! Options of Slurm, and of `mpiexec`, that storm has not: what to use in their place. The parser would propose
-//! whatever is spelt like them.
+//! Options of Slurm and `mpiexec` that storm lacks, each with what to use instead. Without this
+//! table the parser would propose whichever option is spelt alike.
 
 use super::Cli;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Of `submit` and `run`: the names of an option, and what to do without it.
+/// For `submit` and `run`: the names of an option, and what to do instead.
 const OF_JOBS: &[(&[&str], &str)] = &[
     (
         &["--nodelist", "-w"],
@@ -63,13 +63,13 @@ const OF_JOBS: &[(&[&str], &str)] = &[
     (&["--env", "--genv", "-genv"], "`--export NAME=VALUE,ALL` sets variables"),
 ];
 
-/// Of `hist`.
+/// For `hist`.
 const OF_HISTORY: &[(&[&str], &str)] = &[(
     &["--since", "--starttime", "-S", "--until", "--endtime", "-E"],
     "there is no range of times: `--limit N` has the latest, `--json` has when each began and ended",
 )];
 
-/// Of `queue`.
+/// For `queue`.
 const OF_QUEUE: &[(&[&str], &str)] = &[
     (&["--me"], "`storm queue --user $USER`"),
     (&["--jobs", "--job", "-j"], "jobs stand without an option: `storm queue 7 8`"),
@@ -88,7 +88,7 @@ const OF_QUEUE: &[(&[&str], &str)] = &[
     (&["--states"], "`--state PENDING,RUNNING`; `--all` has those that have ended as well"),
 ];
 
-/// Of `cancel`.
+/// For `cancel`.
 const OF_CANCEL: &[(&[&str], &str)] = &[
     (&["--me"], "`storm cancel --user $USER`"),
     (&["--jobs", "--job", "-j"], "jobs stand without an option: `storm cancel 7 8`"),
@@ -105,7 +105,7 @@ const OF_CANCEL: &[(&[&str], &str)] = &[
     (&["-9", "-KILL", "-TERM", "-INT"], "`--signal 9` or `--signal INT` sends a signal"),
 ];
 
-/// Commands of other resource managers, and what does the same.
+/// Commands of other resource managers, and the equivalent here.
 const VERBS: &[(&[&str], &str)] = &[
     (&["sbatch", "qsub", "bsub", "batch"], "`storm submit`"),
     (&["srun", "salloc", "mpirun", "mpiexec", "qrsh"], "`storm run`"),
@@ -118,8 +118,8 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["sshare"], "`storm shares`"),
 ];
 
-/// The parser's error with the tip that belongs there, if it is about such an option, or about one
-/// whose name is a part of another's. `words` are those behind the program.
+/// Adds a tip to the parser's error if the error is about an option in the tables, or about an
+/// option whose name is part of another's. `words` are the words after the program's name.
 pub(crate) fn with_tip(mut error: clap::Error, words: &[String]) -> clap::Error {
     let verb = words.iter().map(String::as_str).find(|word| !word.starts_with('-'));
     if error.kind() == ErrorKind::InvalidSubcommand {
@@ -153,11 +153,11 @@ pub(crate) fn with_tip(mut error: clap::Error, words: &[String]) -> clap::Error 
     error
 }
 
-/// Parts of names that are so short are in too many of them.
+/// Parts of names as short as this occur in too many options.
 const SHORT_PART: usize = 3;
 
-/// The options that have a part of their names in common with what was typed, and what the parser
-/// takes for similar. It compares letters, so that `--quantum-cost` is far from `--cost`.
+/// The options that share a part of their names with the typed one, and those that the parser
+/// finds similar. The parser compares letters, to which `--quantum-cost` is far from `--cost`.
 fn akin(error: &clap::Error, typed: &str, words: &[String]) -> Option<String> {
     let parts: Vec<&str> = typed.strip_prefix("--")?.split('-').collect();
     let mut command = Cli::command();

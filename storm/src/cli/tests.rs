@@ -195,7 +195,7 @@ fn the_help_of_the_model_says_enough_to_work_with() {
     insta::assert_snapshot!("help_model_predict", predict.render_help().to_string());
 }
 
-/// Of `--nodelist` the parser said that `--nodes` is similar, which makes a cluster.
+/// Regression: for `--nodelist` the parser proposed `--nodes`, which makes a cluster.
 #[test]
 fn options_of_slurm_have_tips_of_their_own() {
     let told = |line: &str| {

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use storm_replay::lublin::DEFAULT_JOBS;
 
-/// Generated workloads.
+/// Generates workloads.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WorkloadOptions {
     #[command(subcommand)]
@@ -39,17 +39,17 @@ pub(crate) struct LublinArguments {
     #[arg(long, value_name = "N", default_value_t = DEFAULT_JOBS,
           allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub(crate) jobs: u32,
-    /// Scale the times between submissions to this load [default: as the model has it]
+    /// Scale the times between submissions to this load [default: the model's]
     #[arg(long, value_name = "L", allow_negative_numbers = true, value_parser = decimal)]
     pub(crate) load: Option<f64>,
     /// Seed
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub(crate) seed: u64,
-    /// Do not tell batch from interactive jobs
+    /// Do not distinguish batch and interactive jobs
     #[arg(long)]
     pub(crate) typeless: bool,
-    /// Write it to this file, compressed if it ends in .gz; `-` is standard output, where with
-    /// --json the jobs are one JSON object [default: -]
+    /// Write the log to this file, compressed if the name ends in .gz; `-` is standard output,
+    /// where --json prints the jobs as one JSON object [default: -]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -17,17 +17,17 @@ use storm_mm::api::{Client, ManagerRequest};
 use storm_sched::{DEFAULT_QUANTUM_US, Machine, PolicyParams};
 use tokio::time::{sleep, timeout};
 
-/// Room that a kept cluster should find for its jobs' files.
+/// Room that a kept cluster should have for its jobs' files.
 const FREE_BYTES: u64 = 1 << 30;
 
-/// How long each way of ending a cluster may take: asking it, then SIGTERM,
-/// then SIGKILL.
+/// How long each way to end a cluster may take: a request, then SIGTERM, then SIGKILL.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a manager may take that has to do without nodes which stand still: until they count as dead
-/// (`node-hung`), and then as long as it waits for them before it kills them.
+/// How long a manager may take to end if some of its nodes stand still. The manager waits until
+/// they count as dead (`node-hung`), and then for the time that nodes have to leave before it kills
+/// them.
 const END_WITHOUT_NODES: Duration = Duration::from_secs(20);
 
-/// Between two looks whether it has ended.
+/// Pause between two looks at whether it has ended.
 const END_POLL: Duration = Duration::from_millis(10);
 
 /// `up`.
@@ -69,9 +69,9 @@ pub(super) async fn up(
     Ok(0)
 }
 
-/// There are such policies, and a node at least for the partition of each.
+/// Checks that these policies exist, and that there is a node for the partition of each.
 pub(super) fn check_policies(sched: &[String], nodes: u32) -> Result<(), Failure> {
-    // What it is asked for makes no difference to a name.
+    // Any machine will do to check a name.
     let one = Machine::uniform(1, 1).map_err(|error| Failure::of("usage", &error))?;
     for name in sched {
         policies()
@@ -132,7 +132,7 @@ pub(super) async fn down(
     Ok(0)
 }
 
-/// Ends a cluster that a configuration describes, and waits until its manager is gone.
+/// Ends a configured cluster, and waits until its manager is gone.
 async fn end_configured(socket: &Path) -> Result<(), Failure> {
     Client::connect(socket).await?.call(ManagerRequest::Shutdown).await?;
     let gone = async {
@@ -146,7 +146,7 @@ async fn end_configured(socket: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Ends the cluster, the gentle way first.
+/// Ends the cluster, gently at first.
 async fn end(kept: &KeptCluster) -> Result<(), Failure> {
     let asked = timeout(END_TIMEOUT, async {
         Client::connect(&kept.socket).await?.call(ManagerRequest::Shutdown).await
@@ -155,7 +155,7 @@ async fn end(kept: &KeptCluster) -> Result<(), Failure> {
         return Ok(());
     }
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
-        // One that was stopped must go on to end.
+        // A stopped process must continue before it can end.
         for signal in [signal, Signal::SIGCONT] {
             kept.process.signal(signal).map_err(|error| Failure::of("local-cluster", &error))?;
         }
@@ -175,10 +175,10 @@ async fn has_ended(kept: &KeptCluster) -> bool {
     timeout(END_WITHOUT_NODES, ended).await.is_ok()
 }
 
-/// Removes what an ended cluster left.
+/// Removes the files of an ended cluster.
 fn clean(kept: &KeptCluster, state: &StateDir) -> Result<(), Failure> {
     let removed = kept.remove_files();
-    // What cannot be removed is in nobody's way.
+    // Files that cannot be removed do no harm.
     state.forget().map_err(|error| Failure::of("local-cluster", &error))?;
     removed.map_err(|error| {
         let left = kept.runtime_dir.display();

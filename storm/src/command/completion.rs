@@ -1,13 +1,13 @@
-//! `storm completion`: what a shell needs to complete the command line.
+//! `storm completion`: scripts by which shells complete the command line.
 
 use crate::cli::Cli;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
-/// What is typed.
+/// The name of the command that is completed.
 const NAME: &str = "storm";
 
-/// The script that has `shell` complete the verbs and options of `storm`.
+/// The script that makes `shell` complete the verbs and options of `storm`.
 pub(super) fn script(shell: Shell) -> String {
     let whole = Cli::command();
     // The scripts would offer hidden verbs as well.
@@ -25,7 +25,7 @@ mod tests {
     use clap_complete::Shell;
     use std::process;
 
-    /// What bash makes of the last of these words.
+    /// Bash's completion of the last of these words.
     fn completed(words: &str) -> String {
         let asked = format!(
             "{}\nCOMP_WORDS=({words}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n\

@@ -8,7 +8,7 @@ use storm_backend_verbs::{DeviceReport, VerbsError, inventory};
 pub(super) fn list(output: &dyn Output) -> Result<u8, Failure> {
     let devices = match inventory() {
         Ok(devices) => devices,
-        // As good as none, for those who ask which there are.
+        // A host without a device has an empty list.
         Err(VerbsError::NoDevice) => Vec::new(),
         Err(error) => {
             let failure = Failure::of("verbs", &error);

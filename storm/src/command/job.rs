@@ -22,12 +22,13 @@ use storm_rm::{JobId, Program};
 const EMBEDDED_NODES: u32 = 64;
 const EMBEDDED_PES: u32 = 4;
 const EMBEDDED_QUANTUM: Duration = Duration::from_millis(50);
-/// The most nodes that it can have (`--nodes`).
+/// Most nodes of an embedded cluster (`--nodes`).
 const MAX_EMBEDDED_NODES: u32 = 4096;
-/// Its policy when the job asks for none.
+/// Its policy if the job selects none.
 const EMBEDDED_SCHED: &str = "gang";
 
-/// `submit`: returns at once, or with `--wait` at the end, but follows on an embedded cluster.
+/// `submit`: returns at once, or with `--wait` at the job's end. On an embedded cluster, follows
+/// the job.
 pub(super) async fn submit(
     options: &JobOptions,
     output: &dyn Output,
@@ -60,7 +61,7 @@ pub(super) async fn run(
             refuse_array(options)?;
             let submission = request(options, true, output)?;
             let outcome = submit_and_follow(&manager, submission, options, silent, true).await?;
-            // Who runs a job on a cluster wants its output, not our figures.
+            // A user who runs a job on a cluster wants its output, not our figures.
             Ok(report(options, &outcome, None, output))
         }
         Target::Embedded { why } => embedded(options, why, output, silent).await,
@@ -103,7 +104,7 @@ async fn embedded(
     Ok(report(options, &outcome?, Some(procs), output))
 }
 
-/// The job; says so when its script has options for another resource manager.
+/// The job. Notes options for another resource manager in its script.
 fn request(options: &JobOptions, attach: bool, output: &dyn Output) -> Result<Submission, Failure> {
     let submission = job_request(options, attach)?;
     if let Some(foreign) = foreign_directives(&submission) {
@@ -125,7 +126,7 @@ fn request(options: &JobOptions, attach: bool, output: &dyn Output) -> Result<Su
     Ok(submission)
 }
 
-/// What is followed is one job.
+/// Refuses an array: only a single job can be followed.
 fn refuse_array(options: &JobOptions) -> Result<(), Failure> {
     match options.needs.array {
         Some(_) => Err(Failure::new("usage", "an array of jobs cannot be followed")
@@ -135,7 +136,7 @@ fn refuse_array(options: &JobOptions) -> Result<(), Failure> {
     }
 }
 
-/// An embedded cluster has one job, which starts at once.
+/// Refuses options without meaning for an embedded cluster's only job, which starts at once.
 fn refuse_alone(options: &JobOptions) -> Result<(), Failure> {
     refuse_array(options)?;
     let vain =
@@ -151,7 +152,7 @@ fn refuse_alone(options: &JobOptions) -> Result<(), Failure> {
     }
 }
 
-/// More processes than the embedded cluster will have room for: it can be made larger.
+/// Refuses more processes than the embedded cluster has room for, as it can be made larger.
 fn refuse_too_many(options: &JobOptions, shape: &LocalClusterShape) -> Result<(), Failure> {
     let LocalClusterShape { nodes, pes, .. } = *shape;
     let room = u64::from(nodes) * u64::from(pes);
@@ -171,7 +172,7 @@ fn refuse_too_many(options: &JobOptions, shape: &LocalClusterShape) -> Result<()
     }))
 }
 
-/// The nodes of an embedded cluster have the directories of this host.
+/// Refuses a missing working directory: an embedded cluster's nodes have this host's directories.
 fn refuse_absent_directory(options: &JobOptions) -> Result<(), Failure> {
     let Some(directory) = absent_directory(options) else { return Ok(()) };
     let message = format!("-D {}: there is no such directory", directory.display());
@@ -191,7 +192,7 @@ fn shape(options: &JobOptions) -> LocalClusterShape {
     }
 }
 
-/// What the job's files take on a node.
+/// The room that the job's files take on a node.
 fn job_bytes(submission: &Submission) -> u64 {
     let program = match &submission.spec.program {
         Program::Shipped(file) => file.size_bytes,
@@ -200,7 +201,7 @@ fn job_bytes(submission: &Submission) -> u64 {
     submission.spec.files.iter().map(|file| file.size_bytes).fold(program, u64::saturating_add)
 }
 
-/// Connects and submits; the client, the job and the number of the request.
+/// Connects and submits. Returns the client, the job and the number of the request.
 async fn send(
     manager: &Manager,
     mut submission: Submission,
@@ -219,8 +220,7 @@ async fn send(
     Ok((client, job, request))
 }
 
-/// Submits a job and follows it to its end; over the death of a manager that
-/// `may_return`.
+/// Submits a job and follows it to its end, even over the death of a manager that `may_return`.
 pub(super) async fn submit_and_follow(
     manager: &Manager,
     submission: Submission,
@@ -231,7 +231,7 @@ pub(super) async fn submit_and_follow(
     let input = submission.spec.input;
     let form = OutputForm::of(submission.spec.procs, options.label);
     let (client, job, request) = send(manager, submission, options, silent).await?;
-    // What is submitted to a cluster that is not there for it alone may have to wait.
+    // A job on a shared cluster may have to wait.
     let tell_waiting = may_return && !silent;
     let what = Follow { job, request, input, form, may_return, tell_waiting };
     follow(client, what, manager).await.map_err(|failure| match failure.exit {
@@ -240,7 +240,7 @@ pub(super) async fn submit_and_follow(
     })
 }
 
-/// Tells how the job ended; the exit status.
+/// Reports how the job ended, and returns the exit status.
 fn report(
     options: &JobOptions,
     outcome: &Outcome,
@@ -265,7 +265,7 @@ fn report(
     status
 }
 
-/// The number of a job that goes on is told with why it could not be printed.
+/// The failure to print a job's number names the job, as it continues.
 fn unnumbered(job: JobId, failure: Failure) -> Failure {
     let text = format!("job {job} is submitted, but its number cannot be printed");
     let mut causes = vec![failure.message];
@@ -274,7 +274,7 @@ fn unnumbered(job: JobId, failure: Failure) -> Failure {
     Failure { message: text, causes, hint, ..failure }.exit(EXIT_STORM_FAILED)
 }
 
-/// An argument of the program that looks as if it was meant for storm.
+/// An argument of the program that looks as if it were meant for storm.
 fn misplaced_option(options: &JobOptions) -> Option<&str> {
     const OURS: [&str; 6] = ["--sched", "--partition", "--nodes", "--pes", "--label", "--no-bcast"];
     options

@@ -1,5 +1,5 @@
-//! `key`: makes the keys of clusters and of users, and tells which is which. A key
-//! itself is printed only where standard output is asked for.
+//! `key`: makes the keys of clusters and users, and identifies them. A key itself is printed only
+//! if its file is standard output.
 
 use super::{note, print};
 use crate::cli::{KeyCommand, KeyOptions};
@@ -36,7 +36,7 @@ pub(super) fn run(options: &KeyOptions, output: &dyn Output) -> Result<u8, Failu
     Ok(0)
 }
 
-/// Which key a file holds, of either kind.
+/// Identifies the key in a file, of either kind.
 fn show(file: &Path, output: &dyn Output) -> Result<String, Failure> {
     match key_file::read_to_tell::<ClusterKey>(file) {
         Ok(key) => Ok(output.key(file, &key.id().to_string(), None)),
@@ -51,8 +51,8 @@ fn told_of(file: &Path, key: &ClientKey, output: &dyn Output) -> String {
     output.key(file, &key.serial().to_string(), Some(key.user().as_str()))
 }
 
-/// Root is meant only when that is said; a user who is not known here may be known to
-/// the manager.
+/// Refuses root unless it is allowed explicitly. Warns of a user who is unknown here, as the
+/// manager may know the user.
 fn check_user(user: &UserName, allow_root: bool, output: &dyn Output) -> Result<(), Failure> {
     let found = User::from_name(user.as_str()).map_err(|error| Failure::of("user", &error))?;
     let is_root = user.as_str() == "root" || found.as_ref().is_some_and(|user| user.uid.is_root());

@@ -1,5 +1,5 @@
-//! The verbs that ask one question: `queue`, `hist`, `show`, `explain`,
-//! `nodes`, `drain`, `resume`; and `cancel`, `hold`, `release`.
+//! The verbs with a single question: `queue`, `hist`, `show`, `explain`, `nodes`, `drain`,
+//! `resume`; and `cancel`, `hold`, `release`.
 
 use super::naming::{resolve, resolve_each, resolve_one};
 use super::{choices, connect, note, print};
@@ -24,7 +24,7 @@ pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<
     let (uids, users) = who(user, &manager)?;
     let mut client = manager.connect().await?;
     let jobs = resolve(&mut client, &options.jobs).await?;
-    // What was asked for by number alone is there, or was never, or is forgotten.
+    // A job asked for by number alone is either listed, or never existed, or was forgotten.
     let sought = jobs.clone();
     let any = states.is_empty() && uids.is_empty() && users.is_empty();
     let filter = JobFilter { states, uids, users, jobs, history: options.all, part: None };
@@ -43,8 +43,8 @@ pub(super) async fn list(client: &mut Client, filter: JobFilter) -> Result<Vec<J
     }
 }
 
-/// Leaves the jobs of these partitions, or all if none is named. Where none is left, the names
-/// have to be right.
+/// Keeps only jobs of these partitions, or all if none is named. If no job is left, checks the
+/// partitions' names.
 async fn retain_partitions(
     client: &mut Client,
     jobs: &mut Vec<JobView>,
@@ -79,7 +79,7 @@ pub(super) fn no_such_job(job: JobId) -> Failure {
         .hint("storm queue --all lists those that are remembered")
 }
 
-/// The first of these jobs that the manager does not know, ended or not.
+/// The first of these jobs that the manager does not know, not even as ended.
 pub(super) async fn first_unknown(
     client: &mut Client,
     jobs: Vec<JobId>,
@@ -92,7 +92,7 @@ pub(super) async fn first_unknown(
     Ok(jobs.into_iter().find(|job| !is_listed(*job, &known)))
 }
 
-/// So many ended jobs are listed for people who do not say how many.
+/// Number of ended jobs that are listed for people by default.
 const HISTORY_LISTED: u32 = 20;
 
 /// `hist`.
@@ -106,11 +106,11 @@ pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8
     let wanted = match options.limit {
         Some(most) => most,
         None if output.is_for_programs() => u32::MAX,
-        // One more tells that there are more.
+        // One more job shows that there are more.
         None => HISTORY_LISTED + 1,
     };
     let states = options.state;
-    // The manager does not choose by partitions.
+    // The manager does not filter by partition.
     let limit = if options.partition.is_empty() { wanted } else { u32::MAX };
     let query = HistoryQuery { states, uids, users, jobs, limit, part: None };
     match client.call(ManagerRequest::History(query)).await? {
@@ -122,7 +122,7 @@ pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8
                 let latest = jobs.len();
                 note(&output.note(&format!("the latest {latest}: `-n` says how many are listed")));
             }
-            // One that has not ended is there, and one beyond the limit, and neither is listed.
+            // A job that is not listed may exist: it has not ended, or is beyond the limit.
             let missing = sought.into_iter().filter(|job| any && !is_listed(*job, &jobs));
             match first_unknown(&mut client, missing.collect()).await? {
                 Some(job) => Err(no_such_job(job)),
@@ -159,7 +159,7 @@ pub(super) async fn explain(options: JobArgument, output: &dyn Output) -> Result
     }
 }
 
-/// How the jobs of an array are, if `asked` means one: the manager tells of one of them, `told`.
+/// The states of an array's jobs if `asked` names an array. The manager describes only `told`.
 async fn array_states(
     client: &mut Client,
     asked: JobName,
@@ -208,10 +208,10 @@ pub(super) async fn resume(options: ResumeOptions, output: &dyn Output) -> Resul
 
 /// `cancel`: fails if any of the jobs could not be ended.
 pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Result<u8, Failure> {
-    // What runs has until kill-grace to end: that it has ended the queue tells.
+    // A cancelled job has `kill-grace` to end; `storm queue` shows when it has.
     let signal = options.signal;
     let done = if signal.is_some() { "Signalled" } else { "Cancelling" };
-    // What has begun, or ended, since it was listed is not meant any more.
+    // A job that has left these states since the listing is not to be cancelled.
     let states = options.which.state.clone();
     let request = |jobs| ManagerRequest::Cancel { jobs, signal, states: states.clone() };
     if options.which.is_any() {
@@ -225,11 +225,11 @@ pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Resul
     if let Some(job) = first_unknown(&mut client, named.clone()).await? {
         return Err(no_such_job(job));
     }
-    // Of jobs that are not named those are meant that can have a signal.
+    // If jobs are not named, only those that can get a signal are selected.
     let waiting_too = signal.is_none() || !named.is_empty() || !state.is_empty();
     let filter = JobFilter { states: state, uids, users, jobs: named, history: false, part: None };
     let mut jobs = list(&mut client, filter).await?;
-    // Those that are named are listed though they have ended, and states may be such.
+    // Named jobs are listed even if they have ended, and `state` may be a final one.
     jobs.retain(|job| !job.state.is_final() && (waiting_too || job.state != JobState::Pending));
     retain_partitions(&mut client, &mut jobs, &partition).await?;
     if jobs.is_empty() {
@@ -258,7 +258,7 @@ fn outcomes(reply: Reply) -> Result<Vec<CancelOutcome>, Failure> {
     }
 }
 
-/// Prints what became of the jobs; the exit status.
+/// Prints the results for the jobs, and returns the exit status.
 fn told(changed: &[Changed], done: &str, output: &dyn Output) -> Result<u8, Failure> {
     print(&output.changed(changed, done))?;
     super::note(&output.unchanged(changed));
@@ -278,8 +278,8 @@ pub(super) async fn release(options: HoldOptions, output: &dyn Output) -> Result
     change(&options.cluster, &options.jobs, request, "Released", output).await
 }
 
-/// Does something to jobs, and says of each that it is done, or why not; a name that means no
-/// job is no reason to leave the others.
+/// Changes jobs, and gives a result or an error for each. A name without a job does not stop the
+/// others.
 async fn change(
     cluster: &ClusterOptions,
     jobs: &[JobName],
@@ -309,8 +309,8 @@ async fn change(
     told(&changed, done, output)
 }
 
-/// A user by name or number, as a filter: numbers, and names that the manager's host
-/// knows better than this one.
+/// A filter for a user by name or number: numbers, and names, which the manager's host knows better
+/// than this host.
 fn who(user: Option<String>, manager: &Manager) -> Result<(Vec<u32>, Vec<String>), Failure> {
     let Some(user) = user else { return Ok((Vec::new(), Vec::new())) };
     if let Ok(uid) = user.parse() {

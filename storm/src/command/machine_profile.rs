@@ -5,11 +5,11 @@ use crate::output::Sheet;
 use storm_qsnet_sim::Profile;
 use storm_sim::profile::NamedProfileError;
 
-/// For programs: there is no such profile, or it makes no sense.
+/// The failure's word for programs: the profile does not exist or is not sound.
 const CODE: &str = "profile";
 
-/// The profile that the user named: one that is built in, or a file's. All of
-/// it is checked, whichever part is asked for.
+/// The profile that the user named, built in or from a file. All of it is checked, even if only a
+/// part is used.
 pub(super) fn named(name: &str) -> Result<Profile, Failure> {
     Ok(storm_sim::profile::named(name)?)
 }
@@ -21,7 +21,7 @@ pub(super) fn shown(profile: &Profile) -> Result<Sheet, Failure> {
     Ok(Sheet::new(&values).verbatim(HEAD.to_owned() + &text))
 }
 
-/// What the reader of a shown profile has to know.
+/// The comment at the top of a printed profile.
 const HEAD: &str = "\
 # A machine, for `storm model ... --profile FILE` and for `storm sim`, whose scenario
 # names the FILE as its profile. Change what you know better, and say in `source`

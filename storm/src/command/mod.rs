@@ -33,7 +33,7 @@ use crate::target::Choices;
 use std::io;
 use storm_mm::api::Client;
 
-/// Does what the command line says; the exit status.
+/// Runs the command line, and returns the exit status.
 pub(crate) fn run(cli: Cli) -> u8 {
     let output = output::chosen(cli.display);
     let DisplayOptions { quiet, json } = cli.display;
@@ -61,8 +61,8 @@ pub(crate) fn run(cli: Cli) -> u8 {
     }
 }
 
-/// What the command line's parser has to say: help, or what is wrong, which a
-/// script that asks for JSON gets as JSON. The exit status.
+/// Prints the parser's message: help, or an error, which is JSON if a script asks for JSON. Returns
+/// the exit status.
 pub(crate) fn refuse(error: clap::Error) -> u8 {
     let words = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
     let error = with_tip(error, &words.collect::<Vec<_>>());
@@ -77,8 +77,7 @@ pub(crate) fn refuse(error: clap::Error) -> u8 {
     failure.exit
 }
 
-/// Of the parser's words, which are laid out for people: what is wrong, on one line, and what
-/// to try.
+/// Splits the parser's text, which is laid out for people, into the error on one line and the hint.
 fn said(text: &str) -> (String, Option<String>) {
     let lines = || text.lines().map(str::trim);
     let message: Vec<&str> = lines().take_while(|line| !line.is_empty()).collect();
@@ -88,7 +87,7 @@ fn said(text: &str) -> (String, Option<String>) {
     (message, tip.or_else(usage).map(str::to_owned))
 }
 
-/// The verbs that speak to a manager, or may be interrupted.
+/// The verbs that address a manager, or may be interrupted.
 fn client_command(
     command: Command,
     output: &dyn Output,
@@ -134,12 +133,12 @@ fn client_command(
             | Command::Workload(_) => Ok(0),
         }
     });
-    // A read of our standard input that never returns must not keep us.
+    // A blocked read of our standard input must not delay the end.
     runtime.shutdown_background();
     result
 }
 
-/// The options of a job, with what stands behind the program and is meant for us.
+/// The options of a job, with those after the program that are meant for storm.
 fn own_options(options: JobOptions) -> Result<JobOptions, Failure> {
     let (options, taken) = options.with_trailing_sched();
     if taken {
@@ -147,8 +146,8 @@ fn own_options(options: JobOptions) -> Result<JobOptions, Failure> {
             "storm: --sched at the end is taken as storm's option; `--` keeps it for the program\n",
         );
     }
-    // Whatever follows the first unknown word is the program's, so an option of
-    // ours that is misspelt would be taken for a program.
+    // The first unknown word and all that follow are the program, so a misspelt option of ours
+    // would be taken for it.
     let program = options.program.first().map(|name| name.to_string_lossy().into_owned());
     match program.filter(|name| name.starts_with('-') && name != STANDARD_INPUT) {
         Some(name) => Err(Failure::new("usage", format!("there is no option {name}"))
@@ -158,7 +157,7 @@ fn own_options(options: JobOptions) -> Result<JobOptions, Failure> {
     }
 }
 
-/// Connects to the cluster that the options mean.
+/// Connects to the cluster that the options select.
 async fn connect(options: &ClusterOptions) -> Result<Client, Failure> {
     Ok(choices(options)?.required()?.open()?.connect().await?)
 }
@@ -167,7 +166,7 @@ fn choices(options: &ClusterOptions) -> Result<Choices, Failure> {
     Choices::find(options, state_dir().live_socket().map_err(Failure::from))
 }
 
-/// Where the cluster that `storm up` keeps is recorded. Whoever expects it elsewhere is told.
+/// The directory with the record of `storm up`. Notes if `$XDG_RUNTIME_DIR` cannot be used.
 fn state_dir() -> StateDir {
     if let Some(complaint) = StateDir::complaint() {
         note(&format!("storm: {complaint}\n"));
@@ -175,7 +174,7 @@ fn state_dir() -> StateDir {
     StateDir::of_user()
 }
 
-/// Prints a result. A reader that has left wants no more.
+/// Prints a result. A reader that has left is not an error.
 fn print(text: &str) -> Result<(), Failure> {
     match StandardOutput::Stdout.write_whole(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -188,7 +187,7 @@ fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints what is no result. There is nobody to tell that nobody can be told.
+/// Prints a note. Ignores errors, as there is nobody to tell.
 fn note(text: &str) {
     let _ = StandardOutput::Stderr.write_whole(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! From the names of jobs to their numbers: who `7_3` is only the manager knows.
+//! Turns the names of jobs into numbers; only the manager knows the number of `7_3`.
 
 use super::listing::misunderstood;
 use crate::cli::{DependencyArgument, JobName};
@@ -13,13 +13,13 @@ pub(super) async fn resolve(client: &mut Client, names: &[JobName]) -> Result<Ve
     numbers.into_iter().map(|number| number.map_err(Failure::from)).collect()
 }
 
-/// The number of each job, or that there is none of its name.
+/// The number of each job, or an error if no job has the name.
 pub(super) async fn resolve_each(
     client: &mut Client,
     names: &[JobName],
 ) -> Result<Vec<Result<JobId, ApiError>>, Failure> {
     let task = |name: &JobName| Some(ArrayTask { array: name.job, index: name.task? });
-    // Each once: as many may be named as in no request.
+    // Each array once, as the number of names has no bound.
     let arrays: BTreeSet<JobId> = names.iter().filter_map(task).map(|task| task.array).collect();
     let arrays: Vec<JobId> = arrays.into_iter().collect();
     if arrays.is_empty() {
@@ -61,7 +61,7 @@ pub(super) async fn dependency(
     let mut numbers = resolve(client, &names).await?.into_iter();
     let conditions = typed.conditions.iter().map(|(kind, name)| match name {
         None => Condition::Singleton,
-        // As many as there are names.
+        // There are as many numbers as names.
         Some(name) => kind.on(numbers.next().unwrap_or(name.job)),
     });
     Ok(Dependency { any: typed.any, conditions: conditions.collect() })

@@ -1,7 +1,7 @@
-//! `nap`: the job of a live replay. It does nothing for so long, and does not
-//! count the time in which it was stopped: under gang scheduling others ran
-//! then. What its launch took it makes up for by ending as if it had started when it was
-//! planned to, so that late starts do not add up along chains of jobs.
+//! `nap`: the job of a live replay. A nap does nothing for the given time, not counting time in
+//! which it was stopped: under gang scheduling other jobs ran then. To make up for the delay of its
+//! launch, a nap ends as if it had started as planned, so that delays don't add up along chains of
+//! jobs.
 
 use crate::cli::NapOptions;
 use crate::failure::Failure;
@@ -9,10 +9,10 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Between two looks at the clock: what a stop may count at most is twice that.
+/// Pause between two looks at the clock. A stop counts for at most twice this time.
 const TICK: Duration = Duration::from_millis(2);
-/// A launch, and word of an end, take no longer: whoever starts later than that was planned
-/// otherwise, and has its whole time.
+/// Longest delay of a launch and of the news of an end. A job that starts later than this was
+/// rescheduled, and runs for its whole time.
 const LAUNCH_MAX: Duration = Duration::from_millis(250);
 
 /// `nap`.
@@ -31,7 +31,7 @@ pub(super) fn run(options: &NapOptions) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// How much later than planned it is, if that is what launching takes.
+/// The delay of the start, or zero if launching cannot explain it.
 fn late_by(planned_unix_us: i64) -> Duration {
     let planned = UNIX_EPOCH + Duration::from_micros(planned_unix_us.unsigned_abs());
     let late = SystemTime::now().duration_since(planned);

@@ -1,5 +1,4 @@
-//! Jobs that are measured: each on a cluster of real daemons that is made for it
-//! on this machine.
+//! Runs jobs that are measured, each on a cluster of real daemons of its own on this machine.
 
 use super::job::submit_and_follow;
 use crate::attach::{Interrupts, Outcome};
@@ -11,7 +10,7 @@ use crate::manager::Manager;
 use std::path::Path;
 use storm_mm::api::JobState;
 
-/// Does something with a cluster that is made for it; an interruption ends both.
+/// Runs an action on a new cluster. An interruption ends both.
 pub(super) async fn on_cluster<T>(
     shape: &LocalClusterShape,
     job_bytes: u64,
@@ -30,7 +29,7 @@ pub(super) async fn on_cluster<T>(
     done
 }
 
-/// Runs a job to its end, which has to be a good one.
+/// Runs a job to its end, which must be successful.
 pub(super) async fn run_well(
     socket: &Path,
     job: &JobOptions,

@@ -1,4 +1,4 @@
-//! `partition`: what partitions there are, and changes to them.
+//! `partition`: lists partitions and changes them.
 
 use super::listing::misunderstood;
 use super::{connect, print};
@@ -8,7 +8,7 @@ use crate::output::Output;
 use std::time::Duration;
 use storm_mm::api::{ManagerRequest, PartitionView, Reply};
 
-/// See the top.
+/// `partition`.
 pub(super) async fn run(command: PartitionCommand, output: &dyn Output) -> Result<u8, Failure> {
     match command {
         PartitionCommand::List { cluster } => {

@@ -1,11 +1,11 @@
-//! `__pmix`: a rank that becomes a client of PMIx, or the server of a node's ranks.
+//! `__pmix`: a rank that becomes a client of PMIx, or the server for a node's ranks.
 
 use crate::cli::PmixOptions;
 use crate::failure::Failure;
 use std::ffi::OsString;
 use storm_pmix::{RankOptions, ServeOptions, serve, start_rank};
 
-/// `__pmix`; returns where the program was not executed, and from the server's first process.
+/// `__pmix`. Returns only if the program was not executed, or from the server's first process.
 pub(super) fn run(options: PmixOptions) -> Result<u8, Failure> {
     let PmixOptions { nspace, mapping, heartbeat_bytes, cpus, .. } = options;
     if options.serve {

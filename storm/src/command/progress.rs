@@ -1,17 +1,17 @@
-//! Progress on a terminal, for what takes more than a moment.
+//! Progress on a terminal, for steps that take more than a moment.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 use storm_mm::api::Progress;
 
-/// Nothing is shown for what is done sooner.
+/// Nothing is shown for shorter steps.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Between two turns of a spinner.
+/// Time between two turns of a spinner.
 const TURN: Duration = Duration::from_millis(100);
 
-/// A bar for what is shown only when it takes more than a moment.
+/// A bar that appears only if the step takes more than a moment.
 pub(super) struct Patient {
     begun: Instant,
     silent: bool,
@@ -20,20 +20,20 @@ pub(super) struct Patient {
 }
 
 impl Patient {
-    /// Of this template; shows nothing if `silent`, or nobody looks.
+    /// A bar with this template; hidden if `silent` or without a terminal.
     pub(super) fn new(silent: bool, template: &'static str) -> Patient {
         let silent = silent || !stderr().is_terminal();
         Patient { begun: Instant::now(), silent, template, bar: None }
     }
 
-    /// Shows how far it is.
+    /// Shows the progress.
     pub(super) fn show(&mut self, done: u64, total: u64) {
         if self.silent || self.begun.elapsed() < PATIENCE {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| {
             let bar = ProgressBar::new(total);
-            // The templates are constant and right; without one the bar is plain.
+            // The templates are constant and valid; without one the bar is plain.
             if let Ok(style) = ProgressStyle::with_template(self.template) {
                 bar.set_style(style);
             }
@@ -51,30 +51,30 @@ impl Drop for Patient {
     }
 }
 
-/// The sending of a job's files.
+/// Progress of sending a job's files.
 pub(super) struct Upload(Patient);
 
 impl Upload {
-    /// Shows nothing if `silent`, or nobody looks.
+    /// Hidden if `silent` or without a terminal.
     pub(super) fn new(silent: bool) -> Upload {
         Upload(Patient::new(silent, "sending files {bar:30} {bytes}/{total_bytes}"))
     }
 
-    /// Shows how far it is.
+    /// Shows the progress.
     pub(super) fn show(&mut self, progress: Progress) {
         self.0.show(progress.sent_bytes, progress.total_bytes);
     }
 }
 
-/// Counts what is done of many, on a terminal.
+/// Counts finished things on a terminal.
 pub(super) struct Counter(ProgressBar);
 
 impl Counter {
-    /// Of so many `things`; shows nothing if `silent`, or nobody looks.
+    /// Counts to `total` `things`; hidden if `silent` or without a terminal.
     pub(super) fn new(silent: bool, things: &'static str, total: u64) -> Counter {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         if !silent && stderr().is_terminal() {
-            // The template is constant and right; without it the bar is plain.
+            // The template is constant and valid; without it the bar is plain.
             if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} ({eta})") {
                 bar.set_style(style);
             }
@@ -84,12 +84,12 @@ impl Counter {
         Counter(bar)
     }
 
-    /// One more is done.
+    /// Counts one more.
     pub(super) fn one_more(&self) {
         self.0.inc(1);
     }
 
-    /// So many are done.
+    /// Sets the count.
     pub(super) fn reached(&self, done: u64) {
         self.0.set_position(done);
     }
@@ -101,10 +101,10 @@ impl Drop for Counter {
     }
 }
 
-/// A spinner that goes when dropped.
+/// A spinner that disappears on drop.
 pub(super) struct Spinner(ProgressBar);
 
-/// Shows that something is waited for, if that takes more than a moment.
+/// Shows `what` is waited for, if that takes more than a moment.
 pub(super) fn waiting(silent: bool, what: &'static str) -> Spinner {
     let bar = spinner(what, ProgressDrawTarget::hidden());
     if !silent && stderr().is_terminal() {
@@ -114,7 +114,7 @@ pub(super) fn waiting(silent: bool, what: &'static str) -> Spinner {
     Spinner(bar)
 }
 
-/// What turns and says what is waited for: there is nothing to count.
+/// A spinner with the text `what`, for a step without a count.
 fn spinner(what: &'static str, target: ProgressDrawTarget) -> ProgressBar {
     let style = ProgressStyle::default_spinner();
     ProgressBar::with_draw_target(None, target).with_style(style).with_message(what)
@@ -126,36 +126,36 @@ impl Drop for Spinner {
     }
 }
 
-/// A number of steps, of which each takes some time.
+/// Several steps, each of which takes some time.
 pub(super) struct Steps(ProgressBar);
 
 impl Steps {
-    /// Shows nothing if `silent`, or nobody looks.
+    /// Hidden if `silent` or without a terminal.
     pub(super) fn new(silent: bool, count: usize) -> Steps {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         if !silent && stderr().is_terminal() {
             bar.set_length(count as u64);
-            // The template is constant and right; without it the bar is plain.
+            // The template is constant and valid; without it the bar is plain.
             if let Ok(style) = ProgressStyle::with_template("{msg:28} {bar:30} {pos}/{len}") {
                 bar.set_style(style);
             }
             bar.set_draw_target(ProgressDrawTarget::stderr());
-            // A step that computes for long draws nothing itself.
+            // A step that computes for long does not draw by itself.
             bar.enable_steady_tick(TURN);
         }
         Steps(bar)
     }
 
-    /// The next step begins.
+    /// Begins the next step.
     pub(super) fn next(&self, what: &str) {
-        // The first one has no step before it that is done.
+        // Before the first step nothing is finished.
         if !self.0.message().is_empty() {
             self.0.inc(1);
         }
         self.0.set_message(what.to_owned());
     }
 
-    /// What the step does now.
+    /// Shows the current activity of the step.
     pub(super) fn now(&self, what: &str) {
         self.0.set_message(what.to_owned());
     }

@@ -1,4 +1,4 @@
-//! `reservation`: nodes that are for some users' jobs for some time.
+//! `reservation`: reserves nodes for some users' jobs for some time.
 
 use super::listing::misunderstood;
 use super::{connect, note, print};
@@ -8,7 +8,7 @@ use crate::output::Output;
 use nix::unistd::User;
 use storm_mm::api::{ManagerRequest, Reply, ReservationRequest, ReservationView};
 
-/// See the top.
+/// `reservation`.
 pub(super) async fn run(command: ReservationCommand, output: &dyn Output) -> Result<u8, Failure> {
     match command {
         ReservationCommand::Create(options) => {
@@ -37,7 +37,7 @@ pub(super) async fn run(command: ReservationCommand, output: &dyn Output) -> Res
     Ok(0)
 }
 
-/// Says which users nobody has heard of here; the manager's host may know them.
+/// Notes users who are unknown here; the manager's host may know them.
 fn tell_unknown(options: &ReserveOptions, output: &dyn Output) {
     let is_unknown =
         |user: &&String| user.parse::<u32>().is_err() && matches!(User::from_name(user), Ok(None));

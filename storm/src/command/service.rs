@@ -1,4 +1,4 @@
-//! `priority` and `shares`: how urgent the jobs that wait are, and who has used what.
+//! `priority` and `shares`: the urgency of waiting jobs, and the usage of accounts and users.
 
 use super::listing::{first_unknown, misunderstood, no_such_job};
 use super::naming::resolve;
@@ -86,7 +86,7 @@ fn priorities(jobs: &[PriorityView], left: u32) -> Sheet {
     }
 }
 
-/// What priorities count for in each partition where they are not all that counts.
+/// The role of priorities in each partition where they do not decide alone.
 fn uses(jobs: &[PriorityView]) -> Vec<String> {
     let uses: BTreeSet<(&str, &str)> = jobs
         .iter()

@@ -1,5 +1,4 @@
-//! `sim`: runs a scenario on a simulated machine and says what came of it, also
-//! when it fails.
+//! `sim`: runs a scenario on a simulated machine and reports the result, even if the run fails.
 
 use super::progress::{self, Counter};
 use super::{machine_profile, note, print};
@@ -14,11 +13,11 @@ use storm_sim::scenario::{self, RunOptions, Scenario, ScenarioError, ScenarioFai
 use storm_sim::{ChromeTrace, RunError};
 use tokio::sync::mpsc;
 
-/// Seeds that are over and not yet counted.
+/// Most finished seeds that wait to be counted.
 const RESULTS: usize = 64;
-/// Said where jobs of a scenario with faults have not ended.
+/// The hint if jobs of a scenario with faults have not ended.
 const STAYS_BROKEN: &str = "what a [[fault]] breaks stays broken until a rejoin, thaw, mend or other remedy of the scenario";
-/// The name that stands for standard output.
+/// The file name for standard output.
 const STDOUT: &str = "-";
 
 /// `sim`.
@@ -46,7 +45,7 @@ pub(super) async fn run(
 }
 
 fn read(options: &SimOptions) -> Result<Scenario, ScenarioError> {
-    // Without a scenario only a profile can be shown.
+    // Options without a scenario only print a profile, which is done above.
     let mut scenario = Scenario::read(options.scenario.as_deref().unwrap_or(Path::new("")))?;
     if let Some(nodes) = options.nodes {
         scenario.machine.nodes = nodes;
@@ -125,10 +124,10 @@ async fn many(
     let counter = Counter::new(silent, "seeds", seeds.end - seeds.start);
     let (over, mut results) = mpsc::channel(RESULTS);
     let range = seeds.clone();
-    // It ends with this process, in the midst of a seed if it must.
+    // The thread ends with this process, in the middle of a seed if need be.
     std::thread::spawn(move || {
         scenario::run_seeds(&scenario, range, &|seed, result| {
-            // Nobody listens any more after an interruption.
+            // Nobody listens after an interruption.
             let _ = over.blocking_send((seed, result));
         });
     });
@@ -159,7 +158,7 @@ fn failed(options: &SimOptions, seed: u64, why: &ScenarioFailure) -> FailedSeed 
     FailedSeed { seed, message, causes, repeat: repeat(options, seed) }
 }
 
-/// The command that runs this seed again.
+/// The command that repeats this seed.
 fn repeat(options: &SimOptions, seed: u64) -> String {
     let nodes = options.nodes.map(|nodes| format!(" --nodes {nodes}")).unwrap_or_default();
     let profile = options.profile.as_ref().map(|one| format!(" --profile {}", quoted(one)));
@@ -168,7 +167,7 @@ fn repeat(options: &SimOptions, seed: u64) -> String {
     format!("storm sim {} --seed {seed}{nodes}{profile}", quoted(&scenario))
 }
 
-/// As a shell takes it for one word.
+/// The path, quoted as one word of a shell.
 fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@".contains(c);
     if !path.is_empty() && path.chars().all(plain) {

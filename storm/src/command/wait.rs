@@ -1,6 +1,6 @@
-//! `wait`, and `submit --wait`: the ends of jobs that are not followed.
+//! `wait`, and `submit --wait`: waits for the end of jobs without following them.
 //!
-//! What it does not do: anything to the jobs. Whoever interrupts it ends the waiting alone.
+//! The jobs are not affected. An interruption ends only the waiting.
 
 use super::listing::misunderstood;
 use super::naming::resolve;
@@ -17,13 +17,13 @@ use storm_mm::api::{ClientError, ForgottenJobs, JobState, JobView, ManagerReques
 use storm_rm::JobId;
 use tokio::time::{sleep, timeout};
 
-/// How long the return of a manager that went away is waited for, as by whoever follows a
-/// job: a restart takes a second.
+/// How long to wait for a manager that went away, as when following a job: a restart takes a
+/// second.
 const RETURN_LIMIT: Duration = Duration::from_secs(60);
-/// Between two looks at whether it is there.
+/// Pause between two attempts to connect.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Jobs that are listed one by one whatever became of them.
+/// Most jobs that are listed one by one even if they ended well.
 const LISTED_MAX: usize = 16;
 
 /// `wait`: the highest exit status of the jobs.
@@ -46,14 +46,15 @@ pub(super) async fn wait(
     }
     let ended: Vec<JobView> = waiting.ended.values().cloned().collect();
     print(&output.jobs(&worth_listing(&ended, silent)))?;
-    // Of these a script that reads the listing finds nothing in it, only in the status.
+    // A script learns of forgotten jobs only from the exit status: the listing has nothing on them.
     if !quiet {
         waiting.note_forgotten();
     }
     in_time.map(|_| waiting.highest_status())
 }
 
-/// What people are shown: of many jobs those that did not end well, and how many did.
+/// The jobs to show to people: of many jobs only those that did not end well, with a count of the
+/// others.
 fn worth_listing(ended: &[JobView], silent: bool) -> Vec<JobView> {
     if silent || ended.len() <= LISTED_MAX {
         return ended.to_vec();
@@ -64,8 +65,8 @@ fn worth_listing(ended: &[JobView], silent: bool) -> Vec<JobView> {
     ended.iter().filter(|job| !well(job)).cloned().collect()
 }
 
-/// `submit --wait`, of a job or array that was just submitted: what is told of it is told as by
-/// those who follow.
+/// `submit --wait`, for a job or array that was submitted just now. Notes are the same as for a
+/// followed job.
 pub(super) async fn wait_for_own(
     manager: &Manager,
     job: JobId,
@@ -113,19 +114,19 @@ struct Own {
     notes: QueueNotes,
 }
 
-/// What is waited for.
+/// The jobs that are waited for.
 #[derive(Default)]
 struct Waiting {
-    /// Said of it is why it waits.
+    /// The job whose reason to wait is shown.
     own: Option<Own>,
     jobs: Vec<JobId>,
-    /// What is known of those that have ended.
+    /// The jobs that have ended.
     ended: BTreeMap<JobId, JobView>,
-    /// By array, what is known of jobs that the manager has forgotten.
+    /// Jobs that the manager has forgotten, by array.
     forgotten: BTreeMap<JobId, ForgottenJobs>,
-    /// A manager has understood what is wanted.
+    /// Whether a manager has accepted the request.
     accepted: bool,
-    /// Since when there has been none.
+    /// Since when there has been no manager.
     gone: Option<Instant>,
 }
 
@@ -134,7 +135,8 @@ impl Waiting {
         Waiting { jobs, ..Waiting::default() }
     }
 
-    /// The ends of all jobs are known: a manager that remembers none says nothing of them.
+    /// Checks that the ends of all jobs are known: a manager that forgot a job reports nothing
+    /// about it.
     fn check(&self) -> Result<(), Failure> {
         let is_told = |job: &JobId| {
             let of_array = |view: &JobView| view.array.is_some_and(|task| task.array == *job);
@@ -153,19 +155,19 @@ impl Waiting {
         }
     }
 
-    /// Also of those that are forgotten: so much of them the manager knows.
+    /// The highest exit status, including that of forgotten jobs, which the manager still knows.
     fn highest_status(&self) -> u8 {
         let known = self.ended.values().filter_map(|job| job.exit_code);
         known.chain(self.forgotten.values().map(|some| some.exit_code)).max().unwrap_or(0)
     }
 
-    /// Says of which jobs nothing is listed, and what they come to.
+    /// Notes the jobs that are not listed, and their result.
     fn note_forgotten(&self) {
         for some in self.forgotten.values() {
             let of_array =
                 |view: &&JobView| view.array.is_some_and(|task| task.array == some.array);
             let told = self.ended.values().filter(of_array).count();
-            // Some may have been told of before they were forgotten.
+            // Some of them may have been reported before they were forgotten.
             if told < some.size as usize {
                 let ForgottenJobs { array, size, jobs, failed, exit_code } = some;
                 note(&format!(
@@ -193,7 +195,7 @@ impl Waiting {
             if let Some(kept) = kept.filter(|_| self.accepted) {
                 return Err(Failure::from(kept.died()).exit(EXIT_STORM_FAILED));
             }
-            // One that never was there is not waited for.
+            // A manager that was never there is not waited for.
             if !self.accepted || !error.may_pass() || since.elapsed() > RETURN_LIMIT {
                 let failure = Failure::from(error);
                 let status = if self.accepted { EXIT_STORM_FAILED } else { failure.exit };
@@ -206,10 +208,11 @@ impl Waiting {
         }
     }
 
-    /// Hears of the jobs until the last has ended, or the manager is gone.
+    /// Takes events of the jobs until the last has ended, or the manager is gone.
     async fn listen(&mut self, manager: &Manager) -> Result<Result<(), Failure>, ClientError> {
         let (mut requests, mut replies) = manager.connect().await?.split();
-        // What has ended may be forgotten by now; an array's number is none of its jobs'.
+        // Ended jobs may be forgotten by now. An array's number is never in `ended`, so it is asked
+        // again.
         let jobs = self.jobs.iter().filter(|job| !self.ended.contains_key(job)).copied().collect();
         let asked = requests.send(ManagerRequest::Wait { jobs }).await?;
         loop {
@@ -241,7 +244,7 @@ impl Waiting {
                 Reply::Error { error } if line.id == asked || line.id == 0 => {
                     return Err(error.into());
                 }
-                // Nothing explains the job any more: its end is on its way.
+                // Nothing explains the job any more, so its end is on its way.
                 Reply::Error { .. } => {}
                 other => return Ok(Err(misunderstood(&other))),
             }
@@ -249,7 +252,7 @@ impl Waiting {
     }
 }
 
-/// Returns the job when it is time to ask why it waits.
+/// Completes with the job when it is time to ask why it waits.
 async fn own_is_due(own: Option<&Own>) -> JobId {
     match own {
         Some(own) => {

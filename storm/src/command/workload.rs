@@ -1,4 +1,4 @@
-//! `workload`: logs out of a model.
+//! `workload`: generates logs from a model.
 
 use super::print;
 use crate::cli::{LublinArguments, WorkloadModel, WorkloadOptions};
@@ -13,7 +13,7 @@ use std::path::Path;
 use storm_replay::lublin::{JobClasses, LublinOptions, Workload, generate};
 use storm_sched::swf::SwfRecord;
 
-/// What programs get when the log goes to a file.
+/// The output for programs if the log goes to a file.
 #[derive(Debug, Serialize)]
 struct Written<'a> {
     file: &'a Path,
@@ -22,7 +22,7 @@ struct Written<'a> {
     seed: u64,
 }
 
-/// What programs get of a log that goes to standard output.
+/// The output for programs if the log goes to standard output.
 #[derive(Debug, Serialize)]
 struct Generated {
     pes: u32,
@@ -30,7 +30,7 @@ struct Generated {
     jobs: Vec<Job>,
 }
 
-/// A job of it.
+/// A job of the log.
 #[derive(Debug, Serialize)]
 struct Job {
     job: i64,
@@ -62,7 +62,7 @@ fn lublin(arguments: &LublinArguments, output: &dyn Output, json: bool) -> Resul
             return print(&output.sheet(&Sheet::new(&Generated { pes, seed, jobs }))).map(|()| 0);
         }
         return match write(&workload, io::stdout().lock()) {
-            // A reader that has left wants no more.
+            // A reader that has left is not an error.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(Failure::of("output", &error))
             }

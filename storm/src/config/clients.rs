@@ -1,4 +1,4 @@
-//! Users on other hosts: where they connect, and whose keys do not count any more.
+//! Users on other hosts: where they connect, and which users and keys are revoked.
 
 use super::{ConfigProblem, SecurityConfig, written_address};
 use serde::Deserialize;
@@ -13,18 +13,18 @@ pub(crate) struct ClientsConfig {
     /// Where users on other hosts connect. Nothing listens for them without it.
     #[serde(deserialize_with = "written_address::some")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Users who may not connect any more from other hosts, with whatever key.
+    /// Users who may no longer connect from other hosts, with any key.
     revoked: Vec<String>,
-    /// Keys that do not count any more, by their serial numbers.
+    /// Serial numbers of keys that are revoked.
     revoked_keys: Vec<String>,
 }
 
-/// Whose keys do not count any more.
+/// The users and keys that are revoked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Revoked {
-    /// All keys of these users.
+    /// Users, all of whose keys are revoked.
     pub(crate) users: BTreeSet<UserName>,
-    /// These keys.
+    /// Single keys that are revoked.
     pub(crate) keys: BTreeSet<ClientSerial>,
 }
 
@@ -38,7 +38,7 @@ impl ClientsConfig {
         }
     }
 
-    /// Whose keys do not count any more.
+    /// The users and keys that are revoked.
     pub(crate) fn revoked(&self) -> Result<Revoked, ConfigProblem> {
         let user = |name: &String| {
             name.parse().map_err(|why| ConfigProblem::RevokedUser { name: name.clone(), why })

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration file, and where.
+//! The problem in a configuration file, and its place.
 
 use super::ServiceProblem;
 use super::line::line_of;
@@ -15,10 +15,9 @@ use thiserror::Error;
 pub(crate) struct ConfigError {
     /// The file.
     pub(crate) file: PathBuf,
-    /// The line that is concerned, from 1, where there is one and the problem does not name it
-    /// itself.
+    /// The line of the problem, from 1. `None` if there is none, or if the problem's text names it.
     pub(crate) line: Option<u32>,
-    /// What is wrong with it.
+    /// The problem.
     #[source]
     pub(crate) problem: ConfigProblem,
 }
@@ -27,7 +26,8 @@ fn at(line: &Option<u32>) -> String {
     line.map_or_else(String::new, |line| format!(", line {line},"))
 }
 
-/// What is wrong. What is said of a value begins with its key and a colon: the line is found by it.
+/// The problem. If it concerns a value, its text begins with the key and a colon:
+/// `line_in` finds the line by that key.
 #[derive(Debug, Error)]
 pub(crate) enum ConfigProblem {
     #[error("it cannot be read")]
@@ -107,10 +107,10 @@ pub(crate) enum ConfigProblem {
 }
 
 impl ConfigProblem {
-    /// The line of the text that is concerned.
+    /// The line of the text that the problem concerns.
     pub(super) fn line_in(&self, text: &str) -> Option<u32> {
         match self {
-            // The parser names it.
+            // The parser's message names the line, and the other two concern the whole file.
             ConfigProblem::Read(_) | ConfigProblem::TooLong | ConfigProblem::Syntax(_) => None,
             problem => {
                 let said = problem.to_string();
@@ -121,7 +121,7 @@ impl ConfigProblem {
     }
 }
 
-/// What the parser says, in the words of the file where it has those of the program.
+/// The parser's message, put in terms of the file where it uses those of the program.
 fn syntax(error: &toml::de::Error) -> String {
     let said = error.to_string();
     if said.contains("duplicate key") {

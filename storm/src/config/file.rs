@@ -19,11 +19,11 @@ use storm_sched::PolicyParams;
 /// Largest file that is read: a line for each of 16,384 nodes is far less.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// Room for the files of some thousand users; less than what a disk has.
+/// Room for the files of a few thousand users, and less than a disk has.
 pub(crate) const DEFAULT_SPOOL_BYTES: u64 = 64 << 30;
 
-/// A Node Manager that is stopped is found dead so much after `node-hung` at the latest: it is asked each second, and
-/// a lease is renewed several times in its term.
+/// A stopped Node Manager is found dead at most this long after `node-hung`: the manager asks
+/// it each second, and a lease is renewed several times in its term.
 const LEASE_BEYOND_HUNG: Duration = Duration::from_secs(2);
 
 /// A cluster.
@@ -33,8 +33,8 @@ pub(crate) struct MmConfig {
     /// Name of the cluster.
     #[serde(default = "default_cluster")]
     pub(crate) cluster: String,
-    /// Where nodes connect. Loopback unless told otherwise: nothing listens on
-    /// a public address by itself.
+    /// The address where nodes connect. Loopback by default, so that nothing listens on a public
+    /// address unless told to.
     #[serde(default = "default_listen", deserialize_with = "written_address::one")]
     pub(crate) listen: SocketAddr,
     /// Socket of the client API.
@@ -43,18 +43,17 @@ pub(crate) struct MmConfig {
     /// Journal and spool.
     #[serde(default = "default_state_dir")]
     pub(crate) state_dir: PathBuf,
-    /// What the spool may take as long as the jobs that are not over do not need
-    /// more.
+    /// Most bytes in the spool. Jobs that are not over may take more if they need it.
     #[serde(default = "default_spool_bytes")]
     pub(crate) spool_bytes: u64,
-    /// Most bytes that each node keeps of jobs' files, for the next job; by the room that its
-    /// file system has unless it is given. Nodes read it.
+    /// Most bytes of jobs' files that each node keeps for the next job. Nodes read this setting;
+    /// without it they decide by the room in their file system.
     pub(crate) cache_bytes: Option<u64>,
-    /// Ended jobs that are remembered: in memory, and in the journal, which has room
-    /// for no more of them.
+    /// Number of ended jobs that are remembered in memory and in the journal, which has room for
+    /// no more of them.
     #[serde(default = "default_history")]
     pub(crate) history: usize,
-    /// One strobe orders the slices of so much time; zero strobes each.
+    /// One strobe orders the slices of this much time; with zero, each slice has its own strobe.
     #[serde(default = "default_strobe_span")]
     pub(super) strobe_span: WrittenTime,
     /// The most jobs of an array.
@@ -63,7 +62,7 @@ pub(crate) struct MmConfig {
     /// The most jobs of one user that are not over.
     #[serde(default = "default_user_jobs_max")]
     pub(crate) user_jobs_max: u32,
-    /// Users who may end other users' jobs and the cluster, besides root.
+    /// Users besides root who may end other users' jobs and the cluster.
     #[serde(default)]
     pub(super) admins: Vec<UserName>,
     /// The nodes.
@@ -72,7 +71,7 @@ pub(crate) struct MmConfig {
     /// gang scheduling.
     #[serde(default)]
     pub(crate) partitions: Vec<PartitionEntry>,
-    /// What counts for priorities; all jobs are equal without it.
+    /// The weights of priorities. Without it all jobs are equal.
     pub(super) priority: Option<PriorityEntry>,
     /// The accounts and their users.
     #[serde(default)]
@@ -80,7 +79,7 @@ pub(crate) struct MmConfig {
     /// The qualities of service.
     #[serde(default)]
     pub(super) qos: Vec<QosEntry>,
-    /// Who may be a node.
+    /// The keys that make a host a node of the cluster.
     #[serde(default)]
     pub(crate) security: SecurityConfig,
     /// Users on other hosts.
@@ -89,13 +88,13 @@ pub(crate) struct MmConfig {
     /// How the nodes are connected.
     #[serde(default)]
     pub(crate) network: NetworkConfig,
-    /// By what processes are judged under flexible coscheduling.
+    /// Thresholds by which flexible coscheduling judges processes.
     #[serde(default)]
     pub(crate) flexible: FlexibleConfig,
     /// When something has taken too long.
     #[serde(default)]
     pub(crate) timeouts: TimeoutConfig,
-    /// Who the users are that it names: nobody, unless the host was asked.
+    /// The uids of the users that the file names; empty until the host was asked.
     #[serde(skip)]
     pub(super) users: KnownUsers,
 }
@@ -108,9 +107,9 @@ pub(crate) struct NodesConfig {
     pub(crate) names: String,
     /// Processing elements of each.
     pub(crate) pes: u32,
-    /// Memory of each that jobs may have, as `64GiB`; without it memory is not counted.
+    /// Memory of each node that jobs may have, as `64GiB`. Without it memory is not counted.
     pub(super) memory: Option<WrittenMemory>,
-    /// What jobs may ask for by `--constraint`.
+    /// Features that jobs may ask for by `--constraint`.
     #[serde(default)]
     pub(crate) features: Vec<String>,
 }
@@ -125,9 +124,9 @@ pub(crate) struct PartitionEntry {
     pub(crate) nodes: Option<String>,
     /// Its policy.
     pub(crate) sched: String,
-    /// Its time slice: short for `params.quantum-us`.
+    /// Its time slice; short for `params.quantum-us`.
     pub(super) quantum: Option<WrittenTime>,
-    /// Jobs that name neither partition nor policy go there.
+    /// Whether jobs that name neither partition nor policy go there.
     #[serde(default)]
     pub(crate) default: bool,
     /// Further settings of the policy.
@@ -143,15 +142,15 @@ pub(crate) struct NetworkConfig {
     pub(crate) fan_out: u32,
     /// Bytes per chunk of a file; 512 KiB in the paper (section 3.3), with two slots.
     pub(crate) chunk_bytes: u32,
-    /// Chunks of a file that a node may have that are not written (`docs/decisions/0111`).
+    /// Chunks of a file that a node may hold before they are written (`docs/decisions/0111`).
     pub(crate) chunk_slots: u32,
     /// Files transferred at once.
     pub(crate) channels: u32,
     /// Jobs that can be on the machine at once.
     pub(crate) job_slots: u32,
-    /// Largest heartbeat: a job's arguments and environment must fit.
+    /// Largest heartbeat, which must hold a job's arguments and environment.
     pub(crate) heartbeat_bytes: u32,
-    /// Bytes of messages that the link of a node carries each way in a slice of buffered coscheduling.
+    /// Bytes of messages that a node's link carries each way in a slice of buffered coscheduling.
     pub(crate) slice_link_bytes: u32,
 }
 
@@ -173,30 +172,29 @@ impl Default for NetworkConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct TimeoutConfig {
-    /// Between two heartbeats when nothing else is sent.
+    /// Time between two heartbeats when nothing else is sent.
     pub(super) heartbeat: WrittenTime,
-    /// A node whose host has not answered for so long is dead: more than two
-    /// heartbeats, so that one that is late is not the end of a job.
+    /// A node is dead when its host has not answered for this long. The time is more than two
+    /// heartbeats, so that one late heartbeat doesn't end a job.
     pub(super) node_dead: WrittenTime,
-    /// A node that has not answered for so long is dead, although its host
-    /// answers: it is stopped, and not merely slow.
+    /// A node is dead when it has not answered for this long although its host does: it is stopped,
+    /// not merely slow.
     pub(super) node_hung: WrittenTime,
-    /// Between the request to end and the kill.
+    /// Time between the request to end and the kill.
     pub(super) kill_grace: WrittenTime,
     /// How long a node keeps its jobs without a manager, and looks for one.
     pub(super) manager_lost: WrittenTime,
-    /// How long it keeps those of them that asked to be queued again.
+    /// How long a node without a manager keeps its jobs that asked to be queued again.
     pub(super) requeue_fence: WrittenTime,
-    /// How long jobs go on on a node whose Node Manager has ended.
+    /// How long jobs continue on a node whose Node Manager has ended.
     #[serde(deserialize_with = "WrittenTime::or_none")]
     pub(super) node_return: WrittenTime,
     /// How long a restarted manager waits for the nodes of jobs that ran.
     pub(super) recovery: WrittenTime,
 }
 
-/// Longer than it takes to install another version and to start it, or than `systemd` takes to start a
-/// Node Manager that has crashed; no longer than the other nodes of a job can be let wait for one that
-/// does not come.
+/// Long enough to install and start another version, or for `systemd` to restart a Node Manager
+/// that crashed. Short enough for the job's other nodes to wait for a node that never returns.
 const DEFAULT_NODE_RETURN: Duration = Duration::from_secs(60);
 
 impl Default for TimeoutConfig {
@@ -215,22 +213,22 @@ impl Default for TimeoutConfig {
 }
 
 impl TimeoutConfig {
-    /// Between two heartbeats.
+    /// Time between two heartbeats when nothing else is sent.
     pub(crate) fn heartbeat(&self) -> Duration {
         self.heartbeat.0
     }
 
-    /// Silence of a host that means death.
+    /// How long a host is silent before its node counts as dead.
     pub(crate) fn node_dead(&self) -> Duration {
         self.node_dead.0
     }
 
-    /// Silence of a node on a host that answers that means death.
+    /// How long a node is silent before it counts as dead although its host answers.
     pub(crate) fn node_hung(&self) -> Duration {
         self.node_hung.0
     }
 
-    /// Between the request to end and the kill.
+    /// Time between the request to end and the kill.
     pub(crate) fn kill_grace(&self) -> Duration {
         self.kill_grace.0
     }
@@ -250,36 +248,36 @@ impl TimeoutConfig {
         self.requeue_fence.0
     }
 
-    /// How long those of a Node Manager that stands still go on after the last word of it: so long that the
-    /// manager has found it dead by then, which it asks each second.
+    /// How long jobs that asked to be queued again continue after the last word of a Node Manager
+    /// that stands still. By then the manager, which asks each second, has found that node dead.
     pub(crate) fn lease(&self) -> Duration {
         self.node_hung.0.saturating_add(LEASE_BEYOND_HUNG)
     }
 
-    /// How long such a job may go on after its node can have known that it is lost.
+    /// How long such a job may continue after its node could first know that it is lost.
     pub(crate) fn outlives_loss(&self) -> Duration {
         self.requeue_fence().max(self.lease())
     }
 
-    /// How long a restarted manager waits for nodes.
+    /// How long a restarted manager waits for the nodes of jobs that ran.
     pub(crate) fn recovery(&self) -> Duration {
         self.recovery.0
     }
 }
 
 impl MmConfig {
-    /// One strobe orders the slices of so much time.
+    /// One strobe orders the slices of this much time.
     pub(crate) fn strobe_span(&self) -> Duration {
         self.strobe_span.0
     }
 
-    /// Reads and checks a file; users whom it names are not looked up.
+    /// Reads and checks a file, without looking up the users that it names.
     pub(crate) fn read(path: &Path) -> Result<MmConfig, ConfigError> {
         MmConfig::read_with_users(path, |_| KnownUsers::default())
     }
 
-    /// Reads and checks a file; `look_up` says who the users are that it names. Those of whom
-    /// nothing is known are warned of, and absent.
+    /// Reads and checks a file. `look_up` maps the user names in it to uids; an unknown user is
+    /// treated as absent, with a warning.
     pub(crate) fn read_with_users(
         path: &Path,
         look_up: impl FnOnce(Vec<String>) -> KnownUsers,
@@ -295,14 +293,14 @@ impl MmConfig {
         let mut config = MmConfig::parse(&text).map_err(wrong)?;
         let named: Vec<NamedUser> = config.named_users().collect();
         config.users = look_up(named.iter().map(|user| user.name.clone()).collect());
-        // Two names may be of one user.
+        // Checked again: two names may turn out to be the same user.
         config.plan().map_err(wrong)?;
         Ok(config)
     }
 
-    /// Says which of its users the host does not know, with their keys and lines.
+    /// Warns of each user that the host does not know, with the key and line that name it.
     pub(crate) fn warn_of_unknown_users(&self, path: &Path) {
-        // Whoever has changed it since has changed its lines.
+        // If the file was edited since it was read, the line numbers may be off.
         let text = fs::read_to_string(path).unwrap_or_default();
         for NamedUser { key, name } in self.unknown_users() {
             let (file, line) = (path.display(), super::line::line_of(&text, &key));

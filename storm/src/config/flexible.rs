@@ -1,10 +1,10 @@
-//! The thresholds of flexible coscheduling, as they are written; their ranges are `storm_nm`'s.
+//! The thresholds of flexible coscheduling as written; `storm_nm` knows their ranges.
 
 use super::written_time::WrittenTime;
 use serde::Deserialize;
 use storm_nm::classes::ClassRules;
 
-/// By what processes are judged under `fcs`; what is left out is as it is by default.
+/// Thresholds by which `fcs` judges processes; each has a default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct FlexibleConfig {
@@ -20,7 +20,7 @@ pub(crate) struct FlexibleConfig {
 }
 
 impl FlexibleConfig {
-    /// The rules, right or not.
+    /// The rules, unchecked.
     pub(crate) fn rules(&self) -> ClassRules {
         let known = ClassRules::default();
         let time = |written: Option<WrittenTime>, known| written.map_or(known, |time| time.0);

@@ -1,5 +1,5 @@
-//! A setting of a policy as a command line gives it: `NAME=VALUE`, with the names and ranges
-//! of a partition's `params`.
+//! A policy's setting on a command line: `NAME=VALUE`, with the names and ranges of a
+//! partition's `params`.
 
 use std::str::FromStr;
 use storm_sched::PolicyParams;
@@ -12,32 +12,32 @@ pub(crate) struct GivenParam {
     value: String,
 }
 
-/// A setting that no policy has, or a value that it does not take.
+/// The reason why a `NAME=VALUE` is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum ParamProblem {
-    /// Not of that form.
+    /// The text is not `NAME=VALUE`.
     #[error("NAME=VALUE is expected, for example mpl-limit=4")]
     Form,
-    /// An unknown name.
+    /// No policy has a setting of this name.
     #[error("there is no parameter {name:?}: use {}", listing())]
     Unknown {
         /// The name.
         name: String,
     },
-    /// A value that it does not take.
+    /// The setting does not take this value.
     #[error("{name} is {values}{}", why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     Value {
         /// The name.
         name: String,
-        /// What it takes.
+        /// The values that the setting takes.
         values: &'static str,
-        /// What is wrong, where that says more.
+        /// The parser's reason, if it adds something to `values`.
         why: Option<String>,
     },
-    /// Two that may differ.
+    /// The same setting is given twice, perhaps with different values.
     #[error("{name} is given twice: give it once")]
     Twice {
-        /// The name, and the option that says the same.
+        /// The name, and the option for the same setting.
         name: String,
     },
 }
@@ -53,7 +53,7 @@ impl GivenParam {
         format!("{}={}", self.name, self.value)
     }
 
-    /// The settings with this one changed. It was checked when it was read.
+    /// The settings with this one changed.
     fn applied(&self, params: PolicyParams) -> Result<PolicyParams, ParamProblem> {
         let known = PolicyParams::NAMES.iter().find(|(known, _)| *known == self.name);
         let Some((_, values)) = known else {
@@ -65,7 +65,7 @@ impl GivenParam {
         table.insert(self.name.clone(), value_of(&self.value));
         table.try_into().map_err(|error: toml::de::Error| {
             let why = error.message().lines().next().unwrap_or_default().to_owned();
-            // What a parser says of words adds nothing to their list.
+            // The parser adds nothing to the words that `values` lists, but it names a range.
             refused(Some(why).filter(|why| why.contains("out of range")))
         })
     }
@@ -99,10 +99,10 @@ pub(crate) fn with_params(
     given.iter().try_fold(params, |params, given| given.applied(params))
 }
 
-/// Refuses a parameter beside the option that says the same.
+/// Refuses a parameter that is given both by `--param` and by its own option.
 ///
 /// # Errors
-/// It is among the given ones.
+/// `given` has a parameter of this name.
 pub(crate) fn refuse_beside(
     option: &str,
     name: &str,
@@ -114,7 +114,7 @@ pub(crate) fn refuse_beside(
     }
 }
 
-/// As a configuration has it, without the quotes of a text.
+/// The value as in a configuration file, where a text needs no quotes here.
 fn value_of(text: &str) -> toml::Value {
     let number = text.parse().ok().map(toml::Value::Integer);
     let either = || text.parse().ok().map(toml::Value::Boolean);

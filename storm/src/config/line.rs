@@ -1,10 +1,11 @@
-//! Where in a file a key stands. The parser says it of what it does not understand; this, of what
-//! is understood and wrong.
+//! Finds the line of a key in a file, for values that parse but are wrong. For text that does not
+//! parse, the parser's message names the line.
 
 use toml::de::{DeTable, DeValue};
 
-/// The line, from 1, at which the value of a key such as `nodes[0].pes` begins; of what is not
-/// written there, that of what it would be in. `None` where nothing of it is written.
+/// The line, from 1, at which the value of a key such as `nodes[0].pes` begins. If the key is not
+/// written, the line of the innermost table or array around it that is. `None` if no part of the
+/// key is written.
 pub(super) fn line_of(text: &str, key: &str) -> Option<u32> {
     let file = DeTable::parse(text).ok()?;
     let (mut table, mut at) = (Some(file.get_ref()), None);

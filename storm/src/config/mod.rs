@@ -24,8 +24,8 @@
 //! default = true
 //! ```
 //!
-//! Names are in kebab-case; an unknown one is an error. What this does not do:
-//! start anything, or resolve host names.
+//! Names are in kebab-case; an unknown name is an error. This module starts nothing and resolves
+//! no host names.
 
 mod clients;
 mod error;

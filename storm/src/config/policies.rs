@@ -1,36 +1,36 @@
-//! The policies that partitions of this program can have: those that it was built with.
+//! The policies that this program was built with: the choices for a partition.
 //!
-//! They are the process's own, set once, before anything is parsed.
+//! The registry belongs to the process and is set once, before anything is parsed.
 
 use std::sync::OnceLock;
 use storm_sched::{Coscheduling, Machine, PolicyParams, Registry};
 
 static POLICIES: OnceLock<Registry> = OnceLock::new();
 
-/// Sets the policies, unless they are set or were asked for.
+/// Sets the policies. Does nothing if they were set or asked for before.
 pub(crate) fn offer(policies: Registry) {
-    // Whoever came first has been told of others already.
+    // A second call must not change what callers of `policies()` already saw.
     let _ = POLICIES.set(policies);
 }
 
-/// The policies; those of `storm-sched` where no others were set.
+/// The policies: those that were offered, else those of `storm-sched`.
 pub(crate) fn policies() -> &'static Registry {
     POLICIES.get_or_init(Registry::standard)
 }
 
-/// Settings that a policy has no use for.
+/// Which settings a policy has no use for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Idle {
-    /// The length of a slice: it has none.
+    /// The length of a slice, as the policy has no slices.
     pub(crate) quantum: bool,
-    /// The most rows: it has one.
+    /// The most rows, as the policy has one row.
     pub(crate) mpl_limit: bool,
-    /// The length of a slice of communication: it has none.
+    /// The length of a slice of communication, as the policy has no such slices.
     pub(crate) slice: bool,
 }
 
 impl Idle {
-    /// Of the policy of this name, if there is one.
+    /// The unused settings of the policy of this name; `None` if there is no such policy.
     pub(crate) fn under(sched: &str) -> Option<Idle> {
         let machine = Machine::uniform(1, 1).ok()?;
         let policy = policies().make(sched, machine, &PolicyParams::default()).ok()?;
@@ -46,7 +46,7 @@ impl Idle {
             "quantum-us" => self.quantum,
             "slice-us" => self.slice,
             "mpl-limit" | "packing" | "queue" | "unification" => self.mpl_limit,
-            // Where all rows run at once, no job runs in further rows.
+            // If all rows run at once, no job runs in further rows.
             "alternative-scheduling" | "repack" => self.quantum,
             // Policies that share time never guess how long a job runs.
             "default-estimate-s" => !self.mpl_limit,

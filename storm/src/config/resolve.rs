@@ -1,5 +1,5 @@
-//! From what is written to nodes with numbers: every check that concerns more
-//! than one key.
+//! Turns the written configuration into numbered nodes and partitions. Checks that concern more
+//! than one key are here.
 
 use super::{ConfigProblem, MmConfig, NetworkConfig, PartitionEntry};
 use std::collections::{BTreeMap, HashMap};
@@ -7,18 +7,18 @@ use storm_sched::{NodeSpec, PolicyParams, Quantum};
 
 /// Most nodes of a cluster.
 const MAX_NODES: usize = 65_535;
-/// Most processing elements of a node, of a local cluster's as well: the most that is tried. Each has a
-/// process that waits for a job.
+/// Most processing elements of a node, local clusters included: the most that is tested. Each
+/// element has a process that waits for a job.
 pub(crate) const MAX_PES: u32 = 1024;
 
 /// The nodes and partitions of a cluster, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClusterPlan {
-    /// In order of their number, which begins at 1.
+    /// In order of their numbers, which begin at 1.
     pub(crate) nodes: Vec<NodeSpec>,
     /// At least one; each node is in exactly one; exactly one is the default.
     pub(crate) partitions: Vec<PlannedPartition>,
-    /// Accounts, qualities of service and what counts for priorities.
+    /// Accounts, qualities of service and the weights of priorities.
     pub(crate) service: storm_mm::ServiceConfig,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct PlannedPartition {
     pub(crate) sched: String,
     /// The policy's settings.
     pub(crate) params: PolicyParams,
-    /// Jobs that name neither partition nor policy go there.
+    /// Whether jobs that name neither partition nor policy go there.
     pub(crate) default: bool,
 }
 
@@ -140,7 +140,7 @@ impl MmConfig {
     }
 }
 
-/// What nodes would refuse at their start.
+/// Refuses names that nodes would refuse at their start.
 fn check_name(key: &str, name: &str) -> Result<(), ConfigProblem> {
     match storm_pl::is_name(name) {
         true => Ok(()),
@@ -219,7 +219,7 @@ fn unfold(key: &str, list: &str) -> Result<Vec<String>, ConfigProblem> {
 }
 
 fn check_network(network: &NetworkConfig) -> Result<(), ConfigProblem> {
-    // Each with the range in which it makes sense.
+    // Each value with the range in which it makes sense.
     for (key, value, least, most) in [
         ("fan-out", network.fan_out, 1, 1024),
         ("chunk-bytes", network.chunk_bytes, 4 << 10, 64 << 20),

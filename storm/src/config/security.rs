@@ -1,4 +1,4 @@
-//! Which cluster keys a daemon holds, as the configuration or its options say.
+//! The cluster keys of a daemon, from the configuration or its options.
 
 use super::ConfigProblem;
 use crate::key_file::{self, KeyFileError};
@@ -11,14 +11,14 @@ use storm_session::Trust;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct SecurityConfig {
-    /// The key of the cluster. Without one, nothing leaves this host.
+    /// The key of the cluster. Without it the daemon serves this host only.
     pub(crate) key_file: Option<PathBuf>,
-    /// While a key is being replaced: the former, trusted as well.
+    /// The former key, which is trusted as well while a key is being replaced.
     pub(crate) previous_key_file: Option<PathBuf>,
 }
 
 impl SecurityConfig {
-    /// Checks what does not need the files.
+    /// Checks everything that does not need the key files.
     pub(super) fn check(&self, listen: SocketAddr) -> Result<(), ConfigProblem> {
         match (&self.key_file, &self.previous_key_file) {
             (None, Some(_)) => Err(ConfigProblem::PreviousKeyAlone),

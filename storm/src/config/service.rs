@@ -1,4 +1,4 @@
-//! Accounts, qualities of service and priorities, as the configuration has them.
+//! Accounts, qualities of service and priorities in a configuration file.
 //!
 //! ```toml
 //! [priority]
@@ -18,7 +18,7 @@
 //! accounts = ["physics"]
 //! ```
 //!
-//! What this does not do: ask who a user is. A name that is not known here is left for later.
+//! This module asks no host who a user is. A user whom the host does not know yet is skipped.
 
 use super::users::{KnownUsers, NamedUser};
 use super::written_time::WrittenTime;
@@ -41,7 +41,7 @@ pub(crate) struct PriorityEntry {
     age: u32,
     /// Weight of the size.
     size: u32,
-    /// Small jobs are preferred, not large ones.
+    /// Whether small jobs are preferred to large ones.
     favour_small: bool,
     /// Weight of the fair share.
     fair_share: u32,
@@ -49,13 +49,13 @@ pub(crate) struct PriorityEntry {
     qos: u32,
     /// Weight of the partition.
     partition: u32,
-    /// The age from which on a job is no older; a week unless it is given.
+    /// The age at which a job's age stops to count more; a week by default.
     max_age: Option<WrittenTime>,
-    /// The time in which half of a usage is forgotten; a week unless it is given.
+    /// The time in which half of a usage is forgotten; a week by default.
     half_life: Option<WrittenTime>,
-    /// The time between two reckonings; five minutes unless it is given.
+    /// The time between two computations of priorities; five minutes by default.
     interval: Option<WrittenTime>,
-    /// What partitions count among each other, by name.
+    /// Priorities of partitions relative to each other, by name.
     partitions: BTreeMap<String, u32>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct AccountEntry {
     parent: Option<String>,
     #[serde(default = "one_share")]
     shares: u32,
-    /// Users who are in no account are in this one.
+    /// Whether users without an account are in this one.
     #[serde(default)]
     default: bool,
     #[serde(default)]
@@ -108,10 +108,10 @@ pub(crate) struct QosEntry {
     #[serde(default)]
     accounts: Vec<String>,
     max_jobs_per_user: Option<NonZeroU32>,
-    /// Those whose jobs make room for its own.
+    /// Names of the qualities of service whose jobs this one's jobs may preempt.
     #[serde(default)]
     preempts: Vec<String>,
-    /// What becomes of its own jobs when they make room.
+    /// What happens to its own jobs when they are preempted.
     preempt_mode: Option<PreemptMode>,
 }
 
@@ -119,7 +119,7 @@ fn one_share() -> u32 {
     1
 }
 
-/// What is wrong with accounts, qualities of service or priorities.
+/// An error in accounts, qualities of service or priorities.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ServiceProblem {
     #[error("priority.{key}: it must be at least a second, and less than {most} seconds")]
@@ -152,12 +152,12 @@ pub(crate) enum ServiceProblem {
 }
 
 impl MmConfig {
-    /// The numbers of the administrators whom the host knows.
+    /// The uids of the administrators whom the host knows.
     pub(crate) fn admin_uids(&self) -> Vec<u32> {
         self.admins.iter().filter_map(|user| self.users.uid(user)).collect()
     }
 
-    /// The users whom it names, not by number.
+    /// Every user whom the configuration gives by name, not by number.
     pub(super) fn named_users(&self) -> impl Iterator<Item = NamedUser> + '_ {
         let admins = self.admins.iter().map(|user| ("admins".to_owned(), user));
         let of_accounts = self.accounts.iter().zip(0..).flat_map(|(account, index)| {
@@ -173,13 +173,13 @@ impl MmConfig {
         })
     }
 
-    /// Those of them whom the host does not know.
+    /// The named users whom the host does not know.
     pub(crate) fn unknown_users(&self) -> impl Iterator<Item = NamedUser> + '_ {
         self.named_users()
             .filter(|named| self.users.uid(&UserName::Name(named.name.clone())).is_none())
     }
 
-    /// Who is served how, checked.
+    /// Accounts, qualities of service and priorities, checked.
     pub(super) fn planned_service(
         &self,
         partitions: &[PlannedPartition],
@@ -279,7 +279,7 @@ fn planned_accounts(
     Ok(planned)
 }
 
-/// The users of an account whom the host knows, each named once.
+/// The users of an account whom the host knows. A user who is named twice is an error.
 fn users_of(
     key: &str,
     entry: &AccountEntry,
@@ -298,7 +298,7 @@ fn users_of(
     Ok(users)
 }
 
-/// The accounts above one end somewhere, and are there.
+/// Checks that each account's parents exist and form no cycle.
 fn check_parents(
     key: &str,
     account: &AccountConfig,
@@ -352,7 +352,8 @@ fn planned_qos(
     Ok(planned)
 }
 
-/// Those who make room are there, can, and need not make room for each other.
+/// Checks that each preempted quality of service exists, can be preempted, and does not preempt
+/// its own preemptor.
 fn check_precedence(all: &[QosConfig]) -> Result<(), ServiceProblem> {
     let lower = |qos: &QosConfig| {
         let named = qos.preempts.clone();
@@ -367,7 +368,7 @@ fn check_precedence(all: &[QosConfig]) -> Result<(), ServiceProblem> {
             let name = other.name.clone();
             return Err(ServiceProblem::NeverPreempted { key: key(), name });
         }
-        // All below it, and below these.
+        // All below `qos`, directly or through others.
         let mut below: Vec<&QosConfig> = lower(qos).collect();
         let mut next = 0;
         while let Some(other) = below.get(next).copied() {

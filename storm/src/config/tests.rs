@@ -1,4 +1,4 @@
-//! What a configuration means, and what is said of a wrong one.
+//! The meaning of a configuration, and the messages about a wrong one.
 
 use super::*;
 use std::time::Duration;
@@ -108,8 +108,8 @@ fn nodes_alone_make_one_partition() {
     assert!(config.listen.ip().is_loopback());
 }
 
-/// A user who was taken out of the user database, or a directory that came late, kept the
-/// manager from starting.
+/// Regression: the manager did not start after a user left the user database, or while a
+/// directory was late.
 #[test]
 fn users_whom_the_host_does_not_know_are_absent_and_named_with_their_lines() {
     let text = format!(
@@ -155,7 +155,7 @@ fn users_whom_the_host_does_not_know_are_absent_and_named_with_their_lines() {
     assert_eq!(lines, expected);
 }
 
-/// Names of one user are found to be that when the host has said so.
+/// Two names turn out to be the same user only when the host is asked.
 #[test]
 fn a_user_of_two_names_is_named_twice() {
     let scratch = tempfile::tempdir().expect("a directory");
@@ -179,7 +179,7 @@ fn who_listens_by_a_name_is_told_what_is_expected() {
     }
 }
 
-/// Nothing was remembered of a job when whoever waited for it asked how it had ended.
+/// Regression: with no history, a client that waited for a job could not learn how it ended.
 #[test]
 fn a_manager_remembers_a_job_at_least() {
     let error = MmConfig::parse(&format!("history = 0\n{GOOD}")).expect_err("none").to_string();
@@ -267,7 +267,7 @@ fn each_mistake_names_its_key() {
     insta::assert_snapshot!(said.join("\n"));
 }
 
-/// Of a value that was understood and wrong only the key was said.
+/// Regression: an error about a value that parses named the key, but no line.
 #[test]
 fn each_mistake_names_its_line() {
     let line = |text: &str, problem: &ConfigProblem| match problem.line_in(text) {
@@ -293,7 +293,7 @@ fn who_reads_of_a_mistake_reads_in_which_file_and_line_it_is() {
     assert_eq!(error, format!("the configuration {}, line 12, cannot be used", file.display()));
 }
 
-/// The manager took them, and each node refused them at its start.
+/// Regression: the manager took these names, and each node refused them at its start.
 #[test]
 fn names_that_nodes_refuse_are_refused_here() {
     let long = "n".repeat(101);

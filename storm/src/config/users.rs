@@ -1,12 +1,12 @@
-//! The users whom a configuration names, and who they are on this host.
+//! The users whom a configuration names, and their uids on this host.
 //!
-//! What this does not do: ask the host, which may take as long as a name service likes. A name
-//! that is not known is as if it were not there (`docs/decisions/0132`).
+//! This module does not ask the host: a name service may take arbitrarily long. A name that is not
+//! known is treated as absent (`docs/decisions/0132`).
 
 use super::service::UserName;
 use std::collections::BTreeMap;
 
-/// Numbers of users, by name.
+/// Uids of users, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KnownUsers(BTreeMap<String, u32>);
 
@@ -17,7 +17,7 @@ impl FromIterator<(String, u32)> for KnownUsers {
 }
 
 impl KnownUsers {
-    /// The number of a user, where it was written or the host knows the name.
+    /// The uid of a user, if it was written as a number or the host knows the name.
     pub(super) fn uid(&self, user: &UserName) -> Option<u32> {
         match user {
             UserName::Number(uid) => Some(*uid),
@@ -26,7 +26,7 @@ impl KnownUsers {
     }
 }
 
-/// A user whom the configuration names, and where.
+/// A user whom the configuration names, and the key that names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedUser {
     /// The key, as `accounts[0].users`.

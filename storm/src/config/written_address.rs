@@ -1,22 +1,22 @@
-//! An address to listen on in a configuration file: a number and a port.
+//! An address to listen on in a configuration file: an IP address and a port.
 //!
-//! What it does not do: look up a name, which may have several addresses, and others later.
+//! Names are not looked up: a name may have several addresses, and others later.
 
 use serde::{Deserialize, Deserializer, de};
 use std::net::SocketAddr;
 
-/// What is said of anything else.
+/// The message about any other text.
 const EXPECTED: &str = "the address of this host to listen on is expected, a number with its port, \
                         as \"10.0.0.1:7117\", or \"0.0.0.0:7117\" for all that it has; a name may \
                         stand only where somebody connects to it";
 
-/// As `"10.0.0.1:7117"`.
+/// Reads an address such as `"10.0.0.1:7117"`.
 pub(super) fn one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
     let text = String::deserialize(deserializer)?;
     text.parse().map_err(|_| de::Error::custom(EXPECTED))
 }
 
-/// The same of a key that may be left out.
+/// Reads the address of a key that may be left out.
 pub(super) fn some<'de, D>(deserializer: D) -> Result<Option<SocketAddr>, D::Error>
 where
     D: Deserializer<'de>,

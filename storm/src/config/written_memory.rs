@@ -3,7 +3,7 @@
 use crate::memory::parse_memory;
 use serde::{Deserialize, Deserializer};
 
-/// As `"64GiB"`, in bytes.
+/// Memory in bytes, written as `"64GiB"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WrittenMemory(pub(crate) u64);
 

@@ -4,12 +4,12 @@ use crate::duration::parse_time;
 use serde::{Deserialize, Deserializer};
 use std::time::Duration;
 
-/// As `"50ms"`.
+/// A time, written as `"50ms"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WrittenTime(pub(crate) Duration);
 
 impl WrittenTime {
-    /// As it is written; `0s` is none at all.
+    /// Reads a time that may also be `0s`.
     pub(super) fn or_none<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<WrittenTime, D::Error> {

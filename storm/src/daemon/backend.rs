@@ -1,5 +1,5 @@
-//! Opens the network that a daemon was told to be on. Which one it is the daemons' crates
-//! do not know.
+//! Opens the network that the options of a daemon select. The daemons' crates do not know which
+//! network it is.
 
 use super::DaemonError;
 use crate::cli::{Backend, BackendOptions, RdmaMulticast};
@@ -11,15 +11,15 @@ use storm_backend_tcp::fabric::{Fabric, TCP};
 use storm_backend_tcp::wire::Refusal;
 use storm_backend_verbs::{Multicast, VerbsConfig, VerbsError, VerbsFabric};
 
-/// What carries the lanes of a member that is not on TCP.
+/// The network for the lanes of a member that is not on TCP.
 pub(super) struct Opened {
     pub(super) fabric: Rc<dyn Fabric>,
-    /// The device that it is.
+    /// The name of the device.
     pub(super) device: String,
 }
 
-/// What is to carry the lanes of a member that is known by `address`; none is TCP. The root
-/// says how `multicast` is used. Within a `LocalSet`.
+/// Opens the network for the lanes of a member known by `address`; `None` is TCP. The root passes
+/// `multicast`. Call it within a `LocalSet`.
 pub(super) fn open(
     options: &BackendOptions,
     address: IpAddr,
@@ -66,8 +66,8 @@ pub(super) fn may_follow(options: &BackendOptions) -> bool {
     options.backend == Backend::Auto
 }
 
-/// Whether the node, which may choose, has chosen otherwise than its manager, and can follow
-/// it.
+/// Whether the node may choose its network, chose another than its manager, and can switch to the
+/// manager's.
 pub(super) fn can_follow(options: &BackendOptions, refused: &JoinError) -> bool {
     let to_tcp = |refusal: &Refusal| matches!(refusal, Refusal::Fabric { root, .. } if root == TCP);
     may_follow(options) && matches!(refused, JoinError::Refused(refusal) if to_tcp(refusal))

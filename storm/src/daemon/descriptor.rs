@@ -1,4 +1,4 @@
-//! Descriptors that the parent left open for us and named by number.
+//! Descriptors that the parent process left open for us and named by number.
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use std::future::pending;
@@ -7,28 +7,28 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-/// Highest descriptor that belongs to the process itself.
+/// The highest of the three standard descriptors.
 const STDERR: RawFd = 2;
 
-/// Takes over a descriptor, which no program that we start will inherit.
+/// Takes ownership of a descriptor. Programs that we start do not inherit it.
 ///
 /// # Errors
-/// It is not open, or is one of the three standard ones.
+/// The descriptor is not open, or is one of the three standard ones.
 pub(super) fn adopt(number: RawFd) -> io::Result<OwnedFd> {
     if number <= STDERR {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: borrowed for this one call, which fails with EBADF when the
-    // number is not an open descriptor.
+    // SAFETY: the borrow lasts for a single call, which fails with EBADF if the number is not an
+    // open descriptor.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
-    // SAFETY: it is open, and nothing in this process owns it: it was made by
-    // the parent and named on the command line, which is read once.
+    // SAFETY: the descriptor is open, and nothing in this process owns it: the parent made it and
+    // named it on the command line, which is read once.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Waits until nobody holds the other end of the pipe. Whoever does may let go of us before with a
-/// byte: then it never completes.
+/// Completes when the other end of the pipe is closed by all its holders. If a byte comes first,
+/// the holder has released us, and the future never completes.
 pub(super) async fn cut(lifeline: OwnedFd) -> io::Result<()> {
     let mut receiver = pipe::Receiver::from_owned_fd(lifeline)?;
     match receiver.read(&mut [0]).await? {

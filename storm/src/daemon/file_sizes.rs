@@ -1,15 +1,15 @@
-//! The limit on the sizes of files (RLIMIT_FSIZE, `ulimit -f`), which a daemon has from who starts it.
+//! The limit on file sizes (RLIMIT_FSIZE, `ulimit -f`) that a daemon inherits from its starter.
 //!
-//! A job has its own, from who submits it. A daemon whose file would be larger gets an error that
-//! names it, and is not killed by SIGXFSZ.
+//! Jobs have the limit of their submitter instead. A daemon that exceeds its limit gets an error
+//! that names the file; SIGXFSZ does not kill it.
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigHandler, Signal, signal};
 
-/// A daemon's own files are smaller: the journal, the shared memory and the cache of small jobs.
+/// More than a daemon's own files take: journal, shared memory and the cache of small jobs.
 const ENOUGH_BYTES: u64 = 256 << 20;
 
-/// Lets files of this daemon be as large as it is permitted.
+/// Raises the limit on this daemon's files to the permitted maximum.
 pub(super) fn allow_large_files() {
     // SAFETY: ignoring a signal runs no handler.
     let _ = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
@@ -24,7 +24,7 @@ pub(super) fn allow_large_files() {
     }
 }
 
-/// The size that files of this process may have, if that is too little for a cluster's.
+/// The size limit for files of this process, if it is too small for a cluster.
 pub(crate) fn too_small_bytes() -> Option<u64> {
     most_bytes().filter(|most| *most < ENOUGH_BYTES)
 }

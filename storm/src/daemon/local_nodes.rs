@@ -25,8 +25,8 @@ pub(super) struct LocalNodes {
 }
 
 impl LocalNodes {
-    /// Starts one process per node. They find the cluster's key in a file that only
-    /// this user can read.
+    /// Starts one process per node. They read the cluster's key from a file that only this user can
+    /// read.
     pub(super) fn start(
         local: &LocalCluster,
         root: SocketAddr,
@@ -36,7 +36,7 @@ impl LocalNodes {
         let failed = |source| DaemonError::System { what: "a Node Manager", source };
         let program = std::env::current_exe().map_err(failed)?;
         let key_file = local.runtime_dir.join(KEY_NAME);
-        // One that is there is of a cluster that has ended.
+        // A key file that exists already is left over from a cluster that has ended.
         key_file::write(&key_file, &local.key, true)?;
         nodes_dir::make(&local.runtime_dir).map_err(|source| DaemonError::Path {
             path: nodes_dir::path_in(&local.runtime_dir),
@@ -84,11 +84,11 @@ impl LocalNodes {
         Err(DaemonError::NodesLate { joined: count(), nodes: nodes as u32 })
     }
 
-    /// Waits until all have left; kills those that do not.
+    /// Waits until all have left, and kills those that stay.
     pub(super) async fn leave(mut self) {
         let all = async {
             for child in &mut self.children {
-                // One that cannot be waited for is not there.
+                // If waiting fails, the process is gone.
                 let _ = child.wait().await;
             }
         };

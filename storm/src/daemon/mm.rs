@@ -33,13 +33,13 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{LocalSet, spawn_local};
 
-/// Requests of clients that may wait for the core.
+/// Most requests of clients that wait for the core.
 const WAITING_CALLS: usize = 1024;
-/// Bytes of replies to our own requests.
+/// Largest reply to a request of our own, in bytes.
 const OWN_REPLY_BYTES: usize = 64 << 10;
 
-/// Runs a Machine Manager until it is told to end. That of a configured cluster leaves the
-/// jobs running on SIGTERM and SIGINT; that of a local one ends its cluster.
+/// Runs a Machine Manager until it is told to end. On SIGTERM and SIGINT, the manager of a
+/// configured cluster leaves the jobs running; the manager of a local cluster ends the cluster.
 pub(crate) fn run_mm(options: MmOptions) -> Result<(), DaemonError> {
     start_log();
     allow_large_files();
@@ -72,13 +72,13 @@ pub(crate) fn run_mm(options: MmOptions) -> Result<(), DaemonError> {
     runtime.shutdown_background();
     if let Some(local) = &settings.local {
         match &outcome {
-            // Another manager has come first.
+            // The directory belongs to another manager, which was first.
             Err(
                 DaemonError::Running { .. }
                 | DaemonError::Journal { source: JournalError::InUse(_), .. },
             ) => {}
-            // Whoever is told that a kept cluster has died is told of its log; of another the
-            // owner removes the directory.
+            // The message that a kept cluster has died refers to the log, so the log stays. The
+            // owner of an embedded cluster removes the directory.
             Err(DaemonError::Driver(_)) => remove_all_but_log(&local.runtime_dir),
             Ok(()) | Err(_) => remove_local(&local.runtime_dir),
         }
@@ -86,7 +86,7 @@ pub(crate) fn run_mm(options: MmOptions) -> Result<(), DaemonError> {
     outcome
 }
 
-/// Tells whoever waits for the start that there will be none.
+/// Tells the process that waits for the start that it has failed.
 fn refuse(ready: Option<OwnedFd>, error: DaemonError) -> DaemonError {
     if let Some(ready) = ready {
         let causes: Vec<String> =
@@ -97,13 +97,13 @@ fn refuse(ready: Option<OwnedFd>, error: DaemonError) -> DaemonError {
         if !causes.is_empty() {
             refusal = refusal.why(causes.join(": "));
         }
-        // Nobody may be waiting any more.
+        // Perhaps nobody waits any more.
         let _ = Ready::Failed { error: refusal }.tell(ready);
     }
     error
 }
 
-/// Each client and each node takes a descriptor: all that we may have.
+/// Raises the limit on descriptors to the maximum: each client and each node takes a descriptor.
 fn open_all_descriptors() {
     if let Err(error) = storm_pl::DescriptorLimit::raise() {
         tracing::warn!(%error, "the limit on open descriptors stays as it is");
@@ -134,7 +134,7 @@ async fn serve(
         ..DriverConfig::default()
     };
     let driver = driver::run(primitives.clone(), plan, core, journal, contents, waiting, config);
-    // Jobs or not: most of what a manager has to do for them is little, and always the same.
+    // Never counts as busy: a manager does little for jobs, and always the same.
     spawn_local(let_go_at_rest(|| false, let_go_of_text));
     let Some(local) = &settings.local else {
         announce_idle_settings(settings);
@@ -163,7 +163,7 @@ async fn serve(
     Ok(ended?)
 }
 
-/// The users whom the host comes to know of those that it does not know now.
+/// Users that the host does not know now, each sent once the host knows it.
 fn learn_users(settings: &Settings) -> async_channel::Receiver<(String, u32)> {
     let unknown = settings.plan.service.unknown_users.iter().map(|user| user.name.clone());
     let names: BTreeSet<String> = unknown.collect();
@@ -172,9 +172,9 @@ fn learn_users(settings: &Settings) -> async_channel::Receiver<(String, u32)> {
     learned
 }
 
-/// Serves the clients of a configured cluster until it is shut down, this manager is asked to
-/// end, or it fails. Only in the first case are clients told anything: in the others the jobs go
-/// on, and no client is to hear that its job got no answer.
+/// Serves the clients of a configured cluster until a shutdown, a request to end this manager, or a
+/// failure. Clients are answered at the end only on a shutdown. Otherwise the jobs continue, and no
+/// client may hear that its job got no answer.
 async fn serve_until_end(
     driver: impl Future<Output = Result<(), DriverError>>,
     serving: impl Future<Output = ()>,
@@ -186,7 +186,7 @@ async fn serve_until_end(
     let ended = tokio::select! {
         ended = &mut driver => Some(ended),
         () = asked_to_end(lifeline) => None,
-        // Nobody takes its calls any more: the driver is about to end as well.
+        // The driver, which takes the calls, is about to end as well.
         () = async { serving.as_mut().await; served = true; pending().await } => None,
     };
     match ended {
@@ -199,21 +199,21 @@ async fn serve_until_end(
         }
         Some(Err(_)) | None => {
             tracing::info!("ending; the jobs go on, and the next manager finds them");
-            // Before the driver, and before its connections have another turn.
+            // Dropped before the driver, and before its connections have another turn.
             drop(serving);
             ended.unwrap_or(Ok(()))
         }
     }
 }
 
-/// What a manager holds open.
+/// The open resources of a manager.
 struct Manager {
     root: Root,
     plan: GlobalPlan,
     core: Core,
     journal: RedbJournal,
     spool: Spool,
-    /// Nobody can change what nodes are sent: RDMA encrypts nothing.
+    /// Nobody can change the data on the way to nodes; RDMA encrypts nothing.
     tells_sums: bool,
     listener: UnixListener,
     remote: Option<(TcpListener, RemoteClients)>,
@@ -271,8 +271,8 @@ fn open_spool(settings: &Settings) -> Result<Spool, DaemonError> {
         .map_err(|source| DaemonError::Path { path, source })
 }
 
-/// Everybody may connect: who asks is known from the kernel. A socket that a
-/// dead manager left is replaced.
+/// Every local user may connect, as the kernel tells who it is. Replaces a socket that a dead
+/// manager left.
 fn listen_for_clients(settings: &Settings) -> io::Result<UnixListener> {
     let socket = &settings.socket;
     let missing = |directory: &&Path| !directory.as_os_str().is_empty() && !directory.is_dir();
@@ -322,13 +322,13 @@ fn announce(settings: &Settings, root: &Root, ready: Option<OwnedFd>) {
         let nodes = settings.plan.nodes.len() as u32;
         let pes = settings.local.as_ref().map_or(0, |local| local.pes);
         let up = Ready::Ready { socket: settings.socket.clone(), nodes, pes };
-        // Nobody may be waiting any more.
+        // Perhaps nobody waits any more.
         let _ = up.tell(ready);
     }
 }
 
-/// Settings that a partition has no use for stay in its configuration for when it is given
-/// another policy; whoever wrote them may have meant another one now.
+/// Logs settings that a partition's policy has no use for. They stay in the configuration for
+/// another policy, but the administrator may have meant another policy now.
 fn announce_idle_settings(settings: &Settings) {
     let defaults = PolicyParams::default();
     for PlannedPartition { name, sched, params, .. } in &settings.plan.partitions {
@@ -368,15 +368,15 @@ async fn start_local(
     }
 }
 
-/// Waits until the core counts every node as up: each has said what it is.
+/// Waits until the core counts every node as up, so each node has reported its properties.
 async fn all_up(
     calls: &async_channel::Sender<Call>,
     primitives: &TcpPrimitives,
     nodes: u32,
 ) -> Result<(), DaemonError> {
-    /// Between two looks; the nodes need about as long.
+    /// Pause between two looks; the nodes take about as long.
     const POLL: std::time::Duration = std::time::Duration::from_millis(2);
-    /// Looks before it is given up: 20 s.
+    /// Most looks: 20 s in total.
     const POLLS: u32 = 10_000;
     let mut up = 0;
     for _ in 0..POLLS {
@@ -393,7 +393,7 @@ async fn all_up(
     Err(DaemonError::NodesLate { joined: up as usize, nodes })
 }
 
-/// Ends the cluster when it is asked for.
+/// Ends the cluster on request.
 async fn shut_down_when_asked(lifeline: Option<OwnedFd>, calls: async_channel::Sender<Call>) {
     asked_to_end(lifeline).await;
     ask(&calls, ManagerRequest::Shutdown).await;
@@ -410,7 +410,7 @@ async fn asked_to_end(lifeline: Option<OwnedFd>) {
     let cut = async {
         match lifeline {
             Some(lifeline) => {
-                // An unreadable lifeline is a cut one.
+                // A lifeline that cannot be read counts as cut.
                 let _ = descriptor::cut(lifeline).await;
             }
             None => pending().await,
@@ -423,7 +423,7 @@ async fn asked_to_end(lifeline: Option<OwnedFd>) {
     }
 }
 
-/// Puts a request of our own to the core.
+/// Sends a request of our own to the core.
 async fn ask(
     calls: &async_channel::Sender<Call>,
     request: ManagerRequest,
@@ -436,8 +436,7 @@ async fn ask(
     answers.next().await.map(|line| line.reply)
 }
 
-/// Removes what a local cluster kept. Only inside of the directory that it was
-/// given for its own.
+/// Removes a local cluster's files, all inside the directory that it was given for its own.
 fn remove_local(directory: &Path) {
     if let Err(error) = nodes_dir::remove(directory)
         && error.kind() != io::ErrorKind::NotFound
@@ -446,8 +445,8 @@ fn remove_local(directory: &Path) {
     }
 }
 
-/// What a kept cluster has left when it failed; its record, which names the log, is removed with
-/// it by `storm down` and `storm up`.
+/// Removes all but the log of a kept cluster that failed. The record names the log; `storm down`
+/// and `storm up` remove both.
 fn remove_all_but_log(directory: &Path) {
     nodes_dir::clear(directory);
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {

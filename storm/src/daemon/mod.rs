@@ -1,5 +1,5 @@
-//! The mains of the two daemons: they read the configuration, open what the
-//! daemon needs, and hand over. What the daemons do is not here.
+//! The mains of the two daemons. They read the configuration, open the resources, and hand over to
+//! the daemons' crates.
 
 mod backend;
 mod descriptor;
@@ -83,7 +83,7 @@ pub(crate) enum DaemonError {
 }
 
 impl DaemonError {
-    /// A policy that there is not: wrong use, as it is of every other command.
+    /// Whether the error is an unknown policy: misuse, as in every other command.
     fn is_misuse(&self) -> bool {
         matches!(
             self,
@@ -163,8 +163,7 @@ impl DaemonError {
     }
 }
 
-/// What to do about a journal that cannot be used.
-/// What to do about another manager.
+/// The hint when another manager is running.
 const ONE_MANAGER: &str = "one manager per state-dir: end the other one first";
 
 fn journal_hint(error: &JournalError) -> &'static str {
@@ -181,12 +180,12 @@ fn journal_hint(error: &JournalError) -> &'static str {
     }
 }
 
-/// Nobody answered a node that wants to join.
+/// Whether nobody answered a node that wants to join.
 fn is_unreached(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     matches!(error.downcast_ref(), Some(nm::JoinFailed::Unreached { .. }))
 }
 
-/// A node of this name is a member already.
+/// Whether a node of this name is already a member.
 fn is_name_in_use(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     let refused = match error.downcast_ref() {
         Some(nm::JoinFailed::NotLetIn { source: JoinError::Refused(refused), .. }) => refused,
@@ -206,7 +205,7 @@ impl From<DaemonError> for Failure {
     }
 }
 
-/// Logs to standard error, as `STORM_LOG` asks (`info` unless set).
+/// Logs to standard error at the level of `STORM_LOG`, `info` by default.
 fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("STORM_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));

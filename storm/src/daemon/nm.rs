@@ -29,12 +29,12 @@ use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_local;
 
-/// Marks a Node Manager that had joined before: it waits for its manager's
-/// return, however long that takes.
+/// Marks a Node Manager that had joined before: it waits for its manager's return without a
+/// time limit in practice.
 const REJOIN: &str = "STORM_NM_REJOIN";
 /// Shorter periods cost more than they bring (Nagar et al., SPAA 1999).
 const SHORTEST_BOOST_PERIOD: Duration = Duration::from_millis(1);
-/// How long a node waits for a manager that it knew.
+/// How long a node waits for a manager that it has known.
 const REJOIN_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Runs a Node Manager until it is told to end.
@@ -76,10 +76,10 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         let layout = present.borrow().layout.clone();
         let mut node = NodeConfig::new(root, options.name.clone(), listen, layout);
         node.adopt = adopt(&present);
-        // It was in the cluster, and what refuses it now may be mended.
+        // The node was in the cluster, so whatever refuses it now may be temporary.
         node.persist = joins_again;
         node.cluster.clone_from(&cluster);
-        // Read anew for each life: the key may have been replaced.
+        // Read anew in each life, as the key may have been replaced.
         node.trust = security.trust().map_err(io::Error::other)?;
         node.await_key = joins_again;
         node.root_timeout = ROOT_TIMEOUT;
@@ -88,8 +88,8 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         joins_again = true;
         node.fabric = open_network(&options.network, listen.ip(), &network_variables)?;
         node.follows = node.fabric.is_some() && backend::may_follow(&options.network);
-        // What comes from now on these hear; what came before, between two lives of this
-        // node, the flag has.
+        // From now on `ends` hears signals. The flag has those that came before, between two lives
+        // of this node.
         let ends = Ends::hear()?;
         let joined = match asked_to_end.load(Ordering::Relaxed) {
             true => Err(asked_before()),
@@ -101,7 +101,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         Ok::<_, JoinFailed>(Life { primitives, plan: Some(plan) })
     };
     let exit = serve::<TcpPrimitives, _, _>(keeper, config, plan, join);
-    // Empty by now. Another life makes it anew.
+    // The directory is empty by now, and the next life makes a new one.
     drop(work_dir);
     let asked_to_end = asked_to_end.load(Ordering::Relaxed);
     match exit {
@@ -110,7 +110,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     }
 }
 
-/// What the options say of this node.
+/// The options of this node as a configuration.
 fn live_config(
     options: &NmOptions,
     cluster: String,
@@ -127,36 +127,36 @@ fn live_config(
     config
 }
 
-/// Has this process asked to end when its parent is gone; whether that is there.
+/// Asks the kernel to end this process with its parent. Returns whether the parent is still there.
 fn lives_with(parent: i32) -> bool {
     let asked = set_pdeathsig(Signal::SIGTERM);
-    // It may have gone before.
+    // The parent may have ended before the call.
     asked.is_ok() && getppid().as_raw() == parent
 }
 
-/// How long jobs are kept without a manager.
+/// Sets how long jobs are kept without a manager.
 fn keep_jobs(config: &mut LiveConfig, timeouts: &TimeoutConfig, once: bool) {
     config.nm.manager_lost = timeouts.manager_lost();
     config.nm.requeue_fence = timeouts.requeue_fence();
     config.nm.lease = timeouts.lease();
     config.nm.node_return = timeouts.node_return();
     if once {
-        // A cluster for one job needs one place for it per node at the start.
+        // A cluster for a single job needs a single place for it per node at the start.
         config.pads = 1;
-        // Its owner is gone with its manager: nobody wants the job any more.
+        // The owner ends with the manager, and nobody wants the job any more.
         config.nm.manager_lost = Duration::ZERO;
         config.nm.lease = LOCAL_LEASE;
         config.nm.node_return = Duration::ZERO;
     }
 }
 
-/// How ranks under PMIx are started; without it their jobs end with a message about that.
+/// Starts ranks under PMIx. Without it, jobs under PMIx end with a message that says so.
 fn pmix_starter(heartbeat_bytes: &Arc<AtomicU32>) -> Option<PmixStarter> {
     let program = std::env::current_exe().ok()?;
     Some(PmixStarter { program, heartbeat_bytes: heartbeat_bytes.clone() })
 }
 
-/// Takes the manager's plan of memory for the present one, where that is another.
+/// Replaces the present plan of memory if the manager's differs.
 fn adopt(present: &Rc<RefCell<GlobalPlan>>) -> Adopt {
     let present = present.clone();
     Adopt::new(move |sizes| {
@@ -167,7 +167,7 @@ fn adopt(present: &Rc<RefCell<GlobalPlan>>) -> Adopt {
     })
 }
 
-/// What becomes of the process; `ends` when there is not to be another life.
+/// The result of the process. If `ends` is true, there is no further life.
 fn after(reason: &ExitReason, ends: bool) -> Result<(), DaemonError> {
     match reason {
         ExitReason::Shutdown | ExitReason::AskedToEnd => Ok(()),
@@ -180,8 +180,8 @@ fn after(reason: &ExitReason, ends: bool) -> Result<(), DaemonError> {
     }
 }
 
-/// `asked` is set as soon as a signal asks this Node Manager to end, whatever it is doing.
-/// SIGINT asks to end the jobs as well.
+/// Sets `asked` as soon as a signal asks this Node Manager to end, even while it is busy. SIGINT
+/// sets `ends_jobs` as well.
 fn watch_for_end(asked: &Arc<AtomicBool>, ends_jobs: &Arc<AtomicBool>) -> Result<(), DaemonError> {
     let flags = [(Signal::SIGINT, ends_jobs), (Signal::SIGTERM, asked), (Signal::SIGINT, asked)];
     for (signal, flag) in flags {
@@ -198,13 +198,13 @@ struct Ends {
 }
 
 impl Ends {
-    /// Those from now on.
+    /// Hears the signals from now on.
     fn hear() -> io::Result<Ends> {
         let [term, int] = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
         Ok(Ends { term: term?, int: int? })
     }
 
-    /// Waits for one, and logs it.
+    /// Waits for a signal, and logs it.
     async fn come(&mut self) {
         tokio::select! {
             _ = self.term.recv() => tracing::info!("asked to end by SIGTERM"),
@@ -216,13 +216,13 @@ impl Ends {
 /// Variables for ranks, by name.
 type Variables = Mutex<Vec<(&'static str, String)>>;
 
-/// Tells ranks of which device the network of this node is; of none, it is TCP.
+/// Tells ranks the RDMA device of this node's network; `None` is TCP.
 fn tell_ranks(variables: &Variables, device: Option<String>) {
     let told = device.map(|device| (storm_nm::RDMA_DEVICE_VARIABLE, device));
     *variables.lock().unwrap_or_else(PoisonError::into_inner) = told.into_iter().collect();
 }
 
-/// Opens what the network is on, and tells ranks of it.
+/// Opens the network, and tells ranks about it.
 fn open_network(
     network: &BackendOptions,
     address: IpAddr,
@@ -254,7 +254,7 @@ async fn join_cluster(
     Ok(joined)
 }
 
-/// Joins; where the manager is on another network, on that one if this node may choose.
+/// Joins. If the manager is on another network and this node may choose, joins on that network.
 async fn join_or_follow(
     network: &BackendOptions,
     config: NodeConfig,
@@ -271,7 +271,7 @@ async fn join_or_follow(
     }
 }
 
-/// Why this node is not in the cluster.
+/// Why this node did not join the cluster.
 #[derive(Debug, Error)]
 pub(super) enum JoinFailed {
     #[error(
@@ -295,12 +295,12 @@ impl JoinFailed {
     }
 }
 
-/// It is about the address on which this node listens.
+/// Whether the error is about the address on which this node listens.
 fn is_of_this_host(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable)
 }
 
-/// A signal came when nobody waited for one.
+/// The error if a signal came between two lives.
 fn asked_before() -> JoinError {
     tracing::info!("asked to end by a signal");
     interrupted()
@@ -310,8 +310,8 @@ fn interrupted() -> JoinError {
     JoinError::Io(io::ErrorKind::Interrupted.into())
 }
 
-/// The manager is gone: this process starts anew, with fresh memory and a fresh
-/// keeper, and waits for the manager's return. Returns only if that fails.
+/// Starts this process anew after the manager is gone, with fresh memory and a fresh keeper. The
+/// new process waits for the manager's return. Returns only if the start fails.
 fn start_again() -> DaemonError {
     tracing::warn!("cut off from the cluster; joining again");
     storm_pl::DescriptorLimit::restore();
@@ -324,7 +324,7 @@ fn start_again() -> DaemonError {
     DaemonError::System { what: "a new start", source: error }
 }
 
-/// The address by which this host reaches the manager; nothing is sent.
+/// The address by which this host reaches the manager. Sends nothing.
 fn own_address(root: SocketAddr) -> io::Result<IpAddr> {
     let any: SocketAddr = match root {
         SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -335,16 +335,16 @@ fn own_address(root: SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// What the configuration file says to nodes.
+/// The settings of the configuration file that concern nodes.
 struct SharedSettings {
-    /// Must be the same as the manager's. The sizes, and how many nodes there are, are a guess that saves a
-    /// question: the manager's count.
+    /// Must equal the manager's. Sizes and number of nodes are only a guess, which saves a
+    /// question: the manager's values count.
     cluster: String,
     network: NetworkConfig,
     nodes: usize,
     /// How long jobs are kept without a manager.
     timeouts: TimeoutConfig,
-    /// By what ranks are judged.
+    /// The rules by which ranks are classified.
     class_rules: ClassRules,
     /// Most bytes of the cache of files.
     cache_bytes: Option<u64>,
@@ -372,7 +372,7 @@ fn shared_settings(options: &NmOptions) -> Result<SharedSettings, DaemonError> {
     })
 }
 
-/// Which keys this node holds: its own options count before the file.
+/// The keys of this node. Its own options take precedence over the file.
 fn security(options: &NmOptions) -> Result<SecurityConfig, DaemonError> {
     match (&options.key, &options.config) {
         (None, Some(file)) => Ok(MmConfig::read(file)?.security),
@@ -383,7 +383,7 @@ fn security(options: &NmOptions) -> Result<SecurityConfig, DaemonError> {
     }
 }
 
-/// Without a key nothing leaves this host; a key that is no use is told at once.
+/// Without a key, the node serves this host only. Reports an unusable key at once.
 fn check_reach(
     options: &NmOptions,
     root: SocketAddr,

@@ -1,4 +1,4 @@
-//! Opening the journal, which one manager has at a time.
+//! Opens the journal, which only one manager can hold at a time.
 
 use super::DaemonError;
 use super::settings::Settings;
@@ -9,14 +9,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use storm_mm::journal::{Entry, JournalError, RedbJournal};
 
-/// So long a former manager may take to end: some hundred megabytes are gone in a fraction of it.
+/// How long a former manager may take to end. Freeing some hundred megabytes takes far less.
 const FORMER_MANAGER_ENDS: Duration = Duration::from_secs(5);
-/// A manager that runs greets a client in a moment, and an overrun one within this time.
+/// A running manager greets a client at once; an overloaded one within this time.
 const GREETING_TAKES: Duration = Duration::from_millis(500);
-/// Between two looks at whether it has.
+/// Pause between two attempts to lock the journal.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// One that was killed has the journal until the kernel has taken its memory back.
+/// A killed manager holds the journal until the kernel has freed its memory.
 #[expect(clippy::disallowed_methods, reason = "no event tells that a lock is free")]
 pub(super) fn open_journal(settings: &Settings) -> Result<(RedbJournal, Vec<Entry>), DaemonError> {
     let path = settings.state_dir.join("journal.redb");
@@ -39,7 +39,7 @@ pub(super) fn open_journal(settings: &Settings) -> Result<(RedbJournal, Vec<Entr
     }
 }
 
-/// The process that greets whoever connects to this socket: one that is being killed does not.
+/// The pid of the process that greets clients on this socket. A process being killed does not.
 fn answering_manager(socket: &Path) -> Option<i32> {
     let mut stream = UnixStream::connect(socket).ok()?;
     let pid = getsockopt(&stream, PeerCredentials).ok()?.pid();

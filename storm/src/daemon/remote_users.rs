@@ -1,6 +1,6 @@
-//! Users on other hosts: where they come in, and who they are on this one.
+//! Users on other hosts: where they connect, and who they are on this host.
 //!
-//! Whether they are who they say is proved before (`storm_session`).
+//! `storm_session` proves their identity before.
 
 use super::DaemonError;
 use super::settings::Settings;
@@ -12,13 +12,12 @@ use storm_rm::Owner;
 use storm_session::{RemoteUser, UserName};
 use tokio::net::TcpListener;
 
-/// What the server of the client API needs to let them in; nothing where that is not
-/// configured.
+/// What the client API's server needs to admit them; `None` if the configuration has none.
 pub(super) fn remote_clients(
     settings: &Settings,
 ) -> Result<Option<(TcpListener, RemoteClients)>, DaemonError> {
     let Some((listen, revoked)) = settings.clients.clone() else { return Ok(None) };
-    // The configuration is refused without a key.
+    // The configuration check requires a key.
     let Some(trust) = settings.trust.clone() else {
         return Err(DaemonError::KeyNeeded { address: listen });
     };
@@ -28,7 +27,7 @@ pub(super) fn remote_clients(
     Ok(Some((listener, RemoteClients::new(trust, admit))))
 }
 
-/// Who the user is on this host. A name service may be asked.
+/// The local account of the user. May ask a name service.
 fn admit(user: &RemoteUser, revoked: &Revoked) -> Result<Owner, ApiError> {
     let name = &user.name;
     let refuse = |message| Err(ApiError::new(ErrorCode::NotPermitted, message));
@@ -40,7 +39,7 @@ fn admit(user: &RemoteUser, revoked: &Revoked) -> Result<Owner, ApiError> {
         return is_revoked();
     }
     match User::from_name(name.as_str()) {
-        // Some directories know a user by several spellings.
+        // Some directories accept several spellings of a user's name.
         Ok(Some(found))
             if found.name.parse().is_ok_and(|own: UserName| revoked.users.contains(&own)) =>
         {

@@ -1,5 +1,5 @@
-//! What a Machine Manager needs to know, from a configuration file or from the
-//! options of a local cluster.
+//! The settings of a Machine Manager, from a configuration file or from the options of a local
+//! cluster.
 
 use super::DaemonError;
 use super::user_database::{self, UserNames};
@@ -22,37 +22,38 @@ use storm_rm::{BcsConfig, PlanConfig};
 use storm_sched::{PolicyParams, Quantum};
 use storm_session::{ClusterKey, Trust};
 
-/// Nodes that a plan of global memory has room for at least: a cluster can grow
-/// up to here without a change to its nodes.
+/// Least number of nodes that a plan of global memory has room for. A cluster can grow up to here
+/// without a change to its nodes.
 const PLANNED_NODES: u32 = 1024;
 
-/// A Node Manager of this machine that says nothing for so long is stopped. One
-/// that died is known at once, and all of them share the machine with their jobs.
+/// A local Node Manager that is silent for this long is stopped. A dead one is noticed at once.
+/// The time is long because all of them share the machine with their jobs.
 const LOCAL_NODE_HUNG: Duration = Duration::from_secs(10);
-/// Its jobs that are queued again at once when it is dead are ended before, and the kill takes its time.
+/// Less than `LOCAL_NODE_HUNG` by the time of a kill: jobs that are queued again at once after a
+/// node's death must have ended on it before.
 pub(super) const LOCAL_LEASE: Duration = Duration::from_secs(8);
 
-/// A node that hears nothing of its manager for so long knows that it is cut off: ten of
-/// the manager's keepalives.
+/// A node that hears nothing of its manager for this long knows that it is cut off: ten of the
+/// manager's keepalives.
 pub(super) const ROOT_TIMEOUT: Duration = Duration::from_secs(10);
-/// By when a node that was lost knows it at the latest: it looks eight times in that time.
+/// The latest time at which a lost node notices that it is lost: it looks eight times in that time.
 const NODE_NOTICES: Duration = ROOT_TIMEOUT.saturating_add(Duration::from_millis(1250));
-/// How long it then takes to kill ranks, on an overrun host.
+/// How long killing ranks then takes on an overloaded host.
 const NODE_KILLS: Duration = Duration::from_secs(1);
 
-/// Everything that `storm mm` was told.
+/// All settings of `storm mm`.
 pub(super) struct Settings {
     pub(super) cluster: String,
     pub(super) listen: SocketAddr,
-    /// What carries the lanes of the tree.
+    /// The network for the lanes of the tree.
     pub(super) backend: BackendOptions,
-    /// How large transfers reach many nodes on it.
+    /// How large transfers reach many nodes on that network.
     pub(super) multicast: RdmaMulticast,
     pub(super) trust: Option<Trust>,
     pub(super) socket: PathBuf,
     pub(super) state_dir: PathBuf,
     pub(super) spool_bytes: u64,
-    /// Ended jobs that are remembered.
+    /// Number of ended jobs that are remembered.
     pub(super) history: usize,
     pub(super) strobe_span: Duration,
     array_max: u32,
@@ -64,12 +65,12 @@ pub(super) struct Settings {
     pub(super) node_hung: Duration,
     pub(super) kill_grace: Duration,
     pub(super) recovery: Duration,
-    /// How long a job that is to run again waits for a node that was lost.
+    /// How long a job that is to run again waits for a lost node.
     requeue_fence: Duration,
     admins: Vec<u32>,
-    /// Where users on other hosts connect, and who may not.
+    /// Where users on other hosts connect, and which users and keys are revoked.
     pub(super) clients: Option<(SocketAddr, Revoked)>,
-    /// Of a local cluster.
+    /// Set for a local cluster only.
     pub(super) local: Option<LocalCluster>,
 }
 
@@ -78,7 +79,7 @@ pub(super) struct LocalCluster {
     pub(super) nodes: u32,
     pub(super) pes: u32,
     pub(super) runtime_dir: PathBuf,
-    /// Its own, for as long as it lives.
+    /// The cluster's own key, which lives as long as the cluster.
     pub(super) key: ClusterKey,
 }
 
@@ -91,7 +92,7 @@ impl Settings {
                 config.warn_of_unknown_users(file);
                 Settings::configured(options, config)
             }
-            // The command line's parser lets neither come to pass.
+            // The command line's parser rules both out.
             (None, ..) => Err(DaemonError::Plan(crate::config::ConfigProblem::NoNodes)),
         }
     }
@@ -132,15 +133,15 @@ impl Settings {
         nodes: u32,
         runtime_dir: PathBuf,
     ) -> Result<Settings, DaemonError> {
-        // Each node can have all that this host has: what no node could ever give is
-        // refused, and who shares a host has to see that it is enough.
+        // Each node may use all memory of this host. A request that no node could ever meet is
+        // refused; whether the shared memory suffices is the user's business.
         let memory_bytes = Some(storm_nm::live::host_memory_mib() << 20).filter(|bytes| *bytes > 0);
         let planned = |index: u32| {
             let node = NodeConfig::new(format!("n{index}"), options.pes);
             NodeConfig { memory_bytes, ..node }
         };
         let timeouts = crate::config::TimeoutConfig::default();
-        // Any user of this machine can reach its loopback addresses.
+        // A key is needed even here: any user of this machine can reach its loopback addresses.
         let key = ClusterKey::generate()
             .map_err(|source| DaemonError::System { what: "a key", source })?;
         Ok(Settings {
@@ -167,7 +168,7 @@ impl Settings {
             node_hung: LOCAL_NODE_HUNG,
             kill_grace: timeouts.kill_grace(),
             recovery: timeouts.recovery(),
-            // Their nodes end all jobs when they lose their manager.
+            // Nodes of a local cluster end all jobs when they lose their manager.
             requeue_fence: Duration::ZERO,
             admins: Vec::new(),
             clients: None,
@@ -175,24 +176,24 @@ impl Settings {
         })
     }
 
-    /// Whoever may end the cluster gets in whoever else is there.
+    /// Users who may end the cluster are admitted even when the server is full.
     pub(super) fn server_limits(&self) -> ServerLimits {
         let limit = DescriptorLimit::of_this_process();
         let usual = ServerLimits::default();
-        // Each client has a descriptor. Half of them are for the nodes and for those who run the cluster.
+        // Each client has a descriptor. Half of them are kept for nodes and administrators.
         let clients = usual.clients.min(usize::try_from(limit.0 / 2).unwrap_or(usize::MAX));
         let descriptors = limit.usable();
         ServerLimits { trusted: self.trusted_uids(), clients, descriptors, ..usual }
     }
 
-    /// Root, who runs the daemon, and the administrators.
+    /// Root, the daemon's own user, and the administrators.
     fn trusted_uids(&self) -> Vec<u32> {
         let mut uids = vec![0, geteuid().as_raw()];
         uids.extend(&self.admins);
         uids
     }
 
-    /// The sizes of global memory: room for the highest id, and for the jobs that are on the machine.
+    /// The sizes of global memory: room for the highest node id and for all jobs on the machine.
     pub(super) fn global_plan(&self, book: &NodeBook) -> PlanConfig {
         let plan = plan_config(&self.network, book.highest().index());
         PlanConfig { job_slots: plan.job_slots.max(book.live_jobs()), ..plan }
@@ -226,10 +227,10 @@ impl Settings {
     }
 }
 
-/// Between two questions whether nodes are done a manager pauses for up to this part of its wait.
+/// While nodes are busy, the manager pauses between two questions for up to this part of its wait.
 const PART_OF_WAIT: u32 = 16;
 
-/// The sizes of global memory for so many nodes.
+/// The sizes of global memory for this many nodes.
 pub(super) fn plan_config(network: &NetworkConfig, nodes: usize) -> PlanConfig {
     let defaults = PlanConfig::default();
     PlanConfig {

@@ -1,6 +1,6 @@
-//! Who the users of this host are. A name service may take as long as it likes to answer, or not
-//! answer at all: nobody waits for it longer than said here, and the manager's thread, which
-//! strobes, next to never.
+//! The users of this host. A name service may take arbitrarily long to answer, or never answer.
+//! Callers wait no longer than the bounds here, and the manager's thread, which sends the strobes,
+//! hardly at all.
 
 use crate::config::KnownUsers;
 use nix::unistd::{Uid, User};
@@ -9,20 +9,20 @@ use std::collections::HashMap;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// How long a manager that starts waits for all names of its configuration together: jobs run on
-/// meanwhile, and are kept for minutes.
+/// How long a starting manager waits for all names of its configuration together. Jobs continue
+/// meanwhile, as nodes keep them for minutes.
 const START_PATIENCE: Duration = Duration::from_secs(3);
-/// How long the manager's thread waits for the name of a number that it has never seen: a local
-/// database answers within a millisecond.
+/// How long the manager's thread waits for the name of a uid that is new to it. A local database
+/// answers within a millisecond.
 const NAME_PATIENCE: Duration = Duration::from_millis(200);
-/// A name that was asked for longer ago is asked for again, in the background.
+/// A name that is older is asked for again, in the background.
 const NAME_IS_FRESH: Duration = Duration::from_secs(60);
-/// Numbers whose names are remembered.
+/// Most uids whose names are remembered.
 const NAMES_MAX: usize = 1 << 16;
-/// Between the start and the next question for names that were not known; each pause after it is
-/// twice as long as the one before.
+/// Pause between the start and the next question for unknown names. Each later pause is twice as
+/// long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause: whoever waits for a directory server to come back waits so much longer.
+/// The longest pause, and so the delay after a directory server has come back.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 fn uid_of(name: &str) -> Option<u32> {
@@ -35,7 +35,7 @@ fn uid_of(name: &str) -> Option<u32> {
     }
 }
 
-/// Asks who these users are; those of whom nothing is heard in time are unknown.
+/// Asks for the uids of these users. Users without an answer in time are unknown.
 pub(super) fn look_up(names: Vec<String>) -> KnownUsers {
     if names.is_empty() {
         return KnownUsers::default();
@@ -45,7 +45,7 @@ pub(super) fn look_up(names: Vec<String>) -> KnownUsers {
     let asking = std::thread::Builder::new().name("users".to_owned()).spawn(move || {
         for name in names {
             let uid = uid_of(&name);
-            // Nobody may be waiting any more.
+            // Perhaps nobody waits any more.
             let _ = tell.send((name, uid));
         }
     });
@@ -57,7 +57,7 @@ pub(super) fn look_up(names: Vec<String>) -> KnownUsers {
     answers.filter_map(|(name, uid)| Some((name, uid?))).collect()
 }
 
-/// Asks again for users whom the host did not know, until it knows all of them.
+/// Asks again for users that the host did not know, until it knows all of them.
 pub(super) async fn ask_again(mut names: Vec<String>, known: async_channel::Sender<(String, u32)>) {
     let mut pause = FIRST_PAUSE;
     while !names.is_empty() {
@@ -87,14 +87,14 @@ pub(super) struct UserNames {
     known: RefCell<HashMap<u32, Known>>,
 }
 
-/// What was heard of a number, and when it was asked for last.
+/// The answer for a uid, and when it was last asked for.
 struct Known {
     name: Option<String>,
     asked: Instant,
 }
 
 impl UserNames {
-    /// Asks by the host's own means, on a thread of its own.
+    /// Asks the host's user database, on a thread of its own.
     pub(super) fn of_host() -> UserNames {
         UserNames::by(|uid| User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name))
     }
@@ -103,7 +103,7 @@ impl UserNames {
         let (asks, asked) = mpsc::channel::<u32>();
         let (answer, answers) = mpsc::channel();
         let asking = std::thread::Builder::new().name("names".to_owned()).spawn(move || {
-            // It ends with whoever asks.
+            // The thread ends when the asking side is dropped.
             while let Ok(uid) = asked.recv() {
                 if answer.send((uid, ask(uid))).is_err() {
                     return;
@@ -116,7 +116,7 @@ impl UserNames {
         UserNames { asks, answers, known: RefCell::default() }
     }
 
-    /// The name of a user; none where there is none, or nothing was heard in time.
+    /// The name of a user; `None` if there is none, or no answer came in time.
     pub(super) fn name(&self, uid: u32) -> Option<String> {
         let mut known = self.known.borrow_mut();
         while let Ok((uid, name)) = self.answers.try_recv() {
@@ -126,7 +126,7 @@ impl UserNames {
         if let Some(found) = known.get_mut(&uid) {
             if now.saturating_duration_since(found.asked) >= NAME_IS_FRESH {
                 found.asked = now;
-                // Without its thread, what is known stays.
+                // If the thread is gone, the known names remain.
                 let _ = self.asks.send(uid);
             }
             return found.name.clone();
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(names.name(0).as_deref(), Some("root"));
     }
 
-    /// A listing stopped the strobes for as long as a name service did not answer.
+    /// Regression: a listing stopped the strobes for as long as a name service did not answer.
     #[test]
     fn a_name_service_that_does_not_answer_is_waited_for_once_and_heard_later() {
         let (open, gate) = mpsc::channel::<()>();
@@ -177,7 +177,7 @@ mod tests {
         assert!((0..1_000).all(|_| names.name(7).is_none()));
         assert!(began.elapsed() < NAME_PATIENCE, "nobody waits again");
         drop(open);
-        // Asked after it, so that its answer comes before.
+        // Asked after the slow name, so that its answer shows that the slow one is past.
         assert_eq!(names.name(8).as_deref(), Some("user8"));
         assert_eq!(names.name(7).as_deref(), Some("user7"));
     }

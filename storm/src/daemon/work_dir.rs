@@ -1,5 +1,6 @@
-//! Where the files of a node's jobs go: a directory of the Node Manager's own in the one that it is told
-//! of, whose other files and whose mode are not its business ([decision 0115](../../../docs/decisions/0115-a-node-managers-own-directory.md)).
+//! The Node Manager's own directory for its jobs' files, inside the directory that it is told.
+//! Other files there, and the outer directory's mode, are left alone ([decision
+//! 0115](../../../docs/decisions/0115-a-node-managers-own-directory.md)).
 
 use super::DaemonError;
 use nix::fcntl::{Flock, FlockArg, OFlag};
@@ -9,25 +10,25 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Users of jobs pass through to their own; nobody but this user lists or changes it.
+/// Users of jobs pass through to their own files; only this user lists or changes the directory.
 const MODE: u32 = 0o711;
-/// Another Node Manager may remove its directory, or the one above, which it made, just when it is needed.
+/// Another Node Manager may remove its directory, or the parent that it made, during an attempt.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// The directory of one Node Manager, locked. Dropped, it is gone if nothing is in it, and so is the one
-/// above if it was made for it.
+/// The locked directory of one Node Manager. On drop it is removed if it is empty, and so is its
+/// parent if that was made for it.
 #[derive(Debug)]
 pub(super) struct WorkDir {
     path: PathBuf,
-    /// The one above it, where it was made for this.
+    /// The parent, if it was made for this directory.
     made_above: Option<PathBuf>,
-    /// The keeper closes what it inherits: killed, a Node Manager has no lock left.
+    /// The keeper closes the descriptors that it inherits, so a killed Node Manager leaves no lock.
     lock: Flock<File>,
 }
 
 impl WorkDir {
-    /// That of the Node Manager of this name in `above`, which may not be there yet. One that a former
-    /// life has left is taken over. Call it before the keeper is started.
+    /// Makes the directory of the Node Manager of this name in `above`, which need not exist. Takes
+    /// over the directory of a former life. Call it before the keeper is started.
     pub(super) fn make(above: &Path, name: &str) -> Result<WorkDir, DaemonError> {
         let path = above.join(format!("storm-nm-{}-{name}", geteuid()));
         let failed = |path: &Path, source| DaemonError::Path { path: path.to_owned(), source };
@@ -46,7 +47,7 @@ impl WorkDir {
                 made => made.map_err(|error| failed(&path, error))?,
             }
             if let Some(lock) = lock(&path)? {
-                // Made, it has what the umask leaves of the mode.
+                // At creation the umask has reduced the mode.
                 let is_set = lock.set_permissions(Permissions::from_mode(MODE));
                 is_set.map_err(|error| failed(&path, error))?;
                 return Ok(WorkDir { path, made_above, lock });
@@ -55,7 +56,7 @@ impl WorkDir {
         Err(failed(&path, io::Error::other("it is removed again and again")))
     }
 
-    /// It.
+    /// The path of the directory.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -63,7 +64,8 @@ impl WorkDir {
 
 impl Drop for WorkDir {
     fn drop(&mut self) {
-        // What is in use stays, and what the next of this name has made since this one was removed.
+        // `remove_dir` keeps a directory in use. A later Node Manager's new directory of the same
+        // name is not ours to remove.
         if is_at(&self.lock, &self.path) {
             let _ = fs::remove_dir(&self.path);
         }
@@ -73,8 +75,8 @@ impl Drop for WorkDir {
     }
 }
 
-/// Makes a directory with what is above it; whether it is this one that was made. One that somebody
-/// else has made meanwhile, or a link, is not this user's to change.
+/// Makes a directory with its parents, and returns whether the directory itself was made here. A
+/// directory or link that somebody else made meanwhile is left as it is.
 fn make_above(above: &Path) -> io::Result<bool> {
     if let Some(parents) = above.parent() {
         DirBuilder::new().recursive(true).create(parents)?;
@@ -83,14 +85,14 @@ fn make_above(above: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
         made => made?,
     }
-    // Made, it has what the umask leaves of the mode.
+    // At creation the umask has reduced the mode.
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
     let made = File::options().read(true).custom_flags(flags.bits()).open(above)?;
     made.set_permissions(Permissions::from_mode(MODE))?;
     Ok(true)
 }
 
-/// Whether the directory of this path is the one that is open.
+/// Whether this path still names the open directory.
 fn is_at(directory: &File, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (directory.metadata(), fs::symlink_metadata(path)) else {
         return false;
@@ -98,11 +100,11 @@ fn is_at(directory: &File, path: &Path) -> bool {
     (open.dev(), open.ino()) == (there.dev(), there.ino())
 }
 
-/// What has the name already is a directory of this user's: where everybody may make files, as in `/tmp`,
-/// somebody else could have taken it.
+/// Refuses an existing directory that is not this user's. Where everybody may make files, as in
+/// `/tmp`, somebody else could have taken the name.
 fn check(path: &Path) -> Result<(), DaemonError> {
     let what = match fs::symlink_metadata(path) {
-        // Removed just now: it is made again.
+        // Removed just now; the next attempt makes a new directory.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(source) => return Err(DaemonError::Path { path: path.to_owned(), source }),
         Ok(found) if !found.is_dir() => "no directory".to_owned(),
@@ -114,7 +116,7 @@ fn check(path: &Path) -> Result<(), DaemonError> {
     Err(DaemonError::NotOwn { path: path.to_owned(), what })
 }
 
-/// Locks it for as long as the lock is there; `None` where it has been removed meanwhile.
+/// Locks the directory for the lifetime of the lock; `None` if it was removed meanwhile.
 fn lock(path: &Path) -> Result<Option<Flock<File>>, DaemonError> {
     let failed = |source| DaemonError::Path { path: path.to_owned(), source };
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;

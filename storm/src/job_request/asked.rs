@@ -1,23 +1,24 @@
-//! What a script asks of another resource manager, as options of `storm submit`.
+//! Options in a script for another resource manager, translated to options of `storm submit`.
 //!
-//! What this does not do: take them. The user does, and sees what has no counterpart.
+//! This module does not apply them. The user does, and sees which ones have no counterpart.
 
 use crate::cli::{Cli, Command};
 use std::ffi::OsString;
 use storm_nm::check_pattern;
 
-/// What a script asks for.
+/// The options of a script.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Asked {
-    /// As storm writes it, option by option.
+    /// The options in storm's spelling, each with its value.
     taken: Vec<Vec<String>>,
-    /// As the script writes it: storm has nothing of the kind, or takes no such value.
+    /// The options in the script's spelling for which storm has no option, or that value is not
+    /// valid.
     pub(super) left: Vec<String>,
 }
 
 impl Asked {
-    /// Notes an option of storm, or that it does not take this one, which the script has `written`.
-    /// An option that is there twice has its last value.
+    /// Adds an option of storm, or `written`, the script's spelling, if storm does not take the
+    /// option with this value. A second value of an option replaces the first.
     pub(super) fn take(&mut self, option: Vec<String>, written: &str) {
         if is_taken(&option) {
             self.taken.retain(|earlier| earlier.first() != option.first());
@@ -27,28 +28,28 @@ impl Asked {
         }
     }
 
-    /// As [`take`](Self::take), of an option with a value.
+    /// Adds an option with a value; see [`take`](Self::take).
     pub(super) fn take_value(&mut self, name: &str, value: impl Into<String>, written: &str) {
         self.take(vec![name.to_owned(), value.into()], written);
     }
 
-    /// As [`take`](Self::take), of an option without.
+    /// Adds an option without a value; see [`take`](Self::take).
     pub(super) fn take_bare(&mut self, name: &str) {
         self.take(vec![name.to_owned()], name);
     }
 
-    /// Notes what has no counterpart.
+    /// Adds an option without a counterpart.
     pub(super) fn leave(&mut self, written: &str) {
         self.left.push(written.to_owned());
     }
 
-    /// The value that an option of storm has by now.
+    /// The value that an option of storm has so far.
     pub(super) fn value_of(&self, name: &str) -> Option<&str> {
         let option = self.taken.iter().find(|option| option[0] == name)?;
         option.get(1).map(String::as_str)
     }
 
-    /// The words to type.
+    /// The words that the user is to type.
     pub(super) fn options(&self) -> Vec<String> {
         self.taken.iter().flatten().map(|word| quoted(word)).collect()
     }
@@ -61,14 +62,16 @@ fn is_taken(option: &[String]) -> bool {
     {
         return check_pattern(&OsString::from(pattern).into()).is_ok();
     }
-    // There it is a choice of several, of which the first to start the job takes it.
+    // In a script, several partitions are a choice, and the first to start the job takes it. storm
+    // has no such choice.
     if let [name, partitions] = option
         && name == "-p"
         && partitions.contains(',')
     {
         return false;
     }
-    // What another option has to go with is in the script, or the user will be told.
+    // An option that needs another is checked with it. If the script lacks the other option, the
+    // user gets an error later.
     let with: &[&str] = match option.first().map(String::as_str) {
         Some("--kill-on-invalid-dep") => &["-d", "singleton"],
         Some(_) | None => &[],
@@ -81,7 +84,7 @@ fn is_taken(option: &[String]) -> bool {
     )
 }
 
-/// A word as a shell takes it.
+/// A word, quoted for a shell if needed.
 pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+/.,:@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -90,7 +93,7 @@ pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The words of a line up to a comment, with the quotes of a shell.
+/// The words of a line up to a comment, split and unquoted as by a shell.
 pub(super) fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {

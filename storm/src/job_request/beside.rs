@@ -1,32 +1,32 @@
-//! Programs that look for other files beside themselves: they are executed where they stand, on
-//! nodes that have the same file there, and copied to the others.
+//! Programs that look for other files beside themselves. Nodes that have the same file at the same
+//! path execute it there; the others get a copy.
 //!
-//! Shell scripts are not among them. A shell reads a script while it runs it, so a script that is
-//! edited after its submission would change under the job; of a copy it does not.
+//! Shell scripts are not among them. A shell reads a script while it runs it, so an edit after the
+//! submission would change the running job. A copy does not change.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use storm_pmix::Linkage;
 
-/// How a script begins that the kernel can execute (execve(2)).
+/// The first bytes of a script that the kernel can execute (execve(2)).
 pub(super) const SCRIPT: &[u8] = b"#!";
-/// What runs lines as it reads them, without its version.
+/// Interpreters that read a script while they run it, without version numbers.
 const SHELLS: [&str; 18] = [
     "sh", "ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "loksh", "mksh", "oksh", "pdksh",
     "posh", "rbash", "rksh", "tcsh", "yash", "zsh",
 ];
-/// Options of env(1) that have a word of their own.
+/// Options of env(1) that take their value as a separate word.
 const WITH_WORD: [&str; 4] = ["-u", "--unset", "-C", "--chdir"];
 
-/// Whether a program may find what it needs only where it stands: an ELF file with libraries
-/// relative to its own place, or a script that is read before it runs, as those of Python are,
-/// whose modules lie beside it.
+/// Whether a program may find its files only at its own path. True for an ELF file with libraries
+/// relative to its path, and for a script that its interpreter reads before it runs: Python, for
+/// example, looks for modules beside the script.
 pub(super) fn looks_beside_itself(head: &[u8], linkage: Linkage) -> bool {
     linkage.origin || interpreter(head).is_some_and(|name| !is_shell(name))
 }
 
-/// The name of what runs a script, without directories.
+/// The name of a script's interpreter, without directories.
 fn interpreter(head: &[u8]) -> Option<&OsStr> {
     let line = head.strip_prefix(SCRIPT)?.split(|&byte| byte == b'\n').next()?;
     let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());

@@ -1,7 +1,7 @@
-//! Lines of a script that are meant for another resource manager: `#SBATCH -n 64`.
+//! Lines of a script that are meant for another resource manager, such as `#SBATCH -n 64`.
 //!
-//! They are comments here. Somebody who comes from there would get one process where the script
-//! asks for 64, so `storm` says that they do not count, and what to type in their place.
+//! storm treats them as comments. A user of that manager would get a single process where the
+//! script asks for 64, so `storm` says that it ignores them, and what to type instead.
 
 use super::asked::{Asked, quoted};
 use super::{STANDARD_INPUT, flux, lsf, pbs, sbatch, sge};
@@ -24,7 +24,7 @@ impl Dialect {
     const ALL: [Dialect; 5] =
         [Dialect::Slurm, Dialect::Pbs, Dialect::GridEngine, Dialect::Lsf, Dialect::Flux];
 
-    /// How its directives begin.
+    /// The prefix of its directives.
     fn directive(self) -> &'static str {
         match self {
             Dialect::Slurm => "#SBATCH",
@@ -45,7 +45,7 @@ impl Dialect {
         }
     }
 
-    /// The dialect of a line, and what stands behind its directive.
+    /// The dialect of a line, and the text after the directive's prefix.
     fn of(line: &str) -> Option<(Dialect, &str)> {
         // Flux allows `# flux:`.
         let spaced = line.strip_prefix('#').map(str::trim_start);
@@ -58,21 +58,22 @@ impl Dialect {
     }
 }
 
-/// Directives stand before the first command: no script's head is longer than this.
+/// Directives come before the first command, and no script's head is longer than this.
 const MAX_HEAD_BYTES: u64 = 64 << 10;
-/// Read at a time: of a program that is no script it is more than enough.
+/// Bytes read at a time; more than enough to recognise a program that is no script.
 const BLOCK_BYTES: usize = 4 << 10;
 
-/// The lines for another resource manager that a script has.
+/// A script's lines for another resource manager.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Foreign {
     dialect: Dialect,
-    /// What stands behind the directive, line by line.
+    /// The text after the directive's prefix, line by line.
     lines: Vec<String>,
 }
 
 impl Foreign {
-    /// That they do not count, and what to type in their place; `verb` is what was typed.
+    /// The note that storm ignores them, and what to type instead; `verb` is the verb of the
+    /// command.
     pub(crate) fn told(&self, verb: &str, options: &JobOptions) -> String {
         let asked = self.dialect.asked(self.lines.iter().map(String::as_str));
         let mut text = format!("the {} lines of the script do not count", self.dialect.directive());
@@ -105,7 +106,8 @@ impl Foreign {
 pub(crate) fn foreign_directives(submission: &Submission) -> Option<Foreign> {
     match &submission.spec.program {
         Program::OnNodes(_) => None,
-        // The first of the files; it is sent from its beginning, wherever it was read.
+        // The program is the first of the files, and is sent from its beginning, wherever this read
+        // ends.
         Program::Shipped(_) => {
             let mut script = submission.files.first().map(|(_, file)| file)?;
             script.rewind().ok()?;

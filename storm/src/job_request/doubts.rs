@@ -1,18 +1,18 @@
-//! What the user did not ask for in so many words and gets: told at submission.
+//! Notes at submission about consequences that the user may not expect.
 
 use storm_mm::api::without_set_id;
 use storm_nm::names_one_file;
 use storm_rm::{ArraySpec, JobSpec, OsBytes, OutputSpec};
 
-/// What there is to be told of a job.
+/// The notes on a job.
 pub(crate) fn doubts(spec: &JobSpec) -> Vec<String> {
     let array = spec.needs.array.as_ref();
     let shared = array.and_then(|array| shared_output(array, &spec.output));
     set_id(spec).into_iter().chain(shared).collect()
 }
 
-/// Copies without the set-user-ID or set-group-ID bit of what they are made from: a node would give
-/// the rights of the file's owner to whatever a user sends.
+/// A note if copies lose the set-user-ID or set-group-ID bit of the original. With it, a node would
+/// give the rights of the copy's owner to any program that a user sends.
 fn set_id(spec: &JobSpec) -> Option<String> {
     let names: Vec<_> = without_set_id(spec).map(OsBytes::to_string_lossy).collect();
     (!names.is_empty()).then(|| {
@@ -24,7 +24,7 @@ fn set_id(spec: &JobSpec) -> Option<String> {
     })
 }
 
-/// All jobs of an array write to one file.
+/// A note if all jobs of an array write to the same file.
 fn shared_output(array: &ArraySpec, output: &OutputSpec) -> Option<String> {
     let OutputSpec::Files { stdout, stderr } = output else { return None };
     let count = array.extent()?.count;

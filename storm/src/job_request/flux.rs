@@ -1,8 +1,8 @@
-//! What options of flux-batch(1) in a script (Flux RFC 36) are as options of `storm submit`.
+//! Translates options of flux-batch(1) in a script (Flux RFC 36) to options of `storm submit`.
 
 use super::asked::{Asked, words};
 
-/// Letter and name of an option of Flux with a value, and what storm calls it.
+/// Letter and name of a Flux option with a value, and storm's option.
 const WITH_VALUE: &[(&str, &str, &str)] = &[
     ("-n", "--nslots", "-n"),
     ("", "--ntasks", "-n"),
@@ -23,7 +23,7 @@ const WITH_VALUE: &[(&str, &str, &str)] = &[
 /// Letters of options that have a value and no counterpart.
 const FOREIGN_LETTERS: &[&str] = &["-g", "-o", "-S", "-O"];
 
-/// What the lines ask for, each of them without its `#flux:`.
+/// The options in these lines, each line without its `#flux:`.
 pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
     let mut asked = Asked::default();
     for line in lines {
@@ -59,7 +59,7 @@ pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
     asked
 }
 
-/// An option and the value that stands at it: `--nodes=2`, `-N2`.
+/// An option and the value attached to it: `--nodes=2`, `-N2`.
 fn split(word: &str) -> (&str, Option<&str>) {
     match word.split_once('=') {
         Some((name, value)) if name.starts_with("--") => (name, Some(value)),

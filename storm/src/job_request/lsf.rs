@@ -1,11 +1,11 @@
-//! What options of bsub(1) of LSF in a script are as options of `storm submit`.
+//! Translates options of LSF's bsub(1) in a script to options of `storm submit`.
 
 use super::asked::{Asked, words};
 
 /// Options without a value.
 const BARE: &[&str] = &["-x", "-H", "-r", "-rn", "-B", "-N", "-I", "-Is", "-Ip", "-K"];
 
-/// What the lines ask for, each of them without its `#BSUB`.
+/// The options in these lines, each line without its `#BSUB`.
 pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
     let mut asked = Asked::default();
     for line in lines {
@@ -54,7 +54,7 @@ fn with_value(asked: &mut Asked, option: &str, value: &str) {
     }
 }
 
-/// A name, and of an array its indices: `wave[1-10]%4`.
+/// Takes a name, for an array with its indices: `wave[1-10]%4`.
 fn name(asked: &mut Asked, value: &str) {
     let written = format!("-J {value}");
     let Some((name, array)) = value.split_once('[') else {
@@ -66,18 +66,18 @@ fn name(asked: &mut Asked, value: &str) {
     asked.take_value("-a", array.replacen(']', "", 1), &written);
 }
 
-/// Hours and minutes, behind which a host may be named.
+/// Hours and minutes, perhaps followed by a host.
 fn time(value: &str) -> String {
     let value = value.split('/').next().unwrap_or_default();
     if value.contains(':') { format!("{value}:00") } else { value.to_owned() }
 }
 
-/// A file of output: `%J` is the job and `%I` the index there.
+/// A file of output; in LSF `%J` is the job and `%I` the index.
 fn pattern(value: &str) -> String {
     value.replace("%J", "%A").replace("%I", "%a")
 }
 
-/// Conditions on jobs by number, all of them or any: `done(7) && ended(8)`.
+/// Conditions on jobs by number, combined by "all" or by "any": `done(7) && ended(8)`.
 fn dependency(value: &str) -> Option<String> {
     let (parts, separator): (Vec<&str>, _) = match value.contains("||") {
         true => (value.split("||").collect(), "?"),

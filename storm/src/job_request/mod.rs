@@ -1,8 +1,7 @@
-//! From the command line to a job: finds the program, hashes the files, and
-//! takes along the surroundings of this process.
+//! Turns the command line into a job: finds the program, hashes the files, and records the
+//! environment, limits and umask of this process.
 //!
-//! Everything that can be wrong with the user's files is found here, before
-//! anything is started.
+//! Every error in the user's files is found here, before anything is started.
 
 mod asked;
 mod beside;
@@ -38,16 +37,16 @@ use storm_rm::{
     Binding, Environment, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, Resources,
 };
 
-/// Stands for a script that comes by standard input.
+/// The program's name for a script on standard input.
 pub(crate) const STANDARD_INPUT: &str = "-";
 
-/// Where output goes that nobody asked for elsewhere, as Slurm does it.
+/// Default file for a job's output, as in Slurm.
 const DEFAULT_OUTPUT: &str = "storm-%j.out";
-/// The same for the jobs of an array.
+/// Default file for the output of an array's jobs.
 const DEFAULT_ARRAY_OUTPUT: &str = "storm-%A_%a.out";
 
-/// The job that the options describe, with its files open. `attach` says that
-/// the client follows it.
+/// The job that the options describe, with its files open. `attach` is true if the client
+/// follows it.
 pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submission, Failure> {
     let mut files = ShippedFiles::default();
     let Payload { program, path, argv, name, linkage } = payload(options, &mut files)?;
@@ -68,7 +67,7 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
     }
     let spec = JobSpec {
         name: options.name.clone().unwrap_or(name),
-        // The manager sets it from the socket's peer.
+        // The manager overwrites it with the socket's peer.
         owner: Owner { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() },
         procs,
         nodes: options.on_nodes,
@@ -93,7 +92,7 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         needs: Needs {
             hold: options.needs.hold,
             begin: options.needs.begin,
-            // The names of its jobs are the manager's to know.
+            // Jobs of arrays go by name, which only the manager can resolve.
             dependency: None,
             kill_on_invalid_dep: options.needs.kill_on_invalid_dep == Some(YesNo::Yes),
             array: options.needs.array.clone(),
@@ -124,7 +123,7 @@ fn resources(options: &JobOptions) -> Resources {
 }
 
 fn environment(options: &JobOptions, mpi: Option<&str>) -> Environment {
-    // A rank of another job may submit this one: what that was told is nothing to this.
+    // This process may be a rank of another job, whose own variables do not concern the new job.
     let own = environment_to_submit(std::env::vars_os());
     let own = own.into_iter().filter(|(name, _)| !storm_pmix::is_of_a_server(name));
     let exported = options.export.clone().unwrap_or_default().of(own);
@@ -133,7 +132,7 @@ fn environment(options: &JobOptions, mpi: Option<&str>) -> Environment {
     exported.chain(mpi).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// The working directory that the options name, if it is none on this host: the nodes may have it.
+/// The working directory of the options, if this host has none such; the nodes may have it.
 pub(crate) fn absent_directory(options: &JobOptions) -> Option<PathBuf> {
     let chosen = working_directory(Some(options.chdir.as_deref()?)).ok()?;
     (!chosen.is_dir()).then_some(chosen)
@@ -172,7 +171,7 @@ fn output(options: &JobOptions, attach: bool) -> Result<OutputSpec, Failure> {
         })?;
         Ok::<_, Failure>(pattern)
     };
-    // Here is where the output of a job that is followed goes anyhow.
+    // The output of a followed job comes here anyhow.
     let here = |name: &&OsString, stream| attach && own_stream::descriptor(name) == Some(stream);
     let stdout = options.output.as_ref().filter(|name| !here(name, 1));
     let stderr = options.error.as_ref().filter(|name| stdout.is_some() || !here(name, 2));

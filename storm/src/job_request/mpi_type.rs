@@ -1,5 +1,5 @@
-//! How the ranks of a program join their job: as the user says, or as the program is linked, or the
-//! one is that it executes in its place.
+//! How the ranks of a program join their job: the user's choice, or else the libraries of the
+//! program, or of the program that it executes in its place.
 
 use super::program::find_program;
 use crate::cli::MpiArgument;
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use storm_nm::MPI_TYPE_PMIX;
 use storm_pmix::Linkage;
 
-/// Programs that execute another one, which their arguments name, with something about it changed or
-/// watched: of coreutils, util-linux, numactl and time, and debuggers and tracers.
+/// Programs that execute another program from their arguments, after a change to its environment or
+/// under observation: from coreutils, util-linux, numactl and time, and debuggers and tracers.
 const WRAPPERS: [&str; 24] = [
     "chrt", "env", "gdb", "i386", "ionice", "linux32", "linux64", "ltrace", "nice", "nohup",
     "numactl", "perf", "prlimit", "setarch", "setpriv", "setsid", "stdbuf", "strace", "taskset",
     "time", "timeout", "unshare", "valgrind", "x86_64",
 ];
 
-/// The value of [`storm_nm::MPI_TYPE_VARIABLE`] for the nodes; `None` where PMI-1 will do. A
-/// program that cannot be read here, being on the nodes only, is taken for one of PMI-1. What one
-/// that was read is linked with, `linkage` says. `arguments` are those of the program.
+/// The value of [`storm_nm::MPI_TYPE_VARIABLE`] for the nodes; `None` if PMI-1 will do. `linkage`
+/// is known if the program was read here. A program that is only on the nodes counts as PMI-1.
+/// `arguments` are those of the program.
 pub(super) fn chosen(
     asked: MpiArgument,
     linkage: Option<Linkage>,
@@ -39,8 +39,8 @@ pub(super) fn chosen(
     pmix.then_some(MPI_TYPE_PMIX)
 }
 
-/// What is doubtful about a job whose user asks for PMIx: a program of MPICH, or of `storm-mpi`, finds nobody there
-/// whom it knows, and each of its ranks takes itself for all of the job.
+/// A note if the user asks for PMIx but the program is linked with MPICH or `storm-mpi`. The ranks
+/// then find no server that they can talk to, and each takes itself for the whole job.
 pub(crate) fn doubt(asked: MpiArgument, typed: &[OsString]) -> Option<String> {
     let (MpiArgument::Pmix, [name, arguments @ ..]) = (asked, typed) else { return None };
     let named = find_program(name).ok()?;
@@ -60,8 +60,9 @@ fn is_wrapper(program: &Path) -> bool {
     program.file_name().is_some_and(|name| WRAPPERS.iter().any(|wrapper| name == *wrapper))
 }
 
-/// The first argument that is a program, and no wrapper again, is what a wrapper executes: options, their
-/// values and settings are the names of none. The first of perf(1) is a command of its own, as `stat`.
+/// The program that a wrapper executes: its first argument that is a program and not another
+/// wrapper. Options, their values and settings name no programs. perf(1) has a command such as
+/// `stat` first.
 fn wrapped(
     wrapper: &Path,
     arguments: &[OsString],
@@ -87,7 +88,7 @@ fn is_of_open_mpi(program: &Path) -> bool {
 }
 
 fn linkage(program: &Path) -> Linkage {
-    // To open what is no file may wait for ever.
+    // Opening anything but a regular file may block for ever.
     let file = program.is_file().then(|| File::open(program).ok()).flatten();
     file.map(|file| Linkage::of(&file, program)).unwrap_or_default()
 }

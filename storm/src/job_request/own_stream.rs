@@ -1,11 +1,11 @@
-//! Names of a process's own streams, as `/dev/stdout`: as the output of a job they lead nowhere.
+//! Names of a process's own streams, such as `/dev/stdout`. As a job's output they lead nowhere.
 
 use crate::failure::{EXIT_USAGE, Failure};
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
-/// The descriptor of its own that a process finds under this name; `None` of any other file. The
-/// terminal counts as its standard output.
+/// The process's own descriptor that this name means; `None` for any other file. The terminal
+/// counts as its standard output.
 pub(super) fn descriptor(name: &OsStr) -> Option<u32> {
     let path = std::path::absolute(name).ok()?;
     let path: PathBuf = path.components().filter(|part| *part != Component::CurDir).collect();
@@ -20,7 +20,7 @@ pub(super) fn descriptor(name: &OsStr) -> Option<u32> {
     below.to_str()?.parse().ok()
 }
 
-/// No process of the job has what is meant.
+/// The error for such a name: no process of the job has that stream.
 pub(super) fn refusal(option: &str, name: &OsStr, follows: bool) -> Failure {
     let name = Path::new(name).display();
     let message = format!(

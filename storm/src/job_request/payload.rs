@@ -1,5 +1,5 @@
-//! What a job executes: a program of this host or of the nodes, a script that comes by standard
-//! input, or a line of shell.
+//! The program that a job executes: a program of this host or of the nodes, a script on standard
+//! input, or a shell command.
 
 use super::STANDARD_INPUT;
 use super::asked::quoted;
@@ -17,27 +17,27 @@ use std::path::{Path, PathBuf};
 use storm_pmix::Linkage;
 use storm_rm::{Destination, OsBytes, Program};
 
-/// Executes a line of `--wrap`: every node has it (POSIX).
+/// Executes the command of `--wrap`; every node has it (POSIX).
 const SHELL: &str = "/bin/sh";
-/// A script is held in memory: more than any that was written by hand (sbatch takes 4 MiB).
+/// Largest script on standard input, which is held in memory; sbatch takes 4 MiB.
 const MAX_SCRIPT_BYTES: u64 = 16 << 20;
 /// How far the kernel looks for the end of a script's first line (BINPRM_BUF_SIZE).
 const HEAD_BYTES: usize = 256;
 
-/// What is executed.
+/// The program that a job executes.
 pub(super) struct Payload {
-    /// For the nodes.
+    /// The program as nodes get it.
     pub(super) program: Program,
-    /// Where it is here, or on the nodes.
+    /// Its path here, or on the nodes.
     pub(super) path: PathBuf,
     pub(super) argv: Vec<OsBytes>,
-    /// What the job is called unless the user says.
+    /// The name of the job by default.
     pub(super) name: String,
-    /// Of a program that was read here.
+    /// Known if the program was read here.
     pub(super) linkage: Option<Linkage>,
 }
 
-/// What the options say is to be executed; what has to go to the nodes is in `files`.
+/// The program that the options select. Adds to `files` those that the nodes need.
 pub(super) fn payload(options: &JobOptions, files: &mut ShippedFiles) -> Result<Payload, Failure> {
     if let Some(line) = &options.wrap {
         let argv = ["sh".into(), "-c".into(), line.clone()];
@@ -78,7 +78,7 @@ pub(super) fn payload(options: &JobOptions, files: &mut ShippedFiles) -> Result<
     let typed = quoted(&shown);
     refuse_crlf(head, &shown, &format!("dos2unix {typed}, or: sed -i 's/\\r$//' {typed}"))?;
     let linkage = files.first().map(|file| Linkage::of(file, &path)).unwrap_or_default();
-    // What the user has copied into the job's directory lies beside the copy.
+    // Files that the user copies into the job's directory must lie beside the program's copy.
     let alone = options.bcast.iter().all(|bcast| bcast.destination.is_some());
     if alone
         && looks_beside_itself(head, linkage)
@@ -90,7 +90,7 @@ pub(super) fn payload(options: &JobOptions, files: &mut ShippedFiles) -> Result<
     Ok(Payload { program, path, argv, name, linkage: Some(linkage) })
 }
 
-/// The whole of standard input, which has to be a script.
+/// All of standard input, which must be a script.
 fn standard_input(options: &JobOptions) -> Result<Vec<u8>, Failure> {
     let refused = |message: &str| Failure::new("program", message).exit(EXIT_NOT_EXECUTABLE);
     if options.no_bcast {
@@ -125,7 +125,7 @@ fn standard_input(options: &JobOptions) -> Result<Vec<u8>, Failure> {
     Ok(contents)
 }
 
-/// A script of lines as Windows ends them names an interpreter that no node has.
+/// Refuses a script with Windows line ends: the interpreter that it names exists on no node.
 fn refuse_crlf(head: &[u8], what: &str, hint: &str) -> Result<(), Failure> {
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let Some(line) = line.strip_prefix(SCRIPT) else { return Ok(()) };
@@ -142,7 +142,7 @@ fn file_name(program: &OsStr) -> String {
     let name = Path::new(program).file_name().unwrap_or(program);
     name.to_string_lossy().into_owned()
 }
-/// The absolute path that the nodes execute: it need not exist here.
+/// The absolute path that the nodes execute, which need not exist here.
 fn path_on_nodes(typed: &OsString) -> Result<PathBuf, Failure> {
     let path = if typed.as_bytes().contains(&b'/') {
         PathBuf::from(typed)

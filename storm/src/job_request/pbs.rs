@@ -1,11 +1,11 @@
-//! What options of qsub(1B) of PBS and Torque in a script are as options of `storm submit`.
+//! Translates options of qsub(1B) of PBS and Torque in a script to options of `storm submit`.
 
 use super::asked::{Asked, words};
 
 /// Options without a value.
 const BARE: &[&str] = &["-h", "-V", "-I", "-X", "-x", "-z", "-f"];
 
-/// What the lines ask for, each of them without its `#PBS`.
+/// The options in these lines, each line without its `#PBS`.
 pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
     let mut asked = Asked::default();
     for line in lines {
@@ -15,7 +15,7 @@ pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
                 bare(&mut asked, &word);
                 continue;
             }
-            // The value may stand at the letter, as in -lnodes=2.
+            // The value may be attached to the letter, as in -lnodes=2.
             let (option, value) = match word.char_indices().nth(2) {
                 Some((end, _)) if word.starts_with('-') => {
                     (word[..end].to_owned(), Some(word[end..].to_owned()))
@@ -34,7 +34,7 @@ pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
 fn bare(asked: &mut Asked, word: &str) {
     match word {
         "-h" => asked.take_bare("-H"),
-        // The whole environment goes along anyway.
+        // storm passes the whole environment by default.
         "-V" => {}
         _ => asked.leave(word),
     }
@@ -61,7 +61,7 @@ fn with_value(asked: &mut Asked, option: &str, value: &str) {
     }
 }
 
-/// Files are named as `HOST:PATH` there.
+/// PBS names files as `HOST:PATH`.
 fn path(value: &str) -> &str {
     value.split_once(':').map_or(value, |(_, path)| path)
 }
@@ -80,7 +80,8 @@ fn resources(asked: &mut Asked, list: &str) {
     }
 }
 
-/// So many nodes, each of this: `nodes=2:ppn=4`, `select=2:ncpus=8:mpiprocs=4:mem=8gb`.
+/// Takes a number of nodes and the needs of each: `nodes=2:ppn=4`,
+/// `select=2:ncpus=8:mpiprocs=4:mem=8gb`.
 fn chunk(asked: &mut Asked, name: &str, value: &str) {
     let written = format!("-l {name}={value}");
     if value.contains('+') {
@@ -101,13 +102,13 @@ fn chunk(asked: &mut Asked, name: &str, value: &str) {
             _ => asked.leave(&written),
         }
     }
-    // The processors of a chunk are shared by its processes, of which there is one unless said.
+    // The processes of a chunk share its processors. The default is a single process.
     if let Some(each) = cpus.map(|cpus| cpus / procs.unwrap_or(1).max(1)).filter(|each| *each > 1) {
         asked.take_value("-c", each.to_string(), &written);
     }
 }
 
-/// A bare number is seconds.
+/// A time; a bare number is seconds.
 pub(super) fn time(value: &str) -> String {
     match value.parse::<u64>() {
         Ok(seconds) => format!("{seconds}s"),
@@ -115,7 +116,7 @@ pub(super) fn time(value: &str) -> String {
     }
 }
 
-/// `8gb` is 8 GiB, as 8G is with us.
+/// Memory: `8gb` is 8 GiB, as 8G is here.
 fn memory(value: &str) -> String {
     value.to_ascii_uppercase().trim_end_matches('B').to_owned()
 }

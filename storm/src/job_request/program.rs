@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why there is nothing to execute.
+/// Why there is no program to execute.
 #[derive(Debug, Error)]
 pub(crate) enum ProgramError {
     #[error("{} does not exist", .0.display())]
@@ -68,7 +68,7 @@ impl From<ProgramError> for Failure {
     }
 }
 
-/// What to try when a program of this name is nowhere.
+/// The hint when no program of this name was found.
 fn hint_of_name(name: &Path) -> &'static str {
     const LAUNCHERS: [&str; 4] = ["srun", "mpirun", "mpiexec", "orterun"];
     let name = name.to_string_lossy();
@@ -81,8 +81,8 @@ fn hint_of_name(name: &Path) -> &'static str {
     }
 }
 
-/// A name with a slash is a path; another is looked for in the current
-/// directory and then in `PATH`, as `srun` does.
+/// The program of this name. A name with a slash is a path; any other name is looked for in the
+/// current directory and then in `PATH`, as by `srun`.
 pub(crate) fn find_program(typed: &OsStr) -> Result<PathBuf, ProgramError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     find_program_in(typed, Path::new("."), &path)
@@ -99,7 +99,7 @@ fn find_program_in(typed: &OsStr, here: &Path, path: &OsStr) -> Result<PathBuf, 
         let candidate = directory.join(typed);
         match check(&candidate) {
             Ok(()) => return Ok(candidate),
-            // A directory of this name is no attempt at a program, and one of PATH that cannot be entered has none.
+            // Skips a directory of this name, and a directory of PATH that cannot be entered.
             Err(
                 ProgramError::NoSuchFile(_)
                 | ProgramError::DanglingLink(..)
@@ -133,7 +133,7 @@ fn check(path: &Path) -> Result<(), ProgramError> {
     } else if found.len() == 0 {
         Err(ProgramError::Empty(path_buf()))
     } else if access(path, AccessFlags::X_OK).is_err() {
-        // Its owner can give what is missing, and root, who may if anybody may.
+        // The owner may add the missing bit. Root may too, and can execute a file if anybody can.
         let us = geteuid();
         let lacks = if us.is_root() { 0o111 } else { 0o100 };
         let ours = us.is_root() || us.as_raw() == found.uid();

@@ -1,11 +1,11 @@
-//! What options of sbatch(1) in a script are as options of `storm submit`.
+//! Translates options of sbatch(1) in a script to options of `storm submit`.
 //!
-//! Most are written alike. What this does not do: take them; the user does, who sees what there is
-//! no counterpart of.
+//! Most are spelt alike. This module does not apply them. The user does, and sees which ones have
+//! no counterpart.
 
 use super::asked::{Asked, words};
 
-/// Letter and name of an option of Slurm, and what storm calls it.
+/// Letter and name of a Slurm option, and storm's option.
 type Known = (&'static str, &'static str, &'static str);
 
 /// Options with a value.
@@ -33,18 +33,18 @@ const WITH_VALUE: &[Known] = &[
     ("-q", "--qos", "--qos"),
     ("", "--nice", "--nice"),
 ];
-/// Options without.
+/// Options without a value.
 const BARE: &[Known] = &[
     ("", "--exclusive", "--exclusive"),
     ("", "--requeue", "--requeue"),
     ("-H", "--hold", "--hold"),
     ("-W", "--wait", "--wait"),
 ];
-/// Options of Slurm that have a value and no counterpart: the value is not another option.
+/// Slurm options that have a value and no counterpart. The value must not be read as an option.
 const FOREIGN_LETTERS: &[&str] =
     &["-w", "-x", "-G", "-L", "-i", "-k", "-M", "-S", "-m", "-B", "-F"];
 
-/// What the lines ask for, each of them without its `#SBATCH`.
+/// The options in these lines, each line without its `#SBATCH`.
 pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
     let mut asked = Asked::default();
     for line in lines {
@@ -53,7 +53,7 @@ pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
             let mut next = || words.next();
             match counterpart(&word, &mut next) {
                 Some(option) => {
-                    // Of `-N 2-4` the value is a word of its own.
+                    // The value of `-N 2-4` is a word of its own.
                     let written = match option.as_slice() {
                         [_, value] if !word.ends_with(value.as_str()) => format!("{word} {value}"),
                         _ => word,
@@ -67,14 +67,13 @@ pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
     asked
 }
 
-/// The words of an option of storm that does the same; takes its value from `next` where the
-/// option is one of ours.
+/// The words of storm's equivalent option. If there is one, takes its value from `next`.
 fn counterpart(word: &str, next: &mut impl FnMut() -> Option<String>) -> Option<Vec<String>> {
     let named = |(letter, name, _): &&Known, typed: &str| typed == *letter || typed == *name;
     if let Some((_, _, ours)) = BARE.iter().find(|known| named(known, word)) {
         return Some(vec![(*ours).to_owned()]);
     }
-    // There without a value it means a hundred, and what follows is another option.
+    // In Slurm, a `--nice` without a value means 100, and the next word is another option.
     if word == "--nice" {
         return Some(vec!["--nice".to_owned(), "100".to_owned()]);
     }
@@ -83,7 +82,7 @@ fn counterpart(word: &str, next: &mut impl FnMut() -> Option<String>) -> Option<
     }
     let (name, value) = match word.split_once('=') {
         Some((name, value)) if name.starts_with("--") => (name, value),
-        // As in -n64.
+        // A value attached to a letter, as in -n64.
         _ if !word.starts_with("--") && word.is_char_boundary(2) && word.len() > 2 => {
             word.split_at(2)
         }
@@ -93,7 +92,7 @@ fn counterpart(word: &str, next: &mut impl FnMut() -> Option<String>) -> Option<
     Some(vec![(*ours).to_owned(), value.to_owned()])
 }
 
-/// An option that is left, with the value that stands behind it.
+/// An option without a counterpart, with the value that follows it.
 fn as_written(word: String, next: &mut impl FnMut() -> Option<String>) -> String {
     match FOREIGN_LETTERS.contains(&word.as_str()).then(next).flatten() {
         Some(value) => format!("{word} {value}"),

@@ -1,4 +1,4 @@
-//! What options of qsub(1) of Grid Engine in a script are as options of `storm submit`.
+//! Translates options of Grid Engine's qsub(1) in a script to options of `storm submit`.
 
 use super::asked::{Asked, words};
 use super::pbs::time;
@@ -6,7 +6,7 @@ use super::pbs::time;
 /// Options without a value.
 const BARE: &[&str] = &["-cwd", "-V", "-h", "-notify", "-clear", "-terse"];
 
-/// What the lines ask for, each of them without its `#$`.
+/// The options in these lines, each line without its `#$`.
 pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
     let mut asked = Asked::default();
     let mut at_once = None;
@@ -16,7 +16,7 @@ pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
             if BARE.contains(&word.as_str()) {
                 match word.as_str() {
                     "-h" => asked.take_bare("-H"),
-                    // So it is anyway.
+                    // storm does both by default.
                     "-cwd" | "-V" => {}
                     _ => asked.leave(&word),
                 }
@@ -67,7 +67,7 @@ fn with_value(asked: &mut Asked, option: &str, value: &str) {
                 let written = format!("-l {item}");
                 match item.split_once('=') {
                     Some(("h_rt", limit)) => asked.take_value("-t", time(limit), &written),
-                    // It counts for each slot there.
+                    // In Grid Engine the value counts for each slot.
                     Some(("h_vmem", bytes)) => asked.take_value("--mem-per-cpu", bytes, &written),
                     Some(("exclusive" | "excl", "true" | "1")) => asked.take_bare("--exclusive"),
                     _ => asked.leave(&written),

@@ -1,4 +1,4 @@
-//! The files of a job: opened once, hashed, and kept open to be sent.
+//! The files of a job: opened once, hashed, and kept open for sending.
 
 use crate::cli::BcastArgument;
 use crate::failure::Failure;
@@ -10,22 +10,22 @@ use std::path::{Path, PathBuf};
 use storm_mm::api::hash_file;
 use storm_rm::{ContentHash, Destination, FileSpec, OsBytes};
 
-/// The open files, each content once.
+/// The open files, each content only once.
 #[derive(Debug, Default)]
 pub(super) struct ShippedFiles {
     files: Vec<(ContentHash, File)>,
 }
 
 impl ShippedFiles {
-    /// The program.
+    /// Adds the program.
     pub(super) fn program(&mut self, path: &Path) -> Result<FileSpec, Failure> {
         let mut spec = self.add(path, Destination::JobDirectory)?;
-        // It was found to be executable, perhaps only for its owner.
+        // The file is executable, perhaps only for its owner.
         spec.mode |= 0o500;
         Ok(spec)
     }
 
-    /// A script that is no file here.
+    /// Adds a script that is not a file here.
     pub(super) fn contents(&mut self, contents: &[u8], name: &str) -> Result<FileSpec, Failure> {
         let fail = |error: std::io::Error| Failure::of("file", &error);
         let memory = memfd_create("script", MFdFlags::MFD_CLOEXEC);
@@ -37,7 +37,7 @@ impl ShippedFiles {
         Ok(FileSpec { hash, size_bytes, mode: 0o500, name, destination })
     }
 
-    /// A file of `--bcast`. A destination that ends in a slash is a directory.
+    /// Adds a file of `--bcast`. A destination that ends in a slash is a directory.
     pub(super) fn further(&mut self, bcast: &BcastArgument) -> Result<FileSpec, Failure> {
         let destination = match &bcast.destination {
             None => Destination::JobDirectory,
@@ -50,12 +50,12 @@ impl ShippedFiles {
         self.add(&bcast.file, destination)
     }
 
-    /// The first, which is the program if that is shipped.
+    /// The first file: the program, if it is shipped.
     pub(super) fn first(&self) -> Option<&File> {
         self.files.first().map(|(_, file)| file)
     }
 
-    /// What the submission sends.
+    /// The files to send.
     pub(super) fn into_files(self) -> Vec<(ContentHash, File)> {
         self.files
     }
@@ -80,7 +80,7 @@ impl ShippedFiles {
         Ok(FileSpec {
             hash,
             size_bytes,
-            // Nodes leave out the bits that change the user: see `without_set_id`.
+            // Nodes drop the bits that change the user: see `without_set_id`.
             mode: found.permissions().mode() & 0o7777,
             name: OsBytes::from(name),
             destination,

@@ -1,4 +1,4 @@
-//! What the processes inherit from the shell that submits them.
+//! The limits and the umask that processes inherit from the submitting shell.
 
 use crate::failure::Failure;
 use nix::sys::resource::{Resource, getrlimit};
@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::Read;
 use storm_rm::ResourceLimit;
 
-/// The limits that a job takes along. Those of the daemon's own kind (pending
-/// signals, message queues, real-time priority) stay the node's.
+/// The limits that a job inherits. Limits on the node's resources (pending signals, message queues,
+/// real-time priority) stay those of the node.
 const INHERITED: &[Resource] = &[
     Resource::RLIMIT_AS,
     Resource::RLIMIT_CORE,
@@ -21,8 +21,8 @@ const INHERITED: &[Resource] = &[
     Resource::RLIMIT_STACK,
 ];
 
-/// The umask is on the second line of the status (proc_pid_status(5)), behind a name of at most
-/// 15 bytes, each of which may be written as four.
+/// The umask is on the second line of the status (proc_pid_status(5)). The first line has a name of
+/// at most 15 bytes, each of which may be escaped to four.
 const STATUS_HEAD_BYTES: usize = 256;
 
 /// The soft limits of this process.
@@ -39,7 +39,7 @@ pub(super) fn limits() -> Vec<ResourceLimit> {
 /// The file mode creation mask: `umask(2)` cannot read it without setting it.
 pub(super) fn umask() -> Result<u32, Failure> {
     let mut head = [0; STATUS_HEAD_BYTES];
-    // One read: the kernel writes the whole anew for each.
+    // A single read, as the kernel generates the whole text for each read.
     let read = File::open("/proc/self/status").and_then(|mut status| status.read(&mut head));
     let length = read.map_err(|error| Failure::of("proc", &error).or_hint("is /proc mounted?"))?;
     let status = String::from_utf8_lossy(&head[..length]);

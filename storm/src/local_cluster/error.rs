@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use storm_mm::api::ApiError;
 use thiserror::Error;
 
-/// See the variants.
+/// Why a local cluster could not be started, found or ended.
 #[derive(Debug, Error)]
 pub(crate) enum LocalClusterError {
     #[error("no directory for the cluster can be made")]
@@ -43,13 +43,13 @@ fn tail(log: &str) -> String {
     if log.is_empty() { String::new() } else { format!(": it said\n{}", log.trim_end()) }
 }
 
-/// Where to read on, if there is something.
+/// A reference to the log, if there is a log.
 fn said_by(log: Option<&Path>) -> String {
     log.map(|log| format!("; its log is {}", log.display())).unwrap_or_default()
 }
 
 impl LocalClusterError {
-    /// For programs.
+    /// The word for programs that read the message.
     fn code(&self) -> &'static str {
         match self {
             LocalClusterError::AlreadyUp { .. } => "already-up",
@@ -66,7 +66,7 @@ impl LocalClusterError {
         }
     }
 
-    /// What to try.
+    /// The hint.
     fn hint(&self) -> Option<&str> {
         match self {
             LocalClusterError::RuntimeDir(_)
@@ -92,7 +92,7 @@ impl LocalClusterError {
             LocalClusterError::KeptDied { .. } => {
                 Some("`storm up` starts another, `storm down` forgets it; both remove its log")
             }
-            // Of another user's, after su; or of a file system that is read-only.
+            // After su the directory is another user's; or its file system is read-only.
             LocalClusterError::StateDir { .. } if std::env::var_os("XDG_RUNTIME_DIR").is_some() => {
                 Some(
                     "XDG_RUNTIME_DIR names the directory that it is in: is that yours? unset it, or set it to one that is",

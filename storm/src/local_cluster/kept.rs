@@ -17,25 +17,25 @@ const LOCK: &str = "lock";
 /// A cluster that outlives the command that started it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeptCluster {
-    /// Its Machine Manager.
+    /// The process of its Machine Manager.
     pub(crate) process: ProcessIdentity,
-    /// Where it takes clients.
+    /// The socket for clients.
     pub(crate) socket: PathBuf,
-    /// What it keeps its files in.
+    /// The directory of its files.
     pub(crate) runtime_dir: PathBuf,
-    /// Nodes.
+    /// Number of nodes.
     pub(crate) nodes: u32,
-    /// Processing elements of each.
+    /// Processing elements of each node.
     pub(crate) pes: u32,
-    /// Policies.
+    /// Its policies.
     pub(crate) sched: Vec<String>,
-    /// When it was ready.
+    /// The time at which it was ready.
     pub(crate) started: Timestamp,
 }
 
 impl KeptCluster {
-    /// Removes its files. Only a directory that is ours and looks like one that
-    /// we made is touched, whatever the record says.
+    /// Removes its files. Whatever the record says, only a directory that is ours and looks like
+    /// one of our making is removed.
     pub(crate) fn remove_files(&self) -> io::Result<()> {
         let name = self.runtime_dir.file_name().and_then(|name| name.to_str()).unwrap_or("");
         let Ok(found) = fs::symlink_metadata(&self.runtime_dir) else { return Ok(()) };
@@ -45,7 +45,7 @@ impl KeptCluster {
         nodes_dir::remove(&self.runtime_dir)
     }
 
-    /// That its Machine Manager is no more.
+    /// The error that its Machine Manager has died.
     pub(crate) fn died(&self) -> LocalClusterError {
         let log = self.runtime_dir.join(LOG_NAME);
         LocalClusterError::KeptDied {
@@ -56,7 +56,7 @@ impl KeptCluster {
     }
 }
 
-/// The directory of a user's record: nobody else can write to it.
+/// The directory of a user's record, to which nobody else can write.
 #[derive(Clone, Debug)]
 pub(crate) struct StateDir {
     path: PathBuf,
@@ -73,8 +73,8 @@ impl StateDir {
         StateDir { path }
     }
 
-    /// What is wrong with `$XDG_RUNTIME_DIR`, if it is set and cannot be used: a cluster that is
-    /// kept under it is not found.
+    /// The reason why `$XDG_RUNTIME_DIR` cannot be used, if it is set. A cluster that is kept under
+    /// it is not found.
     pub(crate) fn complaint() -> Option<String> {
         let set = std::env::var_os("XDG_RUNTIME_DIR").filter(|set| !set.is_empty())?;
         let path = PathBuf::from(set);
@@ -89,7 +89,7 @@ impl StateDir {
         Some(format!("XDG_RUNTIME_DIR, {set}, is {why}: {} is used instead", used.display()))
     }
 
-    /// Takes the lock under which the record is changed; makes the directory.
+    /// Makes the directory, and takes the lock under which the record is changed.
     pub(crate) fn lock(&self) -> Result<Flock<File>, LocalClusterError> {
         let fail = |source| LocalClusterError::StateDir { path: self.path.clone(), source };
         match DirBuilder::new().mode(0o700).create(&self.path) {
@@ -111,7 +111,7 @@ impl StateDir {
             Errno::EWOULDBLOCK => LocalClusterError::Busy,
             error => fail(error.into()),
         })?;
-        // Who had it may have removed it, and another one have made the next.
+        // The former holder may have removed the file, and another process may have made a new one.
         let held = lock.metadata().map_err(fail)?;
         match fs::symlink_metadata(self.path.join(LOCK)) {
             Ok(found) if (found.dev(), found.ino()) == (held.dev(), held.ino()) => Ok(lock),
@@ -119,20 +119,20 @@ impl StateDir {
         }
     }
 
-    /// Removes the directory if no cluster is recorded and there is nothing else in it: a real
-    /// directory of ours, as [`lock`](Self::lock) has found, in which nobody else can write. What
-    /// cannot be removed stays.
+    /// Removes the directory if no cluster is recorded and it is otherwise empty. As
+    /// [`lock`](Self::lock) has checked, it is a real directory of ours that nobody else can write
+    /// to. If it cannot be removed it stays.
     pub(crate) fn leave(&self, lock: Flock<File>) {
         if self.is_ours() && !self.path.join(RECORD).exists() {
             let _ = fs::remove_file(self.path.join(LOCK));
             let _ = fs::remove_dir(&self.path);
         }
-        // Held until here: who comes meanwhile finds it taken.
+        // Held until here, so that another process does not get in between.
         drop(lock);
     }
 
-    /// The record, whether its cluster lives or not. What cannot be read, or
-    /// could be another's, counts as none.
+    /// The record, whether its cluster is alive or not. `None` if it cannot be read or could be
+    /// another user's.
     pub(crate) fn read(&self) -> Option<KeptCluster> {
         if !self.is_ours() {
             return None;
@@ -141,10 +141,10 @@ impl StateDir {
         serde_json::from_slice(&text).ok()
     }
 
-    /// The socket of the kept cluster, if there is one: it may have died.
+    /// The socket of the kept cluster, if there is one.
     ///
     /// # Errors
-    /// It was kept, and its Machine Manager has died.
+    /// The Machine Manager of the kept cluster has died.
     pub(crate) fn live_socket(&self) -> Result<Option<PathBuf>, LocalClusterError> {
         match self.read() {
             Some(kept) if kept.process.is_alive() => Ok(Some(kept.socket)),
@@ -153,7 +153,7 @@ impl StateDir {
         }
     }
 
-    /// The kept cluster, if that is its socket: once it has died it does not come back.
+    /// The kept cluster, if this is its socket. Once it has died it does not come back.
     pub(crate) fn keeps(&self, socket: &Path) -> Option<KeptCluster> {
         self.read().filter(|kept| kept.socket == socket)
     }
@@ -171,7 +171,7 @@ impl StateDir {
         store().map_err(|source| LocalClusterError::StateDir { path: self.path.clone(), source })
     }
 
-    /// Forgets the cluster.
+    /// Removes the record.
     pub(crate) fn forget(&self) -> io::Result<()> {
         match fs::remove_file(self.path.join(RECORD)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -184,7 +184,7 @@ impl StateDir {
     }
 }
 
-/// A real directory of ours that others cannot write to.
+/// Whether this is a real directory of ours that others cannot write to.
 fn is_private(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| {
         found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0
@@ -264,7 +264,7 @@ mod tests {
         assert!(!state.path.exists());
     }
 
-    /// A lock on a file that is not there any more keeps nobody out.
+    /// A lock on a file that was removed excludes nobody.
     #[test]
     fn who_waited_at_a_lock_that_was_removed_does_not_have_it() {
         let scratch = tempfile::tempdir().expect("a directory");

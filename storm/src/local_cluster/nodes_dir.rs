@@ -1,9 +1,10 @@
-//! Where the nodes of a local cluster have their jobs' files: a directory in the cluster's, and, where this user
-//! may mount and the cluster's is in memory, a `tmpfs` of their own in it, in large pages
-//! ([decision 0125](../../../docs/decisions/0125-nodes-files-in-large-pages.md)).
+//! The directory of a local cluster for the files of its nodes' jobs, inside the cluster's
+//! directory. If the cluster's directory is in memory and this user may mount, it is a `tmpfs` of
+//! its own in large pages ([decision
+//! 0125](../../../docs/decisions/0125-nodes-files-in-large-pages.md)).
 //!
-//! Whoever removes a cluster's directory does so by [`remove`]. What this does not do: mount anything for Node
-//! Managers of a configured cluster, whose `--work-dir` is the administrator's.
+//! Always remove a cluster's directory by [`remove`]. Nothing is mounted for Node Managers of a
+//! configured cluster, whose `--work-dir` is the administrator's.
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
@@ -13,24 +14,25 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Its name in the cluster's directory, which `storm` made and only its user can enter.
+/// Name of the nodes' directory in the cluster's, which `storm` made and only its user can enter.
 pub(crate) const NAME: &str = "nodes";
-/// Users of jobs pass through to their own; nobody but this user lists or changes it.
+/// Users of jobs pass through to their own files; only this user lists or changes the directory.
 const MODE: u32 = 0o711;
 
-/// The directory of a cluster's nodes.
+/// The path of the nodes' directory.
 pub(crate) fn path_in(runtime_dir: &Path) -> PathBuf {
     runtime_dir.join(NAME)
 }
 
-/// Makes it, with large pages where that can be had: without them it is as good, and slower.
+/// Makes the directory, with large pages if possible. Small pages work as well, only slower.
 ///
 /// # Errors
-/// Those of making a directory: there is to be none of the name, as [`check_unused`](super::check_unused) finds out.
+/// Those of making a directory. The directory must not exist, as
+/// [`check_unused`](super::check_unused) checks.
 pub(crate) fn make(runtime_dir: &Path) -> io::Result<()> {
     let path = path_in(runtime_dir);
     DirBuilder::new().mode(MODE).create(&path)?;
-    // Made, it has what the umask leaves of the mode.
+    // At creation the umask has reduced the mode.
     fs::set_permissions(&path, Permissions::from_mode(MODE))?;
     match mount_large_pages(&path) {
         Ok(true) => tracing::debug!(path = %path.display(), "in large pages"),
@@ -40,28 +42,29 @@ pub(crate) fn make(runtime_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Mounts a `tmpfs` on `path`, as large as the one that `path` is in; whether it is in one, without which nothing
-/// is done.
+/// Mounts a `tmpfs` on `path`, as large as the one around it. Returns whether `path` is in a
+/// `tmpfs`; if not, does nothing.
 fn mount_large_pages(path: &Path) -> nix::Result<bool> {
     let below = statfs(path)?;
     if below.filesystem_type() != TMPFS_MAGIC {
         return Ok(false);
     }
-    // Those that have no limit say 0, here as there (tmpfs(5)). Of a file that is written, only what is in it has
-    // large pages; one that is mapped and made longer before has them wherever it is touched.
+    // A size of 0 means no limit, both here and for mount (tmpfs(5)). With `within_size`, a written
+    // file has large pages only within its length. A file that is extended first and then mapped
+    // has them wherever it is touched.
     let bytes = below.blocks().saturating_mul(below.block_size().cast_unsigned());
     let inodes = below.files();
     let options = format!("mode={MODE:o},size={bytes},nr_inodes={inodes},huge=within_size");
     let mut flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     flags.set(MsFlags::MS_NOEXEC, below.flags().contains(FsFlags::ST_NOEXEC));
     mount(Some("storm"), path, Some("tmpfs"), flags, Some(options.as_str()))?;
-    // Who binds what is above it elsewhere would have a second one, which keeps the directory.
+    // A bind mount of a directory above would copy this mount and keep the directory in use.
     let none = None::<&str>;
     let _ = mount(none, path, none, MsFlags::MS_UNBINDABLE, none);
     Ok(true)
 }
 
-/// Removes a cluster's directory with all that is in it.
+/// Removes a cluster's directory with all its contents.
 ///
 /// # Errors
 /// Those of [`storm_pl::remove_tree`].
@@ -70,12 +73,13 @@ pub(crate) fn remove(runtime_dir: &Path) -> io::Result<()> {
     storm_pl::remove_tree(runtime_dir)
 }
 
-/// Empties what [`make`] made and takes away what it mounted, if it did.
+/// Empties the directory of [`make`], and unmounts its `tmpfs` if there is one.
 pub(crate) fn clear(runtime_dir: &Path) {
     let path = path_in(runtime_dir);
-    // Somebody may have a directory there for its own: what is in it would be where no name leads to.
+    // Emptied before the unmount: a process may have its working directory there, and the files in
+    // a detached mount could not be reached by any path.
     let _ = storm_pl::remove_tree(&path);
-    // Nothing is mounted there, or this user may not: what is removed next tells.
+    // Fails if nothing is mounted or this user may not unmount; the next removal reports an error.
     let _ = umount2(&path, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW);
 }
 
@@ -118,7 +122,7 @@ mod tests {
         }
     }
 
-    /// Wherever anything can be mounted in a directory like this one, it is.
+    /// If this user may mount in a directory like this, the directory is mounted.
     #[test]
     fn it_is_in_large_pages_where_this_user_may_mount() {
         let (above, cluster) = cluster_in("/dev/shm");

@@ -1,4 +1,4 @@
-//! A process that cannot be mistaken for a later one with the same number.
+//! A process that cannot be confused with a later one of the same pid.
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
@@ -8,20 +8,20 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 
-/// More than a line of `proc_pid_stat(5)` has: 52 numbers and a name of 15 bytes.
+/// Longer than a line of `proc_pid_stat(5)`: 52 numbers and a name of 15 bytes.
 const STAT_BYTES: usize = 2 << 10;
 
-/// A process by its number and when it started.
+/// A process, identified by its pid and start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessIdentity {
-    /// Its number.
+    /// Its pid.
     pub(crate) pid: i32,
-    /// When it started, in clock ticks since boot: `proc_pid_stat(5)`, field 22.
+    /// Its start time in clock ticks since boot: `proc_pid_stat(5)`, field 22.
     pub(crate) start_ticks: u64,
 }
 
 impl ProcessIdentity {
-    /// Of a process that exists.
+    /// The identity of the process that has this pid now.
     pub(crate) fn of(pid: i32) -> io::Result<ProcessIdentity> {
         let mut stat = Vec::with_capacity(STAT_BYTES);
         File::open(format!("/proc/{pid}/stat"))?.take(STAT_BYTES as u64).read_to_end(&mut stat)?;
@@ -52,12 +52,12 @@ impl ProcessIdentity {
     }
 }
 
-/// State and start time; the name before them may hold spaces and parentheses.
+/// State and start time. The name before them may contain spaces and parentheses.
 fn fields(stat: &str) -> Option<(char, u64)> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     let state = fields.next()?.chars().next()?;
-    // The state is field 3, so the start time, 22, is 18 after the next.
+    // The state is field 3 and the start time is field 22; `fields` is at field 4.
     let start_ticks = fields.nth(18)?.parse().ok()?;
     Some((state, start_ticks))
 }

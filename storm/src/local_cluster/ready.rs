@@ -1,5 +1,4 @@
-//! The one line by which a local cluster's Machine Manager says how its start
-//! went.
+//! The line by which a local cluster's Machine Manager reports the result of its start.
 
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -8,10 +7,10 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use storm_mm::api::ApiError;
 
-/// Longest line: an error's text and its log.
+/// Longest line; an error quotes a part of its log.
 pub(super) const MAX_LINE_BYTES: usize = 64 << 10;
 
-/// How the start went.
+/// The result of a start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "kebab-case")]
 pub(crate) enum Ready {
@@ -19,20 +18,20 @@ pub(crate) enum Ready {
     Ready {
         /// The socket.
         socket: PathBuf,
-        /// Nodes.
+        /// Number of nodes.
         nodes: u32,
-        /// Processing elements of each.
+        /// Processing elements of each node.
         pes: u32,
     },
-    /// It will not come up.
+    /// The start has failed.
     Failed {
-        /// Why.
+        /// The reason.
         error: ApiError,
     },
 }
 
 impl Ready {
-    /// Says it to the process that waits for it, and closes the descriptor.
+    /// Reports the result to the waiting process, and closes the descriptor.
     pub(crate) fn tell(&self, to: OwnedFd) -> io::Result<()> {
         let mut line = serde_json::to_vec(self)?;
         line.push(b'\n');

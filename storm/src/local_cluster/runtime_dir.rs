@@ -1,5 +1,5 @@
-//! Where a local cluster keeps its sockets and its jobs' files: in memory where
-//! that is possible, so that a launch does not wait for a disk.
+//! The directory of a local cluster's sockets and jobs' files, in memory if possible, so that a
+//! launch does not wait for a disk.
 
 use super::{LOG_NAME, SOCKET_NAME, StateDir, nodes_dir};
 use nix::errno::Errno;
@@ -13,21 +13,21 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Tried first: a tmpfs on almost every Linux.
+/// Tried first: it is a tmpfs on almost every Linux.
 const MEMORY: &str = "/dev/shm";
 
 /// Longest path of the directory: a Unix socket's address holds 107 bytes, and
 /// the daemons' sockets need some of them.
 const MAX_PATH_BYTES: usize = 80;
 
-/// Begins their names.
+/// Prefix of the directories' names.
 const PREFIX: &str = "storm-";
-/// A socket that is younger may be about to be listened at.
+/// The manager of a younger socket may be just about to listen.
 const YOUNG: Duration = Duration::from_secs(60);
-/// A manager has its socket long before, if it was started at all.
+/// Long after a manager has made its socket, if it was started at all.
 const NEVER_BEGUN: Duration = Duration::from_secs(600);
 
-/// A directory of mode 0700, removed with all that is in it when dropped.
+/// A directory of mode 0700, removed with all its contents on drop.
 #[derive(Debug)]
 pub(crate) struct RuntimeDir {
     path: PathBuf,
@@ -35,7 +35,7 @@ pub(crate) struct RuntimeDir {
 }
 
 impl RuntimeDir {
-    /// Makes one with room for about `needed_bytes`.
+    /// Makes a directory with room for about `needed_bytes`.
     pub(crate) fn make(needed_bytes: u64) -> io::Result<RuntimeDir> {
         let memory = PathBuf::from(MEMORY);
         let candidates = [memory, std::env::temp_dir(), PathBuf::from("/tmp")];
@@ -56,12 +56,12 @@ impl RuntimeDir {
         Err(why)
     }
 
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Leaves it in place.
+    /// Keeps the directory on drop.
     pub(crate) fn keep(mut self) {
         self.is_kept = true;
     }
@@ -70,17 +70,18 @@ impl RuntimeDir {
 impl Drop for RuntimeDir {
     fn drop(&mut self) {
         if !self.is_kept {
-            // Most often its manager has removed it.
+            // Most often the manager has removed it already.
             let _ = nodes_dir::remove(&self.path);
         }
     }
 }
 
-/// Refuses what is not to become a cluster's directory, as it is removed with the cluster: one that has anything
-/// in it but the log, and so one that another manager uses. One that is not there is as good.
+/// Refuses a directory with anything but the log in it, as the directory is removed with the
+/// cluster. A directory that another manager uses is refused by the same check. A missing directory
+/// is fine.
 ///
 /// # Errors
-/// With what is in it, or those of looking.
+/// The directory is not empty, or cannot be read.
 pub(crate) fn check_unused(directory: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -97,8 +98,8 @@ pub(crate) fn check_unused(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what clusters of this user left that were killed together with whoever would have removed it: nobody
-/// listens at their sockets. The `recorded` one is `storm down`'s, which tells of it.
+/// Removes directories of this user's clusters that were killed together with their owners: nobody
+/// listens on their sockets. `recorded` is skipped, as `storm down` reports on it.
 fn remove_abandoned(base: &Path, recorded: Option<&Path>) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -107,14 +108,14 @@ fn remove_abandoned(base: &Path, recorded: Option<&Path>) {
                 found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0
             });
         if ours && recorded != Some(&path) && is_abandoned(&path) {
-            // What cannot be removed stays.
+            // A directory that cannot be removed stays.
             let _ = nodes_dir::remove(&path);
         }
     }
 }
 
-/// Whether there is a socket at which nobody listens, and has not for a while; or nothing but the log of a manager
-/// that never began, or what it had for its nodes.
+/// Whether nobody has listened on the socket for a while. Without a socket: whether the directory
+/// is old and has nothing but the log and the nodes' directory, as its manager never began.
 fn is_abandoned(directory: &Path) -> bool {
     let socket = directory.join(SOCKET_NAME);
     match age(&socket) {
@@ -130,13 +131,13 @@ fn is_abandoned(directory: &Path) -> bool {
     }
 }
 
-/// For how long it has been as it is.
+/// Time since its last change.
 fn age(path: &Path) -> io::Result<Duration> {
     let changed = fs::symlink_metadata(path)?.modified()?;
     changed.elapsed().map_err(io::Error::other)
 }
 
-/// Does not wait: somebody who listens and does not answer is somebody.
+/// Whether a connection is refused. Does not wait: a listener that does not answer is a listener.
 fn is_refused(path: &Path) -> nix::Result<bool> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
@@ -144,14 +145,13 @@ fn is_refused(path: &Path) -> nix::Result<bool> {
     Ok(refused == Err(Errno::ECONNREFUSED))
 }
 
-/// A directory in memory where programs can be executed; else one for temporary
-/// files.
+/// A directory in memory where programs can be executed, else the directory for temporary files.
 pub(crate) fn memory_directory() -> PathBuf {
     let memory = PathBuf::from(MEMORY);
     if is_suitable(&memory, 0) { memory } else { std::env::temp_dir() }
 }
 
-/// Programs can be executed there, and it has the room.
+/// Whether programs can be executed there, and there is room.
 fn is_suitable(base: &Path, needed_bytes: u64) -> bool {
     let Ok(found) = statvfs(base) else { return false };
     let free_bytes = found.blocks_available().saturating_mul(found.fragment_size());

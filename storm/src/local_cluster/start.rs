@@ -1,4 +1,4 @@
-//! Starting the Machine Manager of a local cluster and waiting for its nodes.
+//! Starts the Machine Manager of a local cluster and waits for its nodes.
 
 use super::ready::MAX_LINE_BYTES;
 use super::{
@@ -20,14 +20,14 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::time::{sleep, timeout};
 
-/// How long the nodes of a local cluster may take to join: hundreds of daemons
-/// on one slow core need some seconds.
+/// How long the nodes of a local cluster may take to join. Hundreds of daemons on a slow core need
+/// some seconds.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long the cluster may take to end by itself.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Between two looks whether a process has ended.
+/// Pause between two looks at whether a process has ended.
 const END_POLL: Duration = Duration::from_millis(5);
 
 /// How much of the log a message quotes.
@@ -36,26 +36,26 @@ const LOG_TAIL_BYTES: u64 = 2 << 10;
 /// Room for the daemons' own files.
 const BASE_BYTES: u64 = 64 << 20;
 
-/// What tells a cluster that it is to outlive the process that started it.
+/// Tells a cluster that it outlives the process that started it.
 const LET_GO: &[u8] = &[1];
 
-/// What kind of cluster.
+/// The kind of cluster to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LocalClusterShape {
-    /// Nodes.
+    /// Number of nodes.
     pub(crate) nodes: u32,
-    /// Processing elements of each.
+    /// Processing elements of each node.
     pub(crate) pes: u32,
-    /// Policies, a partition each.
+    /// Policies, with a partition for each.
     pub(crate) sched: Vec<String>,
     /// Time slice.
     pub(crate) quantum: Duration,
     /// Settings of the policies.
     pub(crate) params: Vec<GivenParam>,
-    /// Where the Node Managers write their switches at the end; none if that is
-    /// for the environment to say.
+    /// The directory for the Node Managers' switch logs; `None` leaves the choice to the
+    /// environment.
     pub(crate) switch_log: Option<PathBuf>,
-    /// The network between the nodes; none if that is for the environment to say.
+    /// The network between the nodes; `None` leaves the choice to the environment.
     pub(crate) backend: Option<Backend>,
 }
 
@@ -63,13 +63,13 @@ pub(crate) struct LocalClusterShape {
 #[derive(Debug)]
 pub(crate) struct EmbeddedCluster {
     child: Child,
-    /// Its end of file tells the cluster to end.
+    /// Closing it tells the cluster to end.
     lifeline: Option<OwnedFd>,
     directory: RuntimeDir,
     socket: PathBuf,
 }
 
-/// Starts a cluster for one job whose files take `job_bytes` on every node.
+/// Starts a cluster for a single job, whose files take `job_bytes` on every node.
 pub(crate) async fn start_embedded(
     shape: &LocalClusterShape,
     job_bytes: u64,
@@ -95,12 +95,12 @@ pub(crate) async fn start_embedded(
 }
 
 impl EmbeddedCluster {
-    /// Where it takes clients.
+    /// The socket for clients.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Ends it and removes what it left.
+    /// Ends the cluster and removes its files.
     pub(crate) async fn end(mut self) {
         self.lifeline = None;
         let polls = END_TIMEOUT.as_millis() / END_POLL.as_millis();
@@ -110,7 +110,7 @@ impl EmbeddedCluster {
             }
             sleep(END_POLL).await;
         }
-        // Dropping it kills what is left.
+        // Dropping `self` kills what is left.
     }
 }
 
@@ -118,15 +118,15 @@ impl Drop for EmbeddedCluster {
     fn drop(&mut self) {
         self.lifeline = None;
         if matches!(self.child.try_wait(), Ok(None)) {
-            // It is our child and not reaped, so the number is still its own.
+            // The child is not reaped yet, so the pid is still its own.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
     }
 }
 
-/// Starts the cluster that `storm up` keeps, and records it. When this process ends before that,
-/// whatever ends it, so does the cluster: nobody would find it.
+/// Starts the cluster that `storm up` keeps, and records it. If this process ends before the record
+/// is written, the cluster ends too, as nobody would find it.
 pub(crate) async fn start_kept(
     shape: &LocalClusterShape,
     state: &StateDir,
@@ -143,7 +143,7 @@ pub(crate) async fn start_kept(
     match started {
         Ok(kept) => {
             directory.keep();
-            // One that has died meanwhile is found dead by the next command.
+            // If the cluster has died meanwhile, the next command notices.
             let _ = File::from(write).write_all(LET_GO);
             Ok(kept)
         }
@@ -176,7 +176,7 @@ fn record(
     Ok(kept)
 }
 
-/// Starts the Machine Manager; returns where it will say that it is ready.
+/// Starts the Machine Manager. Returns the pipe on which it reports that it is ready.
 fn spawn(
     shape: &LocalClusterShape,
     directory: &Path,
@@ -198,7 +198,8 @@ fn spawn(
         .args(["--quantum", &format!("{}us", shape.quantum.as_micros())])
         .args(shape.params.iter().map(|param| format!("--param={}", param.written())))
         .args(["--ready-fd", &ready_write.as_raw_fd().to_string()])
-        // The terminal's Ctrl-C is for us: we cancel the job, then the cluster ends.
+        // The terminal's Ctrl-C is for this process, which cancels the job and then ends the
+        // cluster.
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(log)
@@ -207,7 +208,7 @@ fn spawn(
         command.env("STORM_SWITCH_LOG", directory);
     }
     if let Some(backend) = shape.backend.and_then(|backend| backend.to_possible_value()) {
-        // The daemons of the nodes have it from the manager's.
+        // The nodes' daemons inherit it from the manager.
         command.env("STORM_BACKEND", backend.get_name());
     }
     inherit(lifeline).map_err(spawn_error)?;
@@ -216,7 +217,7 @@ fn spawn(
     Ok((child, ready_read))
 }
 
-/// Lets a child have this descriptor.
+/// Lets a child inherit this descriptor.
 fn inherit(descriptor: &OwnedFd) -> nix::Result<()> {
     fcntl(descriptor, FcntlArg::F_SETFD(FdFlag::empty())).map(drop)
 }

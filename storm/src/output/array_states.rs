@@ -1,21 +1,21 @@
-//! How the jobs of an array are, for whoever asked for the array and is told of one of them.
+//! The states of an array's jobs, for a command that names the array but describes one of its jobs.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 use storm_mm::api::{JobState, JobView};
 use storm_rm::JobId;
 
-/// The jobs that the manager remembers of an array, by their states.
+/// The jobs of an array that the manager remembers, counted by state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ArrayStates {
     /// The array.
     pub(crate) array: JobId,
-    /// How many are in each state that some are in.
+    /// Number of jobs in each state that occurs.
     pub(crate) states: BTreeMap<JobState, usize>,
 }
 
 impl ArrayStates {
-    /// Of these jobs of it.
+    /// Counts these jobs of the array.
     pub(crate) fn new(array: JobId, jobs: &[JobView]) -> ArrayStates {
         let mut states = BTreeMap::new();
         for job in jobs {
@@ -24,7 +24,7 @@ impl ArrayStates {
         ArrayStates { array, states }
     }
 
-    /// For people; `told` is the job of which more is told.
+    /// For people; `told` is the job that is described.
     pub(super) fn text(&self, told: &str) -> String {
         let ArrayStates { array, states } = self;
         let jobs: usize = states.values().sum();

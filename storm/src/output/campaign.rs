@@ -1,4 +1,4 @@
-//! What came of a scenario under many seeds, for people and for programs.
+//! The result of a scenario under many seeds, for people and for programs.
 
 use serde::Serialize;
 use std::fmt::Write;
@@ -8,15 +8,15 @@ use std::fmt::Write;
 pub(crate) struct Campaign {
     /// The first seed asked for.
     pub(crate) first: u64,
-    /// The seed behind the last one asked for.
+    /// The end of the range of seeds, which is not run itself.
     pub(crate) end: u64,
-    /// Seeds that were run.
+    /// Number of seeds that were run.
     pub(crate) run: u64,
-    /// Those that failed, in order.
+    /// The seeds that failed, in order.
     pub(crate) failed: Vec<FailedSeed>,
     /// Seconds of real time.
     pub(crate) real_s: f64,
-    /// It was interrupted before all were run.
+    /// Whether an interruption came before all were run.
     pub(crate) interrupted: bool,
 }
 
@@ -25,16 +25,16 @@ pub(crate) struct Campaign {
 pub(crate) struct FailedSeed {
     /// The seed.
     pub(crate) seed: u64,
-    /// What failed.
+    /// The problem.
     pub(crate) message: String,
-    /// Why, outermost first.
+    /// The causes, outermost first.
     pub(crate) causes: Vec<String>,
     /// The command that repeats it.
     pub(crate) repeat: String,
 }
 
 impl Campaign {
-    /// Nothing has been run of these seeds.
+    /// A campaign of these seeds, none of which has been run yet.
     pub(crate) fn of(seeds: &std::ops::Range<u64>) -> Campaign {
         let std::ops::Range { start: first, end } = *seeds;
         Campaign { first, end, run: 0, failed: Vec::new(), real_s: 0.0, interrupted: false }

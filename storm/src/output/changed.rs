@@ -1,17 +1,17 @@
-//! What became of the wish to change a job, under the name that the user gave it.
+//! The result of changing a job, under the name that the user typed.
 
 use serde::Serialize;
 use storm_mm::api::ApiError;
 use storm_rm::JobId;
 
-/// One job of those that were named.
+/// The result for one of the named jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Changed {
-    /// Its number, or that of its array; none if there is no such job.
+    /// The job's number, or its array's; `None` if there is no such job.
     pub(crate) id: Option<JobId>,
-    /// As it was typed: `7`, or `7_3`.
+    /// The name as typed: `7`, or `7_3`.
     pub(crate) name: String,
-    /// Why not; absent when it is done.
+    /// Why the job was not changed; absent if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<ApiError>,
 }

@@ -1,4 +1,4 @@
-//! Nodes that are alike, together.
+//! Groups of equal nodes.
 
 use super::written;
 use std::collections::BTreeMap;
@@ -9,13 +9,13 @@ use storm_mm::api::{NodeState, NodeView};
 pub(super) struct FoldedNodes {
     /// Their names, folded.
     pub(super) names: String,
-    /// How many.
+    /// Number of nodes.
     pub(super) count: usize,
-    /// What they share.
+    /// Their common properties.
     pub(super) alike: Alike,
 }
 
-/// What a listing shows of a node.
+/// The properties of a node that a listing shows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Alike {
     pub(super) partitions: String,
@@ -55,7 +55,7 @@ pub(super) fn fold(nodes: &[NodeView]) -> Vec<FoldedNodes> {
 
 fn fold_names(names: &[&str]) -> String {
     let list = names.join(",");
-    // A name that is none in this notation is shown as it is.
+    // A name that the notation does not allow is shown as it is.
     let set: Result<nodeset::NodeSet, _> = nodeset::Parser::default().parse(&list);
     set.map(|set| set.to_string()).unwrap_or(list)
 }

@@ -1,9 +1,9 @@
-//! Jobs of an array that wait for the same, or ended for the same reason before they ever ran,
-//! in one line: `7_[3-15]`.
+//! Puts jobs of an array on one line, such as `7_[3-15]`, if they wait for the same reason, or
+//! ended for the same reason before they ever ran.
 
 use storm_mm::api::{JobState, JobView};
 
-/// Jobs that a listing shows together, with the name that it gives them.
+/// Jobs that share a line of a listing, with the name for them.
 pub(super) struct Together<'a> {
     pub(super) name: String,
     pub(super) first: &'a JobView,
@@ -32,7 +32,7 @@ fn together(jobs: &[JobView]) -> Option<Together<'_>> {
         Some(task) if jobs.len() > 1 => {
             let mut indices: Vec<u32> =
                 jobs.iter().filter_map(|job| job.array).map(|task| task.index).collect();
-            // Of those that have ended the latest comes first.
+            // Ended jobs come latest first, so they are sorted here.
             indices.sort_unstable();
             format!("{}_[{}]", task.array, ranges(&indices))
         }
@@ -41,7 +41,7 @@ fn together(jobs: &[JobView]) -> Option<Together<'_>> {
     Some(Together { name, first })
 }
 
-/// Ascending indices, as few words as possible: `0-14:2` or `1-3,7`.
+/// Ascending indices in the shortest form: `0-14:2` or `1-3,7`.
 fn ranges(indices: &[u32]) -> String {
     if let [first, second, .., last] = indices
         && *second > first + 1

@@ -12,7 +12,7 @@ use storm_mm::api::{
 };
 use storm_rm::JobId;
 
-/// See the module.
+/// Prints JSON.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JsonOutput;
 
@@ -135,8 +135,7 @@ impl Output for JsonOutput {
     }
 }
 
-/// A job's number under the name that listings give it, and for those who know it from before
-/// as `job`.
+/// A job's number as `id`, as in listings, and also as `job`, its former name.
 #[derive(Serialize)]
 struct Named<'a> {
     job: Option<JobId>,
@@ -144,17 +143,17 @@ struct Named<'a> {
     changed: &'a Changed,
 }
 
-/// Of what the manager tells under `job`: the number under the name that listings give it.
+/// A reply that has the job's number as `job`, with the number added as `id`, as in listings.
 #[derive(Serialize)]
 pub(crate) struct Numbered<'a, T> {
     /// The job.
     pub(crate) id: JobId,
-    /// All that is told of it.
+    /// The manager's reply.
     #[serde(flatten)]
     pub(crate) told: &'a T,
 }
 
-/// What is told of a job, and how the jobs of its array are, where that was asked for.
+/// A reply about a job, with the states of its array's jobs if the user named the array.
 #[derive(Serialize)]
 struct OfArray<'a, T> {
     #[serde(flatten)]
@@ -164,6 +163,6 @@ struct OfArray<'a, T> {
 }
 
 fn line(value: &impl Serialize) -> String {
-    // What is printed holds no map with keys other than text, so it is JSON.
+    // Cannot fail: the values hold no map whose keys are not text.
     serde_json::to_string(value).map(|text| text + "\n").unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! What commands print: one trait, a form each for people, for programs, and
-//! for scripts that want as little as possible.
+//! The output of commands: one trait with a form each for people, for programs, and for scripts
+//! that want as little as possible.
 
 mod array_states;
 mod campaign;
@@ -38,11 +38,11 @@ use storm_rm::JobId;
 pub(crate) trait Output {
     /// A listing of jobs.
     fn jobs(&self, jobs: &[JobView]) -> String;
-    /// Everything about a job; of one that stands for its array, how that is as well.
+    /// Everything about a job. `array` has the states of its array, if the user named the array.
     fn job(&self, job: &JobDetail, array: Option<&ArrayStates>) -> String;
-    /// Why a job does not run; as of [`job`](Self::job).
+    /// Why a job does not run; `array` is as for [`job`](Self::job).
     fn explanation(&self, explanation: &Explanation, array: Option<&ArrayStates>) -> String;
-    /// The nodes; each of them, or those that are alike together.
+    /// The nodes: each of them, or grouped if they are equal.
     fn nodes(&self, nodes: &[NodeView], each: bool) -> String;
     /// A listing of partitions.
     fn partitions(&self, partitions: &[PartitionView]) -> String;
@@ -52,37 +52,37 @@ pub(crate) trait Output {
     fn reservations(&self, reservations: &[ReservationView]) -> String;
     /// Everything about a reservation.
     fn reservation(&self, reservation: &ReservationView) -> String;
-    /// A reservation was taken back.
+    /// A reservation was deleted.
     fn unreserved(&self, name: &str) -> String;
     /// A job was submitted.
     fn submitted(&self, job: JobId) -> String;
-    /// To which jobs something was done; `done` says what. To programs, also why not to others.
+    /// The jobs that were changed; `done` says how. Programs also get the errors of the others.
     fn changed(&self, outcomes: &[Changed], done: &str) -> String;
-    /// To which jobs it was not done, and why: for standard error.
+    /// The jobs that were not changed, and why: for standard error.
     fn unchanged(&self, outcomes: &[Changed]) -> String;
-    /// These nodes take no further jobs, or take jobs again.
+    /// These nodes take no further jobs if `drained`, else they take jobs again.
     fn drained(&self, nodes: &str, drained: bool) -> String;
     /// A cluster is up.
     fn up(&self, kept: &KeptCluster) -> String;
-    /// A cluster was ended; `false` when there was none.
+    /// A cluster was ended; `ended` is false if there was none.
     fn down(&self, ended: bool) -> String;
-    /// A key is in this file: of a cluster, by its name, or of this user, by its serial
+    /// The key in this file: a cluster's, known by its name, or a user's, known by its serial
     /// number.
     fn key(&self, file: &Path, id: &str, user: Option<&str>) -> String;
     /// Values and tables.
     fn sheet(&self, sheet: &Sheet) -> String;
-    /// What came of a simulated machine.
+    /// The result of a simulation.
     fn simulation(&self, run: &Simulated<'_>) -> String;
-    /// What came of it under many seeds.
+    /// The result of a simulation under many seeds.
     fn campaign(&self, campaign: &Campaign) -> String;
     /// The version.
     fn version(&self) -> String;
-    /// How a job ended that was followed: for standard error. To people, how its
-    /// launch went is told only with the number of its processes.
+    /// How a followed job ended: for standard error. People see its launch times only if
+    /// `launch_of` has the number of its processes.
     fn outcome(&self, outcome: &Outcome, launch_of: Option<u32>) -> String;
-    /// A line about what is being done: for standard error.
+    /// A line about the progress of a command: for standard error.
     fn note(&self, text: &str) -> String;
-    /// Whether programs read it, which want all that there is.
+    /// Whether programs read the output; they want all the data.
     fn is_for_programs(&self) -> bool {
         false
     }
@@ -90,7 +90,7 @@ pub(crate) trait Output {
     fn failure(&self, failure: &Failure) -> String;
 }
 
-/// The manager's words on a terminal: nothing in them steers it, and times are the user's.
+/// The manager's text for a terminal, without control characters and with times in the user's zone.
 pub(crate) fn for_people(text: &str) -> String {
     written::local(&written::safe(text), &zone::Zone::of_user())
 }

@@ -41,7 +41,7 @@ fn row(partition: &PartitionView) -> Vec<String> {
     ]
 }
 
-/// All of one.
+/// Everything about a partition.
 pub(super) fn details(partition: &PartitionView) -> String {
     let draining = partition.next_sched.as_ref().map(|next| {
         format!(
@@ -103,7 +103,7 @@ fn time(us: u64) -> String {
     }
 }
 
-/// A value that was set at work, and not by the configuration.
+/// Marks a value that was set at work instead of by the configuration.
 fn marked(value: String, is_set: bool) -> String {
     if is_set { format!("{value} (set)") } else { value }
 }

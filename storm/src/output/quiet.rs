@@ -1,4 +1,4 @@
-//! For shell scripts: only ids and states, nothing where the status says it all.
+//! For shell scripts: only ids and states, and nothing if the exit status is enough.
 
 use super::table::failure_text;
 use super::zone::Zone;
@@ -13,7 +13,7 @@ use std::path::Path;
 use storm_mm::api::{Explanation, JobDetail, JobView, NodeView, PartitionView, ReservationView};
 use storm_rm::JobId;
 
-/// See the module.
+/// Prints ids and states.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuietOutput;
 

@@ -39,7 +39,7 @@ fn row(reservation: &ReservationView, zone: &Zone) -> Vec<String> {
     ]
 }
 
-/// All of one.
+/// Everything about a reservation.
 pub(super) fn details(reservation: &ReservationView, zone: &Zone) -> String {
     pairs(&[
         ("Reservation", reservation.name.clone()),
@@ -55,7 +55,7 @@ pub(super) fn details(reservation: &ReservationView, zone: &Zone) -> String {
     ])
 }
 
-/// As Slurm calls it.
+/// Slurm's word for the state.
 fn state(reservation: &ReservationView) -> &'static str {
     if reservation.active { "ACTIVE" } else { "INACTIVE" }
 }

@@ -1,5 +1,4 @@
-//! A result that is values and tables: what people see, and the JSON that
-//! programs get instead.
+//! A result that consists of values and tables: the text for people, and the JSON for programs.
 
 use super::table_form::{pairs, table};
 use serde::Serialize;
@@ -21,13 +20,13 @@ enum Block {
 }
 
 impl Sheet {
-    /// Begins one; `json` is all that programs get.
+    /// An empty result; `json` is all that programs get.
     pub(crate) fn new(json: &impl Serialize) -> Sheet {
-        // The results hold no map with keys other than text, so they are JSON.
+        // Cannot fail: results hold no map whose keys are not text.
         Sheet { json: serde_json::to_value(json).unwrap_or_default(), blocks: Vec::new() }
     }
 
-    /// Adds named values; those that are empty are not shown.
+    /// Adds named values; empty ones are not shown.
     #[must_use]
     pub(crate) fn pairs(mut self, pairs: Vec<(&'static str, String)>) -> Sheet {
         self.blocks.push(Block::Pairs(pairs));
@@ -53,7 +52,7 @@ impl Sheet {
         self
     }
 
-    /// Adds text that is to be used as it is.
+    /// Adds text that is shown as it is.
     #[must_use]
     pub(crate) fn verbatim(mut self, text: String) -> Sheet {
         self.blocks.push(Block::Verbatim(text));
@@ -65,7 +64,7 @@ impl Sheet {
         &self.json
     }
 
-    /// For people: the blocks, a line between them.
+    /// For people: the blocks, separated by empty lines.
     pub(super) fn text(&self) -> String {
         let block = |block: &Block| match block {
             Block::Pairs(values) => pairs(values),
@@ -79,7 +78,7 @@ impl Sheet {
         self.blocks.iter().map(block).collect::<Vec<_>>().join("\n")
     }
 
-    /// For scripts: the cells of each row with tabs between them, nothing else.
+    /// For scripts: only the cells of each row, separated by tabs.
     pub(super) fn bare(&self) -> String {
         let line = |cells: Vec<&str>| cells.join("\t") + "\n";
         let block = |block: &Block| -> String {

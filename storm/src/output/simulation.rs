@@ -1,4 +1,4 @@
-//! What came of a simulated machine, for people and for programs.
+//! The result of a simulation, for people and for programs.
 
 use super::campaign::FailedSeed;
 use super::table_form::{pairs, table};
@@ -6,24 +6,24 @@ use serde::Serialize;
 use std::time::Instant;
 use storm_sim::{HistogramSummary, JobReport, Report};
 
-/// What a simulation took of this machine.
+/// The resources of this machine that a simulation took.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct RealCost {
     /// Seconds of real time.
     pub(crate) real_s: f64,
-    /// Peak resident memory of this process in KiB; 0 where it is not known.
+    /// Peak resident memory of this process in KiB; 0 if unknown.
     pub(crate) peak_rss_kib: u64,
 }
 
-/// A simulation that is over.
+/// A finished simulation.
 #[derive(Debug, Serialize)]
 pub(crate) struct Simulated<'a> {
-    /// What came of it.
+    /// The simulation's result.
     #[serde(flatten)]
     pub(crate) report: &'a Report,
-    /// Events of the simulation in a second of real time.
+    /// Simulated events per second of real time.
     pub(crate) events_per_s: f64,
-    /// What it took.
+    /// The resources that it took.
     #[serde(flatten)]
     pub(crate) cost: RealCost,
     /// How it failed, if it did.
@@ -31,7 +31,7 @@ pub(crate) struct Simulated<'a> {
 }
 
 impl<'a> Simulated<'a> {
-    /// Puts it together.
+    /// A report of a finished simulation.
     pub(crate) fn new(
         report: &'a Report,
         cost: RealCost,
@@ -43,7 +43,7 @@ impl<'a> Simulated<'a> {
 }
 
 impl RealCost {
-    /// From `begun` until now.
+    /// The resources from `begun` until now.
     pub(crate) fn since(begun: Instant) -> RealCost {
         // Field VmHWM of proc(5).
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

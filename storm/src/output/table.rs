@@ -20,17 +20,17 @@ use storm_mm::api::{
 };
 use storm_rm::{JobId, OsBytes};
 
-/// Ranks that `show` lists one by one; of more it lists those that failed.
+/// Most ranks that `show` lists one by one; of larger jobs it lists only ranks that failed.
 const RANKS_SHOWN: usize = 16;
 
-/// See the module.
+/// Prints tables.
 #[derive(Clone, Debug)]
 pub(crate) struct TableOutput {
     zone: Zone,
 }
 
 impl TableOutput {
-    /// Times are shown in this zone.
+    /// Prints times in this zone.
     pub(crate) fn new(zone: Zone) -> TableOutput {
         TableOutput { zone }
     }
@@ -73,7 +73,8 @@ impl Output for TableOutput {
     }
 
     fn explanation(&self, explanation: &Explanation, whole: Option<&ArrayStates>) -> String {
-        // Who holds what it waits for is among the details, and what is reserved in the reason.
+        // The other fields repeat the text: `details` name the holders, and `reason` the
+        // reservation.
         let Explanation { job, array, state, reason, details, estimate, .. } = explanation;
         let name = array.map_or_else(|| job.to_string(), |task| task.to_string());
         let said = |text: &str| written::local(&written::safe(text), &self.zone);
@@ -163,13 +164,13 @@ impl Output for TableOutput {
         let mut text = String::new();
         for Changed { name: job, error, .. } in outcomes {
             let Some(error) = error.as_ref().map(ToString::to_string) else { continue };
-            // It may begin with the job itself.
+            // The text may already begin with the job's name.
             let _ = match error.strip_prefix(&format!("job {job} ")) {
                 Some(said) => writeln!(text, "Job {job} {said}"),
                 None => writeln!(text, "Job {job}: {error}"),
             };
         }
-        // Once, though several jobs have the same.
+        // Each hint once, even if several jobs have it.
         let hints = outcomes.iter().filter_map(|outcome| outcome.error.as_ref()?.hint.as_ref());
         for hint in hints.collect::<BTreeSet<_>>() {
             let _ = writeln!(text, "  try: {hint}");
@@ -299,7 +300,7 @@ impl TableOutput {
     }
 }
 
-/// Of which files the copies lack that bit.
+/// The files whose copies lack the set-uid or set-gid bit.
 fn without_set_id(names: &[OsBytes]) -> String {
     let names: Vec<_> = names.iter().map(OsBytes::to_string_lossy).collect();
     if names.is_empty() { String::new() } else { format!("copies of {}", names.join(", ")) }
@@ -308,7 +309,7 @@ fn without_set_id(names: &[OsBytes]) -> String {
 fn job_row(together: &Together<'_>, zone: &Zone) -> Vec<String> {
     let job = together.first;
     let place = match &job.reason {
-        // Which nodes it is to have its reason says.
+        // The reason of such a job names the nodes that it waits for.
         Some(reason) if job.state == JobState::Pending || job.node_list.is_empty() => {
             format!("({})", written::local(reason, zone))
         }
@@ -350,7 +351,7 @@ fn node_row(node: &NodeView) -> Vec<String> {
     ]
 }
 
-/// All ranks of a small job; of a large one those that did not exit with 0.
+/// All ranks of a small job; of a large job only ranks that did not exit with 0.
 fn shown_ranks(ranks: &[RankView]) -> Vec<&RankView> {
     let failed =
         |rank: &&RankView| rank.exit.as_ref().is_some_and(|exit| exit.status.shell_code() != 0);
@@ -400,7 +401,7 @@ fn breakdown_words(breakdown: &LaunchBreakdown) -> String {
     )
 }
 
-/// Of the ranks that have ended: until one has it is not known.
+/// CPU time of the ranks that have ended; unknown until a rank has.
 fn cpu_time(job: &JobDetail) -> Option<String> {
     job.ranks
         .iter()
@@ -408,7 +409,7 @@ fn cpu_time(job: &JobDetail) -> Option<String> {
         .then(|| format!("{:.3} s", job.cpu_us as f64 / 1e6))
 }
 
-/// What failed, why, what to try.
+/// The problem, its causes, and the hint.
 pub(super) fn failure_text(failure: &Failure) -> String {
     let zone = Zone::of_user();
     let mut text = format!("storm: {}", written::local(&failure.message, &zone));

@@ -1,4 +1,4 @@
-//! The look of tables: columns with a header and no lines, so that `awk` works.
+//! The form of tables: columns with a header and without lines, so that `awk` works.
 
 use super::written::safe;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};

@@ -1,4 +1,4 @@
-//! What commands print, in each of the three forms.
+//! The output of commands in each of the three forms.
 
 use super::*;
 use crate::local_cluster::ProcessIdentity;
@@ -209,7 +209,7 @@ fn jobs_of_an_array_that_never_ran_are_one_line() {
         ..pending()
     };
     let ran = JobView { started: Some(time(1)), ..cancelled(3) };
-    // As `hist` has them: the latest first.
+    // In the order of `hist`, latest first.
     let jobs = [cancelled(6), cancelled(5), cancelled(4), ran, cancelled(2)];
     let listed = TableOutput::new(TimeZone::UTC.into()).jobs(&jobs);
     let names: Vec<&str> =
@@ -296,7 +296,7 @@ fn values_and_tables_have_a_form_for_each_reader() {
     insta::assert_snapshot!(all(|output| output.sheet(&sheet)));
 }
 
-/// Of an array only one job was told, as if there were no others.
+/// Regression: only one job of an array was described, as if there were no others.
 #[test]
 fn a_job_that_stands_for_its_array_says_how_that_is() {
     let task = |index, state| JobView {

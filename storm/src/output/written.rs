@@ -6,10 +6,10 @@ use storm_mm::api::NodeView;
 use storm_rm::message::ExitStatus;
 use storm_sched::MemorySize;
 
-/// Characters of a name that a listing shows.
+/// Most characters of a name that a listing shows.
 const NAME_MAX_CHARS: usize = 32;
 
-/// `MM:SS`, `HH:MM:SS` or `D-HH:MM:SS`, as Slurm writes it.
+/// A time as in Slurm: `MM:SS`, `HH:MM:SS` or `D-HH:MM:SS`.
 pub(super) fn seconds(total_s: u64) -> String {
     let (days, rest) = (total_s / 86_400, total_s % 86_400);
     let (hours, minutes, seconds) = (rest / 3_600, rest / 60 % 60, rest % 60);
@@ -20,13 +20,12 @@ pub(super) fn seconds(total_s: u64) -> String {
     }
 }
 
-/// To the second, in the user's time zone.
+/// A time to the second, in the user's zone.
 pub(super) fn time(time: Timestamp, zone: &Zone) -> String {
     time.to_zoned(zone.get().clone()).strftime("%Y-%m-%dT%H:%M:%S").to_string()
 }
 
-/// The manager's words, in which instants are as in RFC 3339, with each of them in the user's
-/// time zone.
+/// The manager's text, with its RFC 3339 times replaced by times in the user's zone.
 pub(super) fn local(text: &str, zone: &Zone) -> String {
     let word = |word: &str| {
         let (instant, rest) = word.split_at(word.trim_end_matches(['.', ',', ';', ':', ')']).len());
@@ -38,7 +37,7 @@ pub(super) fn local(text: &str, zone: &Zone) -> String {
     text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// With a unit that leaves at most four digits.
+/// A size in the unit that leaves at most four digits.
 pub(super) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count as f64;
@@ -55,7 +54,7 @@ pub(super) fn memory(bytes: u64) -> String {
     if bytes == 0 { "-".to_owned() } else { MemorySize(bytes).to_string() }
 }
 
-/// The memory that jobs may have on a node; a dash where it is not counted.
+/// The memory that jobs may have on a node; a dash if it is not counted.
 pub(super) fn node_memory(node: &NodeView) -> String {
     node.memory_bytes.map_or_else(|| "-".to_owned(), memory)
 }
@@ -65,7 +64,7 @@ pub(super) fn features(node: &NodeView) -> String {
     if node.features.is_empty() { "-".to_owned() } else { node.features.join(",") }
 }
 
-/// `0`, or `signal 9`.
+/// An exit status: `0`, or `signal 9`.
 pub(super) fn exit(status: ExitStatus) -> String {
     match status {
         ExitStatus::Code(code) => code.to_string(),
@@ -76,8 +75,8 @@ pub(super) fn exit(status: ExitStatus) -> String {
     }
 }
 
-/// The name of a job in a listing, where it must not push the other columns out of sight;
-/// `storm show` has all of it.
+/// The name of a job, shortened to keep a listing's other columns in sight. `storm show` has the
+/// whole name.
 pub(super) fn shortened(name: &str) -> String {
     match name.char_indices().nth(NAME_MAX_CHARS) {
         None => name.to_owned(),
@@ -85,7 +84,7 @@ pub(super) fn shortened(name: &str) -> String {
     }
 }
 
-/// Text of others for a terminal: control characters are made visible.
+/// Foreign text for a terminal, with control characters made visible.
 pub(super) fn safe(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

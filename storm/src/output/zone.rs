@@ -1,15 +1,15 @@
-//! The time zone in which people are shown times.
+//! The time zone of times that people see.
 
 use jiff::tz::TimeZone;
 use std::cell::OnceCell;
 
-/// A time zone that is looked up when it is first needed: to find the user's takes
-/// reading a hundred files, and most answers have no time in them.
+/// A time zone that is found on first use. Finding the user's zone reads a hundred files, and most
+/// answers contain no time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Zone(OnceCell<TimeZone>);
 
 impl Zone {
-    /// The user's.
+    /// The user's zone.
     pub(crate) fn of_user() -> Zone {
         Zone::default()
     }

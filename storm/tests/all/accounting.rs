@@ -1,14 +1,14 @@
-//! What a job used is in its record, however it ended and whoever waited for its children.
+//! A job's record has all resources that it used, however it ended.
 
 use crate::scratch::{Scratch, told};
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-/// Works for more than five ticks of the clock, takes 32 MiB, and says that it has.
+/// Works for more than five ticks of the clock, takes 32 MiB, and reports that it has.
 const WORK: &str = "x=$(head -c 33554432 /dev/zero | tr '\\0' x); i=0; \
     while [ $i -lt 150000 ]; do i=$((i+1)); done; echo done > worked";
-/// More than a script that waits, and less than that work.
+/// More than a waiting script needs, and less than that work.
 const WORK_US: u64 = 50_000;
 const WORK_KIB: u64 = 32 << 10;
 
@@ -54,7 +54,7 @@ fn assert_used(shown: &Value, what: &str) {
     assert!(peak.is_some_and(|peak| peak >= WORK_KIB), "{what}: {peak:?} KiB: {shown}");
 }
 
-/// Its script was all that counted: 4 ms.
+/// Regression: only the script itself counted, with 4 ms.
 #[test]
 fn a_script_that_is_cancelled_used_what_its_child_did() {
     let scratch = cluster();
@@ -77,7 +77,7 @@ fn children_that_nobody_waits_for_count() {
     let scratch = cluster();
     let until_worked = "while ! test -e worked; do :; done";
     for child in ["setsid ./work &", "./work &", "(./brief &);"] {
-        // The rank looks at the file in a process that it waits for, which counts as well.
+        // The rank looks at the file in a child process, which it waits for and which counts too.
         let job = submit(&scratch, "", &format!("{child} sh -c '{until_worked}' > /dev/null"));
         let shown = ended(&scratch, &job, "COMPLETED");
         assert_used(&shown, child);

@@ -1,5 +1,5 @@
-//! Buffered coscheduling with real daemons and processes: the library's own checks in slices, and how
-//! jobs end when a rank, a node or the manager goes.
+//! Buffered coscheduling with real daemons and processes: the library's checks within slices, and
+//! the end of jobs when a rank, a node or the manager fails.
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{STORM, Scratch, mpi_program, stderr, stdout, told};
@@ -15,7 +15,7 @@ const PARTITION: &str =
 /// Waits until the file `go` is there.
 const UNTIL_GO: &str = "while [ ! -e go ]; do sleep 0.02; done";
 
-/// All ranks but the last wait for a message of its, for as long as the program is told.
+/// All ranks but the last wait for its message, for as long as the program is told.
 const PROGRAM: &str = r#"
 #include <mpi.h>
 #include <signal.h>
@@ -103,7 +103,7 @@ fn however_a_rank_goes_its_peers_do_not_wait_for_it() {
         assert!(!done.status.success(), "{how}: {}", told(&done));
         assert!(done.status.code() == code, "{how}: {}", told(&done));
         assert!(stderr(&done).contains(reason), "{how}: {}", told(&done));
-        // And the slices go on for others.
+        // The slices continue for other jobs.
         let mut next = scratch.storm(["run", "-N", "2", "-n", "4"]);
         let rust = Path::new(STORM).with_file_name("kernels");
         let done = next.arg(&rust).args(["ring", "1", "10"]).output().expect("storm starts");
@@ -162,7 +162,7 @@ fn jobs_in_slices_end_with_the_manager_and_others_go_on() {
     let reason = ended["reason"].as_str().unwrap_or_default();
     assert!(reason.contains("slices of the Machine Manager, which is gone"), "{ended}");
     assert!(!attached.wait_with_output().expect("it ends").status.success());
-    // What never communicated in slices lost nothing, and there are slices again.
+    // A job that never communicated in slices lost nothing, and slices work again.
     fs::write(cluster.scratch.work().join("go"), "").expect("written");
     let done = cluster.caller().until(plain, "COMPLETED");
     assert_eq!(done["runs"], 1, "{done}");

@@ -1,13 +1,13 @@
-//! What the project is made of: every package below it comes from crates.io or from this
-//! repository, under a licence that `deny.toml` allows. cargo-deny checks the same and more
-//! where it is installed; this holds wherever the tests run.
+//! The packages of the project: each comes from crates.io or from this repository, under a licence
+//! that `deny.toml` allows. cargo-deny checks more where it is installed; this test runs
+//! everywhere.
 
 use cargo_metadata::{Metadata, MetadataCommand, Package};
 use serde::Deserialize;
 use spdx::{Expression, LicenseReq, ParseMode};
 use std::path::Path;
 
-/// What `deny.toml` says, as far as it is of interest here.
+/// The needed parts of `deny.toml`.
 #[derive(Deserialize)]
 struct Deny {
     graph: Graph,
@@ -32,7 +32,7 @@ fn deny() -> Deny {
     toml::from_str(&text).expect("deny.toml is TOML")
 }
 
-/// Of this machine's kind, for which everything has been fetched already.
+/// The packages for this kind of machine, which have all been fetched already.
 fn packages(deny: &Deny) -> Metadata {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     assert!(deny.graph.targets.contains(&target), "deny.toml does not name {target}");
@@ -45,7 +45,7 @@ fn packages(deny: &Deny) -> Metadata {
         .expect("cargo says what there is (after `cargo fetch`, or a build of the workspace)")
 }
 
-/// Why the package's licence does not do.
+/// Why the package's licence is refused.
 fn refusal(package: &Package, allowed: &[LicenseReq]) -> Option<String> {
     let name = format!("{} {}", package.name, package.version);
     let Some(licence) = &package.license else { return Some(format!("{name}: names no licence")) };
@@ -88,7 +88,7 @@ fn no_dependency_takes_any_version() {
     let metadata = packages(&deny());
     for package in metadata.workspace_packages() {
         for wanted in &package.dependencies {
-            // Of packages of this repository the one is meant that is here.
+            // For packages of this repository, the local one counts.
             let is_any = wanted.path.is_none() && wanted.req.to_string() == "*";
             assert!(!is_any, "{} takes any version of {}", package.name, wanted.name);
         }

@@ -1,5 +1,5 @@
-//! Few descriptors: what an element costs a node, and what fails when there are no more. Limits are
-//! those of the commands that a test starts, never its own.
+//! Limits on descriptors: the number per processing element of a node, and the errors at the limit.
+//! The tests limit only the commands that they start.
 
 use crate::scratch::{STORM, Scratch, stderr, stdout, told};
 use serde_json::Value;
@@ -9,10 +9,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// Of a Node Manager without places or jobs, at most.
+/// Most descriptors of a Node Manager without places and jobs.
 const NODE_MANAGER_MAX: usize = 40;
 
-/// A cluster whose daemons, and commands that run so as well, may have so many descriptors open.
+/// A cluster whose daemons, and some commands, may have only `limit` open descriptors.
 struct Few {
     scratch: Scratch,
     limit: u32,
@@ -42,13 +42,13 @@ impl Few {
         String::from_utf8(done.stdout).expect("it is text")
     }
 
-    /// Submits a job that lasts, and whose output goes nowhere.
+    /// Submits a lasting job without output.
     fn submit(&self, procs: u32) -> u64 {
         let id = self.prints(&format!("submit -q -n {procs} -o /dev/null sleep 600"));
         id.trim().parse().unwrap_or_else(|error| panic!("{id}: {error}"))
     }
 
-    /// Submits a job that lasts, and whose ranks write a line each into a file.
+    /// Submits a lasting job whose ranks each write a line to a file.
     fn submit_that_says_so(&self, procs: u32) -> u64 {
         let mut command = self.storm(&format!("submit -q -n {procs} -o up-%j sh -c"));
         let done = command.arg("echo up; exec sleep 600").output().expect("a shell starts");
@@ -62,7 +62,7 @@ impl Few {
         fs::read_to_string(path).unwrap_or_default().lines().count()
     }
 
-    /// Waits until a job is in one of these states; the job.
+    /// Waits until a job is in one of these states, and returns the job.
     fn until(&self, id: u64, states: &[&str]) -> Value {
         self.scratch.wait_for(&format!("show {id}"), |job| {
             states.iter().any(|state| job["state"] == *state).then(|| job.clone())
@@ -98,7 +98,7 @@ fn open_of(pid: i32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").count()
 }
 
-/// Four jobs of 64 processes took down the node at a limit of 1024, and all jobs with it.
+/// Regression: at a limit of 1024, four jobs of 64 processes took down the node and all jobs.
 #[test]
 fn four_jobs_of_64_processes_run_together_where_1024_descriptors_are_allowed() {
     let few = Few::up(1024, "--pes 64");
@@ -112,7 +112,7 @@ fn four_jobs_of_64_processes_run_together_where_1024_descriptors_are_allowed() {
         assert_eq!(few.scratch.json(&format!("show {job}"))["state"], "RUNNING");
     }
     assert_eq!(few.node_state(), "ALLOCATED");
-    // Two of each rank while there are plenty, and a place that waits.
+    // Two for each rank while there are plenty, and a waiting place.
     assert!(open_of(manager) <= 4 * 64 * 2 + 64 + NODE_MANAGER_MAX, "{}", open_of(manager));
 }
 
@@ -123,7 +123,7 @@ fn a_launch_without_descriptors_fails_alone_and_later_ones_work() {
     let mut running = Vec::new();
     let failed = loop {
         let job = few.submit_that_says_so(16);
-        // A job that is not to come up is RUNNING until its node has said so.
+        // A job that cannot start is RUNNING until its node has reported.
         let failed = few.scratch.wait_for(&format!("show {job}"), |shown| {
             (shown["state"] == "FAILED" || few.lines_of(job) == 16).then(|| shown.clone())
         });
@@ -152,7 +152,7 @@ fn a_launch_without_descriptors_fails_alone_and_later_ones_work() {
     }
 }
 
-/// Larger than there are descriptors for its waiting processes: smaller jobs run all the same.
+/// A node with more elements than descriptors for waiting processes still runs smaller jobs.
 #[test]
 fn a_node_of_more_elements_than_descriptors_runs_what_fits() {
     let few = Few::up(100, "--pes 200");
@@ -171,7 +171,7 @@ fn clients_beyond_the_limit_are_turned_away_and_the_manager_goes_on() {
     let socket = few.socket();
     let clients: Vec<UnixStream> =
         (0..120).map(|_| UnixStream::connect(&socket).expect("it listens")).collect();
-    // Whoever comes last is told so.
+    // The last client is told.
     let mut last = clients.last().expect("some");
     let mut said = [0; 4096];
     let length = last.read(&mut said).expect("an answer");

@@ -1,5 +1,5 @@
-//! A manager that is started again with an edited configuration, or where something of its
-//! surroundings is gone: the jobs that wait are there, and say what they wait for.
+//! A manager that restarts with an edited configuration, or with a missing part of its environment:
+//! the waiting jobs are there, and say why they wait.
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{Scratch, stderr, stdout, told};
@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// A user of any Debian, and its group. Not `nobody`: systemd knows that one without a file.
+/// A user that every Debian has, and its group. Not `nobody`, which systemd knows without a file.
 const USER: (&str, u32) = ("daemon", 1);
 
 fn restart(cluster: &mut RealCluster) {
@@ -31,12 +31,12 @@ fn refused(cluster: &RealCluster, words: &str) -> String {
     stderr(&done)
 }
 
-/// How often the manager, over all of its lives, has logged a text.
+/// How often all lives of the manager together have logged a text.
 fn logged(cluster: &RealCluster, text: &str) -> usize {
     cluster.log("mm").lines().filter(|line| line.contains(text)).count()
 }
 
-/// The configuration with one partition of this name and policy.
+/// The configuration with a single partition of this name and policy.
 fn with_partition(cluster: &RealCluster, name: &str, settings: &str) {
     let partition = format!("[[partitions]]\nname = \"{name}\"\n{settings}\n\n[[nodes]]");
     cluster.edit("[[nodes]]", &partition);
@@ -114,9 +114,9 @@ fn a_job_that_no_node_can_run_after_an_edit_waits_and_so_does_one_whose_program_
     cluster.caller().until_because(picky, "no node of the partition has feature gpu");
     cluster.caller().until_because(large, "4 processes were asked for, and the partition has 2");
     cluster.caller().until_because(sent, "not in the manager's spool any more");
-    // What is new is refused at once.
+    // A new job of this kind is refused at once.
     assert!(refused(&cluster, "submit -n 4 --no-bcast /bin/true").contains("can never run"));
-    // The same program is sent once more, and both run.
+    // The same program is sent once more, and both jobs run.
     let again = cluster.caller().submit("-o /dev/null", &["./own"]).expect("it is taken");
     cluster.start_node(1);
     for job in [sent, again] {
@@ -179,11 +179,11 @@ fn a_user_whom_the_host_does_not_know_costs_nobody_anything() {
     };
     assert!(told("accounts[0].users", name) && told("admins", name), "{log}");
     assert!(told("admins", "gone"), "{log}");
-    // Others are served meanwhile.
+    // Other users are served meanwhile.
     cluster.start_node(1);
     let other = submit(&cluster, "");
     cluster.caller().until(other, "COMPLETED");
-    // And when the directory is back, it is asked without anybody's doing.
+    // When the directory is back, it is asked again without further action.
     fs::write(&passwd, &whole).expect("written");
     cluster.caller().until(job, "COMPLETED");
     cluster.end();
@@ -213,7 +213,7 @@ fn what_is_set_at_work_is_marked_reset_and_beaten_by_an_edit() {
     assert_eq!((&json["sched"], &json["configured_sched"]), (&"fcfs".into(), &"gang".into()));
     let reset = says(&cluster, "partition set-sched main --reset");
     assert!(reset.contains("gang\n") && reset.contains("30 ms\n"), "{reset}");
-    // A slice of an hour says what it does.
+    // A slice of an hour is noted with its effect.
     let long = says(&cluster, "partition set-quantum main 1h");
     assert!(long.contains("a slice lasts 3600 s") && long.contains("stand"), "{long}");
     let refusal = refused(&cluster, "partition set-quantum main");

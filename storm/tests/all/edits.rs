@@ -1,5 +1,5 @@
-//! A manager that is started anew with an edited configuration, under running jobs: nodes and partitions
-//! come, go, change places, names and sizes.
+//! A manager restarts under running jobs with an edited configuration: nodes and partitions are
+//! added, removed, reordered, renamed and resized.
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{stderr, stdout, told};
@@ -24,13 +24,13 @@ fn partition(name: &str, nodes: &str, sched: &str) -> String {
     format!("[[partitions]]\nname = \"{name}\"\nnodes = \"{nodes}\"\nsched = \"{sched}\"\n")
 }
 
-/// The job runs as it did, on the same nodes.
+/// Checks that the job still runs on the same nodes.
 fn assert_runs(cluster: &RealCluster, job: u64) {
     let view = cluster.caller().until(job, "RUNNING");
     assert_eq!((&view["runs"], &view["node_list"]), (&1.into(), &"n[1-2]".into()), "{view}");
 }
 
-/// It ends by itself when it is told to, with its own status.
+/// Lets the job end by itself, with its own status.
 fn let_go(cluster: &RealCluster, job: u64) {
     fs::write(cluster.scratch.work().join("go"), "").expect("written");
     let ended = cluster.caller().until(job, "FAILED");
@@ -45,7 +45,7 @@ fn is_up(cluster: &RealCluster, nodes: usize) {
     });
 }
 
-/// All jobs died: a node was its position.
+/// Regression: all jobs died, as a node was identified by its position.
 #[test]
 fn a_node_inserted_ahead_of_others_and_a_new_order_touch_no_job() {
     let (mut cluster, job) = running("", "");
@@ -71,7 +71,7 @@ fn a_node_inserted_ahead_of_others_and_a_new_order_touch_no_job() {
     cluster.end();
 }
 
-/// The Node Manager ended its jobs, and itself.
+/// Regression: the Node Manager ended its jobs and itself.
 #[test]
 fn a_node_that_is_removed_and_put_back_has_kept_its_job() {
     let patient = "timeouts = { recovery = \"60s\" }\n";
@@ -148,7 +148,7 @@ fn nodes_of_more_or_fewer_elements_keep_their_jobs() {
     cluster.end();
 }
 
-/// A failure on `n0` was told of `n1`, and one on `n01` as well.
+/// Regression: failures on `n0` and `n01` were both reported as `n1`'s.
 #[test]
 fn what_a_node_says_names_it_as_the_configuration_does() {
     for (names, name) in [("n[0-1]", "n0"), ("n[01-04]", "n01")] {
@@ -171,7 +171,7 @@ fn what_a_node_says_names_it_as_the_configuration_does() {
     }
 }
 
-/// One of 390 could never join: the ends of as many ranks did not fit a report.
+/// Regression: a node of 390 could not join, as the ends of so many ranks did not fit a report.
 #[test]
 fn a_node_of_1024_elements_joins_and_runs_as_many_ranks() {
     let mut cluster = RealCluster::without_manager(1, "");

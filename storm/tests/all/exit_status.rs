@@ -1,5 +1,5 @@
-//! What a job gets and gives back: exit status, environment, output, input,
-//! files, and its end by an interrupt.
+//! What a job gets and returns: environment, input and files, output and exit status, and its end
+//! by an interruption.
 
 use crate::scratch::{Scratch, stderr, stdout, told};
 use nix::sys::signal::{Signal, kill};
@@ -17,7 +17,7 @@ fn cluster() -> Scratch {
     scratch
 }
 
-/// Runs a shell's command with options before it.
+/// Runs a shell command, with options.
 fn shell(scratch: &Scratch, options: &str, script: &str) -> Output {
     let mut command = scratch.storm(["run"]);
     command.args(options.split_whitespace()).args(["sh", "-c", script]);
@@ -67,7 +67,7 @@ fn what_cannot_run_is_told_before_it_is_tried() {
     assert_eq!(scratch.does("run --nosuchoption true").status.code(), Some(2));
 }
 
-/// A manager exited with 1 where every other command says of a wrong policy that it is wrong use.
+/// Regression: for a wrong policy, a manager exited with 1 and not with the status of misuse.
 #[test]
 fn a_policy_that_there_is_not_is_wrong_use_of_a_manager_too() {
     let scratch = Scratch::make();
@@ -169,7 +169,7 @@ fn an_interrupt_cancels_the_job() {
     assert!(!alive.iter().any(|line| line.contains("sleep")), "{alive:?}");
 }
 
-/// Standard output that has no room.
+/// A standard output without room.
 fn full() -> Stdio {
     fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there").into()
 }

@@ -1,12 +1,12 @@
-//! Flexible coscheduling with real daemons and processes: the synthetic applications have the classes of
-//! the policy reference (A5), people are told why, and programs that say nothing are judged by their use
-//! of processors.
+//! Flexible coscheduling with real daemons and processes. The synthetic applications get the
+//! classes of the policy reference (A5), users are told why, and programs without reports are
+//! judged by their use of processors.
 
 use crate::scratch::{STORM, Scratch, stdout, told};
 use serde_json::Value;
 use std::path::Path;
 
-/// Starts a job on both nodes; its number.
+/// Starts a job on both nodes, and returns its number.
 fn submit(scratch: &Scratch, words: &[&str]) -> u64 {
     let options = ["submit", "-q", "-N", "2", "-n", "2", "--no-bcast"];
     let done = scratch.storm(options.iter().chain(words)).output().expect("storm starts");
@@ -14,7 +14,7 @@ fn submit(scratch: &Scratch, words: &[&str]) -> u64 {
     stdout(&done).trim().parse().expect("a number")
 }
 
-/// Waits until the two ranks of a job have these classes, and they are known by this witness.
+/// Waits until both ranks of a job have these classes, from this source of data.
 fn until_classes(scratch: &Scratch, job: u64, classes: [&str; 2], witness: &str) -> Value {
     scratch.wait_for(&format!("show {job}"), |shown| {
         let ranks = shown["ranks"].as_array()?;
@@ -38,13 +38,13 @@ fn ranks_have_the_classes_of_what_they_do_and_people_are_told_why() {
         let words = [&kernels, "bsp", "--exchange=barrier", "--steps=1000000"];
         submit(&scratch, &[&words, further].concat())
     };
-    // The second rank computes twice as long: the first waits as long as it computes.
+    // The second rank computes twice as long, so the first waits as long as it computes.
     let lopsided = bsp(&["--granularity=1000", "--imbalance=2", "--heavy=upper"]);
     until_classes(&scratch, lopsided, ["F", "CS"], "library");
     let coarse = bsp(&["--granularity=500000"]);
     let shown = until_classes(&scratch, coarse, ["DC", "DC"], "library");
     assert!(shown["classes"].as_str().is_some_and(|said| said.contains("2 DC")), "{shown}");
-    // A program that says nothing: it may look for messages all the time.
+    // A program without reports, which may be looking for messages all the time.
     let silent = submit(&scratch, &["/bin/sh", "-c", "while :; do :; done"]);
     scratch.prints(&format!("cancel {coarse}"));
     until_classes(&scratch, silent, ["CS", "CS"], "system");
@@ -54,7 +54,7 @@ fn ranks_have_the_classes_of_what_they_do_and_people_are_told_why() {
     let explained = scratch.prints(&format!("explain {lopsided}"));
     assert!(explained.contains("under fcs"), "{explained}");
     assert!(explained.contains("by the word of the library"), "{explained}");
-    // Under another policy nobody is taken for anything, and all go on.
+    // Under another policy there are no classes, and all jobs continue.
     scratch.prints("partition set-sched fcs local");
     let shown = scratch.json(&format!("show {lopsided}"));
     assert!(shown["classes"].is_null() && shown["state"] == "RUNNING", "{shown}");

@@ -1,5 +1,5 @@
-//! A cluster that `storm up` keeps: two jobs that share it in turn, every
-//! listing as a script reads it, and its end.
+//! A cluster that `storm up` keeps: two jobs that alternate, every listing as a script reads it,
+//! and its end.
 
 use crate::scratch::{STORM, Scratch, stderr, stdout, sweep3d, told};
 use jiff::Timestamp;
@@ -11,12 +11,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Stdio;
 
-/// Long enough that the second job comes while the first one runs.
+/// Long enough for the second job to arrive while the first runs.
 const STEPS: &str = "8";
 
-/// Tries to be faster than a command.
+/// Most attempts to be faster than a command.
 const MAX_TRIES: usize = 100;
-/// Looks for processes that are ending; each takes milliseconds.
+/// Most looks for processes that are ending; each takes milliseconds.
 const MAX_LOOKS: usize = 10_000;
 
 fn submit(scratch: &Scratch, words: &str) -> u64 {
@@ -99,7 +99,7 @@ fn what_cannot_be_is_refused_with_what_can() {
     let unknown = scratch.does("show 4711");
     assert_eq!(unknown.status.code(), Some(1), "{}", told(&unknown));
     assert!(stderr(&unknown).contains("4711"), "{}", told(&unknown));
-    // Of several with the same mistake it is said once what to try.
+    // If several jobs have the same mistake, the hint is printed once.
     for verb in ["cancel", "hold", "release"] {
         let unknown = scratch.does(&format!("{verb} 77 78"));
         assert_eq!(unknown.status.code(), Some(1), "{}", told(&unknown));
@@ -156,7 +156,7 @@ fn a_cluster_that_died_is_not_taken_for_none() {
         let said = stderr(&ended);
         assert!(ended.status.code() == Some(125) && said.contains("has died"), "{}", told(&ended));
     }
-    // Until it is gone it is only not there to answer.
+    // While it is ending, it only does not answer.
     let said = std::iter::repeat_with(|| stderr(&scratch.does("queue"))).take(1000);
     let said = said.into_iter().find(|said| said.contains("has died")).expect("it is said");
     assert!(said.contains(&pid.to_string()) && said.contains("mm.log"), "{said}");
@@ -167,10 +167,10 @@ fn a_cluster_that_died_is_not_taken_for_none() {
     assert!(stderr(&scratch.does("queue")).contains("no cluster"), "it is forgotten");
 }
 
-/// Whether a process has a child with such an argument. To look for it among all there are may take longer than it
-/// lasts.
+/// Whether a process has a child with this argument. Searching all processes may take longer than
+/// the child lives.
 fn has_child(parent: u32, argument: &str) -> bool {
-    // Of each thread its own; one that ends meanwhile has none.
+    // The children of each thread; a thread that ends meanwhile has none.
     let threads = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
     let children = threads.map(|thread| fs::read_to_string(thread.path().join("children")));
     children.flatten().any(|children| {
@@ -181,25 +181,26 @@ fn has_child(parent: u32, argument: &str) -> bool {
     })
 }
 
-/// Ends an `up` whose manager has begun. Whether it was in time: where not there is a record, and the
-/// cluster is ended.
+/// Ends an `up` whose manager has started. Returns whether it was in time; if not, there is a
+/// record, and the cluster is ended.
 fn ended_by(signal: Signal, scratch: &Scratch) -> bool {
-    // So many take longer to be up than it takes to see that one has begun, on a busy machine too.
+    // So many nodes take longer to start than noticing the first process does, even on a busy
+    // machine.
     let mut up = scratch.storm(["up", "--nodes", "128"]).spawn().expect("storm starts");
     let up_pid = Pid::from_raw(up.id().cast_signed());
     while !has_child(up.id(), "mm") && up.try_wait().expect("our child").is_none() {}
-    // It may have ended by itself, and is ours until it is waited for.
+    // The process may have ended by itself, but is not reaped yet.
     let _ = kill(up_pid, signal);
     up.wait().expect("our child");
     told(&scratch.does("down")).contains("No cluster is kept up")
 }
 
-/// Nothing names a cluster whose `up` was killed, or interrupted, before it had recorded it: it
-/// was there for ever.
+/// Regression: a cluster whose `up` was killed or interrupted before it was recorded ran for ever,
+/// as nothing named it.
 #[test]
 fn an_up_that_is_killed_leaves_no_cluster() {
     let scratch = Scratch::make();
-    // An interrupt does as much, but not where these tests are in the background of a script.
+    // SIGINT has the same effect, but is ignored where a script runs these tests in the background.
     for signal in [Signal::SIGKILL, Signal::SIGTERM] {
         let in_time = std::iter::repeat_with(|| ended_by(signal, &scratch)).take(MAX_TRIES);
         assert!(in_time.into_iter().any(|in_time| in_time), "it was too fast each time");
@@ -256,12 +257,12 @@ fn jobs_do_not_wait_for_the_edge_of_a_slice_that_nobody_uses() {
     let small = submit(&scratch, "-n 1 true");
     scratch.prints(&format!("cancel {first}"));
     until(second, "RUNNING");
-    // Not by a number alone.
+    // Not only by number.
     let shown = scratch.json(&format!("show {first}"));
     let by = format!("cancelled by {} ({})", shown["user"]["name"], shown["user"]["uid"]);
     let logged = |entry: &Value| entry["text"] == by.replace('"', "");
     assert!(shown["log"].as_array().is_some_and(|log| log.iter().any(logged)), "{shown}");
-    // Into the columns of the row that runs, or of one that it shares them with.
+    // Into the columns of the running row, or of a row that shares them.
     scratch.prints(&format!("cancel {second}"));
     until(third, "RUNNING");
     scratch.prints(&format!("cancel {third}"));

@@ -1,6 +1,6 @@
-//! The kernels of `apps/kernels`, and `apps/sweep3d`, under each policy that runs jobs, in every way to wait: the same
-//! answers from the programs in Rust and in C. Several jobs are there at once, so that under gang
-//! scheduling ranks are stopped in the midst of what they do.
+//! The kernels of `apps/kernels`, and `apps/sweep3d`, under each policy that runs jobs and each way
+//! to wait. The Rust and C programs must give the same answers. Several jobs run at once, so that
+//! gang scheduling stops ranks in the middle of their work.
 
 use crate::scratch::{STORM, Scratch, mpi_program, stderr, stdout, sweep3d, told};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 const POLICIES: [&str; 8] = ["gang", "fcfs", "backfill", "bcs", "fcs", "local", "ics", "pb"];
-/// Every `STORM_MPI_WAIT`, and none.
+/// Every value of `STORM_MPI_WAIT`, and none.
 const WAITS: [&str; 4] = ["spin", "block", "spin-block", ""];
 const CASES: [&str; 5] = [
     "ring 1 3000",
@@ -17,10 +17,10 @@ const CASES: [&str; 5] = [
     "sweep3d --grid 13x12x4 --sn 2 --mk 2 --iterations 2",
     "bsp --steps 3 --granularity 200 --imbalance 2 --heterogeneity 1.5",
 ];
-/// What sends the fewest messages.
+/// The case with the fewest messages.
 const FEW: &[&str] = CASES.last_chunk::<1>().expect("one of them");
 
-/// The one that is a program of its own.
+/// The case that is a program of its own.
 const SWEEP3D: &str = "sweep3d";
 
 /// The programs, a cluster of two nodes per policy, and the answers so far.
@@ -52,7 +52,7 @@ impl Kernels {
         Kernels { scratch, rust, sweep3d: sweep3d(), c, answers: BTreeMap::new() }
     }
 
-    /// Runs these at once, in both languages, and compares each answer with those before.
+    /// Runs these cases at once in both languages, and compares each answer with earlier ones.
     fn agree(&mut self, policy: &str, wait: &str, ranks: u32, cases: &[&'static str]) {
         let jobs: Vec<(&'static str, Child)> = cases
             .iter()
@@ -99,8 +99,8 @@ fn the_same_answers_under_every_policy_in_every_way_to_wait() {
     for ranks in [2, 16] {
         for policy in POLICIES {
             for wait in WAITS {
-                // With more ranks than processors each message of a spinning rank takes time slices
-                // of the others: there only what sends the fewest.
+                // If there are more ranks than processors, each message of a spinning rank takes
+                // time slices of the others. So only the case with the fewest messages is run.
                 let few = wait == "spin" && ranks > 2;
                 kernels.agree(policy, wait, ranks, if few { FEW } else { &CASES });
             }

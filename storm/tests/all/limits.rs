@@ -1,12 +1,12 @@
-//! Resource limits: those of the submitting shell, of the daemons, and of what a job asks for.
+//! Resource limits of the submitting shell, of the daemons, and of jobs.
 
 use crate::scratch::{STORM, Scratch, stderr, stdout, told};
 use std::process::{Command, Output};
 
-/// Takes from root what containers do not give it.
+/// Removes a capability that containers don't give to root.
 const WITHOUT_RESOURCE: [&str; 3] = ["setpriv", "--bounding-set=-sys_resource", "--"];
 
-/// Whether this host has root and what the tests use.
+/// Whether this host has root and the tools of the tests.
 fn can_drop_capabilities() -> bool {
     let tools = ["setpriv", "prlimit"].map(|tool| {
         let asked = Command::new(tool).arg("--version").output();
@@ -24,7 +24,7 @@ fn words(scratch: &Scratch, words: &[&str]) -> Output {
     scratch.command(program).args(arguments).output().expect("it starts")
 }
 
-/// Its jobs ended with 126: "cannot set a resource limit: Operation not permitted".
+/// Regression: jobs ended with 126, "cannot set a resource limit: Operation not permitted".
 #[test]
 fn a_root_node_that_may_not_raise_limits_gives_what_it_may() {
     if !can_drop_capabilities() {
@@ -57,7 +57,7 @@ fn assert_named(done: &Output) {
     assert!(!stderr(done).contains("--nodes 4"), "{}", told(done));
 }
 
-/// The hint was to use fewer nodes.
+/// Regression: the hint was to use fewer nodes.
 #[test]
 fn a_shell_that_allows_small_files_only_has_a_cluster_or_is_told_why_not() {
     let scratch = Scratch::make();
@@ -65,7 +65,7 @@ fn a_shell_that_allows_small_files_only_has_a_cluster_or_is_told_why_not() {
     let done = words(&scratch, &["sh", "-c", &script]);
     if may_raise_limits() {
         assert!(done.status.success(), "{}", told(&done));
-        // The job has what the shell has.
+        // The job has the shell's limit.
         assert_eq!(stdout(&done), "1024\n1024\n", "{}", told(&done));
     } else {
         assert_named(&done);
@@ -76,7 +76,7 @@ fn a_shell_that_allows_small_files_only_has_a_cluster_or_is_told_why_not() {
     }
 }
 
-/// It was accepted, and killed for "more than the 0 MiB".
+/// Regression: the job was accepted, and killed for "more than the 0 MiB".
 #[test]
 fn memory_in_which_nothing_can_start_is_refused() {
     let scratch = Scratch::make();

@@ -1,10 +1,11 @@
-//! The product as a user meets it: the program `storm`, its daemons and jobs as real
-//! processes. Each test has a place of its own (`scratch`).
+//! The product as users see it: the program `storm`, with daemons and jobs as real processes. Each
+//! test has directories of its own (`scratch`).
 
 #[path = "../scratch/mod.rs"]
 mod scratch;
 
 mod accounting;
+mod architecture;
 mod bcs;
 mod client;
 mod dependencies;

@@ -1,6 +1,5 @@
-//! The main job: `storm submit -n 256 ./sweep3d` without any cluster, on the
-//! embedded one (paper, sections 3 and 4.3). The answer is checked by the
-//! program itself; what it costs is the benchmarks' business.
+//! The main job: `storm submit -n 256 ./sweep3d` without a cluster, on the embedded one (paper,
+//! sections 3 and 4.3). The program checks its own answer. Benchmarks measure the cost.
 
 use crate::scratch::{Scratch, stderr, stdout, sweep3d, told};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! A manager that is killed with SIGKILL while jobs run, and started again on its
-//! journal: real daemons, a real journal, real processes.
+//! A manager that is killed with SIGKILL while jobs run, and restarted on its journal, with real
+//! daemons and processes.
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{STORM, stderr, stdout, told};
@@ -12,11 +12,11 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Kills of the manager under the workload.
+/// Number of times that the manager is killed under the workload.
 const KILLS: u32 = 20;
 /// Jobs of the workload.
 const JOBS: u64 = 40;
-/// Tries to submit one job while the manager comes and goes.
+/// Most attempts to submit a job while the manager comes and goes.
 const MAX_TRIES: usize = 10_000;
 
 /// Waits until the file `go` is there, and ends with status 3.
@@ -73,18 +73,18 @@ fn a_manager_that_is_asked_to_end_leaves_the_jobs_and_storm_down_ends_them() {
         cluster.start_manager();
         let found = cluster.caller().until(long, "RUNNING");
         assert_eq!(found["runs"], 1, "{found}");
-        // Only who follows again can be told the end.
+        // Only a client that follows again hears of the end.
         let mut lines = told.by_ref().map(|line| line.expect("readable"));
         assert!(lines.any(|line| line.contains("the manager is back")));
     }
     let socket = cluster.scratch.work().join("mm.sock").display().to_string();
     cluster.scratch.prints(&format!("down --socket {socket}"));
-    // Its first cause is why the cluster was shut down, also for whoever followed.
+    // The first cause is why the cluster was shut down, for followers as well.
     assert_eq!(attached.wait().expect("our child").code(), Some(143));
     cluster.has_ended();
 }
 
-/// A random number: the seed of a run of real processes would repeat nothing.
+/// A random number. A seed would be useless, as a run of real processes cannot be repeated.
 fn random_below(bound: u64) -> u64 {
     RandomState::new().build_hasher().finish() % bound
 }
@@ -109,7 +109,7 @@ fn killed_at_random_points_it_loses_no_job_and_runs_none_twice() {
     };
     let acknowledged = std::thread::scope(|scope| {
         let submitting = scope.spawn(|| (0..JOBS).map(|_| submit_one()).collect::<Vec<u64>>());
-        // Nothing is ever sent: what it gives is an instant at random.
+        // Nothing is ever sent; the timeout is a random instant.
         let (_kept, instant) = mpsc::channel::<()>();
         for _ in 0..KILLS {
             let _ = instant.recv_timeout(Duration::from_millis(random_below(150)));

@@ -1,12 +1,12 @@
-//! `storm model` as a user meets it: refusals with their reasons, JSON, and a
-//! calibration of this machine that the predictions can use.
+//! `storm model` as users see it: refusals with their reasons, JSON, and a calibration of this
+//! machine for predictions.
 
 use crate::scratch::{STORM, Scratch, stderr, stdout, told};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Looks at the system's processes while a cluster starts: many seconds' worth.
+/// Most looks at the system's processes while a cluster starts: many seconds.
 const MAX_LOOKS: usize = 100_000;
 
 fn model(words: &str) -> Output {
@@ -104,7 +104,7 @@ fn the_papers_figures_come_as_json_and_as_tables() {
 fn sizes_meet_the_goal_and_name_the_limit() {
     let sizings = json("size --launch 150ms --quantum 2ms --cost 2 --bytes 12MiB");
     let sizings = sizings.as_array().expect("a list");
-    // A machine may be too slow for the goal at any size; most are not.
+    // A machine may be too slow for the goal at any size; most machines are not.
     let reached = sizings.iter().filter(|sizing| sizing["largest"].is_object()).count();
     assert!(reached >= 5, "{reached} machines reach the goal");
     for sizing in sizings.iter().filter(|sizing| sizing["largest"].is_object()) {
@@ -134,7 +134,7 @@ fn a_shown_profile_can_be_changed_and_used() {
     let faster = shown.replace("value = 131.0", "value = 262.0");
     std::fs::write(&path, faster).expect("written");
     let predicted = json(&format!("predict --nodes 64 --profile {}", path.display()));
-    // The I/O bus, 175 MB/s, is the next in the way.
+    // The I/O bus, 175 MB/s, is the next bottleneck.
     assert_eq!(predicted["launch"]["parts"][0]["limit"], "bus", "{predicted}");
     std::fs::write(&path, shown.replace("value = 3.94", "value = -3.94")).expect("written");
     let refused = model(&format!("predict --nodes 64 --profile {}", path.display()));
@@ -204,7 +204,7 @@ fn an_interrupted_calibration_leaves_nothing_behind() {
     let scratch = Scratch::make();
     let mut command = scratch.storm(["model", "calibrate", "--output", "here.toml"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    // The first cluster is there when its Machine Manager is.
+    // The first cluster exists when its Machine Manager does.
     let begun = || scratch.processes().iter().any(|line| line.contains("--local-nodes"));
     assert!((0..MAX_LOOKS).any(|_| begun()), "no cluster is started");
     let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid fits"));

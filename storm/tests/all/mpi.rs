@@ -1,12 +1,12 @@
-//! A program in C with our own MPI, under `storm run` on an embedded cluster: as its users would
-//! compile it, with nothing but the library's directories.
+//! A C program with our own MPI under `storm run` on an embedded cluster, compiled as users do,
+//! given only the library's directories.
 
 use crate::scratch::{Scratch, mpi_program, stderr, stdout, told};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-/// Every `STORM_MPI_WAIT`.
+/// Every value of `STORM_MPI_WAIT`.
 const WAITS: [&str; 3] = ["spin", "block", "spin-block"];
 
 const PROGRAM: &str = r#"
@@ -69,15 +69,15 @@ fn a_program_in_c_gives_the_same_answer_on_any_nodes() {
     let [one, two, four] = ["--nodes 1 --pes 4", "--nodes 2 --pes 2", "--nodes 4 --pes 1"].map(run);
     assert_eq!(answer(&one), answer(&two));
     assert_eq!(answer(&one), answer(&four));
-    // Each node's ranks find each other there.
+    // Each node's ranks find each other on the node.
     assert!(one.iter().all(|line| line.ends_with("node 6")), "{one:?}");
     assert!(two[0].ends_with("node 1") && two[3].ends_with("node 5"), "{two:?}");
     assert!(four.iter().enumerate().all(|(rank, line)| line.ends_with(&format!("node {rank}"))));
     scratch.assert_nothing_runs();
 }
 
-/// How a job ends whose last rank does this while the others, on its node and on another, wait for a
-/// message of its.
+/// Runs a job whose last rank does `how`, while the others, on its node and on another, wait for
+/// its message.
 fn ended(scratch: &Scratch, program: &Path, wait: &str, how: &str) -> Output {
     let mut command = scratch.storm(["submit", "-n", "4", "--nodes", "2", "--pes", "2"]);
     command.env("STORM_MPI_WAIT", wait);
@@ -115,7 +115,7 @@ fn a_rank_that_exits_without_finalizing_ends_the_job() {
     let scratch = Scratch::make();
     let program = compiled(&scratch);
     for (how, code, own) in [("leave", 1, 0), ("fail", 5, 5)] {
-        // Of peers on its node, nobody else would notice.
+        // If all peers are on its node, nobody else would notice.
         let mut command = scratch.storm(["submit", "-n", "3", "--nodes", "1", "--pes", "3"]);
         let done = command.arg(&program).arg(how).output().expect("storm starts");
         assert_eq!(done.status.code(), Some(code), "{how}: {}", told(&done));

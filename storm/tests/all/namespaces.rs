@@ -1,6 +1,6 @@
-//! A real cluster of five hosts, each a network namespace of this machine, runs the
-//! main job, every rank is where it should be, and nothing of a program can be read on
-//! the wire. Where the hosts cannot be made, the test says so.
+//! A real cluster of five hosts, each a network namespace of this machine. The main job runs, every
+//! rank is in its place, and no part of a program is readable on the wire. If the hosts cannot be
+//! made, the test says so.
 
 use crate::scratch::hosts::{Hosts, USERS_CONNECT};
 use crate::scratch::{Scratch, stdout, sweep3d, told};
@@ -16,13 +16,13 @@ use std::process::Stdio;
 
 const NODES: usize = 4;
 
-/// All frames that pass the bridge.
+/// Captures all frames that cross the bridge.
 struct Wire {
     socket: OwnedFd,
 }
 
 impl Wire {
-    /// Room for what a test sends, so that nothing has to be read meanwhile.
+    /// Room for a test's traffic, so that nothing must be read meanwhile.
     const ROOM_BYTES: usize = 256 << 20;
 
     fn tap() -> Wire {
@@ -33,7 +33,7 @@ impl Wire {
         Wire { socket }
     }
 
-    /// What has passed since the last look.
+    /// The frames since the last call.
     fn seen(&self) -> Vec<Vec<u8>> {
         let mut block = vec![0; 128 << 10];
         let mut frames = Vec::new();
@@ -44,7 +44,7 @@ impl Wire {
     }
 }
 
-/// A program that consists of little but this text.
+/// A program that consists mostly of this text.
 fn marked_program(scratch: &Scratch, marker: &str) -> PathBuf {
     let path = scratch.work().join("marked");
     fs::write(
@@ -56,7 +56,7 @@ fn marked_program(scratch: &Scratch, marker: &str) -> PathBuf {
     path
 }
 
-/// A program is sent to all nodes, and nothing of it is seen on the way.
+/// Checks that a program is sent to all nodes, and no part of it is seen on the way.
 fn nothing_is_shown(scratch: &Scratch, wire: &Wire, at: &str) {
     let marker = format!("the marker of process {}", std::process::id());
     let program = marked_program(scratch, &marker);
@@ -66,7 +66,7 @@ fn nothing_is_shown(scratch: &Scratch, wire: &Wire, at: &str) {
     assert_eq!(said, "ran\n".repeat(NODES));
     let frames = wire.seen();
     let from_mm = [10, 77, 0, 1];
-    // Source addresses of IPv4 behind the head of an Ethernet frame.
+    // IPv4 source addresses after the Ethernet header.
     let ours = frames.iter().filter(|frame| frame.get(26..30) == Some(&from_mm));
     let sent: usize = ours.map(Vec::len).sum();
     assert!(sent > len, "{sent} bytes of the manager were seen, the program has {len}");
@@ -92,7 +92,7 @@ fn five_hosts_run_the_main_job() {
     assert_eq!(addresses, ["10.77.0.2", "10.77.0.3", "10.77.0.4", "10.77.0.5"]);
 }
 
-/// The marker in a program, its input and its output; a user on a node's host runs it.
+/// The marker is in a program, its input and its output. A user on a node's host runs the program.
 #[test]
 fn a_user_on_another_host_runs_a_program_and_nothing_of_it_is_shown() {
     let scratch = Scratch::make();
@@ -103,7 +103,7 @@ fn a_user_on_another_host_runs_a_program_and_nothing_of_it_is_shown() {
     fs::write(&program, format!("#!/bin/sh\nid -un\ncat\nexit 3\n# {marker}\n")).expect("ours");
     let wire = Wire::tap();
     wire.seen();
-    // The host of the second node, which is not where rank 0 runs.
+    // The host of the second node, where rank 0 does not run.
     let at = format!("--manager {USERS_CONNECT} --key daemon.key");
     let words = format!("run {at} --chdir / {}", program.display());
     let mut command = hosts.command(&scratch, 2, &words);

@@ -1,5 +1,5 @@
-//! What jobs wait for besides elements, on a cluster of real daemons: holds, times, other
-//! jobs, arrays; and a partition that gets another policy with jobs in it.
+//! Conditions for jobs besides elements, on a cluster of real daemons: holds, times, other jobs,
+//! and arrays; and a partition whose policy changes under its jobs.
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{stderr, stdout, told};
@@ -14,13 +14,13 @@ use std::process::Stdio;
 /// Waits until the file `go` is there.
 const UNTIL_GO: &str = "while [ ! -e go ]; do sleep 0.02; done";
 
-/// Submits a shell script of one process; the number.
+/// Submits a shell script of one process, and returns its number.
 fn submit(cluster: &RealCluster, options: &str, script: &str) -> u64 {
     let options = format!("--no-bcast {options}");
     cluster.caller().submit(&options, &["/bin/sh", "-c", script]).expect("it is taken")
 }
 
-/// A command that must fail; what it says.
+/// The message of a command that must fail.
 fn refused(cluster: &RealCluster, words: &str) -> String {
     let done = cluster.caller().storm(words).output().expect("storm starts");
     assert!(!done.status.success(), "{}", told(&done));
@@ -52,7 +52,7 @@ fn a_held_job_waits_for_its_release_and_one_with_a_time_for_that() {
     cluster.caller().until(held, "COMPLETED");
     let late = cluster.caller().until(late, "COMPLETED");
     assert!(time(&late, "/started") >= time(&late, "/spec/needs/begin"), "{late}");
-    // One that waits in the queue can be held as well, and one that has ended cannot.
+    // A queued job can be held as well, but not one that has ended.
     let blocker = submit(&cluster, "-n 2 --sched gang", UNTIL_GO);
     let queued = submit(&cluster, "--begin now+1hour", "exit 0");
     cluster.caller().until_because(queued, "BeginTime");
@@ -65,7 +65,7 @@ fn a_held_job_waits_for_its_release_and_one_with_a_time_for_that() {
     cluster.end();
 }
 
-/// What a command prints that fails for one of its jobs.
+/// The output of a command that fails for one of its jobs.
 fn says_of_failure(cluster: &RealCluster, words: &str) -> String {
     let done = cluster.caller().storm(words).output().expect("storm starts");
     assert_eq!(done.status.code(), Some(1), "{}", told(&done));
@@ -208,7 +208,7 @@ fn a_partition_gets_another_policy_with_its_jobs_and_keeps_it() {
     }
     assert!(starts.is_sorted(), "in the order in which they came: {starts:?}");
     cluster.caller().until(rows[0], "COMPLETED");
-    // And back, with a job that runs.
+    // And back, with a running job.
     fs::remove_file(cluster.scratch.work().join("go")).expect("removed");
     let running = submit(&cluster, "-n 4", UNTIL_GO);
     cluster.caller().until(running, "RUNNING");
@@ -244,7 +244,7 @@ fn who_waits_for_jobs_gets_their_highest_status_and_leaves_them_alone() {
     assert!(stderr(&late).contains("not all of the jobs"), "{}", told(&late));
     let nobody = wait("99").wait_with_output().expect("it ends");
     assert_eq!(nobody.status.code(), Some(1), "{}", told(&nobody));
-    // Not SIGINT: whoever starts this in the background has that ignored.
+    // Not SIGINT, which is ignored if the tests run in the background.
     kill(Pid::from_raw(interrupted.id().cast_signed()), Signal::SIGTERM).expect("it waits");
     let done = interrupted.wait_with_output().expect("it ends");
     assert_eq!(done.status.signal(), Some(Signal::SIGTERM as i32), "{}", told(&done));

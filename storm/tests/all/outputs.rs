@@ -1,5 +1,4 @@
-//! Where the output of jobs goes: lines of ranks stay whole, and nothing is lost where jobs share a
-//! file.
+//! The output of jobs: lines of ranks stay whole, and nothing is lost when jobs share a file.
 
 use crate::scratch::{Scratch, stderr, stdout, told};
 use std::collections::BTreeMap;
@@ -20,14 +19,15 @@ fn storm(scratch: &Scratch, words: &str, script: &str) -> Output {
     command.args(["sh", "-c", script]).output().expect("storm starts")
 }
 
-/// The number of a job submitted so.
+/// The number of a job submitted with these words.
 fn submit(scratch: &Scratch, words: &str, script: &str) -> String {
     let done = storm(scratch, &format!("submit --quiet {words}"), script);
     assert!(done.status.success(), "{}", told(&done));
     stdout(&done).trim().to_owned()
 }
 
-/// 22 of 24,000 lines were broken: programs write full buffers, which end in the middle of lines.
+/// Regression: 22 of 24,000 lines were broken, as programs write full buffers that end within a
+/// line.
 #[test]
 fn lines_of_ranks_come_whole() {
     const LINES: usize = 2_000;
@@ -149,7 +149,7 @@ fn a_prompt_of_one_of_several_ranks_is_seen() {
     assert!(running.wait().expect("it ends").success());
 }
 
-/// The jobs of an array emptied their common file one after the other.
+/// Regression: each job of an array emptied their common file.
 #[test]
 fn an_array_with_one_file_loses_nothing_and_is_told_of() {
     let scratch = cluster("--nodes 1 --pes 4");
@@ -181,14 +181,14 @@ fn a_job_does_not_empty_the_file_that_another_writes_to() {
         assert!(text.starts_with("first\n") && text.ends_with("last\n"), "{text}");
         assert!(text.contains("between\n"), "{text}");
         fs::remove_file(scratch.work().join("go")).expect("ours");
-        // A job that comes later begins anew.
+        // A later job starts an empty file.
         let later = submit(&scratch, "-o one", "echo later");
         scratch.prints(&format!("wait {later}"));
         assert_eq!(fs::read_to_string(&path).expect("written"), "later\n");
     }
 }
 
-/// It ended by signal 13, without a word of why.
+/// Regression: the job ended by signal 13 without an explanation.
 #[test]
 fn a_stream_of_the_process_as_its_output_is_explained_or_done() {
     let scratch = cluster("--nodes 1 --pes 1");
@@ -222,7 +222,7 @@ fn a_copy_without_its_set_uid_bit_is_told_of_and_recorded() {
     assert!(stderr(&mode).contains("the copies of own"), "{}", told(&mode));
 }
 
-/// `show --json` has one form for all that is not UTF-8: an array of bytes.
+/// `show --json` has a single form for text that is not UTF-8: an array of bytes.
 #[test]
 fn what_is_not_utf_8_is_an_array_of_bytes_in_json() {
     let scratch = cluster("--nodes 1 --pes 1");

@@ -1,10 +1,10 @@
-//! `storm` inside of a job asks the cluster that the job runs in.
+//! `storm` in a job addresses the job's own cluster.
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{STORM, Scratch, stderr, stdout, told};
 use serde_json::Value;
 
-/// How many nodes `storm nodes` tells of in a job that is run with these words.
+/// The number of nodes in the output of `storm nodes` in a job run with these words.
 fn nodes_seen(scratch: &Scratch, words: &[&str], variables: &[(&str, &str)]) -> usize {
     let mut command = scratch.storm(["run"]);
     command.args(words).args(["--no-bcast", STORM, "nodes", "--json"]);
@@ -32,7 +32,7 @@ fn a_job_asks_its_own_cluster_whatever_named_it() {
     let nested =
         ["--nodes", "3", "--pes", "1", "--no-bcast", STORM, "run", "--nodes", "2", "--pes", "1"];
     assert_eq!(nodes_seen(scratch, &nested, &[]), 2);
-    // The kept cluster is also ended from inside of it.
+    // A job can also end the kept cluster that it runs in.
     let named = scratch.storm(["down"]).env("STORM_SOCKET", &socket).output().expect("it starts");
     assert!(stderr(&named).contains("names another cluster"), "{}", told(&named));
     let own = scratch.storm(["down"]).env("STORM_SOCKET", kept.trim()).output();

@@ -1,12 +1,12 @@
-//! Jobs that get the processing elements of others, on a cluster of real daemons: the
-//! others are suspended, requeued or cancelled, as their quality of service has it.
+//! Jobs that get the processing elements of others, on a cluster of real daemons. The quality of
+//! service decides whether the others are suspended, requeued or cancelled.
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{stderr, told};
 use nix::sys::signal::Signal;
 use std::fs;
 
-/// Two nodes whose jobs make room for urgent ones, each in the way of its quality.
+/// Two nodes whose jobs make room for urgent jobs, in the manner of their quality of service.
 fn settings(sched: &str) -> String {
     let mut settings = format!(
         "[[partitions]]\nname = \"all\"\nnodes = \"n[1-2]\"\nsched = \"{sched}\"\n\
@@ -18,8 +18,8 @@ fn settings(sched: &str) -> String {
     settings
 }
 
-/// Submits a job for all four elements whose first rank does something, and all of whose
-/// ranks then wait for a file and leave another one.
+/// Submits a job for all four elements. Its first rank reports, and then all ranks wait for a file
+/// and write another one.
 fn submit(cluster: &RealCluster, options: &str, name: &str) -> u64 {
     let script = format!(
         "[ $STORM_RANK != 0 ] || echo run >> {name}.runs; \
@@ -33,7 +33,7 @@ fn go(cluster: &RealCluster, name: &str) {
     fs::write(cluster.scratch.work().join(format!("{name}.go")), "").expect("written");
 }
 
-/// Files that the ranks of a job have left.
+/// Number of files that the ranks of a job have written.
 fn done(cluster: &RealCluster, name: &str) -> usize {
     let left = |rank: &u32| cluster.scratch.work().join(format!("{name}.{rank}.done")).exists();
     (0..4).filter(left).count()
@@ -55,7 +55,8 @@ fn a_suspended_job_does_nothing_until_its_elements_are_free_again() {
     let reason = stopped["reason"].as_str().expect("text");
     assert!(reason.contains(&format!("suspended for job {urgent}")), "{stopped}");
 
-    // What it waits for is there, and it does not see it: nor while others come and go.
+    // The file that it waits for exists, but a suspended job does not see it, even while other jobs
+    // start and end.
     go(&cluster, "patient");
     go(&cluster, "more");
     let more = submit(&cluster, "--qos urgent", "more");

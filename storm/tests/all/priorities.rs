@@ -1,5 +1,4 @@
-//! Priorities on a cluster of real daemons: what `storm priority` shows is the order in which
-//! jobs start.
+//! Priorities on a cluster of real daemons: jobs start in the order that `storm priority` shows.
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{stdout, told};
@@ -14,7 +13,7 @@ fn settings(sched: &str) -> String {
     )
 }
 
-/// Submits a job for all elements whose first rank notes its name when it starts, and then
+/// Submits a job for all elements, whose first rank writes the job's name when it starts and then
 /// waits for a file.
 fn submit(cluster: &RealCluster, options: &str, name: &str) -> u64 {
     let script = format!(

@@ -1,5 +1,5 @@
-//! The length of the slices of a partition is changed while jobs share its time: real
-//! daemons and processes.
+//! The length of a partition's slices changes while jobs share its time, with real daemons and
+//! processes.
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{stderr, stdout, told};
@@ -26,7 +26,7 @@ fn set(cluster: &RealCluster, words: &str) -> Result<String, String> {
 #[test]
 fn jobs_that_share_time_go_on_with_slices_of_another_length() {
     let mut cluster = RealCluster::start(1, "");
-    // Each takes both elements of the node, so that they run in turn.
+    // Each takes both elements of the node, so that they alternate.
     let options = "-n 2 --no-bcast";
     let jobs: Vec<u64> = (0..3)
         .map(|_| cluster.caller().submit(options, &["/bin/sh", "-c", UNTIL_GO]))
@@ -47,7 +47,7 @@ fn jobs_that_share_time_go_on_with_slices_of_another_length() {
     let short = set(&cluster, "set-quantum main 1us").expect_err("it is too short");
     assert!(short.contains("out of range"), "{short}");
     assert_eq!(partition(&cluster)["quantum_us"], 5_000);
-    // It outlasts the manager, and so do the jobs.
+    // The change outlasts the manager, and so do the jobs.
     cluster.end_manager(Signal::SIGKILL);
     cluster.start_manager();
     assert_eq!(partition(&cluster)["quantum_us"], 5_000);
@@ -65,7 +65,7 @@ fn jobs_that_share_time_go_on_with_slices_of_another_length() {
 #[test]
 fn jobs_on_the_same_elements_run_at_once_under_local() {
     let mut cluster = RealCluster::start(1, "");
-    // Each rank goes on only when those of the other jobs do.
+    // Each rank continues only when those of the other jobs do.
     let together = format!(
         "{UNTIL_GO}; touch here.$STORM_JOB_ID.$STORM_RANK; \
          until [ $(ls here.* | wc -l) -ge 6 ]; do sleep 0.02; done"
@@ -77,7 +77,7 @@ fn jobs_on_the_same_elements_run_at_once_under_local() {
     for job in &jobs {
         cluster.caller().until(*job, "RUNNING");
     }
-    // In turn, that would take them minutes.
+    // If they alternated, it would take minutes.
     set(&cluster, "set-quantum main 60s").expect("it is changed");
     set(&cluster, "set-sched main local").expect("it is changed");
     cluster.end_manager(Signal::SIGKILL);
@@ -87,7 +87,7 @@ fn jobs_on_the_same_elements_run_at_once_under_local() {
     for (sched, what) in [("ics", "how they wait"), ("pb", "never put first"), ("local", "nothing")]
     {
         set(&cluster, &format!("set-sched main {sched}")).expect("it is changed");
-        // It changes when the node has come back to the manager that was restarted.
+        // The change happens when the node is back at the restarted manager.
         let changed = |all: &Value| (all[0]["sched"] == sched).then_some(());
         cluster.caller().wait_for("partition list", changed);
         let explained = cluster.caller().storm(&format!("explain {}", jobs[0])).output();
@@ -100,7 +100,7 @@ fn jobs_on_the_same_elements_run_at_once_under_local() {
         let ended = cluster.caller().until(*job, "COMPLETED");
         assert_eq!(ended["runs"], 1, "{ended}");
     }
-    // One that starts there runs at once, too.
+    // A job that starts there runs at once, too.
     let waits = cluster.caller().submit("-n 2 --no-bcast", &["/bin/sh", "-c", "exec sleep 600"]);
     let waits = waits.expect("it is taken");
     cluster.caller().until(waits, "RUNNING");

@@ -1,5 +1,5 @@
-//! `storm replay` and `storm workload` as a user meets them: logs as others
-//! make them, what is said of those that cannot be used, and what is written.
+//! `storm replay` and `storm workload` as users see them: foreign logs, refusals of unusable logs,
+//! and the output files.
 
 use crate::scratch::{Scratch, stderr, told};
 use flate2::Compression;
@@ -9,8 +9,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-/// Two jobs that fit together and one that waits for both; with everything
-/// that archive logs do to readers, and one line that cannot be read.
+/// Two jobs that fit together and one that waits for both, with all the difficulties of archive
+/// logs and one line that cannot be read.
 const LOG: &str = "; Version: 2.2\r\n; MaxProcs: 8 (2 nodes)\r\n;\r\n\r\n\
     11 0 -1 100 4 99.5 -1 4 200 -1 1 3 1 -1 -1 -1 -1 -1\r\n\
     12 10 -1 50.0 -1 -1 -1 4 60 -1 0 4 1 -1 -1 -1 -1 -1 extra\r\n\
@@ -35,7 +35,7 @@ fn place() -> Scratch {
     scratch
 }
 
-/// What a command says that must fail, with this exit status.
+/// The message of a command that must fail with this exit status.
 fn refused(scratch: &Scratch, words: &str, status: i32) -> String {
     let done = scratch.does(words);
     assert_eq!(done.status.code(), Some(status), "storm {words}: {}", told(&done));
@@ -126,7 +126,7 @@ fn what_cannot_be_used_is_refused_with_the_reason_and_what_to_try() {
     }
 }
 
-/// One of the damaged lines was told, and an option that means nothing was taken without a word.
+/// Regression: only one of the damaged lines was reported, and a useless option was taken silently.
 #[test]
 fn what_is_wrong_is_told_line_by_line_and_what_is_in_vain_is_said() {
     let scratch = place();
@@ -261,8 +261,8 @@ fn intervals_are_told_by_their_ends_and_hold_possible_values() {
 #[test]
 fn a_live_replay_stands_beside_virtual_time() {
     let scratch = Scratch::make();
-    // Each takes the whole machine, so that their order does not depend on how fast this
-    // host is today; the second one has the shortest estimate, and easy keeps the order.
+    // Each job takes the whole machine, so that their order does not depend on this host's speed.
+    // The second one has the shortest estimate, and `easy` keeps the order.
     let log = "; MaxProcs: 4\n1 0 -1 200 4 -1 -1 4 900\n2 10 -1 100 4 -1 -1 4 300\n\
         3 20 -1 100 4 -1 -1 4 900\n4 30 -1 100 4 -1 -1 4 900\n";
     write(&scratch.work().join("live.swf"), log.as_bytes());
@@ -274,8 +274,7 @@ fn a_live_replay_stands_beside_virtual_time() {
     let order: Vec<_> = starts.iter().filter_map(|start| start["job"].as_i64()).collect();
     assert_eq!(order, [1, 2, 3, 4]);
     assert_eq!(document["planned"]["makespan_s"], 500.0);
-    // They come one after the other. A nap ends when it is planned to: the first is shorter by
-    // what its launch took.
+    // They run one after the other. A nap ends as planned, so the first is shorter by its launch.
     assert!(document["makespan_s"].as_f64() >= Some(300.0), "{document}");
     let said = refused(&scratch, "replay live.swf --live --nodes 3", 1);
     assert_says(&said, &["3 nodes", "divisor"]);

@@ -1,5 +1,5 @@
-//! `storm reproduce` as a user meets it: numbers beside the paper's, bounds that
-//! are checked, files that are whole and the same each time.
+//! `storm reproduce` as users see it: numbers compared with the paper's, checked bounds, and
+//! complete files that are the same each time.
 
 use crate::scratch::{STORM, Scratch, stderr, told};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// How far the model may be from the expected curve.
+/// Largest relative deviation of the model from the expected curve.
 const FIG_8_PART: f64 = 0.005;
 
 fn reproduce(words: &str) -> Output {
@@ -32,7 +32,7 @@ fn verdicts(exhibit: &Value) -> Vec<&str> {
     bounds.iter().map(|bound| bound["verdict"].as_str().expect("a word")).collect()
 }
 
-/// A file of expected values, or `None`, loudly, where there is none.
+/// A file of expected values. `None`, with a message, if there is none.
 fn expected(name: &str) -> Option<Vec<BTreeMap<String, String>>> {
     let text = storm_reference::read(&format!("expected/{name}"))?;
     let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned));
@@ -155,7 +155,7 @@ fn the_files_are_whole_and_the_same_each_time() {
     }
 }
 
-/// Every element is closed, in order.
+/// Checks that every element is closed, in order.
 fn assert_well_formed(xml: &str) {
     let mut open = Vec::new();
     for tag in xml.split('<').skip(1) {

@@ -1,5 +1,5 @@
-//! Nodes that are reserved, on a cluster of real daemons whose manager is killed in
-//! between: who gets them, who does not and why, and what is refused.
+//! Reserved nodes on a cluster of real daemons whose manager is killed in between: who gets the
+//! nodes, why others do not, and which reservations are refused.
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{stderr, stdout, told};
@@ -13,7 +13,7 @@ fn says(cluster: &RealCluster, words: &str) -> String {
     stdout(&done)
 }
 
-/// A command that must fail; what it says.
+/// The message of a command that must fail.
 fn refused(cluster: &RealCluster, words: &str) -> String {
     let done = cluster.caller().storm(words).output().expect("storm starts");
     assert!(!done.status.success(), "storm {words}: {}", told(&done));
@@ -44,20 +44,20 @@ fn reserved_nodes_are_for_the_jobs_of_the_reservation_until_it_is_deleted() {
     says(&cluster, "reservation create --name later --start now+2days --duration 2h --nodes n2");
     let both = vec![("now".to_owned(), true), ("later".to_owned(), false)];
     assert_eq!(listed(&cluster), both);
-    // Both nodes are reserved, now or before a job without a limit can have ended.
+    // Both nodes are reserved, now or earlier than a job without a limit is sure to have ended.
     let foreign = submit(&cluster, "-n 1");
     let told = cluster.caller().until_because(foreign, "is reserved for");
     assert!(told["reason"].as_str().expect("text").contains("(ReqNodeNotAvail)"), "{told}");
     let waits = submit(&cluster, "-n 1 --reservation later");
     cluster.caller().until_because(waits, "its reservation later begins at");
-    // The manager forgets nothing of it.
+    // The manager forgets no reservation.
     cluster.end_manager(Signal::SIGKILL);
     cluster.start_manager();
     cluster.caller().until_idle(2);
     assert_eq!(listed(&cluster), both);
     cluster.caller().until_because(foreign, "is reserved for");
     cluster.caller().until_because(waits, "its reservation later begins at");
-    // Its jobs run on its nodes; others where they will have ended.
+    // Its jobs run on its nodes, and others where they end in time.
     let inside = submit(&cluster, "-n 2 --reservation now");
     assert_eq!(cluster.caller().until(inside, "COMPLETED")["node_list"], "n1");
     let harmless = submit(&cluster, "-n 1 --time 1");
@@ -67,7 +67,7 @@ fn reserved_nodes_are_for_the_jobs_of_the_reservation_until_it_is_deleted() {
     assert_eq!(says(&cluster, "reservation delete now"), "Deleted now\n");
     cluster.caller().until(foreign, "COMPLETED");
     says(&cluster, "reservation delete later");
-    // A job whose reservation is gone is a job like others.
+    // A job whose reservation is gone becomes an ordinary job.
     cluster.caller().until(waits, "COMPLETED");
     assert_eq!(listed(&cluster), []);
     cluster.end();

@@ -1,5 +1,5 @@
-//! What jobs ask of their nodes, as a user meets it: each option with real processes, and
-//! nodes that are drained.
+//! Jobs' demands on their nodes as users see them: each option with real processes, and drained
+//! nodes.
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{Scratch, stderr, stdout, told};
@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::process::Output;
 
-/// A kept cluster of 2 nodes of 4 processing elements.
+/// A kept cluster of 2 nodes with 4 processing elements each.
 fn cluster(sched: &str) -> Scratch {
     let scratch = Scratch::make();
     scratch.prints(&format!("up --nodes 2 --pes 4 --sched {sched}"));
@@ -20,7 +20,7 @@ fn run(scratch: &Scratch, options: &str, script: &str) -> Output {
     command.output().expect("storm starts")
 }
 
-/// What the ranks print, line by line, sorted.
+/// The sorted output lines of the ranks.
 fn lines(scratch: &Scratch, options: &str, script: &str) -> Vec<String> {
     let done = run(scratch, options, script);
     assert!(done.status.success(), "{options}: {}", told(&done));
@@ -29,7 +29,7 @@ fn lines(scratch: &Scratch, options: &str, script: &str) -> Vec<String> {
     lines
 }
 
-/// Submits a job; its number.
+/// Submits a job, and returns its number.
 fn submit(scratch: &Scratch, options: &str, program: &str) -> u64 {
     let said = scratch.prints(&format!("submit -q {options} {program}"));
     said.trim().parse().expect("a number")
@@ -109,7 +109,7 @@ fn memory_is_counted_and_more_than_any_node_has_is_refused() {
     assert_eq!(both.status.code(), Some(2), "{}", told(&both));
     let said = lines(&scratch, "-n 1 --mem 64", "echo $STORM_MEM_PER_NODE");
     assert_eq!(said, ["64"], "a number without a unit is MiB");
-    // Both nodes are taken whole, whatever they have; the next one waits for memory.
+    // Both nodes are taken with all their memory, so the next job waits for memory.
     let first = occupy(&scratch, "-n 2 -N 2 --mem 0");
     let next = submit(&scratch, "-n 1 --mem 1M", "sleep 1000");
     let waits = scratch.json(&format!("show {next}"));
@@ -123,7 +123,7 @@ fn memory_is_counted_and_more_than_any_node_has_is_refused() {
 fn a_job_that_takes_more_memory_than_it_asked_for_is_ended_with_that_reason() {
     let scratch = cluster("gang");
     let nodes = scratch.json("nodes").to_string();
-    // tail keeps all that it reads, as there is no line.
+    // `tail` keeps its whole input, as it has no line feed.
     let script = "head -c 300000000 /dev/zero | tail | wc -c";
     if !nodes.contains("held to the memory") {
         eprintln!("SKIPPED: no memory controller can be used here: {nodes}");
@@ -133,12 +133,12 @@ fn a_job_that_takes_more_memory_than_it_asked_for_is_ended_with_that_reason() {
     let killed = run(&scratch, "-n 1 --mem 64M", script);
     assert_eq!(killed.status.code(), Some(1), "{}", told(&killed));
     assert!(stderr(&killed).contains("more than the 64 MiB of memory"), "{}", told(&killed));
-    // The next job of the same place is held to nothing.
+    // The next job in the same place has no limit.
     assert_eq!(lines(&scratch, "-n 1", script), ["300000000"]);
     assert_eq!(lines(&scratch, "-n 1 --mem 2G", script), ["300000000"]);
 }
 
-/// A node n1 without anything and a node g1 with feature gpu and 1 GiB.
+/// A plain node n1 and a node g1 with feature gpu and 1 GiB.
 fn cluster_with_gpu() -> RealCluster {
     let gpu =
         "[[nodes]]\nnames = \"g1\"\npes = 2\nmemory = \"1GiB\"\nfeatures = [\"gpu\", \"big\"]";
@@ -151,14 +151,14 @@ fn cluster_with_gpu() -> RealCluster {
     cluster
 }
 
-/// What a command to the cluster prints when it must succeed.
+/// The output of a command to the cluster, which must succeed.
 fn prints(cluster: &RealCluster, words: &str) -> String {
     let done = cluster.caller().storm(words).output().expect("storm starts");
     assert!(done.status.success(), "storm {words}: {}", told(&done));
     stdout(&done)
 }
 
-/// A node as it is listed.
+/// The entry of a node in a listing.
 fn node(nodes: &Value, name: &str) -> Option<Value> {
     nodes.as_array()?.iter().find(|node| node["name"] == name).cloned()
 }

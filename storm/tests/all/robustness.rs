@@ -1,5 +1,5 @@
-//! Programs that crash, that cannot be executed, that are strange or too many: each has a
-//! clear outcome, and nothing is left. Faults of nodes and of the manager are elsewhere.
+//! Programs that crash, cannot be executed, are strange, or are too many. Each has a clear outcome,
+//! and nothing is left. Faults of nodes and of the manager are tested elsewhere.
 
 use crate::scratch::{Scratch, stderr, stdout, told};
 use std::fs::{self, OpenOptions, Permissions};
@@ -8,15 +8,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-/// Jobs of the long queue.
+/// Number of jobs in the long queue.
 const MANY_JOBS: usize = 1000;
-/// Clients that submit them at the same time.
+/// Clients that submit at the same time.
 const CLIENTS: usize = 4;
 /// Size of the large program.
 const LARGE_BYTES: u64 = 1 << 30;
-/// Memory that no daemon needs, however large the program: a sixteenth of it.
+/// More memory than any daemon needs, and a sixteenth of the large program.
 const DAEMON_KIB: u64 = 64 << 10;
-/// Offset of the machine's number in an ELF header, and the one of AArch64.
+/// Offset of the machine's number in an ELF header, and AArch64's number.
 const E_MACHINE: (u64, [u8; 2]) = (18, [183, 0]);
 
 /// A kept cluster of 2 nodes with 2 processing elements each.
@@ -31,7 +31,7 @@ fn run(scratch: &Scratch, options: &[&str], program: &[&str]) -> Output {
     command.args(options).args(program).output().expect("storm starts")
 }
 
-/// The exit status, and that standard error has all of these texts.
+/// Checks the exit status, and that standard error has all of these texts.
 fn ends(done: &Output, status: i32, texts: &[&str]) {
     assert_eq!(done.status.code(), Some(status), "{}", told(done));
     let said = stderr(done);
@@ -83,7 +83,7 @@ fn what_cannot_be_executed_is_told_with_its_reason() {
     ends(&run(&scratch, &[], &["./directory"]), 126, &["is a directory"]);
     fs::write(path("text"), "hello").expect("written");
     ends(&run(&scratch, &[], &["./text"]), 126, &["is not executable", "chmod +x"]);
-    // What only the nodes can find out.
+    // Errors that only the nodes can find.
     let there = |name: &str| path(name).display().to_string();
     let nodes = |name: &str| run(&scratch, &["--no-bcast"], &[&there(name)]);
     ends(&nodes("nothing"), 127, &["n1", "No such file"]);
@@ -99,7 +99,7 @@ fn a_barrier_that_a_rank_will_never_reach_ends_the_job() {
                   ask 'cmd=init pmi_version=1 pmi_subversion=1'
                   test $STORM_RANK = 0 || exit 0
                   ask cmd=barrier_in";
-    // On one node its manager sees it, on two the Machine Manager does.
+    // On one node its own manager notices; on two the Machine Manager does.
     for nodes in ["1", "2"] {
         let done = run(&scratch, &["-n", "2", "-N", nodes], &["bash", "-c", script]);
         ends(&done, 1, &["rank 1", "without MPI_Finalize"]);

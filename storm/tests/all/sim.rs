@@ -1,5 +1,5 @@
-//! `storm sim` as a user meets it: what it prints in each form, and what it says and
-//! leaves behind when a run fails or is interrupted.
+//! `storm sim` as users see it: its output in each form, and its messages and files when a run
+//! fails or is interrupted.
 
 use crate::scratch::{Scratch, stderr, told};
 use nix::sys::signal::{Signal, kill};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::io::Read;
 use std::process::Stdio;
 
-/// Looks at whether a process waits for signals: many seconds' worth.
+/// Most looks at whether a process waits for signals: many seconds.
 const MAX_LOOKS: u32 = 10_000_000;
 
 /// Two nodes and two jobs, the second of which waits for the first.
@@ -21,7 +21,7 @@ fn scenario(limit: &str) -> String {
     )
 }
 
-/// A place with a scenario that passes and one whose jobs do not end.
+/// Directories with a scenario that passes and one whose jobs do not end.
 fn place() -> Scratch {
     let scratch = Scratch::make();
     for (name, limit) in [("good.toml", "60s"), ("bad.toml", "1s")] {

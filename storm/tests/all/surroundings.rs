@@ -1,5 +1,5 @@
-//! What surrounds the processes of a job: environment, working directory, cores, their
-//! numbers on the node, and what MPI libraries are told when there are too few cores.
+//! The environment of a job's processes: variables, working directory, cores, their numbers on the
+//! node, and the settings for MPI libraries if there are too few cores.
 
 use crate::scratch::{Scratch, stderr, stdout, told};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ fn run(scratch: &Scratch, options: &[&str], program: &[&str]) -> Output {
     command.output().expect("storm starts")
 }
 
-/// What the ranks print, line by line, sorted.
+/// The sorted output lines of the ranks.
 fn lines(scratch: &Scratch, options: &[&str], script: &str) -> Vec<String> {
     let done = run(scratch, options, &["/bin/sh", "-c", script]);
     assert!(done.status.success(), "{options:?}: {}", told(&done));
@@ -101,7 +101,7 @@ fn ranks_are_numbered_on_their_node_as_mpi_libraries_expect() {
 
 #[test]
 fn jobs_of_the_same_number_in_two_clusters_have_not_the_same_name_for_mpi_libraries() {
-    // As these name what they put into /dev/shm by it.
+    // As in the names of these libraries' files in /dev/shm.
     let ask = r#"
         printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_my_kvsname\n' >&$PMI_FD
         read init <&$PMI_FD && read name <&$PMI_FD && echo "$STORM_JOB_ID ${STORM_MPI_SPACE-} $name"
@@ -125,7 +125,7 @@ fn libraries_are_told_to_yield_when_ranks_exceed_the_cores() {
     let script = "echo ${OMPI_MCA_mpi_yield_when_idle-0} ${I_MPI_WAIT_MODE-0} \
                   ${MPIR_CVAR_CH4_PROGRESS_THROTTLE-0}";
     let procs = many.to_string();
-    // Two nodes of this host: its cores are fewer than the job's ranks on both together.
+    // Two nodes of this host, which has fewer cores than the job has ranks on both together.
     for options in [&["-n", &procs][..], &["-n", &procs, "-N", "2"]] {
         assert_eq!(lines(&scratch, options, script), vec!["1 1 1"; many]);
     }
@@ -160,10 +160,10 @@ fn programs_find_what_lies_beside_them() {
     };
     let there = format!("{}\n", script.display());
     assert_eq!(run(&["-n", "2", "-N", "2"], &script), there.repeat(2));
-    // Its files are where the user has them copied.
+    // The program's files are where the user has them copied.
     let beside = run(&["--bcast", "/etc/hostname"], &script);
     assert!(beside.ends_with("/script\n") && beside != there, "{beside}");
-    // A shell reads a script as it runs it: nobody edits it meanwhile.
+    // A shell reads a script while it runs it, so the script must not be one that can be edited.
     let shell = run(&[], &executable(&scratch, "shell", "#!/bin/sh\necho \"$0\"\n"));
     assert!(shell.contains("/jobs/3.") && shell.ends_with("/shell\n"), "{shell}");
 

@@ -1,5 +1,5 @@
-//! Node Managers that end while jobs run, and the next ones, which go on with these: real daemons, real
-//! processes (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
+//! Node Managers that end while jobs run, and their successors, which continue the jobs: real
+//! daemons and processes (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{mpi_program, stdout, told};
@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 
-/// Each of these ends a Node Manager and leaves its jobs.
+/// Signals that end a Node Manager and leave its jobs running.
 const ENDS: [Signal; 2] = [Signal::SIGKILL, Signal::SIGTERM];
 /// Waits until the file `go` is there, and ends with status 3.
 const UNTIL_GO: &str = "while [ ! -e go ]; do sleep 0.02; done; exit 3";
@@ -17,7 +17,7 @@ const UNTIL_GO: &str = "while [ ! -e go ]; do sleep 0.02; done; exit 3";
 const LINES: &str = "i=0; while [ ! -e go ] || [ $i -lt 500 ]; do i=$((i+1)); echo line $i; \
                      echo error $i >&2; done; echo $i > lines-$STORM_RANK";
 
-/// Ranks that speak with each other until the file `go` is there.
+/// Ranks that exchange messages until the file `go` exists.
 const MPI_UNTIL_GO: &str = r#"
 #include <mpi.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ fn piped(mut command: Command) -> Child {
     command.spawn().expect("storm starts")
 }
 
-/// It ran once, on the nodes where it began.
+/// Checks that the job ran once, on the nodes where it began.
 fn assert_ended(job: &Value, exit_code: u64) {
     assert_eq!((&job["exit_code"], &job["runs"]), (&exit_code.into(), &1.into()), "{job}");
 }
@@ -66,7 +66,7 @@ fn start_node(cluster: &mut RealCluster, node: u32) {
     cluster.caller().wait_for("nodes", |nodes| (!nodes.to_string().contains("DOWN")).then_some(()));
 }
 
-/// Waits until the manager misses the node, on which its jobs go on.
+/// Waits until the manager misses the node, on which its jobs continue.
 fn until_away(cluster: &RealCluster, job: u64, node: u32) {
     cluster.caller().until_down(&format!("n{node}"));
     let why = cluster.caller().storm(&format!("explain {job}")).output().expect("storm starts");
@@ -189,7 +189,7 @@ fn input_goes_on_where_it_was() {
         output.read_line(&mut echoed).expect("text");
         assert!(echoed == line, "turn {turn}: {} bytes", echoed.len());
         end_node(&mut cluster, 1, signal);
-        // This is on its way while there is no Node Manager.
+        // Sent while there is no Node Manager.
         input.write_all(b"between\n").expect("it reads");
         cluster.start_node(1);
         let mut echoed = String::new();
@@ -224,7 +224,7 @@ fn what_happens_while_there_is_no_node_manager_is_found_by_the_next() {
     cluster.caller().until_down("n2");
     go(&cluster);
     cluster.caller().cancel(cancelled);
-    // The manager as well: it asks the nodes what they hold.
+    // The manager as well, which asks the nodes for their jobs.
     cluster.end_manager(Signal::SIGKILL);
     cluster.start_manager();
     cluster.start_node(1);
@@ -331,7 +331,7 @@ fn an_interrupt_ends_a_node_with_its_jobs_and_storm_down_ends_all() {
 #[test]
 fn helper_processes_say_what_they_are() {
     let cluster = RealCluster::start(1, "");
-    // One that was just forked has its parent's title for a moment.
+    // A process that was just forked has its parent's title for a moment.
     cluster.caller().wait_for("queue", |_| {
         let lines = cluster.scratch.processes();
         let count = |title: &str| lines.iter().filter(|line| line.contains(title)).count();
@@ -341,7 +341,7 @@ fn helper_processes_say_what_they_are() {
     cluster.end();
 }
 
-/// Manager and nodes are started anew one after the other, as for an upgrade.
+/// Restarts manager and nodes one after the other, as for an upgrade.
 #[test]
 fn a_rolling_upgrade_ends_no_job_and_loses_no_output() {
     let mut cluster = RealCluster::start(4, "partitions = [{ name = \"main\", sched = \"gang\" }]");
@@ -418,7 +418,7 @@ fn a_rolling_upgrade_ends_no_job_and_loses_no_output() {
     cluster.end();
 }
 
-/// Ranks of a job on two nodes that speak with each other, without and with turns.
+/// Ranks of a job on two nodes exchange messages, without and with turns.
 #[test]
 fn ranks_of_mpi_go_on_and_finish() {
     for signal in ENDS {

@@ -10,19 +10,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::process::{Child, Command, Stdio};
 
-/// What comes later than this does not come, in milliseconds.
+/// Most milliseconds to wait for output.
 const PATIENCE_MS: u16 = 60_000;
 
-/// The side of a terminal at which the user sits.
+/// The user's side of a terminal.
 struct Desk {
     terminal: File,
-    /// What was printed and not looked at.
+    /// Output that was not looked at yet.
     unseen: String,
 }
 
 impl Desk {
-    /// A terminal; its other side is for a program. No other process inherits this side: it would
-    /// keep the terminal from hanging up.
+    /// A terminal; the returned file is the program's side. No other process inherits our side, as
+    /// it would keep the terminal from hanging up.
     fn new() -> (Desk, File) {
         let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
         let master = posix_openpt(flags).expect("a terminal");
@@ -56,7 +56,7 @@ impl Desk {
     }
 }
 
-/// A program with the terminal as its standard input, output and error.
+/// Starts a program with the terminal as its standard input, output and error.
 fn at(terminal: File, command: &mut Command) -> Child {
     let stream = || Stdio::from(terminal.try_clone().expect("a descriptor"));
     command.stdin(stream()).stdout(stream()).stderr(stream()).spawn().expect("it starts")
@@ -113,7 +113,7 @@ fn a_terminal_that_hangs_up_cancels_the_job_unless_that_is_ignored() {
         ("trap '' HUP; exec $STORM run sh -c 'echo up; exec cat'", "COMPLETED", 0),
     ] {
         let (desk, terminal) = Desk::new();
-        // Without a controlling terminal no signal tells.
+        // Without a controlling terminal there is no signal.
         let mut command = scratch.command("setsid");
         command.args(["sh", "-c", line]).env("STORM", STORM);
         command.stdin(terminal).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,4 +1,4 @@
-//! The README's tour: every command of it is run, in order.
+//! The README's tour: runs every command of it, in order.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -48,7 +48,7 @@ fn every_command_of_the_tour_works() {
             .output()
             .expect("a shell")
     };
-    // What one command exports is there for those after it.
+    // Variables that a command exports exist for later commands.
     let mut exported = String::new();
     for command in &commands {
         if command.starts_with("export ") {

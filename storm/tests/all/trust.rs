@@ -1,5 +1,5 @@
-//! A cluster with a key, its daemons separate processes: who holds the key works, who
-//! does not is told why on both sides and is no burden.
+//! A cluster with a key, with its daemons as separate processes. A holder of the key can join;
+//! others are refused with a reason on both sides, and cost little.
 
 use crate::scratch::keyed_cluster::KeyedCluster;
 use crate::scratch::{STORM, Scratch, stderr, told};
@@ -55,7 +55,7 @@ fn a_thousand_strangers_are_no_burden_to_a_job() {
         if number % 2 == 0 {
             said = b"GET / HTTP/1.1\r\n\r\n".repeat(3);
         }
-        // It may be closed in the middle.
+        // The connection may be closed in the middle.
         let _ = stranger.write_all(&said);
         let _ = stranger.read_to_end(&mut Vec::new());
     }

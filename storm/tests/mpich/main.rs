@@ -1,6 +1,6 @@
-//! Programs of unmodified MPICHs, which find each other through PMI-1, and of Open MPI, on hosts that are
-//! network namespaces of this machine. UCX takes all of it for one host and would use
-//! shared memory: it is told to use TCP, and the bytes that cross the network are counted.
+//! Programs of unmodified MPICHs, which find each other through PMI-1, and of Open MPI. The hosts
+//! are network namespaces of this machine. UCX takes all of them for a single host and would use
+//! shared memory, so it is told to use TCP, and the bytes that cross the network are counted.
 
 #[path = "../scratch/mod.rs"]
 mod scratch;
@@ -16,19 +16,19 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::{Mutex, PoisonError};
 
-/// Ranks wait by polling: tests at the same time would wait for each other.
+/// Ranks wait by polling, so tests at the same time would delay each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Bytes of the vector that `allreduce` sums up.
 const VECTOR_BYTES: u64 = 8 << 20;
 
-/// Where ScaLAPACK's test programs are in Debian's `scalapack-mpi-test`.
+/// The directory of ScaLAPACK's test programs in Debian's `scalapack-mpi-test`.
 const SCALAPACK: &str = "/usr/lib/x86_64-linux-gnu/scalapack/mpich-tests";
 
-/// Its programs, the files that they read, and what to do on a grid of 1 x 2 processes.
+/// The programs, their input files, and the problem on a grid of 1 x 2 processes.
 ///
-/// Cholesky's last line is F: neither conditions are estimated nor solutions refined. With T
-/// `xdllt` hangs in a third of its runs under Hydra too, without STORM.
+/// Cholesky's last line is F: conditions are not estimated and solutions not refined. With T,
+/// `xdllt` hangs in a third of its runs, under Hydra without STORM too.
 const PROGRAMS: [(&str, &str, &str); 3] = [
     (
         "xdllt",
@@ -51,12 +51,12 @@ const PROGRAMS: [(&str, &str, &str); 3] = [
 struct Bench<'a> {
     scratch: &'a Scratch,
     hosts: Hosts,
-    /// Of the library, if it has to be told.
+    /// The library's directory, if the program must be told.
     prefix: Option<PathBuf>,
 }
 
 impl Bench<'_> {
-    /// Runs a program; a limit of time ends one that hangs.
+    /// Runs a program, with a time limit in case it hangs.
     fn run(&self, options: &str, program: &Path, argument: &str) -> Output {
         self.run_within("100s", options, program, argument)
     }
@@ -71,7 +71,7 @@ impl Bench<'_> {
         command.output().expect("storm starts")
     }
 
-    /// The lines of a run that must succeed, sorted.
+    /// The sorted lines of a run that must succeed.
     fn lines(&self, options: &str, program: &Path, argument: &str) -> Vec<String> {
         let done = self.run(options, program, argument);
         assert!(done.status.success(), "{argument}: {}", told(&done));
@@ -82,11 +82,11 @@ impl Bench<'_> {
 }
 
 impl Bench<'_> {
-    /// What a program of ScaLAPACK printed.
+    /// The output of a ScaLAPACK program.
     ///
-    /// MPICH 4.0 over UCX may hang in `MPI_Finalize`, seldom under Hydra, more often here: the rank
-    /// that closes its connections last waits for an acknowledgement of the other, which
-    /// already waits for all in the barrier of PMI and answers nothing. Then it runs again.
+    /// MPICH 4.0 over UCX may hang in `MPI_Finalize`, seldom under Hydra and more often here. The
+    /// rank that closes its connections last waits for an acknowledgement of the other. The other
+    /// rank is already in the PMI barrier and does not answer. The program is then run again.
     fn factorized(&self, program: &Path) -> String {
         for attempt in 1..=5 {
             let done = self.run_within("20s", "-n 2 -N 2 --chdir input", program, "");
@@ -101,7 +101,7 @@ impl Bench<'_> {
     }
 }
 
-/// What every MPICH must do on two hosts.
+/// Features that every MPICH must have on two hosts.
 fn does_everything(library: Option<Library>) {
     let Some(library) = library else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,7 +134,7 @@ fn does_everything(library: Option<Library>) {
     assert_eq!(many.len(), 64, "{many:?}");
 }
 
-/// What is refused, with an error of MPI and not a hang, and the end that a rank asks for.
+/// Operations that are refused with an MPI error instead of a hang, and an end requested by a rank.
 fn refusals(bench: &Bench<'_>, program: &Path) {
     let refused = |what: &str| [0, 1].map(|rank| format!("rank {rank}: {what}"));
     assert_eq!(bench.lines("-n 2 -N 2", program, "spawn"), refused("spawn refused"));

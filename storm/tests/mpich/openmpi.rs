@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 use std::sync::PoisonError;
 
-/// Where ScaLAPACK's test programs for Open MPI are in Debian's `scalapack-mpi-test`.
+/// The directory of ScaLAPACK's test programs for Open MPI in Debian's `scalapack-mpi-test`.
 const SCALAPACK: &str = "/usr/lib/x86_64-linux-gnu/scalapack/openmpi-tests";
-/// How often a directory is looked for that goes in the background: some seconds' worth.
+/// Most looks at whether a directory is gone, which happens in the background: some seconds.
 const MAX_LOOKS: usize = 1_000_000;
 
-/// Two hosts, a program of Open MPI, and a limit of time for what hangs.
+/// Runs a test with two hosts, a program of Open MPI, and a time limit in case it hangs.
 fn on_two_hosts(what: impl FnOnce(&Bench<'_>, &Path)) {
     with(Library::of_open_mpi(), what);
 }
@@ -131,9 +131,9 @@ fn however_a_rank_of_open_mpi_goes_the_job_ends_and_leaves_nothing() {
         let ended =
             |argument: &str, status, reason: &str| ended_on("-n 4 -N 2", argument, status, reason);
         ended("quit", Some(7), "rank 3 aborted the job with exit code 7");
-        // Others may see that their connections with it are closed, and be faster.
+        // Other ranks may notice first that their connections to it are closed.
         let killed = ended("killed", None, "storm: job");
-        // Its own node sees it or the manager, whoever looks first.
+        // Its own node or the manager notices, whichever looks first.
         ended("absent", Some(1), "in a PMI barrier");
         ended_on("-n 2 -N 1", "outlive", Some(1), "rank 1 is gone and rank 0 waits for it");
         shared_memory_is_gone(&killed);
@@ -142,19 +142,19 @@ fn however_a_rank_of_open_mpi_goes_the_job_ends_and_leaves_nothing() {
     });
 }
 
-/// The program said where its files in shared memory were.
+/// Checks that the shared-memory files that the program named are gone.
 fn shared_memory_is_gone(done: &Output) {
     let text = stdout(done);
     let said = text.lines().find_map(|line| line.strip_prefix("shared memory in "));
     let directory = PathBuf::from(said.unwrap_or_else(|| panic!("nothing said of it: {text}")));
     assert!(directory.starts_with("/dev/shm") && directory != Path::new("/dev/shm"), "{said:?}");
-    // The job's end is told before the node has removed what was the job's.
+    // The end of a job is reported before the node has removed its files.
     let gone = (0..MAX_LOOKS).any(|_| !directory.exists());
     assert!(gone, "{} is still there", directory.display());
 }
 
-/// A job of two ranks on each host that waits, once all ranks do; each has a first rank that starts the
-/// server.
+/// Starts a waiting job of two ranks on each host, and returns once all ranks wait. On each host
+/// the first rank starts the server.
 fn waiting_job(bench: &Bench<'_>, program: &Path, options: &[&str]) -> Child {
     let mut command = bench.scratch.storm(["run", "--time", "100s", "-n", "4", "-N", "2"]);
     command.args(bench.hosts.at().split_whitespace()).args(options).arg(program).arg("waits");
@@ -165,7 +165,7 @@ fn waiting_job(bench: &Bench<'_>, program: &Path, options: &[&str]) -> Child {
     running
 }
 
-/// The servers of a job: each is a child of the process that watches it, which has the same arguments.
+/// The servers of a job. Each is a child of its watcher, which has the same arguments.
 fn servers(bench: &Bench<'_>) -> Vec<Pid> {
     let all = bench.scratch.pids_of("--serve");
     let is_child = |(_, parent): &&(i32, i32)| all.iter().any(|(pid, _)| pid == parent);
@@ -187,11 +187,11 @@ fn the_death_of_a_pmix_server_ends_the_job() {
     });
 }
 
-/// Once nobody but the rank who had started the server was watched.
+/// Regression: only the rank that had started the server was watched.
 #[test]
 fn the_death_of_a_pmix_server_ends_the_job_whichever_rank_is_left() {
     on_two_hosts(|bench, _| {
-        // One rank of two becomes no program of MPI and is gone; either may have been the first.
+        // One of two ranks exits without becoming a program of MPI; it may be the first of the two.
         for gone in [0, 1] {
             let script =
                 format!("if [ $STORM_RANK = {gone} ]; then exit 0; fi; echo here; exec sleep 1000");
@@ -245,7 +245,7 @@ fn what_a_users_file_of_parameters_sets_is_not_set_otherwise() {
         assert!(done.status.success(), "{}", told(&done));
         let said = stdout(&done);
         let count = |start: &str| said.lines().filter(|line| line.starts_with(start)).count();
-        // The one is set by Node Managers, which do not read the file.
+        // Node Managers, which do not read the file, set the first one.
         assert_eq!(count("OMPI_MCA_schizo="), 0, "{said}");
         assert_eq!(count("OMPI_MCA_osc_sm_backing_directory="), 0, "{said}");
         assert_eq!(count("OMPI_MCA_ess=pmi"), 2, "{said}");
@@ -259,7 +259,7 @@ fn a_node_manager_that_is_killed_leaves_nothing_in_shared_memory() {
         let left = || {
             let names = fs::read_dir("/dev/shm").expect("it is there").flatten();
             let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-            // Those of the jobs of other tests of this machine come and go.
+            // Other files may be those of other tests' jobs, and come and go.
             names.filter(|name| name.starts_with("storm-")).collect::<BTreeSet<_>>()
         };
         let before = left();
@@ -329,7 +329,7 @@ fn submits(bench: &Bench<'_>, program: &Path) {
     let storm = bench.scratch.storm(["run"]);
     let (storm, at) = (storm.get_program().display().to_string(), bench.hosts.at());
     let run = format!("{storm} run {at}");
-    // What the inner ranks were told of shared memory is of their own job.
+    // The inner ranks must have the shared-memory directory of their own job.
     let inner = format!(
         "{run} --time 60s -n 2 -N 2 {} shared && {run} -n 1 --mpi pmi1 /usr/bin/env",
         program.display()
@@ -345,10 +345,10 @@ fn submits(bench: &Bench<'_>, program: &Path) {
         let place = format!("rank {rank}: 0 of 1, told 0 of 1");
         assert!(said.lines().any(|line| line == place), "{said}");
     }
-    // The second job is of one rank, which joins by PMI-1: nothing of PMIx is for it.
+    // The second job has one rank, which joins by PMI-1, so it needs nothing of PMIx.
     let told_of = |prefix: &str| said.lines().filter(|line| line.starts_with(prefix)).count();
     assert_eq!(told_of("STORM_SIZE=1"), 1, "{said}");
-    // Open MPI itself sets parameters in its ranks, which are taken for the user's.
+    // Open MPI itself sets parameters in its ranks, which count as the user's.
     let of_pmix = told_of("PMIX_") - told_of("PMIX_MCA_") - told_of("PMIX_PREFIX=");
     assert_eq!((of_pmix, told_of("OMPI_MCA_")), (0, 1), "{said}");
     assert_eq!(told_of("OMPI_MCA_mpi_yield_when_idle=1"), 1, "the user's: {said}");
@@ -382,7 +382,7 @@ fn programs_of_scalapack_factorize_with_open_mpi() {
         fs::create_dir(&input).expect("made");
         for (program, file, parameters) in PROGRAMS {
             fs::write(input.join(file), parameters).expect("written");
-            // It is linked with ScaLAPACK, and that with Open MPI.
+            // The program is linked with ScaLAPACK, which is linked with Open MPI.
             let program = Path::new(SCALAPACK).join(program);
             let done = bench.run("-n 2 -N 2 --chdir input", &program, "");
             assert!(done.status.success(), "{}", told(&done));

@@ -1,20 +1,20 @@
-//! Commands to one cluster of a test, and waiting for what it says.
+//! Sends commands to a cluster of a test, and waits for results.
 
 use super::{Scratch, stdout, told};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Questions that a test puts while it waits for something: many seconds' worth.
+/// Most questions while a test waits for something: many seconds.
 const MAX_QUESTIONS: usize = 10_000;
 
 /// How long a job may take to its end.
 const MAX_WAIT: &str = "60s";
 
-/// States that a job does not leave.
+/// Final states of a job.
 const ENDED: [&str; 5] = ["COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"];
 
-/// Speaks to the manager behind a socket.
+/// Sends commands to the manager behind a socket.
 pub(crate) struct Caller<'a> {
     pub(crate) scratch: &'a Scratch,
     pub(crate) socket: PathBuf,
@@ -28,7 +28,7 @@ impl Caller<'_> {
         command
     }
 
-    /// Asks until `found` is satisfied. The manager may be away meanwhile.
+    /// Asks until `found` returns a value. The manager may be away meanwhile.
     pub(crate) fn wait_for<T>(&self, words: &str, found: impl Fn(&Value) -> Option<T>) -> T {
         let mut last = String::new();
         for _ in 0..MAX_QUESTIONS {
@@ -43,25 +43,25 @@ impl Caller<'_> {
         panic!("storm {words} does not come to it: {last}")
     }
 
-    /// Waits until a job is in a state. Questions take the time of what they ask about, and
-    /// a node that does not answer is silent for seconds: of an end the manager sends word.
+    /// Waits until a job is in a state. Polling slows down the cluster, and a node that does not
+    /// answer is silent for seconds, so an end is waited for by `wait`.
     pub(crate) fn until(&self, job: u64, state: &str) -> Value {
         if ENDED.contains(&state) {
-            // Where the manager goes away meanwhile it is asked again.
+            // If the manager goes away meanwhile, it is asked again.
             let words = format!("wait --quiet --timeout {MAX_WAIT} {job}");
             self.storm(&words).output().expect("storm starts");
         }
         self.wait_for(&format!("show {job}"), |view| (view["state"] == state).then(|| view.clone()))
     }
 
-    /// Waits until the reason of a job's state has this text.
+    /// Waits until the reason of a job's state contains this text.
     pub(crate) fn until_because(&self, job: u64, text: &str) -> Value {
         self.wait_for(&format!("show {job}"), |view| {
             view["reason"].as_str()?.contains(text).then(|| view.clone())
         })
     }
 
-    /// Waits until so many nodes are up and run nothing.
+    /// Waits until this many nodes are up and idle.
     pub(crate) fn until_idle(&self, nodes: usize) {
         self.wait_for("nodes", |listed| {
             let idle = |node: &&Value| node["state"] == "IDLE" || node["state"] == "RESERVED";
@@ -83,14 +83,14 @@ impl Caller<'_> {
         assert!(done.status.success(), "{}", told(&done));
     }
 
-    /// Submits a program; its number, unless the manager is away.
+    /// Submits a program, and returns its number; `None` if the manager is away.
     pub(crate) fn submit(&self, options: &str, program: &[&str]) -> Option<u64> {
         let mut command = self.storm(&format!("submit -q {options}"));
         let done = command.args(program).output().expect("storm starts");
         done.status.success().then(|| stdout(&done).trim().parse().expect("a number"))
     }
 
-    /// Submits a shell script to a rank on each of two nodes.
+    /// Submits a shell script with a rank on each of two nodes.
     pub(crate) fn submit_script(&self, options: &str, script: &str) -> Option<u64> {
         let options = format!("-n 2 -N 2 --no-bcast {options}");
         self.submit(&options, &["/bin/sh", "-c", script])

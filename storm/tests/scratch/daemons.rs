@@ -1,5 +1,5 @@
-//! Daemons that a test starts, each with a log of its own. They are asked to end with
-//! the test, and waited for.
+//! Daemons that a test starts, each with a log of its own. On drop they are asked to end, and
+//! waited for.
 
 use super::Scratch;
 use nix::sys::signal::{Signal, kill};
@@ -7,14 +7,14 @@ use nix::unistd::Pid;
 use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
 
-/// See the top.
+/// The daemons of a test, by name.
 #[derive(Default)]
 pub(crate) struct Daemons {
     started: Vec<(String, Child)>,
 }
 
 impl Daemons {
-    /// Starts one; its log goes to `NAME.log`.
+    /// Starts a daemon, with its log in `NAME.log`.
     pub(crate) fn start(&mut self, scratch: &Scratch, name: &str, mut command: Command) {
         let log = File::create(scratch.work().join(format!("{name}.log"))).expect("a log");
         let daemon = command.stderr(log).stdout(Stdio::null()).spawn().expect("it starts");
@@ -27,12 +27,12 @@ impl Daemons {
         found.map(|one| one.1.id()).expect("it was started")
     }
 
-    /// What a daemon has logged.
+    /// The log of a daemon.
     pub(crate) fn log(scratch: &Scratch, name: &str) -> String {
         fs::read_to_string(scratch.work().join(format!("{name}.log"))).unwrap_or_default()
     }
 
-    /// Waits until `found` finds something; all daemons must live meanwhile.
+    /// Waits until `found` returns a value; all daemons must live meanwhile.
     pub(crate) fn wait_for<T>(&mut self, scratch: &Scratch, found: impl Fn() -> Option<T>) -> T {
         loop {
             if let Some(wanted) = found() {
@@ -52,7 +52,7 @@ impl Drop for Daemons {
         for (_, daemon) in &mut self.started {
             let pid = Pid::from_raw(daemon.id().cast_signed());
             let _ = kill(pid, Signal::SIGTERM);
-            // One that was stopped must go on to end.
+            // A stopped daemon must continue before it can end.
             let _ = kill(pid, Signal::SIGCONT);
         }
         for (_, daemon) in &mut self.started {

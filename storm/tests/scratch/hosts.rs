@@ -1,8 +1,8 @@
-//! A real cluster of several hosts, each a network namespace of this machine: the
-//! Machine Manager in one, a Node Manager in each of the others, frames of 1500 bytes
-//! between them. It needs root and `ip`.
+//! A real cluster of several hosts, each a network namespace of this machine. The Machine Manager
+//! is in one, a Node Manager in each of the others, with frames of 1500 bytes between them. Root
+//! and `ip` are needed.
 //!
-//! The namespaces are removed with the value.
+//! Dropping the value removes the namespaces.
 
 use super::caller::Caller;
 use super::daemons::Daemons;
@@ -14,10 +14,10 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where users of other hosts connect.
+/// The address for users on other hosts.
 pub(crate) const USERS_CONNECT: &str = "10.77.0.1:7118";
 
-/// Hosts on one bridge; the first, with the Machine Manager, is 10.77.0.1.
+/// Hosts on a bridge; the first has the Machine Manager and is 10.77.0.1.
 pub(crate) struct Hosts {
     id: String,
     hosts: usize,
@@ -26,8 +26,8 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// A cluster of hosts `n1` to `n<nodes>`, once all of them are idle; `None`, said
-    /// loudly, where it cannot be made.
+    /// A cluster of hosts `n1` to `n<nodes>`, once all of them are idle. `None`, with a message, if
+    /// it cannot be made.
     pub(crate) fn cluster(scratch: &Scratch, nodes: usize, pes: u32) -> Option<Hosts> {
         Hosts::cluster_with(scratch, nodes, pes, "")
     }
@@ -65,17 +65,17 @@ impl Hosts {
         Some(hosts)
     }
 
-    /// The options that name this cluster.
+    /// The options that select this cluster.
     pub(crate) fn at(&self) -> String {
         format!("--socket {}", self.socket)
     }
 
-    /// Speaks to this cluster.
+    /// Sends commands to this cluster.
     pub(crate) fn caller<'a>(&self, scratch: &'a Scratch) -> Caller<'a> {
         Caller { scratch, socket: self.socket.clone().into() }
     }
 
-    /// Nothing comes to a host or from it any more, and it does not know.
+    /// Silently cuts off a host in both directions.
     pub(crate) fn cut_off(&self, host: usize) {
         ip(&format!("link set {} nomaster", self.port(host)));
     }
@@ -93,7 +93,7 @@ impl Hosts {
 
     /// Bytes that a host has sent so far.
     pub(crate) fn sent_bytes(&self, host: usize) -> u64 {
-        // What comes out of the host comes in here.
+        // Bytes leaving the host arrive at its port on the bridge.
         let counter = format!("/sys/class/net/{}/statistics/rx_bytes", self.port(host));
         let text =
             fs::read_to_string(&counter).unwrap_or_else(|error| panic!("{counter}: {error}"));
@@ -132,7 +132,7 @@ impl Hosts {
         format!("storm-{}-{host}", self.id)
     }
 
-    /// `storm` on a host, the first of which is 0. `ip netns exec` becomes it.
+    /// `storm` on a host; the first is 0. `ip netns exec` becomes `storm`.
     pub(crate) fn command(&self, scratch: &Scratch, host: usize, words: &str) -> Command {
         let mut command = scratch.command("ip");
         command.args(["netns", "exec", &self.name(host), STORM]).args(words.split_whitespace());
@@ -157,7 +157,7 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        // The daemons first: they hold the namespaces.
+        // Daemons first, as they hold the namespaces.
         drop(std::mem::take(&mut self.daemons));
         for host in 0..self.hosts {
             quietly(&format!("netns del {}", self.name(host)));
@@ -166,7 +166,7 @@ impl Drop for Hosts {
     }
 }
 
-/// Says that something was not tested, past the test harness's capture.
+/// Prints that something was not tested, past the test harness's capture.
 pub(crate) fn skipped(what: &str, why: &str) {
     let said = format!("\nSKIPPED: {what} was NOT tested: {why}\n");
     let _ = std::io::stderr().write_all(said.as_bytes());

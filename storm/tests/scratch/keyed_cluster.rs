@@ -1,19 +1,19 @@
-//! A cluster with a key on loopback, its daemons separate processes.
+//! A cluster with a key on loopback, with its daemons as separate processes.
 
 use super::Scratch;
 use super::daemons::Daemons;
 use std::fs;
 
-/// Nodes of it, of 2 processing elements each; the configuration has one more.
+/// Its nodes, of 2 processing elements each. The configuration has one more.
 pub(crate) const NODES: usize = 2;
 
 /// A manager and its nodes, all of them idle.
 pub(crate) struct KeyedCluster {
     pub(crate) scratch: Scratch,
     pub(crate) daemons: Daemons,
-    /// Where nodes connect.
+    /// The address for nodes.
     pub(crate) address: String,
-    /// The options that name it on this host.
+    /// The options that select it on this host.
     pub(crate) at: String,
 }
 
@@ -48,7 +48,7 @@ impl KeyedCluster {
         cluster
     }
 
-    /// A node of this cluster, but for its key.
+    /// The words for a node of this cluster, without its key.
     pub(crate) fn node(&self, name: &str) -> String {
         let work = self.scratch.work().display();
         let (cluster, address) = (self.scratch.cluster(), &self.address);
@@ -62,18 +62,18 @@ impl KeyedCluster {
         Daemons::log(&self.scratch, "mm")
     }
 
-    /// What the manager has logged as the value of a field, the first time.
+    /// The first value of a field in the manager's log.
     pub(crate) fn logged(&self, field: &str) -> Option<String> {
         logged(&self.scratch, field)
     }
 
-    /// Open files of the manager.
+    /// Number of the manager's open files.
     pub(crate) fn open_files(&self) -> usize {
         let pid = self.daemons.pid("mm");
         fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").count()
     }
 
-    /// Waits until the manager has no more than so many open files.
+    /// Waits until the manager has at most `most` open files.
     pub(crate) fn await_open_files(&mut self, most: usize) {
         let pid = self.daemons.pid("mm");
         let open = || fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").count();
@@ -84,7 +84,7 @@ impl KeyedCluster {
 fn logged(scratch: &Scratch, field: &str) -> Option<String> {
     let log = Daemons::log(scratch, "mm");
     let (_, rest) = log.split_once(&format!(" {field}="))?;
-    // The whole line has been written.
+    // Only whole lines count.
     let (line, _) = rest.split_once('\n')?;
     line.split_whitespace().next().map(str::to_owned)
 }

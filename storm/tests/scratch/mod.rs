@@ -1,8 +1,7 @@
-//! A place of its own for a test of the program: a directory to work in, and a
-//! runtime directory, so that the cluster that `storm up` keeps there is this
-//! test's alone.
+//! The directories of a test of the program: a work directory, and a runtime directory, so that the
+//! cluster that `storm up` keeps there is this test's alone.
 //!
-//! It does not start clusters; it ends the one that a test has kept.
+//! It starts no clusters, but ends the one that a test has kept.
 
 #![allow(dead_code, reason = "each test program uses what it needs")]
 
@@ -20,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// Commands that a test gives while it waits for something: some seconds' worth.
+/// Most commands while a test waits for something: some seconds.
 const MAX_POLLS: usize = 10_000;
 
 /// The `storm` of this build.
@@ -40,14 +39,14 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes them.
+    /// Makes the directories.
     pub(crate) fn make() -> Scratch {
         let made = || tempfile::tempdir().expect("a directory can be made");
         Scratch { runtime: made(), work: made() }
     }
 
-    /// A name that no other cluster on this host has: nodes of the same name in clusters
-    /// of the same name are one.
+    /// A name that no other cluster on this host has: nodes of the same name in clusters of the
+    /// same name are the same.
     pub(crate) fn cluster(&self) -> String {
         let unique = self.work().file_name().and_then(OsStr::to_str).expect("text");
         format!("test-{}", unique.trim_start_matches('.'))
@@ -58,7 +57,7 @@ impl Scratch {
         self.work.path()
     }
 
-    /// A program that sees this test's cluster and no other.
+    /// A command for a program that sees this test's cluster and no other.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command
@@ -71,32 +70,32 @@ impl Scratch {
         command
     }
 
-    /// `storm` with arguments.
+    /// `storm` with these arguments.
     pub(crate) fn storm<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
         let mut command = self.command(STORM);
         command.args(arguments);
         command
     }
 
-    /// What `storm` does, to its end; the arguments are words.
+    /// The result of `storm` with these words.
     pub(crate) fn does(&self, words: &str) -> Output {
         self.storm(words.split_whitespace()).output().expect("storm starts")
     }
 
-    /// What `storm` prints when it must succeed.
+    /// The output of `storm`, which must succeed.
     pub(crate) fn prints(&self, words: &str) -> String {
         let done = self.does(words);
         assert!(done.status.success(), "storm {words}: {}", told(&done));
         String::from_utf8(done.stdout).expect("it is text")
     }
 
-    /// What `storm` prints with `--json`.
+    /// The output of `storm` with `--json`.
     pub(crate) fn json(&self, words: &str) -> Value {
         let text = self.prints(&format!("{words} --json"));
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("storm {words}: {error}: {text}"))
     }
 
-    /// Asks again and again until `found` is satisfied.
+    /// Asks again and again until `found` returns a value.
     pub(crate) fn wait_for<T>(&self, words: &str, found: impl Fn(&Value) -> Option<T>) -> T {
         let mut last = Value::Null;
         for _ in 0..MAX_POLLS {
@@ -108,14 +107,14 @@ impl Scratch {
         panic!("storm {words} does not come to it: {last}")
     }
 
-    /// The command lines of the [`own`](Self::own) processes. Of one that is just ending, and has given back its memory,
-    /// there is none.
+    /// The command lines of the [`own`](Self::own) processes. A process that is ending and has
+    /// freed its memory has none.
     pub(crate) fn processes(&self) -> Vec<String> {
         let line = |process: &PathBuf| fs::read_to_string(process.join("cmdline")).ok();
         self.own().iter().filter_map(line).filter(|line| !line.is_empty()).collect()
     }
 
-    /// The [`own`](Self::own) processes with an argument, and the parent of each.
+    /// The [`own`](Self::own) processes with this argument, and the parent of each.
     pub(crate) fn pids_of(&self, argument: &str) -> Vec<(i32, i32)> {
         let found = |process: &PathBuf| {
             let line = fs::read_to_string(process.join("cmdline")).ok()?;
@@ -128,8 +127,7 @@ impl Scratch {
         self.own().iter().filter_map(found).collect()
     }
 
-    /// The most memory that each of the [`own`](Self::own) processes has had, in KiB,
-    /// before its command line.
+    /// The peak memory of each of the [`own`](Self::own) processes in KiB, with its command line.
     pub(crate) fn peak_memory_kib(&self) -> Vec<(u64, String)> {
         let peak = |process: &PathBuf| {
             let status = fs::read_to_string(process.join("status")).ok()?;
@@ -140,8 +138,8 @@ impl Scratch {
         self.own().iter().filter_map(peak).collect()
     }
 
-    /// Processes with this test's runtime directory in their environment, as directories
-    /// of /proc: daemons and ranks alike, as both inherit it.
+    /// Processes with this test's runtime directory in their environment, as directories of /proc.
+    /// Both daemons and ranks inherit the variable.
     fn own(&self) -> Vec<PathBuf> {
         let marker = format!("XDG_RUNTIME_DIR={}", self.runtime.path().display());
         let ours = |process: &Path| {
@@ -163,12 +161,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Without a kept cluster it fails, which is as good.
+        // Fails harmlessly without a kept cluster.
         let _ = self.storm(["down"]).output();
     }
 }
 
-/// All that a command said.
+/// All output of a command.
 pub(crate) fn told(done: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     format!("{}\n{}\n{}", done.status, text(&done.stdout), text(&done.stderr))

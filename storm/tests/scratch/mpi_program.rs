@@ -1,12 +1,12 @@
-//! Programs in C with our own MPI, compiled as users would.
+//! C programs with our own MPI, compiled as users do.
 
 use super::{STORM, Scratch, told};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compiles `source` with the `storm-mpicc` of this build, with nothing but the library's directories;
-/// the program has its name without `.c`.
+/// Compiles `source` with this build's `storm-mpicc`, given only the library's directories. The
+/// program has the source's name without `.c`.
 pub(crate) fn compiled(scratch: &Scratch, source: &Path) -> PathBuf {
     let built = Path::new(STORM).parent().expect("in a directory");
     let wrapper = built.join("storm-mpicc");
@@ -20,7 +20,7 @@ pub(crate) fn compiled(scratch: &Scratch, source: &Path) -> PathBuf {
     });
     for (from, to) in headers.chain([(library, "lib/libstormmpi.so".to_owned())]) {
         let to = prefix.join(to);
-        // A program that was compiled before may be running with it.
+        // A program that was compiled before may be running with the library.
         if !to.exists() {
             fs::create_dir_all(to.parent().expect("in the prefix")).expect("made");
             fs::copy(&from, to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
@@ -29,7 +29,7 @@ pub(crate) fn compiled(scratch: &Scratch, source: &Path) -> PathBuf {
     let program = scratch.work().join(source.file_stem().expect("a file"));
     let mut command = Command::new(wrapper);
     command.env("STORM_MPI_PREFIX", prefix).env_remove("CC").env_remove("STORM_MPI_CC");
-    // The library's place counts before LD_LIBRARY_PATH: cargo's has what earlier builds left.
+    // Puts the library's directory before LD_LIBRARY_PATH: cargo's may have older builds.
     command.arg("-Wl,--disable-new-dtags");
     command.args(["-O1", "-ffp-contract=off", "-o"]).arg(&program).arg(source).arg("-lm");
     let done = command.output().expect("it starts");

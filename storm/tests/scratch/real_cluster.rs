@@ -1,8 +1,7 @@
-//! A cluster of daemons that a configuration file describes, on this host's loopback
-//! addresses: each can be killed, stopped and started again.
+//! A cluster of daemons with a configuration file, on loopback addresses of this host. Each daemon
+//! can be killed, stopped and started again.
 //!
-//! At its end it asserts that nothing is left of it: no process, no control group, no
-//! file of a job.
+//! At its end it checks that nothing is left: no process, no control group, no file of a job.
 
 use super::Scratch;
 use super::caller::Caller;
@@ -14,10 +13,10 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// Tries to reach a manager that is starting.
+/// Most attempts to reach a manager that is starting.
 const MAX_TRIES: usize = 10_000;
 
-/// See the top.
+/// A cluster with a configuration file.
 pub(crate) struct RealCluster {
     pub(crate) scratch: Scratch,
     port: u16,
@@ -26,8 +25,8 @@ pub(crate) struct RealCluster {
 }
 
 impl RealCluster {
-    /// A manager and nodes `n1` to `n<nodes>` of 2 processing elements, all idle;
-    /// `settings` are further lines of the configuration, before its tables.
+    /// A manager and idle nodes `n1` to `n<nodes>` of 2 processing elements each. `settings` are
+    /// further lines of the configuration, before its tables.
     pub(crate) fn start(nodes: u32, settings: &str) -> RealCluster {
         let mut cluster = RealCluster::without_nodes(nodes, settings);
         for node in 1..=nodes {
@@ -44,7 +43,7 @@ impl RealCluster {
         cluster
     }
 
-    /// The same before there is a manager.
+    /// The same without a manager.
     pub(crate) fn without_manager(nodes: u32, settings: &str) -> RealCluster {
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = free.local_addr().expect("its number").port();
@@ -55,7 +54,7 @@ impl RealCluster {
         cluster
     }
 
-    /// Writes the configuration, for the next manager: lines before its tables, and these.
+    /// Writes the next manager's configuration: lines before its tables, and the tables.
     pub(crate) fn configure(&self, settings: &str, tables: &str) {
         let (port, work) = (self.port, self.scratch.work().display().to_string());
         let config = format!(
@@ -66,14 +65,14 @@ impl RealCluster {
         fs::write(self.scratch.work().join("storm.toml"), config).expect("written");
     }
 
-    /// Ends the manager as an operator does, and starts one with another configuration.
+    /// Ends the manager as an operator does, and starts another with a new configuration.
     pub(crate) fn restart_with(&mut self, settings: &str, tables: &str) {
         self.end_manager(Signal::SIGTERM);
         self.configure(settings, tables);
         self.start_manager();
     }
 
-    /// Speaks to this cluster.
+    /// Sends commands to this cluster.
     pub(crate) fn caller(&self) -> Caller<'_> {
         Caller { scratch: &self.scratch, socket: self.scratch.work().join("mm.sock") }
     }
@@ -83,12 +82,12 @@ impl RealCluster {
         self.start_manager_as("mm --config storm.toml");
     }
 
-    /// Starts the manager by these words and waits until it answers.
+    /// Starts the manager with these words, and waits until it answers.
     pub(crate) fn start_manager_as(&mut self, words: &str) {
         self.start_manager_by(self.scratch.storm(words.split_whitespace()));
     }
 
-    /// Starts the manager by this command and waits until it answers.
+    /// Starts the manager with this command, and waits until it answers.
     pub(crate) fn start_manager_by(&mut self, command: Command) {
         self.manager = Some(self.logged(command, "mm"));
         for _ in 0..MAX_TRIES {
@@ -112,7 +111,7 @@ impl RealCluster {
         self.manager.take().expect("a manager").wait().expect("our child")
     }
 
-    /// Where nodes join.
+    /// The address for nodes.
     pub(crate) fn manager_address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
@@ -129,20 +128,21 @@ impl RealCluster {
         self.start_node_as(node, &words);
     }
 
-    /// Starts the Node Manager of a node of this name and size; `node` tells it from the others.
+    /// Starts the Node Manager of a node of this name and size, which `node` identifies in the
+    /// test.
     pub(crate) fn start_node_called(&mut self, node: u32, name: &str, pes: u32) {
         let (dir, mm) = (self.node_dir(node).display().to_string(), self.manager_address());
         let words = format!("nm --mm {mm} --name {name} --pes {pes} --config storm.toml");
         self.start_node_as(node, &format!("{words} --work-dir {dir}"));
     }
 
-    /// Starts a Node Manager by these words.
+    /// Starts a Node Manager with these words.
     pub(crate) fn start_node_as(&mut self, node: u32, words: &str) {
         let daemon = self.daemon(words, &format!("n{node}"));
         self.nodes.insert(node, daemon);
     }
 
-    /// Where a node keeps the files of its jobs.
+    /// The directory of a node's jobs' files.
     pub(crate) fn node_dir(&self, node: u32) -> PathBuf {
         self.scratch.work().join(format!("n{node}"))
     }
@@ -159,7 +159,7 @@ impl RealCluster {
         daemon.wait().expect("our child");
     }
 
-    /// Ends a Node Manager by a signal, and waits until it has ended well.
+    /// Ends a Node Manager by a signal, and waits until it has ended successfully.
     pub(crate) fn end_node(&mut self, node: u32, signal: Signal) {
         let mut daemon = self.nodes.remove(&node).expect("it was started");
         signal_to(&daemon, signal);
@@ -167,18 +167,18 @@ impl RealCluster {
         assert!(status.success(), "{status}: {}", self.log(&format!("n{node}")));
     }
 
-    /// What a daemon, `mm` or a node, has logged.
+    /// The log of a daemon: `mm` or a node.
     pub(crate) fn log(&self, daemon: &str) -> String {
         fs::read_to_string(self.scratch.work().join(format!("{daemon}.log"))).unwrap_or_default()
     }
 
-    /// Ends all daemons as an operator would; fails if anything is left.
+    /// Ends all daemons as an operator does. Fails if anything is left.
     pub(crate) fn end(mut self) {
         self.end_daemons();
         self.assert_nothing_left();
     }
 
-    /// Waits until all daemons have ended by themselves; fails if anything is left.
+    /// Waits until all daemons have ended by themselves. Fails if anything is left.
     pub(crate) fn has_ended(mut self) {
         for daemon in self.nodes.values_mut().chain(&mut self.manager) {
             let status = daemon.wait().expect("our child");
@@ -190,7 +190,7 @@ impl RealCluster {
     fn assert_nothing_left(&self) {
         self.scratch.assert_nothing_runs();
         assert_eq!(control_groups(&self.scratch.cluster()), Vec::<PathBuf>::new());
-        // One that a former life has made stays, as any that was there.
+        // A directory that a former life made stays, like any that existed before.
         let left = |node: &u32| {
             fs::read_dir(self.node_dir(*node)).is_ok_and(|mut files| files.next().is_some())
         };
@@ -207,7 +207,7 @@ impl RealCluster {
             .chain(self.manager.iter().map(|manager| (manager, Signal::SIGTERM)))
         {
             signal_to(daemon, signal);
-            // One that was stopped must go on to end.
+            // A stopped daemon must continue before it can end.
             signal_to(daemon, Signal::SIGCONT);
         }
         for daemon in self.nodes.values_mut().chain(&mut self.manager) {
@@ -217,7 +217,7 @@ impl RealCluster {
         self.manager = None;
     }
 
-    /// Replaces a text of the configuration by another one: the next manager reads it.
+    /// Replaces a text of the configuration, for the next manager.
     pub(crate) fn edit(&self, former: &str, next: &str) {
         let file = self.scratch.work().join("storm.toml");
         let text = fs::read_to_string(&file).expect("it was written");
@@ -236,7 +236,7 @@ impl RealCluster {
     }
 }
 
-/// More nodes than any cluster of a test has.
+/// More nodes than any test's cluster has.
 const MAX_NODES: u32 = 16;
 
 impl Drop for RealCluster {
@@ -246,7 +246,7 @@ impl Drop for RealCluster {
 }
 
 fn signal_to(daemon: &Child, signal: Signal) {
-    // It may have ended.
+    // Fails if the daemon has ended.
     let _ = kill(Pid::from_raw(daemon.id().cast_signed()), signal);
 }
 

@@ -1,4 +1,4 @@
-//! What a simulation takes for the values that a profile leaves out.
+//! The defaults for values that a profile leaves out.
 
 use super::keys::left_out;
 use super::{HostProfile, LoadProfile, WireProfile};

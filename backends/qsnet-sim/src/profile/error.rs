@@ -1,23 +1,23 @@
-//! What can be wrong with a profile.
+//! Errors of a profile.
 
 use storm_model::BUILTIN_NAMES;
 use thiserror::Error;
 
-/// See the variants.
+/// Why a profile cannot be used.
 #[derive(Debug, Error)]
 pub enum ProfileError {
-    /// The text, a name, or a value under its key.
+    /// The text, the name, or a value is wrong.
     #[error(transparent)]
     Profile(#[from] storm_model::ProfileError),
-    /// The next interruption would come before this one is over.
+    /// The next interruption would come before this one ends.
     #[error(
         "simulation.host.noise-us is {noise_us} us: it must be less than \
          simulation.host.noise-period-ms, {period_ms} ms"
     )]
     Noise {
-        /// As given.
+        /// The noise given.
         noise_us: f64,
-        /// As given.
+        /// The period given.
         period_ms: f64,
     },
     /// A cluster of one host has no network to simulate.
@@ -35,7 +35,7 @@ impl From<Box<toml::de::Error>> for ProfileError {
 }
 
 impl ProfileError {
-    /// What to try.
+    /// Advice to the user.
     pub fn hint(&self) -> String {
         match self {
             ProfileError::Profile(error) => error.hint(),

@@ -163,7 +163,7 @@ pub const SIMULATION_KEYS: [ProfileKey; 22] = [
     ),
 ];
 
-/// What a profile is taken to say under a key that it leaves out.
+/// The value of a key that a profile leaves out.
 pub(super) fn left_out(key: &str) -> Sourced {
     let value = SIMULATION_KEYS.iter().find(|one| one.key == key).map(|one| one.absent);
     match value {

@@ -1,10 +1,9 @@
-//! A machine to simulate: what the analytic model knows of it, and what only a
-//! simulation asks.
+//! A machine to simulate: the parameters of the analytic model, and those that only a simulation
+//! needs.
 //!
-//! Profiles are TOML text; files are the caller's. It is the analytic model's
-//! text, with what only a simulation asks under `simulation`, where each value
-//! may be left out. Every value is a table of `value` and `source`, and its key
-//! ends in its unit.
+//! Profiles are TOML text; the caller reads files. The text is the analytic model's, with the
+//! additional parameters under `simulation`, all of them optional. Every value is a table of
+//! `value` and `source`, and its key ends in its unit.
 
 mod defaults;
 mod error;
@@ -19,13 +18,13 @@ use storm_model::{InputError, Network, Sourced, check_values, commented_tables};
 /// A machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// Network, hosts and protocol as the analytic model has them.
+    /// Network, hosts and protocol of the analytic model.
     pub machine: storm_model::Profile,
-    /// More of the network.
+    /// Additional parameters of the network.
     pub wire: WireProfile,
-    /// More of the hosts.
+    /// Additional parameters of the hosts.
     pub host: HostProfile,
-    /// What load does.
+    /// The load's parameters.
     pub load: LoadProfile,
 }
 
@@ -36,7 +35,7 @@ struct Text {
     simulation: Simulation,
 }
 
-/// What stands under `simulation`.
+/// The part under `simulation`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Simulation {
@@ -45,20 +44,20 @@ struct Simulation {
     load: LoadProfile,
 }
 
-/// What a simulation asks of the network beyond the analytic model.
+/// The network's parameters beyond the analytic model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct WireProfile {
-    /// From the issue of an XFER-AND-SIGNAL until its first byte leaves, in us.
+    /// The time from the issue of an XFER-AND-SIGNAL until its first byte leaves, in us.
     pub put_start_us: Sourced,
-    /// Silence after which a node is known dead, in ms.
+    /// Silence after which a node counts as dead, in ms.
     pub detection_ms: Sourced,
-    /// Children of each node of a tree; the model's choice where it is absent.
+    /// Children of each node of a tree; the model's choice if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fan_out: Option<Sourced>,
 }
 
-/// What a simulation asks of a host beyond the analytic model.
+/// A host's parameters beyond the analytic model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HostProfile {
@@ -68,27 +67,27 @@ pub struct HostProfile {
     /// Reading a local disk into main memory, in MiB/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_read_mib_s: Option<Sourced>,
-    /// Buffers in the NIC, where there are such.
+    /// Buffers in the NIC, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nic_buffers: Option<NicBuffers>,
-    /// Writing a chunk at a receiver, in MiB/s, where the analytic model has none.
+    /// Writing a chunk at a receiver, in MiB/s, if the analytic model has no value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_mib_s: Option<Sourced>,
-    /// Processors: what ranks leave of them is the daemons'.
+    /// Processors. Daemons run on those that ranks leave free.
     pub processors: Sourced,
-    /// From a signal until the daemon that waits for it runs, in us.
+    /// The time from a signal until its waiting daemon runs, in us.
     pub wake_us: Sourced,
     /// Mean time between two interruptions by the operating system, in ms; 0 for
     /// none.
     pub noise_period_ms: Sourced,
     /// Length of such an interruption, in us.
     pub noise_us: Sourced,
-    /// From the order to start a process to its first instruction, in ms.
+    /// The time from the order to start a process to its first instruction, in ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fork_exec_ms: Option<Sourced>,
-    /// Up to so much more, drawn evenly for each node: skew, in ms.
+    /// Skew: up to this much more, drawn uniformly for each node, in ms.
     pub exec_skew_ms: Sourced,
-    /// From the end of a process until its node's daemon knows, in ms.
+    /// The time from the end of a process until its node's daemon knows, in ms.
     pub exit_ms: Sourced,
 }
 
@@ -106,23 +105,21 @@ pub struct NicBuffers {
     pub bus_mib_s: Sourced,
 }
 
-/// What the load of section 4.2.2 does.
+/// The parameters of the load of section 4.2.2.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LoadProfile {
-    /// Longest that the system lets a process that computes have a processor while
-    /// others want it, in ms.
+    /// The longest time for which the system leaves a processor to a computing process while others
+    /// want it, in ms.
     pub cpu_slice_ms: Sourced,
     /// Length of a message of the program that loads a network with multicast, in MiB.
     pub network_message_mib: Sourced,
-    /// Under network load a tree of messages gets this share of its bandwidth, from 0
-    /// (not included) to 1.
+    /// The share of its bandwidth that a tree of messages gets under network load, from 0 (not
+    /// included) to 1.
     pub network_bandwidth_share: Sourced,
-    /// Under network load a message of a tree waits so long on average (exponentially
-    /// distributed), in ms.
+    /// The mean wait of a message of a tree under network load (exponentially distributed), in ms.
     pub network_message_wait_ms: Sourced,
-    /// Under network load a COMPARE-AND-WRITE waits so long on average
-    /// (exponentially distributed), in us.
+    /// The mean wait of a COMPARE-AND-WRITE under network load (exponentially distributed), in us.
     pub network_conditional_wait_us: Sourced,
 }
 
@@ -130,7 +127,7 @@ impl Profile {
     /// Reads a profile's text.
     ///
     /// # Errors
-    /// It is not a profile, or a value makes no sense.
+    /// The text is no profile, or a value makes no sense.
     pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
         let machine = storm_model::Profile::from_toml(text)?;
         let Text { simulation } = toml::from_str(text).map_err(Box::new)?;
@@ -145,7 +142,7 @@ impl Profile {
     /// The profile of this name, one of [`BUILTIN_NAMES`](crate::BUILTIN_NAMES).
     ///
     /// # Errors
-    /// There is none.
+    /// There is no profile of this name.
     pub fn builtin(name: &str) -> Result<Profile, ProfileError> {
         let machine = storm_model::builtin_text(name)?;
         let simulation = match name {
@@ -168,12 +165,12 @@ impl Profile {
             Network::Multicast(_) | Network::Tree(_) => {
                 machine + &commented_tables(&SIMULATION_KEYS, &self.simulation_values())
             }
-            // It cannot be simulated.
+            // A shared host cannot be simulated.
             Network::SharedHost(_) => machine,
         }
     }
 
-    /// Every value that only a simulation asks, under its key.
+    /// Every value that only a simulation needs, by key.
     pub fn simulation_values(&self) -> Vec<(&'static str, &Sourced)> {
         let (wire, host, load) = (&self.wire, &self.host, &self.load);
         let mut values = vec![
@@ -210,14 +207,14 @@ impl Profile {
         values
     }
 
-    /// From the order to start a process to its first instruction, in ms.
+    /// The time from the order to start a process to its first instruction, in ms.
     pub(crate) fn fork_exec_ms(&self) -> f64 {
         let model = &self.machine.host;
         let modelled = || model.exec_ms.value + model.spawn_us.value / 1e3;
         self.host.fork_exec_ms.as_ref().map_or_else(modelled, |value| value.value)
     }
 
-    /// Interruptions do not overlap.
+    /// Checks that interruptions do not overlap.
     fn check_noise(&self) -> Result<(), ProfileError> {
         let (period_ms, noise_us) = (self.host.noise_period_ms.value, self.host.noise_us.value);
         if period_ms > 0.0 && noise_us / 1e3 >= period_ms {
@@ -232,7 +229,7 @@ pub(crate) fn rate(value: &Option<Sourced>) -> Option<f64> {
     value.as_ref().map(|value| value.value)
 }
 
-/// A checked input of the model.
+/// The number of nodes, checked as the model does.
 pub(crate) fn node_count(nodes: u32) -> Result<storm_model::NodeCount, InputError> {
     storm_model::NodeCount::new(u64::from(nodes))
 }

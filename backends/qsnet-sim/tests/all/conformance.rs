@@ -1,5 +1,5 @@
-//! QsNet and the trees of messages keep the contract: the whole conformance
-//! suite on each, with and without load.
+//! QsNet and the trees of messages keep the contract: the whole conformance suite runs on each,
+//! with and without load.
 
 use std::rc::Rc;
 use storm_primitives::conformance::SimFactory;

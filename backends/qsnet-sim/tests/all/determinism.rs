@@ -1,5 +1,5 @@
-//! One seed, one run: every case of the conformance suite, faults included,
-//! leaves the same trace twice, byte for byte.
+//! One seed, one run: every case of the conformance suite, faults included, gives the same trace
+//! twice, byte for byte.
 
 use std::cell::RefCell;
 use std::rc::Rc;

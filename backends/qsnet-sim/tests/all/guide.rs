@@ -1,5 +1,4 @@
-//! The user guide has a row for every parameter of a profile, and says of each
-//! what the code says.
+//! The user guide has a row for every parameter of a profile, with the same facts as the code.
 
 use std::path::Path;
 use storm_model::{KEYS, ProfileKey};

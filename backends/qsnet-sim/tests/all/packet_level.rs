@@ -32,7 +32,7 @@ fn the_formula_is_the_walk_for_every_size_up_to_ten_packets_and_a_chunk() {
         let tree = FatTree::new(QsNet::PAPER, nodes(count)).unwrap();
         (0..=3200).chain([512 << 10]).for_each(|bytes| assert_same(tree, bytes));
     }
-    // Where the acknowledgement is late, on the largest machines.
+    // The acknowledgement is late on the largest machines.
     for count in [4_096, 16_384] {
         let tree = FatTree::new(QsNet::PAPER, nodes(count)).unwrap();
         [0, 320, 6400].into_iter().for_each(|bytes| assert_same(tree, bytes));
@@ -57,7 +57,7 @@ proptest! {
     }
 }
 
-/// Table 3: what the packets reach is what its 54 cells print.
+/// Table 3: the packets reach the bandwidth of all its 54 cells.
 #[test]
 fn the_packets_reach_the_bandwidth_of_every_cell_of_table_3() {
     const PACKETS: u64 = 200;

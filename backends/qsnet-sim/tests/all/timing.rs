@@ -1,5 +1,5 @@
-//! What the primitives take on the simulated networks, against the numbers of
-//! the paper: measured with the primitives, in virtual time.
+//! The times of the primitives on the simulated networks, compared with the paper. Measured with
+//! the primitives, in virtual time.
 
 use bytes::Bytes;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Bench {
         f64::from(chunks) * CHUNK_BYTES as f64 / 1_048_576.0 / time.as_secs_f64()
     }
 
-    /// From the issue of a short message until `node` runs on it.
+    /// The time from the issue of a short message until `node` runs on it.
     fn signal_time(&self, node: NodeId) -> Duration {
         let (mm, set, at, event) =
             (self.mm.clone(), self.set.clone(), self.region.addr, self.event);
@@ -98,8 +98,7 @@ fn the_ideal_machine_broadcasts_at_the_bandwidth_of_equation_6() {
     }
 }
 
-/// Equation 8: the host keeps the protocol to 131 MB/s, until the network is
-/// slower than that.
+/// Equation 8: the host limits the protocol to 131 MB/s, until the network is slower than that.
 #[test]
 fn the_es40_machine_broadcasts_at_the_bandwidth_of_equation_8() {
     for (nodes, expected) in [(64, 131.0), (4096, 131.0), (16_384, 103.26)] {
@@ -153,9 +152,9 @@ fn a_short_broadcast_takes_what_was_published() {
     assert_close(typical, 13.0, 0.15, "a short broadcast in us");
 }
 
-/// Fig. 2c: chunks that queue behind each other have a fifth of the bandwidth, and each
-/// that is sent alone waits for four messages. Fig. 2b: a processor under load keeps
-/// daemons waiting for many milliseconds.
+/// Fig. 2c: chunks that queue behind each other have a fifth of the bandwidth, and each chunk sent
+/// alone waits for four messages. Fig. 2b: a processor under load keeps daemons waiting for many
+/// milliseconds.
 #[test]
 fn load_is_felt() {
     let loaded = machine("es40-qsnet", 64).under(Load::NETWORK);
@@ -169,7 +168,7 @@ fn load_is_felt() {
     assert!(slowest > Duration::from_millis(25), "{slowest:?}");
 }
 
-/// What is simulated packet by packet takes what is summed up.
+/// Packet by packet and by formula, transfers take the same time.
 #[test]
 fn packets_and_aggregates_give_one_machine() {
     for nodes in [1, 5, 64] {
@@ -184,7 +183,7 @@ fn packets_and_aggregates_give_one_machine() {
     }
 }
 
-/// The tree of messages costs what the analytic model says of it.
+/// The tree of messages takes the time of the analytic model.
 #[test]
 fn a_tree_of_messages_costs_what_the_model_says() {
     for profile in ["gigabit-ethernet", "infiniband", "ethernet-100g", "soft-roce"] {

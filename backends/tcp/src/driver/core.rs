@@ -1,5 +1,5 @@
-//! What the root and the nodes have in common: the engine, its children, and
-//! the loop that carries frames between them.
+//! The parts that the root and the nodes share: the engine, its children, and the loop that
+//! carries frames between them.
 
 use super::lanes::Lanes;
 use super::link::Link;
@@ -45,9 +45,9 @@ pub(crate) struct Core {
     dirty: RefCell<Vec<Rc<Link>>>,
     /// An operation was issued: the pump has to run before the thread sleeps.
     issued: Notify,
-    /// A batch of operations is being worked off: replies and requests go when it is.
-    /// Where the reader of a link that is lost is still in one when the next begins, they go
-    /// sooner, in the same order.
+    /// A batch of operations is being processed; replies and requests are sent when it ends. If the
+    /// reader of a lost link is still in a batch when the next begins, they are sent sooner, in the
+    /// same order.
     in_batch: Cell<bool>,
     /// The tasks that keep this alive; dropped when it ends.
     pub(crate) tasks: RefCell<Vec<Task>>,
@@ -57,14 +57,14 @@ pub(crate) struct Core {
     end: Notify,
 }
 
-/// What is above a member in the tree.
+/// The member's place in the tree, with the links above it.
 #[expect(clippy::large_enum_variant, reason = "there is one per process")]
 pub(crate) enum Role {
     Root(RootRole),
     Node(NodeRole),
 }
 
-/// What a new member is made of.
+/// The identity of a new member.
 pub(crate) struct Identity {
     pub(crate) node: NodeId,
     pub(crate) name: String,
@@ -81,11 +81,12 @@ pub(crate) struct Identity {
     pub(crate) observer: crate::Observer,
 }
 
-/// Operations that are worked off together.
+/// Operations that are processed together.
 pub(crate) struct Batch(Rc<Core>);
 
 impl Batch {
-    /// Lets those run who were signalled, who may store what is asked for next.
+    /// Lets tasks run that were just signalled. They may store values that the next operation
+    /// reads.
     pub(crate) async fn yield_now(&self) {
         self.0.pass_on();
         tokio::task::yield_now().await;
@@ -100,7 +101,7 @@ impl Drop for Batch {
 }
 
 impl Core {
-    /// Who another member is, for people: where it listens. Names only the root knows.
+    /// A label of another member for people: its listen address. Only the root knows names.
     pub(crate) fn peer(&self, node: NodeId) -> String {
         let engine = self.engine.try_borrow();
         let member = engine.ok().and_then(|engine| engine.topology().member(node).cloned());
@@ -110,9 +111,9 @@ impl Core {
     pub(crate) fn new(identity: Identity) -> Rc<Core> {
         let Identity { node, name, incarnation, cluster, trust, layout, runtime, fabric, .. } =
             identity;
-        // Another network brings the bytes where they are wanted by itself.
+        // Another network places the bytes by itself.
         let takes_references = identity.by_reference && fabric.is_none();
-        // By reference: a large transfer is not copied into it and out of it again.
+        // Sparse memory keeps references: a large transfer is not copied into it and out again.
         let memory = GlobalMemory::sparse(&layout);
         let events = EventTable::new(&layout);
         let engine = Engine::new(node, identity.fanout, memory.clone(), events.clone());
@@ -145,7 +146,7 @@ impl Core {
         })
     }
 
-    /// Starts what every member runs.
+    /// Starts the tasks that every member runs.
     pub(crate) fn start(self: &Rc<Core>) {
         let core = self.clone();
         self.keep(async move {
@@ -167,8 +168,8 @@ impl Core {
         self.runtime.spawn(future).detach();
     }
 
-    /// An operation of this node takes its place in this node's order. Returns
-    /// before anything is sent, so that many operations share one write.
+    /// Issues an operation of this node, in this node's order. Returns before anything is sent, so
+    /// that many operations share one write.
     pub(crate) fn issue(&self, primitive: Primitive, data: Bytes, waiter: Waiter) {
         let checked = check(&primitive, self.layout.size(), self.layout.events());
         let refused = match checked {
@@ -185,7 +186,7 @@ impl Core {
         }
     }
 
-    /// Hands what was issued to the root, as far as it has room.
+    /// Hands issued requests to the root, as far as the window has room.
     pub(crate) fn submit_issued(self: &Rc<Core>) {
         loop {
             let Some(issued) = self.initiator.borrow_mut().next_to_send() else { return };
@@ -197,13 +198,13 @@ impl Core {
         }
     }
 
-    /// Carries out all that follows from what has come in, then writes.
+    /// Carries out everything that follows from the input, then writes.
     pub(crate) fn pump(self: &Rc<Core>) {
         if self.in_batch.get() {
             return self.pass_on();
         }
         loop {
-            // What is complete makes room for what waits.
+            // A completed request makes room for a waiting one.
             self.submit_issued();
             if let Some(Role::Root(root)) = self.role.get() {
                 root.pump(self);
@@ -219,7 +220,7 @@ impl Core {
         self.flush();
     }
 
-    /// Writes what goes down the tree.
+    /// Writes the frames that go down the tree.
     fn pass_on(self: &Rc<Core>) {
         loop {
             let output = self.engine.borrow_mut().take_passed();
@@ -237,7 +238,7 @@ impl Core {
         }
     }
 
-    /// From here until that is dropped, replies and requests are collected. On a node only.
+    /// Collects replies and requests until the batch is dropped. On a node only.
     pub(crate) fn batch(self: &Rc<Core>) -> Batch {
         self.in_batch.set(true);
         Batch(self.clone())
@@ -279,7 +280,7 @@ impl Core {
         dirty.iter().for_each(|link| link.flush());
     }
 
-    /// The membership as `view` and the views before it say.
+    /// Updates the membership to the current view.
     pub(crate) fn take_members(&self) {
         let engine = self.engine.borrow();
         let members = engine.topology().members();
@@ -299,8 +300,8 @@ impl Core {
         Ok(())
     }
 
-    /// The same as [`finish`](Self::finish), and the end of the process is near: the root
-    /// may take it for that.
+    /// As [`finish`](Self::finish), for a process that is about to end: the root may then take the
+    /// end of the link for the end of the process.
     pub(crate) fn finish_with_process(&self) {
         if let Some(Role::Node(node)) = self.role.get() {
             node.end_with_process();
@@ -318,7 +319,7 @@ impl Core {
             Some(Role::Root(root)) => root.close(),
             Some(Role::Node(node)) => {
                 node.close();
-                // Of the others nothing is known from here on.
+                // This node learns nothing more about the other members.
                 self.membership.lost(NodeId::MM);
             }
             None => {}

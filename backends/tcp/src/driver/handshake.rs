@@ -1,6 +1,7 @@
-//! The accepting side of a connection up to the point where it is known who it is
-//! and what it is for. Strangers get little attention: messages of one length
-//! and then a short frame, a short time, and not too many at once.
+//! The accepting side of a connection, until the peer and the purpose are known.
+//!
+//! A stranger gets little: messages of one length, then a short frame, within a short time. The
+//! number of strangers is bounded.
 
 use super::core::{Core, Role};
 use super::{lanes, link::Link};
@@ -21,45 +22,45 @@ use storm_primitives::{Runtime, Task};
 use storm_session::{MAGIC, RefusalLog, SessionError};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How long a connection may take to say who it is and what it is for.
+/// How long a connection may take to name its peer and its purpose.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
-/// How many connections may be about to say so. Of more, the one that has taken
-/// longest gives way: a node needs milliseconds, and is not kept out by silent ones.
+/// How many connections may be in the handshake. Beyond the limit, the oldest is dropped: a node
+/// needs milliseconds, so silent strangers do not keep it out.
 const MAX_STRANGERS: usize = 1024;
 /// After an error of `accept`, such as no descriptor being left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// Why a connection was given up before it was known what it is for.
+/// Why a connection was dropped before its purpose was known.
 #[derive(Debug, thiserror::Error)]
 enum Stranger {
-    /// It does not become a session.
+    /// The session could not be set up.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// It shows a key, and there is none here.
+    /// The peer has a key, and this cluster has none.
     #[error("it shows a key, and this cluster has none")]
     Keyed,
-    /// It said something else than what it is for.
+    /// The first message is not a hello.
     #[error(transparent)]
     Garbled(#[from] DecodeError),
-    /// It is a node of another version, whose hello cannot be read.
+    /// The peer is a node of another version, whose hello cannot be read.
     #[error("{0}")]
     Refused(Refusal),
-    /// After its handshake something came that its other end did not make.
+    /// Bytes after the handshake that the session's other end did not make.
     #[error("what it sent was changed on the way")]
     Broken,
-    /// It broke, or ended.
+    /// The connection broke or ended.
     #[error("the connection ended")]
     Ended,
-    /// It took too long.
+    /// The peer took too long.
     #[error("it did not say within {HELLO_TIMEOUT:?} what it is for")]
     Late,
-    /// Others wanted its place.
+    /// The connection was dropped for newer ones.
     #[error("more than {MAX_STRANGERS} connections did not say what they are for")]
     Crowded,
 }
 
 impl Stranger {
-    /// Refusals for the same reason are logged together.
+    /// A short reason. Refusals for the same reason are logged together.
     fn reason(&self) -> &'static str {
         match self {
             Stranger::Session(SessionError::NoKey { .. }) => "no key",
@@ -75,11 +76,10 @@ impl Stranger {
     }
 }
 
-/// What greets the connections of one listener.
+/// Greets the connections of one listener.
 #[derive(Default)]
 struct Greeter {
-    /// The connections of which nothing is known yet, in the order in which they
-    /// came.
+    /// The connections in the handshake, in order of arrival.
     strangers: RefCell<BTreeMap<u64, (SocketAddr, Task)>>,
     refusals: RefCell<RefusalLog>,
 }
@@ -114,7 +114,7 @@ async fn greet(
 ) {
     let heard = core.runtime.timeout(HELLO_TIMEOUT, hear(&core, tcp)).await;
     match heard.unwrap_or(Err(Stranger::Late)) {
-        // On its own from here on: it does not have to give way any more.
+        // The connection is independent from here on and is not dropped for others.
         Ok((hello, stream, buffer)) => {
             core.runtime_spawn(serve(core.clone(), hello, stream, buffer));
         }
@@ -124,7 +124,7 @@ async fn greet(
 }
 
 impl Greeter {
-    /// Sees to it that one more fits.
+    /// Makes room for one more.
     fn make_room(&self, core: &Core) {
         let mut strangers = self.strangers.borrow_mut();
         if strangers.len() < MAX_STRANGERS {
@@ -143,7 +143,7 @@ impl Greeter {
             Stranger::Ended | Stranger::Session(SessionError::Io(_) | SessionError::Closed)
         );
         if ended {
-            // Whoever looks whether a port is open does so.
+            // A port probe connects and says nothing.
             tracing::debug!(node = %core.name, %from, %why, "a connection said nothing");
             return;
         }
@@ -154,17 +154,17 @@ impl Greeter {
     }
 }
 
-/// Who it is, and what the connection is for.
+/// Reads the hello of a new connection: its peer and its purpose.
 async fn hear(core: &Core, tcp: TcpStream) -> Result<(Hello, Stream, FrameBuffer), Stranger> {
     let mut stream = Stream::new(tcp).map_err(SessionError::Io)?;
     if let Some(trust) = &core.trust {
         let result = stream.authenticate(trust).await;
         if let Err(SessionError::NoKey { ours }) = &result {
-            // It may be a node whose key was forgotten, and which speaks plain text.
+            // The peer may be a node that was started without its key and speaks plain text.
             let refusal = Refusal::KeyNeeded { key: ours.to_string() };
             stream.discard_arrived();
             let answer = encode(&JoinAnswer::Refused(refusal), &[]);
-            // Whether it is heard is the other side's business.
+            // Best effort: the peer may be gone.
             let _ = stream.write_some(&mut [answer].into_iter().collect());
         }
         result?;
@@ -178,7 +178,7 @@ async fn hear(core: &Core, tcp: TcpStream) -> Result<(Hello, Stream, FrameBuffer
             },
             Ok(None) => {}
             Err(_) if core.trust.is_none() && buffer.begins_with(&MAGIC) => {
-                // Whether it is heard is the other side's business.
+                // Best effort: the peer may be gone.
                 let _ = stream.refuse_keyed().await;
                 return Err(Stranger::Keyed);
             }
@@ -194,7 +194,7 @@ async fn hear(core: &Core, tcp: TcpStream) -> Result<(Hello, Stream, FrameBuffer
     }
 }
 
-/// Tells a node of another version, whose hello has other fields, that it is one.
+/// Refuses a node of another version, whose hello has other fields.
 fn refuse_version(frame: &Frame, stream: &Stream) -> Option<Stranger> {
     let AnyHello::Join { version } = frame.beginning().ok()?;
     if version == PROTOCOL_VERSION {
@@ -202,7 +202,7 @@ fn refuse_version(frame: &Frame, stream: &Stream) -> Option<Stranger> {
     }
     let refusal = Refusal::Version { root: PROTOCOL_VERSION, node: version };
     let answer = encode(&JoinAnswer::Refused(refusal.clone()), &[]);
-    // Whether it is heard is the other side's business.
+    // Best effort: the peer may be gone.
     let _ = stream.write_some(&mut [answer].into_iter().collect());
     Some(Stranger::Refused(refusal))
 }
@@ -236,7 +236,7 @@ async fn serve(core: Rc<Core>, hello: Hello, stream: Stream, mut buffer: FrameBu
     }
 }
 
-/// This end of a lane that another network carries, where one does.
+/// This end of a lane on another network, if the lane has one.
 async fn carry(
     core: &Core,
     hello: &TreeHello,
@@ -252,7 +252,7 @@ async fn carry(
     let opening = fabric.open(hello.node, hello.lane, End::Parent)?;
     let answer = encode(&LaneAnswer { offer: opening.offer() }, &[]);
     let carrier = opening.connect(theirs)?;
-    // Only now: whoever reads it sends at once.
+    // Connect first: the peer sends as soon as it reads the answer.
     let mut out = [answer].into_iter().collect();
     while !stream.write_some(&mut out)? {
         stream.writable().await?;

@@ -1,4 +1,4 @@
-//! The two lanes from each child of this node, as they are opened and closed.
+//! The two lanes from each child of this node: opening and closing.
 
 use super::core::Core;
 use super::link::Link;
@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use storm_primitives::{Epoch, NodeId};
 
-/// Children come before this node knows that they are its children, but there
-/// are never so many.
+/// The bound on children. A child may connect before this node knows that it is its child, but
+/// there are never this many.
 const MAX_CHILDREN: usize = 4096;
 
 /// The lanes by child.
@@ -24,7 +24,7 @@ pub(crate) struct Lanes {
 #[derive(Debug, Default)]
 struct ChildLanes {
     epoch: Epoch,
-    /// It is on this host, and takes references to its memory.
+    /// The child is on this host and takes references to its memory.
     is_here: bool,
     express: Option<Rc<Link>>,
     bulk: Option<Rc<Link>>,
@@ -38,7 +38,7 @@ impl Lanes {
         Some((lanes.express.clone()?, lanes.is_here))
     }
 
-    /// There is something for the bulk lane of `child`.
+    /// Wakes the bulk lane of `child`, which has something to send.
     pub(crate) fn poke_bulk(&self, child: NodeId) {
         if let Some(lanes) = self.children.borrow().get(&child)
             && let Some(bulk) = &lanes.bulk
@@ -62,8 +62,7 @@ impl Lanes {
         std::mem::take(&mut *self.children.borrow_mut()).values().for_each(ChildLanes::close);
     }
 
-    /// Adds a lane; the one that it replaces is closed. False when there are
-    /// too many.
+    /// Adds a lane and closes the lane that it replaces. False if there are too many.
     fn add(&self, hello: &TreeHello, link: &Rc<Link>, is_here: bool) -> bool {
         let mut children = self.children.borrow_mut();
         if children.len() >= MAX_CHILDREN && !children.contains_key(&hello.node) {
@@ -135,7 +134,7 @@ async fn read_replies(core: &Rc<Core>, child: NodeId, link: &Rc<Link>, mut buffe
     }
 }
 
-/// Nothing comes up the bulk lane but its end.
+/// Waits for the end of the bulk lane; nothing else comes up on it.
 async fn watch(core: &Core, link: &Rc<Link>, mut buffer: FrameBuffer) {
     match link.read(&mut buffer, LinkKind::Bulk).await {
         Ok(None) => {}
@@ -145,7 +144,7 @@ async fn watch(core: &Core, link: &Rc<Link>, mut buffer: FrameBuffer) {
     link.close();
 }
 
-/// The next frame for `child`, which refers to memory where the child `is_here`.
+/// The next frame for `child`. It refers to memory if the child `is_here`.
 fn next_chunk(core: &Core, child: NodeId, is_here: bool) -> Option<(Bytes, Bytes)> {
     let (mut chunk, piece) = core.engine.borrow_mut().next_chunk(child)?;
     chunk.shared = is_here.then(|| piece.reference()).flatten();

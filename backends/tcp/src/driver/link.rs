@@ -1,9 +1,8 @@
 //! One connection in use: frames out, coalesced; frames in, many per read.
 //!
-//! Frames are collected while a batch of input is worked off and then written
-//! by one call, from the same turn of the executor: no task is woken unless the
-//! socket is full. What collects while it is full is bounded by the protocol's
-//! windows, not here.
+//! Frames collect while a batch of input is processed. Then one call writes them, in the same turn
+//! of the executor: no task wakes up unless the socket is full. While the socket is full, the
+//! windows of the protocol bound the queue.
 
 use crate::fabric::Carrier;
 use crate::observer::{Direction, LinkKind, Observer};
@@ -20,28 +19,28 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// Long frames of one transfer are not so long apart.
+/// Long frames of one transfer follow each other sooner than this.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// A connection whose frames are written by [`Link::flush`].
 #[derive(Debug)]
 pub(crate) struct Link {
     stream: Stream,
-    /// Carries the frames instead of the stream, whose end is then all that it says.
+    /// Carries the frames instead of the stream. The stream then only reports the end.
     carrier: Option<Rc<dyn Carrier>>,
     kind: LinkKind,
     observer: Observer,
     out: RefCell<VecDeque<Bytes>>,
-    /// The socket is full: the writer task goes on when it is not.
+    /// The socket is full. The writer task goes on when it has room.
     blocked: Cell<bool>,
     dirty: Cell<bool>,
     closed: Cell<bool>,
-    /// The other side has ended the stream, by itself and in good order.
+    /// The other side has ended the stream on its own, without an error.
     ended: Cell<bool>,
-    /// What the other side has to read before the end of the stream.
+    /// The last frame, for the other side to read before the end of the stream.
     last_word: RefCell<Option<Bytes>>,
     wake: Notify,
-    /// Memory for long frames goes when none has followed for so long.
+    /// Memory for long frames is freed when none has come for this long.
     quiet: Duration,
 }
 
@@ -54,12 +53,12 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// Takes over `stream`. `kind` is what is sent over it.
+    /// Takes over `stream`. `kind` is the kind of its frames.
     pub(crate) fn new(stream: Stream, kind: LinkKind, observer: Observer) -> Rc<Link> {
         Link::carried(stream, None, kind, observer)
     }
 
-    /// The same for frames that `carrier` carries.
+    /// As [`new`](Self::new), for frames that `carrier` carries.
     pub(crate) fn carried(
         stream: Stream,
         carrier: Option<Rc<dyn Carrier>>,
@@ -82,18 +81,18 @@ impl Link {
         })
     }
 
-    /// From now on [`close`](Self::close) sends this frame before the end, or ends the link with
-    /// an error.
+    /// From now on [`close`](Self::close) sends this frame before the end. If it cannot, it ends
+    /// the link with an error.
     pub(crate) fn set_last_word(&self, frame: Option<Bytes>) {
         *self.last_word.borrow_mut() = frame;
     }
 
-    /// Whether the other side has ended the stream: not this one, and no error.
+    /// Whether the other side ended the stream, without an error and not because of this side.
     pub(crate) fn was_ended(&self) -> bool {
         self.ended.get()
     }
 
-    /// Queues a frame; true when the link has to be flushed and nobody knows yet.
+    /// Queues a frame. Returns true if the link needs a flush that nobody has scheduled yet.
     pub(crate) fn send(&self, frame: Bytes) -> bool {
         if self.closed.get() {
             return false;
@@ -108,7 +107,7 @@ impl Link {
         self.out.borrow_mut().push_back(payload);
     }
 
-    /// Writes what the socket takes now.
+    /// Writes as much as the socket takes now.
     pub(crate) fn flush(&self) {
         self.dirty.set(false);
         if self.blocked.get() || self.closed.get() {
@@ -125,7 +124,7 @@ impl Link {
         }
     }
 
-    /// Writes what the socket did not take at once. Runs until the link closes.
+    /// Writes the rest when the socket has room again. Runs until the link closes.
     pub(crate) async fn write_rest(self: Rc<Self>) {
         while !self.closed.get() {
             if !self.blocked.get() {
@@ -140,8 +139,8 @@ impl Link {
         }
     }
 
-    /// Bulk lane: writes what `next` gives, asking for more only when the socket
-    /// has taken what there was. Runs until the link closes.
+    /// Bulk lane: writes the frames of `next`. Asks for another only after the socket has taken the
+    /// one before. Runs until the link closes.
     pub(crate) async fn write_from(
         self: Rc<Self>,
         mut next: impl FnMut() -> Option<(Bytes, Bytes)>,
@@ -160,7 +159,7 @@ impl Link {
             let result = self.write_some(&mut out);
             blocked = matches!(result, Ok(false));
             match result {
-                // Others have their turn between two chunks.
+                // Other tasks have their turn between two chunks.
                 Ok(true) => tokio::task::yield_now().await,
                 Ok(false) => {
                     if self.writable().await.is_err() {
@@ -177,7 +176,7 @@ impl Link {
         self.stream.unacknowledged_for()
     }
 
-    /// Bulk lane: there is something to write.
+    /// Wakes the writer of a bulk lane, which has something to write.
     pub(crate) fn poke(&self) {
         self.wake.notify_one();
     }
@@ -202,7 +201,8 @@ impl Link {
             }
             let Some(carrier) = &self.carrier else {
                 if self.fill(buffer).await? == 0 {
-                    // After our own end, or a write that failed, it says nothing.
+                    // If this side ended first, or a write failed, the end of the stream means
+                    // nothing.
                     self.ended.set(!self.closed.get());
                     return Ok(None);
                 }
@@ -220,8 +220,8 @@ impl Link {
         }
     }
 
-    /// Reads what comes next. While nothing does, the memory that is ready for more of the same
-    /// goes back: a transfer may have been the last for hours.
+    /// Reads the next bytes. If none arrive for a while, frees the blocks kept for long frames: the
+    /// transfer may have been the last for hours.
     async fn fill(&self, buffer: &mut FrameBuffer) -> io::Result<usize> {
         if buffer.has_blocks_ready() {
             match timeout(self.quiet, self.stream.read(buffer.spare())).await {
@@ -246,7 +246,7 @@ impl Link {
         }
     }
 
-    /// Whether the socket has taken everything, this frame included.
+    /// Writes `frame` as the last. True if the socket has taken everything.
     fn say_last(&self, frame: Bytes) -> bool {
         let mut out = self.out.borrow_mut();
         out.push_back(frame);
@@ -278,7 +278,7 @@ pub(crate) enum ReadError {
     /// The connection broke.
     #[error("the connection broke")]
     Io(#[from] io::Error),
-    /// The peer sent what no correct peer sends.
+    /// The peer sent a frame that no correct peer sends.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
@@ -307,7 +307,7 @@ mod tests {
             let read = link.read(&mut buffer, LinkKind::Down).await.expect("own frames");
             assert_eq!(read.map(|frames| frames[0].raw.len()), Some(frame.len()));
             assert!(buffer.has_blocks_ready());
-            // Of two timers that are over the inner one is looked at first.
+            // If both timers have expired, `timeout` looks at the inner one first.
             let next =
                 timeout(Duration::from_millis(10), link.read(&mut buffer, LinkKind::Down)).await;
             assert!(next.is_err(), "nothing was sent");

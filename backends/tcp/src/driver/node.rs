@@ -1,5 +1,5 @@
-//! A node: joins the root, then follows the views and does what comes down the
-//! tree.
+//! A node: joins the root, then follows the views and carries out the operations that come down
+//! the tree.
 
 use super::core::{Core, Identity, Role};
 use super::handshake;
@@ -25,23 +25,23 @@ use storm_primitives::{Instant, Runtime, Task};
 
 /// The first pause after the root was not reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// Pauses double up to here: jobs wait for a root that was restarted, and a root that is
-/// not there costs its host nothing but the refusal.
+/// Pauses double up to this. Jobs wait for a root that was restarted, and a try costs an absent
+/// root's host only a refusal.
 const MAX_PAUSE: Duration = Duration::from_millis(100);
-/// Pauses of a node that the root refuses double up to here: people mend that, and each try takes the
-/// root a handshake.
+/// The longest pause of a node that the root refuses; pauses double up to it. People mend the
+/// cause, and each try costs the root a handshake.
 const MAX_REFUSED_PAUSE: Duration = Duration::from_secs(1);
-/// How long the root is not told of the loss of a link that had lasted: its
-/// cause may be a death, which the root then knows by itself.
+/// The pause before a node reports the loss of a link that had lasted. The cause may be a death,
+/// which the root then knows already.
 const FIRST_LOSS_PAUSE: Duration = Duration::from_millis(5);
-/// A link that breaks again and again must not busy the cluster.
+/// The longest such pause: a link that breaks again and again must not busy the cluster.
 const MAX_LOSS_PAUSE: Duration = Duration::from_millis(500);
-/// A link in use for so long was a good one.
+/// A link that was in use for this long was a good one.
 const LASTING: Duration = Duration::from_secs(5);
-/// How often a node looks whether the root is still there, per `root_timeout`.
+/// How many times per `root_timeout` a node checks for the root.
 const LOOKS: u32 = 8;
 
-/// What a node has above it.
+/// The links above a node.
 pub(crate) struct NodeRole {
     control: Rc<Link>,
     pub(crate) root: SocketAddr,
@@ -56,8 +56,8 @@ pub(crate) struct NodeRole {
     heard: Cell<bool>,
 }
 
-/// Joins as `config` says; retries while the root is not there or still believes
-/// in an earlier life of this node.
+/// Joins with these settings. Retries while the root is absent, or still believes in an earlier
+/// life of this node.
 pub(crate) async fn join(mut config: NodeConfig) -> Result<Rc<Core>, JoinError> {
     let runtime = TcpRuntime::new()?;
     for addr in [config.listen, config.root] {
@@ -76,10 +76,10 @@ pub(crate) async fn join(mut config: NodeConfig) -> Result<Rc<Core>, JoinError> 
             Some(Ok((stream, buffer, welcome))) => {
                 return Ok(start(&config, runtime, listener, stream, buffer, &welcome));
             }
-            // With the plan that it was told, at once.
+            // Retry at once with the root's layout.
             Some(Err(JoinError::Refused(refusal))) if adopts(&mut config, &refusal) => continue,
             Some(Err(error)) => error,
-            // What stood in the way before says more.
+            // The last obstacle says more than a timeout.
             None => last.take().unwrap_or_else(|| JoinError::Io(io::ErrorKind::TimedOut.into())),
         };
         let again = match &error {
@@ -106,7 +106,7 @@ pub(crate) async fn join(mut config: NodeConfig) -> Result<Rc<Core>, JoinError> 
     }
 }
 
-/// Whether the root has another plan of global memory, and this node makes it.
+/// Whether the root has another layout, and this node can adopt it.
 fn adopts(config: &mut NodeConfig, refusal: &Refusal) -> bool {
     let Refusal::Layout { root, plan, .. } = refusal else { return false };
     let layout = config.adopt.make(plan).filter(|layout| layout.hash() == *root);
@@ -118,7 +118,7 @@ fn adopts(config: &mut NodeConfig, refusal: &Refusal) -> bool {
     adopts
 }
 
-/// What was said of why this node is not let in.
+/// The reasons already logged why this node is not let in.
 #[derive(Default)]
 struct Told {
     kinds: Vec<std::mem::Discriminant<JoinError>>,
@@ -126,8 +126,8 @@ struct Told {
 }
 
 impl Told {
-    /// Says it, unless it was said: each refusal when it is not the one before, and each other kind of
-    /// error, of which there are few, once.
+    /// Logs the error unless it was logged before. A refusal is logged when it differs from the
+    /// previous one, any other kind of error once.
     fn tell(&mut self, config: &NodeConfig, error: &JoinError) {
         let (manager, why) = (config.root, error.why());
         if let JoinError::Refused(refusal) = error {
@@ -146,12 +146,12 @@ impl Told {
     }
 }
 
-/// A connection to the root, from when it is asked to let this node in. Dropped before the node
-/// starts, it tells that, or ends with an error: its mere end would be that of a process.
+/// A connection to the root, from the moment it asks to join. If dropped before the node starts, it
+/// sends `Parting` or ends with an error. A plain end would mean the end of the process.
 struct Asked(Option<Stream>);
 
 impl Asked {
-    /// The node starts, or was refused: what the end says is another's business.
+    /// The node starts, or was refused: from here on others decide how the stream ends.
     fn answered(mut self) -> Option<Stream> {
         self.0.take()
     }
@@ -261,7 +261,7 @@ fn start(
     core
 }
 
-/// Does what the root says until it says nothing more.
+/// Follows the root's messages until the control link ends.
 async fn follow(core: Rc<Core>, control: Rc<Link>, mut buffer: FrameBuffer) {
     if let Err(error) = read_control(&core, &control, &mut buffer).await {
         tracing::warn!(node = %core.name, %error, "the link to the root is closed");
@@ -299,7 +299,7 @@ async fn read_control(
     Ok(())
 }
 
-/// A root that is cut off says nothing and closes nothing.
+/// Ends the member if the root is silent for too long: a root that is cut off closes nothing.
 async fn watch_root(core: Rc<Core>, limit: Duration) {
     let mut silent = 0;
     while silent < LOOKS {
@@ -323,8 +323,8 @@ impl NodeRole {
         core.send(&self.control, encode(&FromNode::Request(issued.request), payload));
     }
 
-    /// Sends a reply to the parent. Without one it is not needed: all replies
-    /// are asked for again over a new link.
+    /// Sends a reply to the parent. Without a parent the reply is not needed: all replies are asked
+    /// for again over a new link.
     pub(crate) fn send_up(&self, core: &Core, up: &Up) {
         if let Some(parent) = &*self.parent.borrow() {
             core.send(&parent.express, encode(up, &[]));
@@ -342,8 +342,8 @@ impl NodeRole {
         }
     }
 
-    /// The link over `express` has ended; how long to wait before the root is
-    /// told, if it was the one in use. Doubles while links do not last.
+    /// The link over `express` has ended. If it was the one in use, returns the pause before the
+    /// root is told. The pause doubles while links do not last.
     pub(crate) fn forget_parent(&self, express: &Rc<Link>) -> Option<Duration> {
         let mut parent = self.parent.borrow_mut();
         let current = parent.as_ref().is_some_and(|link| Rc::ptr_eq(&link.express, express));
@@ -369,14 +369,14 @@ impl NodeRole {
         core.send(&self.control, encode(&FromNode::References { taken }, &[]));
     }
 
-    /// Tells the parent that this node has its view and what it holds.
+    /// Tells the parent that this node has its view, and which data it holds.
     pub(crate) fn attach(&self, core: &Core, express: &Rc<Link>) {
         let mut engine = core.engine.borrow_mut();
         core.send(express, encode(&engine.attach_message(), &[]));
         engine.report_stages();
     }
 
-    /// Sees to it that the link is to the parent that the view gives.
+    /// Moves the link to the parent of the new view.
     fn follow_view(&self, core: &Rc<Core>, view: &View) {
         let parent = core.engine.borrow().topology().parent(core.node).cloned();
         let Some(parent) = parent else { return };
@@ -397,8 +397,8 @@ impl NodeRole {
         *self.dialing.borrow_mut() = Some(core.runtime.spawn(dial));
     }
 
-    /// Sends the data of a transfer that may begin. The pieces share the
-    /// initiator's memory; the socket's pace is the root's pace.
+    /// Sends the data of a transfer that may begin. The pieces share the initiator's memory; the
+    /// socket's backpressure sets the pace.
     fn send_data(&self, core: &Core, request: RequestId) {
         let Some(data) = core.initiator.borrow().data(request) else { return };
         for start in (0..data.len()).step_by(self.chunk_bytes) {
@@ -409,7 +409,7 @@ impl NodeRole {
         }
     }
 
-    /// From now on the end of the link to the root is that of this process.
+    /// From now on, the end of the link to the root means the end of this process.
     pub(crate) fn end_with_process(&self) {
         self.control.set_last_word(None);
     }

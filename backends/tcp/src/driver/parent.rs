@@ -1,5 +1,5 @@
-//! The link to the parent: opening both lanes, reading them, and telling the
-//! root when they break though both ends live.
+//! The link to the parent: opening both lanes, reading them, and telling the root if they break
+//! while both ends live.
 
 use super::core::{Core, Role};
 use super::link::{Link, ReadError};
@@ -21,7 +21,7 @@ use storm_primitives::{Epoch, Incarnation, NodeId, Runtime};
 
 /// The first pause after the parent was not reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
-/// Pauses double up to here: a parent that is dead is out of the tree by then.
+/// Pauses double up to this: by then a dead parent is out of the tree.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long a parent may take to open a session.
@@ -48,8 +48,8 @@ impl ParentLink {
     }
 }
 
-/// Opens the link to `parent` and serves it to its end. Tries until it works;
-/// whoever has a new view drops this future.
+/// Opens the link to `parent` and serves it to its end. Retries until it works; a new view drops
+/// this future.
 pub(crate) async fn connect(core: Rc<Core>, parent: Member, epoch: Epoch) {
     let mut pause = FIRST_PAUSE;
     let (express, bulk) = loop {
@@ -84,8 +84,8 @@ async fn open_both(core: &Core, parent: &Member, epoch: Epoch) -> io::Result<(Rc
     futures_util::try_join!(lanes.0, lanes.1)
 }
 
-/// One lane to the parent: the connection, and what carries the frames if another network
-/// does.
+/// Opens one lane to the parent: the connection, and the carrier if another network carries the
+/// frames.
 async fn open_lane(
     core: &Core,
     parent: &Member,
@@ -172,7 +172,8 @@ async fn read_operations(
             let engine = &core.engine;
             match &down.shared {
                 None => engine.borrow_mut().on_down(&down, &frame.payload(), &frame.raw),
-                // Of another view, the data may be gone, and does not count.
+                // The reference is of another view: its data may be gone, and the engine ignores it
+                // anyway.
                 Some(_) if down.epoch != engine.borrow().epoch() => {}
                 Some(reference) => {
                     let piece = open(core, parent, reference)?;
@@ -196,7 +197,7 @@ async fn read_chunks(core: &Rc<Core>, parent: Lender, link: &Rc<Link>) -> Result
             let chunk: Chunk = frame.message()?;
             let piece = match &chunk.shared {
                 None => frame.payload().into(),
-                // As above.
+                // As for references of operations: the chunk is of another view.
                 Some(_) if chunk.epoch != core.engine.borrow().epoch() => continue,
                 Some(reference) => open(core, parent, reference)?,
             };
@@ -207,8 +208,8 @@ async fn read_chunks(core: &Rc<Core>, parent: Lender, link: &Rc<Link>) -> Result
     Ok(())
 }
 
-/// What a reference leads to. If none of this parent's may lead anywhere, this member goes on
-/// without references, for a while, and tells the root.
+/// Opens a reference. If no reference of this parent can work, this member refuses references for
+/// a while and tells the root.
 fn open(core: &Rc<Core>, parent: Lender, reference: &Reference) -> io::Result<Piece> {
     let error = match Piece::open(reference) {
         Ok(piece) => {
@@ -228,7 +229,7 @@ fn open(core: &Rc<Core>, parent: Lender, reference: &Reference) -> io::Result<Pi
     Err(io::Error::other(error))
 }
 
-/// Ends a refusal when its time is over: the link to the parent is opened again with references.
+/// Ends a refusal when its time is over: reopens the link to the parent with references.
 async fn take_again(core: Weak<Core>, runtime: TcpRuntime, refusal: Refusal) {
     runtime.sleep(refusal.lasts).await;
     let Some(core) = core.upgrade() else { return };
@@ -240,7 +241,7 @@ async fn take_again(core: Weak<Core>, runtime: TcpRuntime, refusal: Refusal) {
     }
 }
 
-/// Tells the root that a link in use broke, and is then given a new view.
+/// Tells the root that a link in use broke. The root answers with a new view.
 async fn lost(core: &Rc<Core>, role: &NodeRole, express: &Rc<Link>) {
     let Some(pause) = role.forget_parent(express) else { return };
     core.runtime.sleep(pause).await;

@@ -1,33 +1,33 @@
-//! Whether this member takes references to memory of its host, or has everything sent.
+//! Whether this member takes references to memory of its host, or gets all data by the link.
 //!
-//! One that leads nowhere says either that none of its parent's will ever lead anywhere (another
-//! user's process, no `/proc`), or nothing at all: it came too late, in a tree that is changing.
-//! What has been refused is tried again with the next parent, and after a while with the same:
-//! a reason may pass, such as a host without descriptors.
+//! A reference can fail for two reasons. Either none of the parent's references can ever work
+//! (another user's process, no `/proc`), or the one came too late, while the tree was changing.
+//! A refusal ends with the next parent, and after a while with the same parent: its cause may
+//! pass, such as a host out of descriptors.
 
 use crate::shared_memory::Outlook;
 use std::cell::Cell;
 use std::time::Duration;
 use storm_primitives::{Incarnation, NodeId};
 
-/// How long references are refused at first: what a host lacks for a moment it has again.
+/// The first refusal of references lasts this long: a host's shortage may be brief.
 const FIRST_REFUSAL: Duration = Duration::from_secs(60);
-/// Refusals double up to here: each trial that fails costs the cluster a view.
+/// Refusals double up to this: each failed retry costs the cluster a view.
 const MAX_REFUSAL: Duration = Duration::from_secs(3600);
-/// So many references in a row that came too late are no accident.
+/// This many late references in a row are no accident.
 const MAX_OUTDATED: u32 = 4;
 
 /// A life of a parent.
 pub(crate) type Lender = (NodeId, Incarnation);
 
-/// What is known of the references of a member's parents.
+/// The state of references from this member's parents.
 #[derive(Debug)]
 pub(crate) struct References {
-    /// Whether they are wanted at all.
+    /// Whether references are enabled at all.
     wanted: bool,
-    /// Whose lead nowhere.
+    /// The parent whose references do not work.
     refused: Cell<Option<Lender>>,
-    /// How many refusals there were: a trial belongs to one of them.
+    /// The number of refusals so far. A retry names its refusal by this number.
     refusals: Cell<u64>,
     /// How long the next refusal lasts.
     next_refusal: Cell<Duration>,
@@ -35,11 +35,11 @@ pub(crate) struct References {
     outdated: Cell<u32>,
 }
 
-/// References are refused from now on.
+/// A refusal of references, from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     number: u64,
-    /// When they are worth a trial.
+    /// How long to refuse before a retry.
     pub(crate) lasts: Duration,
 }
 
@@ -54,24 +54,24 @@ impl References {
         }
     }
 
-    /// Whether the next link to a parent may carry them.
+    /// Whether the next link to a parent may carry references.
     pub(crate) fn are_taken(&self) -> bool {
         self.wanted && self.refused.get().is_none()
     }
 
-    /// One led to its data.
+    /// A reference worked.
     pub(crate) fn opened(&self) {
         self.next_refusal.set(FIRST_REFUSAL);
         self.outdated.set(0);
     }
 
-    /// One of `lender` led nowhere; the refusal that follows from it, if one does.
+    /// A reference of `lender` failed. Returns the refusal that follows, if any.
     pub(crate) fn failed(&self, lender: Lender, outlook: Outlook) -> Option<Refusal> {
         if !self.are_taken() {
             return None;
         }
         match outlook {
-            // The tree is about to change, and it is another's turn then.
+            // The tree is about to change, and another parent follows.
             Outlook::OwnerGone => return None,
             Outlook::Outdated => {
                 self.outdated.set(self.outdated.get() + 1);
@@ -90,7 +90,7 @@ impl References {
         Some(Refusal { number, lasts })
     }
 
-    /// The next link is to `parent`; whether references are taken again therefore.
+    /// The next link is to `parent`. Returns whether this ends a refusal.
     pub(crate) fn follow(&self, parent: Lender) -> bool {
         let other = self.refused.get().is_some_and(|lender| lender != parent);
         if other {
@@ -99,7 +99,7 @@ impl References {
         other
     }
 
-    /// The time of a refusal is over; whether references are taken again therefore.
+    /// The time of `refusal` is over. Returns whether this ends it.
     pub(crate) fn retry(&self, refusal: Refusal) -> bool {
         let ends = self.refused.get().is_some() && refusal.number == self.refusals.get();
         if ends {
@@ -125,7 +125,7 @@ mod tests {
         references.opened();
         assert_eq!(references.failed(PARENT, Outlook::Outdated), None);
         assert!(references.are_taken());
-        // Unless it is all that comes.
+        // Unless nothing else comes.
         let more = (2..=MAX_OUTDATED).map(|_| references.failed(PARENT, Outlook::Outdated));
         assert_eq!(more.flatten().count(), 1);
         assert!(!references.are_taken());
@@ -138,7 +138,7 @@ mod tests {
             let refusal = references.failed(PARENT, Outlook::Closed).expect("a reason");
             assert!(!references.follow(PARENT) && !references.are_taken());
             assert!(references.follow(next) && references.are_taken());
-            // The time of the refusal ends nothing any more.
+            // The old refusal's time no longer ends anything.
             let later = references.failed(next, Outlook::Closed).expect("a reason");
             assert!(!references.retry(refusal) && !references.are_taken());
             assert!(references.retry(later) && references.are_taken());

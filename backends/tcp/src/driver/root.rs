@@ -1,4 +1,4 @@
-//! The root: lets nodes in, drives the sequencer, finds out who is dead.
+//! The root: lets nodes in, drives the sequencer, detects dead nodes.
 
 use super::core::{Core, Identity, Role};
 use super::handshake;
@@ -24,7 +24,7 @@ use std::time::Duration;
 use storm_primitives::{Incarnation, Instant, NodeId, NodeSet, Runtime};
 use storm_session::RefusalLog;
 
-/// What the root has above its engine.
+/// The root's part above its engine.
 pub(crate) struct RootRole {
     config: RootConfig,
     sequencer: RefCell<Sequencer>,
@@ -33,7 +33,7 @@ pub(crate) struct RootRole {
     refusals: RefCell<RefusalLog>,
 }
 
-/// Starts a root; also where it listens.
+/// Starts a root. Returns also the address it listens on.
 pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
     let runtime = TcpRuntime::new()?;
     check_reach(config.trust.as_ref(), config.listen)?;
@@ -63,7 +63,7 @@ pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
         config.fanout,
         member,
     );
-    // Another network brings the bytes where they are wanted by itself.
+    // Another network places the bytes by itself.
     let host = if config.fabric.is_none() { HostId::own() } else { None };
     let sequencer = sequencer.at_host(host);
     let patience = config.patience;
@@ -83,7 +83,7 @@ pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
     Ok((core, listen))
 }
 
-/// Asks those who are waited for whether they are there.
+/// Pings the nodes that are waited for.
 async fn watch(core: Rc<Core>, patience: Patience) {
     loop {
         core.runtime.sleep(patience.tick()).await;
@@ -94,7 +94,7 @@ async fn watch(core: Rc<Core>, patience: Patience) {
         let unacknowledged_for =
             |node| controls.get(&node).map_or(Duration::MAX, |link| link.unacknowledged_for());
         let findings = root.liveness.borrow_mut().look(now, &waited_for, unacknowledged_for);
-        // The answer says what had been issued by then.
+        // The pong says which requests were issued by then.
         let number = now.since_origin().as_nanos() as u64;
         for node in findings.ping {
             root.tell(&core, node, &FromRoot::Ping { number });
@@ -136,7 +136,7 @@ pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut bu
     if let Err(error) = &end {
         tracing::warn!(node = %name, %error, "a node is cut off");
     }
-    // Unless it was cut off before, and is perhaps back by another link.
+    // The node may have been cut off before, and may be back by another link.
     let current = root.controls.borrow().get(&node).is_some_and(|now| Rc::ptr_eq(now, &link));
     if current {
         let process_ended = matches!(end, Ok(End::Unannounced)) && link.was_ended();
@@ -149,7 +149,8 @@ pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut bu
         if process_ended {
             core.membership.process_ended(node, incarnation);
         }
-        // A host that is gone closes nothing: its silence is noticed, and this is not its link any more.
+        // A host that is gone closes no link. The root notices its silence, and by then this is no
+        // longer the node's link.
         let is_closed = match &end {
             Ok(End::Withdrawn) => false,
             Ok(End::Parting | End::Unannounced) => true,
@@ -164,7 +165,7 @@ pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut bu
     link.close();
 }
 
-/// Whether the other side has closed a link before it had read all.
+/// Whether the other side closed a link before it had read everything.
 fn is_reset(error: &ReadError) -> bool {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = source {
@@ -176,13 +177,13 @@ fn is_reset(error: &ReadError) -> bool {
     false
 }
 
-/// How a control link ends that does not break.
+/// How a control link ends without breaking.
 enum End {
     /// The node said that it goes on.
     Parting,
-    /// It said so before anything else: it has not started.
+    /// The node said so before anything else: it never started.
     Withdrawn,
-    /// It said nothing: its kernel ended the link for it, unless this side did.
+    /// The node said nothing: its kernel closed the link, unless this side did.
     Unannounced,
 }
 
@@ -230,7 +231,7 @@ async fn read_control(
 }
 
 impl RootRole {
-    /// Lets a node in, or says why not.
+    /// Lets a node in, or returns the refusal.
     fn admit(&self, join: &Join) -> Result<Joined, Refusal> {
         let own = name_of(self.config.fabric.as_ref());
         if join.version == PROTOCOL_VERSION && join.fabric != own {
@@ -249,7 +250,7 @@ impl RootRole {
         self.sequencer.borrow().name(node)
     }
 
-    /// A node that tries again and again fills no log.
+    /// Logs a refusal. A node that tries again and again does not fill the log.
     fn note_refusal(&self, core: &Core, from: IpAddr, name: &str, refusal: &Refusal) {
         let (now, from) = (core.runtime.now().since_origin(), from.to_canonical());
         if let Some(unlogged) = self.refusals.borrow_mut().note(from, refusal.kind(), now) {
@@ -258,7 +259,7 @@ impl RootRole {
         }
     }
 
-    /// The root's own requests.
+    /// Takes the root's own requests.
     pub(crate) fn submit(&self, issued: Issued) {
         let mut sequencer = self.sequencer.borrow_mut();
         sequencer.set_now(self.now());
@@ -268,7 +269,7 @@ impl RootRole {
         }
     }
 
-    /// What the root's engine has combined.
+    /// Takes the combined messages of the root's engine.
     pub(crate) fn on_up(&self, up: Up) {
         let mut sequencer = self.sequencer.borrow_mut();
         match up {
@@ -281,7 +282,7 @@ impl RootRole {
         }
     }
 
-    /// Does what the sequencer wants done.
+    /// Carries out the sequencer's outputs.
     pub(crate) fn pump(&self, core: &Rc<Core>) {
         loop {
             let Some(output) = self.sequencer.borrow_mut().take_output() else { return };
@@ -357,7 +358,7 @@ impl RootRole {
         link.flush();
     }
 
-    /// These nodes are dead: nothing they say counts any more.
+    /// These nodes are dead: the root ignores their messages from now on.
     fn lose(&self, core: &Rc<Core>, nodes: &NodeSet) {
         for node in nodes.iter() {
             self.liveness.borrow_mut().lost(node);
@@ -370,7 +371,7 @@ impl RootRole {
         sequencer.lost(nodes);
     }
 
-    /// The nodes whose replies are missing for too long.
+    /// The nodes whose replies have been missing for longer than the stall timeout.
     fn waited_for(&self, core: &Core, now: Instant, patience: Patience) -> NodeSet {
         let passed = now.since_origin().saturating_sub(patience.stall_timeout);
         let limit = Instant::ORIGIN + passed;

@@ -1,4 +1,4 @@
-//! One child of a node, and how far it has been served.
+//! One child of a node, and the progress of its frames.
 
 use super::Passed;
 use crate::wire::StageId;
@@ -10,18 +10,18 @@ use storm_primitives::NodeSet;
 pub(super) struct Child {
     pub(super) below: NodeSet,
     pub(super) attached: bool,
-    /// Operations that came before the child attached. The root bounds what is
-    /// not acknowledged, and so this.
+    /// Operations that came before the child attached. The root's bound on unacknowledged
+    /// operations bounds them.
     pub(super) held: Vec<Passed>,
-    /// How far each large transfer has been sent to it, in bytes.
+    /// The bytes of each large transfer that were sent to it.
     pub(super) cursors: BTreeMap<StageId, u64>,
-    /// Large transfers that it and all below it hold in full. It may know of one
-    /// before this node does, having had another parent.
+    /// Large transfers that the child and all nodes below it hold in full. The child may hold a
+    /// transfer that this node does not know yet, from an earlier parent.
     pub(super) holds: BTreeSet<StageId>,
 }
 
 impl Child {
-    /// A large transfer needs no more attention.
+    /// Forgets a large transfer that needs no more work.
     pub(super) fn forget(&mut self, stage: StageId) {
         self.holds.remove(&stage);
         self.cursors.remove(&stage);

@@ -2,7 +2,7 @@
 
 use storm_primitives::NodeId;
 
-/// Who has still to reply, and the conjunction of the replies so far.
+/// The nodes still to reply, and the conjunction of the replies so far.
 #[derive(Debug)]
 pub(super) struct Combine {
     waiting: Vec<NodeId>,
@@ -15,7 +15,7 @@ impl Combine {
         Combine { waiting, verdict }
     }
 
-    /// Takes a reply; the combined one when it was the last.
+    /// Takes a reply. Returns the combined reply if it was the last.
     pub(super) fn reply(&mut self, from: NodeId, verdict: bool) -> Option<bool> {
         let at = self.waiting.iter().position(|child| *child == from)?;
         self.waiting.swap_remove(at);
@@ -23,7 +23,7 @@ impl Combine {
         self.waiting.is_empty().then_some(self.verdict)
     }
 
-    /// Whose replies are missing.
+    /// The nodes whose replies are missing.
     pub(super) fn waiting(&self) -> Vec<NodeId> {
         self.waiting.clone()
     }

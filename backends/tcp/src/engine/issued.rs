@@ -1,17 +1,17 @@
-//! What nodes had issued when they compared, on its way to the root with their replies: the answer waits
-//! there until that has its place.
+//! The requests that nodes had issued when they compared. They travel to the root with the
+//! replies. The root holds its answer until those requests have their places.
 
 use crate::wire::RequestId;
 use std::collections::BTreeMap;
 use storm_primitives::{NodeId, NodeSet};
 
-/// Of this node and of those below, since the last frame of replies.
+/// The requests of this node and of the nodes below, since the last frame of replies.
 #[derive(Debug, Default)]
 pub(super) struct Issued {
     below: BTreeMap<NodeId, RequestId>,
     /// This node has compared something.
     compared: bool,
-    /// The last request of this node that the root may not have, and that waits there for nothing.
+    /// The last prompt request of this node that the root may not have yet.
     own: Option<RequestId>,
 }
 
@@ -24,7 +24,7 @@ impl Issued {
         self.compared = true;
     }
 
-    /// Takes what a child says of `below`: of others it cannot say anything.
+    /// Takes a child's report about nodes in `below`. A child cannot speak for other nodes.
     pub(super) fn add(&mut self, below: &NodeSet, issued: Vec<(NodeId, RequestId)>) {
         for (node, request) in issued.into_iter().filter(|(node, _)| below.contains(*node)) {
             let last = self.below.entry(node).or_insert(request);
@@ -32,7 +32,7 @@ impl Issued {
         }
     }
 
-    /// For the next frame of `node`.
+    /// Takes everything for the next frame of `node`.
     pub(super) fn take(&mut self, node: NodeId) -> Vec<(NodeId, RequestId)> {
         if let (true, Some(own)) = (std::mem::take(&mut self.compared), self.own) {
             self.below.insert(node, own);
@@ -40,7 +40,7 @@ impl Issued {
         std::mem::take(&mut self.below).into_iter().collect()
     }
 
-    /// All is asked again.
+    /// The root asks everything again.
     pub(super) fn clear(&mut self) {
         self.below.clear();
     }

@@ -1,8 +1,9 @@
-//! Long data of operations that goes down the tree by reference: a frame says where on this host
-//! the data is, so that an operation is as short with it as without, and needs no second sweep.
+//! Long data of operations that goes down the tree by reference. A frame says where on this host
+//! the data is. The operation is then as short as without data, and needs no second sweep.
 //!
-//! Who gives a reference keeps the data until it has the answer, or until all have: also in a
-//! tree that has changed meanwhile, where the child may come to an old frame late.
+//! A node that gives a reference keeps the data until the child has answered, or until all nodes
+//! have. It does so even after a change of the tree, because the child may come to an old frame
+//! late.
 
 use super::Engine;
 use crate::shared_memory::Piece;
@@ -11,20 +12,20 @@ use bytes::Bytes;
 use std::rc::Rc;
 use storm_primitives::{GlobalAddr, GlobalMemory, OutOfBounds};
 
-/// An operation as it goes on to a child. Clones share it.
+/// An operation on its way to a child. Clones share it.
 #[derive(Clone, Debug)]
 pub enum Passed {
-    /// As the frame that it came in.
+    /// The frame as it came in.
     Frame(Bytes),
-    /// With data that is better referred to than sent, where the child is on this host.
+    /// An operation whose data is better lent than sent, if the child is on this host.
     Lent(Rc<Down>, Piece),
 }
 
 impl Passed {
-    /// To be kept for long.
+    /// A copy that may be kept for long.
     pub(super) fn detached(&self) -> Passed {
         match self {
-            // A copy: the frame may share its block with much else.
+            // Copied, because the frame may share its block with much else.
             Passed::Frame(raw) => Passed::Frame(Bytes::copy_from_slice(raw)),
             Passed::Lent(..) => self.clone(),
         }
@@ -34,9 +35,9 @@ impl Passed {
 /// The data of an operation.
 #[derive(Clone, Copy)]
 pub(super) enum Data<'a> {
-    /// It came in a frame.
+    /// The data came in a frame.
     Copied(&'a Bytes),
-    /// It stays where it is.
+    /// The data stays in the sender's memory.
     Lent(&'a Piece),
 }
 
@@ -50,23 +51,23 @@ impl Data<'_> {
 }
 
 impl Engine {
-    /// An operation with data that is not in its frame.
+    /// Takes an operation whose data is not in its frame.
     pub fn on_lent(&mut self, down: &Down, piece: Piece) {
         if down.epoch != self.epoch {
             return;
         }
-        // What children may still be about to open is not replaced by another copy.
+        // Keep the first copy: children may still open it.
         let piece = self.lent.get(&down.seq).cloned().unwrap_or(piece);
         let passed = Passed::Lent(Rc::new(down.clone()), piece.clone());
         self.take_down(down, Data::Lent(&piece), &passed);
     }
 
-    /// Bytes that are kept for children that were told of them.
+    /// Bytes kept for children that hold references to them.
     pub fn lent_bytes(&self) -> u64 {
         self.lent.values().map(|piece| piece.bytes().len() as u64).sum()
     }
 
-    /// Keeps what children are told of.
+    /// Keeps the memory that children get references to.
     pub(super) fn lend(&mut self, seq: Seq, passed: &Passed) {
         if let Passed::Lent(_, piece) = passed {
             self.lent.insert(seq, piece.clone());

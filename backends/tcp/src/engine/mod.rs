@@ -1,14 +1,13 @@
-//! What a node does in the tree, without sockets or clock: carries out
-//! operations in order, passes them on, combines the replies.
+//! A node's part in the tree, without sockets or clock: carries out operations in order, passes
+//! them on, combines the replies.
 //!
-//! The root has one too, below its [`Sequencer`](crate::sequencer::Sequencer).
-//! Frames come in by methods; what is to be sent comes out of
-//! [`Engine::take_output`]. Opening connections is the driver's business.
+//! The root has an engine too, below its [`Sequencer`](crate::sequencer::Sequencer). Frames come in
+//! by methods; frames to send come out of [`Engine::take_output`]. The driver opens connections.
 //!
-//! Order: in one epoch, every operation for a node comes down one path of FIFO
-//! links, so what a node has carried out is a prefix of what was meant for it.
-//! After a change of the tree the root sends all that is not complete again; a
-//! node skips what it had, and answers what it answered then.
+//! Order: in one epoch, every operation for a node comes down one path of FIFO links. The
+//! operations that a node has carried out are therefore a prefix of those meant for it. After a
+//! change of the tree, the root sends every incomplete operation again. A node skips those it has
+//! carried out, and repeats its answer.
 
 mod child;
 mod combine;
@@ -32,22 +31,22 @@ use storm_primitives::{
 };
 use thiserror::Error;
 
-/// How many messages may come from children that know a newer view than this
-/// node: an attach message and some reports each.
+/// The bound on messages from children that know a newer view than this node: an attach message
+/// and some reports each.
 const MAX_EARLY: usize = 4096;
 
-/// What the engine wants sent.
+/// A message for the driver to send.
 #[derive(Debug)]
 pub enum Output {
-    /// To the parent; at the root, to the sequencer.
+    /// A message to the parent; at the root, to the sequencer.
     Parent(Up),
-    /// An operation, to a child.
+    /// An operation for a child.
     Child(NodeId, Passed),
     /// [`Engine::next_chunk`] has something for this child.
     BulkReady(NodeId),
 }
 
-/// A peer does what no correct peer does.
+/// A peer does something that no correct peer does.
 #[derive(Debug, Error)]
 pub enum ProtocolError {
     /// A piece of a transfer was left out.
@@ -83,20 +82,20 @@ pub struct Engine {
     topology: Topology,
     epoch: Epoch,
     children: BTreeMap<NodeId, Child>,
-    /// From children that know a newer view than this node.
+    /// Messages from children that know a newer view than this node.
     early: Vec<(NodeId, Up)>,
     memory: GlobalMemory,
     events: EventTable,
     /// The last operation carried out here.
     applied: Seq,
-    /// What this node answered to comparisons that may be asked again.
+    /// This node's answers to comparisons that may be asked again.
     verdicts: BTreeMap<Seq, bool>,
     inflight: BTreeMap<Seq, Combine>,
-    /// Replies to go up in one frame.
+    /// Replies to send up in one frame.
     acks: Vec<(Seq, bool)>,
     issued: Issued,
     stagings: BTreeMap<StageId, Staging>,
-    /// Data that children were given references to, until they have it.
+    /// Data lent to children, until they have it.
     lent: BTreeMap<Seq, Piece>,
     live_stages: Vec<StageId>,
     next_stage: StageId,
@@ -142,8 +141,7 @@ impl Engine {
         self.children.contains_key(&node)
     }
 
-    /// What is to be sent next. Replies are held back to the end, so that many
-    /// go in one frame.
+    /// The next message to send. Replies come last, so that many share a frame.
     pub fn take_output(&mut self) -> Option<Output> {
         self.take_passed().or_else(|| {
             if self.acks.is_empty() {
@@ -155,25 +153,26 @@ impl Engine {
         })
     }
 
-    /// The same without replies.
+    /// As [`take_output`](Self::take_output), without replies.
     pub fn take_passed(&mut self) -> Option<Output> {
         self.output.pop_front()
     }
 
-    /// The last request of this node that the root may not have, and that has its place in the order when the
-    /// root comes to it: what this node stored since it was issued is not told before that.
+    /// Sets this node's last prompt request that the root may not have yet. A reply to a comparison
+    /// may show a store that this node made after the request. The reply therefore names the
+    /// request, and the root holds its answer until the request has its place.
     pub fn set_own(&mut self, request: Option<RequestId>) {
         self.issued.set_own(request);
     }
 
-    /// The children whose replies to `seq` are missing, with all below them.
+    /// The children whose replies to `seq` are missing, with all nodes below them.
     pub fn missing(&self, seq: Seq) -> NodeSet {
         let waiting = self.inflight.get(&seq).map(Combine::waiting).unwrap_or_default();
         let below = waiting.iter().filter_map(|child| self.children.get(child));
         below.fold(NodeSet::new(), |all, child| all.union(&child.below))
     }
 
-    /// The children that have not reported `stage` as held, with all below them.
+    /// The children that have not reported `stage` as held, with all nodes below them.
     pub fn missing_stage(&self, stage: StageId) -> NodeSet {
         let Some(staging) = self.stagings.get(&stage) else { return NodeSet::new() };
         let waiting = self
@@ -183,8 +182,8 @@ impl Engine {
         waiting.fold(NodeSet::new(), |all, child| all.union(&child.below))
     }
 
-    /// The tree has changed: forget the replies, which the root will ask for
-    /// again, and wait for the children to attach.
+    /// The tree has changed. Forgets the replies, which the root will ask for again, and waits for
+    /// the children to attach.
     ///
     /// # Errors
     /// [`ProtocolError::NoTree`].
@@ -214,15 +213,14 @@ impl Engine {
         Ok(())
     }
 
-    /// What to tell the parent after a view, once there is a link to it.
+    /// The first message to the parent after a view, once there is a link to it.
     pub fn attach_message(&self) -> Up {
         let held = self.stagings.iter().map(|(id, staging)| (*id, staging.received())).collect();
         Up::Attach(Attach { epoch: self.epoch, held })
     }
 
-    /// Also what was found before the link to the parent was there: what large
-    /// transfers are held. Replies need no repetition, their operations come
-    /// only after the parent has read the attach message.
+    /// Reports the large transfers that were held before the link to the parent existed. Replies
+    /// need no repetition: operations come only after the parent has read the attach message.
     pub fn report_stages(&mut self) {
         let all: Vec<StageId> = self.stagings.keys().copied().collect();
         for stage in all {
@@ -233,14 +231,14 @@ impl Engine {
         }
     }
 
-    /// A reply of a child.
+    /// Takes a message of a child.
     pub fn on_up(&mut self, from: NodeId, up: Up) {
         if up.epoch() > self.epoch && self.early.len() < MAX_EARLY {
             self.early.push((from, up));
             return;
         }
         if up.epoch() != self.epoch {
-            // Of a tree that is no more.
+            // The message is of an old tree.
             return;
         }
         match up {
@@ -260,7 +258,7 @@ impl Engine {
         }
     }
 
-    /// An operation from the parent, with the frame that it came in.
+    /// Takes an operation from the parent, with the frame that it came in.
     pub fn on_down(&mut self, down: &Down, payload: &Bytes, raw: &Bytes) {
         if down.epoch == self.epoch {
             self.take_down(down, Data::Copied(payload), &Passed::Frame(raw.clone()));
@@ -319,15 +317,16 @@ impl Engine {
         self.output.push_back(Output::BulkReady(from));
     }
 
-    /// Carries out `operation` if it has not been; whether its comparison holds.
+    /// Carries out `operation` unless it was carried out before. Returns whether its comparison
+    /// holds.
     fn carry_out(&mut self, seq: Seq, operation: &Operation, data: Data<'_>) -> bool {
         if seq <= self.applied {
             self.issued.has_compared();
             return self.verdicts.get(&seq).copied().unwrap_or(true);
         }
         self.applied = seq;
-        // The root has checked every range against the layout that this node
-        // proved to have; a failure here means a fault in this crate.
+        // The root has checked every range against the layout that this node proved to have. A
+        // failure here is a bug of this crate.
         let result = match *operation {
             Operation::Put { addr, event } => {
                 let result = data.write(&self.memory, addr);
@@ -376,11 +375,10 @@ impl Engine {
 
 /// The large transfers.
 impl Engine {
-    /// A piece of a large transfer, from the parent or, at the root, from the
-    /// initiator.
+    /// Takes a piece of a large transfer, from the parent or, at the root, from the initiator.
     ///
     /// # Errors
-    /// [`ProtocolError`] when it does not continue what is here.
+    /// [`ProtocolError`] if the piece does not continue the data held here.
     pub fn on_chunk(
         &mut self,
         chunk: &Chunk,
@@ -388,8 +386,8 @@ impl Engine {
     ) -> Result<(), ProtocolError> {
         let Chunk { epoch, stage, total, offset, .. } = *chunk;
         let piece = piece.into();
-        // Of an older view: what the attach message said that is held counts,
-        // and the parent sends again from there.
+        // A piece of an older view. The parent sends again from where the attach message said that
+        // this node's data ends.
         if epoch != self.epoch {
             return Ok(());
         }
@@ -420,7 +418,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What to send next on the bulk lane of `child`, the oldest transfer first.
+    /// The next piece for the bulk lane of `child`, of the oldest transfer first.
     pub fn next_chunk(&mut self, child: NodeId) -> Option<(Chunk, Piece)> {
         let child = self.children.get_mut(&child)?;
         if !child.attached {
@@ -442,7 +440,7 @@ impl Engine {
         None
     }
 
-    /// Bytes of large transfers that are held here.
+    /// Bytes of large transfers held here.
     pub fn staged_bytes(&self) -> u64 {
         self.stagings.values().map(Staging::received).sum()
     }

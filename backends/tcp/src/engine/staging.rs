@@ -1,14 +1,13 @@
-//! A large transfer on its way: what has come of it, kept until it is committed
-//! or given up.
+//! A large transfer in flight: the data received so far, kept until the transfer is committed or
+//! given up.
 //!
-//! Pieces are shared with the links that pass them on, not copied. A forwarder
-//! that is not a destination keeps them too, so that the tree can be repaired
-//! below it without going back to the root.
+//! Pieces are shared with the links that pass them on, not copied. A forwarder that is no
+//! destination keeps them too, so that the tree below can be repaired without the root.
 
 use crate::shared_memory::Piece;
 use storm_primitives::NodeSet;
 
-/// What a node holds of one transfer.
+/// A node's part of one transfer.
 #[derive(Debug)]
 pub(super) struct Staging {
     dest: NodeSet,
@@ -20,7 +19,7 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// Nothing yet of `total` bytes for `dest`.
+    /// An empty transfer of `total` bytes for `dest`.
     pub(super) fn new(dest: NodeSet, total: u64) -> Staging {
         Staging { dest, total, received: 0, chunks: Vec::new(), reported: false }
     }
@@ -33,7 +32,7 @@ impl Staging {
         self.total
     }
 
-    /// How many bytes are here, from the first without a hole.
+    /// The number of bytes held, from the first without a hole.
     pub(super) fn received(&self) -> u64 {
         self.received
     }
@@ -51,7 +50,7 @@ impl Staging {
         self.dest.intersects(below)
     }
 
-    /// Appends the next piece; false when it is longer than what is missing.
+    /// Appends the next piece. False if it is longer than the missing rest.
     pub(super) fn push(&mut self, piece: Piece) -> bool {
         let len = piece.bytes().len() as u64;
         let fits = len <= self.total - self.received;
@@ -63,7 +62,7 @@ impl Staging {
         fits
     }
 
-    /// What is here from `offset` on, up to the end of its piece.
+    /// The data from `offset` to the end of its piece.
     pub(super) fn from(&self, offset: u64) -> Option<Piece> {
         let at = self.chunks.partition_point(|(start, _)| *start <= offset).checked_sub(1)?;
         let (start, piece) = &self.chunks[at];
@@ -75,12 +74,12 @@ impl Staging {
         }
     }
 
-    /// The parent is being told; false when it was told before.
+    /// Marks the transfer as reported to the parent. False if it already was.
     pub(super) fn set_reported(&mut self) -> bool {
         !std::mem::replace(&mut self.reported, true)
     }
 
-    /// The parent has to be told again.
+    /// Marks the transfer as not reported: the parent has to be told again.
     pub(super) fn forget_report(&mut self) {
         self.reported = false;
     }

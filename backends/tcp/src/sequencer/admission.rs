@@ -1,4 +1,4 @@
-//! When an operation gets its place in the order.
+//! Admission: when an operation gets its place in the order.
 
 use super::conflict::OpenCompare;
 use super::queue::Progress;
@@ -17,8 +17,8 @@ enum Turn {
     WindowFull,
 }
 
-/// Checks an operation against the plan of global memory; the same on the
-/// initiator, which must know at once, and on the root, which trusts nobody.
+/// Checks an operation against the layout. Both ends check: the initiator must know at once, and
+/// the root trusts nobody.
 pub(crate) fn check(primitive: &Primitive, size: u64, events: u32) -> Result<(), PrimitiveError> {
     let in_bounds = |addr: GlobalAddr, len: u64| match addr.0.checked_add(len) {
         Some(end) if end <= size => Ok(()),
@@ -82,7 +82,7 @@ impl Sequencer {
         Ok(())
     }
 
-    /// Gives their place to all operations whose turn it is.
+    /// Places all operations whose turn it is.
     pub(super) fn advance(&mut self) {
         self.serve_all();
         while std::mem::take(&mut self.room_made) {
@@ -100,7 +100,7 @@ impl Sequencer {
         while let Some((arrival, node)) = self.queues.head_from(from) {
             from = arrival + 1;
             match self.serve(node, &blocked) {
-                // The next of this queue is a head now, and came later.
+                // The next request of this queue is now a head, with a later arrival.
                 Turn::Moved => {}
                 Turn::Blocked => {
                     if let Some(head) = self.queues.head(node) {
@@ -112,8 +112,8 @@ impl Sequencer {
         }
     }
 
-    /// The head of one queue. `earlier` arrived before it and waits: it must not
-    /// be passed by what it would then have to wait for again and again.
+    /// Serves the head of one queue. `earlier` are requests that arrived before and wait. The head
+    /// must not pass a request that would then have to wait for it, again and again.
     fn serve(&mut self, node: NodeId, earlier: &[Primitive]) -> Turn {
         let Some(head) = self.queues.head(node) else { return Turn::Moved };
         let origin = Some((node, head.request.id));
@@ -170,8 +170,8 @@ impl Sequencer {
         if let Primitive::Compare(caw) = &head.request.primitive
             && let Some(open) = OpenCompare::of(caw)
         {
-            // It stays at the head, and all behind it waits, until it is known
-            // whether it writes.
+            // The operation stays at the head until its comparison is known, and the requests
+            // behind it wait.
             head.progress = Progress::Comparing;
             let (set, compare) = (caw.set.clone(), Self::compare_of(caw));
             let seq = self.sequence(set, compare, Bytes::new(), origin);

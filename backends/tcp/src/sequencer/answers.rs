@@ -1,23 +1,27 @@
-//! Answers that wait for what was issued before they were given.
+//! Answers that are held until earlier requests have their places.
 //!
-//! A node that says yes to a comparison may have stored what makes it so after it issued operations that are
-//! still on their way to the root. Whoever hears the answer is to find those in front of all that it issues
-//! then ([`precedes_own_stores`](storm_primitives::Primitives::precedes_own_stores)). So replies say what
-//! their nodes had issued, and the answer is held until all of that has its place. None of it waits for data
-//! or for an answer, so an answer is held for what a link takes; for longer only where one of those requests
-//! writes what an open COMPARE-AND-WRITE compares, or finds the window of operations full. Both end with
-//! replies of nodes, which wait for no answer.
+//! A node that answers a comparison with TRUE may have made it TRUE by a store. Requests that the
+//! node issued before that store may still be on their way to the root. The initiator that gets the
+//! answer must find those requests ordered before everything it issues next
+//! ([`precedes_own_stores`](storm_primitives::Primitives::precedes_own_stores)). Replies therefore
+//! name the requests that their nodes had issued, and the root holds the answer until they all have
+//! their places.
+//!
+//! None of those requests waits for data or for an answer, so a hold usually takes the time of a
+//! link. It takes longer only in two cases: the request writes a variable that an open
+//! COMPARE-AND-WRITE compares, or the window of operations is full. Both cases end with replies of
+//! nodes, which wait for no answer.
 
 use super::queue::Queues;
 use crate::wire::RequestId;
 use std::collections::BTreeMap;
 use storm_primitives::{Instant, NodeId, NodeSet};
 
-/// Comparisons that hold, and whose initiators are not told yet.
+/// Comparisons that are TRUE and whose initiators do not know it yet.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// By node, the last request that is to have its place before any answer, and when that was heard last.
-    /// None that has.
+    /// By node, the last request that must be placed before any answer, and when it was last
+    /// reported. Placed requests are removed.
     issued: BTreeMap<NodeId, (RequestId, Instant)>,
     held: Vec<Held>,
 }
@@ -30,7 +34,7 @@ struct Held {
 }
 
 impl Answers {
-    /// Living nodes had issued requests up to these when they replied.
+    /// Records that living nodes had issued requests up to these when they replied.
     pub(super) fn note(
         &mut self,
         issued: impl IntoIterator<Item = (NodeId, RequestId)>,
@@ -42,7 +46,7 @@ impl Answers {
         }
     }
 
-    /// Whether the answer to this request, which asked these nodes, has to wait, and then does.
+    /// Whether the answer to `to`, which asked the nodes `asked`, has to wait. If so, holds it.
     pub(super) fn holds(
         &mut self,
         to: (NodeId, RequestId),
@@ -61,8 +65,9 @@ impl Answers {
         true
     }
 
-    /// The node has answered what it was asked at `asked`, by the link that its requests come by: all that it had
-    /// issued before has come. Whether more was said of it, which then counts no longer.
+    /// The node has answered a ping sent at `asked`, on the link of its requests: every request
+    /// that it issued before has come. Drops reports of requests that have not come, which are
+    /// false. Returns whether there were any.
     pub(super) fn answered(&mut self, node: NodeId, asked: Instant, queues: &Queues) -> bool {
         let is_false = |request| !queues.has_come(node, request);
         let mut any = false;
@@ -83,12 +88,12 @@ impl Answers {
         any
     }
 
-    /// The answers to a node that wait.
+    /// The number of held answers to a node.
     pub(super) fn held_for(&self, node: NodeId) -> usize {
         self.held.iter().filter(|held| held.to.0 == node).count()
     }
 
-    /// The requests whose answers wait for nothing any more, in the order of the answers.
+    /// Takes the requests whose answers need no longer wait, in the order of the answers.
     pub(super) fn take_free(&mut self, queues: &Queues) -> Vec<(NodeId, RequestId)> {
         if self.held.is_empty() {
             return Vec::new();
@@ -100,14 +105,14 @@ impl Answers {
         free.map(|held| held.to).collect()
     }
 
-    /// These nodes are dead: nobody waits for what they had issued, nor do they wait for answers.
+    /// These nodes are dead: their requests hold up no answer, and their own answers are dropped.
     pub(super) fn forget(&mut self, dead: &NodeSet) {
         self.issued.retain(|node, _| !dead.contains(*node));
         self.held.retain(|held| !dead.contains(held.to.0));
         self.held.iter_mut().for_each(|held| held.after.retain(|node, _| !dead.contains(*node)));
     }
 
-    /// The nodes that answers have waited for since before `limit`.
+    /// The nodes whose requests have held up answers since before `limit`.
     pub(super) fn awaited_since(&self, limit: Instant) -> NodeSet {
         let old = self.held.iter().filter(|held| held.since < limit);
         old.flat_map(|held| held.after.keys().copied()).collect()

@@ -1,9 +1,8 @@
-//! Which operations must not come between the comparison and the write of a
-//! COMPARE-AND-WRITE.
+//! Operations that must not come between the comparison and the write of a COMPARE-AND-WRITE.
 //!
-//! The whole operation counts as having its place where it writes. So until
-//! then nothing may write the compared variable on a node of its set; and two
-//! of them may not be under way when one writes what the other compares.
+//! The whole operation counts as placed where it writes. Until then nothing may write the compared
+//! variable on a node of its set. Two of them may not be under way if one writes the variable that
+//! the other compares.
 
 use crate::wire::Primitive;
 use storm_primitives::{CompareAndWrite, GlobalAddr, NodeSet};
@@ -26,7 +25,8 @@ impl OpenCompare {
         Some(OpenCompare { set: caw.set.clone(), var: caw.var, write })
     }
 
-    /// Whether `other` must wait until this has written, or the other way round.
+    /// Whether this operation and `other` must not overlap: the later one waits for the earlier
+    /// write.
     pub(super) fn conflicts_with(&self, other: &Primitive) -> bool {
         match other {
             Primitive::Xfer { dest, addr, len, .. } => {

@@ -1,5 +1,4 @@
-//! Who is in the cluster: joining, dying, and what that means for operations
-//! that are under way.
+//! The members of the cluster: joining, dying, and the effects on operations under way.
 
 use super::queue::Progress;
 use super::{Output, Sequencer};
@@ -12,12 +11,12 @@ use storm_primitives::{Epoch, Incarnation, NodeId, NodeSet, PrimitiveError};
 pub struct Joined {
     /// Its id.
     pub node: NodeId,
-    /// Which of its lives.
+    /// Its incarnation.
     pub incarnation: Incarnation,
 }
 
 impl Sequencer {
-    /// Lets a node in, or says why not. `cluster` is the name of this one.
+    /// Lets a node in. `cluster` is the name of this cluster.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -30,7 +29,7 @@ impl Sequencer {
             return Err(Refusal::Cluster { root, node });
         }
         if join.layout != self.layout.hash() {
-            // The root, who knows it, adds the plan.
+            // The root's driver knows the layout's source and adds it.
             let (root, plan) = (self.layout.hash(), Vec::new());
             return Err(Refusal::Layout { root, node: join.layout, plan });
         }
@@ -46,7 +45,7 @@ impl Sequencer {
         Ok(Joined { node, incarnation })
     }
 
-    /// The name of a node, as it joined.
+    /// The name under which a node joined.
     pub fn name(&self, node: NodeId) -> String {
         self.names.name(node)
     }
@@ -64,7 +63,7 @@ impl Sequencer {
         self.publish(vec![(at, member)]);
     }
 
-    /// These nodes are dead.
+    /// The nodes have died: removes them from the tree and settles their operations.
     pub fn lost(&mut self, nodes: &NodeSet) {
         let dead = nodes.intersection(&self.alive);
         if dead.is_empty() {
@@ -86,14 +85,14 @@ impl Sequencer {
         self.give_up_stages(&dead);
         let finished = self.settle_pending(&dead);
         self.publish(moved.into_iter().collect());
-        // Who was waited for is dead: these are complete on all survivors.
+        // All missing replies are of dead nodes: these operations are complete on all survivors.
         finished.into_iter().for_each(|seq| self.complete(seq, true));
         self.start_stages();
         self.advance();
     }
 
-    /// Whether `node`, which is a member, takes references from now on: while one takes none,
-    /// what is long is staged, so that it comes by the bulk lane.
+    /// Sets whether the member `node` takes references. While a member takes none, long transfers
+    /// are staged and come by the bulk lane.
     pub fn references(&mut self, node: NodeId, taken: bool) {
         if taken {
             self.refusing.remove(node);
@@ -102,14 +101,14 @@ impl Sequencer {
         }
     }
 
-    /// A link of the tree broke under `epoch`: all starts over under a new one.
+    /// A link of the tree broke under `epoch`: everything starts over under a new epoch.
     pub fn link_lost(&mut self, epoch: Epoch) {
         if epoch == self.epoch {
             self.publish(Vec::new());
         }
     }
 
-    /// A new view, and under it all that is not complete.
+    /// Publishes a new view, and sends every incomplete operation under it.
     fn publish(&mut self, changes: Vec<(u32, Member)>) {
         self.epoch = Epoch(self.epoch.0 + 1);
         let view = self.view(changes);
@@ -133,8 +132,7 @@ impl Sequencer {
         }
     }
 
-    /// Transfers that have no place yet and lost their initiator or one of their
-    /// destinations.
+    /// Gives up transfers that are not placed yet and have lost their initiator or a destination.
     fn give_up_stages(&mut self, dead: &NodeSet) {
         let hit: Vec<StageId> = self
             .stages
@@ -153,7 +151,7 @@ impl Sequencer {
         }
     }
 
-    /// Takes the dead out of what is under way; what then waits for nobody.
+    /// Takes the dead out of the operations under way. Returns those that then wait for no node.
     fn settle_pending(&mut self, dead: &NodeSet) -> Vec<Seq> {
         let mut finished = Vec::new();
         let mut failed = Vec::new();

@@ -1,14 +1,12 @@
-//! The root's part without sockets or clock: gives every operation of every
-//! initiator its place in one order, keeps it until all have carried it out, and
-//! repairs the tree.
+//! The root's part, without sockets or clock: gives every operation its place in one order, keeps
+//! it until all nodes have carried it out, and repairs the tree.
 //!
-//! Below it works the root's own [`Engine`](crate::engine::Engine), which sends
-//! what comes out of [`Sequencer::take_output`] down the tree and brings back
-//! the combined replies.
+//! The root's own [`Engine`](crate::engine::Engine) works below it. It sends the output of
+//! [`Sequencer::take_output`] down the tree and brings back the combined replies.
 //!
-//! A COMPARE-AND-WRITE that writes has two places in the order: its comparison
-//! and its write. What would change the compared variable, or be compared with
-//! what will be written, waits in between (module `conflict`); everything else flows.
+//! A COMPARE-AND-WRITE that writes has two places in the order: its comparison and its write. In
+//! between, some operations wait: those that would change the compared variable, and those that
+//! compare the variable to be written (module `conflict`). All other operations flow.
 
 mod admission;
 mod answers;
@@ -35,53 +33,52 @@ use thiserror::Error;
 pub(crate) use admission::check;
 pub use membership::Joined;
 
-/// What bounds the sequencer.
+/// The bounds of the sequencer.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Transfers up to this many bytes travel with their operation.
     pub inline_limit_bytes: u32,
-    /// Larger ones travel in chunks of this many bytes.
+    /// Longer transfers travel in chunks of this many bytes.
     pub chunk_bytes: u32,
-    /// Bytes of large transfers on their way at a time; one that is longer
-    /// travels alone.
+    /// Bytes of large transfers in flight at a time. A longer transfer travels alone.
     pub stage_window_bytes: u64,
-    /// Operations that have their place and are not complete; others queue.
+    /// Operations that are placed and not complete; others queue.
     pub operation_window: u32,
     /// Requests of one node that are unanswered at a time.
     pub request_window: u32,
 }
 
-/// What the sequencer wants done.
+/// An effect for the driver to carry out.
 #[derive(Debug)]
 pub enum Output {
-    /// To every node, and to the root's own engine, before anything else.
+    /// A view for every node, and for the root's own engine, before anything else.
     View(View),
-    /// Down the tree.
+    /// An operation for the tree.
     Down(Down, Bytes),
-    /// Down the tree on the bulk lanes.
+    /// A chunk for the bulk lanes of the tree.
     Chunk(Chunk, Bytes),
-    /// To the initiator.
+    /// An outcome for the initiator.
     Done {
-        /// Which node that is.
+        /// The initiator.
         to: NodeId,
-        /// Its name for the operation.
+        /// Its number for the operation.
         request: RequestId,
         /// The outcome.
         outcome: Result<bool, PrimitiveError>,
     },
-    /// To the initiator: send the data.
+    /// Leave for the initiator to send the data.
     Grant {
-        /// Which node that is.
+        /// The initiator.
         to: NodeId,
-        /// Its name for the operation.
+        /// Its number for the operation.
         request: RequestId,
     },
 }
 
-/// An initiator does what no correct one does; it is to be cut off.
+/// An initiator does something that no correct initiator does. The driver cuts it off.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum RequestError {
-    /// A request number that was used before.
+    /// A request number was used before.
     #[error("request {request:?} is out of order")]
     OutOfOrder {
         /// The number.
@@ -95,7 +92,7 @@ pub enum RequestError {
     WrongLength {
         /// The request.
         request: RequestId,
-        /// What came.
+        /// The length received.
         len: u64,
     },
 }
@@ -108,11 +105,11 @@ pub struct Sequencer {
     names: NameTable,
     topology: Topology,
     alive: NodeSet,
-    /// Where the root is, if members there can open its memory.
+    /// The root's host, if members there can open its memory.
     host: Option<HostId>,
-    /// The members that are not there, or take no references.
+    /// The members on other hosts, or without references.
     elsewhere: NodeSet,
-    /// Those that take none at present.
+    /// The members that take no references at present.
     refusing: NodeSet,
     lives: BTreeMap<NodeId, Incarnation>,
     epoch: Epoch,
@@ -125,20 +122,20 @@ pub struct Sequencer {
     answers: Answers,
     stages: BTreeMap<StageId, Stage>,
     stage_queue: VecDeque<(NodeId, RequestId)>,
-    /// Of large transfers by reference that may have their place, and are not complete.
+    /// Bytes of large transfers by reference that have room to be placed and are not complete.
     lent_bytes: u64,
-    /// Some were given up: others that wait for room may go on.
+    /// Some of them were given up: others that wait for room may go on.
     room_made: bool,
     output: VecDeque<Output>,
 }
 
-/// An operation that has its place and is not complete everywhere.
+/// An operation that is placed and not complete everywhere.
 #[derive(Debug)]
 struct Pending {
     dest: NodeSet,
     operation: Operation,
     payload: Bytes,
-    /// Who gets the outcome; nobody when the initiator has died.
+    /// The initiator that gets the outcome; `None` if it has died.
     origin: Option<(NodeId, RequestId)>,
     since: Instant,
 }
@@ -180,20 +177,20 @@ impl Sequencer {
         sequencer
     }
 
-    /// Where the root is: members on the same host can open its memory, and as long as
-    /// there are no others, what the root sends goes by reference.
+    /// Sets the root's host. Members on the same host can open its memory. While all members are
+    /// there, the root sends by reference.
     #[must_use]
     pub fn at_host(mut self, host: Option<HostId>) -> Sequencer {
         self.host = host;
         self
     }
 
-    /// What is to be done next.
+    /// The next effect to carry out.
     pub fn take_output(&mut self) -> Option<Output> {
         self.output.pop_front()
     }
 
-    /// The time from which what follows is counted.
+    /// Sets the current time.
     pub fn set_now(&mut self, now: Instant) {
         self.now = now;
     }
@@ -213,19 +210,19 @@ impl Sequencer {
         self.pending.keys().next().copied().unwrap_or(self.next_seq)
     }
 
-    /// Operations that were given their place before `limit`, and transfers
-    /// that began before it, and are not complete.
+    /// Operations that were placed before `limit`, and transfers that began before it, that are not
+    /// complete.
     pub fn older_than(&self, limit: Instant) -> (Vec<Seq>, Vec<StageId>) {
         let old = self.pending.iter().filter(|(_, pending)| pending.since < limit);
         let stages = self.stages.iter().filter(|(_, stage)| stage.is_waiting_since(limit));
         (old.map(|(seq, _)| *seq).collect(), stages.map(|(id, _)| *id).collect())
     }
 
-    /// An operation of `from`, which is a member. `data` is all of it when it is
-    /// inline or `from` is the root.
+    /// Takes an operation of `from`, which is a member. `data` is all of its data if it is inline
+    /// or `from` is the root.
     ///
     /// # Errors
-    /// [`RequestError`]: `from` is at fault and has to go.
+    /// [`RequestError`]: `from` is at fault and must be cut off.
     pub fn request(
         &mut self,
         from: NodeId,
@@ -238,15 +235,16 @@ impl Sequencer {
         Ok(())
     }
 
-    /// What nodes had issued when they compared. It comes with their replies, and is told here before
-    /// [`complete`](Self::complete) is told of these.
+    /// The requests that nodes had issued when they compared. They come with the nodes' replies.
+    /// Call this before [`complete`](Self::complete) for the same replies.
     pub fn issued(&mut self, issued: Vec<(NodeId, RequestId)>) {
         let alive = &self.alive;
         self.answers.note(issued.into_iter().filter(|(node, _)| alive.contains(*node)), self.now);
     }
 
-    /// `node` has answered what it was asked at `asked`, by the link that its requests come by. Whether somebody
-    /// had [said](Self::issued) that it issued more before than has come: no answer waits for that any longer.
+    /// `node` has answered a ping sent at `asked`, on the link of its requests. If an earlier
+    /// [report](Self::issued) claimed requests that have not come, it is false: no answer waits for
+    /// them any longer. Returns whether there was such a report.
     pub fn answered(&mut self, node: NodeId, asked: Instant) -> bool {
         let was_false = self.answers.answered(node, asked, &self.queues);
         if was_false {
@@ -255,12 +253,12 @@ impl Sequencer {
         was_false
     }
 
-    /// The nodes whose requests answers have waited for since before `limit`.
+    /// The nodes whose requests have held up answers since before `limit`.
     pub fn awaited_since(&self, limit: Instant) -> NodeSet {
         self.answers.awaited_since(limit)
     }
 
-    /// All have carried out `seq`; `verdict` says whether its comparison holds.
+    /// All nodes have carried out `seq`. `verdict` says whether its comparison holds.
     pub fn complete(&mut self, seq: Seq, verdict: bool) {
         let Some(pending) = self.pending.remove(&seq) else { return };
         let open = self.open.remove(&seq);
@@ -296,7 +294,7 @@ impl Sequencer {
         self.advance();
     }
 
-    /// Tells the outcome of a comparison that writes nothing, perhaps later.
+    /// Reports the outcome of a comparison that writes nothing; holds it if it must wait.
     fn answer(&mut self, asked: &Pending, verdict: bool) {
         let Some(to) = asked.origin else { return };
         if !verdict || !self.answers.holds(to, &asked.dest, &self.queues, self.now) {
@@ -345,7 +343,7 @@ impl Sequencer {
         (!nodes.is_empty()).then_some(PrimitiveError::NodesDead { nodes })
     }
 
-    /// What the comparison of `caw` is on one node.
+    /// The comparison of `caw` as an operation of one node.
     fn compare_of(caw: &CompareAndWrite) -> Operation {
         Operation::Compare { var: caw.var, relation: caw.relation, value: caw.value }
     }

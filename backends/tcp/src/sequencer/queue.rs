@@ -1,15 +1,15 @@
-//! Operations that wait for their place: one queue per initiator, served in the
-//! order of arrival of their heads.
+//! Operations that wait for their place. There is one queue per initiator; heads are served in
+//! order of arrival.
 
 use crate::wire::{Request, RequestId, StageId};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use storm_primitives::{NodeId, PrimitiveError};
 
-/// How far an operation is on its way to its place.
+/// How far an operation has come towards its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// It can have its place when its turn comes.
+    /// The operation can be placed when its turn comes.
     Ready,
     /// A large transfer that waits for room.
     AwaitingRoom,
@@ -17,15 +17,15 @@ pub(super) enum Progress {
     Staging(StageId),
     /// A large transfer that all destinations hold.
     Staged(StageId),
-    /// A large transfer that there is room for and that goes by reference all the way.
+    /// A large transfer that has room and goes by reference all the way.
     Lent,
     /// A COMPARE-AND-WRITE whose comparison is under way.
     Comparing,
-    /// It will fail when its turn comes.
+    /// The operation fails when its turn comes.
     Failed(PrimitiveError),
 }
 
-/// One operation that waits.
+/// One waiting operation.
 #[derive(Debug)]
 pub(super) struct Queued {
     pub(super) request: Request,
@@ -54,17 +54,17 @@ impl Queues {
         Queues { queues: BTreeMap::new(), heads: BTreeMap::new(), arrivals: 0 }
     }
 
-    /// Whether `request` is younger than all before it of `node`.
+    /// Whether `request` is newer than every earlier request of `node`.
     pub(super) fn in_order(&self, node: NodeId, request: RequestId) -> bool {
         self.queues.get(&node).and_then(|queue| queue.last).is_none_or(|last| last < request)
     }
 
-    /// Whether `request` of `node` and all before it have come.
+    /// Whether `request` of `node` and all its earlier requests have come.
     pub(super) fn has_come(&self, node: NodeId, request: RequestId) -> bool {
         self.queues.get(&node).is_some_and(|queue| queue.last >= Some(request))
     }
 
-    /// The same, and they have their place.
+    /// Whether they have come and are placed.
     pub(super) fn has_placed(&self, node: NodeId, request: RequestId) -> bool {
         let waits = self.head(node).is_some_and(|first| first.request.id <= request);
         self.has_come(node, request) && !waits
@@ -98,7 +98,7 @@ impl Queues {
         self.queues.get_mut(&node)?.waiting.front_mut()
     }
 
-    /// Takes the head of `node` out.
+    /// Removes the head of `node`.
     pub(super) fn pop(&mut self, node: NodeId) -> Option<Queued> {
         let queue = self.queues.get_mut(&node)?;
         let queued = queue.waiting.pop_front()?;
@@ -115,7 +115,7 @@ impl Queues {
         waiting.get_mut(at).filter(|queued| queued.request.id == request)
     }
 
-    /// Forgets all that `node` asked for; its next life starts anew.
+    /// Forgets all requests of `node`; its next life starts anew.
     pub(super) fn forget(&mut self, node: NodeId) {
         if let Some(queue) = self.queues.remove(&node)
             && let Some(head) = queue.waiting.front()

@@ -1,8 +1,8 @@
-//! Large transfers: their data reaches all destinations first, in a bounded
-//! amount at a time, and only then do they get their place in the order.
+//! Large transfers. Their data first reaches all destinations, a bounded amount at a time. Only
+//! then are they placed in the order.
 //!
-//! Those of the root to members on its own host are short messages, whatever their length: each
-//! refers to memory of the sender. They get their place as soon as there is room for them.
+//! A transfer from the root to members on its own host is a short message of any length, because it
+//! refers to the sender's memory. It is placed as soon as there is room for it.
 
 use super::queue::Progress;
 use super::{Output, RequestError, Sequencer};
@@ -17,24 +17,24 @@ pub(super) struct Stage {
     pub(super) request: RequestId,
     pub(super) dest: NodeSet,
     total: u64,
-    /// How much of it the root has from the initiator, in bytes.
+    /// The bytes that the root has from the initiator.
     received: u64,
     since: Instant,
     held_by_all: bool,
-    /// It has its place in the order: nothing can undo it.
+    /// The transfer has its place in the order: nothing can undo it.
     pub(super) committed: bool,
 }
 
 impl Stage {
-    /// Whether the destinations have had all of it on its way to them since
-    /// before `limit`.
+    /// Whether the root has had all of the data since before `limit` and a destination still lacks
+    /// some.
     pub(super) fn is_waiting_since(&self, limit: Instant) -> bool {
         !self.held_by_all && self.received == self.total && self.since < limit
     }
 }
 
 impl Sequencer {
-    /// Begins the transfers that there is room for, in the order of arrival.
+    /// Begins the transfers that have room, in order of arrival.
     pub(super) fn start_stages(&mut self) {
         while let Some((node, request)) = self.stage_queue.front().copied() {
             let Some(queued) = self.queues.find_mut(node, request) else {
@@ -62,7 +62,7 @@ impl Sequencer {
         }
     }
 
-    /// Whether so many bytes of the root go by reference all the way, in one piece.
+    /// Whether a transfer of `bytes` from the root goes by reference all the way, in one piece.
     fn is_lent(&self, bytes: u64) -> bool {
         let all_here = self.elsewhere.is_empty() && self.refusing.is_empty();
         all_here && bytes <= u64::from(self.limits.chunk_bytes)
@@ -96,10 +96,10 @@ impl Sequencer {
         }
     }
 
-    /// Data of a granted transfer of `from`.
+    /// Takes data of a granted transfer of `from`.
     ///
     /// # Errors
-    /// [`RequestError::WrongLength`] when it does not continue what came before.
+    /// [`RequestError::WrongLength`] if the data does not fit the rest of the transfer.
     pub fn data(
         &mut self,
         from: NodeId,
@@ -108,7 +108,7 @@ impl Sequencer {
         payload: &Bytes,
     ) -> Result<(), RequestError> {
         let found = self.stages.iter().find(|(_, s)| s.initiator == from && s.request == request);
-        // Given up in the meantime: what is still on its way does no harm.
+        // The transfer was given up in the meantime: late data does no harm.
         let Some((id, stage)) = found else { return Ok(()) };
         let len = payload.len() as u64;
         if stage.received != offset || len > stage.total - stage.received || len == 0 {
@@ -118,7 +118,7 @@ impl Sequencer {
         Ok(())
     }
 
-    /// Sends what the root has got of a transfer down the tree.
+    /// Sends the data of a transfer that the root holds down the tree.
     fn feed(&mut self, id: StageId, data: &Bytes) {
         let Some(stage) = self.stages.get_mut(&id) else { return };
         let step = self.limits.chunk_bytes.max(1) as usize;

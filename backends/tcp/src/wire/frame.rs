@@ -5,8 +5,8 @@
 //! | body   | payload  | body ... | payload ... |    lengths: u32, little-endian
 //! ```
 //!
-//! Whoever reads frames says how long they may be before any room is made for
-//! them. What a body means is the message's business.
+//! The reader sets the longest frame that it accepts before any room is made for it. The message
+//! types define the body.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
@@ -16,20 +16,20 @@ use thiserror::Error;
 
 /// Length of the header in bytes.
 const HEADER_BYTES: usize = 8;
-/// No body is longer: the member list of a cluster of 16,384 nodes has room.
+/// The longest body: the member list of a cluster of 16,384 nodes fits.
 const MAX_BODY_BYTES: usize = 1 << 20;
-/// No payload is longer: inline data and chunks are well below.
+/// The longest payload: inline data and chunks are shorter.
 pub const MAX_PAYLOAD_BYTES: usize = (1 << 20) + (4 << 10);
-/// Before a peer has shown that it belongs here, it gets this much attention.
+/// The longest frame before a peer has shown that it belongs here.
 const MAX_HELLO_BYTES: usize = 4096;
-/// Room made at once for whatever a peer has sent.
+/// The initial buffer for bytes of any peer.
 const READ_BLOCK_BYTES: usize = 16 << 10;
-/// Blocks from here on are used again: memory fresh from the system costs as
-/// much as the copy into it.
+/// The smallest block that is reused: memory fresh from the system costs as much as the copy into
+/// it.
 const MIN_PARKED_BYTES: usize = 64 << 10;
-/// Read along with a long frame: what tells how long the next is.
+/// Read along with a long frame: the header tells how long the next frame is.
 const NEXT_HEADER_BYTES: usize = 64;
-/// Blocks kept to be used again: some 10 MiB where chunks of 1 MiB come.
+/// Blocks kept for reuse: some 10 MiB with chunks of 1 MiB.
 const MAX_PARKED: usize = 10;
 
 /// Why bytes are not a frame.
@@ -49,7 +49,7 @@ pub enum DecodeError {
     /// The body goes on after the message.
     #[error("{extra} bytes follow the message in a frame")]
     Trailing {
-        /// How many.
+        /// The number of extra bytes.
         extra: usize,
     },
 }
@@ -59,7 +59,7 @@ pub enum DecodeError {
 pub struct Frame {
     /// All of it, to be forwarded as it is.
     pub raw: Bytes,
-    /// Where the payload begins in `raw`.
+    /// The offset of the payload in `raw`.
     payload_at: usize,
 }
 
@@ -78,10 +78,10 @@ impl Frame {
         if rest.is_empty() { Ok(message) } else { Err(DecodeError::Trailing { extra: rest.len() }) }
     }
 
-    /// What the body begins with, whatever follows.
+    /// Decodes the beginning of the body and ignores the rest.
     ///
     /// # Errors
-    /// [`DecodeError`] when it begins with anything else.
+    /// [`DecodeError`] if the body begins with anything else.
     pub fn beginning<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
         Ok(postcard::take_from_bytes(&self.raw[HEADER_BYTES..self.payload_at])?.0)
     }
@@ -94,8 +94,8 @@ pub fn encode<T: Serialize>(message: &T, payload: &[u8]) -> Bytes {
     out.freeze()
 }
 
-/// The frame of `message` up to its payload of `payload_len` bytes, which the
-/// caller sends right after it.
+/// The frame of `message` up to its payload of `payload_len` bytes. The caller sends the payload
+/// right after it.
 pub fn encode_head<T: Serialize>(message: &T, payload_len: usize) -> Bytes {
     head(message, payload_len).freeze()
 }
@@ -103,8 +103,7 @@ pub fn encode_head<T: Serialize>(message: &T, payload_len: usize) -> Bytes {
 fn head<T: Serialize>(message: &T, payload_len: usize) -> BytesMut {
     let mut out = Vec::with_capacity(64 + payload_len.min(MAX_PAYLOAD_BYTES));
     out.resize(HEADER_BYTES, 0);
-    // Messages are plain data of types whose serialisation cannot fail, into
-    // memory that grows.
+    // Infallible: messages are plain data, and the vector grows.
     let mut out = postcard::to_extend(message, out).unwrap_or_default();
     let body = (out.len().saturating_sub(HEADER_BYTES)) as u32;
     if out.len() >= HEADER_BYTES {
@@ -114,11 +113,11 @@ fn head<T: Serialize>(message: &T, payload_len: usize) -> BytesMut {
     BytesMut::from(Bytes::from(out))
 }
 
-/// Reads one message and its payload from the start of `bytes`, as a link in use
-/// would; `None` when they are cut short. For fuzzing.
+/// Reads one message and its payload from the start of `bytes`, as a link in use does. `None` if
+/// they are cut short. For fuzzing.
 ///
 /// # Errors
-/// [`DecodeError`] when `bytes` cannot become a frame whatever follows.
+/// [`DecodeError`] if no continuation can make `bytes` a frame.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(T, Bytes)>, DecodeError> {
     let mut buffer = FrameBuffer::new();
     buffer.admit();
@@ -135,15 +134,14 @@ pub struct FrameBuffer {
     buffer: BytesMut,
     /// Blocks whose frames may still be in use elsewhere, the oldest first.
     parked: VecDeque<BytesMut>,
-    /// Length of the last frame if it had a block of its own: the next will be
-    /// like it.
+    /// Length of the last frame if it had a block of its own. The next is likely to be as long.
     last_long_bytes: usize,
     max_body_bytes: usize,
     max_payload_bytes: usize,
 }
 
 impl FrameBuffer {
-    /// For a peer that has said nothing yet: only short frames.
+    /// For a peer that has said nothing yet: accepts only short frames.
     pub fn new() -> FrameBuffer {
         let (buffer, parked) = (BytesMut::new(), VecDeque::new());
         FrameBuffer {
@@ -155,14 +153,14 @@ impl FrameBuffer {
         }
     }
 
-    /// The peer belongs here: frames of any length that the protocol has.
+    /// The peer belongs here: accepts frames of any length of the protocol.
     pub fn admit(&mut self) {
         self.max_body_bytes = MAX_BODY_BYTES;
         self.max_payload_bytes = MAX_PAYLOAD_BYTES;
     }
 
-    /// Takes bytes that came in their order by other ways. What is exactly one frame is
-    /// given back as it is, not copied.
+    /// Takes bytes that another carrier delivered in order. If they are exactly one frame, returns
+    /// it without a copy.
     ///
     /// # Errors
     /// [`DecodeError::TooLong`].
@@ -178,15 +176,15 @@ impl FrameBuffer {
         Ok(None)
     }
 
-    /// Whether what has come and was not cut off yet begins so.
+    /// Whether the bytes that are not consumed yet begin with `bytes`.
     pub(crate) fn begins_with(&self, bytes: &[u8]) -> bool {
         self.buffer.starts_with(bytes)
     }
 
-    /// Where to put what is read next; there is room.
+    /// The buffer for the next read, with room in it.
     pub fn spare(&mut self) -> &mut BytesMut {
-        // Room for the rest of a frame that has begun and the header of the
-        // next: a chunk is then read by one call into a block of its own.
+        // Room for the rest of the current frame and the header of the next. One call then reads a
+        // chunk into a block of its own.
         let wanted = match self.announced() {
             Ok(Some(len)) => (len + NEXT_HEADER_BYTES).saturating_sub(self.buffer.len()),
             _ => self.last_long_bytes,
@@ -202,7 +200,7 @@ impl FrameBuffer {
         &mut self.buffer
     }
 
-    /// Goes on in a block with room for what is here and `wanted` more bytes.
+    /// Continues in a block with room for the buffered bytes and `wanted` more.
     fn change_block(&mut self, wanted: usize) {
         let room = self.buffer.len() + wanted;
         let free = self.parked.iter_mut().position(|block| block.try_reclaim(room));
@@ -217,13 +215,13 @@ impl FrameBuffer {
         }
     }
 
-    /// Whether it has blocks for long frames that are likely to follow.
+    /// Whether blocks are kept for long frames to come.
     pub(crate) fn has_blocks_ready(&self) -> bool {
         !self.parked.is_empty() || self.last_long_bytes > 0
     }
 
-    /// No long frame has followed for a while: lets go of the blocks. What has come of the next
-    /// frame stays.
+    /// Frees the kept blocks, because no long frame has followed for a while. Bytes of the next
+    /// frame stay.
     pub(crate) fn let_go(&mut self) {
         self.parked.clear();
         self.last_long_bytes = 0;
@@ -246,7 +244,7 @@ impl FrameBuffer {
         Ok(Some(Frame { raw: self.buffer.split_to(len).freeze(), payload_at }))
     }
 
-    /// Length of the frame that has begun, if its header is there.
+    /// Length of the current frame, if its header is complete.
     fn announced(&self) -> Result<Option<usize>, DecodeError> {
         if self.buffer.len() < HEADER_BYTES {
             return Ok(None);
@@ -264,7 +262,7 @@ impl FrameBuffer {
     }
 }
 
-/// A length in a header, which is there.
+/// Reads a length from a complete header.
 fn length_at(header: &[u8], at: usize) -> usize {
     let mut bytes = [0; 4];
     bytes.copy_from_slice(&header[at..at + 4]);

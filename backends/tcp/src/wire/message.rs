@@ -1,7 +1,7 @@
-//! The messages of the protocol. `PROTOCOL.md` of this crate says who sends which when.
+//! The messages of the protocol. `PROTOCOL.md` of this crate lists sender and time of each.
 //!
-//! Five links, five types: a message on the wrong link does not decode into
-//! something that its reader could mistake.
+//! There are five links and five types. A message on the wrong link does not decode into something
+//! that its reader could mistake for its own.
 
 use crate::shared_memory::{HostId, Reference};
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,7 @@ use storm_primitives::{
     PrimitiveError, Relation,
 };
 
-/// Changes with every change of a message, also of those that heartbeats and reports
-/// carry.
+/// Changes with every change of a message, including the messages inside heartbeats and reports.
 pub const PROTOCOL_VERSION: u32 = 13;
 
 /// The place of an operation in the order of all operations, counted from 1.
@@ -21,14 +20,13 @@ pub const PROTOCOL_VERSION: u32 = 13;
 )]
 pub struct Seq(pub u64);
 
-/// A large transfer on its way to its destinations, before it has its place in
-/// the order. Grows.
+/// A large transfer on its way to its destinations, before it is placed in the order. Numbers grow.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct StageId(pub u64);
 
-/// What one node calls one of its requests. Grows.
+/// A node's number for one of its requests. Numbers grow.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -37,32 +35,32 @@ pub struct RequestId(pub u64);
 /// The first message on any connection, from the side that opened it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Hello {
-    /// To the root: a node wants to be a member. This becomes its control link.
+    /// To the root: a node wants to be a member. The connection becomes its control link.
     Join(Join),
     /// To the parent: a member opens a lane of its link in the tree.
     Tree(TreeHello),
 }
 
-/// Who wants to join, and what it believes.
+/// The identity of a joining node, and its settings that must fit the root's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Join {
     /// [`PROTOCOL_VERSION`] of the node. First, so that any version can read it.
     pub version: u32,
-    /// The cluster that it wants to be in.
+    /// The cluster that it wants to join.
     pub cluster: String,
     /// Its name in the table of the root.
     pub name: String,
-    /// Its plan of global memory.
+    /// The hash of its layout.
     pub layout: LayoutHash,
-    /// Where it listens for its children.
+    /// Its listen address for children.
     pub listen: SocketAddr,
-    /// The name of what carries its lanes ([`Fabric`](crate::fabric::Fabric)).
+    /// The name of the network that carries its lanes ([`Fabric`](crate::fabric::Fabric)).
     pub fabric: String,
-    /// Where it is, if it can take references to memory of its host.
+    /// Its host, if it takes references to memory there.
     pub host: Option<HostId>,
 }
 
-/// What every version of [`Hello::Join`] begins with.
+/// The beginning of [`Hello::Join`] in every version.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub enum AnyHello {
     /// [`Hello::Join`].
@@ -77,22 +75,22 @@ pub enum AnyHello {
 pub enum JoinAnswer {
     /// Joined.
     Welcome(Welcome),
-    /// Not wanted; the root closes the connection.
+    /// Refused; the root closes the connection.
     Refused(Refusal),
 }
 
-/// What a new member has to know.
+/// The settings for a new member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Welcome {
     /// Its id.
     pub node: NodeId,
-    /// Which of its lives this is.
+    /// Its incarnation.
     pub incarnation: Incarnation,
     /// Children per node of the tree.
     pub fanout: u32,
     /// Transfers up to this many bytes travel with their operation.
     pub inline_limit_bytes: u32,
-    /// Data of larger ones travels in chunks of this many bytes.
+    /// Data of longer transfers travels in chunks of this many bytes.
     pub chunk_bytes: u32,
     /// How many requests of the node may be unanswered at a time.
     pub request_window: u32,
@@ -101,42 +99,42 @@ pub struct Welcome {
 /// Why a node was not let in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
-    /// It speaks another version of the protocol.
+    /// The node speaks another version of the protocol.
     Version {
         /// The version of the root.
         root: u32,
         /// The version of the node.
         node: u32,
     },
-    /// The root speaks only to those who hold the cluster's key.
+    /// The root speaks only to holders of the cluster's key.
     KeyNeeded {
-        /// The name of the key, which tells nothing of it.
+        /// The name of the key, which reveals nothing of the key.
         key: String,
     },
-    /// It has another plan of global memory.
+    /// The node has another layout of global memory.
     Layout {
-        /// The hash of the root.
+        /// The hash of the root's layout.
         root: LayoutHash,
-        /// The hash of the node.
+        /// The hash of the node's layout.
         node: LayoutHash,
-        /// What the root's plan is made from, for the node to make it too.
+        /// The source of the root's layout, from which the node can build it too.
         plan: Vec<u8>,
     },
-    /// It wants to be in another cluster.
+    /// The node wants to join another cluster.
     Cluster {
         /// The cluster of the root.
         root: String,
         /// The cluster that the node named.
         node: String,
     },
-    /// Its lanes are carried by another network.
+    /// Another network carries the node's lanes.
     Fabric {
         /// The network of the root.
         root: String,
         /// The network that the node named.
         node: String,
     },
-    /// The root has a table of names, and this one is not in it.
+    /// The root has a table of names, which lacks this name.
     UnknownName {
         /// The name given.
         name: String,
@@ -145,12 +143,12 @@ pub enum Refusal {
     NameInUse {
         /// The name given.
         name: String,
-        /// Who has it.
+        /// The member that holds it.
         node: NodeId,
     },
-    /// There are as many members as the root allows.
+    /// The cluster has as many members as the root allows.
     Full {
-        /// How many that is.
+        /// The limit.
         max_nodes: u32,
     },
 }
@@ -162,22 +160,22 @@ pub struct TreeHello {
     pub version: u32,
     /// The cluster.
     pub cluster: String,
-    /// Who opens it.
+    /// The node that opens it.
     pub node: NodeId,
-    /// Which of its lives.
+    /// Its incarnation.
     pub incarnation: Incarnation,
-    /// Under which view it became the other's child.
+    /// The view under which it became a child of the receiver.
     pub epoch: Epoch,
-    /// Which lane.
+    /// The lane.
     pub lane: Lane,
-    /// Where it is, if it can take references to memory of its host; on the bulk lane.
+    /// Its host, if it takes references to memory there; on the bulk lane.
     pub host: Option<HostId>,
-    /// What the parent has to know of the child's end of the lane where another network
-    /// carries it; the parent then answers with a [`LaneAnswer`].
+    /// The offer of the child's end, if another network carries the lane. The parent then answers
+    /// with a [`LaneAnswer`].
     pub offer: Option<Vec<u8>>,
 }
 
-/// What the child has to know of the parent's end of a lane that another network carries.
+/// The offer of the parent's end of a lane that another network carries.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LaneAnswer {
     /// The parent's [`offer`](crate::fabric::Opening::offer).
@@ -199,27 +197,27 @@ pub enum Lane {
 pub struct Member {
     /// Its id.
     pub node: NodeId,
-    /// Which of its lives.
+    /// Its incarnation.
     pub incarnation: Incarnation,
-    /// Where its children reach it.
+    /// The address for its children.
     pub listen: SocketAddr,
 }
 
-/// A change of the tree. All that was under way starts over under the new epoch.
+/// A change of the tree. Everything under way starts over under the new epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
     /// Its version.
     pub epoch: Epoch,
-    /// How many positions the tree has; those behind are gone.
+    /// The number of positions of the tree; higher positions are gone.
     pub len: u32,
     /// The positions that have a new holder, from the smallest.
     pub changes: Vec<(u32, Member)>,
     /// Large transfers on their way to their destinations.
     pub stages: Vec<StageId>,
-    /// Large transfers that all destinations hold and that have their place in
-    /// the order: who has not carried them out yet keeps them, nobody sends them.
+    /// Large transfers that all destinations hold and that are placed in the order. Nodes that have
+    /// not carried them out keep them; no node sends them.
     pub committed: Vec<StageId>,
-    /// Every transfer from here on is younger than this view.
+    /// Later transfers, from this number on, are newer than this view.
     pub next_stage: StageId,
 }
 
@@ -228,21 +226,21 @@ pub struct View {
 pub enum FromRoot {
     /// The tree has changed.
     View(View),
-    /// The outcome of a request. `Ok(false)` only of a COMPARE-AND-WRITE.
+    /// The outcome of a request. Only a COMPARE-AND-WRITE has `Ok(false)`.
     Done {
-        /// Which.
+        /// The request.
         request: RequestId,
         /// Its outcome.
         outcome: Result<bool, PrimitiveError>,
     },
-    /// There is room for the data of this request.
+    /// Leave to send the data of this request.
     Grant {
-        /// Which.
+        /// The request.
         request: RequestId,
     },
-    /// Are you there?
+    /// Asks whether the node is there.
     Ping {
-        /// To be sent back.
+        /// The number for the answer.
         number: u64,
     },
 }
@@ -250,32 +248,32 @@ pub enum FromRoot {
 /// Control link, node to root.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum FromNode {
-    /// An operation; the payload is its data where that is inline.
+    /// An operation. The payload is its data if inline.
     Request(Request),
-    /// A chunk of a large transfer, granted before.
+    /// A chunk of a large transfer that was granted.
     Data {
-        /// Of which request.
+        /// The request it belongs to.
         request: RequestId,
-        /// Where in the transfer the payload belongs, in bytes.
+        /// The payload's offset in the transfer, in bytes.
         offset: u64,
     },
-    /// The link to the parent broke under this epoch, though both may live.
+    /// The link to the parent broke under this epoch, though both ends may live.
     LinkLost {
         /// The epoch.
         epoch: Epoch,
     },
-    /// I am here.
+    /// The answer to a ping.
     Pong {
-        /// From the ping.
+        /// The ping's number.
         number: u64,
     },
-    /// The node closes the link, and goes on: an end without this is that of its process. Before
-    /// anything else: it wants to join no more.
+    /// The node closes the link and goes on. An end without this message means that its process
+    /// ended. As the first message: the node gives up joining.
     Parting,
-    /// Whether the node takes references, from now on: those of its parent led nowhere, or
-    /// may lead somewhere again.
+    /// Whether the node takes references from now on: references of its parent failed, or may work
+    /// again.
     References {
-        /// It does.
+        /// True if it takes them.
         taken: bool,
     },
 }
@@ -283,9 +281,9 @@ pub enum FromNode {
 /// An operation that its initiator asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// The initiator's name for it.
+    /// The initiator's number for it.
     pub id: RequestId,
-    /// What to do.
+    /// The primitive to carry out.
     pub primitive: Primitive,
 }
 
@@ -296,11 +294,11 @@ pub enum Primitive {
     Xfer {
         /// The nodes to write to.
         dest: NodeSet,
-        /// Where.
+        /// The destination address.
         addr: GlobalAddr,
-        /// How many bytes.
+        /// The length in bytes.
         len: u64,
-        /// Event to signal there.
+        /// The event to signal there.
         event: Option<EventId>,
     },
     /// COMPARE-AND-WRITE.
@@ -308,7 +306,7 @@ pub enum Primitive {
 }
 
 impl Primitive {
-    /// The nodes that it names.
+    /// The set of nodes of the primitive.
     pub fn set(&self) -> &NodeSet {
         match self {
             Primitive::Xfer { dest, .. } => dest,
@@ -317,9 +315,9 @@ impl Primitive {
     }
 }
 
-/// Express lane, parent to child: one operation in its place in the order. The
-/// payload is the data of [`Operation::Put`], or, between members on one host, it is
-/// empty and a reference says where a long one is.
+/// Express lane, parent to child: one operation with its place in the order. The payload is the
+/// data of [`Operation::Put`]. Between members on one host, long data is not in the payload: a
+/// reference says where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Down {
     /// The view under which it travels.
@@ -328,53 +326,53 @@ pub struct Down {
     pub seq: Seq,
     /// Everything before this place is complete everywhere.
     pub done: Seq,
-    /// Who carries it out; the others only pass it on.
+    /// The nodes that carry it out; the others only pass it on.
     pub dest: NodeSet,
-    /// What to do.
+    /// The operation to carry out.
     pub operation: Operation,
-    /// Where the data is, if it is not the payload.
+    /// The reference to the data, if it is not the payload.
     pub shared: Option<Reference>,
 }
 
-/// What an operation does on one node.
+/// The effect of an operation on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
     /// Write the payload, then signal.
     Put {
-        /// Where.
+        /// The destination address.
         addr: GlobalAddr,
         /// Event to signal.
         event: Option<EventId>,
     },
-    /// Write what was staged, then signal.
+    /// Write the staged data, then signal.
     Commit {
-        /// What was staged.
+        /// The staged transfer.
         stage: StageId,
-        /// Where.
+        /// The destination address.
         addr: GlobalAddr,
         /// Event to signal.
         event: Option<EventId>,
     },
     /// Compare a variable.
     Compare {
-        /// Which.
+        /// The variable.
         var: GlobalAddr,
-        /// How.
+        /// The relation.
         relation: Relation,
-        /// With what.
+        /// The value to compare with.
         value: u64,
     },
     /// Set a variable: the write of a COMPARE-AND-WRITE.
     Store {
-        /// Which.
+        /// The variable.
         var: GlobalAddr,
-        /// To what.
+        /// The new value.
         value: u64,
     },
 }
 
 impl Operation {
-    /// Whether somebody is signalled by it.
+    /// Whether it signals an event.
     pub fn signals(&self) -> bool {
         match self {
             Operation::Put { event, .. } | Operation::Commit { event, .. } => event.is_some(),
@@ -386,22 +384,22 @@ impl Operation {
 /// Express lane, child to parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Up {
-    /// The child has the view of this epoch and wants all that travels under it.
+    /// The child has the view of this epoch and wants everything that travels under it.
     Attach(Attach),
-    /// Operations that the child and all below it have carried out, with whether
-    /// the comparison holds on all of them (true where nothing is compared).
+    /// Operations that the child and all nodes below have carried out. Each has the conjunction of
+    /// their comparisons (true if nothing is compared).
     Acks {
         /// The view under which they travelled.
         epoch: Epoch,
         /// The operations.
         acks: Vec<(Seq, bool)>,
-        /// Where these compare: nodes among them that had sent the root requests without an outcome when they
-        /// compared, and the last of those that has its place when the root comes to it.
+        /// For replies to comparisons: nodes that had sent the root requests without an outcome
+        /// when they compared, each with the last of them that is prompt.
         issued: Vec<(NodeId, RequestId)>,
     },
-    /// The child and all below it hold a large transfer in full.
+    /// The child and all nodes below hold a large transfer in full.
     Staged {
-        /// The view under which this was found.
+        /// The view under which the transfer was found complete.
         epoch: Epoch,
         /// The transfer.
         stage: StageId,
@@ -409,7 +407,7 @@ pub enum Up {
 }
 
 impl Up {
-    /// The view under which the child speaks.
+    /// The view of the child's message.
     pub fn epoch(&self) -> Epoch {
         match self {
             Up::Attach(attach) => attach.epoch,
@@ -423,24 +421,24 @@ impl Up {
 pub struct Attach {
     /// The view.
     pub epoch: Epoch,
-    /// How many bytes it holds of which large transfers.
+    /// The large transfers of which it holds data, and how many bytes of each.
     pub held: Vec<(StageId, u64)>,
 }
 
-/// Bulk lane, parent to child: the payload is a piece of a large transfer, or, between
-/// members on one host, it is empty and a reference says where the piece is.
+/// Bulk lane, parent to child: the payload is a piece of a large transfer. Between members on one
+/// host it may be empty, and a reference says where the piece is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
     /// The view under which it travels.
     pub epoch: Epoch,
     /// The transfer.
     pub stage: StageId,
-    /// Who needs it; the others only pass it on.
+    /// The nodes that need it; the others only pass it on.
     pub dest: NodeSet,
     /// Length of the whole transfer in bytes.
     pub total: u64,
-    /// Where in it the piece belongs, in bytes.
+    /// The piece's offset in it, in bytes.
     pub offset: u64,
-    /// Where the piece is, if it is not the payload.
+    /// The reference to the piece, if it is not the payload.
     pub shared: Option<Reference>,
 }

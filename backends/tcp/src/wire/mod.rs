@@ -1,4 +1,4 @@
-//! What goes over the connections: frames, and the messages in them.
+//! The contents of the connections: frames, and the messages in them.
 //!
 //! Nothing here opens a socket. Every decoder is bounded and takes hostile bytes.
 

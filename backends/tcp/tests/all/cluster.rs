@@ -1,5 +1,5 @@
-//! A cluster in one process: joining, the three primitives, small and large,
-//! and what a death does to them.
+//! A cluster in one process: joining, the three primitives with small and large data, and the
+//! effects of a death.
 
 use std::net::SocketAddr;
 use std::task::Poll;
@@ -132,7 +132,7 @@ fn a_node_that_ends_and_one_that_goes_on_without_its_root_are_told_apart() {
     run(async {
         let plan = plan();
         let mut config = RootConfig::new(loopback(), plan.layout.clone(), NameTable::open(2));
-        // It has nothing to ask of an idle node.
+        // The root never pings an idle node.
         config.patience.keepalive = Duration::from_secs(3600);
         let root = Root::bind(config).expect("a port");
         let mm = root.handle();
@@ -157,7 +157,8 @@ fn a_node_that_ends_and_one_that_goes_on_without_its_root_are_told_apart() {
     });
 }
 
-/// What had asked to join and was dropped was a process that had ended, whose jobs run elsewhere soon.
+/// A joining node that was dropped counted as a process that had ended, and its jobs were soon
+/// started elsewhere.
 #[test]
 fn who_gives_up_to_join_has_not_died_however_far_it_was() {
     run(async {

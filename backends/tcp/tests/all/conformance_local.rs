@@ -1,5 +1,5 @@
-//! The conformance suite on clusters whose nodes share the suite's thread: what
-//! the daemons' own tests and the embedded cluster do.
+//! The conformance suite on clusters whose nodes share the suite's thread, as in the daemons' own
+//! tests and the embedded cluster.
 
 use crate::local_cluster::LocalFactory;
 

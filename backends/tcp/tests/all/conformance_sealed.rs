@@ -1,5 +1,5 @@
-//! The conformance suite with a cluster key and everything encrypted, as between
-//! hosts: large transfers too.
+//! The conformance suite with a cluster key and everything encrypted, large transfers too, as
+//! between hosts.
 
 use crate::local_cluster::LocalFactory;
 use storm_backend_tcp::{ClusterKey, Trust};

@@ -1,6 +1,5 @@
-//! The pure parts together, in memory: whoever dies whenever and in whatever
-//! order messages arrive, every operation has one outcome, and the outcome is
-//! true on all survivors.
+//! The pure parts together, in memory. Nodes die at any time and messages arrive in any order.
+//! Still, every operation has one outcome, and the outcome is true on all survivors.
 
 use crate::engine_world::World;
 use bytes::Bytes;
@@ -11,10 +10,10 @@ use storm_primitives::{
     CompareAndWrite, Layout, NodeId, NodeSet, PrimitiveError, Relation, VarArray,
 };
 
-/// Room of each operation in global memory, in words: what it writes is its own.
+/// The words of global memory that each operation has for itself.
 const SLOT_WORDS: u32 = 10;
 const MAX_OPERATIONS: u32 = 40;
-/// What goes by reference: nothing, all that is not inline, or part of it.
+/// The limit for references: nothing, all data that is not inline, or a part of it.
 const LENT_BYTES: &[u32] = &[0, 96, 40];
 
 struct Plan {
@@ -32,7 +31,7 @@ fn plan() -> Plan {
     Plan { layout: builder.build(), slots, counter, shared }
 }
 
-/// What was asked, to be judged at the end.
+/// The request, for the final check.
 enum Asked {
     Own { slot: u32, words: u32, dest: NodeSet },
     Shared,
@@ -82,7 +81,7 @@ fn issue_one(world: &mut World, plan: &Plan, slot: u32, count: u64) -> Issued {
     Issued { by, id, asked }
 }
 
-/// All that was asked has come out, and what came out is true.
+/// Every request has an outcome, and the outcome is true.
 fn judge(world: &World, plan: &Plan, issued: &[Issued]) -> Result<(), TestCaseError> {
     let alive = world.alive();
     prop_assert_eq!(world.staged_bytes(), 0, "at rest nothing is held");
@@ -121,7 +120,7 @@ fn judge(world: &World, plan: &Plan, issued: &[Issued]) -> Result<(), TestCaseEr
     Ok(())
 }
 
-/// Random operations by random nodes, of which some die on the way.
+/// Random operations by random nodes, some of which die on the way.
 fn scenario(
     seed: u64,
     (nodes, lent_bytes): (u32, u32),
@@ -146,8 +145,8 @@ fn scenario(
     }
     world.run_to_rest();
     judge(&world, &plan, &issued)?;
-    // Of all who asked "is it zero? then one", one at most was told yes, and
-    // all survivors who were there then agree.
+    // Of all nodes that asked "if it is zero, write 1", at most one got TRUE. All survivors that
+    // were members at the time agree.
     let winners = issued.iter().filter(|one| matches!(one.asked, Asked::Count { .. }));
     let won = winners.filter(|one| world.outcomes.get(&(one.by, one.id)) == Some(&Ok(true)));
     prop_assert!(won.count() <= 1);
@@ -162,9 +161,9 @@ fn scenario(
     Ok(())
 }
 
-/// Each found by the test below. What went wrong: pieces of an older view were
-/// taken for a gap; a committed transfer was sent again to who had carried it
-/// out; a new parent forgot that its child held what it had not heard of.
+/// Each was found by the test below. The bugs: pieces of an older view were taken for a gap; a
+/// committed transfer was sent again to a node that had carried it out; a new parent forgot that
+/// its child held a transfer unknown to the parent.
 #[test]
 fn transfers_survive_changes_of_the_tree() -> Result<(), TestCaseError> {
     scenario(6445760989220272020, (5, 0), 2, 1)?;
@@ -172,7 +171,7 @@ fn transfers_survive_changes_of_the_tree() -> Result<(), TestCaseError> {
     scenario(1258358205705641318, (10, 0), 16, 3)
 }
 
-/// Every sweep of the tree wakes every node twice.
+/// Every sweep of the tree would wake every node twice.
 #[test]
 fn what_goes_by_reference_is_neither_staged_nor_committed() {
     let plan = plan();
@@ -194,7 +193,7 @@ fn what_goes_by_reference_is_neither_staged_nor_committed() {
     assert_eq!([lent_of(0), lent_of(40), lent_of(96)], [0, 0, 1]);
 }
 
-/// What is long came between the strobes to a node that had refused references.
+/// Long data came between the strobes to a node that had refused references.
 #[test]
 fn what_one_member_has_sent_is_staged_until_it_takes_references_again() {
     let plan = plan();

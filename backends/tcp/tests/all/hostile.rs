@@ -57,8 +57,8 @@ fn free_ports(count: usize) -> Vec<u16> {
     listeners.iter().map(|one| one.local_addr().expect("bound").port()).collect()
 }
 
-/// What a stranger may say first: nothing of sense, a hello of someone who does
-/// not exist, or that of a member, each followed by more.
+/// First messages of a stranger: nonsense, a hello of an unknown node, or that of a member, each
+/// followed by more.
 fn openings(plan: &Plan, number: usize) -> Vec<u8> {
     let tree = |node, epoch, lane| {
         let (version, cluster) = (PROTOCOL_VERSION, String::from("storm"));
@@ -104,10 +104,10 @@ fn frames() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Sends `bytes` and waits until the other side closes or is content.
+/// Sends `bytes` and waits for the end of the connection.
 async fn annoy(addr: SocketAddr, bytes: &[u8]) {
     let Ok(mut stream) = TcpStream::connect(addr).await else { return };
-    // It may be closed in the middle.
+    // The peer may close the connection in the middle.
     let _ = stream.write_all(bytes).await;
     let _ = stream.shutdown().await;
     let mut rest = Vec::new();
@@ -148,8 +148,7 @@ fn any_bytes_on_any_port_do_no_harm() {
     });
 }
 
-/// A node on a thread of its own, which stands still from the signal of `freeze`
-/// until `thaw`.
+/// A node on a thread of its own, which is frozen from the signal of `freeze` until `thaw`.
 fn freezable(root: SocketAddr, layout: Layout, freeze: EventId, thaw: mpsc::Receiver<()>) {
     run(async {
         let node = Node::join(NodeConfig::new(root, "slow", loopback(0), layout)).await;

@@ -1,6 +1,6 @@
-//! Clusters whose nodes share a thread, over real connections and none. What starts
-//! processes (`conformance_processes`) or changes a limit of its own (`strangers`) is a
-//! program apart.
+//! Clusters whose nodes share a thread, with and without real connections. Tests that start
+//! processes (`conformance_processes`) or change a limit of their own process (`strangers`) are
+//! programs apart.
 
 mod cluster;
 mod conformance_local;

@@ -1,5 +1,5 @@
-//! What is said of a node that it had issued: true or not, nobody waits for it longer than the node takes to
-//! say what it has.
+//! Reports that a node had issued requests, true or false: an answer waits for such a request no
+//! longer than the node takes to send all it has.
 
 use bytes::Bytes;
 use std::net::SocketAddr;
@@ -75,7 +75,8 @@ impl Root {
         self.outputs().1
     }
 
-    /// A comparison that holds, of which it is said with the replies what `ASKED` had issued.
+    /// A comparison that is TRUE. The replies report that `ASKED` had issued requests up to
+    /// `issued`.
     fn ask(&mut self, issued: u64) -> Result<RequestId, RequestError> {
         self.asked += 1;
         let (id, relation) = (RequestId(self.asked), Relation::GreaterOrEqual);
@@ -88,7 +89,7 @@ impl Root {
         Ok(id)
     }
 
-    /// An operation of `ASKED` comes.
+    /// An operation of `ASKED` arrives.
     fn issue(&mut self, id: u64) {
         let dest = NodeSet::single(ASKER);
         let primitive = Primitive::Xfer { dest, addr: GlobalAddr(0), len: 8, event: None };
@@ -117,12 +118,12 @@ fn who_says_more_of_a_node_than_is_true_holds_answers_until_the_node_is_asked() 
     root.set_now(10);
     let asked = root.ask(u64::MAX).expect("there is room");
     root.issue(1);
-    // It had been asked before, and may have issued more since.
+    // The ping was sent before the report, and `ASKED` may have issued more since.
     assert!(!root.sequencer.answered(ASKED, Instant::from_nanos(10)));
     assert_eq!(root.outcomes(), []);
     assert!(root.sequencer.answered(ASKED, Instant::from_nanos(11)));
     assert_eq!(root.outcomes(), [(asked, Ok(true))]);
-    // It is not believed later either.
+    // The false report is not believed later either.
     let next = root.ask(1).expect("there is room");
     assert_eq!(root.outcomes(), [(next, Ok(true))]);
 }

@@ -1,5 +1,5 @@
-//! What a node issued comes before what follows from its later stores: in any tree, in whatever order
-//! messages arrive, and while the tree changes.
+//! A node's operations are ordered before everything that follows from its later stores: in any
+//! tree, for any order of messages, and while the tree changes.
 
 use crate::engine_world::World;
 use bytes::Bytes;
@@ -29,8 +29,8 @@ fn some_steps(world: &mut World) {
     }
 }
 
-/// One node issues and stores, another asks for the store and issues when it is told: of both, the second
-/// remains everywhere. Nodes that are neither may die.
+/// One node issues, then stores. Another node asks for the store, and issues when it gets TRUE. The
+/// second operation must be the last everywhere. Other nodes may die.
 fn scenario(seed: u64, nodes: u32, deaths: u32, mutant: bool) -> Result<(), TestCaseError> {
     let mut builder = Layout::builder();
     let words = builder.vars::<u64>("words", ROUNDS as u32);
@@ -64,7 +64,8 @@ fn scenario(seed: u64, nodes: u32, deaths: u32, mutant: bool) -> Result<(), Test
     }
     world.run_to_rest();
     for (round, second) in (0..).zip(seconds) {
-        // One that named a dead node, as its asker did not know yet, nobody has.
+        // If its initiator did not know that a destination was dead, the operation fails and writes
+        // nowhere.
         let is_everywhere = world.outcomes.get(&second) == Some(&Ok(true));
         prop_assert!(is_everywhere || deaths > 0, "no outcome in round {}", round);
         for node in world.alive().iter().filter(|_| is_everywhere) {

@@ -1,4 +1,4 @@
-//! A node whose parent, played here, refers to memory that is not there.
+//! A node whose parent, played here, refers to memory that does not exist.
 
 use bytes::Bytes;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 const BLOCK_BYTES: u64 = 1 << 20;
-/// So often a node believes that a reference came too late by accident.
+/// The number of late references that a node takes for accidents.
 const ACCIDENTS: u64 = 3;
 
 fn plan() -> (Layout, Region) {
@@ -60,7 +60,7 @@ impl Peer {
     }
 }
 
-/// The parent's ends of both lanes, and what the child said as it opened them.
+/// The parent's ends of both lanes, and the child's hello.
 async fn lanes(listener: &TcpListener) -> (Peer, Peer, TreeHello) {
     let mut ends = Vec::new();
     for _ in 0..2 {
@@ -74,8 +74,8 @@ async fn lanes(listener: &TcpListener) -> (Peer, Peer, TreeHello) {
     (express, bulk, hello)
 }
 
-/// The root's side: lets the node in, and then refers it to what is not there under one view
-/// after the other, until it refuses. Returns how often, and what it says then to its parent.
+/// The root's side: lets the node in, then sends it bad references under one view after the other
+/// until it refuses. Returns the number of references, and the node's hello to its next parent.
 async fn mislead(listener: &TcpListener, reference: Reference, block: Region) -> (u64, TreeHello) {
     let mut control = Peer::accept(listener).await;
     let Hello::Join(join) = control.hello().await else { panic!("it does not join") };
@@ -126,8 +126,8 @@ async fn mislead(listener: &TcpListener, reference: Reference, block: Region) ->
     unreachable!("it refuses at some time")
 }
 
-/// It took none for the rest of its life after one that had come too late, and the root, which
-/// was not told, sent it everything long between the strobes.
+/// A node refused references for the rest of its life after a single late one. The root was not
+/// told, and sent it all long data between the strobes.
 #[test]
 fn a_node_refuses_references_only_after_several_and_tells_the_root() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

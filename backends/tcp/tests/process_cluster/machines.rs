@@ -1,9 +1,9 @@
-//! Where the nodes of a cluster run: all on this machine, or on two. A starter on the other
-//! machine, this program too, runs there what the suite asks it to.
+//! The machines of a cluster's nodes: all nodes on this machine, or on two. A starter on the other
+//! machine, which is this program too, runs processes there for the suite.
 //!
-//! A connection to the starter is one process: first its environment, each `NAME=value` and
-//! an empty one ended by a zero byte; then every byte is a signal to send, answered by the same byte. The
-//! process ends with the connection.
+//! Each connection to the starter is one process. First comes its environment, entries `NAME=value`
+//! with a zero byte after each, and an empty entry at the end. Then every byte is a signal to send,
+//! answered by the same byte. The process ends with the connection.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -15,11 +15,11 @@ use storm_primitives::NodeId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
 
-/// Where the starter of the other machine listens; set for the suite's process.
+/// The address of the other machine's starter; set for the suite's process.
 const OTHER_VARIABLE: &str = "STORM_TEST_OTHER_MACHINE";
 /// The address of the suite's own machine, if there is another.
 const OWN_VARIABLE: &str = "STORM_TEST_OWN_MACHINE";
-/// Where the starter is to listen; set for its process.
+/// The address for the starter to listen on; set for its process.
 const STARTER_VARIABLE: &str = "STORM_TEST_STARTER";
 
 /// The machines of a cluster.
@@ -29,16 +29,16 @@ pub(crate) struct Machines {
     other: Option<SocketAddr>,
 }
 
-/// A node's process, on either machine. It ends with this.
+/// A node's process, on either machine. Dropping the value ends it.
 pub(crate) enum Process {
-    /// On this one.
+    /// On this machine.
     Here(Child),
-    /// On the other one: the connection to its starter.
+    /// On the other machine: the connection to its starter.
     There(Mutex<tokio::net::TcpStream>),
 }
 
 impl Machines {
-    /// Those of the environment; this one, if it names no other.
+    /// The machines named by the environment; this machine if it names no other.
     pub(crate) fn from_env() -> Machines {
         let address = |name| std::env::var(name).ok();
         Machines {
@@ -53,8 +53,8 @@ impl Machines {
         self.own
     }
 
-    /// The address of the machine of `node`. With a fan-out of two and nobody dead, each
-    /// node is on another machine than its parent: all lanes go from one to the other.
+    /// The address of the machine of `node`. With a fan-out of two and nobody dead, each node is on
+    /// another machine than its parent: all lanes cross between the two.
     pub(crate) fn of(&self, node: NodeId) -> IpAddr {
         let depth = (node.0 + 1).ilog2();
         match self.other {
@@ -63,7 +63,7 @@ impl Machines {
         }
     }
 
-    /// Starts this program on the machine of `node`, to do what `environment` says.
+    /// Starts this program on the machine of `node`, with `environment`.
     pub(crate) async fn start(
         &self,
         node: NodeId,
@@ -81,11 +81,11 @@ impl Machines {
 }
 
 impl Process {
-    /// Sends it a signal, and returns when it has it or is gone.
+    /// Sends it a signal. Returns when the process has got it or is gone.
     pub(crate) async fn signal(&self, signal: Signal) {
         match self {
             Process::Here(child) => {
-                // This process's child, and not reaped: the id is still its own.
+                // The process is a child and not reaped: its id is not reused.
                 kill(Pid::from_raw(child.id() as i32), signal).expect("a child");
             }
             Process::There(stream) => {
@@ -101,7 +101,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if let Process::Here(child) = self {
-            // It may have ended by itself.
+            // An error means that the process has ended by itself.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -134,7 +134,7 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
         };
     }
     if environment.is_empty() {
-        // Somebody who only wants to know whether it listens.
+        // The peer only probes whether the port is open.
         return Ok(());
     }
     let mut child = command(&environment)?.spawn()?;
@@ -142,16 +142,16 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
     let mut byte = [0];
     while matches!(reader.read(&mut byte), Ok(1)) {
         let signal = Signal::try_from(i32::from(byte[0])).map_err(io::Error::from)?;
-        // Not reaped, so the id is still its own.
+        // The process is not reaped: its id is not reused.
         kill(pid, signal).map_err(io::Error::from)?;
         (&*stream).write_all(&byte)?;
     }
-    // It may have ended by itself.
+    // An error means that the process has ended by itself.
     let _ = child.kill();
     child.wait().map(drop)
 }
 
-/// This program, as one node.
+/// A command that runs this program as one node.
 fn command<S: AsRef<std::ffi::OsStr>>(environment: &BTreeMap<S, String>) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--exact", "node_process", "--nocapture", "--test-threads=1"]);

@@ -1,5 +1,6 @@
-//! Clusters of processes on loopback, with a key, as the local ones of the product, or on
-//! two machines ([`machines`]). The suite's process is none of the nodes; each node is this test's own executable, started for one test: `node_process`.
+//! Clusters of processes with a key, on loopback as the product's local clusters, or on two
+//! machines ([`machines`]). The suite's process is no node. Each node is this test's own
+//! executable, started for one test: `node_process`.
 
 mod machines;
 mod node_process;
@@ -23,7 +24,7 @@ use storm_primitives::conformance::{
 /// Starts clusters of processes.
 pub(crate) struct ProcessFactory;
 
-/// The suite's hold on the processes of one cluster. They end with it.
+/// The suite's handle of the processes of one cluster. Dropping it ends them.
 pub(crate) struct ProcessCluster {
     runtime: TcpRuntime,
     machines: Machines,

@@ -1,5 +1,5 @@
-//! What the process of one node does: joins, serves the suite's agent, and ends
-//! itself at a chosen frame when told to.
+//! The process of one node: joins, serves the suite's agent, and kills itself at a chosen frame
+//! when told to.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -18,22 +18,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-/// Where the suite waits for the process.
+/// The address of the waiting suite.
 pub(crate) const SUITE_VARIABLE: &str = "STORM_TCP_TEST_SUITE";
-/// Which node it is.
+/// The number of the node.
 pub(crate) const NODE_VARIABLE: &str = "STORM_TCP_TEST_NODE";
 /// The address of its machine.
 pub(crate) const HOST_VARIABLE: &str = "STORM_TCP_TEST_HOST";
 /// The key of the cluster.
 pub(crate) const KEY_VARIABLE: &str = "STORM_TCP_TEST_KEY";
-/// Where the root is; unset for the root itself.
+/// The root's address; unset for the root itself.
 pub(crate) const ROOT_VARIABLE: &str = "STORM_TCP_TEST_ROOT";
 
 /// A tag and a length.
 pub(crate) const FRAME_HEAD_BYTES: usize = 5;
 /// Suite to node: bytes for the agent.
 pub(crate) const TO_AGENT: u8 = 0;
-/// Suite to node: end yourself before this frame (a little-endian `u64`).
+/// Suite to node: kill yourself before this frame (a little-endian `u64`).
 pub(crate) const TO_ARM: u8 = 1;
 /// Node to suite: joined; the root's port.
 pub(crate) const JOINED: u8 = 2;
@@ -44,11 +44,11 @@ pub(crate) const ARMED: u8 = 4;
 
 /// The largest cluster of the suite.
 const MAX_NODES: u32 = 64;
-/// When a node with a fabric counts as frozen: its machine is emulated, and a node that is
-/// well may not run for seconds there.
+/// How long until a node with a fabric counts as frozen. Its machine is emulated, and a healthy
+/// node may not run for seconds there.
 const EMULATED_HANG_TIMEOUT: Duration = Duration::from_secs(15);
-/// When a host counts as cut off that is another machine: between these packets are lost,
-/// and TCP takes its time to send one a third time.
+/// How long until a host on another machine counts as cut off. Packets between the machines are
+/// lost, and TCP takes its time to send one a third time.
 const LOSSY_PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The process of one node, as its environment describes it.
@@ -60,10 +60,10 @@ pub(crate) struct NodeProcess {
     key: ClusterKey,
 }
 
-/// Frames that may still pass before the process ends itself.
+/// Frames that may still pass before the process kills itself.
 type Countdown = Rc<Cell<Option<u64>>>;
 
-/// What waits to be sent to the suite.
+/// The frames to be sent to the suite.
 #[derive(Default)]
 struct Outbox {
     frames: RefCell<VecDeque<Vec<u8>>>,
@@ -83,8 +83,8 @@ impl NodeProcess {
         })
     }
 
-    /// Runs until the suite goes away. `fabric` is what is to carry the lanes of this node,
-    /// whose machine has this address, if not TCP.
+    /// Runs until the suite goes away. `fabric` makes the fabric of this node, given its machine's
+    /// address; `None` means TCP.
     pub(crate) fn run(self, fabric: impl FnOnce(u32, IpAddr) -> Option<Rc<dyn Fabric>>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
@@ -182,12 +182,12 @@ impl Outbox {
     }
 }
 
-/// One frame is about to be sent or acted on.
+/// Counts a frame that is about to be sent or processed.
 fn count_down(countdown: &Countdown) {
     match countdown.get() {
         None => {}
         Some(0) => {
-            // Nothing runs after this, as when the machine loses its power.
+            // Nothing runs after this call, as in a power failure.
             kill(Pid::this(), Signal::SIGKILL).expect("its own process");
         }
         Some(left) => countdown.set(Some(left - 1)),

@@ -49,7 +49,7 @@ impl RemoteNode {
             (SUITE_VARIABLE, listener.local_addr()?.to_string()),
             (NODE_VARIABLE, node.0.to_string()),
             (HOST_VARIABLE, machines.of(node).to_string()),
-            // Of this test alone, and of no use after it.
+            // The key is for this test only, and useless after it.
             (KEY_VARIABLE, key.to_text().to_string()),
         ]);
         environment.extend(root.map(|root| (ROOT_VARIABLE, root.to_string())));
@@ -78,19 +78,19 @@ impl RemoteNode {
         Ok(node)
     }
 
-    /// Where the root listens.
+    /// The root's address.
     pub(crate) fn root_addr(&self) -> SocketAddr {
         self.root
     }
 
     pub(crate) async fn call(&self, command: Command) -> Result<Reply, NodeGone> {
         let (id, bytes) = self.agent.request(command).expect("a short command");
-        // When the node is gone, so is the queue's other end.
+        // If the node is gone, so is the queue's other end.
         let _ = self.to_node.send(frame(TO_AGENT, &bytes));
         self.agent.reply(id).await
     }
 
-    /// Has the process end itself before the `step`-th frame from now.
+    /// Tells the process to kill itself before the `step`-th frame from now.
     pub(crate) async fn arm(&self, step: u64) {
         let _ = self.to_node.send(frame(TO_ARM, &step.to_le_bytes()));
         let (armed, gone) = (self.armed.notified(), self.gone.notify.notified());

@@ -1,5 +1,5 @@
-//! Somebody on the way between a node and the root: passes on what both say, keeps
-//! a copy, and changes it when told to.
+//! A relay between a node and the root. It passes on the bytes of both, keeps a copy, and changes
+//! them when told to.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -9,10 +9,10 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 
-/// Read at a time.
+/// The size of a read.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// What is done to the next bytes of each connection.
+/// What the relay does to the next bytes of each connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tampering {
     /// Nothing.
@@ -21,12 +21,11 @@ pub(crate) enum Tampering {
     Flip,
     /// The first byte is passed on, then the connection ends.
     Cut,
-    /// Bytes that neither end made come first: a head that announces the longest
-    /// record, and more than that.
+    /// Forged bytes come first: a head that announces the longest record, and more than that.
     Inject,
 }
 
-/// Which way.
+/// The direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// From the node.
@@ -35,10 +34,10 @@ pub(crate) enum Way {
     ToNode,
 }
 
-/// What has passed, in pieces.
+/// The bytes that have passed, in pieces.
 type Seen = Rc<RefCell<Vec<(Way, Vec<u8>)>>>;
 
-/// See the top. It works until the test is over.
+/// Works until the test is over.
 pub(crate) struct Relay {
     addr: SocketAddr,
     seen: Seen,
@@ -46,7 +45,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Starts one before `root`.
+    /// Starts a relay before `root`.
     pub(crate) async fn start(root: SocketAddr) -> Relay {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let relay = Relay {
@@ -70,17 +69,17 @@ impl Relay {
         relay
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// What comes next, this way, is changed.
+    /// Tampers with the next bytes in this direction.
     pub(crate) fn tamper(&self, way: Way, tampering: Tampering) {
         self.tampering.set((way, tampering));
     }
 
-    /// What has passed this way, of all connections.
+    /// The bytes that have passed in this direction, of all connections.
     pub(crate) fn seen(&self, way: Way) -> Vec<u8> {
         let seen = self.seen.borrow();
         seen.iter().filter(|one| one.0 == way).flat_map(|one| one.1.clone()).collect()
@@ -105,7 +104,7 @@ async fn pass(
                 to.write_all(bytes).await
             }
             Tampering::Cut if where_to == way => {
-                // It may be closed already.
+                // The connection may be closed already.
                 let _ = to.write_all(&bytes[..1]).await;
                 return;
             }

@@ -1,3 +1,3 @@
-//! Nothing but a test: the layouts that `storm-backend-verbs` has written by hand, beside
-//! those of the crate `rdma-sys`, which bindgen makes of the header, and for some by others'
-//! hands. Built apart from the product (`.ci/bindings`).
+//! A test only: compares the handwritten layouts of `storm-backend-verbs` with those of the crate
+//! `rdma-sys`, most of which bindgen generates from the header. Built apart from the product
+//! (`.ci/bindings`).

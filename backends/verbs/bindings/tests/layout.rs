@@ -3,12 +3,12 @@
 use rdma_sys as theirs;
 use std::mem::{align_of, offset_of, size_of};
 
-/// The module itself: the rest of its crate, and all that this depends on, is not compiled for it.
+/// The module itself, so that the rest of its crate and its dependencies are not compiled.
 #[path = "../../device/src/abi/mod.rs"]
 #[allow(dead_code, reason = "only the layouts are compared")]
 mod ours;
 
-/// What was found: what it is, here, there.
+/// Differences: the item, its value here, its value there.
 type Findings = Vec<(String, usize, usize)>;
 
 macro_rules! whole {
@@ -87,7 +87,7 @@ fn requests(found: &mut Findings) {
     whole!(found, WorkCompletion is ibv_wc);
     fields!(found, WorkCompletion is ibv_wc: wr_id status opcode vendor_err byte_len qp_num src_qp
         wc_flags pkey_index slid sl dlid_path_bits);
-    // Fields that they call by the names of their unions.
+    // Fields that `rdma-sys` calls by the names of their unions.
     let union = "imm_data_invalidated_rkey_union";
     found.push((
         format!("ibv_send_wr.{union}"),

@@ -1,4 +1,4 @@
-//! Why verbs cannot be used: each says what to look at.
+//! Errors of verbs. Each message says where to look.
 
 use std::io;
 use thiserror::Error;
@@ -9,24 +9,24 @@ pub enum VerbsError {
     /// The library is not installed.
     #[error("libibverbs.so.1 cannot be loaded; Debian has it in libibverbs1 and ibverbs-providers")]
     NoLibrary(#[source] libloading::Error),
-    /// What is installed is not what it should be.
+    /// The installed library lacks a symbol.
     #[error("libibverbs.so.1 has no {symbol}")]
     NoSymbol {
-        /// What was looked for.
+        /// The missing symbol.
         symbol: &'static str,
-        /// What the linker said.
+        /// The linker's error.
         #[source]
         source: libloading::Error,
     },
-    /// Neither an adapter nor a soft-RoCE device is here.
+    /// This host has neither an adapter nor a soft-RoCE device.
     #[error("there is no RDMA device; `rdma link` shows those that the kernel knows")]
     NoDevice,
-    /// The device that the configuration names is not here.
+    /// The configured device is not present.
     #[error("there is no RDMA device {wanted:?}; there are: {}", .present.join(", "))]
     NoSuchDevice {
-        /// What was asked for.
+        /// The device asked for.
         wanted: String,
-        /// What is here.
+        /// The devices present.
         present: Vec<String>,
     },
     /// The port carries no data.
@@ -36,31 +36,31 @@ pub enum VerbsError {
         device: String,
         /// The port, from 1.
         port: u8,
-        /// What it is instead.
+        /// The port's state.
         state: &'static str,
     },
-    /// The port has no such address.
+    /// The port lacks the address.
     #[error("port {port} of {device} has no address (GID) {wanted}")]
     NoGid {
         /// The device.
         device: String,
         /// The port, from 1.
         port: u8,
-        /// What was looked for.
+        /// The address asked for.
         wanted: String,
     },
-    /// The system does not let this process lock so much memory.
+    /// The system does not let this process lock that much memory.
     #[error(
         "{bytes} bytes cannot be registered: this process may lock {limit} (RLIMIT_MEMLOCK); \
          raise it with LimitMEMLOCK= or `ulimit -l`"
     )]
     LockedMemory {
-        /// How many were to be registered.
+        /// The bytes to register.
         bytes: usize,
-        /// What is allowed.
+        /// The limit.
         limit: u64,
     },
-    /// The same of the memory that a queue of the adapter takes.
+    /// The same for the memory of an adapter's queue.
     #[error(
         "{call} on {device}: there is no memory; queues of an adapter lie in locked memory, of which this process \
          may have {limit} bytes (RLIMIT_MEMLOCK); raise it with LimitMEMLOCK= or `ulimit -l`"
@@ -68,17 +68,17 @@ pub enum VerbsError {
     QueueMemory {
         /// The function.
         call: &'static str,
-        /// On which device.
+        /// The device.
         device: String,
-        /// What is allowed.
+        /// The limit.
         limit: u64,
     },
-    /// There can be no multicast.
+    /// Multicast is not possible.
     #[error("{device} cannot send to all members at once: {why}")]
     NoMulticast {
         /// The device.
         device: String,
-        /// What stands in the way.
+        /// The obstacle.
         why: &'static str,
     },
     /// A call of the library failed.
@@ -86,9 +86,9 @@ pub enum VerbsError {
     Call {
         /// The function.
         call: &'static str,
-        /// On which device.
+        /// The device.
         device: String,
-        /// What it said.
+        /// The call's error.
         #[source]
         source: io::Error,
     },

@@ -1,11 +1,11 @@
-//! Verbs of InfiniBand and RoCE: what `libibverbs` makes, as owned values.
+//! Verbs of InfiniBand and RoCE: the objects of `libibverbs`, as owned values.
 //!
-//! The library, `libibverbs.so.1`, is loaded when it is first needed: nothing of it is needed to
-//! build or to run anything else. What its calls need is in [`guard`], every one with its
-//! argument; the layouts are in [`abi`]; [`port_address`] tells by which of its addresses a port is known.
+//! The library, `libibverbs.so.1`, is loaded on first use: building, and running anything else,
+//! needs nothing of it. [`guard`] makes the calls, each with its safety argument. [`abi`] has the
+//! layouts. [`port_address`] chooses the address by which a port is known.
 //!
-//! What it does not do: say what travels. That is the business of who uses it: the lanes of
-//! `storm-backend-verbs`, and the ranks of `storm-mpi`.
+//! This crate does not define the data that travels. Its users do: the lanes of
+//! `storm-backend-verbs` and the ranks of `storm-mpi`.
 
 pub mod abi;
 pub mod guard;

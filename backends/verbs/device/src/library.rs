@@ -1,4 +1,4 @@
-//! `libibverbs.so.1`, found at run time: a machine without it builds and runs STORM.
+//! `libibverbs.so.1`, loaded at run time: STORM builds and runs on a machine without it.
 
 use crate::VerbsError;
 use crate::abi::Functions;
@@ -22,16 +22,16 @@ pub(crate) fn functions() -> Result<&'static Functions, VerbsError> {
 }
 
 fn load() -> Result<Functions, VerbsError> {
-    // SAFETY: the library is the system's; what its initialisers do is what every program
-    // that is linked with it lets them do.
+    // SAFETY: the library is the system's. Its initialisers are those that every program linked
+    // with it runs.
     let library = unsafe { Library::new(SONAME) }.map_err(VerbsError::NoLibrary)?;
     let functions = look_up(&library)?;
-    // The functions have to stay where they are.
+    // The library stays loaded, because its functions are used for ever.
     std::mem::forget(library);
-    // Kernels before 5.12 take pages of queues away from a process that forks, unless they
-    // are told (ibv_fork_init(3)); later ones need nothing, and do nothing here.
-    // SAFETY: it takes nothing. Where somebody else in this process has registered memory before, it refuses and
-    // changes nothing.
+    // Kernels before 5.12 take pages of queues away from a process that forks, unless they are told
+    // (ibv_fork_init(3)). Later kernels need nothing, and the call does nothing there. SAFETY: the
+    // call has no arguments. If other code in this process has registered memory before, the call
+    // fails and changes nothing.
     let code = unsafe { (functions.fork_init)() };
     if code != 0 {
         tracing::warn!(code, "this process must not fork while it uses RDMA (ibv_fork_init)");
@@ -42,9 +42,9 @@ fn load() -> Result<Functions, VerbsError> {
 fn look_up(library: &Library) -> Result<Functions, VerbsError> {
     macro_rules! symbol {
         ($name:literal) => {{
-            // SAFETY: the type is that of the field of `Functions` that takes the symbol,
-            // which is the prototype in `infiniband/verbs.h`; versions of a symbol with the
-            // same soname keep it.
+            // SAFETY: the type is that of the field of `Functions` that takes the symbol, which is
+            // the prototype in `infiniband/verbs.h`. Versions of a symbol with the same soname keep
+            // it.
             let symbol = unsafe { library.get(concat!($name, "\0").as_bytes()) };
             *symbol.map_err(|source| VerbsError::NoSymbol { symbol: $name, source })?
         }};

@@ -1,4 +1,4 @@
-//! Which of its addresses a port is known by.
+//! Chooses the address by which a port is known.
 
 use crate::VerbsError;
 use crate::abi::Gid;
@@ -8,20 +8,21 @@ use std::net::{IpAddr, Ipv6Addr};
 /// The kernel's name for RoCE version 2 in the table of types.
 const ROCE_V2: &str = "RoCE v2";
 
-/// Which of its addresses a port is to be known by.
+/// The wish for the address by which a port is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// Its place in the port's table of GIDs. None: that of `address` where the port has it, or else
-    /// the first of RoCE version 2 over IPv4, or else 0, which is the only one on InfiniBand.
+    /// Its index in the port's table of GIDs. Default none: the index of `address` if the port has
+    /// it, else of the first RoCE version 2 address over IPv4, else 0, the only index on
+    /// InfiniBand.
     pub gid_index: Option<u8>,
-    /// The address by which others know this host; of use with RoCE only.
+    /// The address by which others know this host; used with RoCE only.
     pub address: Option<IpAddr>,
 }
 
-/// The address by which a port is known: its place in the port's table, and what it is.
+/// Chooses the address by which a port is known: its index in the port's table, and its value.
 ///
 /// # Errors
-/// [`VerbsError::NoGid`] when the one that is wished for by its place is not there, or none is.
+/// [`VerbsError::NoGid`] if the wished index has no address, or the port has none.
 pub fn choose(wish: &Wish, device: &OpenDevice, port: &Port) -> Result<(u8, Gid), VerbsError> {
     let none = |wanted: String| {
         let (device, port) = (device.name().to_owned(), port.number);
@@ -46,7 +47,7 @@ pub fn choose(wish: &Wish, device: &OpenDevice, port: &Port) -> Result<(u8, Gid)
     best.copied().map(Entry::chosen).ok_or_else(|| none("of RoCE version 2".into()))
 }
 
-/// The addresses among which [`choose`] does.
+/// The addresses from which [`choose`] chooses.
 pub fn usable(device: &OpenDevice, port: &Port) -> Vec<IpAddr> {
     let is_usable = |entry: &Entry| !port.is_ethernet() || entry.is_second_version;
     table(device, port).into_iter().filter(is_usable).map(|entry| entry.address()).collect()
@@ -70,13 +71,13 @@ impl Entry {
     }
 }
 
-/// The addresses that are there.
+/// The port's present addresses.
 fn table(device: &OpenDevice, port: &Port) -> Vec<Entry> {
     let len = u8::try_from(port.attr.gid_tbl_len).unwrap_or(u8::MAX);
     let types =
         format!("/sys/class/infiniband/{}/ports/{}/gid_attrs/types", device.name(), port.number);
     let entry = |index: u8| {
-        // A place that is empty is one that cannot be read.
+        // An empty entry cannot be read.
         let gid = device.gid(port.number, index).ok()?;
         let kind = std::fs::read_to_string(format!("{types}/{index}")).unwrap_or_default();
         let is_second_version = kind.trim() == ROCE_V2;

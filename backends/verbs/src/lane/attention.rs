@@ -1,35 +1,39 @@
-//! Whether both ends of a lane look at their memory, so that a message needs no completion to
-//! be found; without queue pair or memory.
+//! Whether both ends of a lane poll their memory, so that a message needs no completion to be
+//! found. No queue pair and no memory here.
 //!
-//! An end that looks says so with what it sends. From then on the other may write to its slots
-//! without a word, as long as it looks as well. Who goes to sleep says that (`Sleeps`), and
-//! how many messages it has found; the other answers (`Heard`), and wakes it if it has sent more. So a
-//! message without a word is found by who looks; or by who is woken by the answer; or, if the
-//! other end goes to sleep before it reads that it is to answer, by what that says itself,
-//! which comes after the message and wakes.
+//! An end that polls says so with its messages. From then on, the other end may write to its slots
+//! silently, without a completion, as long as it polls as well. An end that goes to sleep sends
+//! `Sleeps` with the number of messages it has found. The other end answers `Heard`, and wakes it
+//! if more were sent.
+//!
+//! A silent message is therefore always found, in one of three ways:
+//! - The receiver polls.
+//! - The receiver sleeps, and the answer wakes it.
+//! - The sender goes to sleep before it reads `Sleeps`. Then its own `Sleeps` comes after the
+//!   message and wakes the receiver.
 
-/// What one end knows of the other, and has said of itself.
+/// What one end knows about the other, and has told it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Attention {
-    /// The other end was told that this one looks, and not yet that it does not any more.
+    /// The other end was told that this end polls, and not yet that it stopped.
     told: bool,
-    /// That it does not has not been answered: until then it is not said again, so one request
-    /// each way is all that these notes ever use up.
+    /// `Sleeps` was sent and not answered. Until the answer it is not sent again, so these notes
+    /// never use up more than one request each way.
     unanswered: bool,
-    /// The other end has said that it looks, and nothing else since.
+    /// The other end polls, by the last it said.
     theirs: bool,
-    /// What the other has said is to be answered, and it has to be woken.
+    /// A `Sleeps` of the other end is to be answered; true if the answer must wake it.
     answer: Option<bool>,
 }
 
 impl Attention {
-    /// Whether a message may be written without a word by an end that looks, or does not.
+    /// Whether a message may be written silently. `looks` says whether this end polls.
     #[inline]
     pub(super) fn is_mutual(self, looks: bool) -> bool {
         looks && self.theirs && !self.unanswered
     }
 
-    /// With a message it may be said that this end looks, if it does; whether it is to be.
+    /// Returns whether the next message should say that this end polls, and records that it did.
     #[inline]
     pub(super) fn tell(&mut self, looks: bool) -> bool {
         let tells = looks && !self.unanswered;
@@ -37,48 +41,49 @@ impl Attention {
         tells
     }
 
-    /// A message was written without a word: by that it is said, too.
+    /// A silent message was written, which also says that this end polls.
     #[inline]
     pub(super) fn wrote_silently(&mut self) {
         self.told = true;
     }
 
-    /// The other end looks: it has said so, or has written without a word.
+    /// The other end polls: it has said so, or has written silently.
     #[inline]
     pub(super) fn they_look(&mut self) {
         self.theirs = true;
     }
 
-    /// The other end has gone to sleep; whether it had found all messages is known.
+    /// The other end has gone to sleep. `found_all` says whether it had found all messages.
     pub(super) fn they_sleep(&mut self, found_all: bool) {
         self.theirs = false;
         self.answer = Some(!found_all);
     }
 
-    /// The other end knows that this one sleeps.
+    /// The other end knows that this end sleeps.
     pub(super) fn they_heard(&mut self) {
         self.unanswered = false;
     }
 
-    /// An end that does not look has to say so; whether the other is to be woken by that.
+    /// Whether this end, which stops polling, has to send `Sleeps`. True inside if it must wake the
+    /// other end.
     pub(super) fn farewell(self) -> Option<bool> {
-        // Who looks, or did when it wrote last, may have written without a word, and may sleep
-        // now without having read that nobody looks here: what was written to it is not lost.
+        // An end that polls, or did when it last wrote, may have written silently. It may sleep by
+        // now without having read that this end stopped. Its message must not be lost.
         self.told.then_some(self.theirs)
     }
 
-    /// It was said.
+    /// `Sleeps` was sent.
     pub(super) fn said_farewell(&mut self) {
         self.told = false;
         self.unanswered = true;
     }
 
-    /// The other end has to be answered; whether it is to be woken by that.
+    /// Whether a `Sleeps` has to be answered. True inside if the answer must wake the other end.
     pub(super) fn answer(self) -> Option<bool> {
         self.answer
     }
 
-    /// It was answered.
+    /// The answer was sent.
     pub(super) fn answered(&mut self) {
         self.answer = None;
     }

@@ -1,4 +1,4 @@
-//! A connected lane: takes completions as they come, and wakes who reads and who writes.
+//! A connected lane: takes completions as they come, and wakes its reader and its writer.
 
 use super::filler::Filler;
 use super::granter::Granter;
@@ -22,34 +22,33 @@ use storm_backend_tcp::fabric::Carrier;
 use tokio::sync::Notify;
 use tokio::time::Sleep;
 
-/// Messages on the express lane between two looks at the clock, as each is short: what happens
-/// before a message is in its time, and in half of all times if it happens before every eighth.
+/// Messages on the express lane between two readings of the clock. A reading delays the message
+/// behind it. Before every eighth message, it would show in half of all measured times.
 const MESSAGES_PER_CLOCK: u32 = 32;
 
 /// A lane in use.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// Before `duty`: whose blocks nobody writes to when it is gone.
+    /// Declared before `duty`: once the pipe is gone, nobody writes to the duty's blocks.
     pipe: Pipe,
     duty: RefCell<Duty>,
     has_ended: Cell<bool>,
     why: RefCell<Option<Arc<LaneError>>>,
     queue: Arc<CompletionQueue>,
-    /// Short messages may come in slots: on an express lane.
+    /// Whether short messages may come in slots, as on an express lane.
     has_slots: bool,
-    /// Of which completions there will be a notification.
+    /// The completions that raise a notification.
     armed: Cell<Option<Wanted>>,
-    /// Somebody waits for room.
+    /// A writer waits for room.
     blocked: Cell<bool>,
-    /// The first request under way when it was last looked, and whether it made anybody look
-    /// at the port.
+    /// The oldest request under way at the last check, and whether it caused a look at the port.
     seen: Cell<Option<(u64, bool)>>,
-    /// Something has arrived since it was last read.
+    /// Something has arrived since the last read.
     arrived: Cell<bool>,
-    /// Who reads looks for completions himself as long as this is under way, and is told
-    /// nothing: before he waits he reads what is there.
+    /// While this is under way, the reader polls for completions itself and is not woken. Before it
+    /// waits, it reads everything present.
     looking: Looking,
-    /// Who reads and waits, and until when.
+    /// The waiting reader, and until when it waits.
     reader: RefCell<Option<Waker>>,
     alarm: RefCell<Option<Pin<Box<Sleep>>>>,
     writable: Notify,
@@ -57,10 +56,10 @@ pub(crate) struct Lane {
     common: Rc<Common>,
 }
 
-/// What this end does with frames.
+/// This end's part with frames.
 #[derive(Debug)]
 pub(super) enum Duty {
-    /// Both ways through the rings.
+    /// Frames go through the rings both ways.
     Express,
     /// The parent of a bulk lane.
     Fill(Box<Filler>),
@@ -69,7 +68,7 @@ pub(super) enum Duty {
 }
 
 impl Duty {
-    /// Whether something waits to be sent that nobody calls for.
+    /// Whether data waits to be sent that no writer asks for.
     fn waits(&self) -> bool {
         match self {
             Duty::Express => false,
@@ -78,7 +77,7 @@ impl Duty {
         }
     }
 
-    /// How long until something has to be done though nothing has come.
+    /// How long until there is work even if nothing comes.
     fn pause(&self) -> Option<Duration> {
         match self {
             Duty::Express | Duty::Fill(_) => None,
@@ -87,7 +86,7 @@ impl Duty {
     }
 }
 
-/// Why the lane has ended, for everybody who asks.
+/// The reason why the lane has ended, for every caller.
 #[derive(Clone, Debug)]
 struct Ended(Arc<LaneError>);
 
@@ -131,18 +130,18 @@ impl Lane {
         Ok(lane)
     }
 
-    /// Something of the group has come.
+    /// Data of the group has come.
     pub(crate) fn something_came(&self) {
         self.arrived.set(true);
         self.wake_reader();
     }
 
-    /// A child of this member asks to hear something of the group.
+    /// A child of this member asks for a probe of the group.
     pub(crate) fn ask_for_probe(&self) {
         if let Duty::Grant(granter) = &mut *self.duty.borrow_mut() {
             granter.ask_for_probe();
         }
-        // Who reads sends it.
+        // The reader sends the question.
         self.something_came();
     }
 
@@ -153,7 +152,7 @@ impl Lane {
         }
     }
 
-    /// As [`arm`](Self::arm), unless it is looked for completions anyway.
+    /// As [`arm`](Self::arm), unless the poller polls anyway.
     fn rearm(&self) -> bool {
         !self.common.poller.is_looking() && self.arm()
     }
@@ -179,8 +178,8 @@ impl Lane {
         }
     }
 
-    /// Works off the completions that are here, and what follows from them or from something
-    /// else that has `changed`; whether somebody who waited can go on.
+    /// Processes the completions present. With `changed`, also does the work that another change
+    /// makes possible. Returns whether a waiting task can go on.
     #[inline]
     fn work(&self, changed: bool) -> bool {
         if self.has_ended.get() {
@@ -200,9 +199,9 @@ impl Lane {
         }
     }
 
-    /// Looks for what this lane's reader waits for, in its own task; whether it is here. While
-    /// the other side looks as well, that is found in memory, which is a fraction of a look at
-    /// the queue.
+    /// Polls for the reader of this lane, in its own task. Returns whether there is something to
+    /// read. While the other end polls too, messages are found in memory, at a fraction of the cost
+    /// of polling the queue.
     #[inline]
     fn look(&self) -> bool {
         if self.has_slots && self.pipe.is_mutual() && !self.pipe.owes_look() {
@@ -219,13 +218,13 @@ impl Lane {
     #[inline]
     fn has_come(&self) {
         self.arrived.set(true);
-        // Who looks himself is not to be woken.
+        // A reader that polls needs no waking.
         if !self.looking.is_under_way() {
             self.wake_reader();
         }
     }
 
-    /// Works off what was found, and does what follows from it.
+    /// Processes the completions found, and the work that follows.
     #[inline(never)]
     fn follow(&self, looked: Result<bool, LaneError>, taken: &mut Completions) -> bool {
         let found = looked.and_then(|any| match any {
@@ -257,18 +256,18 @@ impl Lane {
         found.arrived || makes_room
     }
 
-    /// Whether who reads this lane may look for completions himself.
+    /// Whether the reader of this lane may poll for completions itself.
     fn is_looked_at(&self) -> bool {
         let is_read = match &*self.duty.borrow() {
             Duty::Express => true,
-            // There is nothing to read.
+            // Nothing to read.
             Duty::Fill(_) => false,
             Duty::Grant(granter) => granter.pause().is_none(),
         };
         is_read && self.common.poller.is_looking()
     }
 
-    /// Waits until this lane's reader is woken, or has to do something though nothing came.
+    /// Waits until this lane's reader is woken, or has work to do even if nothing came.
     fn poll_sleep(&self, context: &mut Context<'_>) -> Poll<()> {
         *self.reader.borrow_mut() = Some(context.waker().clone());
         let pause = self.duty.borrow().pause();
@@ -285,7 +284,7 @@ impl Lane {
         self.arrived.set(false);
         let result = match &mut *self.duty.borrow_mut() {
             Duty::Express => self.pipe.take(),
-            // Grants are taken as they come, and nothing else goes up a bulk lane.
+            // Grants are taken as they come; nothing else goes up a bulk lane.
             Duty::Fill(_) => Ok(None),
             Duty::Grant(granter) => granter.take(&self.pipe, &self.common),
         };
@@ -313,7 +312,7 @@ impl Lane {
         }
     }
 
-    /// Ends the lane, for this reason if it is the first.
+    /// Ends the lane. The first reason counts.
     fn end(&self, error: LaneError) -> Ended {
         let first = self.why.borrow().clone();
         if let Some(first) = first {
@@ -344,8 +343,8 @@ impl Polled for Lane {
         self.progress();
     }
 
-    /// Works off the completions that are here; whether somebody who waited can go on. That
-    /// a request is complete is of interest only to who has no room for another.
+    /// Processes the completions present. Returns whether a waiting task can go on. Completions of
+    /// own requests matter only to a writer without room.
     fn progress(&self) -> bool {
         self.work(false)
     }
@@ -354,9 +353,8 @@ impl Polled for Lane {
         self.work(true);
     }
 
-    /// Sees to it that a notification comes for what is waited for; whether there was
-    /// something already. Own requests that are complete are of interest only to who has
-    /// no room for more.
+    /// Arms the queue for the completions that are waited for. Returns whether something had come
+    /// already. Completions of own requests matter only to a writer without room.
     fn arm(&self) -> bool {
         if self.has_ended.get() {
             return false;
@@ -379,8 +377,9 @@ impl Polled for Lane {
             return true;
         }
         self.armed.set(Some(wanted));
-        // What came before does not count: all of it, as a message that is found in memory hides
-        // completions that came with it. The last round finds none, and asks the queue.
+        // The notification does not cover earlier completions, so take them all. A message found in
+        // memory hides completions that came with it: loop until a round finds no message and asks
+        // the queue.
         let mut any = false;
         while self.progress() {
             any = true;
@@ -395,7 +394,7 @@ impl Polled for Lane {
             return false;
         };
         let before = self.seen.get().filter(|(before, _)| *before == id);
-        // Of requests that no completion tells of alone it is not known: once is enough.
+        // For an unsignalled request it is not known whether it is stuck: report it only once.
         let is_stuck = before.is_some_and(|(_, looked)| is_told || !looked);
         self.seen.set(Some((id, is_stuck || before.is_some_and(|(_, looked)| looked))));
         is_stuck
@@ -442,7 +441,7 @@ impl Carrier for Lane {
             let look = self.common.poller.poll_look(&self.looking, context, || self.look());
             let has_come = ready!(look);
             if !has_come && !self.arrived.get() {
-                // What does not come is asked for; else somebody else looks.
+                // The alarm asks for missing data; otherwise another task polls.
                 ready!(self.poll_sleep(context));
             }
         }

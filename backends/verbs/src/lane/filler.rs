@@ -1,6 +1,6 @@
-//! The parent's end of a bulk lane: fills the blocks that the child grants, with frames or
-//! with the heads of chunks whose payloads the child gets as a member of the group; and
-//! with what it misses of these.
+//! The parent's end of a bulk lane. It fills the blocks that the child grants: with frames, or with
+//! the heads of chunks whose payloads the child gets by multicast. It also sends the parts of those
+//! payloads that the child misses.
 
 use super::pipe::Pipe;
 use crate::error::LaneError;
@@ -19,14 +19,13 @@ pub(crate) const MAX_BLOCKS_PER_LANE: u32 = 8;
 pub(super) const MAX_HOLES: usize = 4;
 /// Room for the head of a chunk under way.
 const HEAD_BYTES: usize = RING_BYTES as usize / MAX_BLOCKS_PER_LANE as usize;
-/// What the frame is called that is copied, as its payload lies in no registered memory.
+/// The name of the copied frame, whose payload lies in no registered memory.
 const COPIED: usize = usize::MAX;
-/// What a part of a payload is called that a child has missed.
+/// The name of a repaired part of a payload.
 const REPAIRED: usize = usize::MAX - 1;
-/// Room for what is told in front of a head.
+/// Room for a [`Told`] in front of a head.
 const TOLD_BYTES: usize = 64;
-/// Of so much that was sent to the group, half has to arrive: else the lane is better off
-/// without.
+/// After this much multicast data, the lane leaves the group if less than half has arrived.
 const TRIAL_BYTES: u64 = 4 << 20;
 
 /// The parent's end: writes frames.
@@ -35,25 +34,25 @@ pub(super) struct Filler {
     pool: Pool,
     /// Blocks of the child that may be written to.
     grants: VecDeque<(u32, Place)>,
-    /// A part of what comes up.
+    /// An incomplete message of the child.
     rest: BytesMut,
     /// Places for heads that no frame under way uses.
     heads: Vec<usize>,
-    /// Where frames are copied to whose payload lies in no block; so there is always a way.
+    /// Frames whose payload lies in no block are copied here, so that they can always be sent.
     copy: Block,
     copying: bool,
     shared: Shared,
 }
 
-/// What the child gets as a member of the group.
+/// The data that the child gets by multicast.
 #[derive(Debug, Default)]
 struct Shared {
-    /// The group that it was told of.
+    /// The tag of the group that the child was told of.
     told: Option<u64>,
     hears: Option<Hears>,
-    /// By slot: payloads that it was told of and has not said to have, with their keys.
+    /// By slot: announced payloads that the child has not confirmed, with their keys.
     kept: [Option<(Bytes, u32)>; MAX_BLOCKS_PER_LANE as usize],
-    /// What it misses and was not written yet: slot, payload, key, and where to.
+    /// Missing parts that were not written yet: slot, payload, key, and destination.
     repairs: VecDeque<(u32, Bytes, u32, RemoteAddr)>,
     told_bytes: u64,
     repaired_bytes: u64,
@@ -66,7 +65,7 @@ impl Filler {
         Filler { pool: pool.clone(), grants, rest, heads, copy, copying: false, shared }
     }
 
-    /// Does what the child asks for, and what it was not told yet.
+    /// Answers the child's requests, and tells it about the group.
     pub(super) fn serve(&mut self, pipe: &Pipe, common: &Common) -> Result<(), LaneError> {
         while let Some(run) = pipe.take()? {
             self.rest.extend_from_slice(&run);
@@ -113,7 +112,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Writes what the child misses, as far as there are requests.
+    /// Writes the parts that the child misses, as far as there are requests.
     fn repair(&mut self, pipe: &Pipe) -> Result<(), LaneError> {
         while pipe.has_request() {
             let Some((slot, payload, key, to)) = self.shared.repairs.pop_front() else { break };
@@ -139,7 +138,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Writes to the next block something that is no frame: its slot, if it could be done.
+    /// Writes a [`Told`] to the next block. Returns its slot, if it could be written.
     fn write_told(&mut self, pipe: &Pipe, told: &[u8]) -> Result<Option<u32>, LaneError> {
         let (Some((slot, to)), Some(name)) = (self.grants.pop_front(), self.heads.pop()) else {
             return Ok(None);
@@ -154,7 +153,7 @@ impl Filler {
         Ok(Some(slot))
     }
 
-    /// This frame is delivered.
+    /// The frame of this name is delivered.
     pub(super) fn delivered(&mut self, name: usize) {
         match name {
             COPIED => self.copying = false,
@@ -163,17 +162,17 @@ impl Filler {
         }
     }
 
-    /// Whether any frame could be written now.
+    /// Whether a frame could be written now.
     pub(super) fn is_ready(&self, pipe: &Pipe) -> bool {
         pipe.has_request() && !self.grants.is_empty() && !self.heads.is_empty() && !self.copying
     }
 
-    /// Whether the child misses something for which there was no request.
+    /// Whether the child misses a part for which there was no request.
     pub(super) fn waits(&self) -> bool {
         !self.shared.repairs.is_empty()
     }
 
-    /// Writes the frame whose head and payload `out` has; whether it could be done now.
+    /// Writes the frame of head and payload in `out`. Returns whether it could be done now.
     pub(super) fn put(
         &mut self,
         pipe: &Pipe,
@@ -224,8 +223,8 @@ impl Filler {
         Ok(true)
     }
 
-    /// The number under which the child has `payload` from the group, or soon will. The
-    /// first lane on which a payload for many goes has it sent.
+    /// The number under which the child has `payload` from the group, or soon will. The first lane
+    /// that gets a payload for many sends it to the group.
     fn number(&mut self, common: &Common, pipe: &Pipe, payload: &Bytes, key: u32) -> Option<u64> {
         let from = self.shared.hears.as_ref()?.from;
         let group = common.group().filter(|it| self.shared.told == Some(it.address().tag))?;
@@ -250,8 +249,8 @@ impl Filler {
         }
     }
 
-    /// Sends the head of a chunk whose payload goes to the group, and keeps that until the
-    /// child has it: then it grants the block again.
+    /// Sends the head of a chunk whose payload goes to the group. Keeps the payload until the child
+    /// has it, which it shows by granting the block again.
     fn share(
         &mut self,
         pipe: &Pipe,
@@ -260,7 +259,7 @@ impl Filler {
         payload: Bytes,
         key: u32,
     ) -> Result<(), LaneError> {
-        // No block, and so no payload in one, is as long as that.
+        // A payload in a block is never that long.
         let total = payload.len() as u32;
         let told = [&Told::Chunk { number, total }.encode(), head].concat();
         if let Some(slot) = self.write_told(pipe, &told)? {
@@ -272,7 +271,7 @@ impl Filler {
 }
 
 impl Shared {
-    /// The child misses a part of a payload; whether it can.
+    /// The child misses a part of a payload. False if that cannot be.
     fn on_repair(&mut self, slot: u32, offset: u32, to: Place) -> bool {
         let kept = self.kept.get(slot as usize).and_then(Option::as_ref);
         let Some((payload, key)) = kept else { return false };
@@ -288,7 +287,7 @@ impl Shared {
         true
     }
 
-    /// Whether less than half arrives of what is sent to the group.
+    /// Whether less than half of the multicast data arrives.
     fn is_in_vain(&mut self) -> bool {
         if self.told_bytes < TRIAL_BYTES {
             return false;

@@ -1,5 +1,5 @@
-//! The child's end of a bulk lane: grants blocks and hands on what they were filled with,
-//! or what came instead as datagrams of the group.
+//! The child's end of a bulk lane: grants blocks, and hands on their frames or the chunks that came
+//! by multicast instead.
 
 use super::filler::MAX_HOLES;
 use super::outbox::Outbox;
@@ -18,64 +18,63 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How long after the first question it is asked once more for something to hear; from
-/// then on twice as long each time.
+/// How long after the first question for a probe the next follows. The pause doubles each time.
 const PROBE_PAUSE: Duration = Duration::from_millis(50);
-/// Questions before nothing more is to be expected.
+/// Questions for a probe before this end gives up.
 const MAX_PROBES: u32 = 7;
 
-/// The child's end: grants blocks and hands on what they were filled with.
+/// The child's end: grants blocks and hands on their contents.
 #[derive(Debug)]
 pub(super) struct Granter {
     pool: Pool,
     /// The blocks that are granted or filled, by their slots.
     blocks: Vec<Block>,
-    /// What is filled and was not handed on.
+    /// The filled blocks and chunks that were not handed on yet.
     filled: VecDeque<Filled>,
-    /// What is to be sent up.
+    /// The data to be sent up.
     out: Outbox,
-    /// The group that the parent has told of and that was not looked at yet.
+    /// The group of the parent's last invitation, not joined yet.
     invitation: Option<GroupAddress>,
     membership: Option<Membership>,
 }
 
-/// A block that is filled.
+/// A filled block.
 #[derive(Debug)]
 enum Filled {
-    /// With a frame of this length.
+    /// The block has a frame of this length.
     Frame { slot: usize, len: usize },
-    /// With the head of a chunk.
+    /// The block has the head of a chunk.
     Chunk(Chunk),
 }
 
-/// A chunk whose payload comes as datagrams.
+/// A chunk whose payload comes by multicast.
 #[derive(Debug)]
 struct Chunk {
     slot: usize,
     head: Bytes,
-    /// To which it was sent.
+    /// The group to which it was sent.
     group: Rc<Group>,
     awaited: Awaited,
     payload: Payload,
 }
 
-/// Where the payload of a chunk is.
+/// The state of a chunk's payload.
 #[derive(Debug)]
 enum Payload {
-    /// On its way.
+    /// The payload is on its way.
     Awaited,
-    /// In a block, but for so many holes that the parent is asked to fill; without a block
-    /// it is that of the slot.
+    /// The payload is in `block`, except for `holes` holes that the parent is asked to fill.
+    /// Without a block it is in the block of the slot.
     Here { block: Option<Block>, holes: usize },
 }
 
-/// What the parent and this end have agreed about the group.
+/// The agreement of the parent and this end about the group.
 #[derive(Debug)]
 struct Membership {
     group: Rc<Group>,
-    /// The parent knows that this member hears.
+    /// The parent knows that this member hears the group.
     said: bool,
-    /// Questions for something to hear, and when the next is due.
+    /// The number of questions for a probe, and when the next is due.
     probes: u32,
     next_probe: Instant,
 }
@@ -101,7 +100,7 @@ impl Granter {
         Ok(())
     }
 
-    /// The parent tells something in a block.
+    /// The parent has written a [`Told`] to a block.
     pub(super) fn on_told(&mut self, pipe: &Pipe, slot: u32, len: u32) -> Result<(), LaneError> {
         let (slot, len) = self.check_filled(pipe, slot, len)?;
         let bytes = self.blocks[slot].copy(0..len);
@@ -151,7 +150,7 @@ impl Granter {
         }
     }
 
-    /// The slot, if it is one that is granted and not filled yet.
+    /// Checks that the slot is granted and not filled yet.
     fn check_filled(&self, pipe: &Pipe, slot: u32, len: u32) -> Result<(usize, usize), LaneError> {
         let (slot, len) = (slot as usize, len as usize);
         let is_granted = slot < self.blocks.len()
@@ -181,7 +180,7 @@ impl Granter {
         Ok(frame)
     }
 
-    /// How long until something has to be done though nothing has come.
+    /// How long until there is work even if nothing comes.
     pub(super) fn pause(&self) -> Option<Duration> {
         let now = Instant::now();
         let membership = self.membership.as_ref();
@@ -199,7 +198,7 @@ impl Granter {
         steps.chain(probe).min()
     }
 
-    /// Sends up what there is room for.
+    /// Sends data up, as far as there is room.
     pub(super) fn send(&mut self, pipe: &Pipe) -> Result<(), LaneError> {
         if !self.out.is_empty() {
             pipe.replace_receives()?;
@@ -208,17 +207,18 @@ impl Granter {
         Ok(())
     }
 
-    /// Whether something is to be sent up for which there was no room.
+    /// Whether data waits to be sent up for lack of room.
     pub(super) fn waits(&self) -> bool {
         !self.out.is_empty()
     }
 
-    /// A child of this member asks to hear something.
+    /// A child of this member asks for a probe.
     pub(super) fn ask_for_probe(&mut self) {
         self.out.ask_for_probe();
     }
 
-    /// The group that this end has just joined, as its lane has to be told what comes.
+    /// Joins the group of an invitation, and asks for a probe. The group tells this lane about
+    /// arrivals.
     fn attend(&mut self, common: &Rc<Common>, now: Instant) {
         if let Some(address) = self.invitation.take() {
             let join = |group| Membership { group, said: false, probes: 0, next_probe: now };
@@ -245,15 +245,15 @@ impl Granter {
         self.out.ask_for_probe();
     }
 
-    /// Claims the chunks that are here or do not come by themselves, and asks for what is
-    /// missing of these.
+    /// Claims the chunks that are complete, and those whose rest will not come by itself. Asks for
+    /// the missing parts of the latter.
     fn claim(&mut self, now: Instant) {
         let mut missing = Vec::new();
         for filled in &mut self.filled {
             let Filled::Chunk(chunk @ Chunk { payload: Payload::Awaited, .. }) = filled else {
                 continue;
             };
-            // What came since may wake nobody, as it is not the end of a chunk.
+            // A datagram that does not end a chunk may wake nobody, so look now.
             chunk.group.progress();
             if matches!(chunk.group.step(&chunk.awaited, now), Step::Wait(_)) {
                 continue;
@@ -281,7 +281,7 @@ impl Granter {
         missing.into_iter().for_each(|up| self.out.push(up));
     }
 
-    /// The frame of the chunk that is next, if all of it is here.
+    /// The frame of the next chunk, if it is complete.
     fn take_chunk(&mut self, chunk: Chunk) -> Option<Bytes> {
         let Chunk { slot, head, group, awaited, payload } = chunk;
         let (start, end) = (PAYLOAD_AT - head.len(), PAYLOAD_AT + awaited.total as usize);
@@ -304,7 +304,7 @@ impl Granter {
         }
     }
 
-    /// What is in the block of a slot, which is granted again.
+    /// Takes the data in the block of a slot, and grants the slot again.
     fn take_slot(&mut self, slot: usize, range: Range<usize>, sent: Option<Mark>) -> Bytes {
         let is_worth = self.is_worth(&range, sent);
         let frame = match is_worth.then(|| self.pool.take()).flatten() {
@@ -318,7 +318,7 @@ impl Granter {
         frame
     }
 
-    /// The frame in this block, of whose payload this is known.
+    /// The frame in `block`. `sent` is the payload's mark, if known.
     fn seal(&self, block: Block, range: Range<usize>, sent: Option<Mark>) -> Bytes {
         if !self.is_worth(&range, sent) {
             return block.copy(range);
@@ -331,8 +331,8 @@ impl Granter {
         frame
     }
 
-    /// Whether a frame is to stay in its block. The root sends nothing to the group that is
-    /// not: of a copy nobody would know that the children have it too.
+    /// Whether a frame is worth keeping in its block. A payload of the group always is: a copy
+    /// would lose its mark, which says that the children have it too.
     fn is_worth(&self, range: &Range<usize>, sent: Option<Mark>) -> bool {
         sent.is_some() || range.len() >= self.pool.least_kept_bytes()
     }
@@ -352,7 +352,7 @@ impl Filled {
     }
 }
 
-/// The question for a hole of the chunk of a slot, which is put together in this block.
+/// Asks the parent for a hole of a chunk, to be written into this block.
 fn repair(slot: u32, into: &Block, hole: &Range<u32>) -> Up {
     let addr = into.addr() + PAYLOAD_AT as u64 + u64::from(hole.start);
     let to = Place { addr, rkey: into.rkey(), len: hole.end - hole.start };

@@ -1,4 +1,4 @@
-//! One end of a lane that does not know the other yet.
+//! One end of a lane before it knows the other.
 
 use super::connected::{Duty, Lane};
 use super::filler::Filler;
@@ -20,18 +20,18 @@ use storm_backend_tcp::fabric::{Carrier, End, Opening};
 use storm_backend_tcp::wire;
 use storm_primitives::NodeId;
 
-/// What is no longer than this travels inside its request: operations of small sets, and
-/// grants. Adapters have room for some hundred bytes.
+/// Data up to this length travels inside its request: operations of small sets, and grants.
+/// Adapters have room for some hundred bytes.
 const MAX_INLINE_BYTES: u32 = 220;
 
-/// A queue pair that can receive as soon as it is connected, its memory, and what the
-/// other side has to know of it.
+/// A queue pair that can receive as soon as it is connected, with its memory and the offer for the
+/// other side.
 pub(crate) struct Half {
     common: Rc<Common>,
     peer: NodeId,
     pair: QueuePair,
     queue: Arc<CompletionQueue>,
-    /// Of the queue.
+    /// The name of the queue.
     name: usize,
     region: Arc<MemoryRegion>,
     duty: Duty,
@@ -96,7 +96,7 @@ impl Half {
         let number = common.port.number;
         let looking = match duty {
             Duty::Express => common.poller.looking(),
-            // What goes up a bulk lane is worked off when there is nothing else to do.
+            // Messages up a bulk lane are processed when there is nothing else to do.
             Duty::Fill(_) | Duty::Grant(_) => Rc::default(),
         };
         let pipe = Pipe::new(peer, number, theirs, pair, queue.clone(), region, looking);
@@ -104,7 +104,7 @@ impl Half {
     }
 }
 
-/// What this end of the lane does, with the blocks that it cannot do without.
+/// The duty of this end of the lane, with the blocks that it needs at least.
 fn duty(common: &Common, lane: wire::Lane, end: End) -> Result<Duty, VerbsError> {
     let pool = &common.pool;
     Ok(match (lane, end) {
@@ -119,9 +119,10 @@ fn duty(common: &Common, lane: wire::Lane, end: End) -> Result<Duty, VerbsError>
     })
 }
 
-/// So that packets of an earlier pair of the same number are not taken for this one's.
+/// A random first packet number. Packets of an earlier pair of the same number are then not taken
+/// for packets of this pair.
 fn first_packet() -> u32 {
-    // Without randomness 0 will do: the number of the pair is another each time.
+    // Without randomness 0 will do: the pair's number differs each time.
     getrandom::u32().unwrap_or(0) & MAX_PACKET_NUMBER
 }
 

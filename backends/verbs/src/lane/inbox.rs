@@ -1,5 +1,5 @@
-//! What has come on a lane and was not taken: runs, of which completions tell, and short
-//! messages, which are found in their slots; all in the order in which they were sent.
+//! The messages of a lane that have come and were not taken, in the order in which they were sent.
+//! Completions report runs; short messages are found in their slots.
 
 use crate::guard::MemoryRegion;
 use crate::ring::{Credit, MAX_MESSAGES, Overrun, ReceiveRing};
@@ -8,8 +8,8 @@ use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What is no longer than this is taken into memory that many share: what is kept of it keeps
-/// at most [`TAKEN_BYTES`].
+/// Messages up to this length are taken into shared memory. A part that is kept keeps at most
+/// [`TAKEN_BYTES`] alive.
 const SHARED_BYTES: usize = 256;
 /// Length of that memory.
 const TAKEN_BYTES: usize = 4096;
@@ -21,16 +21,16 @@ const _: () = assert!(MAX_SHORT_BYTES.is_multiple_of(8) && MAX_SHORT_BYTES <= SH
 pub(super) struct Inbox {
     region: Arc<MemoryRegion>,
     ring: ReceiveRing,
-    /// In their order; no more than there may be without credit.
+    /// The arrived messages in order; bounded by the sender's credit.
     here: VecDeque<Message>,
-    /// Where messages are copied to that are taken: one piece of memory for many.
+    /// The buffer for copies of taken messages, shared by many.
     taken: BytesMut,
 }
 
-/// A message that is here.
+/// An arrived message.
 #[derive(Debug)]
 enum Message {
-    /// So many bytes are next in the ring.
+    /// The length of the next run in the ring.
     Run(usize),
     Short(Bytes),
 }
@@ -45,8 +45,8 @@ impl Inbox {
         }
     }
 
-    /// Looks for the next message in its slot; whether it is here. That of another number, or
-    /// of which a part is still to come, is none.
+    /// Looks for the next message in its slot. Returns whether it is there. A message of another
+    /// number, or an incomplete one, does not count.
     #[inline]
     pub(super) fn find(&mut self) -> bool {
         let number = self.ring.next();
@@ -57,7 +57,7 @@ impl Inbox {
         }
     }
 
-    /// All that are in their slots; whether there were any.
+    /// Finds all messages in their slots. Returns whether there were any.
     pub(super) fn find_all(&mut self) -> bool {
         let mut any = false;
         while self.find() {
@@ -68,13 +68,13 @@ impl Inbox {
 
     fn read_short(&mut self, number: u64, head: u64, len: usize) -> bool {
         if self.taken.capacity() < MAX_SHORT_BYTES {
-            // The rest of the last is given up; what is not held any more is used again.
+            // Leaves the rest of the last buffer. Memory that nothing holds is used again.
             self.taken.reserve(TAKEN_BYTES);
         }
         let mut check = Check::new(number, len);
         let at = slot::place(number) + HEAD_BYTES;
         self.region.read_words(at, len, &mut self.taken, |word| check.add(word));
-        // What came without leave is none either.
+        // A message beyond the sender's credit does not count either.
         if !slot::is_whole(head, check) || self.ring.arrived_short().is_err() {
             self.taken.clear();
             return false;
@@ -83,11 +83,11 @@ impl Inbox {
         true
     }
 
-    /// A completion tells of a run of `len` bytes. Whatever was sent before it is in its slot
-    /// by now, and comes first: whether there was any of that.
+    /// A completion reports a run of `len` bytes. Every message sent before it is in its slot by
+    /// now, and comes first. Returns whether there was any.
     ///
     /// # Errors
-    /// [`Overrun`] when there is no room for so much.
+    /// [`Overrun`] if there is no room for the run.
     pub(super) fn run(&mut self, len: u32) -> Result<bool, Overrun> {
         let any = self.find_all();
         self.ring.arrived_run(len.into())?;
@@ -95,7 +95,7 @@ impl Inbox {
         Ok(any)
     }
 
-    /// The next message; several runs, if they follow each other.
+    /// The next message; consecutive runs come as one.
     #[inline]
     pub(super) fn take(&mut self) -> Option<Bytes> {
         match self.here.pop_front()? {
@@ -110,7 +110,7 @@ impl Inbox {
     fn take_runs(&mut self, len: usize) -> Bytes {
         let mut runs = self.ring.take_run(len);
         while let Some(Message::Run(len)) = self.here.front() {
-            // At the end of the ring the next one is at its beginning.
+            // The ring ends here; the next run is at its beginning.
             if self.ring.next_run_at() != runs.end {
                 break;
             }
@@ -127,7 +127,7 @@ impl Inbox {
         self.taken.split().freeze()
     }
 
-    /// Whether nothing is here that was found.
+    /// Whether no found message is waiting.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.here.is_empty()

@@ -1,31 +1,31 @@
-//! What waits to be sent up a bulk lane.
+//! The queue of data to be sent up a bulk lane.
 
 use crate::message::Up;
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// What waits to be sent up: as much as the parent has given reason for, and one question for
-/// something to hear, however many children ask and however long the lane stands.
+/// The data to be sent up. It is bounded by the parent's messages, plus one question for a probe,
+/// however many children ask and however long the lane is stalled.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     waiting: VecDeque<Bytes>,
-    /// Somebody asks to hear something of the group.
+    /// A question for a probe is due.
     probe: bool,
 }
 
 impl Outbox {
-    /// One more.
+    /// Adds a message.
     pub(super) fn push(&mut self, up: Up) {
         self.waiting.push_back(Bytes::copy_from_slice(&up.encode()));
     }
 
-    /// A question that is the same whoever asks it: it is put behind what waits when that has
-    /// been sent.
+    /// Asks the parent for a probe. The question is the same for every child; it is queued once the
+    /// waiting data has been sent.
     pub(super) fn ask_for_probe(&mut self) {
         self.probe = true;
     }
 
-    /// What to send next. Its front may have been sent in part.
+    /// The data to send next. Its front may have been sent in part.
     pub(super) fn waiting(&mut self) -> &mut VecDeque<Bytes> {
         if self.waiting.is_empty() && std::mem::take(&mut self.probe) {
             self.push(Up::Probe);
@@ -49,7 +49,7 @@ mod tests {
         out.push(Up::Hears { tag: 1, from: 2 });
         for _ in 0..1000 {
             out.ask_for_probe();
-            // The lane takes nothing.
+            // The lane is stalled.
             assert_eq!(out.waiting().len(), 1);
         }
         out.waiting().clear();

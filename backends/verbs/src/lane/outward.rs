@@ -1,4 +1,4 @@
-//! What this end of a lane has sent and of which something is still to be heard.
+//! The messages sent from this end of a lane that are not settled yet.
 
 use crate::ring::SendRing;
 use std::collections::VecDeque;
@@ -7,33 +7,33 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 pub(super) struct Outward {
     pub(super) ring: SendRing,
-    /// What completions will tell of, by the ids of the requests.
+    /// The signalled requests under way, by id.
     under_way: VecDeque<(u64, Posted)>,
 }
 
-/// A send request of whose completion somebody has to know.
+/// A send request whose completion matters.
 #[derive(Clone, Copy, Debug)]
 struct Posted {
-    /// Where in the ring the bytes end of all that was posted until then.
+    /// The end in the ring of everything posted until then.
     end: u64,
-    /// It is a frame for a block, which its poster calls so.
+    /// The poster's name of the frame, if the request writes to a block.
     frame: Option<usize>,
 }
 
 impl Outward {
-    /// A completion will tell of the request with this id, and of all before it.
+    /// A signalled request was posted.
     pub(super) fn posted(&mut self, id: u64, frame: Option<usize>) {
         self.under_way.push_back((id, Posted { end: self.ring.end(), frame }));
     }
 
-    /// The next of the requests up to this id that is complete; its frame, if it was one.
+    /// Takes the next complete request up to this id. Returns its frame, if it was one.
     pub(super) fn completed(&mut self, id: u64) -> Option<Option<usize>> {
         let (_, posted) = self.under_way.pop_front_if(|(first, _)| *first <= id)?;
         self.ring.completed(posted.end);
         Some(posted.frame)
     }
 
-    /// Whether a completion will tell of any.
+    /// Whether a signalled request is under way.
     pub(super) fn is_any_told_of(&self) -> bool {
         !self.under_way.is_empty()
     }

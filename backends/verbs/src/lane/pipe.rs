@@ -1,6 +1,6 @@
-//! A queue pair with a ring of bytes and slots each way: what is put in on one side comes out on
-//! the other in the same order. A message is a run, one write with an immediate value; or, while
-//! both sides look at their memory, a short one in its slot.
+//! A queue pair with a ring of bytes and slots each way. Messages come out on the other side in the
+//! order in which they were put in. A message is a run, one write with an immediate value. While
+//! both sides poll their memory, it may also be a short message in its slot.
 
 use super::attention::Attention;
 use super::inbox::Inbox;
@@ -21,16 +21,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use storm_primitives::NodeId;
 
-/// Where the ring begins into which this side puts what it sends; the other side writes
-/// below, and to the slots behind it.
+/// The start of the ring for outgoing data. The other side writes to the ring below it, and to the
+/// slots behind it.
 pub(super) const OUT_AT: usize = RING_BYTES as usize;
-/// Credits that are under way at most, as each is for half of a ring or of the messages;
-/// blocks; and that one side sleeps, and that the other has heard it.
+/// Requests besides messages that may be under way: credits (few, each for half of a ring or of the
+/// messages), blocks, one `Sleeps` and one `Heard`.
 const SPARE_MESSAGES: u32 = 16;
-/// Send requests that a queue pair has room for, and receive requests that it always has:
-/// as many messages as the other side may send without credit, its credits and blocks.
+/// The number of send requests of a queue pair, and of receive requests that it always has: the
+/// messages that the other side may send without credit, its credits and its blocks.
 pub(super) const REQUESTS: u32 = MAX_MESSAGES as u32 + SPARE_MESSAGES;
-/// Messages that are found in slots before the queue is looked at all the same.
+/// Messages found in slots before the queue is polled anyway.
 const FOUND_PER_LOOK: u32 = 16;
 
 /// The queue pair and its rings.
@@ -40,43 +40,43 @@ pub(super) struct Pipe {
     /// The number of the own port.
     port: u8,
     theirs: Offer,
-    /// Before the memory: when it is gone nobody writes any more.
+    /// Declared before the memory: once the pair is gone, nobody writes any more.
     pair: QueuePair,
     queue: Arc<CompletionQueue>,
     region: Arc<MemoryRegion>,
     inbox: RefCell<Inbox>,
     outward: RefCell<Outward>,
     attention: Cell<Attention>,
-    /// Whether this member looks for what comes.
+    /// Whether this member polls.
     looking: Rc<Cell<bool>>,
-    /// What is no longer than this fits a slot, and a request.
+    /// A message up to this length fits a slot and a request.
     max_short_bytes: usize,
-    /// Messages that were found in slots since the queue was looked at.
+    /// Messages found in slots since the queue was last polled.
     found: Cell<u32>,
-    /// Receive requests that were used up and not replaced yet. There are always as many
-    /// messages fewer that the other side may send.
+    /// Used receive requests that were not replaced yet. The other side may always send that many
+    /// fewer messages.
     owed: Cell<u32>,
 }
 
-/// What [`Pipe::poll`] has found that is not the pipe's own business.
+/// An event found by [`Pipe::poll`] that the pipe does not handle itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// The other side has filled this block with so many bytes.
+    /// The other side has filled this block with `len` bytes.
     Filled { slot: u32, len: u32 },
-    /// The other side tells something of so many bytes in this block.
+    /// The other side has written a `Told` of `len` bytes to this block.
     Told { slot: u32, len: u32 },
-    /// The other side has filled a hole of the chunk that was told of in this block.
+    /// The other side has filled a hole of the chunk announced in this block.
     Repaired { slot: u32 },
-    /// The frame that was called so is in the other side's block.
+    /// The frame of this name is in the other side's block.
     Delivered(usize),
 }
 
-/// Which completions there were.
+/// The kinds of completions found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
-    /// Of what the other side has written, or of a failure.
+    /// Writes of the other side, or a failure.
     pub(super) arrived: bool,
-    /// Of own requests.
+    /// Completions of own requests.
     pub(super) sent: bool,
 }
 
@@ -111,17 +111,18 @@ impl Pipe {
         }
     }
 
-    /// Nothing is sent or received from here on.
+    /// Stops sending and receiving.
     pub(super) fn stop(&self) {
         self.pair.stop();
     }
 
-    /// Whether something can be put in now.
+    /// Whether there is room for a message now.
     pub(super) fn has_room(&self) -> bool {
         self.pair.has_room() && !self.outward.borrow().ring.room().is_empty()
     }
 
-    /// The first request that is not known to be over, and whether a completion will tell of any.
+    /// The first request that is not known to be complete, and whether any signalled request is
+    /// under way.
     pub(super) fn first_request(&self) -> Option<(u64, bool)> {
         Some((self.pair.first_under_way()?, self.outward.borrow().is_any_told_of()))
     }
@@ -131,7 +132,7 @@ impl Pipe {
         self.pair.has_room()
     }
 
-    /// Sends from the front of `out` as much as there is room for; whether that was all.
+    /// Sends as much from the front of `out` as there is room for. True if that was all.
     pub(super) fn put(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
         loop {
             if out.len() == 1 && (self.put_short(out)? || self.put_inline(out)?) {
@@ -166,8 +167,8 @@ impl Pipe {
         }
     }
 
-    /// Writes a frame, or a part of one, to a block of the other side; here it is called
-    /// `name` until it is delivered. There must be a [request](Self::has_request).
+    /// Writes a frame, or a part of one, to a block of the other side. It is known as `name` until
+    /// it is delivered. There must be a [request](Self::has_request).
     pub(super) fn put_frame(
         &self,
         name: usize,
@@ -178,15 +179,15 @@ impl Pipe {
         self.post(Some(name), sources, to, note)
     }
 
-    /// Copies a head to its place among those that wait for being sent; on a lane that
-    /// sends no runs this is what the ring is used for.
+    /// Copies a head to its place in the ring, from where it is sent. A lane without runs uses the
+    /// ring only for heads.
     pub(super) fn lay_down(&self, at: usize, head: &[u8]) -> Source {
         // SAFETY: nothing takes slices of the memory of a lane.
         unsafe { self.region.write(OUT_AT + at, head) };
         Source::Part(self.region.clone(), OUT_AT + at..OUT_AT + at + head.len())
     }
 
-    /// What has come and was not taken.
+    /// Takes the next message, if one has come.
     #[inline]
     pub(super) fn take(&self) -> Result<Option<Bytes>, LaneError> {
         if self.inbox.borrow().is_empty() && !self.find() {
@@ -202,7 +203,8 @@ impl Pipe {
         Ok(bytes)
     }
 
-    /// Looks for a short message in its slot; whether there is one, which is then to be taken.
+    /// Looks for a short message in its slot. Returns whether there is one, which the caller then
+    /// takes.
     #[inline]
     pub(super) fn find(&self) -> bool {
         let has_come = self.inbox.borrow_mut().find();
@@ -213,36 +215,35 @@ impl Pipe {
         has_come
     }
 
-    /// Whether both ends look at their memory, so that what is short is told of by nothing.
+    /// Whether both ends poll their memory, so that short messages are sent silently.
     #[inline]
     pub(super) fn is_mutual(&self) -> bool {
         self.attention.get().is_mutual(self.looking.get())
     }
 
-    /// Whether so many messages were found in slots that the queue is to be looked at, as it
-    /// tells what is complete, and what has failed.
+    /// Whether enough messages were found in slots that the queue has to be polled for completions
+    /// and failures.
     #[inline]
     pub(super) fn owes_look(&self) -> bool {
         self.found.get() >= FOUND_PER_LOOK
     }
 
-    /// Looks for completions; whether there are any, which are then to be
-    /// [worked off](Self::work_off).
+    /// Polls for completions. Returns whether there are any, which the caller then [works
+    /// off](Self::work_off).
     #[inline]
     pub(super) fn look(&self, into: &mut Completions) -> Result<bool, LaneError> {
         self.found.set(0);
         if self.queue.take(into)? {
             return Ok(true);
         }
-        // Not before what has come is in the hands of who waits for it.
+        // Deferred to here, so that arrived messages reach their reader first.
         if self.owed.get() > 0 {
             self.replace_receives()?;
         }
         Ok(false)
     }
 
-    /// Takes the completions that were found and those after them, and gives what they say to
-    /// `each`.
+    /// Takes the completions found and those after them, and passes their events to `each`.
     #[inline]
     pub(super) fn work_off(
         &self,
@@ -263,7 +264,7 @@ impl Pipe {
             }
         }
         if found.sent {
-            // It may have waited for a request.
+            // A credit or `Sleeps` may have waited for a request.
             self.give_credit()?;
             self.say_farewell()?;
             self.answer()?;
@@ -271,8 +272,8 @@ impl Pipe {
         Ok(found)
     }
 
-    /// Makes as many receive requests ready as were used up. Before the other side is told
-    /// that it may send more this has to be done, and else when there is nothing to do.
+    /// Replaces the used receive requests. Must run before the other side gets more credit;
+    /// otherwise runs when there is nothing else to do.
     pub(super) fn replace_receives(&self) -> Result<(), LaneError> {
         match self.owed.take() {
             0 => Ok(()),
@@ -334,14 +335,15 @@ impl Pipe {
                 self.outward.borrow_mut().ring.credit(credit).map_err(overrun)
             }
             Some(Note::Sleeps(found)) => {
-                // What was sent before it is in its slot, and was sent by one who looked.
+                // Messages sent before `Sleeps` are in their slots. They show that the other end
+                // polled.
                 self.inbox.borrow_mut().find_all();
                 let sent = (self.outward.borrow().ring.messages() & u64::from(MAX_NUMBER)) as u32;
                 self.change_attention(|attention| attention.they_sleep(found == sent));
                 self.answer()
             }
             Some(Note::Heard) => {
-                // It wakes for the sake of what was sent before it, which is in its slot.
+                // `Heard` wakes this end because of earlier messages, which are in their slots.
                 if self.inbox.borrow_mut().find_all() {
                     self.change_attention(Attention::they_look);
                 }
@@ -357,7 +359,7 @@ impl Pipe {
         }
     }
 
-    /// Tells the other side what was taken, when it is time and there is a request for it.
+    /// Sends a credit for taken messages, if it is due and there is a request.
     fn give_credit(&self) -> Result<(), LaneError> {
         let due = self.inbox.borrow().credit_due();
         let Some(due) = due.filter(|_| self.pair.has_room()) else { return Ok(()) };
@@ -366,7 +368,7 @@ impl Pipe {
         self.say(Note::Credit(due), true)
     }
 
-    /// Says that this member does not look any more, if the other side thinks so and there is a request.
+    /// Sends `Sleeps`, if the other side thinks that this one polls and there is a request.
     pub(super) fn say_farewell(&self) -> Result<(), LaneError> {
         match self.attention.get().farewell() {
             Some(wakes) if !self.looking.get() && self.pair.has_room() => {
@@ -379,7 +381,7 @@ impl Pipe {
         }
     }
 
-    /// Answers who does not look any more, if there is a request for it.
+    /// Answers a `Sleeps`, if there is a request.
     fn answer(&self) -> Result<(), LaneError> {
         match self.attention.get().answer() {
             Some(wakes) if self.pair.has_room() => {
@@ -391,7 +393,7 @@ impl Pipe {
         }
     }
 
-    /// Whether something is still to be said for which there was no request.
+    /// Whether a note waits for a request.
     pub(super) fn waits(&self) -> bool {
         let attention = self.attention.get();
         attention.answer().is_some() || attention.farewell().is_some() && !self.looking.get()
@@ -405,7 +407,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// What tells of a run of `len` bytes.
+    /// The note for a run of `len` bytes.
     fn run(&self, len: usize) -> Note {
         let mut attention = self.attention.get();
         let looks = attention.tell(self.looking.get());
@@ -432,7 +434,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Something short was posted, of which a completion may tell.
+    /// A short message was posted; `told` is its id if it is signalled.
     #[inline]
     fn posted(&self, told: Option<u64>) {
         if let Some(id) = told {
@@ -440,8 +442,8 @@ impl Pipe {
         }
     }
 
-    /// Writes the front of `out` to the next slot of the other side, if both look, it is so
-    /// short, and there is room; whether it was.
+    /// Writes the front of `out` to the next slot of the other side, if both ends poll, it is short
+    /// enough, and there is room. Returns whether it was written.
     #[inline]
     fn put_short(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
         let Some(bytes) = out.front() else { return Ok(false) };
@@ -459,9 +461,9 @@ impl Pipe {
         Ok(true)
     }
 
-    /// Sends the front of `out` if it is so short that it travels inside of its request, and
-    /// there is room; whether it was. It is not laid down in the ring here, and has its place
-    /// there all the same, as on the other side.
+    /// Sends the front of `out` inside its request, if it is short enough and there is room.
+    /// Returns whether it was sent. The data is not copied to the ring here, but takes its place in
+    /// the ring on both sides.
     #[inline]
     fn put_inline(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
         let Some(bytes) = out.front() else { return Ok(false) };
@@ -483,7 +485,7 @@ impl Pipe {
         LaneError::Protocol { peer: self.peer, why }
     }
 
-    /// What has ended the queue pair, as far as this side can see.
+    /// The error that ended the queue pair, as far as this side can tell.
     fn failed(&self, code: u32) -> LaneError {
         let (peer, port, status) = (self.peer, self.port, self.queue.status_name(code));
         let device = self.queue.device();
@@ -493,7 +495,7 @@ impl Pipe {
                 let (device, state) = (device.name().to_owned(), now.state());
                 LaneError::PortLost { peer, status, code, device, port, state }
             }
-            // It was there when the lane was opened.
+            // The device was there when the lane was opened.
             Err(_) => LaneError::DeviceGone { peer, device: device.name().to_owned() },
         }
     }

@@ -1,4 +1,4 @@
-//! Where the group of a cluster is. The root makes it up, and each parent tells it to its
+//! The address of a cluster's group. The root makes it up, and each parent tells it to its
 //! children.
 
 use crate::VerbsError;
@@ -8,18 +8,17 @@ use crate::multicast::datagram::HEAD_BYTES;
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Groups of one site (RFC 2365, section 6.1: the IPv4 local scope), which no router
-/// passes on.
+/// Groups of one site (RFC 2365, section 6.1: the IPv4 local scope), which routers do not forward.
 const LOCAL_SCOPE: [u8; 2] = [239, 255];
-/// The MTUs that there are.
+/// The possible MTUs.
 const MTU_BYTES: [u32; 5] = [256, 512, 1024, 2048, 4096];
 /// Keys with the highest bit are for privileged programs (InfiniBand specification, 10.2.5).
 const MAX_QKEY: u32 = u32::MAX >> 1;
 
-/// Where the group is, and what its datagrams have in common.
+/// The address of the group, and the common part of its datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GroupAddress {
-    /// What every datagram begins with; random, so that no other group has it.
+    /// The beginning of every datagram; random, so that no other group has it.
     pub(crate) tag: u64,
     /// The group's address.
     gid: [u8; 16],
@@ -30,7 +29,7 @@ pub(crate) struct GroupAddress {
 }
 
 impl GroupAddress {
-    /// A new group, for members that are reached from this port.
+    /// A new group, for members reached from this port.
     ///
     /// # Errors
     /// [`VerbsError::NoMulticast`].
@@ -55,7 +54,7 @@ impl GroupAddress {
         Ok(GroupAddress { tag, gid, qkey, datagram_bytes })
     }
 
-    /// What is wrong with it, if anything is.
+    /// The fault of the address, if it has one.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         match () {
             () if self.ip().is_none() => Some("its group is at no multicast address"),
@@ -65,12 +64,12 @@ impl GroupAddress {
         }
     }
 
-    /// The address as the library takes it.
+    /// The address in the library's form.
     pub(crate) fn gid(&self) -> Gid {
         Gid { raw: self.gid }
     }
 
-    /// The same as an address of IP.
+    /// The IP address, if there is one.
     pub(crate) fn ip(&self) -> Option<Ipv4Addr> {
         Ipv6Addr::from(self.gid).to_ipv4_mapped().filter(Ipv4Addr::is_multicast)
     }
@@ -81,7 +80,7 @@ impl GroupAddress {
     }
 }
 
-/// An address of a port as one of IPv4.
+/// The IPv4 address of a port, if it has one.
 pub(crate) fn own_address(gid: Gid) -> Option<Ipv4Addr> {
     Ipv6Addr::from(gid.raw).to_ipv4_mapped()
 }

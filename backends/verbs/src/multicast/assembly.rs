@@ -1,32 +1,32 @@
-//! Chunks that come in datagrams, in any order, with holes and twice, until they are
-//! claimed; without network or memory of an adapter.
+//! Chunks that come in datagrams, in any order, with holes and duplicates, until they are claimed.
+//! No network and no adapter memory here.
 //!
-//! What is claimed is the claimer's alone: whatever comes of it later is refused, so that
-//! the holes can be filled by others.
+//! A claimed chunk belongs to its claimer. Later datagrams of it are refused, so that others can
+//! fill the holes.
 
 use super::datagram::Head;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// A chunk of which nobody has told for so long is not kept: it was for other nodes, or its
-/// transfer was given up.
+/// A chunk is dropped if its parent has not announced it for this long: it was for other nodes, or
+/// its transfer was given up.
 const STALE: Duration = Duration::from_secs(1);
-/// What is further than so many windows from the chunk that was told of last is refused: what
-/// is older is over, and further ahead is nobody who is to be heard. Of what was sent to
-/// others for so long that it seems so, the next that is told of is believed.
+/// Chunks more than this many windows from the last announced chunk are refused. Older chunks are
+/// over, and no honest sender is further ahead. A member that heard nothing for that long follows
+/// the next announcement.
 const REACH_WINDOWS: u64 = 4;
 
-/// Where the pieces of one chunk are put together.
+/// Memory in which the pieces of one chunk are assembled.
 pub trait Store {
-    /// Copies `piece` to `at`; both are within the length that the layout allows.
+    /// Copies `piece` to `at`; both are within the layout's length.
     fn write(&mut self, at: usize, piece: &[u8]);
 }
 
-/// What all datagrams of a group have in common.
+/// The common properties of all datagrams of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// What each begins with.
+    /// The beginning of each datagram.
     pub tag: u64,
     /// Length of every piece of a chunk but the last, in bytes.
     pub piece_bytes: u32,
@@ -36,46 +36,46 @@ pub struct Layout {
     pub window: usize,
 }
 
-/// What became of a datagram.
+/// The fate of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It only says how far the sender is.
+    /// The datagram only says how far the sender is.
     Probe,
-    /// Its piece is in its place.
+    /// The piece is in its place.
     Placed,
-    /// It changed nothing.
+    /// The datagram changed nothing.
     Refused(Refusal),
 }
 
 /// Why a datagram changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is no datagram, or of another group.
+    /// Not a datagram of this group.
     Stranger,
-    /// Its piece is not where or not as long as a piece can be, or not of the same chunk as
-    /// those before.
+    /// The place or length of the piece is impossible, or it does not fit the earlier pieces of its
+    /// chunk.
     Shape,
-    /// Its chunk was claimed, or is too long ago.
+    /// The chunk was claimed, or is too old.
     Over,
-    /// Its chunk is so far ahead that the root cannot be there.
+    /// The chunk is farther ahead than the root can be.
     Far,
-    /// The piece is here.
+    /// The piece came before.
     Twice,
     /// There is no room for another chunk.
     Full,
 }
 
-/// Chunks that are being put together.
+/// Chunks being assembled.
 #[derive(Debug)]
 pub struct Assembler<S> {
     layout: Layout,
     chunks: BTreeMap<u64, Assembly<S>>,
     over: BTreeSet<u64>,
-    /// The number after the last of which anything was heard.
+    /// The number after the last chunk of which anything was heard.
     next: u64,
-    /// What that was when anything was first heard.
+    /// The value of `next` when anything was first heard.
     first: Option<u64>,
-    /// The number of the last chunk that was told of, or else `first`.
+    /// The number of the last announced chunk, or else `first`.
     anchor: Option<u64>,
 }
 
@@ -91,25 +91,24 @@ pub struct Assembly<S> {
 }
 
 impl<S: Store> Assembler<S> {
-    /// Nothing has come yet.
+    /// An assembler without chunks.
     pub fn new(layout: Layout) -> Assembler<S> {
         let (chunks, over) = (BTreeMap::new(), BTreeSet::new());
         Assembler { layout, chunks, over, next: 0, first: None, anchor: None }
     }
 
-    /// The lowest number of which nothing was missed for not being heard yet; `None` while
-    /// nothing at all was heard.
+    /// The number from which on this member has heard everything; `None` while nothing was heard.
     pub fn first(&self) -> Option<u64> {
         self.first
     }
 
-    /// The number after the last of which anything was heard.
+    /// The number after the last chunk of which anything was heard.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// The parent tells that the chunk of this number is next on its lane. What datagrams say
-    /// is measured by that: anybody who knows the tag can send them.
+    /// The parent announces the next chunk on its lane. The numbers in datagrams are checked
+    /// against it, because anybody who knows the tag can send datagrams.
     pub fn tell(&mut self, number: u64) {
         self.anchor = Some(number);
         let possible = self.oldest()..=number.saturating_add(self.reach());
@@ -120,13 +119,13 @@ impl<S: Store> Assembler<S> {
         self.over.retain(|other| possible.contains(other));
     }
 
-    /// Gives up what nobody has told of for a second. What of it is told of later is asked
-    /// for as if it had not come.
+    /// Drops chunks that were not claimed for a second. If such a chunk is announced later, all of
+    /// it is asked for.
     pub fn sweep(&mut self, now: Instant) {
         self.chunks.retain(|_, chunk| now.saturating_duration_since(chunk.since) < STALE);
     }
 
-    /// Takes a datagram as it came. `room` gives room for another chunk, if there is any.
+    /// Takes a received datagram. `room` gives memory for another chunk, if there is any.
     pub fn take(
         &mut self,
         now: Instant,
@@ -155,14 +154,13 @@ impl<S: Store> Assembler<S> {
         self.chunks.get(&number).is_some_and(|chunk| chunk.missing == 0)
     }
 
-    /// Whether something of a later chunk has come, so that what of this one has not will
-    /// not.
+    /// Whether a part of a later chunk has come, so that the missing parts of this chunk will not.
     pub fn is_past(&self, number: u64) -> bool {
         self.next > number.saturating_add(1)
     }
 
-    /// Gives up a chunk of this length as it is; `None` when nothing of it is here. From
-    /// here on it is over.
+    /// Hands over a chunk of this length as it is; `None` if nothing of it is here. Later datagrams
+    /// of it are refused.
     pub fn claim(&mut self, number: u64, total: u32) -> Option<Assembly<S>> {
         self.over.insert(number);
         self.chunks.remove(&number).filter(|chunk| chunk.total == total)
@@ -203,7 +201,8 @@ impl<S: Store> Assembler<S> {
         chunk.place(total, offset, piece)
     }
 
-    /// The oldest makes room: of what is older than a window nobody is told any more.
+    /// Drops the oldest chunk if there is no room: chunks older than a window are not announced any
+    /// more.
     fn make_room(&mut self, number: u64) -> Result<(), Refusal> {
         if self.chunks.len() < self.layout.window {
             return Ok(());
@@ -218,7 +217,7 @@ impl<S: Store> Assembler<S> {
     }
 
     fn heard(&mut self, next: u64) -> Result<(), Refusal> {
-        // The chunk in which something was first heard may have begun before that.
+        // The chunk first heard may have begun before, so it does not count as heard.
         self.first.get_or_insert(next);
         let reach = self.reach();
         if next > self.anchor.get_or_insert(next).saturating_add(reach) {
@@ -228,7 +227,7 @@ impl<S: Store> Assembler<S> {
         Ok(())
     }
 
-    /// What is lower than this is over.
+    /// Lower numbers are over.
     fn oldest(&self) -> u64 {
         self.anchor.map_or(0, |anchor| anchor.saturating_sub(self.reach()))
     }
@@ -261,8 +260,8 @@ impl<S: Store> Assembly<S> {
         }
     }
 
-    /// What is missing, in bytes, as at most `max` ranges: those beyond are one with what
-    /// lies between them.
+    /// The missing bytes as at most `max` ranges. The last range covers all holes beyond `max`, and
+    /// the data between them.
     pub fn holes(&self, max: usize) -> Vec<Range<u32>> {
         let mut holes: Vec<Range<u32>> = Vec::new();
         for (at, _) in self.here.iter().enumerate().filter(|(_, here)| !**here) {
@@ -277,7 +276,7 @@ impl<S: Store> Assembly<S> {
         holes
     }
 
-    /// Where it was put together.
+    /// The memory with the pieces.
     pub fn into_store(self) -> S {
         self.store
     }

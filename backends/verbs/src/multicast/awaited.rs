@@ -1,37 +1,37 @@
-//! A chunk whose head has come by the lane, and whose payload comes in datagrams: when to
-//! take it, and when to ask for what is missing.
+//! A chunk whose head has come by the lane and whose payload comes in datagrams: when to take it,
+//! and when to ask for missing parts.
 
 use super::assembly::{Assembler, Store};
 use std::time::{Duration, Instant};
 
-/// How long the last datagrams of a chunk may be behind its head, which goes another way:
-/// several times what either takes, and little beside what a reader notices.
+/// How long the last datagrams of a chunk may come after its head, which goes another way: several
+/// times the delay of either, and too little for a reader to notice.
 const PATIENCE: Duration = Duration::from_millis(4);
 
-/// A chunk that is awaited.
+/// An awaited chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Awaited {
     /// Its number.
     pub number: u64,
     /// Length of its payload, in bytes.
     pub total: u32,
-    /// Since when.
+    /// The time when the wait began.
     pub since: Instant,
 }
 
-/// What to do about it.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It is here: claim it.
+    /// The chunk is complete: claim it.
     Take,
-    /// What is missing does not come: claim it, and ask for that.
+    /// The missing parts will not come: claim the chunk, and ask for them.
     Ask,
-    /// Look again when something has come, or after so long.
+    /// Look again when something has come, or after this time.
     Wait(Duration),
 }
 
 impl Awaited {
-    /// What to do now.
+    /// The step to take now.
     pub fn step<S: Store>(&self, assembler: &Assembler<S>, now: Instant) -> Step {
         let waited = now.saturating_duration_since(self.since);
         match () {

@@ -1,25 +1,25 @@
-//! A datagram of the group: a piece of the payload of a chunk, and in front of it which.
+//! A datagram of the group: a piece of a chunk's payload, behind a header that places it.
 
 use bytes::Buf;
 
-/// Length of what is in front of the piece.
+/// Length of the header in front of the piece.
 pub const HEAD_BYTES: usize = 24;
 
-/// What a datagram says of its piece.
+/// The header of a datagram, which describes its piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// That of the group, which nobody else knows.
+    /// The tag of the group, which only members know.
     pub tag: u64,
-    /// Of the chunk, counted from 0 by the sender.
+    /// The number of the chunk, counted from 0 by the sender.
     pub number: u64,
-    /// Where in the payload the piece begins, in bytes.
+    /// The piece's offset in the payload, in bytes.
     pub offset: u32,
-    /// Length of the payload in bytes; 0 says only that the next chunk has this number.
+    /// Length of the payload in bytes; 0 only announces the number of the next chunk.
     pub total: u32,
 }
 
 impl Head {
-    /// What it is on the wire.
+    /// The encoded header.
     pub fn encode(&self) -> [u8; HEAD_BYTES] {
         let mut out = [0; HEAD_BYTES];
         out[..8].copy_from_slice(&self.tag.to_le_bytes());
@@ -29,7 +29,7 @@ impl Head {
         out
     }
 
-    /// The head of a datagram, and its piece; `None` when it is shorter than a head.
+    /// The header of a datagram, and its piece; `None` if it is shorter than a header.
     pub fn decode(datagram: &[u8]) -> Option<(Head, &[u8])> {
         let (mut head, piece) = datagram.split_at_checked(HEAD_BYTES)?;
         let (tag, number) = (head.get_u64_le(), head.get_u64_le());

@@ -1,4 +1,4 @@
-//! What a member has of the group of all members.
+//! A member's part in the multicast group.
 
 use super::address::GroupAddress;
 use super::assembly::Assembler;
@@ -18,35 +18,35 @@ use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::time::Instant;
 
-/// Children that have to hear before the root sends to all.
+/// Children that must hear before the root sends to all.
 const WORTH_CHILDREN: usize = 2;
 
 /// One member's part in the group.
 #[derive(Debug)]
 pub(crate) struct Group {
     role: Role,
-    /// Who waits for what comes.
+    /// The lanes that wait for arrivals.
     upward: Rc<Upward>,
-    /// Lanes to children that hear.
+    /// The number of lanes to children that hear.
     hearing: Cell<usize>,
-    /// So many have to before something is sent.
+    /// How many children must hear before anything is sent.
     needed: usize,
     armed: Cell<bool>,
     failed: Cell<bool>,
-    /// Chunks that were sent to it, or that have come from it.
+    /// Chunks sent to the group, or received from it.
     chunks: Cell<u64>,
-    /// Bytes of these that children have missed here, or that this member has.
+    /// Bytes of these chunks that were missed, here or at children.
     missed_bytes: Cell<u64>,
 }
 
-/// What a member sent to all, or got in that way.
+/// What a member sent or got by multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MulticastReport {
-    /// It is the root, and enough of its children hear it; or it hears the root.
+    /// At the root: enough of its children hear it. At another member: it hears the root.
     pub works: bool,
-    /// Chunks that were sent to all, or came so, wholly or in part.
+    /// Chunks sent to all, or received that way, wholly or in part.
     pub chunks: u64,
-    /// Bytes of these that children have missed here, or that this member has.
+    /// Bytes of these chunks that were missed, here or at children.
     pub missed_bytes: u64,
 }
 
@@ -56,32 +56,31 @@ enum Role {
     Listens(Listener),
 }
 
-/// The bulk lanes to parents of one member: one, or two while one takes over.
+/// The bulk lanes of one member to its parents: one, or two while one takes over.
 #[derive(Debug, Default)]
 pub(crate) struct Upward {
     lanes: RefCell<Vec<Weak<Lane>>>,
 }
 
-/// What has come of a chunk that was claimed.
+/// The data of a claimed chunk.
 #[derive(Debug)]
 pub(crate) struct Claimed {
-    /// Where its payload is from [`PAYLOAD_AT`](crate::fabric::PAYLOAD_AT) on.
+    /// The block with its payload, from [`PAYLOAD_AT`](crate::fabric::PAYLOAD_AT) on.
     pub(crate) block: Block,
-    /// What is missing of that, in bytes.
+    /// The missing parts, in bytes.
     pub(crate) holes: Vec<Range<u32>>,
 }
 
-/// A child hears as long as this lives.
+/// The child hears the group as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Hears {
     group: Rc<Group>,
-    /// From the chunk of this number on.
+    /// The number of the first chunk that it hears.
     pub(crate) from: u64,
 }
 
 impl Group {
-    /// A new one, made by the root; `None` when there is to be none, or cannot be, which
-    /// is said.
+    /// Makes a new group, at the root. `None` if multicast is off, or fails, which is logged.
     pub(crate) fn make(common: &Common) -> Option<Rc<Group>> {
         let needed = match common.config.multicast? {
             Multicast::Off => return None,
@@ -93,8 +92,7 @@ impl Group {
         Group::start(common, name, role, needed)
     }
 
-    /// Takes part in that which the root has made; `None` when that cannot be, which is
-    /// said.
+    /// Joins the root's group. `None` if that fails, which is logged.
     pub(crate) fn join(common: &Common, address: GroupAddress) -> Option<Rc<Group>> {
         let name = common.poller.new_name();
         let role = Listener::new(common, name, address).map(Role::Listens);
@@ -125,7 +123,7 @@ impl Group {
         Some(group)
     }
 
-    /// Where it is.
+    /// The group's address.
     pub(crate) fn address(&self) -> GroupAddress {
         match &self.role {
             Role::Sends(sender) => sender.address,
@@ -133,7 +131,7 @@ impl Group {
         }
     }
 
-    /// What it is good for.
+    /// The report for people.
     pub(crate) fn report(&self) -> MulticastReport {
         let works = match &self.role {
             Role::Sends(_) => self.hearing.get() >= self.needed,
@@ -144,33 +142,33 @@ impl Group {
         MulticastReport { works, chunks, missed_bytes }
     }
 
-    /// So many bytes did not come, here or at a child.
+    /// Adds bytes that were missed, here or at a child.
     pub(crate) fn missed(&self, bytes: u64) {
         self.missed_bytes.set(self.missed_bytes.get() + bytes);
     }
 
-    /// Whether nothing can be sent or heard any more.
+    /// Whether the group is broken: nothing can be sent or heard any more.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.get()
     }
 
-    /// A child hears what comes from here on; it cannot have heard more than there was.
+    /// A child hears everything from chunk `from` on, which is capped at the chunks sent so far.
     pub(crate) fn child_hears(self: &Rc<Self>, from: u64) -> Hears {
         self.hearing.set(self.hearing.get() + 1);
         Hears { group: self.clone(), from: from.min(self.next()) }
     }
 
-    /// The parent tells that the chunk of this number is next.
+    /// The parent announces the next chunk.
     pub(crate) fn told(&self, number: u64) {
         self.assembler(|assembler| assembler.tell(number));
     }
 
-    /// Gives up what was for others.
+    /// Drops chunks that were for others.
     pub(crate) fn sweep(&self, now: Instant) {
         self.assembler(|assembler| assembler.sweep(now));
     }
 
-    /// A child asks to hear something.
+    /// A child asks for a probe.
     pub(crate) fn child_asks(&self) {
         match &self.role {
             Role::Sends(sender) => {
@@ -183,14 +181,14 @@ impl Group {
         }
     }
 
-    /// Sends `payload` to all, where this is the root and enough children hear: the number
-    /// under which it is known from here on. Its memory is registered with this key.
+    /// Sends `payload` to all, if this is the root and enough children hear. Returns its number.
+    /// Its memory is registered with the key `lkey`.
     pub(crate) fn send(&self, payload: &Bytes, lkey: u32) -> Option<u64> {
         let Role::Sends(sender) = &self.role else { return None };
         if self.has_failed() || self.hearing.get() < self.needed {
             return None;
         }
-        // What has left makes room.
+        // Datagrams that have left make room.
         let _ = self.take();
         let number = self.check(sender.send(payload, lkey)).flatten();
         self.arm();
@@ -203,12 +201,12 @@ impl Group {
         number
     }
 
-    /// Whether a member that is not late still has what it got of this chunk.
+    /// Whether a member that is not late still has the parts it got of this chunk.
     pub(crate) fn is_recent(&self, number: u64) -> bool {
         number.saturating_add(WINDOW) >= self.next()
     }
 
-    /// The number of the next chunk, as far as is known here.
+    /// The number of the next chunk, as far as this member knows.
     fn next(&self) -> u64 {
         match &self.role {
             Role::Sends(sender) => sender.next.get(),
@@ -216,19 +214,19 @@ impl Group {
         }
     }
 
-    /// From which chunk on this member hears, once it has heard something.
+    /// The first chunk that this member hears, once it has heard something.
     pub(crate) fn hears_from(&self) -> Option<u64> {
         self.assembler(|assembler| assembler.first()).flatten()
     }
 
-    /// What to do about a chunk that is awaited.
+    /// The next step for an awaited chunk.
     pub(crate) fn step(&self, awaited: &Awaited, now: Instant) -> Step {
         let step = |assembler: &mut Assembler<InBlock>| awaited.step(assembler, now);
         self.assembler(step).unwrap_or(Step::Ask)
     }
 
-    /// Takes what has come of a chunk, with at most so many holes; `None` when it is
-    /// nothing.
+    /// Takes the parts of a chunk that have come, with at most `max_holes` holes; `None` if nothing
+    /// has come.
     pub(crate) fn claim(&self, awaited: &Awaited, max_holes: usize) -> Option<Claimed> {
         let claimed = self.assembler(|it| it.claim(awaited.number, awaited.total)).flatten()?;
         let holes = claimed.holes(max_holes);
@@ -243,7 +241,7 @@ impl Group {
         }
     }
 
-    /// Takes what is complete and tells who waits for it.
+    /// Takes completions and wakes the lanes that wait for them.
     fn take(&self) -> bool {
         if self.has_failed() {
             return false;
@@ -282,7 +280,7 @@ impl Group {
 }
 
 impl Upward {
-    /// One more, as long as it lives.
+    /// Adds a lane, for as long as it lives.
     pub(crate) fn add(&self, lane: &Rc<Lane>) {
         let mut lanes = self.lanes.borrow_mut();
         lanes.retain(|lane| lane.strong_count() > 0);
@@ -307,7 +305,7 @@ impl Polled for Group {
 
     fn arm(&self) -> bool {
         let wanted = match &self.role {
-            // Who waits for room is the payload alone, which is to be free again.
+            // Nobody waits for room except the payload itself, which must be released.
             Role::Sends(sender) if sender.pair.is_sending() => Wanted::All,
             Role::Sends(_) => return false,
             Role::Listens(_) => Wanted::Arrivals,
@@ -316,7 +314,7 @@ impl Polled for Group {
             return false;
         }
         self.check(self.pair().arm(wanted));
-        // What came before does not count.
+        // The notification does not cover earlier completions.
         self.take()
     }
 

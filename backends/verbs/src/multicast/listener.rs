@@ -1,4 +1,4 @@
-//! What every member but the root has of the group: listens.
+//! The listening part of a group, which every member but the root has.
 
 use super::address::{GroupAddress, own_address};
 use super::assembly::{Assembler, Layout, Store};
@@ -11,19 +11,19 @@ use std::cell::RefCell;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Instant;
 
-/// Chunks that are assembled at a time.
+/// Chunks assembled at a time.
 pub(crate) const WINDOW: u64 = 16;
 /// Chunks that may come before this member looks.
 const CHUNKS_ARRIVING: u32 = 8;
 
-/// What listens to the group.
+/// Listens to the group.
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(super) address: GroupAddress,
     pub(super) pair: DatagramPair,
     pub(super) assembler: RefCell<Assembler<InBlock>>,
     pool: Pool,
-    /// As long as it is open the host takes what is sent to the group.
+    /// While this socket is open, the host accepts datagrams of the group.
     _host: UdpSocket,
 }
 
@@ -55,8 +55,8 @@ impl Listener {
         if port.mtu_bytes() < address.datagram_bytes {
             return Err(none("its MTU is smaller than that of the root"));
         }
-        // On RoCE the network knows only hosts as members of a group, by IGMP; an adapter
-        // is attached besides.
+        // On RoCE the network knows only hosts as members of a group, by IGMP. The adapter has to
+        // be attached as well.
         let joined = |group: Ipv4Addr| {
             let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
             socket.join_multicast_v4(&group, &own)?;
@@ -83,12 +83,12 @@ impl Listener {
         Ok(Listener { address, pair, assembler, pool, _host: host })
     }
 
-    /// Takes what has come.
+    /// Takes the datagrams that have come.
     pub(super) fn take(&self) -> Result<Taken, VerbsError> {
         let mut assembler = self.assembler.borrow_mut();
         let now = Instant::now();
         self.pair.take(|datagram| {
-            // Whatever is refused changes nothing; what is lost by it is asked for.
+            // A refused datagram changes nothing. If it mattered, its data is asked for later.
             let _ = assembler.take(now, datagram, || self.pool.take().map(InBlock));
         })
     }

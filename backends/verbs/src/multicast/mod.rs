@@ -1,8 +1,8 @@
-//! Bulk data by hardware multicast: the root sends the payload of a chunk once, to all
-//! members, as datagrams (UD), and heads, acknowledgements and repairs go by the lanes.
+//! Bulk data by hardware multicast: the root sends the payload of a chunk once, to all members, as
+//! datagrams (UD). Heads, acknowledgements and repairs go by the lanes.
 //!
-//! [`datagram`], [`assembly`] and [`awaited`] know no network. The rest is private: what a
-//! member has of the group, to which the root sends and all others listen.
+//! [`datagram`], [`assembly`] and [`awaited`] know no network. The rest is private: a member's part
+//! in the group, to which the root sends and all others listen.
 
 pub mod assembly;
 pub mod awaited;

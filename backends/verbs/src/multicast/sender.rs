@@ -1,4 +1,4 @@
-//! The root's end of the group: sends.
+//! The sending part of a group, which the root has.
 
 use super::address::GroupAddress;
 use super::datagram::{HEAD_BYTES, Head};
@@ -9,12 +9,12 @@ use bytes::Bytes;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Chunks that are being sent at a time; what there is no room for goes by the tree.
+/// Chunks under way at a time; chunks without room go by the tree.
 const CHUNKS_UNDER_WAY: u32 = 4;
-/// Probes are not closer than this: many members that ask at a time are answered at once.
+/// The shortest time between probes. One probe answers many members that ask at a time.
 const PROBE_PAUSE: Duration = Duration::from_millis(10);
 
-/// What sends to the group.
+/// Sends to the group.
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(super) address: GroupAddress,
@@ -22,7 +22,8 @@ pub(crate) struct Sender {
     /// The number of the next chunk.
     pub(super) next: Cell<u64>,
     probed: Cell<Option<Instant>>,
-    /// What is shorter is copied by who gets it, and then has to be sent to each child.
+    /// Receivers copy shorter payloads out of their blocks, and would then have to send them to
+    /// each child.
     least_bytes: usize,
 }
 
@@ -49,8 +50,8 @@ impl Sender {
         Ok(Sender { address, pair, next, probed, least_bytes })
     }
 
-    /// Sends `payload`, which lies in registered memory of this key, as the next chunk; its
-    /// number, or `None` when there is no room or it is not worth it.
+    /// Sends `payload`, which lies in registered memory of key `lkey`, as the next chunk. Returns
+    /// its number, or `None` if there is no room or the payload is too short.
     pub(super) fn send(&self, payload: &Bytes, lkey: u32) -> Result<Option<u64>, VerbsError> {
         if payload.len() < self.least_bytes || !self.pair.has_room(payload.len()) {
             return Ok(None);
@@ -64,7 +65,7 @@ impl Sender {
         Ok(Some(number))
     }
 
-    /// Says to all how far it is.
+    /// Announces the next chunk number to all.
     pub(super) fn probe(&self, now: Instant) -> Result<(), VerbsError> {
         let is_soon =
             self.probed.get().is_some_and(|at| now.saturating_duration_since(at) < PROBE_PAUSE);

@@ -1,4 +1,4 @@
-//! Chunks that come in datagrams, whatever becomes of these on their way.
+//! Chunks that come in datagrams, with every kind of loss on the way.
 
 use super::assembly::{Assembler, Layout, Refusal, Store, Verdict};
 use super::awaited::{Awaited, Step};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const LAYOUT: Layout = Layout { tag: 77, piece_bytes: 100, max_bytes: 1000, window: 4 };
 
-/// Memory that fails the test when something is written beside it.
+/// Memory that fails the test if a piece is written outside it.
 #[derive(Debug)]
 struct Memory(Vec<u8>, #[allow(dead_code, reason = "it is counted")] Rc<()>);
 
@@ -18,7 +18,7 @@ impl Memory {
         Memory::counted(&Rc::default())
     }
 
-    /// One that is alive as long as the count of `rooms` says so.
+    /// Memory that the count of `rooms` includes while it is alive.
     fn counted(rooms: &Rc<()>) -> Memory {
         Memory(vec![0; LAYOUT.max_bytes as usize], rooms.clone())
     }
@@ -49,16 +49,16 @@ fn take(assembler: &mut Assembler<Memory>, now: Instant, datagram: &[u8]) -> Ver
     assembler.take(now, datagram, || Some(Memory::new()))
 }
 
-/// What becomes of a datagram on its way.
+/// The fate of a datagram on its way.
 #[derive(Clone, Debug)]
 enum Fate {
     Lost,
-    /// It comes so many datagrams late, so many times.
+    /// The datagram comes late, and maybe more than once.
     Late {
         by: usize,
         times: usize,
     },
-    /// Somebody has changed this byte of it.
+    /// This byte of the datagram was changed.
     Changed {
         at: usize,
         by: u8,
@@ -69,12 +69,12 @@ fn fate() -> impl Strategy<Value = Fate> {
     prop_oneof![
         2 => Just(Fate::Lost),
         6 => (0_usize..60, 1_usize..3).prop_map(|(by, times)| Fate::Late { by, times }),
-        // The sum over the packet finds what changes in its piece, so only heads change.
+        // The packet's checksum finds changes in the piece, so the test changes only heads.
         1 => (0..HEAD_BYTES, 1_u8..).prop_map(|(at, by)| Fate::Changed { at, by }),
     ]
 }
 
-/// What comes, in the order in which it does.
+/// The datagrams that arrive, in order of arrival.
 fn arrivals(chunks: &[Vec<u8>], fates: &[Fate]) -> Vec<Vec<u8>> {
     let all = chunks.iter().enumerate().flat_map(|(at, data)| datagrams(at as u64, data));
     let mut arrivals = Vec::new();
@@ -84,7 +84,8 @@ fn arrivals(chunks: &[Vec<u8>], fates: &[Fate]) -> Vec<Vec<u8>> {
             Fate::Late { by, times } => {
                 arrivals.extend((0..*times).map(|time| (at + by * (time + 1), datagram.clone())));
             }
-            // Of another group: nobody who does not know its tag can be of this one.
+            // The datagram is then of another group. Only a sender that knows the tag can be of
+            // this group.
             Fate::Changed { at: place, by } if *place < 8 => {
                 let mut datagram = datagram.clone();
                 datagram[*place] ^= by;
@@ -97,7 +98,7 @@ fn arrivals(chunks: &[Vec<u8>], fates: &[Fate]) -> Vec<Vec<u8>> {
     arrivals.into_iter().map(|(_, datagram)| datagram).collect()
 }
 
-/// A member that awaits all chunks in their order, and whose parent fills the holes.
+/// A member that awaits all chunks in order, and whose parent fills the holes.
 struct Member {
     assembler: Assembler<Memory>,
     now: Instant,
@@ -107,7 +108,7 @@ struct Member {
 }
 
 impl Member {
-    /// Goes as far as it can; whether it has all.
+    /// Goes as far as it can. Returns whether it has all chunks.
     fn go_on(&mut self, chunks: &[Vec<u8>], told: usize) -> bool {
         while let Some(chunk) = chunks[..told].get(self.next as usize) {
             let total = chunk.len() as u32;
@@ -138,8 +139,8 @@ impl Member {
 }
 
 proptest! {
-    /// Datagrams that are lost, late, twice, in any order and of strangers; heads that come
-    /// early or late; rooms that are or are not there: the bytes are those that were sent.
+    /// Datagrams are lost, late, duplicated, reordered, or sent by strangers. Heads come early or
+    /// late. Memory is there or not. Still, the member gets the bytes that were sent.
     #[test]
     fn whatever_is_lost_late_or_twice_the_bytes_are_the_same(
         lens in prop::collection::vec(1_usize..=1000, 1..20),
@@ -158,7 +159,7 @@ proptest! {
             member.now += Duration::from_micros(100);
             member.go_on(&chunks, ((at + lead) / 10).min(chunks.len()));
         }
-        // What has not come by now is asked for.
+        // The missing parts are asked for now.
         for _ in 0..2 * chunks.len() {
             member.now += Duration::from_millis(10);
             member.go_on(&chunks, chunks.len());
@@ -166,7 +167,8 @@ proptest! {
         prop_assert_eq!(member.got, chunks);
     }
 
-    /// Whatever comes, nothing is written beside the memory, nor more kept than there may.
+    /// For any datagrams, nothing is written outside the memory, and no more chunks are kept than
+    /// the bound.
     #[test]
     fn no_datagram_does_harm(
         heads in prop::collection::vec(
@@ -247,8 +249,7 @@ fn chunks_that_nobody_tells_of_are_given_up_after_a_while() {
     assert_eq!(Rc::strong_count(&rooms), 1, "nothing is kept for nobody");
 }
 
-/// A member that lies about how far the root is, by itself or for good measure often, stops
-/// nobody from hearing what the root sends.
+/// A member that lies about the root's progress, once or often, stops nobody from hearing the root.
 #[test]
 fn a_number_far_ahead_is_not_believed() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
@@ -260,7 +261,7 @@ fn a_number_far_ahead_is_not_believed() {
         assert_eq!(take(&mut assembler, now, &lie), Verdict::Refused(Refusal::Far));
     }
     for number in 5..500 {
-        // Nor step by step, each a little further than the last.
+        // Small steps, each a little further than the last, do not help it either.
         for step in 0..100 {
             take(&mut assembler, now, &datagram(number + step, 0, 0, &[]));
         }
@@ -274,7 +275,7 @@ fn a_number_far_ahead_is_not_believed() {
     }
 }
 
-/// However many are claimed, and whatever their numbers, what is remembered of them is little.
+/// The memory of claimed chunks is bounded, for any number of them and any numbers.
 #[test]
 fn what_is_over_is_forgotten() {
     let mut assembler = Assembler::<Memory>::new(LAYOUT);
@@ -288,14 +289,14 @@ fn what_is_over_is_forgotten() {
 #[test]
 fn what_a_lane_tells_of_counts_for_more_than_what_was_heard() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
-    // The first that is heard is a lie.
+    // The first number heard is a lie.
     take(&mut assembler, now, &datagram(1 << 60, 0, 250, &[0; 100]));
     assembler.tell(7);
     assert_eq!(assembler.next(), 7);
     assert_eq!(take(&mut assembler, now, &datagram(7, 0, 100, &[0; 100])), Verdict::Placed);
     assert!(assembler.is_complete(7));
     assert!(!assembler.is_past(7));
-    // It was elsewhere for long: so many numbers were for others.
+    // The member got its data elsewhere for long: the numbers meanwhile were for others.
     assembler.tell(1 << 40);
     let now_there = datagram(1 << 40, 0, 100, &[0; 100]);
     assert_eq!(take(&mut assembler, now, &now_there), Verdict::Placed);
@@ -308,7 +309,7 @@ fn a_member_hears_from_the_chunk_after_what_it_first_heard() {
     assert_eq!(assembler.first(), None);
     assert_eq!(take(&mut assembler, now, &datagram(9, 0, 0, &[])), Verdict::Probe);
     assert_eq!((assembler.first(), assembler.next()), (Some(9), 9));
-    // It may have begun before this member was there.
+    // The chunk may have begun before this member was there.
     let mut late = Assembler::new(LAYOUT);
     take(&mut late, now, &datagram(9, 100, 250, &[0; 100]));
     assert_eq!((late.first(), late.next()), (Some(10), 10));

@@ -1,5 +1,5 @@
-//! The hand-written ABI beside the header of the library: a C program prints every size,
-//! offset and value that `abi` claims, as the C compiler sees it.
+//! Compares the hand-written ABI with the library's header: a C program prints every size, offset
+//! and value of `abi`, as the C compiler sees it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,12 +8,12 @@ use std::path::Path;
 use std::process::Command;
 use storm_backend_verbs::abi::{self, qp_mask};
 
-/// What must hold, by the C expression that says it.
+/// The expected values, by C expression.
 type Claims = BTreeMap<&'static str, u64>;
 
 /// The header.
 const HEADER: &str = "/usr/include/infiniband/verbs.h";
-/// Where it is set, a host without the header fails this test and does not skip it.
+/// If set, a host without the header fails this test instead of skipping it.
 const REQUIRED: &str = "STORM_TEST_VERBS";
 
 macro_rules! sizes {

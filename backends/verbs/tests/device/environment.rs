@@ -1,4 +1,4 @@
-//! A host on which something is missing or not as it should be: each is said.
+//! Faulty hosts: every missing or wrong part is reported.
 
 use crate::pair::{CHILD, config, run};
 use std::os::unix::process::CommandExt;
@@ -7,25 +7,25 @@ use storm_backend_tcp::fabric::{End, Fabric};
 use storm_backend_tcp::wire::Lane;
 use storm_backend_verbs::{VerbsConfig, VerbsFabric, inventory};
 
-/// Set for the process that only opens the device and says how it went.
+/// Set for the process that only opens the device and reports the result.
 const REPORT_VARIABLE: &str = "STORM_VERBS_TEST_REPORT";
-/// Where the test machine has the library.
+/// The path of the library on the test machine.
 const LIBRARY: &str = "/lib/x86_64-linux-gnu/libibverbs.so.1";
 
-/// Runs a line of shell, which must succeed.
+/// Runs a shell command, which must succeed.
 pub(crate) fn shell(line: &str) {
     let status = start_shell(line).wait().expect("a shell");
     assert!(status.success(), "{line}");
 }
 
-/// Begins with a line of shell.
+/// Starts a shell command.
 pub(crate) fn start_shell(line: &str) -> Child {
-    // The shell's own `ip` knows less.
+    // The `ip` built into the shell lacks functions.
     let line = format!("alias ip=/sbin/ip rdma=/sbin/rdma\n{line}");
     Command::new("sh").args(["-c", &line]).spawn().expect("a shell")
 }
 
-/// Makes the device as it was when the machine started (`vm/init`).
+/// Makes the device as at the start of the machine (`vm/init`).
 pub(crate) fn make_device() {
     shell("ip link add d0 type dummy; ip link set d0 mtu 4200");
     shell("for host in 1 2 3 4 5 6 7 8; do ip addr add 10.9.0.$host/24 dev d0; done");
@@ -60,7 +60,7 @@ fn reason(config: VerbsConfig) -> String {
     text
 }
 
-/// Not a test of its own: what [`report`] starts.
+/// Not a test of its own: [`report`] starts it.
 #[test]
 fn reporter() {
     match std::env::var(REPORT_VARIABLE).as_deref() {
@@ -70,7 +70,7 @@ fn reporter() {
     }
 }
 
-/// Why there is no lane on a device that could be opened.
+/// Why a lane fails on a device that could be opened.
 fn reason_of_lane() -> String {
     let fabric = VerbsFabric::open(config(1)).expect("there is enough for this");
     let open = |_| fabric.open(CHILD, Lane::Express, End::Parent);
@@ -78,12 +78,12 @@ fn reason_of_lane() -> String {
     lanes.map(|_| ()).expect_err("there is not enough for all").to_string()
 }
 
-/// What a process says that is started by `prepared` to open the device.
+/// The output of a process, started by `prepared`, that opens the device.
 fn report(prepared: Command) -> String {
     report_of("device", prepared)
 }
 
-/// What it says of that.
+/// The output of a process that reports on `what`.
 fn report_of(what: &str, mut prepared: Command) -> String {
     let output = prepared.env(REPORT_VARIABLE, what).output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -91,7 +91,7 @@ fn report_of(what: &str, mut prepared: Command) -> String {
     line.unwrap_or_else(|| panic!("no report: {text} {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// This program, to be started by a shell after `line`.
+/// A command that runs this program in a shell after `line`.
 fn after(line: &str) -> Command {
     let own = std::env::current_exe().expect("a program");
     let mut command = Command::new("sh");
@@ -153,7 +153,7 @@ fn a_port_that_is_down() {
 
 #[test]
 fn too_little_memory_that_may_be_locked() {
-    // The administrator may lock as much as there is.
+    // The administrator may lock any amount.
     let mut nobody = after("ulimit -l 64");
     nobody.uid(65534).gid(65534);
     let said = report(nobody);
@@ -163,7 +163,7 @@ fn too_little_memory_that_may_be_locked() {
 
 #[test]
 fn too_little_memory_for_another_lane() {
-    // Blocks that a member begins with, and some lanes.
+    // Enough for a member's first blocks and some lanes.
     let mut nobody = after("ulimit -l 1500");
     nobody.uid(65534).gid(65534);
     let said = report_of("lane", nobody);

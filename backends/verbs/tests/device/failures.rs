@@ -1,4 +1,4 @@
-//! A peer, a port or a device that goes away while it is used.
+//! A peer, a port or a device that goes away while in use.
 
 use crate::environment::{PortDown, make_device, shell, start_shell};
 use crate::lanes::{expect_resources, resources};
@@ -19,12 +19,12 @@ fn a_peer_that_vanishes_in_the_middle_of_a_write_is_named() {
         let len = pair.parent.max_chunk_bytes() as usize;
         let frame = [pattern(0, 10), pair.parent.place(pattern(0, len), false)];
         send(&*ends.parent, &frame).await.expect("it is taken");
-        // Soft-RoCE may have it delivered already; the second frame is for nobody.
+        // Soft-RoCE may have delivered the first frame already; the second has no receiver.
         drop(ends.child);
         send(&*ends.parent, &frame).await.expect("it is taken");
         let error = end_of_reading(&*ends.parent).await.to_string();
         assert!(error.contains("the queue pair to n2 is in its error state"), "{error}");
-        // And who writes learns of the same.
+        // The writer learns the same error.
         let again = send(&*ends.parent, &frame).await.expect_err("it has ended").to_string();
         assert_eq!(again, error);
         drop((frame, ends.parent));
@@ -68,7 +68,7 @@ fn a_port_that_goes_down_ends_its_lanes_and_another_lane_follows() {
     });
 }
 
-/// Sends all the time until the lane ends; why it has.
+/// Sends all the time until the lane ends. Returns the reason.
 async fn send_until_it_ends(carrier: &dyn Carrier) -> String {
     loop {
         if let Err(error) = send(carrier, &[pattern(0, 3000)]).await {
@@ -78,13 +78,13 @@ async fn send_until_it_ends(carrier: &dyn Carrier) -> String {
     }
 }
 
-/// What `meanwhile` does to the device comes while lanes are busy. Why the parent's end and
-/// the child's have ended, and what is left when nobody uses the device any more.
+/// Runs the shell command `meanwhile` on the device while lanes are busy. Returns why the parent's
+/// end and the child's ended, and the exit status of the command.
 async fn ended_by(meanwhile: &str) -> (String, String, std::process::ExitStatus) {
     let pair = Pair::new();
     let (down, up) = (pair.lane(Lane::Express), pair.lane(Lane::Express));
     let mut child = start_shell(meanwhile);
-    // A side that sends nothing is told by the end of its TCP connection, which is not here.
+    // A side that sends nothing learns of the end by its TCP connection, which this test lacks.
     let readers = [down.child.clone(), up.parent.clone()];
     let readers = readers.map(|end| {
         tokio::task::spawn_local(async move { end_of_reading(&*end).await.to_string() })
@@ -93,7 +93,7 @@ async fn ended_by(meanwhile: &str) -> (String, String, std::process::ExitStatus)
         futures_util::join!(send_until_it_ends(&*down.parent), send_until_it_ends(&*up.child));
     for reader in readers {
         reader.abort();
-        // It has ended, or will never.
+        // The reader has ended, or was aborted.
         let _ = reader.await;
     }
     for fabric in [&pair.parent, &pair.child] {
@@ -101,7 +101,7 @@ async fn ended_by(meanwhile: &str) -> (String, String, std::process::ExitStatus)
         assert_eq!(all, free, "nothing is kept");
     }
     drop((down, up, pair));
-    // The kernel waits for those who use what it takes away.
+    // The kernel waits until nobody uses the device.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -127,7 +127,7 @@ fn a_device_that_is_to_be_deleted_serves_its_lanes_to_their_end_and_goes() {
         let pair = Pair::new();
         expect_data(&pair).await;
         let mut deleting = start_shell("rdma link delete rxe0");
-        // Soft-RoCE has no way to take a device from who uses it: the kernel waits.
+        // Soft-RoCE cannot take a device from its users: the kernel waits.
         let ends = pair.lane(Lane::Express);
         for _ in 0..200 {
             exchange(&ends).await;
@@ -154,7 +154,7 @@ fn a_device_that_says_that_it_has_failed_ends_busy_lanes_and_is_opened_anew() {
         let payload = pair.parent.place(pattern(0, 200_000), false);
         let fatal = DeviceEvent { kind: EVENT_DEVICE_FATAL, name: String::from("device failed") };
         let fails = async {
-            // In the middle of what the others do.
+            // In the middle of the other tasks' work.
             for _ in 0..20 {
                 tokio::task::yield_now().await;
             }
@@ -175,7 +175,7 @@ fn a_device_that_says_that_it_has_failed_ends_busy_lanes_and_is_opened_anew() {
                 end_of_reading(&*express.parent).await.to_string()
             },);
         reader.abort();
-        // It has ended, or will never.
+        // The reader has ended, or was aborted.
         let _ = reader.await;
         assert!(said.contains("the device has failed") && said.contains("rxe0"), "{said}");
         for error in [sending, filling, reading] {
@@ -183,7 +183,7 @@ fn a_device_that_says_that_it_has_failed_ends_busy_lanes_and_is_opened_anew() {
             assert!(error.contains("the queue pair is in its error state"), "{error}");
         }
         drop((express, bulk, payload));
-        // The same member, with memory that it registers anew.
+        // The same member registers new memory.
         expect_data(&pair).await;
         let (all, free) = pair.parent.blocks();
         assert_eq!(all, free, "nothing is kept");
@@ -192,7 +192,7 @@ fn a_device_that_says_that_it_has_failed_ends_busy_lanes_and_is_opened_anew() {
     });
 }
 
-/// A message each way.
+/// Sends a message each way.
 async fn exchange(ends: &Ends) {
     for (from, to) in [(&ends.child, &ends.parent), (&ends.parent, &ends.child)] {
         send(&**from, &[pattern(0, 1000)]).await.expect("it lives");
@@ -203,7 +203,7 @@ async fn exchange(ends: &Ends) {
     }
 }
 
-/// Both kinds of lanes carry what is sent on them.
+/// Both kinds of lanes carry data.
 async fn expect_data(pair: &Pair) {
     exchange(&pair.lane(Lane::Express)).await;
     let bulk = pair.lane(Lane::Bulk);

@@ -1,4 +1,4 @@
-//! What lanes carry: all of it, in its order, and nothing is left behind.
+//! Lanes carry all their data in order, and leave nothing behind.
 
 use crate::pair::{Pair, config, end_of_reading, pattern, run, send};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use storm_backend_tcp::fabric::{Carrier, Fabric};
 use storm_backend_tcp::wire::Lane;
 use storm_backend_verbs::VerbsConfig;
 
-/// Many times around a ring.
+/// Enough to go around a ring many times.
 const STREAM_BYTES: usize = 1 << 20;
 
 async fn send_stream(carrier: &dyn Carrier) {
@@ -17,7 +17,7 @@ async fn send_stream(carrier: &dyn Carrier) {
         let part = pattern(at, len.min(STREAM_BYTES - at));
         at += part.len();
         send(carrier, &[part]).await.expect("it lives");
-        // Lengths that are no divisors of anything, some longer than is free.
+        // Lengths that divide nothing, some longer than the free room.
         len = (len * 7 + 3) % 40_000 + 1;
     }
 }
@@ -49,14 +49,14 @@ fn an_express_lane_is_two_streams() {
     });
 }
 
-/// Reads so many, which may come in parts.
+/// Reads `missing` bytes, which may come in parts.
 async fn expect_bytes(carrier: &dyn Carrier, mut missing: usize) {
     while missing > 0 {
         missing -= carrier.read().await.expect("it lives").len();
     }
 }
 
-/// Of short messages few are told of when they have left, credits in between are.
+/// Few short messages are signalled; credits among them are.
 #[test]
 fn short_messages_never_fill_a_ring_that_is_read() {
     run(async {
@@ -84,7 +84,7 @@ fn it_is_the_same_when_completions_are_polled_for() {
     });
 }
 
-/// Both ends of an express lane that look for completions for so long.
+/// A pair of members that poll for completions for `spin`.
 fn looking(spin: Duration) -> Pair {
     Pair::with(VerbsConfig { spin, ..config(1) }, VerbsConfig { spin, ..config(2) })
 }
@@ -92,14 +92,15 @@ fn looking(spin: Duration) -> Pair {
 /// The length of the message with this number.
 fn mixed_len(number: usize) -> usize {
     match number % 23 {
-        // What does not travel in its request, and what does but does not fit a slot.
+        // A message too long for its request, and one that fits the request but not a slot.
         7 => 3000,
         13 => 215,
         _ => number * 31 % 212 + 1,
     }
 }
 
-/// Sends so many messages that say where they are, most of them short, and each at once.
+/// Sends `count` messages, each at once. Most of them are short, and their bytes say where they
+/// are.
 async fn send_mixed(carrier: &dyn Carrier, count: usize) -> usize {
     let mut at = 0;
     for number in 0..count {
@@ -118,7 +119,7 @@ async fn expect_pattern(carrier: &dyn Carrier, at: &mut usize, until: usize) {
     }
 }
 
-/// What is found in memory and what completions tell of have one order.
+/// Messages found in memory and messages reported by completions keep their common order.
 #[test]
 fn short_messages_keep_their_place_among_long_ones() {
     run(async {
@@ -138,7 +139,7 @@ fn short_messages_keep_their_place_among_long_ones() {
     });
 }
 
-/// Ends that hardly look before they sleep, at every length of time: whoever sleeps is woken.
+/// Ends that hardly poll before they sleep, for various lengths of time: a sleeping end is woken.
 #[test]
 fn whoever_goes_to_sleep_is_woken_by_what_was_sent_meanwhile() {
     run(async {
@@ -149,7 +150,7 @@ fn whoever_goes_to_sleep_is_woken_by_what_was_sent_meanwhile() {
             let ends = pair.lane(Lane::Express);
             let (mut down, mut up, mut sent_down, mut sent_up) = (0, 0, 0, 0);
             for round in 0..400_usize {
-                // Some answers come at once, and others after another question.
+                // Some answers come at once, others after another question.
                 for _ in 0..=round % 3 {
                     let question = pattern(sent_down, 8 + round % 7);
                     sent_down += question.len();
@@ -166,13 +167,13 @@ fn whoever_goes_to_sleep_is_woken_by_what_was_sent_meanwhile() {
     });
 }
 
-/// Sends `count` frames and keeps what comes.
+/// Sends `count` frames and keeps those that arrive.
 async fn frames(pair: &Pair, count: usize, len: usize) -> Vec<Bytes> {
     let ends = pair.lane(Lane::Bulk);
     let head = |number: usize| Bytes::from(format!("head {number:06}"));
     let sender = async {
         for number in 0..count {
-            // Now and then one that lies in no registered memory.
+            // Now and then a payload lies in no registered memory.
             let payload = pattern(number, len);
             let payload = if number % 3 == 0 { payload } else { pair.parent.place(payload, false) };
             send(&*ends.parent, &[head(number), payload]).await.expect("it lives");
@@ -267,13 +268,13 @@ fn nothing_is_sent_on_a_lane_that_is_closed() {
     });
 }
 
-/// What the kernel has for this process and all others: queue pairs, queues, regions.
+/// The kernel's objects for this process and all others: queue pairs, queues, regions.
 pub(crate) fn resources() -> String {
     let output = Command::new("rdma").args(["resource", "show"]).output().expect("rdma");
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The drivers of lanes are tasks, which end when they are next looked at.
+/// The drivers of lanes are tasks, which end when they are polled next.
 pub(crate) async fn expect_resources(expected: &str) {
     for _ in 0..100 {
         if resources() == expected {
@@ -284,7 +285,7 @@ pub(crate) async fn expect_resources(expected: &str) {
     assert_eq!(resources(), expected);
 }
 
-/// Both lanes, used once, with a frame under way to their end or not.
+/// Uses both lanes once. `reads` says whether the last frame is read or left under way.
 async fn use_lanes(pair: &Pair, reads: bool) {
     let (express, bulk) = (pair.lane(Lane::Express), pair.lane(Lane::Bulk));
     let frame = [pattern(0, 10), pair.parent.place(pattern(0, 100_000), false)];
@@ -300,7 +301,7 @@ fn lanes_leave_nothing_behind() {
     run(async {
         let nothing = resources();
         let pair = Pair::new();
-        // Blocks are registered when they are first needed, and stay.
+        // Blocks are registered when first needed, and stay.
         use_lanes(&pair, true).await;
         tokio::task::yield_now().await;
         let before = resources();

@@ -1,4 +1,4 @@
-//! What is said in the log.
+//! Records the log.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ impl Write for Log {
     }
 }
 
-/// Keeps what is said in this thread as long as the guard lives.
+/// Records the log of this thread for as long as the guard lives.
 pub(crate) struct Recording {
     log: Log,
     _guard: DefaultGuard,
@@ -33,14 +33,14 @@ impl Recording {
         Recording { log, _guard: tracing::subscriber::set_default(subscriber.finish()) }
     }
 
-    /// What was said until now.
+    /// The log so far.
     pub(crate) fn said(&self) -> String {
         let said = self.log.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&said).into_owned()
     }
 }
 
-/// What `body` gives, and what is said in this thread while it runs.
+/// The result of `body`, and the log of this thread while it runs.
 pub(crate) fn log_of<T>(body: impl FnOnce() -> T) -> (T, String) {
     let recording = Recording::start();
     let result = body();

@@ -1,5 +1,5 @@
-//! Lanes and what can go wrong with them, on a device. As they take the device away and
-//! its port down they need a machine of their own, and run one at a time: `.ci/verbs`.
+//! Lanes and their failures, on a device. The tests remove the device and take its port down. They
+//! therefore need a machine of their own and run one at a time: `.ci/verbs`.
 
 mod environment;
 mod failures;

@@ -1,4 +1,4 @@
-//! What memory is registered for it is good for, and for nothing else.
+//! Memory can be used only as it was registered for.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Side {
     }
 }
 
-/// What becomes of a write to memory of this access.
+/// The result of a write to memory of this access.
 fn write_to(access: Access) -> (Outcome, Vec<u8>) {
     let device = Device::open(None).expect("a device");
     let domain = ProtectionDomain::new(&device).expect("a domain");

@@ -12,7 +12,7 @@ use storm_backend_verbs::{Multicast, MulticastReport, VerbsConfig, VerbsFabric};
 
 /// Length of the payloads: some tens of datagrams, the last one short.
 const LEN: usize = 200_001;
-/// What stands for the head of a chunk.
+/// Stands for the head of a chunk.
 const HEAD: &[u8] = b"the head of a chunk";
 
 fn root(multicast: Multicast) -> VerbsFabric {
@@ -41,7 +41,7 @@ fn bulk(parent: &VerbsFabric, child: &VerbsFabric) -> Ends {
     Ends { parent, child: up.connect(&from_parent).expect("they fit together") }
 }
 
-/// Has the tasks of the members go on until `done`, or for as long as they may need.
+/// Runs the tasks of the members until `done`, or until they have had enough time.
 async fn until(done: impl Fn() -> bool) {
     let waits = async {
         while !done() {
@@ -55,7 +55,7 @@ fn works(fabric: &VerbsFabric) -> bool {
     fabric.multicast().is_some_and(|report| report.works)
 }
 
-/// Reads `count` frames beside what else goes on.
+/// Reads `count` frames in a task of its own.
 fn read(carrier: &Rc<dyn Carrier>, count: usize) -> tokio::task::JoinHandle<Vec<Bytes>> {
     let carrier = carrier.clone();
     tokio::task::spawn_local(async move {
@@ -84,7 +84,7 @@ fn what_is_for_many_is_sent_once_and_is_the_same_everywhere() {
                 send(&*lane.parent, &frame).await.expect("it lives");
             }
         }
-        // What is not for many goes as it always does.
+        // Data that is not for many goes down the tree as always.
         let last = [Bytes::from_static(HEAD), root.place(pattern(20, LEN), false)];
         for lane in &lanes {
             send(&*lane.parent, &last).await.expect("it lives");
@@ -124,7 +124,7 @@ fn a_child_passes_on_that_it_has_what_all_have() {
             }
         });
         let reader = read(&lower.child, 10);
-        // A leaf asks by way of its parent.
+        // A leaf asks through its parent.
         until(|| works(&root) && works(&middle) && works(&leaf)).await;
         for number in 0..10 {
             send(&*upper.parent, &frame(&root, number)).await.expect("it lives");
@@ -137,7 +137,7 @@ fn a_child_passes_on_that_it_has_what_all_have() {
     });
 }
 
-/// What is sent to all is taken by all: who forwards it knows that its children have it too.
+/// A payload sent to all is taken by all, so a forwarder knows that its children have it too.
 #[test]
 fn nothing_is_sent_to_all_that_a_forwarder_sends_once_more() {
     run(async {

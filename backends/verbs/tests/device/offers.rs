@@ -1,11 +1,11 @@
-//! What the other side says of itself is not believed blindly.
+//! The other side's offer is not trusted.
 
 use crate::pair::{CHILD, PARENT, Pair, end_of_reading, pattern, run, send};
 use serde::{Deserialize, Serialize};
 use storm_backend_tcp::fabric::{End, Fabric};
 use storm_backend_tcp::wire::Lane;
 
-/// An offer as it is on the wire.
+/// An offer in its wire format.
 #[derive(Serialize, Deserialize)]
 struct Offer {
     version: u32,
@@ -63,7 +63,7 @@ fn a_lane_that_nobody_answers_ends_when_retries_are_exhausted() {
         let up = pair.child.open(PARENT, Lane::Express, End::Child).expect("there is room");
         let down = pair.parent.open(CHILD, Lane::Express, End::Parent).expect("there is room");
         let offer = down.offer();
-        // The parent has gone away before the child has come.
+        // The parent goes away before the child has come.
         drop(down);
         let child = up.connect(&offer).expect("nothing shows yet");
         send(&*child, &[pattern(0, 10)]).await.expect("it is taken");

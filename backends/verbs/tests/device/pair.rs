@@ -9,9 +9,9 @@ use storm_backend_tcp::wire::Lane;
 use storm_backend_verbs::{VerbsConfig, VerbsFabric};
 use storm_primitives::NodeId;
 
-/// What the parent is called.
+/// The parent's id.
 pub(crate) const PARENT: NodeId = NodeId(1);
-/// What the child is called.
+/// The child's id.
 pub(crate) const CHILD: NodeId = NodeId(2);
 
 /// Both members.
@@ -26,12 +26,12 @@ pub(crate) struct Ends {
     pub(crate) child: Rc<dyn Carrier>,
 }
 
-/// The settings of the member whose address ends so.
+/// The settings of the member whose address ends in `host`.
 pub(crate) fn config(host: u8) -> VerbsConfig {
     VerbsConfig { address: Some([10, 9, 0, host].into()), ..VerbsConfig::default() }
 }
 
-/// Runs `body` where lanes can be.
+/// Runs `body` on a runtime for lanes.
 pub(crate) fn run<F: Future<Output = ()>>(body: F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     tokio::task::LocalSet::new().block_on(&runtime.expect("a runtime"), body);
@@ -51,7 +51,7 @@ impl Pair {
         self.lane_by(lane, |offer| offer, |offer| offer).expect("they fit together")
     }
 
-    /// The same with offers that are changed on their way: the parent's, the child's.
+    /// As [`lane`](Self::lane), with the parent's and the child's offers changed on their way.
     pub(crate) fn lane_by(
         &self,
         lane: Lane,
@@ -67,7 +67,7 @@ impl Pair {
     }
 }
 
-/// Sends all of `parts`, which on a bulk lane are a frame.
+/// Sends all of `parts`, which are a frame on a bulk lane.
 pub(crate) async fn send(carrier: &dyn Carrier, parts: &[Bytes]) -> io::Result<()> {
     let mut out: VecDeque<Bytes> = parts.iter().cloned().collect();
     while !carrier.write_some(&mut out)? {
@@ -76,7 +76,7 @@ pub(crate) async fn send(carrier: &dyn Carrier, parts: &[Bytes]) -> io::Result<(
     Ok(())
 }
 
-/// The error that the lane ends with, once it does.
+/// Waits for the end of the lane. Returns its error.
 pub(crate) async fn end_of_reading(carrier: &dyn Carrier) -> io::Error {
     loop {
         if let Err(error) = carrier.read().await {
@@ -85,7 +85,7 @@ pub(crate) async fn end_of_reading(carrier: &dyn Carrier) -> io::Error {
     }
 }
 
-/// Bytes that say where they are.
+/// Bytes whose values tell their positions.
 pub(crate) fn pattern(from: usize, len: usize) -> Bytes {
     (from..from + len).map(|at| (at % 251) as u8).collect()
 }

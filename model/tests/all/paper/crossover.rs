@@ -1,4 +1,4 @@
-//! Where BProc and Cplant would overtake STORM: the paper's order of magnitude,
+//! The points at which BProc and Cplant would overtake STORM: the paper's order of magnitude,
 //! within 30 %, and our own value.
 
 use crate::paper::expected::{Expected, assert_within};

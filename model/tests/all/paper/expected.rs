@@ -1,4 +1,4 @@
-//! Reading the expected values. Where they are not there, a test says so.
+//! Reads the expected values. If they are missing, a test says so.
 
 /// Rows of a file of comma-separated values, with the names of its columns.
 pub(crate) struct Expected {
@@ -46,7 +46,7 @@ impl Row<'_> {
     }
 }
 
-/// Fails if `value` is further from `expected` than this part of it.
+/// Fails if `value` differs from `expected` by more than this part of it.
 pub(crate) fn assert_within(what: &str, value: f64, expected: f64, part: f64) {
     let error = (value - expected).abs();
     assert!(error <= part * expected.abs(), "{what}: {value} where {expected} is expected");

@@ -4,17 +4,17 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use storm_rm::ContentHash;
 
-/// Read at a time.
+/// Bytes read at a time.
 const BLOCK_BYTES: usize = 8 << 20;
 
-/// From this length on several threads hash: below it starting them costs more
-/// than it saves.
+/// Blocks of this length and more are hashed by several threads; below it, starting threads costs
+/// more than it saves.
 const PARALLEL_BYTES: usize = 1 << 20;
 
-/// Hash and length of a file, read from its beginning; it is left there.
+/// The hash and the length of a file, read from its beginning, where the file is left again.
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read.
 pub fn hash_file(file: &mut File) -> io::Result<(ContentHash, u64)> {
     file.rewind()?;
     let expected = file.metadata()?.len();
@@ -38,7 +38,7 @@ pub fn hash_file(file: &mut File) -> io::Result<(ContentHash, u64)> {
     Ok((ContentHash(*hasher.finalize().as_bytes()), size_bytes))
 }
 
-/// Fills the buffer as far as the file reaches.
+/// Fills the buffer, or reads to the end of the file.
 pub(super) fn read_full(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

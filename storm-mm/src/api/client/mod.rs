@@ -21,18 +21,18 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// A manager that has not said its hello for so long is not one, or hangs.
+/// A peer that sends no hello for this long hangs, or is no manager.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of a connection's first request.
 const FIRST_ID: u64 = 1;
-/// The longest request that is sent before the manager's hello has come: a Unix socket takes
-/// it whole, so that nobody waits for a reader who is none.
+/// The longest request that is sent before the manager's hello has come. A Unix socket takes a
+/// request of this length whole, so the write cannot block on a peer that never reads.
 const MAX_EARLY_BYTES: usize = 64 << 10;
 
 /// Why a request failed.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// No manager answers there.
+    /// No manager answers at the socket.
     #[error("cannot connect to {}", path.display())]
     Connect {
         /// The socket.
@@ -41,7 +41,7 @@ pub enum ClientError {
         #[source]
         source: io::Error,
     },
-    /// No manager answers there, or it and the user do not trust each other.
+    /// No manager answers at the address, or manager and user do not trust each other.
     #[error("cannot connect to {address}")]
     ConnectRemote {
         /// The address, as it was given.
@@ -50,8 +50,7 @@ pub enum ClientError {
         #[source]
         source: ClientSessionError,
     },
-    /// The manager has been asked and has not answered in time. It may still do what it was asked
-    /// for.
+    /// The manager was asked and did not answer in time. It may still carry out the request.
     #[error("the manager has the request and does not answer")]
     Unanswered,
     /// The manager speaks another version of the protocol.
@@ -66,10 +65,10 @@ pub enum ClientError {
     /// The manager went away.
     #[error("the manager closed the connection")]
     Closed,
-    /// What came is not of the protocol.
+    /// The manager's line is not valid in the protocol.
     #[error("the manager sent what is not understood")]
     Garbled(#[source] serde_json::Error),
-    /// What came answers something else.
+    /// The reply answers another request.
     #[error("the manager's reply does not answer the request")]
     OutOfStep,
     /// A file to be sent could not be read.
@@ -105,21 +104,21 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects, and checks that the two understand each other.
+    /// Connects, and checks that client and manager speak the same version.
     ///
     /// # Errors
-    /// Nobody listens there, or it speaks another version.
+    /// Nobody listens at `path`, or the manager speaks another version.
     pub async fn connect(path: &Path) -> Result<Client, ClientError> {
         let connect_error = |source| ClientError::Connect { path: path.to_owned(), source };
         let stream = UnixStream::connect(path).await.map_err(connect_error)?;
         Client::over(local_halves(stream), &[], connect_error).await
     }
 
-    /// As [`connect`](Self::connect), and submits a job at once: its request goes with our
-    /// hello, and the manager wakes once for both. Returns what [`submit`](Self::submit) does.
+    /// Connects as [`connect`](Self::connect) does and submits a job at once. The request goes with
+    /// our hello, so the manager wakes only once. Returns the same as [`submit`](Self::submit).
     ///
     /// # Errors
-    /// As of both.
+    /// Those of `connect` and of `submit`.
     pub async fn connect_and_submit(
         path: &Path,
         submission: Submission,
@@ -129,7 +128,7 @@ impl Client {
         let (files, request) = submission.into_request();
         let line = RequestLine::Manager(FIRST_ID, request);
         let encoded = line.encode().map_err(ClientError::Garbled)?;
-        // What the socket may not hold waits for a manager that is one.
+        // A request that the socket may not hold is sent after the manager's hello.
         let early = if encoded.len() <= MAX_EARLY_BYTES { encoded.as_slice() } else { &[] };
         let stream = UnixStream::connect(path).await.map_err(connect_error)?;
         let mut client = Client::over(local_halves(stream), early, connect_error).await?;
@@ -144,7 +143,7 @@ impl Client {
     /// Connects to a manager on another host, `HOST:PORT`, as the user of `key`.
     ///
     /// # Errors
-    /// As of [`connect`](Self::connect), or the key is refused.
+    /// Those of [`connect`](Self::connect), or the manager refuses the key.
     pub async fn connect_remote(address: &str, key: &ClientKey) -> Result<Client, ClientError> {
         let session_error =
             |source| ClientError::ConnectRemote { address: address.to_owned(), source };
@@ -155,7 +154,7 @@ impl Client {
         Client::over(halves, &[], |error| session_error(error.into())).await
     }
 
-    /// Over a connection that stands; `early` is written behind the hello.
+    /// Makes a client of an open connection; `early` is sent right after the hello.
     async fn over(
         (read, mut write): (ReadHalf, WriteHalf),
         early: &[u8],
@@ -164,7 +163,7 @@ impl Client {
         let mut hello = serde_json::to_vec(&Hello::ours()).map_err(ClientError::Garbled)?;
         hello.push(b'\n');
         hello.extend_from_slice(early);
-        // A manager with too many clients has said so and hung up: that is read below.
+        // A manager with too many clients has refused us and hung up; its refusal is read below.
         let said = match write.write_all(&hello).await {
             Ok(()) => write.flush().await,
             Err(error) => Err(error),
@@ -191,20 +190,20 @@ impl Client {
         Ok(Client { requests, replies: ClientReplies { reader }, server })
     }
 
-    /// What the manager said of itself.
+    /// The manager's hello.
     pub fn server(&self) -> &Hello {
         &self.server
     }
 
-    /// Asks and waits for the answer; a listing is whole. Not while a job is
-    /// followed: for that, [`split`](Self::split) the client.
+    /// Sends a request and waits for the whole answer. Not for use while a job is followed:
+    /// [`split`](Self::split) the client first.
     ///
     /// # Errors
-    /// As [`ClientError`] says.
+    /// See [`ClientError`].
     pub async fn call(&mut self, request: ManagerRequest) -> Result<Reply, ClientError> {
         match self.requests.send(request).await {
             Ok(id) => self.answer(id).await,
-            // It may have said why before it hung up.
+            // The manager may have said why before it hung up.
             Err(error @ ClientError::Connection(_)) => match self.replies.next().await {
                 Ok(Some(ReplyLine { reply: Reply::Error { error }, .. })) => Err(error.into()),
                 _ => Err(error),
@@ -286,7 +285,7 @@ impl ClientReplies {
     async fn reply_to(&mut self, id: u64) -> Result<Reply, ClientError> {
         let line = self.next().await?.ok_or(ClientError::Closed)?;
         match line.reply {
-            // What concerns the whole connection comes without a number.
+            // A refusal of the whole connection has the number 0.
             Reply::Error { error } if line.id == id || line.id == 0 => Err(error.into()),
             Reply::Error { .. } => Err(ClientError::OutOfStep),
             reply if line.id == id => Ok(reply),
@@ -296,8 +295,7 @@ impl ClientReplies {
 }
 
 impl ClientError {
-    /// Whether the manager may answer at another time: nobody did, or the connection
-    /// is gone.
+    /// Whether a later try may succeed: no manager answered, or the connection was lost.
     pub fn may_pass(&self) -> bool {
         match self {
             ClientError::Connect { .. } | ClientError::Closed | ClientError::Connection(_) => true,

@@ -8,7 +8,7 @@ use std::io::{self, Seek};
 use storm_rm::{ContentHash, JobId, JobSpec};
 use tokio::io::AsyncWriteExt;
 
-/// Sent at a time.
+/// Bytes sent at a time.
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// A job and its files.
@@ -16,11 +16,11 @@ const BLOCK_BYTES: usize = 1 << 20;
 pub struct Submission {
     /// The job.
     pub spec: JobSpec,
-    /// Follow it: its events come after the answer.
+    /// Whether to follow the job: its events come after the answer.
     pub attach: bool,
-    /// On whose account, and how urgent.
+    /// The account that is charged, and the job's urgency.
     pub service: Service,
-    /// It waits for this reservation, by name.
+    /// The name of the reservation whose nodes the job waits for.
     pub reservation: Option<String>,
     /// The files that the specification names, open for reading.
     pub files: Vec<(ContentHash, File)>,
@@ -35,7 +35,7 @@ impl Submission {
     }
 }
 
-/// How far the sending of files is.
+/// The progress of sending files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes sent of all files.
@@ -45,13 +45,11 @@ pub struct Progress {
 }
 
 impl Client {
-    /// Submits a job; returns its number. When the submission attaches, its
-    /// events follow: [`split`](Self::split) the client to read them, they come
-    /// under the request number returned.
+    /// Submits a job; returns its number. When the submission attaches, the job's events follow
+    /// under the request number returned: [`split`](Self::split) the client to read them.
     ///
     /// # Errors
-    /// The manager refused it, a file could not be read, or as [`ClientError`]
-    /// says.
+    /// The manager refused the job, a file could not be read, or see [`ClientError`].
     pub async fn submit(
         &mut self,
         submission: Submission,
@@ -62,7 +60,7 @@ impl Client {
         Ok((self.submitted(id, files, progress).await?, id))
     }
 
-    /// The answer to the request `id`, to submit: sends the files that the manager lacks.
+    /// Waits for the answer to the submission `id`, and sends the files that the manager lacks.
     pub(super) async fn submitted(
         &mut self,
         id: u64,

@@ -17,10 +17,10 @@ use storm_rm::{JobSpec, MPI_SPACE_VARIABLE, Owner};
 use thiserror::Error;
 use tokio::time::timeout;
 
-/// Jobs in a request whose answer, a line for each, is still a small one.
+/// A request about at most this many jobs, with one line of answer for each, has a short answer.
 const FEW: usize = 16;
 
-/// What a connection needs.
+/// The state of one connection.
 pub(super) struct Connection {
     pub(super) peer: Peer,
     pub(super) spool: Spool,
@@ -107,7 +107,7 @@ impl Connection {
         }
     }
 
-    /// The next request, with its turn if it is a long one; `None` at the end.
+    /// The next request, with its turn if the request is long; `None` at the end.
     async fn line(
         &self,
         reader: &mut LineReader<ReadHalf>,
@@ -190,8 +190,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Makes a specification ready for the core: the peer owns it, its files are
-    /// here. `false` when it was refused.
+    /// Prepares a specification for the core: sets its owner to the peer, and receives its files.
+    /// `false` if the request was refused.
     async fn prepare(
         &self,
         spec: &mut JobSpec,
@@ -248,7 +248,7 @@ fn is_streaming(request: &ManagerRequest) -> bool {
     }
 }
 
-/// Whether the answer may be long: then it is the only one that a client is owed.
+/// Whether the answer may be long. A client is owed only one long answer at a time.
 fn may_be_long(request: &ManagerRequest) -> bool {
     match request {
         ManagerRequest::Submit { .. }
@@ -278,7 +278,7 @@ fn may_be_long(request: &ManagerRequest) -> bool {
     }
 }
 
-/// Tells the client about a line that it can be told about.
+/// Refuses a line, if the client can still be told.
 fn refuse_line(replies: &ReplyStream, error: LineError) -> LineError {
     if let LineError::TooLong { .. } = error {
         let refusal = ApiError::new(ErrorCode::LineTooLong, error.to_string());

@@ -1,4 +1,4 @@
-//! Who is connected, and who may still be.
+//! The connected clients, and the limits on how many there may be.
 
 use super::ServerLimits;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ pub(super) struct Connections {
     /// The user of each task.
     users: HashMap<Id, u32>,
     per_user: HashMap<u32, usize>,
-    /// Somebody was refused since the last connection ended: said once.
+    /// A client was refused since the last connection ended; only the first refusal is logged.
     refusing: bool,
 }
 
@@ -36,7 +36,7 @@ impl Connections {
         *self.per_user.entry(uid).or_default() += 1;
     }
 
-    /// Waits for the end of one; for ever while there is none.
+    /// Waits until one connection ends; for ever while there is none.
     pub(super) async fn one_ends(&mut self) {
         match self.tasks.join_next_with_id().await {
             None => std::future::pending().await,

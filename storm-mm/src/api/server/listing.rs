@@ -1,5 +1,5 @@
-//! Listings of jobs: the core is asked for one part after the other, each when the client has
-//! taken the one before. A client that does not read costs the manager one part.
+//! Listings of jobs. The server asks the core for one part after the other, each when the client
+//! has read the part before. A client that does not read costs the manager one part.
 
 use super::connection::Connection;
 use crate::api::{
@@ -25,7 +25,7 @@ impl Connection {
                 let _ = sink.refuse(error);
                 return;
             }
-            // The core says so itself where it has no answer.
+            // If the core has no answer, it has said so itself.
             let Some(line) = part.next().await else { return };
             let reply = match line.reply {
                 Reply::Jobs { jobs, more } => {
@@ -51,13 +51,13 @@ fn begin(request: &mut ManagerRequest) {
     }
 }
 
-/// Has the request ask for what follows `listed`; `false` when nothing does.
+/// Has the request ask for the part after `listed`; `false` when there is none.
 fn go_on(request: &mut ManagerRequest, listed: &[JobView]) -> bool {
     let Some(last) = listed.last() else { return false };
     match request {
         ManagerRequest::Jobs(filter) => filter.part = Some(part_behind(Some(last.id))),
         ManagerRequest::History(query) => {
-            // Without it the listing would begin anew.
+            // Without a place, the listing would begin again.
             let Some(place) = last.place else { return false };
             let listed = u32::try_from(listed.len()).unwrap_or(u32::MAX);
             query.limit = query.limit.saturating_sub(listed);

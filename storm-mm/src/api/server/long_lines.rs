@@ -1,29 +1,30 @@
-//! Long requests take memory from when they are read until they are carried out: of each user there
-//! are a few at a time, and who leaves one half sent keeps nobody but itself waiting.
+//! A long request takes memory from when it is read until it is carried out. Each user gets a few
+//! long requests at a time, so a user that leaves a request half sent delays only itself.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A request of so many bytes is a usual one: a job with its environment, a block of input.
+/// Longest usual request: a job with its environment, or a block of input.
 pub(super) const SHORT_BYTES: usize = 48 << 10;
-/// Longer ones of a user that are read at the same time.
+/// Longer requests of one user that are read at the same time.
 const AT_A_TIME: usize = 4;
 
-/// Ends when the request is carried out, and takes no memory any more.
+/// Dropped when the request is carried out and takes no memory any more.
 pub(super) type Turn = OwnedSemaphorePermit;
 
-/// Who may read on, by user.
+/// The turns of each user.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LongLines {
     users: Arc<Mutex<HashMap<u32, Arc<Semaphore>>>>,
 }
 
 impl LongLines {
-    /// Waits for the turn of one of this user's requests, which ends with what is returned.
+    /// Waits for the turn of one of this user's requests. The turn ends when the returned value is
+    /// dropped.
     pub(super) async fn turn(&self, uid: u32) -> Option<Turn> {
         let turns = self.turns(uid);
-        // None of them is ever closed.
+        // No semaphore is ever closed.
         turns.acquire_owned().await.ok()
     }
 

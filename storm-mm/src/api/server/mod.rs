@@ -1,8 +1,8 @@
 //! The server side: accepts clients and carries requests to the manager's core.
 //!
-//! It needs a tokio runtime with I/O and time. Writing to the spool blocks its
-//! thread for as long as the file system takes: give it a thread of its own, so
-//! that no upload delays a strobe; the channel of calls crosses threads.
+//! The server needs a tokio runtime with I/O and time. Writing to the spool blocks its thread for
+//! as long as the file system takes. Give the server a thread of its own, so that no upload delays
+//! a strobe; the channel of calls crosses threads.
 
 mod connection;
 mod connections;
@@ -29,46 +29,48 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
 use tracing::Instrument;
 
-/// Between two tries to accept when the process is out of descriptors.
+/// Pause before accepting again when the process is out of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// What the kernel is to keep of replies for a client of this host; it doubles it, and is at
-/// 208 KiB by itself. Enough that a listing is written while its last part is read.
+/// Bytes of replies that the kernel buffers for a client of this host; the kernel doubles the
+/// number, and its own default is 208 KiB. A listing is written while its last part is read, so 32
+/// KiB is enough.
 const SEND_BUFFER_BYTES: usize = 32 << 10;
 
-/// What a client may cost.
+/// Limits on what clients may cost.
 #[derive(Clone, Debug)]
 pub struct ServerLimits {
-    /// Clients connected at once, besides those of [`trusted`](Self::trusted).
+    /// Clients connected at once, without those of [`trusted`](Self::trusted) users.
     pub clients: usize,
     /// Clients of one user connected at once.
     pub clients_per_user: usize,
-    /// Users whom no limit on clients holds: whoever runs the cluster gets in
-    /// however many others are there.
+    /// Users that no limit on clients holds: the cluster's administrator gets in however many
+    /// clients are connected.
     pub trusted: Vec<u32>,
-    /// A client of this host whose descriptor has this number or a higher one is not served: the
-    /// manager needs what is left for its nodes and its files. The kernel gives the lowest that is free.
+    /// A client of this host is refused if its descriptor has this number or a higher one. The
+    /// kernel gives the lowest free descriptor, and the manager needs the rest for its nodes and
+    /// files.
     pub descriptors: u64,
-    /// Bytes of replies kept for a client that does not read; four times as
-    /// much drops it.
+    /// Bytes of replies kept for a client that does not read. A client with four times as much is
+    /// dropped.
     pub outgoing_bytes: usize,
-    /// A client that takes nothing for so long of what it asked for is dropped, unless it
-    /// follows a job or waits for one.
+    /// A client that reads nothing of its answers for this long is dropped, unless it follows a job
+    /// or waits for one.
     pub read_timeout: Duration,
-    /// Requests of one client that wait for their answer; further ones are not
-    /// read meanwhile.
+    /// Requests of one client that may wait for their answers. Further requests are not read
+    /// meanwhile.
     pub pending_requests: usize,
-    /// A client that has not said its hello for so long is dropped.
+    /// A client that sends no hello for this long is dropped.
     pub hello_timeout: Duration,
-    /// So is one that stops in the middle of a file, or of a long request.
+    /// A client that stops for this long in the middle of a file or of a long request is dropped.
     pub upload_timeout: Duration,
     /// How long the last replies may take when the server ends.
     pub drain_timeout: Duration,
 }
 
 impl Default for ServerLimits {
-    /// Enough for every login session of a front end; a client's first line is
-    /// sent before it waits for anything, so only a broken one is late.
+    /// Enough for every login session of a front end. A client sends its first line before it waits
+    /// for anything, so only a broken client is late.
     fn default() -> ServerLimits {
         ServerLimits {
             clients: 4096,
@@ -94,29 +96,30 @@ pub struct Server {
     calls: Sender<Call>,
     long_lines: LongLines,
     remote: Option<(TcpListener, RemoteClients)>,
-    /// What all jobs that it takes have in common, and those of no other cluster.
+    /// A string that all jobs submitted here share, and no job of another cluster has.
     mpi_space: Option<String>,
 }
 
 impl Server {
-    /// Stores files in `spool` and sends requests to `calls`, whose bound is how
-    /// many may wait for the core.
+    /// Stores files in `spool` and sends requests to `calls`. The bound of `calls` limits how many
+    /// requests may wait for the core.
     pub fn new(spool: Spool, limits: ServerLimits, calls: Sender<Call>) -> Server {
-        // Without randomness a job's number has to do, which only jobs of other clusters have as well.
+        // Without randomness the job's number has to do, which a job of another cluster may have as
+        // well.
         let mpi_space = getrandom::u64().ok().map(|space| format!("{space:016x}"));
         let long_lines = LongLines::default();
         Server { spool, limits, calls, long_lines, remote: None, mpi_space }
     }
 
-    /// Serves users on other hosts as well, as far as they prove who they are.
+    /// Also serves users on other hosts, if they prove who they are.
     #[must_use]
     pub fn with_remote_clients(mut self, listener: TcpListener, clients: RemoteClients) -> Server {
         self.remote = Some((listener, clients));
         self
     }
 
-    /// Serves until the receiver of the calls is dropped; then delivers the
-    /// replies that were given, and ends.
+    /// Serves until the receiver of the calls is dropped. Then delivers the remaining replies, and
+    /// ends.
     pub async fn serve(mut self, listener: UnixListener) {
         let mut door =
             self.remote.take().map(|(listener, clients)| RemoteDoor::new(listener, clients));
@@ -166,12 +169,12 @@ impl Server {
         // An open descriptor is not negative.
         let number = u64::try_from(stream.as_raw_fd()).unwrap_or(u64::MAX);
         if !self.admits(peer, number, connections) {
-            // What a fresh socket's buffer does not take is lost: a client too many must
-            // not cost anything.
+            // A client over the limit must cost nothing, so the bytes that the socket does not take
+            // are lost.
             let _ = stream.try_write(&refusal_line(too_many_clients()));
             return;
         }
-        // What the kernel keeps for a client that does not read is the manager's as well.
+        // The kernel's buffer for a client that does not read counts as the manager's memory.
         if let Err(error) = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER_BYTES) {
             tracing::debug!(%error, "a client has a send buffer of the usual size");
         }
@@ -182,7 +185,7 @@ impl Server {
 
     /// Serves a client of another host, if there is a place.
     fn welcome(&self, arrival: Arrival, connections: &mut Connections) -> Result<(), Arrival> {
-        // The door has room for so many and no more.
+        // Descriptors are not checked here: the door bounds its connections itself.
         if !self.admits(arrival.peer, 0, connections) {
             return Err(arrival);
         }
@@ -192,8 +195,8 @@ impl Server {
         Ok(())
     }
 
-    /// Whether there is a place for one more client of this user, whose connection has the
-    /// descriptor of this number; says once if not.
+    /// Whether one more client of this user is served, whose connection has the descriptor
+    /// `number`. Logs the first refusal.
     fn admits(&self, peer: Peer, number: u64, connections: &mut Connections) -> bool {
         let has_room = number < self.limits.descriptors;
         let admitted = has_room && connections.admits(peer.uid, &self.limits);
@@ -223,7 +226,7 @@ impl Server {
     }
 }
 
-/// The next client of another host; for ever where there is no door for them.
+/// The next client of another host; waits for ever if other hosts are not served.
 async fn arrival(door: &mut Option<RemoteDoor>) -> Arrival {
     match door {
         Some(door) => door.next().await,
@@ -242,12 +245,12 @@ fn too_many_clients() -> ApiError {
         .hint("try again later")
 }
 
-/// All that a client hears that is not served.
+/// All lines that a refused client gets.
 fn refusal_line(error: ApiError) -> Vec<u8> {
     let line = ReplyLine { id: 0, reply: Reply::Error { error } };
     match (serde_json::to_string(&Hello::ours()), serde_json::to_string(&line)) {
         (Ok(hello), Ok(line)) => format!("{hello}\n{line}\n").into_bytes(),
-        // Neither holds anything that JSON has no form for.
+        // JSON has a form for every value in them, so this cannot happen.
         _ => Vec::new(),
     }
 }

@@ -1,5 +1,5 @@
-//! Where clients of other hosts come in: whoever does not prove within a short time to
-//! hold the key of a user gets little attention, and not too many get it at once.
+//! The entrance for clients of other hosts. A connection must prove within a short time to hold a
+//! user's key. Until then it costs little, and only a limited number is attended to at once.
 
 use super::refusal_line;
 use crate::api::halves::{ReadHalf, WriteHalf, remote_halves};
@@ -19,11 +19,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
-/// Read of what a client sends that was turned away: a hello and a request.
+/// Bytes that are read from a client that was turned away: room for a hello and a request.
 const DISCARDED_BYTES: u64 = 2 * MAX_REQUEST_LINE_BYTES as u64;
 
-/// Says who a user is on this host, or why the key of that user does not count. It may
-/// block.
+/// Finds the user's account on this host, or says why the user's key does not count. The function
+/// may block.
 pub type AdmitUser = dyn Fn(&RemoteUser) -> Result<Owner, ApiError> + Send + Sync;
 
 /// Serves users on other hosts, who show a client key.
@@ -31,17 +31,17 @@ pub type AdmitUser = dyn Fn(&RemoteUser) -> Result<Owner, ApiError> + Send + Syn
 pub struct RemoteClients {
     /// The cluster keys that client keys may be derived from.
     pub trust: Trust,
-    /// Who the users are.
+    /// Finds the users' accounts.
     pub admit: Arc<AdmitUser>,
-    /// Connections that may be about to prove who they are. Of more, the one that has
-    /// taken longest gives way: a client needs a few times its way here and back.
+    /// Largest number of connections that have not proved yet who they are. Beyond it, the oldest
+    /// of them is dropped: a real client needs only a few round trips.
     pub strangers: usize,
-    /// How long that may take.
+    /// Longest time for the proof.
     pub proof_timeout: Duration,
 }
 
 impl RemoteClients {
-    /// With limits that let in hundreds at once, from the other end of the world.
+    /// Limits that let in hundreds of clients at once, even from the other end of the world.
     pub fn new(trust: Trust, admit: Arc<AdmitUser>) -> RemoteClients {
         RemoteClients { trust, admit, strangers: 256, proof_timeout: Duration::from_secs(5) }
     }
@@ -58,7 +58,7 @@ impl fmt::Debug for RemoteClients {
     }
 }
 
-/// A client that is known.
+/// A client that has proved who it is.
 pub(super) struct Arrival {
     pub(super) peer: Peer,
     pub(super) from: SocketAddr,
@@ -66,7 +66,7 @@ pub(super) struct Arrival {
     pub(super) write: WriteHalf,
 }
 
-/// Why there will be no client.
+/// Why a connection does not become a client.
 #[derive(Debug, Error)]
 enum Stranger {
     #[error(transparent)]
@@ -90,19 +90,19 @@ impl Stranger {
         }
     }
 
-    /// Whoever looks whether a port is open does no more.
+    /// Whether the connection ended without a word, as that of a port scanner does.
     fn said_nothing(&self) -> bool {
         matches!(self, Stranger::Session(ClientSessionError::Io(_) | ClientSessionError::Closed))
     }
 }
 
-/// How a connection was greeted: its number, and what came of it.
+/// A connection's number, and the outcome of its greeting.
 type Greeted = (u64, Outcome);
 
 enum Outcome {
     Known(RemoteUser, Result<Owner, ApiError>, Box<SealedStream>),
     Refused(Stranger),
-    /// It has been told why it is not served.
+    /// The client was told why it is not served.
     TurnedAway,
 }
 
@@ -111,7 +111,7 @@ pub(super) struct RemoteDoor {
     listener: TcpListener,
     remote: RemoteClients,
     greetings: JoinSet<Greeted>,
-    /// Those that are being greeted, in the order in which they came.
+    /// Connections that are being greeted, in the order in which they came.
     strangers: BTreeMap<u64, (SocketAddr, AbortHandle)>,
     number: u64,
     refusals: RefusalLog,
@@ -131,7 +131,7 @@ impl RemoteDoor {
         }
     }
 
-    /// The next client that has proved who it is. Cancelling it loses nobody.
+    /// The next client that has proved who it is. Cancelling the call loses no client.
     pub(super) async fn next(&mut self) -> Arrival {
         loop {
             tokio::select! {
@@ -159,11 +159,12 @@ impl RemoteDoor {
             let telling = async {
                 write.write_all(&refusal_line(error)).await?;
                 write.shutdown().await?;
-                // Closing before it has read that could keep it from reading it.
+                // Closing before the client's data is read could keep the client from reading the
+                // refusal.
                 let mut first = read.take(DISCARDED_BYTES);
                 tokio::io::copy(&mut first, &mut tokio::io::sink()).await
             };
-            // Whether it was heard is the client's business.
+            // Whether the refusal arrived does not matter.
             let _ = timeout(patience, telling).await;
             (number, Outcome::TurnedAway)
         });
@@ -175,7 +176,7 @@ impl RemoteDoor {
             let proof = async {
                 let (user, stream) = accept_client(tcp, &trust).await?;
                 let asked = user.clone();
-                // Only now is a name service asked, which takes its time.
+                // The name service may take long, so it is asked only after the proof.
                 let admitted = tokio::task::spawn_blocking(move || admit(&asked)).await;
                 Ok((user, admitted, stream))
             };
@@ -192,7 +193,7 @@ impl RemoteDoor {
         });
     }
 
-    /// Gives a connection its place among the strangers.
+    /// Attends to a connection, in place of the oldest stranger if there are too many.
     fn attend<F>(&mut self, from: SocketAddr, attention: impl FnOnce(u64) -> F)
     where
         F: Future<Output = Greeted> + Send + 'static,
@@ -211,7 +212,8 @@ impl RemoteDoor {
     fn greeted(&mut self, greeted: Result<Greeted, JoinError>) -> Option<Arrival> {
         let (number, outcome) = match greeted {
             Ok(greeted) => greeted,
-            // It gave way, and has been forgotten already; or it failed, and is now.
+            // The greeting was aborted, and its entry removed already; or it panicked, and its
+            // entry goes now.
             Err(error) => {
                 self.strangers.retain(|_, (_, greeting)| greeting.id() != error.id());
                 return None;
@@ -236,7 +238,7 @@ impl RemoteDoor {
         stream: SealedStream,
     ) -> Option<Arrival> {
         let (read, write) = remote_halves(stream);
-        // No process of this host.
+        // The peer is no process of this host.
         let peer = |owner: Owner| Peer { uid: owner.uid, gid: owner.gid, pid: 0 };
         match admitted {
             Ok(owner) => {
@@ -246,7 +248,7 @@ impl RemoteDoor {
             }
             Err(error) => {
                 self.refused(from, &Stranger::Unwanted { user, error: error.clone() });
-                // Nobody's: it is only told why.
+                // The client has no account, and is only told why.
                 let nobody = peer(Owner { uid: u32::MAX, gid: u32::MAX });
                 self.turn_away(Arrival { peer: nobody, from, read, write }, error);
                 None

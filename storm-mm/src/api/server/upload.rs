@@ -13,10 +13,10 @@ use storm_rm::{ContentHash, JobSpec, Program};
 use thiserror::Error;
 use tokio::time::timeout;
 
-/// Read at a time of a file: as much as a Unix socket usually holds.
+/// Bytes of a file read at a time: as much as a Unix socket usually holds.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Why the files of a job did not come.
+/// Why the files of a job did not arrive.
 #[derive(Debug, Error)]
 pub(super) enum UploadError {
     #[error("{hash} has {found_bytes} bytes here, the job says {said_bytes}")]
@@ -48,7 +48,7 @@ impl UploadError {
         }
     }
 
-    /// What the client is told.
+    /// The refusal that the client gets.
     pub(super) fn to_api(&self) -> ApiError {
         match self {
             UploadError::NotStored(error) | UploadError::NotTaken(error) => spool_refusal(error),
@@ -61,7 +61,7 @@ impl UploadError {
     }
 }
 
-/// What helps when no file can be stored.
+/// The hint for a file that cannot be stored.
 const WHERE_FILES_ARE: &str = "it keeps files below its `state-dir`, that of `storm up` in /dev/shm, \
     and some room for its journal; what is on every node needs no copy: --no-bcast";
 
@@ -83,7 +83,7 @@ fn spool_refusal(error: &SpoolError) -> ApiError {
 }
 
 impl Connection {
-    /// Asks for what is missing and takes it.
+    /// Asks the client for the missing files and stores them.
     pub(super) async fn receive_files(
         &self,
         spec: &JobSpec,
@@ -116,7 +116,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The contents that are not here, with their lengths.
+    /// The contents that the spool lacks, with their lengths.
     fn missing(&self, spec: &JobSpec) -> Result<BTreeMap<ContentHash, u64>, UploadError> {
         let program = match &spec.program {
             Program::Shipped(file) => Some(file),

@@ -1,4 +1,4 @@
-//! Writes a client's replies in order, several at a time where they wait.
+//! Writes a client's replies in order, several at a time when several wait.
 
 use crate::api::halves::WriteHalf;
 use crate::api::outgoing::{Life, Outgoing};
@@ -12,12 +12,12 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::time::sleep;
 
-/// Lines that wait are written together up to about this many bytes.
+/// Waiting lines are written together, up to about this many bytes.
 const BATCH_BYTES: usize = 64 << 10;
-/// Of which a client must take so much within its time.
+/// A client must take each piece of this size within its time.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Writes until no reply will come.
+/// Writes until no further reply will come.
 ///
 /// # Errors
 /// The client is gone, or was dropped because it does not read: it has taken nothing for
@@ -33,7 +33,7 @@ pub(super) async fn write_replies(
         for piece in batch.chunks(PIECE_BYTES) {
             write_piece(piece, &mut to, &replies.outgoing, patience).await?;
         }
-        // Most clients say nothing most of the time.
+        // Most clients are idle most of the time, so the memory is freed.
         batch = Vec::new();
         replies.outgoing.written();
         let Some(line) = replies.next().await else {
@@ -60,14 +60,15 @@ async fn write_piece(
     });
     loop {
         tokio::select! {
-            // A client that takes what it is given is not asked how long it took.
+            // A piece that the client has taken counts, however long it took.
             biased;
             written = &mut write => return written,
             () = poll_fn(|context| outgoing.poll_closed(context, false)) => {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             () = sleep(patience) => {
-                // Of who follows a job the output is held back, for as long as it likes.
+                // A client that follows a job may pause: its output is held back for as long as it
+                // likes.
                 if !outgoing.is_following() {
                     outgoing.end(Life::TooSlow);
                     return Err(io::ErrorKind::TimedOut.into());
@@ -77,7 +78,7 @@ async fn write_piece(
     }
 }
 
-/// Appends the line, or the lines that it is too large for.
+/// Appends the line, or several lines if the reply is too large for one.
 fn encode(line: ReplyLine, to: &mut Vec<u8>) -> io::Result<()> {
     let ReplyLine { id, reply } = line;
     match reply {

@@ -10,32 +10,32 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use storm_rm::{ContentHash, Summing};
 use thiserror::Error;
 
-/// Begins the name of a file that is not whole yet.
+/// Prefix of the name of an unfinished file.
 const UNFINISHED: &str = "incoming-";
 
-/// What is left free of the file system, as the journal beside the contents has to be written: so much, or
-/// the [part](RESERVED_PART) of a small one.
+/// Bytes of the file system that stay free, because the journal beside the contents must be
+/// written. A small file system keeps a [part](RESERVED_PART) of itself free instead.
 const RESERVED_BYTES: u64 = 64 << 20;
-/// One of so many parts.
+/// The divisor for that part.
 const RESERVED_PART: u64 = 16;
-/// Between two looks at what is left: other contents come at the same time.
+/// Bytes between two checks of the free space, since other contents arrive at the same time.
 const BETWEEN_LOOKS_BYTES: usize = 1 << 20;
 
-/// Makes the names of unfinished files differ within this process.
+/// Makes the names of unfinished files unique within this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Why a content was not taken.
+/// Why a content was not stored.
 #[derive(Debug, Error)]
 pub enum SpoolError {
-    /// What came has another hash than what was announced.
+    /// The received bytes have another hash than the announced one.
     #[error("the content sent is {found}, announced was {announced}")]
     WrongContent {
-        /// What was announced.
+        /// The announced hash.
         announced: ContentHash,
-        /// What came.
+        /// The hash of the received bytes.
         found: ContentHash,
     },
-    /// It exceeds the limit per file.
+    /// The file exceeds the limit per file.
     #[error("a file of {size_bytes} bytes exceeds the limit of {limit_bytes} bytes")]
     TooLarge {
         /// Its length.
@@ -43,14 +43,14 @@ pub enum SpoolError {
         /// The limit.
         limit_bytes: u64,
     },
-    /// It would take what the journal needs.
+    /// The file would take the space that the journal needs.
     #[error(
         "the manager's file system has no room for a file of {size_bytes} bytes: {left_bytes} bytes are left"
     )]
     Full {
         /// Its length.
         size_bytes: u64,
-        /// What contents may still take.
+        /// The space that contents may still take.
         left_bytes: u64,
     },
     /// The file system failed.
@@ -68,11 +68,11 @@ pub(crate) struct Incoming {
     hash: ContentHash,
     hasher: blake3::Hasher,
     summing: Summing,
-    /// What is still to come.
+    /// Bytes that are still to come.
     missing_bytes: u64,
-    /// What came since the file system was looked at.
+    /// Bytes that came since the last check of the free space.
     unlooked_bytes: usize,
-    /// Where what it adds up to is remembered.
+    /// The spool's sums, where that of this file is entered.
     sums: Sums,
 }
 
@@ -111,7 +111,7 @@ impl Incoming {
         Ok(incoming)
     }
 
-    /// Whether there is room for what is still to come.
+    /// Fails if there is no room for the bytes that are still to come.
     fn look_for_room(&self) -> Result<(), SpoolError> {
         let found = fstatvfs(&self.file).map_err(|errno| SpoolError::Storage(errno.into()))?;
         let bytes = |blocks| u64::saturating_mul(blocks, found.f_frsize);
@@ -125,7 +125,7 @@ impl Incoming {
         Err(SpoolError::Full { size_bytes, left_bytes })
     }
 
-    /// Appends what came.
+    /// Appends received bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), SpoolError> {
         self.unlooked_bytes += bytes.len();
         if self.unlooked_bytes >= BETWEEN_LOOKS_BYTES {
@@ -138,7 +138,7 @@ impl Incoming {
         self.file.write_all(bytes).map_err(SpoolError::Storage)
     }
 
-    /// Gives the file its name if it is what was announced.
+    /// Gives the file its name if its hash is the announced one.
     pub(crate) fn finish(self) -> Result<(), SpoolError> {
         let found = ContentHash(*self.hasher.finalize().as_bytes());
         if found != self.hash {
@@ -157,7 +157,7 @@ impl Drop for Incoming {
     }
 }
 
-/// Removes what an earlier process did not finish.
+/// Removes the unfinished files of an earlier process.
 pub(super) fn remove_unfinished(directory: &Path) -> io::Result<()> {
     for file in fs::read_dir(directory)? {
         let file = file?;

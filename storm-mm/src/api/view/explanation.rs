@@ -10,21 +10,21 @@ use storm_rm::{ArrayTask, JobId};
 pub struct Explanation {
     /// The job.
     pub job: JobId,
-    /// What it is of an array, if it is of one.
+    /// The job's place in its array, if it belongs to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayTask>,
     /// Its state.
     pub state: JobState,
     /// The reason, in one sentence.
     pub reason: String,
-    /// What the reason rests on, a line each.
+    /// The facts behind the reason, a line each.
     pub details: Vec<String>,
-    /// Of a job that waits for processing elements: jobs that hold such, those first that end
+    /// For a job that waits for processing elements: the jobs that hold them, those first that end
     /// first, and no more than are worth a look.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_by: Vec<Holder>,
-    /// Of a job that waits: the reservations of others that have nodes which it could have, in a
-    /// time in which it could be running. Its start is reckoned without those nodes.
+    /// For a job that waits: others' reservations of nodes that it could otherwise have, at a time
+    /// when it could be running. Its estimated start leaves these nodes out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reserved: Vec<ReservedNodes>,
     /// When it should start at the latest, where the policy can tell.

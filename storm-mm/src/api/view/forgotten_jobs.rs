@@ -1,9 +1,9 @@
-//! What is still known of the jobs of an array that the history has no room for.
+//! A summary of the jobs of an array that the history has no room for.
 
 use serde::{Deserialize, Serialize};
 use storm_rm::JobId;
 
-/// The jobs of an array that have ended and are not remembered one by one, while others are.
+/// The ended jobs of an array that are no longer remembered one by one, while others of it are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgottenJobs {
     /// The array.

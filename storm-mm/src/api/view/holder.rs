@@ -1,26 +1,26 @@
-//! Who has what a job waits for.
+//! The holders of the elements that a job waits for.
 
 use super::JobState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use storm_rm::{ArrayTask, JobId};
 
-/// A job on the machine that holds processing elements which another one waits for. Whose it is,
-/// and what, is not told here: a listing of jobs says what may be known.
+/// A job on the machine that holds processing elements which another job waits for. Its owner and
+/// program are left out here: a listing of jobs shows them to those that may know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// The job.
     pub job: JobId,
-    /// What it is of an array, if it is of one.
+    /// The job's place in its array, if it belongs to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayTask>,
-    /// Its user is that of the job that waits.
+    /// Whether its user is that of the waiting job.
     pub same_user: bool,
     /// Its state.
     pub state: JobState,
     /// Processing elements that it holds.
     pub pes: u32,
-    /// When it has ended at the latest, by its time limit; `None` where it has none, or does
-    /// not run all the time.
+    /// When it must have ended, by its time limit; `None` without a limit, or if it does not run
+    /// all the time.
     pub until: Option<Timestamp>,
 }

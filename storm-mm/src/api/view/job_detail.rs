@@ -8,13 +8,13 @@ use storm_rm::{
     InputSpec, JobSpec, Needs, OsBytes, OutputSpec, ProcessClass, ProcessFigures, Program, Rank,
 };
 
-/// What `storm show` tells.
+/// The answer to `storm show`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobDetail {
-    /// What listings show of it.
+    /// The line that listings show.
     #[serde(flatten)]
     pub view: JobView,
-    /// What was asked for.
+    /// The request.
     pub spec: SpecSummary,
     /// Where each rank runs and how it ended; empty until it is placed.
     pub ranks: Vec<RankView>,
@@ -31,26 +31,26 @@ pub struct JobDetail {
     /// The reservation that it was submitted to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<String>,
-    /// How its ranks communicate, and what is not done for programs that do it otherwise, where its
-    /// partition is coscheduled.
+    /// Where its partition is coscheduled: how its ranks communicate, and the service that programs
+    /// which communicate otherwise do not get.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub communication: Option<String>,
-    /// What flexible coscheduling takes its ranks for, in numbers, where its partition has it.
+    /// Where its partition uses flexible coscheduling: the number of ranks in each class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classes: Option<String>,
     /// How often it was started.
     pub runs: u32,
-    /// What happened to it, in order.
+    /// The events of its life, in order.
     pub log: Vec<LogEntry>,
 }
 
 /// S_ISUID and S_ISGID (inode(7)).
 const SET_ID_BITS: u32 = 0o6000;
 
-/// What was asked for, without the environment: that may hold secrets.
+/// The request, without the environment, which may hold secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpecSummary {
-    /// What is executed: a shipped file's name, or a path on the nodes.
+    /// The program: a shipped file's name, or a path on the nodes.
     pub program: OsBytes,
     /// The program is shipped to the nodes.
     pub shipped: bool,
@@ -68,16 +68,16 @@ pub struct SpecSummary {
     pub shipped_bytes: u64,
     /// Names of the further files to ship.
     pub files: Vec<OsBytes>,
-    /// Those to ship whose copies have no set-user-ID or set-group-ID bit, which the files have.
+    /// Shipped files that have a set-user-ID or set-group-ID bit, which their copies lose.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without_set_id: Vec<OsBytes>,
-    /// What becomes of the output.
+    /// Where the output goes.
     pub output: OutputSpec,
-    /// What the ranks read.
+    /// The ranks' input.
     pub input: InputSpec,
     /// Whether it goes back to the queue when a node dies.
     pub requeue: bool,
-    /// What it needs besides processing elements.
+    /// The needs in addition to processing elements.
     #[serde(default)]
     pub needs: Needs,
 }
@@ -112,8 +112,8 @@ impl From<&JobSpec> for SpecSummary {
     }
 }
 
-/// The names of the files to ship that lose their set-user-ID or set-group-ID bit: a node gives nobody
-/// the rights of a file's owner for what a user sends.
+/// The names of the shipped files that lose their set-user-ID or set-group-ID bit: a node gives
+/// nobody the rights of a file's owner for a file that a user sent.
 pub fn without_set_id(spec: &JobSpec) -> impl Iterator<Item = &OsBytes> {
     let program = match &spec.program {
         Program::Shipped(file) => Some(file),
@@ -132,19 +132,19 @@ pub struct RankView {
     pub node: String,
     /// How it ended and what it used; absent while it runs.
     pub exit: Option<RankExit>,
-    /// What flexible coscheduling takes it for, as its node said last.
+    /// The rank's class under flexible coscheduling, as its node last reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ClassView>,
 }
 
-/// What flexible coscheduling takes a rank for.
+/// A rank's class under flexible coscheduling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassView {
     /// Its class.
     pub class: ProcessClass,
     /// Since when it has had it.
     pub since: Timestamp,
-    /// By what it was judged last; nothing when it has not been watched for long enough.
+    /// The figures of the last judgement; absent until the rank has been watched for long enough.
     pub figures: Option<ProcessFigures>,
 }
 
@@ -153,8 +153,8 @@ pub struct ClassView {
 pub struct LogEntry {
     /// When.
     pub time: Timestamp,
-    /// What kind of event, in one word.
+    /// The kind of event, in one word.
     pub event: String,
-    /// What happened, for people.
+    /// The event in a sentence.
     pub text: String,
 }

@@ -15,7 +15,7 @@ pub struct JobView {
     pub array: Option<ArrayTask>,
     /// Its name.
     pub name: String,
-    /// Who submitted it.
+    /// The submitter.
     pub user: UserView,
     /// The partition it waits for or runs in.
     pub partition: String,
@@ -25,7 +25,7 @@ pub struct JobView {
     pub state: JobState,
     /// Number of ranks.
     pub procs: u32,
-    /// What it asks of its nodes besides.
+    /// The resources that it asks of its nodes in addition to processing elements.
     #[serde(default)]
     pub resources: Resources,
     /// Number of nodes; 0 until it is placed.
@@ -40,9 +40,9 @@ pub struct JobView {
     pub started: Option<Timestamp>,
     /// When the last rank ended.
     pub ended: Option<Timestamp>,
-    /// Seconds since it started, or that it ran.
+    /// Seconds since it started; for an ended job, from its start to its end.
     pub elapsed_s: u64,
-    /// Seconds of these in which it ran: its row was active. What its time limit bounds.
+    /// Seconds of these in which its row was active; the time limit bounds these.
     #[serde(default)]
     pub ran_s: u64,
     /// Its time limit in seconds.
@@ -54,8 +54,9 @@ pub struct JobView {
     pub estimate: Option<Timestamp>,
     /// Highest status of its ranks as a shell gives it, once it has ended.
     pub exit_code: Option<u8>,
-    /// In a part of a listing of ended jobs: its place in the order in which they ended, behind which the next part
-    /// begins. Its number would not do, which may be forgotten by then. Between core and server: no client sees it.
+    /// In a part of a listing of ended jobs: the job's place in the order of ending, after which
+    /// the next part begins. The job's number would not do, since the job may be forgotten by then.
+    /// Only core and server see the place, no client.
     #[serde(skip)]
     pub place: Option<u64>,
 }

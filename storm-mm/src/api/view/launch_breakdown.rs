@@ -18,7 +18,7 @@ pub struct LaunchBreakdown {
     pub wait_for_slice_ms: f64,
     /// From the decision to start the job until every rank was executing.
     pub total_ms: f64,
-    /// Bytes that were sent, once each whatever the number of nodes.
+    /// Bytes that were sent; each byte counts once, whatever the number of nodes.
     pub sent_bytes: u64,
     /// Bytes that were not sent because every node had them.
     pub skipped_bytes: u64,

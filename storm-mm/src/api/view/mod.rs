@@ -1,4 +1,4 @@
-//! What listings show: the manager's state as clients see it.
+//! The contents of listings: the manager's state as clients see it.
 //!
 //! Times are RFC 3339 in UTC. Fields may be added; none changes its meaning.
 

@@ -56,9 +56,9 @@ pub struct NodeView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum NodeState {
-    /// It runs nothing.
+    /// The node runs nothing.
     Idle,
-    /// It runs nothing, and is for the jobs of a reservation that has begun.
+    /// The node runs nothing, and is kept for the jobs of a reservation that has begun.
     Reserved,
     /// Some of its processing elements hold ranks.
     Mixed,
@@ -68,9 +68,9 @@ pub enum NodeState {
     Draining,
     /// An administrator has it take no further jobs, and it has none.
     Drained,
-    /// It was up, and no longer answers.
+    /// The node was up, and no longer answers.
     Down,
-    /// It has not joined yet.
+    /// The node has not joined yet.
     Unknown,
 }
 

@@ -12,13 +12,13 @@ pub struct PartitionView {
     /// The policy that takes over as soon as it has room for the jobs that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_sched: Option<String>,
-    /// The policy that it is configured with, where another one was set at work.
+    /// The configured policy, where another was set at run time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configured_sched: Option<String>,
-    /// The quantum that it is configured with, in microseconds, where another one was set at work.
+    /// The configured quantum in microseconds, where another was set at run time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configured_quantum_us: Option<u64>,
-    /// What its users should know, for people.
+    /// A warning to the partition's users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
     /// Jobs that name neither partition nor policy go there.
@@ -36,11 +36,12 @@ pub struct PartitionView {
     pub pes: u32,
     /// Quantum in microseconds, where the policy shares time.
     pub quantum_us: Option<u64>,
-    /// Length in microseconds of the slices in which its jobs communicate, where they do.
+    /// Length in microseconds of the slices in which its jobs communicate, if the partition has
+    /// such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice_us: Option<u64>,
-    /// The last of these slices, by number, that ended with nothing on the way: the nodes' memories
-    /// alone were the state of its jobs then.
+    /// The number of the last of these slices that ended with no message on the way: at its end the
+    /// nodes' memories alone were the state of its jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<u64>,
     /// Rows of its matrix that hold jobs.

@@ -1,4 +1,4 @@
-//! The priority of a job that waits, and what it is made of.
+//! The priority of a job that waits, and its parts.
 
 use super::UserView;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub struct PriorityView {
     /// Which job of an array it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayTask>,
-    /// Who submitted it.
+    /// The submitter.
     pub user: UserView,
     /// The partition that it waits for.
     pub partition: String,
@@ -22,14 +22,14 @@ pub struct PriorityView {
     pub account: Option<String>,
     /// Its quality of service.
     pub qos: Option<String>,
-    /// Its priority: what the factors contribute, less its niceness.
+    /// Its priority: the sum of the factors' contributions, less its niceness.
     pub priority: Priority,
-    /// What it counts for under the policy of the partition.
+    /// How the partition's policy uses the priority.
     #[serde(default)]
     pub counts: PriorityUse,
-    /// What each factor contributes.
+    /// The contribution of each factor.
     pub factors: Contributions,
-    /// What its user took away.
+    /// The niceness, which its user chose to subtract.
     pub nice: i32,
 }
 

@@ -1,4 +1,4 @@
-//! A reservation in a listing, and what one is asked for with.
+//! A reservation in a listing, and the request for one.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct ReservationView {
     /// Its name.
     pub name: String,
-    /// It has begun.
+    /// Whether the reservation has begun.
     pub active: bool,
     /// The partition of its nodes.
     pub partition: String,
@@ -22,7 +22,7 @@ pub struct ReservationView {
     pub start: Timestamp,
     /// When it ends.
     pub end: Timestamp,
-    /// Who may use it, by name or number; all when it names nobody.
+    /// The users that may use it, by name or number; empty: all users.
     pub users: Vec<String>,
     /// Its jobs that run or are being started.
     pub jobs_running: u32,
@@ -55,16 +55,16 @@ pub struct ReservationRequest {
     pub start: Option<Timestamp>,
     /// How long it lasts, in seconds.
     pub duration_s: u64,
-    /// These nodes, folded.
+    /// The named nodes, folded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
-    /// So many nodes.
+    /// The number of nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_count: Option<u32>,
-    /// Nodes with so many processing elements.
+    /// The number of processing elements that the nodes must have together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pes: Option<u32>,
-    /// Who may use it, by name or number; all when it names nobody.
+    /// The users that may use it, by name or number; empty: all users.
     #[serde(default)]
     pub users: Vec<String>,
     /// The partition of its nodes; the default one when absent.

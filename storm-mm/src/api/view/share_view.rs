@@ -1,9 +1,9 @@
-//! An account or a user of one: what is due to it, and what it has used.
+//! An account or a user of it: its shares and its usage.
 
 use super::UserView;
 use serde::{Deserialize, Serialize};
 
-/// One line of `storm shares`: accounts before what is below them.
+/// One line of `storm shares`; an account comes before its members.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShareView {
     /// The account.
@@ -13,14 +13,14 @@ pub struct ShareView {
     pub parent: Option<String>,
     /// How many accounts are above it.
     pub depth: u32,
-    /// The user of it; absent where the line is about the account itself.
+    /// The user of the account; absent where the line is about the account itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<UserView>,
     /// Its shares.
     pub shares: u32,
-    /// Its part of the shares of it and its siblings.
+    /// Its part of the shares of itself and its siblings.
     pub share_of_siblings: f64,
-    /// What it has used and is not forgotten, in processor-seconds.
+    /// Its decayed usage, in processor-seconds.
     pub usage_pe_s: f64,
     /// Its part of all that was used.
     pub usage_of_all: f64,

@@ -1,5 +1,5 @@
-//! Nobody waits for the end of a slice whose elements idle (decision 0056). The quantum
-//! could be hours here: no edge ever comes.
+//! No job waits for the end of a slice whose elements idle (decision 0056). The quantum could be
+//! hours here: no edge ever comes.
 
 use super::invariants::check_all;
 use super::world::{PARTITION, World, spec};
@@ -52,7 +52,8 @@ fn a_job_that_fits_the_active_row_starts_in_the_middle_of_a_slice() {
     assert!(running(&world).contains(&fits.0));
     assert!(!running(&world).contains(&whole.0));
     assert_eq!(world.core.early_edge(PARTITION), began, "the slice goes on");
-    // What another row has room for only runs there, and in this one where it idles.
+    // A job that fits only another row is placed there, and also runs in this row where elements
+    // idle.
     let other = world.submit(spec(2, false, false));
     assert!(running(&world).contains(&other.0));
     check_all(&world);
@@ -79,7 +80,7 @@ fn no_element_idles_while_jobs_wait_that_want_one() {
     let waiting = |world: &World| world.core.partitions[0].policy.pending_count();
     assert_eq!(waiting(&world), 60 - 24, "three rows of eight are full");
     while waiting(&world) > 0 {
-        // The latest first: no row empties before the others.
+        // Ends the latest first, so that no row empties before the others.
         let now = running(&world);
         assert_eq!(now.len(), 8);
         end(&mut world, JobId(*now.last().expect("eight run")));

@@ -1,4 +1,4 @@
-//! What of the manager's memory one user's jobs may take.
+//! The limit on the manager's memory that one user's jobs may take.
 
 use super::world::{USER, World, spec};
 use crate::api::{ErrorCode, Peer};
@@ -21,7 +21,7 @@ fn one_user_does_not_fill_the_manager_with_what_waits() {
         }
     };
     assert_eq!(refused.code, ErrorCode::QueueFull);
-    // Of 40 KiB each, and of what else there is to a job.
+    // Each job takes 40 KiB and the rest of its specification.
     assert!((1_500..1_638).contains(&jobs.len()), "{} jobs in 64 MiB", jobs.len());
     world.restart(|_| false, |_| false);
     submit(&mut world, jobs.len() - 1).expect("it has the environment of the last");

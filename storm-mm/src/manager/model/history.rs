@@ -1,4 +1,4 @@
-//! Whose jobs are forgotten when the history is full, and how it is listed meanwhile.
+//! The jobs that are forgotten when the history is full, and listings meanwhile.
 
 use super::model_config;
 use super::world::{USER, World, spec};
@@ -7,7 +7,7 @@ use crate::history::History;
 use crate::manager::Core;
 use storm_rm::JobId;
 
-/// Of so few one job of each user is protected.
+/// So small that one job of each user is protected.
 const LIMIT: usize = 10;
 
 fn world() -> World {
@@ -20,7 +20,7 @@ fn other(uid: u32) -> Peer {
     Peer { uid, ..USER }
 }
 
-/// So many jobs of a user are cancelled.
+/// Cancels `count` jobs of a user.
 fn end(world: &mut World, user: Peer, count: usize) -> Vec<JobId> {
     let mut held = spec(1, false, false);
     held.needs.hold = true;
@@ -40,7 +40,7 @@ fn all() -> HistoryQuery {
     HistoryQuery { limit: u32::MAX, ..HistoryQuery::default() }
 }
 
-/// What is remembered, the latest first; a manager that begins on the journal remembers the same.
+/// The remembered jobs, the latest first. A manager that begins on the journal remembers the same.
 fn remembered(world: &World) -> Vec<JobId> {
     let left = ids(&world.core.history(world.now, &all()));
     let again =
@@ -56,7 +56,7 @@ fn who_ends_many_jobs_does_not_push_out_the_last_of_others_also_over_a_restart()
     let own = end(&mut world, USER, 200);
     let expected: Vec<JobId> = own[191..].iter().rev().chain([&others[3]]).copied().collect();
     assert_eq!(remembered(&world), expected);
-    // Beyond that they go in the order in which they ended, whoever's they are.
+    // Beyond that, jobs are forgotten in the order in which they ended, whichever user's they are.
     let others = end(&mut world, other(7), 6);
     let expected: Vec<JobId> =
         others.iter().rev().chain(own[196..].iter().rev()).copied().collect();

@@ -1,5 +1,5 @@
-//! The core against a model of its surroundings: random histories with the
-//! invariants checked after each step, and tables of what may happen when.
+//! The core against a model of its surroundings: random histories with the invariants checked after
+//! each step, and tables of the effects of events in each phase.
 
 mod early_edges;
 mod held_bytes;
@@ -17,12 +17,12 @@ mod tables;
 mod unmet;
 mod world;
 
-/// A configuration with room for so many ended jobs.
+/// A configuration with room for `history_limit` ended jobs.
 pub(crate) fn model_config(history_limit: usize) -> crate::CoreConfig {
     crate::CoreConfig { history_limit, ..world::config("fcfs", 4) }
 }
 
-/// Some job that could be submitted.
+/// A specification that can be submitted.
 pub(crate) fn model_spec() -> storm_rm::JobSpec {
     world::spec(1, false, false)
 }

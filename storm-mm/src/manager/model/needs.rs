@@ -1,4 +1,4 @@
-//! What jobs wait for besides elements, and policies that change, case by case.
+//! The needs of jobs other than elements, and changes of policies, case by case.
 
 use super::invariants::check_all;
 use super::world::{ADMIN, USER, World, spec};
@@ -160,7 +160,7 @@ fn jobs_of_an_array_follow_those_of_the_same_index() {
     let refused = world.act(|core, now| core.submit(now, USER, needy(corresponding("2-5"))));
     let refused = refused.expect_err("there is no 3");
     assert_eq!(refused.message, "array 1 has no job of index 3");
-    // One that is no array waits for all of it.
+    // A job outside of an array waits for the whole array.
     let one = world.submit(needy(after(Condition::AfterCorr(task(first, 2)))));
     let whole = world.submit(needy(after(Condition::AfterCorr(first))));
     assert!(world.record(one).runs > 0);
@@ -248,7 +248,8 @@ fn dependents_hear_of_ends_that_are_forgotten_before_they_start() {
     }
 }
 
-/// Who waited for the array was told of the jobs that were remembered, and got their status alone.
+/// A client that waited for an array got only the jobs that were remembered, and their status
+/// alone.
 #[test]
 fn of_an_array_it_is_known_how_those_of_its_jobs_ended_that_are_forgotten() {
     let mut world = World::joined("fcfs", 8);
@@ -267,7 +268,7 @@ fn of_an_array_it_is_known_how_those_of_its_jobs_ended_that_are_forgotten() {
     assert_eq!(world.core.forgotten_of(&[other]), []);
 }
 
-/// Ends a job without a look at what the journal says of those that are forgotten.
+/// Ends a job without comparing with a journal that has forgotten jobs.
 fn end_in_the_dark(world: &mut World, job: JobId, code: u8) {
     let part = *world.parts.keys().find(|(_, of, _)| *of == job).expect("it runs");
     world.part_over(part, ExitStatus::Code(code));
@@ -445,7 +446,7 @@ fn who_waits_for_a_job_with_a_limit_is_told_when_it_starts_at_the_latest() {
     assert_eq!(listed(&world), [None, Some(told), None], "a listing says the same");
 }
 
-/// `explain` said that there was no room, and not who had it.
+/// `explain` said that there was no room, and not which jobs had it.
 #[test]
 fn who_waits_for_elements_is_told_who_has_them() {
     const LIMIT: Duration = Duration::from_secs(60);
@@ -505,7 +506,7 @@ fn a_start_is_as_near_after_a_restart_as_it_was_before() {
     assert!(later < jiff::SignedDuration::from_secs(5), "{later}: the limit began anew");
 }
 
-/// It was listed under whatever policy its partition had at the time.
+/// An ended job was listed under the present policy of its partition.
 #[test]
 fn an_ended_job_keeps_the_policy_under_which_it_ended() {
     let mut world = World::joined("gang", 4);

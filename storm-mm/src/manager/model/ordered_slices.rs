@@ -1,18 +1,18 @@
-//! Nodes begin by themselves what a strobe ordered, and are told what it did not (decision
+//! Nodes begin by themselves the slices that a strobe ordered, and are told of all others (decision
 //! 0091).
 
 use super::world::{ADMIN, PARTITION, World, spec};
 use storm_rm::message::Slices;
 use storm_rm::{JobId, Row};
 
-/// What an act of the core tells the nodes about slices.
+/// The strobes that an action of the core causes.
 fn strobes(world: &mut World, act: impl FnOnce(&mut World)) -> Vec<Slices> {
     world.strobes.clear();
     act(world);
     std::mem::take(&mut world.strobes)
 }
 
-/// Three rows, each looked at once: their order is known.
+/// Three rows, each active once, so that their order is known.
 fn three_rows() -> (World, [JobId; 3]) {
     let mut world = World::joined("gang", 8);
     let jobs = [0, 1, 2].map(|_| world.submit(spec(8, false, false)));
@@ -20,7 +20,7 @@ fn three_rows() -> (World, [JobId; 3]) {
     (world, jobs)
 }
 
-/// Passes slices until nodes are told of some.
+/// Passes slices until a strobe orders further slices.
 fn next_order(world: &mut World) -> Slices {
     for _ in 0..8 {
         if let Some(slices) = strobes(world, World::edge).pop()

@@ -10,10 +10,10 @@ use storm_rm::message::ExitStatus;
 use storm_rm::{JobId, JobSpec};
 use storm_sched::PreemptMode;
 
-/// What all jobs of a test have a time limit of.
+/// The time limit of all jobs of a test.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Three qualities of service that make room, each in its way, for two others.
+/// Three qualities of service that preempt two others, each in its own way.
 pub(super) fn urgencies() -> ServiceConfig {
     let qos = |name: &str, preempts: &[&str], preempt_mode| QosConfig {
         name: name.to_owned(),
@@ -46,7 +46,7 @@ fn submit(world: &mut World, spec: JobSpec, qos: &str) -> JobId {
     job
 }
 
-/// All that was launched starts.
+/// Starts all launched jobs.
 fn begin(world: &mut World) {
     while !world.starts.is_empty() {
         world.started(0);
@@ -107,7 +107,7 @@ fn a_suspended_job_goes_on_after_a_restart_if_the_other_has_ended() {
     let mut world = world("backfill");
     let patient = submit(&mut world, spec(8, false, false), "patient");
     let urgent = submit(&mut world, spec(8, false, false), "urgent");
-    // The nodes of the urgent one die with the manager: all of them.
+    // All nodes of the urgent job die with the manager.
     world.restart(|_| true, |_| false);
     check_all(&world);
     let timers = world.timers.iter().filter(|timer| timer.3 == TimerKind::Recovery);
@@ -149,7 +149,7 @@ fn a_cancelled_job_says_for_whom() {
     let mut world = world("conservative");
     let cheap = submit(&mut world, spec(8, false, true), "cheap");
     let urgent = submit(&mut world, spec(2, false, false), "urgent");
-    // It is asked to end, and then made to.
+    // The job is asked to end, and then killed.
     while let Some(kill) = world.timers.iter().position(|timer| timer.3 == TimerKind::Kill) {
         let (at, job, incarnation, kind) = world.timers.remove(kill);
         world.now = world.now.max(at);
@@ -204,12 +204,12 @@ fn nobody_is_stopped_for_want_of_nodes_that_are_about_to_come_back() {
 #[test]
 fn who_waits_for_whose_elements_is_the_same_after_a_restart() {
     let mut world = world("fcfs");
-    // Both of a node's elements, one after the other.
+    // The two jobs take both elements of a node, one after the other.
     let patient = submit(&mut world, spec(1, false, false), "patient");
     let other = submit(&mut world, spec(1, false, false), "patient");
     let filler = submit(&mut world, spec(6, false, false), "most-urgent");
     let urgent = submit(&mut world, spec(1, false, false), "urgent");
-    // The younger one makes room; then an ordinary job has what the elder one leaves.
+    // The younger job makes room. Then an ordinary job gets the elements that the elder one leaves.
     assert_eq!(
         (state(&world, patient), state(&world, other)),
         (JobState::Running, JobState::Suspended)

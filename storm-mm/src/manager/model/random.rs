@@ -1,5 +1,5 @@
-//! Random histories: whatever happens in whatever order, the invariants hold, and
-//! in the end every job ends.
+//! Random histories: whatever happens in whatever order, the invariants hold, and in the end every
+//! job ends.
 
 use super::invariants::check_all;
 use super::preempting::urgencies;
@@ -15,7 +15,7 @@ use storm_rm::{
     ArraySpec, Condition, Dependency, IndexRange, JobId, JobIncarnation, JobSpec, Needs, Rank,
 };
 
-/// What happens next; numbers choose among what there is.
+/// The next step; its numbers choose among the present jobs and nodes.
 #[derive(Clone, Debug)]
 enum Step {
     Submit {
@@ -28,7 +28,7 @@ enum Step {
         qos: usize,
     },
     Cancel(usize),
-    /// A job with other needs than elements; some of them by bits.
+    /// A job with needs other than elements; bits choose some of them.
     SubmitNeedy {
         procs: u32,
         needs: u8,
@@ -66,13 +66,13 @@ enum Step {
     Terminated(usize),
     Edge,
     Timer,
-    /// The manager is killed and comes back. Nodes of one set of bits die meanwhile;
-    /// those of the other had not heard of launches that were under way.
+    /// The manager is killed and comes back. Nodes of one set of bits die meanwhile; nodes of the
+    /// other set had not heard of launches that were under way.
     Restart {
         dead: u32,
         deaf: u32,
     },
-    /// A report of a run that is not, or of a node that has no part in it.
+    /// A report about a run that is over, or from a node that has no part in it.
     Stale {
         job: u64,
         incarnation: u32,
@@ -134,7 +134,7 @@ impl World {
                 let time_limit = limited.then_some(Duration::from_millis(80));
                 let spec =
                     JobSpec { nodes: *nodes, time_limit, ..spec(*procs, *shipped, *requeue) };
-                // An infeasible one is refused, which changes nothing.
+                // An infeasible job is refused, which changes nothing.
                 let qos = urgencies().qos.get(*qos).map(|qos| qos.name.clone());
                 let service = Service { qos, ..Service::default() };
                 let user = super::world::USER;
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// A step in which a node reports what went wrong with its part of a job.
+    /// A step in which a node reports a failure of its part of a job.
     fn take_failure(&mut self, step: &Step) {
         match step {
             Step::RankKilled(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
@@ -215,7 +215,7 @@ impl World {
         }
     }
 
-    /// A step of what jobs need besides elements, or of their partition.
+    /// A step about needs of jobs other than elements, or about their partition.
     fn take_need(&mut self, step: &Step) {
         match step {
             Step::SubmitNeedy { procs, needs, after, tasks } => {
@@ -248,7 +248,7 @@ impl World {
         }
     }
 
-    /// A job, or the array of one.
+    /// The number of a job, or of its array.
     fn unit(&self, pick: usize) -> Option<JobId> {
         let record = self.core.jobs.values().nth(pick % self.core.jobs.len().max(1))?;
         Some(if pick.is_multiple_of(2) { record.id } else { record.unit() })
@@ -261,7 +261,7 @@ impl World {
             (Some(job), 1) => Condition::AfterAny(job),
             (Some(job), 2) if after.is_multiple_of(3) => Condition::AfterNotOk(job),
             (Some(job), 2) => Condition::After { job, minutes: u32::from(after % 3 == 1) },
-            // Most arrays are refused it, as they have other indices.
+            // Most arrays are refused this condition, as they have other indices.
             (Some(job), _) if after.is_multiple_of(3) => Condition::AfterCorr(job),
             _ => Condition::Singleton,
         };
@@ -281,7 +281,7 @@ impl World {
         }
     }
 
-    /// News of a run that is over, if it is.
+    /// Reports on a run that is over, if it is.
     fn stale(&mut self, node: NodeId, job: JobId, incarnation: JobIncarnation) {
         let lives = self.parts.keys().any(|(_, j, i)| (*j, *i) == (job, incarnation));
         let current = self.core.live.get(&job).map(|live| live.incarnation);
@@ -346,7 +346,7 @@ proptest! {
         };
         let mut waiting: Vec<JobId> = again.jobs.keys().filter(pending).copied().collect();
         let partition = &again.partitions[0];
-        // For a policy who was preempted comes first; the next one is not told yet.
+        // A policy puts preempted jobs first; the next policy has not been told yet.
         let told = partition.switching.is_none();
         waiting.sort_by_key(|job| (told && !again.jobs[job].preempted, *job));
         let waiting: Vec<u64> = waiting.into_iter().map(|job| job.0).collect();

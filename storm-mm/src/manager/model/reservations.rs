@@ -1,4 +1,4 @@
-//! Reservations, case by case: who may, what is refused, and that they outlast the manager.
+//! Reservations, case by case: the users, the refusals, and that reservations outlast the manager.
 
 use super::invariants::check_all;
 use super::world::{ADMIN, USER, World, spec};
@@ -163,7 +163,7 @@ fn what_is_deleted_binds_nobody_and_its_number_is_not_given_again() {
     check_all(&world);
 }
 
-/// Nodes of a reservation were removed: nothing said so of the jobs that waited for it.
+/// Nodes of a reservation were removed, and the jobs that waited for it did not say so.
 #[test]
 fn a_job_of_a_reservation_that_has_lost_nodes_says_so_and_runs_when_it_is_over() {
     let mut world = World::joined("fcfs", 8);

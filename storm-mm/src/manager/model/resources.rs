@@ -1,5 +1,5 @@
-//! What jobs ask of their nodes, and nodes out of service: refused, waited for, kept over
-//! a restart.
+//! Resources that jobs ask of their nodes, and nodes out of service: requests are refused, waited
+//! for, and kept over a restart.
 
 use super::invariants::check_all;
 use super::world::{NODES, World, spec};
@@ -133,7 +133,7 @@ fn only_administrators_change_nodes_and_only_nodes_that_there_are() {
     assert_eq!(code(USER, "n1", "why"), ErrorCode::NotPermitted);
     assert_eq!(code(ROOT, "n9", "why"), ErrorCode::NoSuchNode);
     assert_eq!(code(ROOT, "n[1-4000000]", "why"), ErrorCode::NoSuchNode);
-    // Unfolded it would take minutes, and memory that there is not.
+    // Unfolding the list would take minutes, and more memory than there is.
     assert_eq!(code(ROOT, "n[1-999999999]!n[2-999999999]", "why"), ErrorCode::NoSuchNode);
     assert_eq!(code(ROOT, "n[1-", "why"), ErrorCode::BadRequest);
     assert_eq!(code(ROOT, "n1", " "), ErrorCode::BadRequest);

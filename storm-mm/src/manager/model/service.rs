@@ -73,7 +73,7 @@ fn usage(world: &mut World) -> Vec<(String, f64)> {
     users.map(|line| (line.account, (line.usage_pe_s * 100.0).round() / 100.0)).collect()
 }
 
-/// The next reckoning.
+/// Runs the next computation of priorities.
 fn reckon(world: &mut World) {
     let reckoning = world.timers.iter().position(|timer| timer.3 == TimerKind::Priorities);
     let (at, job, incarnation, kind) = world.timers.remove(reckoning.expect("it is due some time"));
@@ -138,7 +138,7 @@ fn who_has_used_less_goes_first_after_the_next_reckoning_under_any_policy() {
     }
 }
 
-/// Between two reckonings more time passes than lies between two that are out of turn.
+/// Longer than the least time between two computations out of turn.
 const LATER: Duration = Duration::from_secs(60);
 
 #[test]

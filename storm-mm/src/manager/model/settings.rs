@@ -1,4 +1,4 @@
-//! What was set at work and what was edited in the configuration, over restarts.
+//! Settings changed at run time and edits of the configuration, over restarts.
 
 use super::invariants::check_all;
 use super::world::{ADMIN, PARTITION, USER, World, spec};
@@ -38,7 +38,7 @@ fn restart(world: &mut World, edit: fn(&mut CoreConfig)) {
     check_all(world);
 }
 
-/// The quantum, and that of the configuration where it is another.
+/// The quantum, and the configured one if it differs.
 fn quanta(view: &PartitionView) -> (Option<u64>, Option<u64>) {
     (view.quantum_us, view.configured_quantum_us)
 }
@@ -58,14 +58,14 @@ fn what_is_set_at_work_is_marked_and_stays_until_it_is_reset() {
     assert_eq!((kept.sched.as_str(), kept.configured_sched.as_deref()), ("fcfs", Some("gang")));
     let refused = world.act(|core, now| core.reset_partition(now, USER, "all", true, true));
     assert_eq!(refused.expect_err("a user may not").code, ErrorCode::NotPermitted);
-    // Also where the present policy has no use for it.
+    // The quantum can be reset even if the present policy has no use for it.
     reset(&mut world, false, true);
     let back = reset(&mut world, true, false);
     assert_eq!((back.sched.as_str(), back.configured_sched.as_deref()), ("gang", None));
     assert_eq!(quanta(&back), (Some(CONFIGURED_US), None));
     restart(&mut world, |_| ());
     assert_eq!(quanta(&view(&world)), (Some(CONFIGURED_US), None));
-    // What is set to what is configured is not set.
+    // A value that equals the configured one is no change.
     set(&mut world, None, Some(7_000));
     assert_eq!(quanta(&set(&mut world, None, Some(CONFIGURED_US))), (Some(CONFIGURED_US), None));
     assert!(world.core.settings.is_empty());
@@ -102,7 +102,7 @@ fn what_was_set_is_kept_for_a_partition_that_is_away() {
     assert_eq!(quanta(&view(&world)), (Some(7_000), Some(CONFIGURED_US)));
 }
 
-/// Jobs in rows that the edited policy has not were lost.
+/// Jobs in rows that the edited policy does not have were lost.
 #[test]
 fn a_policy_that_is_edited_takes_over_as_one_that_is_set() {
     let mut world = World::joined("gang", 8);
@@ -124,7 +124,7 @@ fn a_policy_that_is_edited_takes_over_as_one_that_is_set() {
     assert_eq!((view(&world).sched.as_str(), view(&world).next_sched), ("fcfs", None));
     let completed = |job: &JobId| world.record(*job).state() == JobState::Completed;
     assert!(rows.iter().chain([&waits]).all(completed));
-    // With nobody there it is so at once.
+    // Without running jobs, the policy changes at once.
     restart(&mut world, |_| ());
     assert_eq!((view(&world).sched.as_str(), view(&world).next_sched), ("gang", None));
 }

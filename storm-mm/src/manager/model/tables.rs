@@ -1,5 +1,5 @@
-//! Tables: in each phase of a job's life, what becomes of it when it is cancelled,
-//! when its node dies, when the cluster goes down; and its state's name.
+//! Tables: in each phase of a job's life, its fate when it is cancelled, when its node dies, when
+//! the cluster goes down; and the name of its state.
 
 use super::invariants::check_all;
 use super::world::{NODES, USER, World, spec};
@@ -9,11 +9,11 @@ use storm_primitives::NodeId;
 use storm_rm::message::{ExitStatus, RankExit, Report};
 use storm_rm::{JobId, Rank};
 
-/// The phases of a life, with all nodes the job's.
+/// The phases of the life of a job on all nodes.
 const PHASES: [&str; 7] =
     ["pending", "staging", "staged", "launched", "running", "ending", "partly over"];
 
-/// A job in a phase; the rival that holds it there, if one is needed.
+/// A job in a phase, together with a rival that holds it there if one is needed.
 fn in_phase(phase: &str, requeue: bool) -> (World, JobId) {
     let sched = if phase == "pending" { "fcfs" } else { "gang" };
     let mut world = World::joined(sched, 8);
@@ -128,7 +128,7 @@ fn a_job_that_wants_it_runs_again_whatever_phase_its_node_was_lost_in() {
     }
 }
 
-/// Who lists jobs in a state and then cancels those may be overtaken by a job that begins.
+/// A user lists jobs in a state and cancels them; meanwhile one of them may have begun.
 #[test]
 fn only_jobs_in_the_states_that_were_asked_for_are_cancelled() {
     let (mut world, job) = in_phase("running", false);

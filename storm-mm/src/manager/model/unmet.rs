@@ -1,5 +1,5 @@
-//! Jobs that wait while a manager starts with another configuration: none is lost, each says
-//! what it lacks, and all run when it is there again.
+//! Jobs that wait while a manager starts with another configuration. None is lost, each says what
+//! it lacks, and all run when the configuration has it again.
 
 use super::invariants::check_all;
 use super::world::{ADMIN, NODES, USER, World, spec};
@@ -65,13 +65,13 @@ fn jobs_of_a_partition_that_is_gone_wait_for_it_with_all_that_concerns_them() {
         assert_eq!(why(&world, job), lack);
     }
     assert_eq!(why(&world, held), format!("it is held by its user (JobHeldUser); {lack}"));
-    // What is new is refused, or goes where there is a place.
+    // New jobs are refused, or go where there is a place.
     let asked = JobSpec { partition: Some("all".to_owned()), ..spec(1, false, false) };
     let refused = world.act(|core, now| core.submit(now, USER, asked)).expect_err("none there");
     assert_eq!(refused.code, ErrorCode::NoSuchPartition);
     let new = world.submit(spec(1, false, false));
     assert_eq!(world.record(new).partition, "others");
-    // A hold, a release and an end are what they always are.
+    // Holds, releases and ends work as always.
     world.act(|core, now| core.hold(now, ADMIN, plain)).expect("it waits");
     assert!(why(&world, plain).starts_with("it is held by an administrator (JobHeldAdmin); "));
     world.act(|core, now| core.release_hold(now, ADMIN, plain)).expect("it is held");
@@ -130,13 +130,13 @@ fn a_job_that_its_partition_cannot_run_any_more_waits_for_nodes_that_can() {
     }));
 }
 
-/// A job that runs over the edit is lost by its node, and waits for what is not there.
+/// A job runs over the edit, its node loses it, and it waits for what the configuration lacks.
 #[test]
 fn a_job_that_is_to_run_again_waits_for_what_is_gone_as_well() {
     let mut world = World::joined("fcfs", 8);
     let job = world.submit(spec(8, false, true));
     world.started(0);
-    // So that it is on the machine whatever becomes of its partition.
+    // After this edit the job is still on the machine.
     restart(&mut world, |config| config.nodes[3].features = vec!["new".to_owned()]);
     assert_eq!(world.record(job).phase, Phase::Running);
     world.core.needs.unmet.insert(job, super::super::unmet::Unmet::Partition("all".to_owned()));
@@ -290,7 +290,7 @@ fn take(world: &mut World, step: &Step) {
     let known: Vec<JobId> = world.core.jobs.keys().copied().collect();
     let pick = |index: usize| known.get(index % known.len().max(1)).copied();
     let submit = |world: &mut World, spec: JobSpec| {
-        // What there is no place for is refused.
+        // A job without a place is refused.
         let _ = world.act(|core, now| core.submit(now, USER, spec));
     };
     match step {
@@ -344,7 +344,7 @@ proptest! {
             });
             prop_assert!(ended.into_iter().all(|state| state == JobState::Cancelled));
         }
-        // Those that came while it had another name go back with it.
+        // Jobs submitted under the other name go back with the partition.
         restart(&mut world, renamed);
         let here = |world: &World, name: &str| {
             let all = world.core.jobs.values();

@@ -1,5 +1,5 @@
-//! What surrounds the core: nodes with their parts of jobs, transfers, watches,
-//! timers and the journal. It does what the core's effects say when it is told to.
+//! The surroundings of the core: nodes with their parts of jobs, transfers, watches, timers and the
+//! journal. The world carries out the core's effects when a test says so.
 
 use crate::api::Peer;
 use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
@@ -24,7 +24,7 @@ pub(super) const PES: u32 = 2;
 pub(super) const PARTITION: PartitionId = PartitionId(0);
 pub(super) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1 };
 pub(super) const ADMIN: Peer = Peer { uid: 0, gid: 0, pid: 1 };
-/// Rounds after which a job that has not ended never will.
+/// A job that has not ended after this many rounds never will.
 const ROUNDS_MAX: usize = 500;
 
 /// One node's part of one run of a job.
@@ -40,25 +40,25 @@ pub(super) struct World {
     pub(super) overdue: Vec<Watch>,
     pub(super) terminations: Vec<Watch>,
     pub(super) timers: Vec<(Instant, JobId, JobIncarnation, TimerKind)>,
-    /// The ranks that live, and whether they were told to die.
+    /// The living ranks, and whether they were told to die.
     pub(super) parts: BTreeMap<PartKey, (Vec<Rank>, bool)>,
-    /// The rows in which each part was told to run, last.
+    /// The rows in which each part was last told to run.
     pub(super) rows: BTreeMap<PartKey, RowSet>,
     pub(super) joined: BTreeSet<NodeId>,
-    /// Parts that are over and were not released: what each node last said of them.
+    /// Parts that are over but not released, with the last report of their nodes.
     over: BTreeMap<PartKey, Report>,
-    /// What each node was told of runs when it was new.
+    /// For each node that joined anew, the first run that it can have heard of.
     first_runs: BTreeMap<NodeId, JobIncarnation>,
-    /// The core is not the first one on its journal.
+    /// Whether the core has had a predecessor on its journal.
     pub(super) restarted: bool,
     sched: String,
     job_slots: u32,
     pub(super) service: ServiceConfig,
-    /// What was edited in the configuration since the start: the next manager reads it.
+    /// Edits of the configuration since the start, which the next manager reads.
     pub(super) edit: fn(&mut CoreConfig),
-    /// What an effect did that must not happen.
+    /// Forbidden results of effects.
     pub(super) faults: Vec<String>,
-    /// What nodes were told about slices.
+    /// Strobes that nodes were sent.
     pub(super) strobes: Vec<Slices>,
 }
 
@@ -171,7 +171,7 @@ impl World {
         world
     }
 
-    /// Lets the core act a moment later, and takes note of its effects.
+    /// Lets the core act a moment later, and carries out its effects.
     pub(super) fn act<T>(&mut self, act: impl FnOnce(&mut Core, Instant) -> T) -> T {
         self.now = self.now + Duration::from_micros(100);
         let result = act(&mut self.core, self.now);
@@ -197,7 +197,7 @@ impl World {
             }
             Effect::Strobe(nodes, slices) => {
                 self.strobes.push(slices);
-                // Those that have not come back hear of it when they do.
+                // Nodes that have not come back hear of it when they do.
                 let mut here = self.parts.keys().filter(|(node, ..)| self.joined.contains(node));
                 let passed = here.find(|(node, ..)| !nodes.contains(*node));
                 self.faults.extend(passed.map(|part| format!("a strobe passed over {part:?}")));
@@ -255,9 +255,9 @@ impl World {
         }
     }
 
-    /// The manager is killed, and a new one begins on its journal. The nodes of `dead`
-    /// have died meanwhile; the others have kept their parts and come back. Those of
-    /// `deaf` had not heard of the launches that were under way.
+    /// The manager is killed, and a new one begins on its journal. The nodes of `dead` have died
+    /// meanwhile. The others have kept their parts and come back; among them, those of `deaf` had
+    /// not heard of the launches that were under way.
     pub(super) fn restart(&mut self, dead: impl Fn(NodeId) -> bool, deaf: impl Fn(NodeId) -> bool) {
         let starting =
             |job: &JobId| self.core.jobs.get(job).is_some_and(|job| job.phase == Phase::Starting);
@@ -320,7 +320,7 @@ impl World {
         self.act(|core, now| core.node_lost(now, node));
     }
 
-    /// The node manager is still there, its processes are not.
+    /// The Node Manager lives, but its processes are gone.
     pub(super) fn processes_lost(&mut self, node: NodeId) {
         if self.joined.remove(&node) {
             self.parts.retain(|(at, _, _), _| *at != node);
@@ -354,15 +354,15 @@ impl World {
         self.act(|core, now| core.started(now, job, incarnation));
     }
 
-    /// A run has begun on its announcer, or will: its start on all nodes may be seen.
+    /// A run has begun on its announcer, or will: its start on all nodes may now be seen.
     fn may_start(&mut self, watch: Watch) {
         if !self.starts.iter().any(|other| other.incarnation == watch.incarnation) {
             self.starts.push(watch);
         }
     }
 
-    /// It is said which nodes have not started their ranks: those with a part, if its
-    /// start was not seen.
+    /// Reports the nodes that have not started their ranks: those with a part, if its start was not
+    /// seen.
     pub(super) fn unstarted(&mut self, index: usize) {
         let Watch { job, incarnation, .. } = self.overdue.remove(index);
         let waits = self.starts.iter().any(|watch| watch.incarnation == incarnation);
@@ -382,7 +382,7 @@ impl World {
         self.report(node, report);
     }
 
-    /// The timer that is due first fires.
+    /// Fires the timer that is due first.
     pub(super) fn timer(&mut self) {
         let first = (0..self.timers.len()).min_by_key(|index| self.timers[*index].0);
         if let Some(index) = first {
@@ -395,7 +395,7 @@ impl World {
     /// Lets everything happen that must, until nothing is left.
     ///
     /// # Panics
-    /// When some job does not end.
+    /// A job does not end.
     pub(super) fn finish(&mut self) {
         for node in (1..=NODES).map(NodeId) {
             if !self.joined.contains(&node) {
@@ -423,8 +423,8 @@ impl World {
         panic!("jobs do not end: {:?}", unfinished.iter().map(|j| (j, why(j))).collect::<Vec<_>>());
     }
 
-    /// Whatever else a job may wait for comes: it is released, its time comes, and what can
-    /// never start is cancelled.
+    /// Meets all other needs of jobs: releases them, lets their time come, and cancels those that
+    /// can never start.
     fn let_go(&mut self) {
         for job in self.unfinished() {
             if self.core.jobs[&job].hold.is_some() {

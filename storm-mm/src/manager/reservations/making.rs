@@ -15,19 +15,20 @@ const MAX_RESERVATIONS: usize = 1024;
 const MAX_NAME_BYTES: usize = 64;
 /// Most users of a reservation.
 const MAX_USERS: usize = 1024;
-/// How far off a reservation may begin: a hundred years, which the policies' clock can tell.
+/// The latest begin of a reservation: a hundred years from now, which the policies' clock can
+/// express.
 const MAX_AHEAD_HOURS: i64 = 100 * 365 * 24;
 /// Longest reservation, in seconds: ten years.
 const MAX_DURATION_S: u64 = 10 * 365 * 86_400;
 
-/// From when until when.
+/// The begin and the end.
 type Window = (Timestamp, Timestamp);
 
 impl Core {
     /// Reserves nodes.
     ///
     /// # Errors
-    /// An [`ApiError`] for the client, and nothing is changed.
+    /// An [`ApiError`] for the client; nothing is changed then.
     pub fn reserve(
         &mut self,
         now: Instant,
@@ -65,17 +66,16 @@ impl Core {
         self.set_reservations(now, id.0 + 1, all);
         let told = self.reservations_of(now, partition);
         for reservation in told.into_iter().filter(|reservation| reservation.id == id) {
-            // At once, also in the middle of a slice: what starts waits for the edge itself.
+            // At once, even in the middle of a slice: starting jobs wait for the edge themselves.
             self.handle_event(now, partition, Event::Reserve(reservation));
         }
         Ok(view)
     }
 
-    /// Takes a reservation back. Its jobs that run go on, and those that wait are jobs like
-    /// others.
+    /// Deletes a reservation. Its running jobs go on; its waiting jobs become ordinary jobs.
     ///
     /// # Errors
-    /// An [`ApiError`] for the client, and nothing is changed.
+    /// An [`ApiError`] for the client; nothing is changed then.
     pub fn unreserve(&mut self, now: Instant, peer: Peer, name: &str) -> Result<(), ApiError> {
         self.admin_only(peer)?;
         let at = self.wall(now);
@@ -126,13 +126,13 @@ impl Core {
             Some(name) => self.partition_named(name).ok_or_else(|| self.no_such_partition(name)),
             None => {
                 let default = self.partitions.iter().position(|partition| partition.default);
-                // There is one: configurations without are given one.
+                // Every configuration has or gets a default partition.
                 Ok(PartitionId(default.unwrap_or(0) as u16))
             }
         }
     }
 
-    /// The nodes of a list, if nothing stands against it.
+    /// The nodes of a list, if all can be reserved.
     fn named_nodes(
         &self,
         id: PartitionId,
@@ -161,8 +161,8 @@ impl Core {
         Ok(nodes)
     }
 
-    /// So many nodes, or nodes with so many PEs, of those that nobody has reserved: first
-    /// those that are up and on which by the time limits nothing runs any more.
+    /// `count` nodes, or nodes with `pes` PEs together, that are in no other reservation. Nodes
+    /// that are up come first, and among them those whose jobs must have ended by then.
     fn chosen_nodes(
         &self,
         now: Instant,
@@ -226,7 +226,7 @@ impl Core {
     }
 }
 
-/// When it is to be, if it can be.
+/// The time of the reservation, if it is possible.
 fn window(request: &ReservationRequest, at: Timestamp) -> Result<Window, ApiError> {
     let start = request.start.unwrap_or(at);
     if start < at {

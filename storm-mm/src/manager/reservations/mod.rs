@@ -1,8 +1,7 @@
-//! Reservations: who may make and use them, and what policies are told of them
-//! (`docs/decisions/0051`).
+//! Reservations: making and using them, and telling the policies (`docs/decisions/0051`).
 //!
-//! The manager knows names, users and the wall clock; the policies know numbers, nodes
-//! and instants. What this does not do: decide who starts where. That is the policies'.
+//! The manager knows names, users and the wall clock; the policies know numbers, nodes and
+//! instants, and decide where jobs start.
 
 mod making;
 mod using;
@@ -24,14 +23,14 @@ use storm_sched::{Event, Policy, Reservation, ReservationId, SchedTime};
 #[derive(Debug, Default)]
 pub(super) struct ReservationTable {
     by_id: BTreeMap<ReservationId, ReservationRecord>,
-    /// The number of the next one: none is given twice.
+    /// The number of the next reservation; no number is given twice.
     next: u64,
-    /// When the driver wakes the policies.
+    /// When the driver will wake the policies.
     armed: Option<Instant>,
 }
 
 impl ReservationTable {
-    /// What the journal says.
+    /// Replaces the table by that of the journal.
     pub(super) fn set(&mut self, next: u64, records: &[ReservationRecord]) {
         self.next = next;
         self.by_id = records.iter().map(|record| (record.id, record.clone())).collect();
@@ -41,14 +40,14 @@ impl ReservationTable {
         self.left(at).find(|record| record.name == name)
     }
 
-    /// Those that are not over.
+    /// The reservations that are not over.
     fn left(&self, at: Timestamp) -> impl Iterator<Item = &ReservationRecord> + '_ {
         self.by_id.values().filter(move |record| record.end > at)
     }
 }
 
 impl Core {
-    /// The reservations that are not over, in the order in which they begin.
+    /// The reservations that are not over, by their begin.
     pub fn list_reservations(&self, now: Instant) -> Vec<ReservationView> {
         let at = self.wall(now);
         let mut left: Vec<&ReservationRecord> = self.reservations.left(at).collect();
@@ -85,7 +84,7 @@ impl Core {
         }
     }
 
-    /// The nodes of a reservation that there are.
+    /// The configured nodes of a reservation.
     fn reserved_nodes(&self, record: &ReservationRecord) -> NodeSet {
         let named = self.nodes.iter().filter(|(_, entry)| record.nodes.contains(&entry.name));
         named.map(|(node, _)| node).collect()
@@ -108,15 +107,15 @@ impl Core {
         .collect()
     }
 
-    /// Tells a policy that knows of none what is reserved in its partition.
+    /// Tells a new policy the reservations in its partition.
     pub(super) fn tell_reservations(&self, now: Instant, id: PartitionId, policy: &mut dyn Policy) {
         for reservation in self.reservations_of(now, id) {
-            // Nothing waits for it yet that could start.
+            // No job waits for the reservation yet, so none can start.
             policy.handle(super::scheduling::sched_time(now), Event::Reserve(reservation));
         }
     }
 
-    /// The policies of a manager on the journal of a former one are told what is reserved.
+    /// Tells all policies the reservations of the journal, and warns of nodes that these have lost.
     pub(super) fn restore_reservations(&mut self, now: Instant) {
         for record in self.reservations.left(self.wall(now)) {
             if let Some(nodes) = self.lost_nodes(record) {
@@ -134,14 +133,14 @@ impl Core {
         }
     }
 
-    /// An instant of the wall clock as the policies count; what was before the backend's
-    /// origin is its origin.
+    /// An instant of the wall clock as the policies count time; times before the backend's origin
+    /// become the origin.
     fn sched_time_of(&self, at: Timestamp) -> SchedTime {
         let since = Duration::try_from(at.duration_since(self.config.origin));
         SchedTime::ZERO + since.unwrap_or_default()
     }
 
-    /// The journal is told of all that are not over.
+    /// Journals and installs the list of all reservations that are not over.
     fn set_reservations(&mut self, now: Instant, next: u64, records: Vec<ReservationRecord>) {
         let kind = JobEventKind::ReservationsSet { next, reservations: records };
         let event = JobEvent { at: self.wall(now), kind };

@@ -1,4 +1,4 @@
-//! Jobs of reservations: who may submit them, and why they wait.
+//! Jobs of reservations: the right to submit them, and their reasons to wait.
 
 use crate::api::{ApiError, ErrorCode, Peer, ReservedNodes};
 use crate::job::{JobRecord, ReservationRecord};
@@ -12,8 +12,8 @@ use storm_rm::JobSpec;
 use storm_sched::{JobRequest, Machine, NodeSpec, PendingReason, ReservationId};
 
 impl Core {
-    /// The reservation that a job is submitted to, if it may be; its partition becomes the
-    /// job's.
+    /// The reservation that a job is submitted to, if the user may use it. The job gets the
+    /// reservation's partition.
     pub(in crate::manager) fn reservation_to_use(
         &self,
         now: Instant,
@@ -47,7 +47,7 @@ impl Core {
         Ok((record.id, record.name.clone()))
     }
 
-    /// Whether the nodes and the time of a reservation are enough for a job.
+    /// Fails if the nodes or the time of a reservation are not enough for a job.
     pub(in crate::manager) fn check_reservation(
         &self,
         now: Instant,
@@ -71,7 +71,7 @@ impl Core {
         }
     }
 
-    /// Its nodes as a machine of their own.
+    /// The reservation's nodes as a machine of their own.
     fn machine_of(&self, record: &ReservationRecord) -> Option<Machine> {
         let partition = self.partition_named(&record.partition)?;
         let machine = self.partitions[usize::from(partition.0)].policy.machine();
@@ -88,7 +88,7 @@ impl Core {
         Machine::of_nodes(specs).ok()
     }
 
-    /// The nodes of a reservation that its partition does not have any more, if there are any.
+    /// The nodes of a reservation that its partition no longer has, if there are any.
     pub(in crate::manager) fn lost_nodes(&self, record: &ReservationRecord) -> Option<String> {
         let partition = self.partition_named(&record.partition);
         let here = |name: &String| {
@@ -99,7 +99,7 @@ impl Core {
         (!lost.is_empty()).then(|| fold_names(&lost))
     }
 
-    /// What a job that waits should know of its reservation: nodes of it that are gone.
+    /// A warning for a waiting job: the nodes that its reservation has lost.
     pub(in crate::manager) fn reservation_loss(
         &self,
         now: Instant,
@@ -124,8 +124,8 @@ impl Core {
         Some(name.clone())
     }
 
-    /// The reservations of others that keep nodes from a job that waits, which could run there
-    /// when they have them: from now on, or from when it is to start.
+    /// The reservations of others that keep nodes from a waiting job, at a time when it could be
+    /// running there: from now on, or from its estimated start on.
     pub(in crate::manager) fn reserved_from(
         &self,
         now: Instant,
@@ -133,7 +133,8 @@ impl Core {
         estimate: Option<Timestamp>,
     ) -> Vec<(ReservationId, ReservedNodes)> {
         let (at, partition) = (self.wall(now), self.partition_named(&record.partition));
-        // A job of a reservation has the nodes of that one only, which no other has then.
+        // A job of a reservation can have only the nodes of that reservation, which are in no
+        // other.
         let Some(partition) = partition.filter(|_| record.reservation.is_none()) else {
             return Vec::new();
         };
@@ -162,7 +163,7 @@ impl Core {
         kept.collect()
     }
 
-    /// The name of the reservation that has a node now.
+    /// The name of the reservation that holds a node now.
     pub(in crate::manager) fn reservation_on(&self, now: Instant, node: &str) -> Option<String> {
         let at = self.wall(now);
         let has = |of: &&ReservationRecord| {
@@ -171,8 +172,8 @@ impl Core {
         self.reservations.left(at).find(has).map(|of| of.name.clone())
     }
 
-    /// Why a job waits, by the names of reservations and the clock on the wall, where it
-    /// waits for reservations.
+    /// Why a job waits for a reservation, with the reservation's name and wall-clock times; `None`
+    /// if it waits for something else.
     pub(in crate::manager) fn reserved_reason(&self, reason: &PendingReason) -> Option<String> {
         match reason {
             PendingReason::Reserved { reservation, .. } => {
@@ -201,7 +202,7 @@ impl Core {
     }
 }
 
-/// What is said of nodes that a job cannot have.
+/// The reason for nodes that a job cannot have.
 pub(in crate::manager) fn in_the_way(reserved: &ReservedNodes) -> String {
     let ReservedNodes { reservation, node_list, start, end } = reserved;
     format!(
@@ -210,7 +211,7 @@ pub(in crate::manager) fn in_the_way(reserved: &ReservedNodes) -> String {
     )
 }
 
-/// What is left of a reservation, from its start on.
+/// The rest of a reservation, from its start on.
 fn left_of(record: &ReservationRecord, at: Timestamp) -> Duration {
     let left = record.end.duration_since(record.start.max(at));
     Duration::try_from(left).unwrap_or_default()

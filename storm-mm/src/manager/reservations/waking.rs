@@ -8,15 +8,15 @@ use storm_primitives::Instant;
 use storm_rm::{JobIncarnation, PartitionId};
 use storm_sched::{Event, SchedTime};
 
-/// The longest time for which a timer is set: then it is set again.
+/// The longest time for which a timer is set; a longer wait sets it again.
 const LONGEST_TIMER: Duration = Duration::from_secs(86_400);
 
 impl Core {
-    /// Has the driver call when the next policy wants to be woken.
+    /// Sets the timer for the earliest time at which a policy wants to be woken.
     pub(in crate::manager) fn arm_wake(&mut self, now: Instant) {
         let wakes = self.partitions.iter().filter_map(|partition| partition.policy.wake_at());
         let Some(next) = wakes.min() else {
-            // A timer that is set finds nothing to do.
+            // A timer that is already set will find nothing to do.
             return;
         };
         let left = next.since(sched_time(now)).min(LONGEST_TIMER);
@@ -29,7 +29,7 @@ impl Core {
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Wake });
     }
 
-    /// The time has come that some policy wanted to be woken at, or it has not.
+    /// Wakes the policies whose time has come.
     pub(in crate::manager) fn wake(&mut self, now: Instant) {
         self.reservations.armed = None;
         let time: SchedTime = sched_time(now);

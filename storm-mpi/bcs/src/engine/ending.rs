@@ -1,4 +1,4 @@
-//! How a job's communication ends: by the death of a rank or a node, or because it is over.
+//! The end of a job's communication, because a rank or a node died, or because the job is over.
 
 use super::Engine;
 use crate::block::{HEAD_BYTES, Notice};
@@ -6,9 +6,9 @@ use crate::{BcsError, Completion, JobKey, Post};
 use std::collections::BTreeSet;
 use storm_primitives::NodeSet;
 
-/// What becomes of a job when the next slice begins, which its other nodes hear in that slice, all in the
-/// same microphase. Until then nobody here waits in its reductions any more: whoever is waited for may
-/// have left.
+/// The end of a job at the beginning of the next slice. Its other nodes hear of it in that slice,
+/// all in the same microphase. Until then no rank here waits in its reductions any more, because
+/// the awaited ranks may have left.
 #[derive(Debug)]
 pub(super) enum Doom {
     Over(BcsError),
@@ -16,8 +16,8 @@ pub(super) enum Doom {
 }
 
 impl Engine {
-    /// Ends jobs here and tells their other nodes, which hear of it in this slice: no more of them than
-    /// one block has room for.
+    /// Ends jobs here and tells their other nodes, which hear of it in this slice. The number of
+    /// jobs is limited by the room in a block.
     pub(super) fn carry_out_dooms(&mut self) {
         let most = (self.plan.config.descriptor_bytes - HEAD_BYTES) / Notice::JOB_OVER_BYTES;
         for _ in 0..most {
@@ -26,7 +26,7 @@ impl Engine {
             let is_new = job.over.is_none();
             match doom {
                 Doom::Closed => {
-                    // A rank may have ended in the middle of a collective that others are in.
+                    // A rank may have ended in the middle of a collective with others.
                     if is_new && self.is_in_collective(key) {
                         self.say_over(key);
                     }
@@ -51,7 +51,7 @@ impl Engine {
         }
     }
 
-    /// Whether a rank of a job here is in a collective, or is to be.
+    /// Whether a rank of a job here is in a collective, or will be.
     fn is_in_collective(&self, job: JobKey) -> bool {
         let calls = |post: &Post| matches!(post, Post::Collective { .. });
         self.collectives.is_busy(job)
@@ -73,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// Ends the communication of a job here: whoever waits hears why.
+    /// Ends the communication of a job here. All waiting ranks get the error.
     pub(super) fn fail(&mut self, job: JobKey, error: &BcsError) {
         let Some(known) = self.jobs.get_mut(&job) else { return };
         if known.over.is_some() {

@@ -1,7 +1,8 @@
-//! The engine of one node: what the threads of the paper's network interface do, as one state machine.
+//! The engine of one node: the threads of the paper's network interface, as one state machine.
 //!
-//! Pure but for the node's own copy of global memory: it is told of posts, strobes, outcomes and deaths,
-//! and answers with operations to issue. It neither waits nor reads a clock.
+//! The engine is pure, except for the node's own copy of global memory. It is told of posts,
+//! strobes, outcomes and deaths, and answers with operations to issue. It neither waits nor reads a
+//! clock.
 
 mod ending;
 mod phases;
@@ -27,7 +28,7 @@ use storm_primitives::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActionId(pub u64);
 
-/// An operation to issue now; its outcome is told to [`Engine::outcome`].
+/// An operation to issue now. Its outcome must be passed to [`Engine::outcome`].
 #[derive(Clone, Debug)]
 pub enum Action {
     /// XFER-AND-SIGNAL.
@@ -39,48 +40,49 @@ pub enum Action {
 /// The outcome of an [`Action`].
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// What the local event of a transfer said.
+    /// The transfer's local event.
     Put(Signal),
-    /// The answer.
+    /// The answer to the question.
     Ask(Result<bool, PrimitiveError>),
 }
 
-/// What has gone over links so far, in both directions.
+/// The traffic over links so far, in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes sent, heads and descriptors included, once for each node that they went to.
+    /// Bytes sent, heads and descriptors included, counted once for each destination.
     pub sent_bytes: u64,
     /// Bytes taken out of the network's buffers.
     pub received_bytes: u64,
-    /// Of the bytes sent, those of messages.
+    /// The bytes of messages among the bytes sent.
     pub payload_bytes: u64,
 }
 
 #[derive(Debug)]
 struct Job {
     placement: Rc<[NodeId]>,
-    /// Why nothing of it communicates any more.
+    /// The reason why the job's communication is over, if it is.
     over: Option<BcsError>,
 }
 
-/// What a node has begun in a slice, and others go on with: microphases that nobody has begun anything for
-/// are left out.
+/// A node's beginnings in a slice that other nodes continue. Microphases for which nobody has begun
+/// anything are left out.
 #[derive(Clone, Copy, Debug, Default)]
 struct Begun {
-    /// It has told others of something.
+    /// The node has sent notices.
     told: bool,
-    /// It has granted bytes.
+    /// The node has granted bytes.
     granted: bool,
-    /// It has asked for places of collectives.
+    /// The node has asked for slots of collectives.
     asked: bool,
 }
 
-/// What was issued and has no outcome yet.
+/// An operation that was issued and has no outcome yet.
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
     bytes: u64,
     is_question: bool,
-    /// The microphase that it was issued in, if it comes before what follows from what this node says since.
+    /// The microphase in which the transfer was issued, if the transfer is ordered before
+    /// everything that follows from this node's later stores.
     precedes: Option<Strobe>,
 }
 
@@ -91,23 +93,23 @@ pub struct Engine {
     plan: Plan,
     now: Option<Strobe>,
     jobs: BTreeMap<JobKey, Job>,
-    /// Nodes that shared a job with this one: nobody else writes into its blocks.
+    /// Nodes that shared a job with this node. No other node writes into its blocks.
     partners: NodeSet,
     doomed: VecDeque<(JobKey, Doom)>,
     posted: Vec<(Member, RequestId, Post)>,
     next_request: u64,
     next_action: u64,
-    /// What was issued and has no outcome yet.
+    /// Operations that were issued and have no outcome yet.
     outstanding: BTreeMap<ActionId, Outstanding>,
-    /// Of these, the questions about collectives.
+    /// The questions about collectives among them.
     asked: BTreeMap<ActionId, Candidates>,
     sender: BufferSender,
     receiver: BufferReceiver,
     collectives: CollectiveHelper,
     here_grants: Vec<Grant>,
-    /// What this node has begun in this slice.
+    /// This node's beginnings in this slice.
     begun: Begun,
-    /// Done in this slice; ranks hear of it when the next one begins.
+    /// Completions of this slice; ranks hear of them when the next slice begins.
     finished: Vec<Completion>,
     completions: Vec<Completion>,
     traffic: Traffic,
@@ -139,25 +141,26 @@ impl Engine {
         }
     }
 
-    /// Learns of a job and of where its ranks are. All nodes of a job must have before any rank posts.
+    /// Opens a job with the nodes of its ranks. All nodes of a job must have opened it before any
+    /// rank posts.
     pub fn open_job(&mut self, job: JobKey, placement: Rc<[NodeId]>) {
         let nodes = placement.iter().copied().collect();
         self.partners = self.partners.union(&nodes);
         self.jobs.insert(job, Job { placement, over: None });
     }
 
-    /// Forgets a job when the next slice begins. Whoever still waits in it hears that its ranks have
-    /// gone.
+    /// Forgets a job when the next slice begins. Ranks that still wait get the error that the job's
+    /// ranks have gone.
     pub fn close_job(&mut self, job: JobKey) {
         self.doomed.push_back((job, Doom::Closed));
     }
 
-    /// A rank will not use a communicator any more: what is kept of it is given up.
+    /// Records that a rank will not use a communicator any more, and gives up its state.
     pub fn leave_group(&mut self, member: Member, group: GroupId) {
         self.collectives.leave(member, group);
     }
 
-    /// Communicators of which anything is kept.
+    /// Number of communicators with state here.
     pub fn open_groups(&self) -> usize {
         self.collectives.open.len()
     }
@@ -165,7 +168,7 @@ impl Engine {
     /// Takes a descriptor of a local rank. It takes part in the next slice.
     ///
     /// # Errors
-    /// When the rank is not here, its job is over, or who is addressed does not exist.
+    /// The rank is not here, its job is over, or the addressed rank does not exist.
     pub fn post(&mut self, member: Member, post: Post) -> Result<RequestId, BcsError> {
         let job = self.jobs.get(&member.job).ok_or(BcsError::NoSuchJob(member.job))?;
         if let Some(error) = &job.over {
@@ -186,13 +189,13 @@ impl Engine {
         Ok(request)
     }
 
-    /// The first message that was announced to a rank, that it would accept, and that no receive
-    /// has taken: as of the last slice.
+    /// The first announced message that a rank would accept and that no receive has taken, as of
+    /// the last slice.
     pub fn probe(&self, member: Member, pattern: &Pattern) -> Option<Status> {
         self.receiver.probe(member, pattern)
     }
 
-    /// Begins a microphase. A strobe that was seen before does nothing.
+    /// Begins a microphase. A strobe that was seen before has no effect.
     pub fn strobe(&mut self, strobe: Strobe, memory: &GlobalMemory) -> Vec<Action> {
         if self.now.is_some_and(|now| strobe <= now) {
             return Vec::new();
@@ -216,7 +219,7 @@ impl Engine {
         self.carry_out(now.step)
     }
 
-    /// Learns of a partial result's arrival, or that nobody waits for one any more.
+    /// Handles the arrival of a partial result, or the news that nobody waits for one any more.
     pub fn arrived(&mut self, memory: &GlobalMemory) -> Vec<Action> {
         let Some(Strobe { slice, phase: Phase::Reduce }) = self.now else { return Vec::new() };
         let mut now = self.microphase(slice, memory);
@@ -229,7 +232,7 @@ impl Engine {
         Microphase { slice, here: self.here, plan: self.plan, memory, step: Step::default() }
     }
 
-    /// Learns what came of an operation.
+    /// Handles the outcome of an operation.
     pub fn outcome(&mut self, action: ActionId, reply: Reply) -> Vec<Action> {
         self.outstanding.remove(&action);
         let asked = self.asked.remove(&action);
@@ -246,9 +249,9 @@ impl Engine {
         self.carry_out(step)
     }
 
-    /// Learns that all transfers so far take effect, wherever they go, before anything that follows from what
-    /// this node publishes from now on: it is done without their outcomes, and they are on the way no more
-    /// when the next microphase begins.
+    /// Records that all transfers so far take effect, on all nodes, before anything that follows
+    /// from this node's later publications. The microphase is done without their outcomes, and the
+    /// transfers no longer count as on the way when the next microphase begins.
     pub fn precede(&mut self) {
         let now = self.now;
         let transfers = self.outstanding.values_mut().filter(|one| !one.is_question);
@@ -266,7 +269,7 @@ impl Engine {
         }
     }
 
-    /// Learns that nodes are dead: jobs with ranks there are over.
+    /// Records that nodes are dead: jobs with ranks there are over.
     pub fn nodes_lost(&mut self, nodes: &NodeSet) {
         let hit = |job: &Job| job.placement.iter().any(|node| nodes.contains(*node));
         let jobs: Vec<JobKey> =
@@ -276,13 +279,14 @@ impl Engine {
         }
     }
 
-    /// Learns that a local rank died, or left without being asked for: its job is over from the next
-    /// slice on, on all nodes.
+    /// Records that a local rank died, or left by itself. Its job is over from the next slice on,
+    /// on all nodes.
     pub fn rank_gone(&mut self, member: Member) {
         self.doomed.push_back((member.job, Doom::Over(BcsError::RankGone)));
     }
 
-    /// The word of the present microphase, when this node is done with it. The caller publishes it.
+    /// The word of the present microphase, if this node is done with it. The caller publishes the
+    /// word.
     pub fn phase_done(&self) -> Option<u64> {
         let now = self.now?;
         let waits = now.phase == Phase::Reduce && !reduce_helper::is_idle(&self.collectives);
@@ -290,9 +294,14 @@ impl Engine {
         (done && !waits).then(|| now.to_word())
     }
 
-    /// Whether this node, done with the present microphase, has nothing to do in the one that follows:
-    /// after MSM in P2P, after P2P in BBM and RM, after the last of the slice in the next slice, but to tell
-    /// ranks of what was done in this one. What another does there it answers for itself.
+    /// Whether this node, which is done with the present microphase, has nothing to do next.
+    ///
+    /// - After MSM, "next" is P2P.
+    /// - After P2P, "next" is BBM and RM.
+    /// - After the last microphase of the slice, "next" is the next slice, except telling ranks of
+    ///   this slice's completions.
+    ///
+    /// Other nodes report their own work there.
     pub fn may_skip(&self) -> bool {
         match self.now.map(|now| now.phase) {
             Some(Phase::MessageScheduling) => !self.begun.granted,
@@ -306,7 +315,7 @@ impl Engine {
         }
     }
 
-    /// Whether anything waits here for a slice to begin: what was posted, or the end of a job.
+    /// Whether anything here waits for a slice to begin: a post, or the end of a job.
     pub fn wants_slice(&self) -> bool {
         !self.posted.is_empty() || !self.doomed.is_empty()
     }
@@ -316,14 +325,14 @@ impl Engine {
         !self.finished.is_empty()
     }
 
-    /// A slice would begin now if anybody had anything for one: ranks are to hear of what was done, as
-    /// [`completions`](Self::completions).
+    /// Marks the time when a slice would begin if anybody had anything for it. Ranks now hear of
+    /// outcomes, as [`completions`](Self::completions).
     pub fn edge(&mut self) {
         self.completions.append(&mut self.finished);
     }
 
-    /// Whether this node, done with the present microphase, has nothing to do in the rest of the slice,
-    /// and nothing on the way. When all nodes say so, the slice is over.
+    /// Whether this node, which is done with the present microphase, has nothing to do in the rest
+    /// of the slice, and nothing on the way. When all nodes say so, the slice is over.
     pub fn is_empty(&self) -> bool {
         let idle = match self.now.map(|now| now.phase) {
             Some(Phase::DescriptorExchange) => {
@@ -346,13 +355,13 @@ impl Engine {
         moving.map(|one| one.bytes).sum::<u64>() + landed
     }
 
-    /// What ranks are to hear, in the order of its ending: at the beginning of a slice, of what was
-    /// done in the one before.
+    /// The completions for ranks, in the order in which they ended: at the beginning of a slice,
+    /// those of the previous slice.
     pub fn completions(&mut self) -> Vec<Completion> {
         std::mem::take(&mut self.completions)
     }
 
-    /// What has gone over links.
+    /// The traffic over links so far.
     pub fn traffic(&self) -> Traffic {
         self.traffic
     }

@@ -8,7 +8,7 @@ use storm_mpi::Rank;
 use storm_primitives::NodeId;
 
 impl Engine {
-    /// DEM.
+    /// DEM: the descriptor exchange.
     pub(super) fn exchange_descriptors(&mut self, now: &mut Microphase<'_>) {
         self.carry_out_dooms();
         self.edge();
@@ -32,7 +32,7 @@ impl Engine {
         post: Post,
         now: &mut Microphase<'_>,
     ) {
-        // Checked when it was posted; since then the job may have ended.
+        // The post was checked; the job may have ended since then.
         let Some(job) = self.jobs.get(&member.job) else { return };
         if let Some(error) = &job.over {
             now.step.done.push(Completion { member, request, outcome: Err(error.clone()) });
@@ -54,7 +54,8 @@ impl Engine {
                 let (who, config) = ((member, request), &now.plan.config);
                 if let Err(error) = self.collectives.post(who, &group, call, place, config) {
                     if error == BcsError::CollectiveMismatch {
-                        // Members here disagree on who is in it: nobody will call what the others wait for.
+                        // Members here disagree on the list of members: nobody will call the
+                        // collective that the others wait for.
                         now.step.failed.push((member.job, error.clone()));
                     }
                     now.step.done.push(Completion { member, request, outcome: Err(error) });
@@ -63,7 +64,7 @@ impl Engine {
         }
     }
 
-    /// MSM.
+    /// MSM: message scheduling.
     pub(super) fn schedule_messages(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
         let most = self.plan.config.descriptor_bytes;
         let partners = self.partners.clone();
@@ -112,7 +113,7 @@ impl Engine {
         }
     }
 
-    /// P2P.
+    /// P2P: point-to-point transfers.
     pub(super) fn move_messages(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
         let mine = std::mem::take(&mut self.here_grants);
         let mut grants: Vec<(NodeId, Grant)> =
@@ -138,17 +139,17 @@ impl Engine {
         Ok(())
     }
 
-    /// BBM.
+    /// BBM: broadcasts and barriers.
     pub(super) fn begin_collectives(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
         self.drain_messages(now)?;
         self.collectives.broadcast_and_barrier(now);
         Ok(())
     }
 
-    /// RM.
+    /// RM: reductions.
     pub(super) fn begin_reductions(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
         let drained = self.collectives.drain(now);
-        // Whatever is wrong here, other nodes wait for this one's part.
+        // Reductions begin despite an error here, because other nodes wait for this node's part.
         reduce_helper::begin(&mut self.collectives, now);
         let ending = self.doomed_jobs();
         reduce_helper::advance(&mut self.collectives, now, &ending);
@@ -160,7 +161,7 @@ impl Engine {
         reduce_helper::end(&mut self.collectives, now)
     }
 
-    /// Takes what has landed, once in a slice: in whichever microphase follows P2P.
+    /// Takes landed bytes, once in a slice, in the microphase that follows P2P.
     fn drain_messages(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
         let (slice, plan, memory) = (now.slice, &now.plan, now.memory);
         now.step.received_bytes += self.receiver.drain(slice, plan, memory, &mut now.step.done)?;

@@ -1,7 +1,8 @@
-//! The same ranks with direct message passing: each message is one XFER-AND-SIGNAL, at once.
+//! Ranks as in the buffered machine, with direct message passing: each message is one
+//! XFER-AND-SIGNAL, at once.
 //!
-//! The time it takes is that of the network alone: what a library of message passing adds is not
-//! modelled, so a comparison with it flatters nobody but direct mode.
+//! The time of a message is that of the network alone, without the cost of a library of message
+//! passing. A comparison therefore favours only direct mode.
 
 use super::machine::Place;
 use super::peer::Peer;
@@ -19,12 +20,12 @@ use storm_primitives::{
 pub struct DirectMachine {
     network: SimNetwork,
     places: Rc<[Place]>,
-    /// By receiver and sender.
+    /// Events by receiver and sender.
     events: EventRange,
     landing: Region,
 }
 
-/// A rank of it.
+/// A rank of the machine.
 pub struct DirectRank {
     rank: Rank,
     network: SimPrimitives,
@@ -34,7 +35,7 @@ pub struct DirectRank {
 }
 
 impl DirectMachine {
-    /// A machine of so many compute nodes on `fabric`, for messages of up to `longest` bytes.
+    /// A machine of `nodes` compute nodes on `fabric`, for messages of up to `longest` bytes.
     pub fn new(
         simulation: &Simulation,
         nodes: u32,
@@ -76,7 +77,7 @@ impl DirectRank {
 }
 
 impl Peer for DirectRank {
-    /// What a receive waits for; a send is eager and waits for nothing.
+    /// The event that a receive waits for. A send is eager and waits for nothing.
     type Request = Option<EventId>;
 
     fn rank(&self) -> Rank {

@@ -13,12 +13,12 @@ use storm_mpi::Rank;
 use storm_primitives::sim::{Fabric, SimNetwork, SimPrimitives, SimRuntime, Simulation};
 use storm_primitives::{Layout, NodeId, NodeSet, Primitives, Runtime};
 
-/// Where a rank runs.
+/// The place of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The node.
     pub node: NodeId,
-    /// The processing element there. Ranks of several jobs may share one.
+    /// The processing element on the node. Ranks of several jobs may share one.
     pub pe: usize,
 }
 
@@ -29,25 +29,25 @@ pub struct Machine {
     nodes: Vec<Rc<NodeModel>>,
 }
 
-/// What the strobe sender has done so far.
+/// The strobe sender's work so far.
 #[derive(Clone, Debug, Default)]
 pub struct Strobing {
-    /// Slices that have ended, each with an empty network.
+    /// Number of slices that have ended, each with an empty network.
     pub slices: u64,
-    /// Of these, those that nobody had anything for.
+    /// Number of these slices that nobody had anything for.
     pub empty: u64,
-    /// Of these, those that took longer than a slice.
+    /// Number of these slices that took longer than a slice.
     pub late: u64,
-    /// Time that slices took, all together.
+    /// Duration of all slices together.
     pub took: Duration,
-    /// The last slice's end.
+    /// The end of the last slice.
     pub checkpoint: Option<Checkpoint>,
-    /// Why there are no more.
+    /// The reason why slices stopped.
     pub failed: Option<BcsError>,
 }
 
 impl Machine {
-    /// A machine of so many compute nodes on `fabric`. Slices begin with [`Machine::strobe`].
+    /// A machine of `nodes` compute nodes on `fabric`. Slices begin with [`Machine::strobe`].
     pub fn new(
         simulation: &Simulation,
         nodes: u32,
@@ -70,7 +70,7 @@ impl Machine {
         Machine { network, plan, nodes }
     }
 
-    /// The network, to kill nodes of.
+    /// The network, in which nodes can be killed.
     pub fn network(&self) -> &SimNetwork {
         &self.network
     }
@@ -78,7 +78,7 @@ impl Machine {
     /// The engine of a node.
     ///
     /// # Panics
-    /// When there is no such compute node.
+    /// There is no such compute node.
     pub fn engine(&self, node: NodeId) -> Rc<RefCell<Engine>> {
         self.nodes[node.index() - 1].engine.clone()
     }
@@ -86,7 +86,7 @@ impl Machine {
     /// Places a job's ranks, with one communicator of all.
     ///
     /// # Panics
-    /// When there is no such compute node.
+    /// There is no such compute node.
     pub fn launch(&self, job: JobKey, places: &[Place]) -> Vec<ModelledRank> {
         let placement: Rc<[NodeId]> = places.iter().map(|place| place.node).collect();
         let world = Group::all(places.len());
@@ -109,13 +109,13 @@ impl Machine {
         self.plan
     }
 
-    /// What leads all nodes through slices, for who does something between them.
+    /// A strobe sender for all nodes, for callers that act between slices.
     pub fn strobe_sender(&self) -> StrobeSender<SimPrimitives> {
         let nodes = NodeSet::compute(self.nodes.len() as u32);
         StrobeSender::new(self.network.node(NodeId::MM), self.plan, nodes)
     }
 
-    /// Begins the slices, which go on until nobody is left, and rest while nobody has news.
+    /// Begins the slices, which go on until no node is left, and rest while nobody has news.
     pub fn strobe(&self) -> Rc<RefCell<Strobing>> {
         let manager = self.network.node(NodeId::MM);
         let mut sender = self.strobe_sender();

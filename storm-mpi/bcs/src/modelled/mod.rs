@@ -1,9 +1,9 @@
-//! A machine of buffered coscheduling in virtual time: the engines and drivers as they are, on a
-//! simulated network, and modelled ranks that compute, post and wait.
+//! A machine of buffered coscheduling in virtual time: the real engines and drivers on a simulated
+//! network, with modelled ranks that compute, post and wait.
 //!
-//! For the figures of SC'03 at any number of nodes, and to compare with [`DirectMachine`], in which the
-//! same ranks send each message at once. What is modelled of a rank is when it computes and what it
-//! sends; the cost of posting a descriptor to the engine is not.
+//! It serves for the figures of SC'03 at any number of nodes, and for comparison with
+//! [`DirectMachine`], where the same ranks send each message at once. The model of a rank has its
+//! times of computation and its messages, but no cost of posting a descriptor to the engine.
 
 mod direct;
 mod machine;

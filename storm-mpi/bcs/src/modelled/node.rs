@@ -1,4 +1,4 @@
-//! One modelled node: its engine, its ranks' turns, and what they have been told.
+//! One modelled node: its engine, the turns of its ranks, and the outcomes that they know of.
 
 use crate::strobe_receiver::Edge;
 use crate::{BcsError, Completion, Engine, Member, Nudge, Outcome, RequestId, Turns};
@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// What ranks and the driver of a node share.
+/// State that the ranks and the driver of a node share.
 pub(super) struct NodeModel {
     pub(super) engine: Rc<RefCell<Engine>>,
-    /// By processing element.
+    /// Turns by processing element.
     turns: RefCell<Vec<Turns>>,
     done: RefCell<BTreeMap<RequestId, Result<Outcome, BcsError>>>,
     waiting: RefCell<BTreeMap<Member, RequestId>>,
@@ -32,12 +32,12 @@ impl NodeModel {
         }
     }
 
-    /// What has the node's driver look for news.
+    /// Sets the nudge that makes the node's driver look for news.
     pub(super) fn set_nudge(&self, nudge: Nudge) {
         self.nudge.replace(Some(nudge));
     }
 
-    /// There is news, or somebody else may be to run.
+    /// Nudges the driver, because there is news, or because another rank may run.
     pub(super) fn nudge(&self) {
         if let Some(nudge) = &*self.nudge.borrow() {
             nudge.nudge();
@@ -54,7 +54,7 @@ impl NodeModel {
         self.nudge();
     }
 
-    /// Takes a rank that has ended off its element.
+    /// Takes a rank that has ended off its processing element.
     pub(super) fn remove(&self, pe: usize, member: Member) {
         self.turns.borrow_mut()[pe].remove(member);
         self.nudge();
@@ -64,7 +64,7 @@ impl NodeModel {
         self.turns.borrow()[pe].current() == Some(member)
     }
 
-    /// Edges so far.
+    /// Number of edges so far.
     pub(super) fn edges(&self) -> u64 {
         self.edges.get()
     }
@@ -84,12 +84,12 @@ impl NodeModel {
         .await;
     }
 
-    /// Takes the outcome of a request, when the rank has been told.
+    /// Takes the outcome of a request, if the rank has been told.
     pub(super) fn take_done(&self, request: RequestId) -> Option<Result<Outcome, BcsError>> {
         self.done.borrow_mut().remove(&request)
     }
 
-    /// Notes that a rank waits: its element is another's from the next edge on.
+    /// Records that a rank waits: its processing element is another's from the next edge on.
     pub(super) fn waits(&self, pe: usize, member: Member, request: RequestId) {
         self.waiting.borrow_mut().insert(member, request);
         self.turns.borrow_mut()[pe].set_waiting(member, true);
@@ -110,7 +110,7 @@ impl NodeModel {
     }
 }
 
-/// The edge as the driver sees it.
+/// The edge for the driver.
 pub(super) struct ModelEdge(pub(super) Rc<NodeModel>);
 
 impl Edge for ModelEdge {

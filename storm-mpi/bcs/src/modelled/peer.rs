@@ -1,4 +1,4 @@
-//! What a modelled application needs of its message passing, buffered or direct.
+//! The message passing interface of a modelled application, buffered or direct.
 
 use crate::BcsError;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ pub trait Peer {
     /// A message on its way.
     type Request;
 
-    /// This rank.
+    /// Number of this rank.
     fn rank(&self) -> Rank;
 
     /// The virtual time.
@@ -24,18 +24,18 @@ pub trait Peer {
     /// [`BcsError`].
     fn isend(&self, to: Rank, data: Bytes) -> Result<Self::Request, BcsError>;
 
-    /// Starts to receive up to so many bytes.
+    /// Starts to receive up to `bytes` bytes.
     ///
     /// # Errors
     /// [`BcsError`].
     fn irecv(&self, from: Rank, bytes: usize) -> Result<Self::Request, BcsError>;
 
-    /// Waits until it is done.
+    /// Waits until the request is done.
     ///
     /// # Errors
     /// [`BcsError`].
     fn wait(&self, request: Self::Request) -> impl Future<Output = Result<(), BcsError>>;
 
-    /// Computes for so much time of its processor.
+    /// Computes for `work` of processor time.
     fn compute(&self, work: Duration) -> impl Future<Output = ()>;
 }

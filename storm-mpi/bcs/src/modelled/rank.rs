@@ -1,4 +1,4 @@
-//! A modelled rank: posts descriptors to its node's engine and computes when it is its turn.
+//! A modelled rank: it posts descriptors to its node's engine, and computes when it is its turn.
 
 use super::node::NodeModel;
 use super::peer::Peer;
@@ -12,7 +12,7 @@ use storm_mpi::{Address, Context, Pattern, Rank, Source, Tag};
 use storm_primitives::sim::SimRuntime;
 use storm_primitives::{Instant, Runtime};
 
-/// Everything is sent in one context with one tag.
+/// All messages are sent in one context with one tag.
 const CONTEXT: Context = Context(0);
 const TAG: Tag = Tag(0);
 
@@ -58,12 +58,12 @@ impl ModelledRank {
         }
     }
 
-    /// Leaves its processing element to others, for ever.
+    /// Leaves its processing element to others for good.
     pub fn leave(&self) {
         self.node.remove(self.pe, self.member);
     }
 
-    /// Ends without another word, as a rank that a signal killed.
+    /// Ends without notice, like a rank that a signal killed.
     pub fn die(&self) {
         self.node.engine.borrow_mut().rank_gone(self.member);
         self.node.nudge();

@@ -7,8 +7,9 @@ use std::time::Duration;
 use storm_mpi::Rank;
 use storm_primitives::Instant;
 
-/// A blocking ping-pong between rank 0 and rank 1: each computes for what `think` says before it sends.
-/// `arrived` hears of each message when it was sent and when its receiver went on.
+/// A blocking ping-pong between rank 0 and rank 1. Each computes for the time of `think` before it
+/// sends. `arrived` gets, for each message, the time when it was sent and the time when its
+/// receiver went on.
 ///
 /// # Errors
 /// [`BcsError`].
@@ -36,34 +37,36 @@ pub async fn ping_pong<P: Peer>(
     Ok(())
 }
 
-/// How a stencil exchanges its borders.
+/// The way in which a stencil exchanges its borders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
-    /// Starts it, computes, then waits: the computation does not need the borders of the same step.
+    /// Start the exchange, compute, then wait: the computation does not need the borders of the
+    /// same step.
     NonBlocking,
-    /// Exchanges with one neighbour after the other, then computes.
+    /// Exchange with one neighbour after the other, then compute.
     Blocking,
 }
 
-/// A stencil on a torus: each rank computes and exchanges borders with four neighbours, step by step.
+/// A stencil on a torus. In each step every rank computes and exchanges borders with four
+/// neighbours.
 #[derive(Clone, Copy, Debug)]
 pub struct Stencil {
     /// Ranks along one side.
     pub columns: u32,
-    /// Ranks along the other.
+    /// Ranks along the other side.
     pub rows: u32,
-    /// Steps.
+    /// Number of steps.
     pub steps: u32,
     /// Computation per step.
     pub granularity: Duration,
     /// Bytes of a border.
     pub border_bytes: usize,
-    /// How it exchanges.
+    /// The way of exchanging.
     pub exchange: Exchange,
 }
 
 impl Stencil {
-    /// One rank's part.
+    /// Runs one rank's part.
     ///
     /// # Errors
     /// [`BcsError`].
@@ -94,7 +97,7 @@ impl Stencil {
         Ok(())
     }
 
-    /// To whom a border goes and from whom the opposite one comes, in four directions.
+    /// The receiver of a border and the sender of the opposite border, in four directions.
     fn neighbours(&self, rank: Rank) -> [(Rank, Rank); 4] {
         let (column, row) = (rank.0 % self.columns, rank.0 / self.columns);
         let at =

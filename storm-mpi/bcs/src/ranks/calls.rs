@@ -12,42 +12,43 @@ use storm_mpi::{Context, Rank};
 #[derive(Debug)]
 pub(super) struct Calls {
     me: Rank,
-    /// Ranks of the job.
+    /// Number of ranks in the job.
     size: u32,
-    /// By context, the communicators that the rank has named: as many as there are contexts of collectives.
+    /// Communicators that the rank has named, by context: as many as there are contexts of
+    /// collectives.
     groups: BTreeMap<u16, Group>,
     state: State,
     /// Communicators that the rank has replaced by others.
     left: Vec<GroupId>,
 }
 
-/// How far the rank's collective is. It has one at a time.
+/// The progress of the rank's collective. It has one at a time.
 #[derive(Debug, Default)]
 enum State {
     #[default]
     None,
-    /// Taken out of the segment.
+    /// The call was taken out of the segment.
     Called(Group, Collective),
-    /// With the engine.
+    /// The call was posted to the engine.
     Posted,
-    /// Over: what the rank is to hear.
+    /// The collective is over, with this result for the rank.
     Over(Result<Vec<u8>, Refused>),
 }
 
-/// The nodes do not carry it out.
+/// The nodes do not carry out the collective.
 #[derive(Clone, Copy, Debug)]
 struct Refused;
 
 impl Calls {
-    /// None yet, of rank `me` of a job of `size`.
+    /// No collective, for rank `me` of a job of `size` ranks.
     pub(super) fn new(me: Rank, size: u32) -> Calls {
         Calls { me, size, groups: BTreeMap::new(), state: State::None, left: Vec::new() }
     }
 
-    /// Takes what the rank has called.
+    /// Takes the rank's call.
     pub(super) fn take(&mut self, context: Context, descriptor: &[u8]) -> Result<(), BadRank> {
         let State::None = self.state else { return Err(BadRank) };
-        // Collectives have the odd contexts, messages the others (`ContextId::collective`).
+        // Collectives have the odd contexts, and messages the even ones (`ContextId::collective`).
         if context.0 >= CONTEXTS_MAX || context.0.is_multiple_of(2) {
             return Err(BadRank);
         }
@@ -75,7 +76,7 @@ impl Calls {
         Ok(())
     }
 
-    /// A communicator that the rank's node has not heard of from it.
+    /// Records a communicator that the rank names to its node for the first time.
     fn name(&mut self, context: Context, members: Vec<Rank>) -> Result<(), BadRank> {
         let exist = members.iter().all(|rank| rank.0 < self.size);
         if !exist || !members.contains(&self.me) {
@@ -91,12 +92,12 @@ impl Calls {
         Ok(())
     }
 
-    /// The communicators that the rank will not use any more.
+    /// Takes the communicators that the rank will not use any more.
     pub(super) fn take_left(&mut self) -> Vec<GroupId> {
         std::mem::take(&mut self.left)
     }
 
-    /// What is to be posted, once.
+    /// Takes the collective that is to be posted, once.
     pub(super) fn take_call(&mut self) -> Option<(Group, Collective)> {
         match std::mem::take(&mut self.state) {
             State::Called(group, call) => {
@@ -110,7 +111,7 @@ impl Calls {
         }
     }
 
-    /// The collective is over.
+    /// Records that the collective is over.
     pub(super) fn is_over(&mut self, outcome: Outcome) {
         let data = match outcome {
             Outcome::Done => Vec::new(),
@@ -119,7 +120,7 @@ impl Calls {
         self.state = State::Over(Ok(data));
     }
 
-    /// The nodes do not carry it out.
+    /// Records that the nodes do not carry out the collective.
     pub(super) fn is_refused(&mut self) {
         self.state = State::Over(Err(Refused));
     }
@@ -129,7 +130,7 @@ impl Calls {
         matches!(self.state, State::Over(_))
     }
 
-    /// Gives the rank its result, if there is one and room for it; tells whether it did.
+    /// Gives the rank its result, if there is one and room for it, and tells whether it did.
     pub(super) fn hand_on(&mut self, end: &NodeEnd) -> Result<bool, CorruptSegment> {
         let State::Over(result) = &self.state else { return Ok(false) };
         let frame = match result {

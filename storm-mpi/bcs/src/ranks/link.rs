@@ -1,4 +1,4 @@
-//! One rank's segment, and what the node keeps for the rank.
+//! One rank's segment, and the bytes that the node keeps for the rank.
 
 use super::calls::Calls;
 use super::{CHUNK_BYTES, KEPT_BYTES, WAITING_BYTES};
@@ -9,42 +9,42 @@ use std::io;
 use storm_mpi::segment::{BadFrame, CorruptSegment, Frame, Frames, News, NodeEnd, WINDOW_BYTES};
 use storm_mpi::{Address, Context, Rank, Tag};
 
-/// With so many receives posted, nobody needs a slice to post more.
+/// Number of posted receives from which on no slice is needed to post more.
 const RECEIVES_ENOUGH: usize = KEPT_BYTES / CHUNK_BYTES / 2;
 
-/// A rank's side of the streams.
+/// The node's side of a rank's streams.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) end: NodeEnd,
-    /// Receives of the engine that wait for a message.
+    /// Number of the engine's receives that wait for a message.
     pub(super) receives: usize,
-    /// Ranks of the job.
+    /// Number of ranks in the job.
     size: u32,
     frames: Frames,
     outward: BTreeMap<Rank, Outward>,
-    /// Bytes that have not left, of all streams.
+    /// Bytes of all streams that have not left.
     waiting: usize,
     /// The rank's collectives.
     pub(super) calls: Calls,
     /// The number of the next chunk from each peer.
     next_from: BTreeMap<Rank, i32>,
     inward: VecDeque<(Rank, Vec<u8>)>,
-    /// Bytes in `inward`.
+    /// Number of bytes in `inward`.
     kept: usize,
-    /// What has left for each peer, untold.
+    /// Bytes that have left for each peer, not yet reported to the rank.
     left: BTreeMap<Rank, u32>,
     over: Option<String>,
-    /// How much room the rank had when it did not have enough.
+    /// The rank's room when it was too small, if it was.
     lacked: Option<usize>,
     /// The rank has ended.
     pub(super) gone: bool,
 }
 
-/// What a rank sends to one peer.
+/// Bytes from a rank to one peer.
 #[derive(Debug, Default)]
 struct Outward {
     waiting: BytesMut,
-    /// Bytes that have not left, those that wait among them.
+    /// Bytes that have not left, including those that wait.
     under_way: usize,
     next: i32,
 }
@@ -66,10 +66,10 @@ impl From<BadFrame> for BadRank {
 }
 
 impl Link {
-    /// A new segment for a rank of a job of `size`.
+    /// A new segment for a rank of a job of `size` ranks.
     pub(super) fn new(me: Rank, size: u32) -> io::Result<Link> {
         let end = NodeEnd::create()?;
-        // Slices may rest when it begins.
+        // Slices may be resting when the rank begins.
         end.want(News::SENT);
         Ok(Link {
             end,
@@ -89,8 +89,8 @@ impl Link {
         })
     }
 
-    /// Takes what the rank has sent, unless much of what it sent before has not left: then its ring has
-    /// to hold it.
+    /// Takes the bytes that the rank has sent. If many earlier bytes have not left, the rank's ring
+    /// has to hold the new ones.
     pub(super) fn take(&mut self) -> Result<(), BadRank> {
         if self.waiting > WAITING_BYTES {
             return Ok(());
@@ -118,8 +118,9 @@ impl Link {
         Ok(())
     }
 
-    /// Slices may rest: has the rank ring for news from now on, and when it falls asleep if that matters.
-    /// Whether there is news already; whoever breaks the rules is found out in the slice.
+    /// Prepares for a rest of slices: the rank rings for news from now on, and when it falls asleep
+    /// if that matters. Returns whether there is news already. A broken rule is detected in the
+    /// slice.
     pub(super) fn rest(&self, sleep_matters: bool) -> bool {
         let room = if self.lacked.is_some() { News::ROOM } else { News::NONE };
         let sleep = if sleep_matters { News::SLEEPS } else { News::NONE };
@@ -127,7 +128,7 @@ impl Link {
         self.has_news()
     }
 
-    /// What the rank rang for is not to be rung for any more.
+    /// Ends the wish to be rung.
     pub(super) fn goes_on(&self) {
         self.end.want(News::NONE);
     }
@@ -138,7 +139,7 @@ impl Link {
         sent || room || self.receives < RECEIVES_ENOUGH && self.has_room()
     }
 
-    /// What is to be posted, in order for each peer. The chunks of a stream are numbered.
+    /// Takes the messages to post, in order for each peer. The chunks of a stream are numbered.
     pub(super) fn chunks(&mut self) -> Vec<(Address, Bytes)> {
         let mut chunks = Vec::new();
         for (&to, stream) in &mut self.outward {
@@ -153,13 +154,13 @@ impl Link {
         chunks
     }
 
-    /// Whether there is room for what one more receive may bring.
+    /// Whether there is room for the bytes of one more receive.
     pub(super) fn has_room(&self) -> bool {
         self.kept + (self.receives + 1) * CHUNK_BYTES <= KEPT_BYTES
     }
 
-    /// Bytes have left for a peer. A rank that has not been told of a whole window of them sends without
-    /// being told.
+    /// Records that bytes have left for a peer. A rank with more than a whole window of unreported
+    /// bytes has sent without permission.
     pub(super) fn has_left(&mut self, to: Rank, bytes: usize) -> Result<(), BadRank> {
         if let Some(stream) = self.outward.get_mut(&to) {
             stream.under_way -= bytes;
@@ -169,17 +170,17 @@ impl Link {
         if untold > WINDOW_BYTES {
             return Err(BadRank);
         }
-        // No more than a window, which fits.
+        // The number is no more than a window, which fits.
         self.left.insert(to, untold as u32);
         Ok(())
     }
 
-    /// A message has come.
+    /// Takes a message that has come.
     pub(super) fn has_come(&mut self, outcome: Outcome) -> Result<(), BcsError> {
         self.receives -= 1;
         let Outcome::Received { status, data } = outcome else { return Err(BcsError::Corrupt) };
         let next = self.next_from.entry(status.source).or_default();
-        // Messages of one rank match in their order and move in it: another is a defect.
+        // Messages of one rank match in their order and move in it. Any other order is a defect.
         if status.tag != Tag(*next) || status.bytes != data.len() {
             return Err(BcsError::Corrupt);
         }
@@ -189,14 +190,14 @@ impl Link {
         Ok(())
     }
 
-    /// Nothing communicates any more.
+    /// Tells the rank that its job's communication is over.
     pub(super) fn end_with(&mut self, reason: &str) {
         self.over = Some(reason.to_owned());
-        // One that breaks its own memory hears nothing.
+        // A rank that breaks its own memory hears nothing.
         let _ = self.hand_on();
     }
 
-    /// Gives the rank what there is, as far as it has room, and wakes it.
+    /// Gives the rank its bytes, as far as it has room, and wakes it.
     pub(super) fn hand_on(&mut self) -> Result<(), BadRank> {
         let mut any = false;
         while let Some((&peer, &bytes)) = self.left.first_key_value() {

@@ -1,17 +1,23 @@
-//! The real ranks of one node: what they write into the memory that they share with it becomes posts
-//! of the engine, and what the engine completes is written there.
+//! The real ranks of one node. Bytes that they write into their shared memory become posts of the
+//! engine, and the engine's completions are written there.
 //!
-//! Ranks see byte streams, one to each rank of their job. What a rank has sent since the last slice
-//! goes as messages of at most [`CHUNK_BYTES`] to the rank's node, which keeps as many receives posted
-//! as it has room for; MPI's own matching is done by the ranks, above the streams
-//! (`docs/decisions/0093`). So a rank that receives nothing holds up whoever sends to it and nobody
-//! else, and no rank can make a node keep more than [`KEPT_BYTES`] for it, nor more of it than
-//! [`WAITING_BYTES`] and what its ring holds, nor
-//! [`WINDOW_BYTES`](storm_mpi::segment::WINDOW_BYTES) for one of its peers. Collectives of whole
-//! communicators are the engine's own (`calls`); a rank has one at a time.
+//! Ranks see byte streams, one to each rank of their job. The bytes that a rank has sent since the
+//! last slice go to the receiver's node as messages of at most [`CHUNK_BYTES`]. The receiver's node
+//! keeps as many receives posted as it has room for. The ranks do MPI's own matching, above the
+//! streams (`docs/decisions/0093`). A rank that receives nothing therefore delays its senders, and
+//! nobody else.
 //!
-//! Nothing that a rank writes is believed: frames, ranks and lengths are checked, and whoever breaks
-//! them ends its own job ([`BcsError::BadRank`]).
+//! The memory for a rank is bounded:
+//! - A node keeps at most [`KEPT_BYTES`] for the rank.
+//! - A node keeps at most [`WAITING_BYTES`] from the rank, besides the contents of its ring.
+//! - At most [`WINDOW_BYTES`](storm_mpi::segment::WINDOW_BYTES) from the rank are for the same
+//!   peer.
+//!
+//! The engine itself carries out collectives of whole communicators (`calls`); a rank has one at a
+//! time.
+//!
+//! Nothing that a rank writes is believed: frames, ranks and lengths are checked. A rank that
+//! breaks the rules ends its own job ([`BcsError::BadRank`]).
 
 mod calls;
 mod link;
@@ -25,17 +31,18 @@ use storm_mpi::segment::NodeEnd;
 use storm_mpi::{ANY_SOURCE, ANY_TAG, Context, Pattern, Rank};
 use storm_primitives::NodeId;
 
-/// The longest message that a stream is cut into: many of them fit the link of a slice, so that
+/// The longest message that a stream is cut into. Many of them fit the link of a slice, so that
 /// streams share it.
 pub const CHUNK_BYTES: usize = 16 << 10;
-/// What a node keeps at most of what a rank has not taken, receives under way counted in full.
+/// Limit of bytes that a node keeps for a rank that has not taken them. Receives under way count in
+/// full.
 pub const KEPT_BYTES: usize = 1 << 20;
 
-/// Of what a rank has sent and has not left its node, so much is more than any rank has but one that
-/// sends to many who do not receive: until less is left, its node takes nothing more from it.
+/// Limit of a rank's bytes that have not left its node. Only a rank that sends to many others that
+/// do not receive reaches it. Until fewer are left, the node takes nothing more from the rank.
 pub const WAITING_BYTES: usize = 8 << 20;
 
-/// What a request of the engine is for.
+/// The purpose of an engine's request.
 #[derive(Clone, Copy, Debug)]
 enum UnderWay {
     Send { member: Member, to: Rank, bytes: usize },
@@ -54,11 +61,11 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// Makes the segments of a job's ranks on this node, and tells the engine of the job. Before any of
-    /// them runs.
+    /// Makes the segments of a job's ranks on this node, and opens the job in the engine. The call
+    /// must come before any of the ranks runs.
     ///
     /// # Errors
-    /// When the system has no memory for them: then nothing is left of the job here.
+    /// The system has no memory for them. Nothing is then left of the job here.
     pub fn open(
         &mut self,
         engine: &mut Engine,
@@ -91,7 +98,7 @@ impl Ranks {
         engine.close_job(job);
     }
 
-    /// Ends the communication of a job here: its ranks hear why at once.
+    /// Ends the communication of a job here. Its ranks hear the reason at once.
     pub fn end(&mut self, job: JobKey, reason: &str) {
         for (_, link) in self.links.iter_mut().filter(|(member, _)| member.job == job) {
             link.end_with(reason);
@@ -99,7 +106,7 @@ impl Ranks {
         self.over.insert(job);
     }
 
-    /// The jobs that have ranks here.
+    /// The jobs with ranks here.
     pub fn jobs(&self) -> BTreeSet<JobKey> {
         self.links.keys().map(|member| member.job).collect()
     }
@@ -111,34 +118,34 @@ impl Ranks {
         self.links.range(first..=last).all(|(_, link)| link.gone || link.end.waits())
     }
 
-    /// Slices may rest: has the ranks ring when they have news for one, and when they fall asleep if others
-    /// could run then. Whether one has news already.
+    /// Prepares for a rest of slices: ranks ring when they have news for a slice, and when they
+    /// fall asleep if others could run then. Returns whether a rank has news already.
     pub fn rest(&mut self, sleep_matters: bool) -> bool {
         let over = &self.over;
         let links = self.links.iter().filter(|(member, _)| !over.contains(&member.job));
-        // All of them, also when the first has.
+        // All ranks are asked, even when the first has news.
         links.fold(false, |news, (_, link)| link.rest(sleep_matters) || news)
     }
 
-    /// Slices follow one another: nobody has to ring.
+    /// Slices follow one another: no rank has to ring.
     pub fn goes_on(&mut self) {
         self.links.values().for_each(Link::goes_on);
     }
 
-    /// A rank has ended: nobody waits for it to run.
+    /// Records that a rank has ended: nobody waits for it to run.
     pub fn gone(&mut self, member: Member) {
         if let Some(link) = self.links.get_mut(&member) {
             link.gone = true;
         }
     }
 
-    /// Jobs that cannot go on, and why; each is told once.
+    /// Takes the jobs that cannot go on, with the reasons. Each is returned once.
     pub fn take_failures(&mut self) -> Vec<(JobKey, BcsError)> {
         std::mem::take(&mut self.failures)
     }
 
-    /// Before the descriptors are exchanged: posts what the ranks have sent, and receives for what
-    /// there is room for.
+    /// Posts the bytes that the ranks have sent, and receives for which there is room. To be called
+    /// before the descriptors are exchanged.
     pub fn gather(&mut self, engine: &mut Engine) {
         let mut failed = Vec::new();
         for (member, link) in &mut self.links {
@@ -152,7 +159,7 @@ impl Ranks {
         failed.into_iter().for_each(|(job, error)| self.fail(job, error));
     }
 
-    /// A slice begins: the ranks get what came in the one before, and wake.
+    /// Begins a slice: the ranks get the bytes of the previous slice, and wake.
     pub fn tell(&mut self, completions: Vec<Completion>) {
         for Completion { request, outcome, .. } in completions {
             let Some(what) = self.under_way.remove(&request) else { continue };

@@ -1,5 +1,5 @@
-//! Collectives: all come before any leaves, every byte arrives, and reductions have the same bits in any
-//! order of arrival and on any placement.
+//! Collectives: no member leaves before all have come, every byte arrives, and reductions have the
+//! same bits in any order of arrival and on any placement.
 
 use crate::lockstep::{Dice, Lockstep, collective, member};
 use storm_bcs::{BcsConfig, Collective, Number, Outcome, Reduction, RequestId};
@@ -9,7 +9,7 @@ fn small() -> BcsConfig {
     BcsConfig { collective_bytes: 1024, collective_slots: 2, ..BcsConfig::default() }
 }
 
-/// Combines as `storm_mpi::collective` does: each member its children's sums, in order.
+/// Combines as `storm_mpi::collective` does: each member combines its children's sums, in order.
 fn binomial(values: &[Vec<f64>], member: usize) -> Vec<f64> {
     let mut all = values[member].clone();
     let mut step = 1;
@@ -105,7 +105,7 @@ fn every_collective_on_any_placement_is_right_to_the_bit() {
     }
 }
 
-/// The calls that members may make next, each different from all others.
+/// Possible next calls of members, each different from all others.
 fn calls() -> Vec<Collective> {
     let reduce = |op, number, bytes: usize, root| Collective::Reduce {
         data: vec![0; bytes].into(),
@@ -126,7 +126,8 @@ fn calls() -> Vec<Collective> {
 
 #[test]
 fn members_that_disagree_end_their_job_and_no_other() {
-    // On one node, on two, and with another tree's depth between them; the odd one first or last.
+    // On one node, on two, and on more for other depths of the tree; the odd member is first or
+    // last.
     for placement in [vec![1, 1], vec![1, 2], vec![2, 1, 3], vec![1, 2, 3, 4, 4]] {
         for (one, other) in (0..8 * 8).map(|pair| (pair / 8, pair % 8)) {
             let mut machine = Lockstep::new(7, 4, small());

@@ -1,4 +1,4 @@
-//! A rank that goes ends its job everywhere, and nothing of it stays on the way.
+//! A rank that leaves ends its job everywhere, and nothing of it stays on the way.
 
 use crate::lockstep::{Dice, Lockstep, collective, member, recv, send};
 use storm_bcs::{
@@ -110,7 +110,7 @@ fn a_job_that_is_closed_leaves_its_slots_to_the_next() {
     }
 }
 
-/// A sum of several slices on each of three nodes.
+/// Posts a sum of several slices on each of three nodes.
 fn summing(machine: &mut Lockstep, job: u64) -> Vec<(storm_bcs::Member, storm_bcs::RequestId)> {
     let reduction = Reduction { op: ReduceOp::Sum, number: Number::F64 };
     let posted = (0..3u32).map(|rank| {
@@ -132,7 +132,7 @@ fn a_node_that_leaves_in_the_middle_of_a_reduction_holds_nobody_up_once_its_job_
         (0..3 + seed % 3).for_each(|_| machine.step());
         let left = 1 + (seed % 3) as u32;
         waits += usize::from(machine.step_without(left, 0));
-        // The node is back for the other job, whose collectives are as ever.
+        // The node serves the other job again, whose collectives work as before.
         machine.engines[left as usize - 1].close_job(JobKey(0));
         let others = summing(&mut machine, 1);
         (0..40).for_each(|_| machine.step());
@@ -162,7 +162,7 @@ fn a_job_that_ends_on_one_node_in_the_middle_of_a_collective_ends_on_all() {
 
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, number: Number::F64 };
 
-/// A barrier, a broadcast and a sum, in turn: of several slices, but for the barrier.
+/// A barrier, a broadcast and a sum, in turn. Broadcasts and sums take several slices.
 fn call(round: usize, rank: usize) -> Collective {
     let mine = (rank + round) as f64;
     match round % 3 {
@@ -175,7 +175,7 @@ fn call(round: usize, rank: usize) -> Collective {
     }
 }
 
-/// A job whose ranks are in collectives of all of them all the time.
+/// A job whose ranks are always in collectives of all of them.
 struct Busy {
     job: u64,
     placement: Vec<u32>,
@@ -189,7 +189,7 @@ impl Busy {
         Busy { job, placement: placement.to_vec(), round: 0, waiting: Vec::new() }
     }
 
-    /// Looks at the results of a round that is over, and begins the next.
+    /// Checks the results of a finished round, and begins the next.
     fn go_on(&mut self, machine: &mut Lockstep) {
         let size = self.placement.len();
         let heard = (0..).zip(&self.waiting);
@@ -231,7 +231,7 @@ fn two_lists(dice: &mut Dice, ranks: u32) -> [Vec<u32>; 2] {
     };
     loop {
         let lists = [draw(), draw()];
-        // In the second is somebody who can name it: rank 0 names the first.
+        // The second list needs a rank that can name it, because rank 0 names the first.
         if lists[0] != lists[1] && lists[1].len() > 1 {
             return lists;
         }
@@ -266,13 +266,14 @@ fn ranks_that_name_different_members_end_their_job_and_no_other() {
             busy.iter_mut().for_each(|job| job.go_on(machine));
             machine.step();
         };
-        // One such job after the other: what one left in a slot, or of it, the next would run into.
+        // Jobs follow each other: leftovers of a job in a slot would break the next.
         for (bad, kind) in (10..).zip([0, 1, 2, 2, 1, 0]) {
             let placement = [[1, 2, 3, 4], [1, 1, 2, 3], [2, 1, 1, 4]][dice.below(3)];
             machine.open(bad, &placement);
             let lists = two_lists(&mut dice, 4);
             let mut named: Vec<(Member, RequestId, &Vec<u32>)> = Vec::new();
-            // Rank 0 comes last: its node hears of both lists, whoever else is to come.
+            // Rank 0 comes last, so its node hears of both lists, whatever other ranks are still to
+            // come.
             for rank in (0..4).rev() {
                 let Some(list) = choose(&mut dice, rank, &lists) else { continue };
                 let id = GroupId::new(Context(1), Rank(0)).expect("fits");
@@ -292,7 +293,7 @@ fn ranks_that_name_different_members_end_their_job_and_no_other() {
                     |rank: &u32| named.iter().any(|(o, _, l)| o.rank.0 == *rank && l == list);
                 match machine.heard.get(&(*who, *request)) {
                     None => panic!("{what}: {who:?} waits for ever"),
-                    // Two others of a node disagree; the job is over only then.
+                    // Two other ranks of a node disagree; the job is over only then.
                     Some(Ok(_)) => assert!(list.iter().all(same), "{what}: {who:?}"),
                     Some(Err(BcsError::CollectiveMismatch)) => mismatches += 1,
                     Some(Err(_)) => {}

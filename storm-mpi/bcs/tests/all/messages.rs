@@ -1,4 +1,5 @@
-//! Point to point: the order of MPI, budgets and what they carry over, nothing on the way at edges.
+//! Point to point: the order of MPI, budgets and carried-over bytes, and nothing on the way at
+//! edges.
 
 use crate::lockstep::{Dice, Lockstep, member, recv, send};
 use std::collections::{BTreeMap, VecDeque};
@@ -14,7 +15,7 @@ fn small() -> BcsConfig {
     }
 }
 
-/// What a message says: who sent it and as which, then as many bytes as it is to have.
+/// The contents of a message: its sender and number, then as many bytes as it should have.
 fn message(from: Member, number: u32, bytes: usize) -> Vec<u8> {
     let head = [from.rank.0.to_ne_bytes(), number.to_ne_bytes()].concat();
     head.into_iter().chain((0..bytes).map(|at| (at as u32 ^ number) as u8)).collect()
@@ -25,11 +26,11 @@ fn read(data: &[u8]) -> (u32, u32) {
     (word(0), word(4))
 }
 
-/// Ranks that send each other random messages and receive them in every way that MPI has.
+/// Ranks that send each other random messages and receive them in all ways of MPI.
 struct Chatter {
     job: u64,
     placement: Vec<u32>,
-    /// By pair and tag: what was sent and not received, as number and length.
+    /// By pair and tag: number and length of messages that were sent and not received.
     sent: BTreeMap<(u32, u32, i32), VecDeque<(u32, usize)>>,
     receives: Vec<(Member, RequestId)>,
     sends: Vec<(Member, RequestId)>,
@@ -45,8 +46,8 @@ impl Chatter {
         Chatter { job, placement, sent, receives, sends, number: 0, held: VecDeque::new() }
     }
 
-    /// A message and a receive that would take it, in the same slice or a later one. With a receive for any rank or tag all of the receiver's are such, so that each
-    /// message finds one.
+    /// Posts a message and a receive that would take it, in the same slice or a later one. If one
+    /// receive is for any rank or tag, all of the receiver's are, so that each message finds one.
     fn speak(&mut self, machine: &mut Lockstep, dice: &mut Dice, longest: usize, wild: bool) {
         let ranks = self.placement.len();
         let (from, to) = (dice.below(ranks) as u32, dice.below(ranks) as u32);
@@ -75,8 +76,8 @@ impl Chatter {
         }
     }
 
-    /// Takes what was received, in the order of the receives, and checks that of each pair and tag
-    /// the earlier message went to the earlier receive.
+    /// Takes received messages in the order of the receives, and checks that, for each pair and
+    /// tag, the earlier message went to the earlier receive.
     fn check(&mut self, machine: &Lockstep, seed: u64) {
         for (who, request) in std::mem::take(&mut self.receives) {
             let Some(Outcome::Received { status, data }) = machine.outcome(who, request) else {
@@ -118,7 +119,7 @@ fn chat(seed: u64, rounds: usize, settle: usize) -> u64 {
             machine.step();
         }
         jobs.iter_mut().for_each(|job| job.post_held(&mut machine));
-        // Whatever is left moves by at least one message's share per slice.
+        // The rest moves by at least one message's share per slice.
         let mut idle = 0;
         while idle < settle {
             machine.step();
@@ -141,7 +142,7 @@ fn random_messages_arrive_whole_and_in_the_order_of_mpi() {
     }
 }
 
-/// All that ranks hear, slice by slice.
+/// Everything that ranks hear, slice by slice.
 fn transcript(posts: u64, interleaving: u64) -> Vec<String> {
     let mut dice = Dice(posts);
     let mut machine = Lockstep::new(interleaving, 4, small());
@@ -172,8 +173,8 @@ fn the_same_posts_are_done_in_the_same_slices_whatever_the_network_does() {
     }
 }
 
-/// A million slices, each of which asserts that nothing is on the way at its end. In a debug build
-/// that would be minutes: there it is a hundredth of it.
+/// A million slices, each of which asserts that nothing is on the way at its end. A debug build
+/// would take minutes, so it does a hundredth of it.
 #[test]
 fn a_million_slices_end_with_an_empty_network() {
     let most = if cfg!(debug_assertions) { 10_000 } else { 1_000_000 };
@@ -188,7 +189,7 @@ fn a_million_slices_end_with_an_empty_network() {
 fn a_link_carries_its_budget_in_each_slice_and_the_rest_later() {
     let mut machine = Lockstep::new(1, 3, small());
     machine.open(0, &[1, 2, 3]);
-    // Each sender has more than a slice's worth for one receiver.
+    // Each sender has more than a slice's bytes for one receiver.
     let payload = 700;
     let sends = [1, 2].map(|rank| {
         (rank, machine.post(rank + 1, member(0, rank), send(0, 0, vec![rank as u8; payload])))
@@ -200,7 +201,8 @@ fn a_link_carries_its_budget_in_each_slice_and_the_rest_later() {
         machine.step();
         carried.push(machine.payload_bytes);
     }
-    // The older message fills the link, 16 bytes of head for each piece; where it ends the other begins.
+    // The older message fills the link, with 16 bytes of head for each piece. The other begins
+    // where it ends.
     assert_eq!(carried, [496, 204 + 272, 428, 0]);
     for (request, (rank, sent)) in receives.into_iter().zip(sends) {
         assert_eq!(machine.outcome(member(0, rank), sent), Some(Outcome::Done));
@@ -219,7 +221,7 @@ fn an_old_message_does_not_wait_for_ever_behind_younger_ones() {
     machine.post(2, member(0, 1), recv(None, None, 4 * 496));
     for _ in 0..6 {
         machine.step();
-        // The sender's link is wanted whole by another receiver, and that one's by others.
+        // Another receiver wants the sender's whole link, and others want that receiver's.
         for (rank, node, to, at) in [(0, 1, 2, 3), (2, 3, 1, 2)] {
             machine.post(node, member(0, rank), send(to, 0, vec![2; 496]));
             machine.post(at, member(0, to), recv(Some(rank), None, 496));

@@ -1,5 +1,5 @@
-//! Collectives that ranks leave to their nodes, through their segments: the results of direct mode in
-//! overlapping communicators, with as few places for them as there can be; and ranks that break the
+//! Collectives that ranks leave to their nodes, through their segments. The results must be those
+//! of direct mode in overlapping communicators, with as few slots as possible. Some ranks break the
 //! rules.
 
 use crate::lockstep::Dice;
@@ -11,7 +11,7 @@ use storm_mpi::{Context, Rank, ReduceOp};
 const RANKS: usize = PLACEMENT.len();
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, number: Number::F64 };
 
-/// Communicators with their contexts. Two share one, and have no member in common.
+/// Communicators with their contexts. Two share a context, and have no member in common.
 const GROUPS: [(u16, &[u32]); 5] =
     [(1, &[0, 1, 2, 3, 4]), (5, &[4, 2, 0]), (5, &[3, 1]), (7, &[0, 1]), (9, &[4, 3, 2, 1])];
 
@@ -23,7 +23,7 @@ fn config(collective_slots: u32) -> BcsConfig {
     BcsConfig { collective_slots, collective_bytes: 1024, ..BcsConfig::default() }
 }
 
-/// A collective of a program: its communicator, what it is, and what each member has.
+/// A collective of a program: its communicator, its kind, and each member's data.
 struct Planned {
     context: u16,
     members: Vec<Rank>,
@@ -61,7 +61,7 @@ impl Planned {
         }
     }
 
-    /// What the member at this place gets.
+    /// The result for the member at this place.
     fn result(&self, place: usize) -> Vec<u8> {
         let sum = || binomial(&self.data, 0).iter().flat_map(|v| v.to_ne_bytes()).collect();
         match self.kind {
@@ -73,7 +73,7 @@ impl Planned {
     }
 }
 
-/// Combines as `storm_mpi::collective` does: each member its children's sums, in order.
+/// Combines as `storm_mpi::collective` does: each member combines its children's sums, in order.
 fn binomial(values: &[Vec<f64>], member: usize) -> Vec<f64> {
     let mut all = values[member].clone();
     let mut step = 1;
@@ -99,7 +99,7 @@ fn overlapping_communicators_have_the_results_of_direct_mode() {
         let mut dice = Dice(seed ^ 0x9e37);
         let program: Vec<Planned> = (0..40).map(|_| Planned::drawn(&mut dice)).collect();
         let mut job = Job::with(seed, config(1 + seed as u32 % 3), RANKS);
-        // By rank: how far it is, and whether it waits.
+        // By rank: its progress, and whether it waits.
         let mut state = [(0, false); RANKS];
         let mut slices = 0;
         while state.iter().any(|(at, _)| *at < program.len()) {
@@ -140,7 +140,7 @@ fn a_barrier_of_ranks_that_have_all_come_takes_one_slice() {
     for _ in 0..3 {
         job.ranks.iter_mut().for_each(|rank| post(rank, 1, &all, Call::Barrier));
         job.step();
-        // It is over; ranks hear so when the next slice begins.
+        // The collective is over; ranks hear so when the next slice begins.
         job.step();
         for rank in &mut job.ranks {
             rank.news().expect("goes on");
@@ -177,7 +177,7 @@ fn where_there_is_no_place_for_them_ranks_hear_so_at_once_and_do_not_ask_again()
     rank.news().expect("goes on");
     assert_eq!(rank.take_result(), Some(None));
     assert_eq!(rank.call_descriptor(Context(1), &all, Call::Barrier), None);
-    // Those of one node need none.
+    // Collectives within one node need no slot.
     job.ranks[..2].iter_mut().for_each(|rank| post(rank, 3, &here, Call::Barrier));
     (0..2).for_each(|_| job.step());
     for rank in &mut job.ranks[..2] {
@@ -207,13 +207,14 @@ fn members_that_disagree_hear_so() {
 
 #[test]
 fn members_that_name_different_members_hear_so() {
-    // By rank, whom it names; the members that do not call are waited for in vain, or not at all.
+    // By rank: the members that it names. Members that do not call are awaited in vain, or not at
+    // all.
     let named: [&[(u32, &[u32])]; 5] = [
-        // Between nodes: one more, others, another order.
+        // Between nodes: one more member, other members, another order.
         &[(0, &[0, 2]), (2, &[0, 2, 3])],
         &[(2, &[0, 2]), (0, &[0, 2, 3])],
         &[(0, &[0, 2, 3]), (2, &[0, 2, 3]), (3, &[0, 3, 2])],
-        // Within one, which asks nobody.
+        // Within one node, which asks no other.
         &[(0, &[0, 1]), (1, &[0, 1, 2])],
         &[(3, &[3, 4]), (4, &[3, 4, 0])],
     ];
@@ -228,7 +229,7 @@ fn members_that_name_different_members_hear_so() {
         let mut dice = Dice(seed);
         let mut job = Job::with(seed, config(1), RANKS);
         for (rank, ranks) in *named {
-            // The last may find all others idle.
+            // The last rank may find all others idle.
             (0..3 * dice.below(2)).for_each(|_| job.step());
             post(&mut job.ranks[*rank as usize], 1, &members(ranks), call);
         }
@@ -284,7 +285,7 @@ fn a_rank_that_calls_what_cannot_be_ends_its_job() {
 #[test]
 fn a_rank_that_names_one_communicator_after_the_other_leaves_nothing_behind() {
     let mut job = Job::with(6, config(1), RANKS);
-    // Always another first member, in one context: all of rank 0's node alone.
+    // The first member changes each time, in one context; all are of rank 0's node.
     for turn in 0..200 {
         let both = members(if turn % 2 == 0 { &[0, 1] } else { &[1, 0] });
         job.ranks[..2].iter_mut().for_each(|rank| post(rank, 3, &both, Call::Barrier));

@@ -1,5 +1,5 @@
-//! Streams between ranks through their segments and the engines of their nodes: every byte, in order,
-//! under any interleaving, with links that carry little; and ranks that break the rules.
+//! Streams between ranks through their segments and the engines of their nodes: every byte, in
+//! order, under any interleaving, with links that carry little. Some ranks break the rules.
 
 use crate::lockstep::{Dice, Lockstep, member};
 use std::rc::Rc;
@@ -8,13 +8,13 @@ use storm_mpi::Rank;
 use storm_mpi::segment::RankEnd;
 use storm_primitives::NodeId;
 
-/// By rank.
+/// Nodes by rank.
 pub(crate) const PLACEMENT: [u32; 5] = [1, 1, 2, 3, 3];
 pub(crate) const JOB: u64 = 7;
 
 pub(crate) struct Job {
     pub(crate) machine: Lockstep,
-    /// By node.
+    /// Ranks by node.
     pub(crate) nodes: Vec<Ranks>,
     pub(crate) ranks: Vec<RankEnd>,
 }
@@ -90,7 +90,7 @@ fn every_byte_of_every_stream_comes_in_order() {
                 }
                 let mut into = vec![0; 30_000];
                 for (peer, got) in got.iter_mut().enumerate() {
-                    // Some do not listen for a while.
+                    // Some ranks do not listen for a while.
                     let read = if dice.chance(30) { 0 } else { into.len() };
                     let read = end.read(Rank::from_index(peer), &mut into[..read]);
                     for (at, came) in into[..read].iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Slices rest while nobody has anything for one, and begin again when somebody has.
+//! Slices rest while nobody has anything for a slice, and begin again when somebody has.
 
 use crate::lockstep::{member, recv, send};
 use crate::timing::qsnet;
@@ -13,7 +13,7 @@ use storm_primitives::sim::Simulation;
 use storm_primitives::{Instant, NodeId, Runtime};
 
 const SLICE: Duration = Duration::from_micros(500);
-/// So long that no test meets the slice that begins for want of news.
+/// A rest so long that no test meets the slice that begins without news.
 const NEVER: Duration = Duration::from_secs(3600);
 
 fn machine(seed: u64, nodes: u32, rest: Duration) -> (Simulation, Machine) {
@@ -59,13 +59,13 @@ fn while_all_compute_nobody_is_strobed() {
         let ranks = machine.launch(JobKey(1), &one_per_node(4));
         run(&simulation, ranks, |rank| async move { rank.compute(2000 * SLICE).await });
         let Strobing { slices, empty, failed, .. } = &*strobing.borrow();
-        // The first, with which ranks begin to run, and one after the end of each.
+        // The first slice, with which ranks begin to run, and one after the end of each.
         assert!(*slices <= 6, "seed {seed}: {slices} slices for 2000 times as long as one");
         assert_eq!((empty, failed), (slices, &None), "seed {seed}");
     }
 }
 
-/// What a message of rank 0 takes to rank 1 after so long a pause.
+/// Times of a message from rank 0 to rank 1 after such a pause.
 fn after_pauses(seed: u64, pause: impl Fn(u64) -> Duration + Clone + 'static) -> Vec<Duration> {
     let (simulation, machine) = machine(seed, 2, NEVER);
     let _strobing = machine.strobe();
@@ -101,7 +101,7 @@ fn news_after_a_long_pause_is_served_within_two_slices() {
     }
 }
 
-/// There was another after each, in which ranks heard of it.
+/// There once was another slice after each, in which ranks heard of it.
 #[test]
 fn ranks_hear_of_what_a_slice_has_done_without_another() {
     const MESSAGES: u64 = 50;
@@ -132,7 +132,7 @@ fn ranks_hear_of_what_a_slice_has_done_without_another() {
         });
         let Strobing { slices, empty, .. } = &*strobing.borrow();
         assert_eq!(slices - empty, MESSAGES, "seed {seed}");
-        // The first, with which ranks begin to run, and what they post then.
+        // The first slice, with which ranks begin to run, and the slices of their first posts.
         assert!(*empty <= 4, "seed {seed}: {empty} slices that nobody had anything for");
         let took = took.borrow();
         let at_edges = took.iter().all(|took| (SLICE..SLICE * 2 + SLICE / 10).contains(took));
@@ -149,11 +149,11 @@ fn a_notice_that_is_lost_delays_and_stops_nothing() {
     let runtime = simulation.runtime();
     let ended = simulation.run(async move {
         for round in 1..=5 {
-            // They rest: whoever has the elements has them.
+            // Slices rest: ranks keep the processing elements.
             runtime.sleep(SLICE * 10).await;
             let slices = strobing.borrow().slices;
             let engines = [1, 2].map(|node| machine.engine(NodeId(node)));
-            // Nobody is told of these.
+            // No node is told of these posts.
             let posted = engines[0].borrow_mut().post(member(1, 0), send(1, 0, vec![1; 8]));
             posted.expect("posted");
             let posted = engines[1].borrow_mut().post(member(1, 1), recv(Some(0), None, 8));
@@ -164,7 +164,7 @@ fn a_notice_that_is_lost_delays_and_stops_nothing() {
             }
             let took = runtime.now() - posted;
             assert!(took > rest / 2 && took < rest + SLICE * 3, "{took:?}");
-            // That with the message, what it is told with, and what the nodes had to say then.
+            // The slice with the message, the slice in which it is told, and the nodes' words then.
             let more = strobing.borrow().slices - slices;
             assert!((1..=4).contains(&more), "{more} slices");
         }

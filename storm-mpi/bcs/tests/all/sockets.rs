@@ -1,4 +1,4 @@
-//! The same engines and drivers in real time, over TCP on this host: nothing depends on virtual time.
+//! The engines and drivers in real time, over TCP on this host: nothing depends on virtual time.
 
 use crate::lockstep::{collective, member, recv, send};
 use std::cell::{Cell, RefCell};
@@ -19,7 +19,7 @@ use storm_primitives::{
 
 const NODES: u32 = 3;
 const MESSAGE_BYTES: usize = 100_000;
-/// More than the longest message and everything else here need.
+/// More slices than the longest message and everything else here need.
 const SLICES: u64 = 60;
 
 type Heard = Rc<RefCell<BTreeMap<(Member, RequestId), Result<Outcome, BcsError>>>>;
@@ -28,7 +28,7 @@ fn loopback() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-/// Nodes over TCP, all in this process, whose ranks have heard of these outcomes.
+/// Nodes over TCP, all in this process, with the outcomes that their ranks have heard.
 struct Machine {
     plan: Plan,
     root: Root,
@@ -61,7 +61,7 @@ impl Machine {
             engines.push(engine);
             nodes.push(network);
         }
-        // Of a node that has not joined, the others know that it is dead.
+        // The others know that a node that has not joined is dead.
         for node in &nodes {
             let membership = node.membership();
             while !NodeSet::compute(count).is_subset(&membership.alive()) {
@@ -140,7 +140,7 @@ async fn ring_and_sum() {
     }
 }
 
-/// What the strobe sender has asked of the network: a journey is as long as anything is under way.
+/// Counts of the strobe sender's operations. A journey lasts as long as anything is under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     strobes: u32,
@@ -211,7 +211,7 @@ fn a_microphase_that_waits_for_nothing_is_one_journey() {
     on_a_thread(journeys());
 }
 
-/// An empty slice, one with messages, and those in which a sum goes up the tree of nodes.
+/// An empty slice, a slice with messages, and slices in which a sum goes up the tree of nodes.
 async fn journeys() {
     let machine = Machine::start(2).await;
     let network =
@@ -235,7 +235,8 @@ async fn journeys() {
         assert!(posts.iter().all(|post| matches!(heard[post], Ok(Outcome::Received { .. }))));
     }
     let sums = [0, 1].map(|rank| machine.post(rank, collective(2, sum(rank))));
-    // Nobody has bytes to move; the slot and the parent's child are waited for, so some is asked again.
+    // Nobody has bytes to move. The slot and the parent's child are waited for, so some questions
+    // are repeated.
     let reduced = slice().await;
     assert_eq!(reduced.strobes, 6);
     assert!(reduced.journeys >= 6, "{reduced:?}");

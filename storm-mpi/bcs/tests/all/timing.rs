@@ -1,5 +1,5 @@
-//! The times of buffered coscheduling on the simulated QsNet, and what becomes of a machine whose nodes
-//! die.
+//! The times of buffered coscheduling on the simulated QsNet, and the behaviour of a machine whose
+//! nodes die.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -30,7 +30,7 @@ fn one_per_node(nodes: u32) -> Vec<Place> {
     (1..=nodes).map(|node| Place { node: NodeId(node), pe: 0 }).collect()
 }
 
-/// Lets ranks run a program each; when the last has ended.
+/// Runs a program on each rank, and returns when the last has ended.
 async fn all<R, F: Future<Output = ()> + 'static>(
     runtime: impl Runtime,
     ranks: Vec<R>,
@@ -80,18 +80,18 @@ fn ping_pongs(seed: u64, think: Duration, rounds: u32) -> Vec<f64> {
 
 #[test]
 fn a_blocking_message_takes_one_to_two_slices_and_one_and_a_half_on_average() {
-    // Who computes for any part of a slice sends at any moment of one.
+    // A rank that computes for any part of a slice sends at any moment of a slice.
     let times = ping_pongs(11, BcsConfig::default().slice, 2000);
     let mean = times.iter().sum::<f64>() / times.len() as f64;
     let shortest = times.iter().copied().fold(f64::INFINITY, f64::min);
     let longest = times.iter().copied().fold(0.0, f64::max);
     assert_eq!(times.len(), 4000);
     println!("{shortest:.4} to {longest:.4} slices, {mean:.4} on average");
-    // The strobe of one slice may reach a node some microseconds later than that of another, and notice of
-    // news the manager when the next edge has just passed.
+    // The strobe of one slice may reach a node some microseconds later than that of another. A
+    // notice of news may reach the manager just after the next edge has passed.
     assert!(shortest > 0.99 && longest < 2.04, "{shortest} to {longest} slices");
     assert!((mean - 1.5).abs() < 0.05 * 1.5, "{mean} slices on average");
-    // Who sends at once when its slice begins waits for that slice and the next.
+    // A rank that sends at once when its slice begins waits for that slice and the next.
     let times = ping_pongs(12, Duration::ZERO, 200);
     let later = &times[1..];
     assert!(later.iter().all(|time| (1.95..2.01).contains(time)), "{times:?}");
@@ -137,7 +137,7 @@ fn a_stencil_that_does_not_block_is_as_fast_as_directly() {
     let blocking = Stencil { exchange: Exchange::Blocking, ..stencil };
     let (buffered, direct) = stencil_times(blocking);
     println!("blocking: {buffered:?} buffered, {direct:?} directly");
-    // Four exchanges of two slices each, one after the other, in each step.
+    // Each step has four exchanges of two slices each, one after the other.
     assert!(buffered > direct * 2, "{buffered:?} buffered, {direct:?} directly");
 }
 
@@ -195,7 +195,8 @@ fn collectives_take_a_slice_like_messages() {
         }
         left.set(left.get() - 1);
     }));
-    // 100 collectives, posted when a slice begins: each is done when the next but one does.
+    // 100 collectives, each posted when a slice begins, and each done when the next slice but one
+    // begins.
     let took = took.expect("no deadlock");
     let slices = took.as_secs_f64() / BcsConfig::default().slice.as_secs_f64();
     assert!((195.0..206.0).contains(&slices), "{slices} slices");

@@ -1,4 +1,4 @@
-//! Memory for messages. The library needs none in particular: it is the C library's.
+//! Memory for messages. The library needs no special memory, so it is the C library's.
 
 use crate::abi::Out;
 use crate::fault::{Class, Fault};
@@ -11,7 +11,7 @@ unsafe extern "C" {
     fn free(start: *mut c_void);
 }
 
-/// Memory as `MPI_Alloc_mem` gives it, which only a C caller has.
+/// Memory of `MPI_Alloc_mem`, which only a C caller has.
 #[repr(transparent)]
 struct Allocated(*mut c_void);
 

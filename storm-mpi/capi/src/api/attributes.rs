@@ -1,4 +1,5 @@
-//! What programs hang on communicators, windows and datatypes (MPI-4.1, section 7.7), and what the library tells there.
+//! Attributes of programs on communicators, windows and datatypes (MPI-4.1, section 7.7), and the
+//! library's own attributes.
 
 use crate::abi::{Out, PROC_NULL, TAG_UB};
 use crate::codes;
@@ -14,15 +15,15 @@ use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
-/// `MPI_COMM_DUP_FN`, which is no function but a number in its place.
+/// `MPI_COMM_DUP_FN`, which is a number in the place of a function.
 const DUP_FN: usize = 1;
 
-/// The library's own attributes: keys of `mpi.h`, from its place 1 on, and their values.
+/// Values of the library's own attributes, by their keys in `mpi.h` from place 1 on.
 static TOLD: [Option<c_int>; TOLD_ATTRIBUTES] = [
     Some(TAG_UB),
-    // MPI_HOST: no process is one.
+    // MPI_HOST: no process is a host.
     Some(PROC_NULL),
-    // MPI_IO: any process may do input and output, but there is no parallel one.
+    // MPI_IO: any process may do input and output, but there is no parallel I/O.
     Some(crate::abi::ANY_SOURCE),
     // MPI_WTIME_IS_GLOBAL: no.
     Some(0),
@@ -50,14 +51,14 @@ impl MaybeCopy {
     }
 }
 
-/// What programs hang attributes on.
+/// An object that programs attach attributes to.
 pub(crate) trait Holder {
-    /// Its handle, which functions of programs are told.
+    /// The object's handle, which is passed to functions of programs.
     fn handle(&self) -> Handle;
-    /// Key and value of each, in the order in which they came.
+    /// Keys and values of the attributes, in the order in which they came.
     fn attributes(&self) -> &RefCell<Vec<(Handle, usize)>>;
 
-    /// Whether a key is one of the program's for attributes of this kind of object.
+    /// Checks that a key is the program's and for attributes of this kind of object.
     fn takes(&self, session: &Session, key: Handle) -> Outcome {
         let of = session.keyvals.borrow().get(key)?.of;
         if of.is_some_and(|of| of.names(self.handle())) { Ok(()) } else { Err(other_kind()) }
@@ -99,7 +100,7 @@ impl<H: Holder> Holder for Rc<H> {
 }
 
 impl Session {
-    /// Copies attributes to a duplicate, as their keys say.
+    /// Copies attributes to a duplicate, as the copy functions of their keys decide.
     pub(crate) fn copy_attributes<H: Holder>(&self, from: &H, to: &H) -> Outcome {
         let attributes = from.attributes().borrow().clone();
         for (key, value) in attributes {
@@ -111,8 +112,8 @@ impl Session {
                     let (mut copied, mut flag) = (std::ptr::null_mut::<c_void>(), 0);
                     let state = keyval.extra_state;
                     let out = (&raw mut copied).cast();
-                    // SAFETY: the program's function of this type; it may store one address and
-                    // one flag where it is told.
+                    // SAFETY: the program's function of this type. It may store one address and one
+                    // flag at the given places.
                     let code = unsafe {
                         function(from.handle(), key, state, value as *mut c_void, out, &mut flag)
                     };
@@ -127,17 +128,17 @@ impl Session {
         Ok(())
     }
 
-    /// Takes leave of all attributes of what ends.
+    /// Deletes all attributes of an object that ends.
     pub(crate) fn delete_attributes(&self, holder: &impl Holder) -> Outcome {
-        // Backwards, as the standard wants it of MPI_COMM_SELF.
+        // The order is backwards, as the standard requires for MPI_COMM_SELF.
         while let Some((key, value)) = { holder.attributes().borrow().last().copied() } {
             self.delete_attribute(holder, key, value)?;
         }
         Ok(())
     }
 
-    /// Takes leave of one. It stays where the program's function refuses, which may have
-    /// changed others meanwhile.
+    /// Deletes one attribute. It stays if the program's function refuses. The function may have
+    /// changed other attributes meanwhile.
     fn delete_attribute(&self, holder: &impl Holder, key: Handle, value: usize) -> Outcome {
         self.deleted(holder, key, value)?;
         holder.attributes().borrow_mut().retain(|(other, _)| *other != key);
@@ -185,13 +186,13 @@ pub(super) fn found(
     Ok(attribute(holder, keyval).map(|value| value as *const c_void))
 }
 
-/// What the program hung there by this key.
+/// The value that the program attached by this key.
 fn attribute(holder: &impl Holder, keyval: Handle) -> Option<usize> {
     let attributes = holder.attributes().borrow();
     attributes.iter().find(|(key, _)| *key == keyval).map(|&(_, value)| value)
 }
 
-/// Gives it to the program.
+/// Gives the attribute to the program.
 pub(super) fn give(
     found: Option<*const c_void>,
     value: Out<*const c_void>,
@@ -253,7 +254,7 @@ extern "C" fn MPI_Keyval_create(
     create("MPI_Keyval_create", COMM, copy, del, keyval, extra_state)
 }
 
-/// The program's key becomes invalid. What it stands for stays: attributes may still have it.
+/// Frees the program's key. Its functions stay, because attributes may still have the key.
 pub(super) fn free(name: &str, of: Kind, keyval: Out<c_int>) -> c_int {
     call(name, |session| {
         if session.keyvals.borrow().get(keyval.get()?)?.of != Some(of) {
@@ -273,7 +274,7 @@ extern "C" fn MPI_Keyval_free(keyval: Out<c_int>) -> c_int {
     free("MPI_Keyval_free", COMM, keyval)
 }
 
-/// Hangs an attribute there, in the place of one with the same key.
+/// Attaches an attribute, in the place of an attribute with the same key.
 pub(super) fn put(
     session: &Session,
     holder: &impl Holder,
@@ -312,7 +313,7 @@ extern "C" fn MPI_Comm_get_attr(
     get("MPI_Comm_get_attr", comm, keyval, value, flag)
 }
 
-/// Takes an attribute off.
+/// Removes an attribute.
 pub(super) fn delete(session: &Session, holder: &impl Holder, keyval: c_int) -> Outcome {
     let value = attribute(holder, keyval);
     let value = value.ok_or_else(|| Fault::new(Class::Keyval, "no such attribute"))?;

@@ -1,4 +1,5 @@
-//! A send and a receive with one request for both: it goes on as collectives in the background do.
+//! A send and a receive with one request for both. The request advances like collectives in the
+//! background.
 
 use super::messages::{Sending, incoming, outgoing};
 use crate::abi::{Buffer, BufferMut, Out, Status};
@@ -24,7 +25,7 @@ async fn done(session: &Session, id: RequestId) -> Result<Option<Received>, Comm
     poll_fn(look).await
 }
 
-/// The same of one that was started here, whose memory lives as long as this.
+/// Gives way until a started message is over, and keeps its memory alive until then.
 async fn over(session: &Session, comm: &Comm, active: Active) -> Outcome<Status> {
     match active {
         Active::Over(over) => over,
@@ -43,7 +44,7 @@ async fn over(session: &Session, comm: &Comm, active: Active) -> Outcome<Status>
     }
 }
 
-/// A request for both, which has the status of the receive.
+/// Makes a request for both messages. It gets the status of the receive.
 fn request(
     session: &'static Session,
     comm: &Rc<Comm>,
@@ -53,7 +54,7 @@ fn request(
     let of = Rc::clone(comm);
     let outstanding = session.process.in_background(async move {
         let received = over(session, &of, receiving).await;
-        // Whatever became of the first, so that no memory is in use.
+        // The send is waited for whatever became of the receive, so that no memory is in use.
         over(session, &of, sending).await?;
         received
     });
@@ -100,7 +101,7 @@ extern "C" fn MPI_Isendrecv_replace(
     on(comm, "MPI_Isendrecv_replace", |session, comm| {
         let recv = incoming(session, comm, (buf, count, datatype), (source, recvtag))?;
         let to = comm.address(dest, sendtag)?;
-        // What is sent leaves a copy: its memory receives at the same time.
+        // A copy of the data is sent, because its memory receives at the same time.
         let data = Elements::written(buf, count, &*session.datatype(datatype)?)?.copied();
         let receiving = session.start(comm, &recv)?;
         let sending = match to {

@@ -1,4 +1,4 @@
-//! Collectives with as many elements for each member.
+//! Collectives with equally many elements for each member.
 
 use crate::abi::{Buffer, BufferMut, Out};
 use crate::collective::{
@@ -18,7 +18,7 @@ pub(super) fn even(
     move |all| Spread::even(buffer, count, &*all.session.datatype(datatype)?, all.size())
 }
 
-/// As [`even`]; `None` when they are where the received ones will be.
+/// As [`even`]; `None` when the elements are in the place of the received ones.
 pub(super) fn even_or_in_place(
     buffer: Buffer,
     count: c_int,

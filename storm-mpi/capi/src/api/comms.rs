@@ -16,8 +16,8 @@ const SIMILAR: c_int = 2;
 const UNEQUAL: c_int = 3;
 const COMM_TYPE_SHARED: c_int = 1;
 
-/// Makes a communicator of some members of another; all of those call it, also the ones that will
-/// not be in it, whose handle is null.
+/// Makes a communicator of some members of another. All members of the other call it. A member that
+/// will not be in the new one gets a null handle.
 pub(super) fn make(
     session: &Session,
     parent: &Comm,
@@ -38,7 +38,7 @@ pub(super) fn agreed(session: &Session, members: Party<'_>) -> Outcome<ContextId
     Ok(agreed.ok_or(storm_mpi::CommError::NoContext)?)
 }
 
-/// A communicator that this process is in.
+/// Adds a communicator that this process is in, and returns its handle.
 fn add(
     session: &Session,
     parent: &Comm,
@@ -49,7 +49,7 @@ fn add(
     session.add_comm(of(session, parent, context, members, topology))
 }
 
-/// The same, which has no handle yet.
+/// Makes a communicator that has no handle yet.
 pub(super) fn of(
     session: &Session,
     parent: &Comm,
@@ -62,7 +62,7 @@ pub(super) fn of(
     Comm::new(context, group, me, topology, errhandler, &session.contexts)
 }
 
-/// A group of members of a communicator.
+/// A group whose members must belong to a communicator.
 fn within(session: &Session, comm: &Comm, group: Handle) -> Outcome<Group> {
     let group = session.group(group)?;
     match group.members().iter().any(|&member| comm.group.position(member).is_none()) {
@@ -71,7 +71,7 @@ fn within(session: &Session, comm: &Comm, group: Handle) -> Outcome<Group> {
     }
 }
 
-/// Makes communicators, or inter-communicators of one, of the members that chose the same.
+/// Splits a communicator or an inter-communicator into parts of members that chose the same.
 fn split_up(session: &Session, comm: &Comm, choice: Choice) -> Outcome<Handle> {
     match comm.between(&session.process) {
         Some(groups) => intercomms::split(session, comm, groups, choice),
@@ -79,7 +79,7 @@ fn split_up(session: &Session, comm: &Comm, choice: Choice) -> Outcome<Handle> {
     }
 }
 
-/// Splits a communicator by what each member chose.
+/// Splits a communicator by the members' choices.
 pub(super) fn split(
     session: &Session,
     comm: &Comm,
@@ -103,7 +103,7 @@ pub(super) fn split(
     Ok(me.map(|me| (group, me)))
 }
 
-/// Nobody spawns processes.
+/// The parent is always null, because no process was spawned.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_get_parent(parent: Out<Handle>) -> c_int {
     call("MPI_Comm_get_parent", |_| parent.set(COMM.null()))
@@ -146,7 +146,7 @@ extern "C" fn MPI_Comm_split_type(
 ) -> c_int {
     on(comm, "MPI_Comm_split_type", |session, comm| {
         let color = match split_type {
-            // The node's first rank names it.
+            // The node's first rank names the node.
             COMM_TYPE_SHARED => {
                 session.process.node_ranks().first().map(|rank| rank.index() as i32)
             }
@@ -169,10 +169,10 @@ extern "C" fn MPI_Comm_create(comm: Handle, group: Handle, newcomm: Out<Handle>)
     })
 }
 
-/// Only the members of the group call it, and only they agree on the context, by messages in that
-/// of the communicator's collectives: two members call both of them in the same order, and no
-/// message of a collective is for a process outside of it. So the tag, which tells apart
-/// communicators that are made by several threads at once, counts only where there are several.
+/// Only the members of the group call the function and agree on the context. Their messages are in
+/// the context of the communicator's collectives: two members call both in the same order, and no
+/// message of a collective is for a process outside of it. The tag separates communicators that
+/// several threads make at once, so it counts only if there are several threads.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_create_group(
     comm: Handle,
@@ -202,8 +202,8 @@ extern "C" fn MPI_Comm_free(comm: Out<Handle>) -> c_int {
     gone(comm, "MPI_Comm_free")
 }
 
-/// Members are of one job and stay connected, so nothing waits for it: what is under way goes on, as
-/// after `MPI_Comm_free`.
+/// Members are of one job and stay connected, so the function waits for nothing. Pending
+/// communication goes on, as after `MPI_Comm_free`.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_disconnect(comm: Out<Handle>) -> c_int {
     gone(comm, "MPI_Comm_disconnect")

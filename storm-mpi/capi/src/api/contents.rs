@@ -1,4 +1,4 @@
-//! How datatypes were made, and what programs hang on them.
+//! The construction of datatypes, and attributes of programs on them.
 
 use super::attributes::{MaybeCopy, create, delete, found, free, give, put};
 use crate::abi::{ArrayMut, Out, counted};
@@ -33,7 +33,7 @@ extern "C" fn MPI_Type_get_envelope(
     })
 }
 
-/// Puts what there is where there is room for it.
+/// Copies all values to the places, if there is room for them.
 fn put_all<T: Copy>(all: &[T], room: c_int, mut places: ArrayMut<T>) -> Outcome {
     let short = || Fault::new(Class::Arg, format!("room for {room} of {}", all.len()));
     if counted(room)? < all.len() {
@@ -43,7 +43,8 @@ fn put_all<T: Copy>(all: &[T], room: c_int, mut places: ArrayMut<T>) -> Outcome 
     Ok(())
 }
 
-/// Handles of what a type was made of; of the program's own ones new ones, which it frees.
+/// Handles of the types from which a type was made. For types of the program these are new handles,
+/// which it frees.
 fn ingredients(session: &Session, recipe: &Recipe) -> Outcome<Vec<Handle>> {
     let handle = |ingredient: &Ingredient| match ingredient {
         Ingredient::Predefined(handle) => Ok(*handle),
@@ -68,7 +69,7 @@ extern "C" fn MPI_Type_get_contents(
         let recipe = datatype.recipe.as_ref().ok_or_else(predefined)?;
         put_all(&recipe.integers, max_integers, integers)?;
         put_all(&recipe.addresses, max_addresses, addresses)?;
-        // Before there are new ones.
+        // The check comes before new handles are made.
         if counted(max_datatypes)? < recipe.types.len() {
             let text = format!("room for {max_datatypes} of {}", recipe.types.len());
             return Err(Fault::new(Class::Arg, text));

@@ -1,4 +1,4 @@
-//! What there is to ask in numbers larger than an `int`.
+//! Queries whose answers are larger than an `int`.
 
 use crate::abi::{Out, Status, UNDEFINED};
 use crate::fault::Outcome;

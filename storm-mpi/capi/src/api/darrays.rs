@@ -1,4 +1,5 @@
-//! Types for the part of an array that one of several processes has, in the distributions of High Performance Fortran.
+//! Types for one process's part of a distributed array, in the distributions of High Performance
+//! Fortran.
 
 use super::datatypes::{add, array_order, layout};
 use crate::abi::{Array, Out, counted};
@@ -14,7 +15,7 @@ const CYCLIC: c_int = 122;
 const NONE: c_int = 123;
 const DEFAULT: c_int = -49767;
 
-/// One dimension: its length, how it is distributed, over how many, and whose part it is.
+/// One dimension: its length, its distribution, the number of parts, and this process's part.
 struct Dimension {
     length: usize,
     kind: c_int,
@@ -24,7 +25,7 @@ struct Dimension {
 }
 
 impl Dimension {
-    /// The indices of the part: where blocks begin, and their lengths.
+    /// The indices of the part: lengths and beginnings of its blocks.
     fn blocks(&self) -> Outcome<Vec<(usize, usize)>> {
         let Dimension { length, kind, argument, parts, part } = *self;
         let wrong = || {
@@ -50,7 +51,8 @@ impl Dimension {
     }
 }
 
-/// The elements of this process; `None`: larger than memory can be. The dimensions vary slowest first.
+/// The elements of this process; `None` if they are larger than memory can be. The dimensions vary
+/// slowest first.
 fn distributed(element: &Layout, dimensions: &[Dimension]) -> Outcome<Option<Layout>> {
     let mut part = element.clone();
     let mut stride = element.extent();
@@ -92,7 +94,7 @@ extern "C" fn MPI_Type_create_darray(
         if all != Some(size) || !(0..size).contains(&rank) {
             return Err(Fault::new(Class::Arg, format!("process {rank} of {size} in a grid")));
         }
-        // Of processes the last dimension varies fastest, whatever the order of the array.
+        // The last dimension of processes varies fastest, whatever the order of the array.
         let (mut rest, mut dimensions) = (counted(rank)?, Vec::with_capacity(ndims));
         for at in (0..ndims).rev() {
             let (length, parts) = (counted(lengths[at])?, counted(parts[at])?);

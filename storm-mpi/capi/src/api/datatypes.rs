@@ -13,7 +13,7 @@ use storm_mpi::layout::{ArrayOrder, Layout, Part};
 const ORDER_C: c_int = 56;
 const ORDER_FORTRAN: c_int = 57;
 
-/// A type of this layout, which was made like that.
+/// Adds a type of this layout, with the recipe of its construction.
 pub(super) fn add(
     session: &Session,
     made: Option<Layout>,
@@ -27,7 +27,7 @@ pub(super) fn layout(session: &Session, datatype: Handle) -> Outcome<Layout> {
     Ok(session.datatype(datatype)?.layout.clone())
 }
 
-/// Blocks of lengths at displacements, in whatever unit.
+/// Blocks of lengths at displacements, in any unit.
 fn blocks<T: Copy + Into<i64>>(
     count: c_int,
     lengths: Array<c_int>,
@@ -80,7 +80,7 @@ fn hindexed(
     add(session, layout(session, oldtype)?.hindexed(blocks), recipe, newtype)
 }
 
-/// Which index varies fastest, from an argument.
+/// The index that varies fastest, from an argument.
 pub(super) fn array_order(order: c_int) -> Outcome<ArrayOrder> {
     match order {
         ORDER_C => Ok(ArrayOrder::LastFastest),
@@ -298,7 +298,7 @@ extern "C" fn MPI_Type_dup(oldtype: Handle, newtype: Out<Handle>) -> c_int {
         let made = session.add_type(copy)?;
         let object = session.datatype(made)?;
         if let Err(fault) = session.copy_attributes(&old, &object) {
-            // As of communicators: what was copied goes, and the first fault counts.
+            // Copied attributes are deleted, as for communicators, and the first fault counts.
             let _ = session.delete_attributes(&object);
             session.types.borrow_mut().free(made)?;
             return Err(fault);

@@ -14,7 +14,8 @@ use std::rc::Rc;
 use storm_mpi::CommError;
 use storm_mpi::comm::{ContextId, claim};
 
-/// The same members in a context of their own. Where a function of an attribute refuses there is none.
+/// Makes a communicator of the same members in a context of its own. If a function of an attribute
+/// refuses, there is none.
 fn duplicate(session: &Session, comm: &Comm, newcomm: Out<Handle>) -> Outcome {
     newcomm.set(COMM.null())?;
     let members = (comm.group.clone(), comm.me);
@@ -26,7 +27,7 @@ fn duplicate(session: &Session, comm: &Comm, newcomm: Out<Handle>) -> Outcome {
     };
     let object = session.comm(made)?;
     if let Err(fault) = session.copy_attributes(comm, &object) {
-        // What was copied goes as it would from a communicator that ends; the first fault counts.
+        // Copied attributes are deleted, as from a communicator that ends. The first fault counts.
         let _ = session.delete_attributes(&object);
         session.comms.borrow_mut().free(made)?;
         return Err(fault);
@@ -34,8 +35,9 @@ fn duplicate(session: &Session, comm: &Comm, newcomm: Out<Handle>) -> Outcome {
     newcomm.set(made)
 }
 
-/// The same in the background. Attributes are copied as they are when it begins, and the handle is told then; the context
-/// is agreed on later. A member where a function of an attribute refuses takes part nevertheless, and has none.
+/// Makes a duplicate in the background. Attributes are copied when it begins, and the program gets
+/// the handle then. The context is agreed on later. A member at which a function of an attribute
+/// refuses takes part nevertheless, and gets no duplicate.
 async fn duplicated(all: Members, info: Option<Handle>, newcomm: Out<Handle>) -> Outcome {
     let (session, comm) = (all.session, &all.comm);
     newcomm.set(COMM.null())?;

@@ -1,4 +1,4 @@
-//! Joining and leaving the job, and what there is to ask about it.
+//! Joining and leaving the job, and queries about it.
 
 use crate::abi::{MAX_LIBRARY_VERSION, MAX_NAME, Out, SUCCESS, Text, TextOut};
 use crate::codes;
@@ -10,13 +10,13 @@ use std::ffi::{c_char, c_int};
 use std::sync::LazyLock;
 use std::time::Instant;
 
-/// The version of the standard whose names these are.
+/// The version of the standard that the names come from.
 const VERSION: (c_int, c_int) = (3, 1);
 
-/// Where `MPI_Wtime` begins.
+/// The origin of `MPI_Wtime`.
 static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// For functions that may be called at any time, and have no error handler.
+/// Result of functions that may be called at any time and have no error handler.
 fn anytime(outcome: Outcome) -> c_int {
     outcome.map_or_else(|fault| fault.class.code(), |()| SUCCESS)
 }
@@ -58,7 +58,7 @@ extern "C" fn MPI_Finalized(flag: Out<c_int>) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Query_thread(provided: Out<c_int>) -> c_int {
     match Phase::now() {
-        // Of any thread, whatever the level.
+        // Any thread may call it, whatever the level.
         Phase::Inside => anytime(provided.set(Level::now() as c_int)),
         Phase::Before | Phase::After => call("MPI_Query_thread", |_| Ok(())),
     }
@@ -100,7 +100,7 @@ extern "C" fn MPI_Wtick() -> f64 {
     1e-9
 }
 
-/// C passes more arguments than the one that is looked at, which its calling conventions allow.
+/// C passes more arguments than the one declared here, which its calling conventions allow.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Pcontrol(_level: c_int) -> c_int {
     SUCCESS

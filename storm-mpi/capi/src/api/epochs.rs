@@ -36,7 +36,7 @@ extern "C" fn MPI_Win_fence(assert: c_int, win: Handle) -> c_int {
     })
 }
 
-/// Tells the group also with `MPI_MODE_NOCHECK`.
+/// The group is told even with `MPI_MODE_NOCHECK`.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Win_post(group: Handle, assert: c_int, win: Handle) -> c_int {
     on_window(win, "MPI_Win_post", |session, window| {
@@ -134,7 +134,8 @@ extern "C" fn MPI_Win_flush_local_all(win: Handle) -> c_int {
     })
 }
 
-/// Also does what others ask: programs call it in loops that wait for a value.
+/// The function also serves requests of other members, because programs call it in loops that wait
+/// for a value.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Win_sync(win: Handle) -> c_int {
     on_window(win, "MPI_Win_sync", |session, _| {

@@ -56,7 +56,7 @@ extern "C" fn MPI_Comm_call_errhandler(comm: Handle, errorcode: c_int) -> c_int 
     })
 }
 
-/// The program's handle becomes null. The handler stays: communicators may still have it.
+/// The program's handle becomes null. The handler stays, because communicators may still have it.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Errhandler_free(errhandler: Out<Handle>) -> c_int {
     call("MPI_Errhandler_free", |session| {

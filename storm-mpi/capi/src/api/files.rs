@@ -1,4 +1,4 @@
-//! Files: opening, views, pointers, and what there is to ask.
+//! Files: opening, views, pointers, and queries.
 
 use super::errors;
 use super::infos::{Info, known};
@@ -14,9 +14,9 @@ use std::rc::Rc;
 
 /// `MPI_MAX_DATAREP_STRING`.
 const MAX_REPRESENTATION: usize = 128;
-/// How data is in files: as in memory.
+/// The representation of data in files: as in memory.
 const NATIVE: &str = "native";
-/// The standard lets it be the same.
+/// The standard allows `internal` to be the same.
 const INTERNAL: &str = "internal";
 
 const SEEK_SET: c_int = 600;
@@ -38,7 +38,7 @@ extern "C" fn MPI_File_open(
         Ok(())
     });
     let Some(opened) = opened else { return found };
-    // Its errors are not those of the communicator.
+    // Errors of the opening do not go to the communicator's handler.
     on_no_file("MPI_File_open", |session| {
         let file = Rc::new(opened?);
         let handle = session.files.borrow_mut().add(Rc::clone(&file))?;
@@ -100,7 +100,7 @@ extern "C" fn MPI_File_set_info(fh: Handle, info: Handle) -> c_int {
     on_file(fh, "MPI_File_set_info", |session, _| known(session, info))
 }
 
-/// The hints that are followed: none.
+/// The hints that the library follows: none.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_File_get_info(fh: Handle, info_used: Out<Handle>) -> c_int {
     on_file(fh, "MPI_File_get_info", |session, _| {
@@ -232,7 +232,7 @@ extern "C" fn MPI_File_create_errhandler(
     errors::create("MPI_File_create_errhandler", function, errhandler)
 }
 
-/// Whose error handler a file's is; `MPI_FILE_NULL` has that of files to be opened.
+/// The communicator whose error handler a file has. `MPI_FILE_NULL` stands for files to be opened.
 fn handling(session: &Session, file: Handle) -> Outcome<Rc<Comm>> {
     if file == FILE.null() {
         return Ok(Rc::clone(&session.no_file));

@@ -1,4 +1,4 @@
-//! Graphs of MPI-1, of which every member knows all edges.
+//! Graphs of MPI-1, in which every member knows all edges.
 
 use super::comms::make;
 use super::grids::put;
@@ -11,7 +11,7 @@ use std::ffi::c_int;
 use std::rc::Rc;
 use storm_mpi::comm::{Cartesian, Group};
 
-/// A graph of so many members: `index` says where the edges of each end.
+/// A graph of `members` members. `index` gives the end of each member's edges.
 fn graph(
     comm: &Comm,
     nnodes: c_int,
@@ -107,7 +107,7 @@ extern "C" fn MPI_Graph_neighbors(
     })
 }
 
-/// Where this process would be.
+/// The place that this process would get.
 fn mapped(comm: &Comm, members: usize) -> c_int {
     if comm.me < members { comm.me as c_int } else { UNDEFINED }
 }

@@ -1,4 +1,4 @@
-//! Requests for work that the program does itself.
+//! Requests for work that the program itself carries out.
 
 use crate::abi::{Out, null};
 use crate::generalized::{CancelFunction, FreeFunction, Generalized, QueryFunction};

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use storm_mpi::collective::{BlocksMut, now};
 use storm_mpi::comm::{Edge, Graph, Link};
 
-/// What an edge weighs without weights.
+/// The weight of an edge without weights.
 const UNWEIGHTED: c_int = 1;
 
 /// One member's edges in one direction, from the arguments of a function.
@@ -35,13 +35,13 @@ fn weight(weight: c_int) -> Outcome<c_int> {
     if weight >= 0 { Ok(weight) } else { Err(Fault::new(Class::Arg, format!("weight {weight}"))) }
 }
 
-/// A communicator of the same members, in this order, with a graph.
+/// Makes a communicator of the same members, in this order, with a graph.
 fn with_graph(session: &Session, comm: &Comm, graph: Graph, newcomm: Out<Handle>) -> Outcome {
     let members = (comm.group.clone(), comm.me);
     newcomm.set(make(session, comm, Some(members), Some(Topology::Graph(Rc::new(graph))))?)
 }
 
-/// Who names its own edges: ranks are never reordered, so nothing more is said.
+/// Each member names its own edges. Ranks are never reordered, so no messages are needed.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Dist_graph_create_adjacent(
     comm: Handle,
@@ -66,7 +66,7 @@ extern "C" fn MPI_Dist_graph_create_adjacent(
     })
 }
 
-/// Who names anybody's edges: all are told of all, and keep their own.
+/// Members name edges of any members. All members learn of all edges, and keep their own.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Dist_graph_create(
     comm: Handle,
@@ -105,7 +105,7 @@ extern "C" fn MPI_Dist_graph_create(
     })
 }
 
-/// The edges of which members tell, in the order of the members.
+/// The edges that all members name, in the order of the members.
 fn told_by_all(session: &Session, comm: &Comm, mine: &[Edge]) -> Outcome<Vec<Edge>> {
     const COUNT_BYTES: usize = size_of::<u32>();
     let party = comm.party(&session.process);

@@ -139,7 +139,7 @@ extern "C" fn MPI_Group_range_excl(
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Group_free(group: Out<Handle>) -> c_int {
     call("MPI_Group_free", |session| {
-        // Who made a group frees it, also one that turned out to have no members.
+        // The maker of a group frees it, even if it turned out to be empty.
         if group.get()? != EMPTY {
             session.groups.borrow_mut().free(group.get()?)?;
         }
@@ -149,7 +149,7 @@ extern "C" fn MPI_Group_free(group: Out<Handle>) -> c_int {
 
 fn made(session: &Session, group: Option<Group>, newgroup: Out<Handle>) -> Outcome {
     let group = group.ok_or_else(|| Fault::new(Class::Rank, "a rank twice, or none"))?;
-    // One without members is MPI_GROUP_EMPTY, which programs compare with (MPI-4.1, 7.3.2).
+    // A group without members is MPI_GROUP_EMPTY, which programs compare with (MPI-4.1, 7.3.2).
     newgroup.set(match group.size() {
         0 => EMPTY,
         _ => session.groups.borrow_mut().add(group)?,
@@ -176,7 +176,7 @@ fn in_ranges(ranges: &[[c_int; 3]]) -> Outcome<Vec<c_int>> {
         }
         let mut rank = i64::from(first);
         while if stride > 0 { rank <= i64::from(last) } else { rank >= i64::from(last) } {
-            // Between two numbers of this width.
+            // The value lies between two numbers of this width.
             ranks.push(rank as c_int);
             rank += i64::from(stride);
         }

@@ -1,4 +1,4 @@
-//! Handles as programs in Fortran have them: the same numbers.
+//! Handles for programs in Fortran: the same numbers.
 
 use crate::table::Handle;
 use std::ffi::c_int;

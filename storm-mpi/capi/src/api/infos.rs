@@ -1,4 +1,4 @@
-//! Info objects: hints of programs. The library takes them, keeps them, and follows none.
+//! Info objects: hints of programs. The library keeps them, and follows none.
 
 use crate::abi::{Array, MAX_INFO_KEY, MAX_INFO_VALUE, Out, Text, TextOut, counted};
 use crate::fault::{Class, Fault, Outcome};
@@ -33,7 +33,7 @@ fn key(text: Text) -> Outcome<String> {
     }
 }
 
-/// The info object of an argument that may be `MPI_INFO_NULL`.
+/// Checks an argument that is an info object or `MPI_INFO_NULL`.
 pub(crate) fn known(session: &Session, info: Handle) -> Outcome {
     if info == INFO.null() {
         return Ok(());
@@ -128,8 +128,8 @@ extern "C" fn MPI_Info_get_valuelen(
     })
 }
 
-/// `buflen` comes with the room for the value and its final zero, and goes with what it needs; without room only that
-/// is told.
+/// `buflen` passes the room for the value and its final zero, and returns the room that it needs.
+/// Without room only `buflen` is set.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Info_get_string(
     info: Handle,
@@ -153,7 +153,7 @@ extern "C" fn MPI_Info_get_string(
     })
 }
 
-/// What `MPI_INFO_ENV` says: nothing.
+/// The contents of `MPI_INFO_ENV`: nothing.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Info_create_env(
     _argc: c_int,
@@ -188,7 +188,7 @@ extern "C" fn MPI_Comm_set_info(comm: Handle, info: Handle) -> c_int {
     on(comm, "MPI_Comm_set_info", |session, _| known(session, info))
 }
 
-/// The hints that are followed: none.
+/// The hints that the library follows: none.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_get_info(comm: Handle, info: Out<Handle>) -> c_int {
     on(comm, "MPI_Comm_get_info", |session, _| {

@@ -1,4 +1,5 @@
-//! Inter-communicators: two groups, of which the members of each send to those of the other (MPI-4.1, section 7.6).
+//! Inter-communicators of two groups. The members of each group send to members of the other
+//! (MPI-4.1, section 7.6).
 
 use super::comms::{agreed, of};
 use crate::abi::Out;
@@ -14,14 +15,14 @@ use storm_mpi::comm::{
 };
 use storm_mpi::{CommError, Rank};
 
-/// Bytes of a place that a member tells.
+/// Bytes of a place in messages of members.
 const PLACE_BYTES: usize = size_of::<u32>();
 
-/// A group that this process is in, with its place, and another group.
+/// A group that this process is in, with its place, and the other group.
 type Sides = ((Group, usize), Group);
 
-/// Makes an inter-communicator of some members of another; all of those call it, also the ones that will not be in it,
-/// whose handle is null.
+/// Makes an inter-communicator of some members of another. All members of the other call it. A
+/// member that will not be in the new one gets a null handle.
 pub(super) fn make(
     session: &Session,
     parent: &Comm,
@@ -30,7 +31,7 @@ pub(super) fn make(
 ) -> Outcome<Handle> {
     let (both, me) = groups.both();
     let context = agreed(session, groups.party(&both, me))?;
-    // Of one whose other group would have no members there is none.
+    // There is no inter-communicator if its other group would be empty.
     let Some((members, others)) = sides.filter(|(_, others)| others.size() > 0) else {
         session.contexts.borrow_mut().give_back(context);
         return Ok(COMM.null());
@@ -38,7 +39,7 @@ pub(super) fn make(
     session.add_comm(of(session, parent, context, members, None).with(others))
 }
 
-/// Those that chose the same in both groups.
+/// Makes inter-communicators of the members of both groups that chose the same.
 pub(super) fn split(
     session: &Session,
     comm: &Comm,
@@ -59,8 +60,8 @@ pub(super) fn split(
     make(session, comm, groups, sides)
 }
 
-/// The members of `group`, which all of this side pass, and of the group that the other side passes: its members tell
-/// their places in it.
+/// Makes an inter-communicator of the members of `group`, which all of this side pass, and of the
+/// other side's group. The members of each group tell their places in it.
 pub(super) fn create(
     session: &Session,
     comm: &Comm,
@@ -68,7 +69,7 @@ pub(super) fn create(
     group: &Group,
 ) -> Outcome<Handle> {
     let me = group.position(session.process.rank());
-    // One more than the place; 0 of who is not in it.
+    // One more than the place; 0 for a process outside of the group.
     let place = me.map_or(0, |me| me as u32 + 1);
     let [_, theirs] = now(groups.gathered(&place.to_le_bytes()))?;
     let (places, _) = theirs.as_chunks::<PLACE_BYTES>();
@@ -110,7 +111,7 @@ extern "C" fn MPI_Intercomm_create(
     on(local_comm, "MPI_Intercomm_create", |session, comm| {
         comm.must_be_intra()?;
         let leader = comm.member(local_leader)?;
-        // Whose own arguments are wrong takes part nevertheless: the others wait for it.
+        // A member with wrong arguments takes part nevertheless, because the others wait for it.
         let mine = newintercomm.set(COMM.null()).and(match tag {
             0.. => Ok(()),
             _ => Err(Fault::new(Class::Tag, format!("tag {tag}"))),
@@ -131,9 +132,10 @@ extern "C" fn MPI_Intercomm_create(
     })
 }
 
-/// How two groups come to an inter-communicator. The leaders exchange what they know in the context of the peer
-/// communicator's collectives, in which no message is for others than are named: so the tag, which tells apart what
-/// several threads do at once, counts only where there are several.
+/// The meeting of two groups for an inter-communicator. The leaders exchange messages in the
+/// context of the peer communicator's collectives, where every message is for named members. The
+/// tag separates meetings that several threads hold at once, so it counts only if there are several
+/// threads.
 struct Meeting<'a> {
     session: &'static Session,
     comm: &'a Comm,
@@ -145,7 +147,8 @@ struct Meeting<'a> {
 }
 
 impl Meeting<'_> {
-    /// What the groups learn of each other; this process's own mistake is told to all.
+    /// Exchanges the groups' knowledge of each other. All members learn of this process's own
+    /// mistake.
     fn hold(&self, mut own: Outcome, failed: Option<u16>, attempt: usize) -> Outcome<Introduction> {
         let members = || self.comm.party(&self.session.process);
         let free = ContextPool::free_at_all(&self.session.contexts, members())?;
@@ -165,8 +168,8 @@ impl Meeting<'_> {
         told.map_err(refused)
     }
 
-    /// From where on both leaders look for a context: two meetings at once of the same processes from different places,
-    /// if they have to look again.
+    /// The place from which both leaders look for a context. Two meetings at once of the same
+    /// processes look from different places, if they have to look again.
     fn start(&self, attempt: usize) -> usize {
         attempt * (self.tag.unsigned_abs() as usize % ATTEMPTS + 1)
     }
@@ -184,7 +187,8 @@ impl Meeting<'_> {
         Ok(Introduction::of_leaders(self.party_of(&leaders)?, group, free, failed)?)
     }
 
-    /// Whether the context still is free at all members of both groups: then nobody else gets it.
+    /// Whether the context is still free at all members of both groups. If so, it is kept from
+    /// others.
     fn keeps(&self, context: ContextId) -> Outcome<bool> {
         let leaders = if self.comm.me == self.leader { Some(self.leaders()?) } else { None };
         let leaders = leaders.as_ref().map(|leaders| self.party_of(leaders)).transpose()?;
@@ -192,7 +196,7 @@ impl Meeting<'_> {
         Ok(keep_between(&self.session.contexts, context, group, leaders)?)
     }
 
-    /// Of a leader: both, in order.
+    /// Both leaders, in order. Only a leader may call it.
     fn leaders(&self) -> Outcome<[Rank; 2]> {
         let peer = self.session.comm(self.peer_comm)?;
         let mut leaders = [self.session.process.rank(), peer.rank_in_job(self.remote_leader)?];
@@ -209,7 +213,7 @@ impl Meeting<'_> {
     }
 }
 
-/// What a leader tells of its fault.
+/// The code by which a leader tells its fault.
 fn why(fault: &Fault) -> u16 {
     fault.class.code() as u16
 }
@@ -231,8 +235,8 @@ fn class_told(class: u16) -> Class {
     Class::of(c_int::from(class)).unwrap_or(Class::Other)
 }
 
-/// The members of both groups: those of the group that says that it is the high one come last. When both say the same, the
-/// group whose first member has the lower rank in the job is the first.
+/// Merges both groups. The group that says that it is the high one comes last. If both say the
+/// same, the group whose first member has the lower rank in the job is the first.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Intercomm_merge(
     intercomm: Handle,

@@ -1,4 +1,5 @@
-//! Matched probes: a message is taken when it is found, and received later, by nobody else.
+//! Matched probes. A probe takes the message that it finds, and only its own receive gets the
+//! message later.
 
 use super::messages::seen;
 use super::waiting::told;
@@ -22,7 +23,7 @@ pub(crate) struct Taken {
 /// `MPI_MESSAGE_NO_PROC`: from `MPI_PROC_NULL`.
 const NO_PROC: Handle = MESSAGE.handle(1);
 
-/// A handle for a message that was found.
+/// Adds a handle for a message that was found.
 fn taken(
     session: &Session,
     comm: &Rc<Comm>,
@@ -35,7 +36,7 @@ fn taken(
     message.set(session.taken.borrow_mut().add(taken)?)
 }
 
-/// Begins to receive it; its handle is null then.
+/// Begins to receive the message. Its handle is null afterwards.
 fn begin(
     session: &Session,
     (buf, count, datatype): (BufferMut, c_int, Handle),

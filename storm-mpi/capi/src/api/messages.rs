@@ -13,10 +13,10 @@ use std::ffi::c_int;
 use std::rc::Rc;
 use storm_mpi::{Pattern, SendMode};
 
-/// What is sent, as functions have it: a buffer, a count, a datatype.
+/// Data to send, as arguments of functions: a buffer, a count, a datatype.
 pub(super) type Sent = (Buffer, c_int, Handle);
 
-/// How it is sent. A ready send is a standard one, which the standard allows.
+/// The mode of a send. A ready send is a standard one, which the standard allows.
 #[derive(Clone, Copy)]
 pub(super) enum Sending {
     Standard,
@@ -62,7 +62,7 @@ fn at_once(session: &Session, comm: &Rc<Comm>, message: &Message) -> Outcome<Sta
         }
         Message::Receive { into, from: Some(from) } => {
             let mut landing = into.landing();
-            // The straight way was tried: a second time would begin the wait twice.
+            // The straight way was tried. Another try would begin the wait twice.
             let received = session.process.recv_by_request(*from, landing.bytes_mut())?;
             landed(comm, received, &landing)
         }
@@ -99,7 +99,7 @@ fn receive(
     })
 }
 
-/// The same, which tries the straight way first.
+/// A function that receives and waits. It tries the straight way first.
 #[inline]
 fn receive_straight(
     name: &str,
@@ -112,8 +112,8 @@ fn receive_straight(
         .unwrap_or_else(|| receive(name, into, from, comm, status))
 }
 
-/// A function that makes a request to send: one that begins at once, or one that does so
-/// whenever it is told to.
+/// A function that makes a request to send. The send begins at once, or whenever the request is
+/// started.
 pub(super) fn request_to_send(
     name: &str,
     how: Sending,
@@ -310,7 +310,7 @@ extern "C" fn MPI_Sendrecv(
     let (data, to) = ((sendbuf, sendcount, sendtype), (dest, sendtag));
     let (into, from) = ((recvbuf, recvcount, recvtype), (source, recvtag));
     let straight = straight_on(comm, "MPI_Sendrecv", |session, comm| {
-        // What can be sent at once needs no receive before it.
+        // A send that is done at once needs no receive before it.
         Ok(short::is_usual(session, comm, into, from) && short::sent(session, comm, data, to)?)
     });
     match straight {
@@ -342,7 +342,7 @@ extern "C" fn MPI_Sendrecv_replace(
     on(comm, "MPI_Sendrecv_replace", |session, comm| {
         let recv = incoming(session, comm, (buf, count, datatype), (source, recvtag))?;
         let to = comm.address(dest, sendtag)?;
-        // What is sent leaves a copy: its memory receives at the same time.
+        // A copy of the data is sent, because its memory receives at the same time.
         let data = Elements::written(buf, count, &*session.datatype(datatype)?)?.copied();
         let receiving = session.start(comm, &recv)?;
         let sending = match to {

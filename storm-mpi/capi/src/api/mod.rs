@@ -1,5 +1,5 @@
-//! The functions of `mpi.h`, by the header's sections. Each checks and translates its arguments; the
-//! meaning of each is the standard's, and is said there only.
+//! The functions of `mpi.h`, by the header's sections. Each function checks and translates its
+//! arguments. The standard defines its meaning, which is not repeated here.
 
 mod allocation;
 mod attributes;
@@ -98,12 +98,12 @@ mod tests {
         defined
     }
 
-    /// What stands before the arguments.
+    /// The text before the arguments.
     fn name(rest: &str) -> String {
         rest.split('(').next().unwrap_or_default().to_owned()
     }
 
-    /// Everything that the header declares is there, and nothing else is: a program that uses more
+    /// The library has exactly the functions that the header declares. A program that uses others
     /// does not link.
     #[test]
     fn the_header_and_the_library_name_the_same_functions() {

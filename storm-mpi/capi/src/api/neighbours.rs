@@ -1,7 +1,8 @@
 //! Collectives of neighbours in a Cartesian grid or a graph.
 //!
-//! In a grid a block for the neighbour below and one for that above in each dimension, in this order; blocks of
-//! neighbours beyond an edge are left alone. In a graph one for each edge, in the program's order.
+//! In a grid there is a block for the neighbour below and a block for the one above, for each
+//! dimension in order. Blocks of neighbours beyond an edge are left alone. In a graph there is a
+//! block for each edge, in the program's order.
 
 use crate::abi::{Array, Buffer, BufferMut, Out};
 use crate::collective::{Members, started, waiting};
@@ -14,11 +15,11 @@ use std::ffi::c_int;
 use storm_mpi::collective::{Blocks, BlocksMut, Neighbours};
 use storm_mpi::comm::Link;
 
-/// What is sent or received, as functions have it: a buffer, a count, a datatype.
+/// Data to send or receive, as arguments of functions: a buffer, a count, a datatype.
 type Even = (Buffer, c_int, Handle);
-/// With counts, and displacements in elements.
+/// Data with counts, and displacements in elements.
 type Uneven = (Buffer, Array<c_int>, Array<c_int>, Handle);
-/// With displacements in bytes, and datatypes.
+/// Data with counts, displacements in bytes, and datatypes.
 type Mixed = (Buffer, Array<c_int>, Array<isize>, Array<Handle>);
 
 /// The neighbours of this process.
@@ -65,7 +66,7 @@ fn mixed(all: &Members, (buffer, counts, displs, types): Mixed, blocks: usize) -
     mixed_of(all, (buffer, counts, displs, types.get(blocks)?), blocks)
 }
 
-/// With so many types as there are blocks.
+/// Blocks of different types; there are `blocks` of them.
 pub(super) fn mixed_of(
     all: &Members,
     (buffer, counts, displs, types): (Buffer, Array<c_int>, Array<isize>, &[Handle]),
@@ -76,7 +77,7 @@ pub(super) fn mixed_of(
     Spread::mixed(buffer, counts.get(blocks)?, displs.get(blocks)?.iter().copied(), &types)
 }
 
-/// The same elements to each neighbour.
+/// Sends the same elements to each neighbour.
 pub(super) async fn one_to_each(
     all: Members,
     (buffer, count, datatype): Even,
@@ -91,7 +92,7 @@ pub(super) async fn one_to_each(
     exchange(&all, &neighbours, Blocks::new(&packed, &places)?, &into).await
 }
 
-/// Elements of its own to each neighbour.
+/// Sends different elements to each neighbour.
 pub(super) async fn each_to_each(
     all: Members,
     from: impl FnOnce(&Members, usize) -> Outcome<Spread>,

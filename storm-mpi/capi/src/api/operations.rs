@@ -1,4 +1,4 @@
-//! Operations of the program's.
+//! Operations of the program.
 
 use crate::abi::Out;
 use crate::fault::{Class, Fault};

@@ -1,4 +1,4 @@
-//! Packing elements into a buffer of the program's. Packed data is as it travels.
+//! Packing elements into a buffer of the program. Packed data has the form in which it travels.
 
 use crate::abi::{Array, ArrayMut, Buffer, BufferMut, Out, counted};
 use crate::fault::{Class, Fault, Outcome};
@@ -59,7 +59,7 @@ extern "C" fn MPI_Pack_size(
     })
 }
 
-/// Where a piece ends that must fit the buffer.
+/// The end of a piece, which must fit the buffer.
 fn end(start: c_int, bytes: usize, size: c_int) -> Outcome<usize> {
     let end = counted(start)?.checked_add(bytes).filter(|&end| end <= counted(size).unwrap_or(0));
     let text = || format!("{bytes} bytes at position {start} of a buffer of {size}");

@@ -1,5 +1,6 @@
-//! Collectives that a request starts again and again (MPI-4.1, section 6.13). Their arguments are looked at when they start;
-//! arrays are copied when they are made, since programs free theirs then.
+//! Collectives that a request starts again and again (MPI-4.1, section 6.13). Their arguments are
+//! checked when they start. Arrays are copied when the request is made, because programs free them
+//! then.
 
 use super::collectives::{barrier, even, even_or_in_place};
 use super::vectors::{Placed, Uneven};
@@ -16,7 +17,7 @@ use crate::types::Type;
 use std::ffi::c_int;
 use std::rc::Rc;
 
-/// The types of what is sent and of what is received, of which not every member has both.
+/// The types of sent and received data. Not every member has both.
 pub(super) fn both(
     session: &'static Session,
     sent: Handle,
@@ -25,20 +26,20 @@ pub(super) fn both(
     Ok((Kept::datatype(session, sent)?, Kept::datatype(session, received)?))
 }
 
-/// A type for each member, or for each of the other group.
+/// A type for each member, or for each member of the other group.
 fn each(session: &'static Session, comm: &Comm, types: Array<Handle>) -> Outcome<Vec<Kept<Type>>> {
     let types = types.get(comm.peers.size())?;
     types.iter().map(|&datatype| Kept::datatype(session, datatype)).collect()
 }
 
-/// The counts and displacements of blocks for each member, or for each of the other group.
+/// The counts and displacements of blocks for each member, or for each member of the other group.
 pub(super) struct Places {
     pub(super) counts: KeptArray<c_int>,
     pub(super) displs: KeptArray<c_int>,
 }
 
 impl Places {
-    /// Those that only the root has: others' arrays are not looked at.
+    /// The root's counts and displacements. The arrays of other members are ignored.
     fn at_root(comm: &Comm, root: c_int, counts: Array<c_int>, displs: Array<c_int>) -> Rc<Places> {
         let is_root = match comm.remote() {
             Some(_) => root == ROOT,
@@ -51,7 +52,7 @@ impl Places {
         Places::of(comm.peers.size(), counts, displs)
     }
 
-    /// None with `MPI_IN_PLACE`.
+    /// The counts and displacements; none with `MPI_IN_PLACE`.
     fn unless_in_place(
         buffer: Buffer,
         comm: &Comm,
@@ -65,18 +66,18 @@ impl Places {
         Rc::new(Places { counts: counts.kept(count), displs: displs.kept(count) })
     }
 
-    /// For one start, as long as these are there.
+    /// The blocks for one start. They refer to these arrays.
     fn uneven(&self, buffer: Buffer, datatype: Handle) -> Uneven {
         Uneven { buffer, counts: self.counts.array(), displs: self.displs.array(), datatype }
     }
 
-    /// The same, with types that are told apart from it.
+    /// The blocks for one start, without their types.
     fn placed(&self, buffer: Buffer) -> Placed {
         Placed { buffer, counts: self.counts.array(), displs: self.displs.array() }
     }
 }
 
-/// Their handles now.
+/// The present handles of the types.
 pub(super) fn now(types: &[Kept<Type>]) -> Vec<Handle> {
     types.iter().map(Kept::handle).collect()
 }

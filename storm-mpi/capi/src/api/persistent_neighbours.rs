@@ -1,5 +1,5 @@
-//! Collectives of neighbours that a request starts again and again (MPI-4.1, section 8.9). As with those of all
-//! members, arrays are copied when they are made.
+//! Collectives of neighbours that a request starts again and again (MPI-4.1, section 8.9). Arrays
+//! are copied when the request is made.
 
 use super::neighbours::{each_to_each, even, mixed_of, neighbours, one_to_each, uneven};
 use super::persistent::{Places, both, now};
@@ -15,7 +15,7 @@ use crate::types::Type;
 use std::ffi::c_int;
 use std::rc::Rc;
 
-/// How many neighbours this process receives from, and sends to.
+/// Number of neighbours that this process receives from, and number that it sends to.
 fn edges(comm: &Comm) -> Outcome<[usize; 2]> {
     let neighbours = neighbours(comm)?;
     Ok([neighbours.sources().len(), neighbours.destinations().len()])
@@ -31,7 +31,7 @@ fn blocks(
     move |all, n| uneven(all, (buffer, places.counts.array(), places.displs.array(), datatype), n)
 }
 
-/// Blocks of a type each, for so many neighbours.
+/// Blocks with a type each, for some number of neighbours.
 struct Typed {
     buffer: Buffer,
     counts: KeptArray<c_int>,

@@ -12,7 +12,7 @@ use crate::types::Type;
 use std::ffi::c_int;
 use std::rc::Rc;
 
-/// What all reductions have, as it was passed.
+/// The arguments that all reductions have, as the program passed them.
 struct Arguments {
     send: Buffer,
     recv: BufferMut,
@@ -21,7 +21,7 @@ struct Arguments {
     op: Handle,
 }
 
-/// The same for a request.
+/// The arguments, kept for a request.
 struct KeptArguments {
     send: Buffer,
     recv: BufferMut,
@@ -39,7 +39,7 @@ impl Arguments {
 }
 
 impl KeptArguments {
-    /// For one start.
+    /// The reduction of one start.
     fn reduction(&self) -> Reduction {
         let &KeptArguments { send, recv, count, .. } = self;
         Reduction { send, recv, count, datatype: self.datatype.handle(), op: self.op.handle() }

@@ -23,7 +23,7 @@ pub(super) struct Reduction {
 }
 
 impl Reduction {
-    /// Checks them; gives the operation, and this member's elements.
+    /// Checks the arguments, and returns the operation and this member's elements.
     fn begin(&self, session: &'static Session) -> Outcome<(Reducer, Elements)> {
         let reducer = Reducer::new(session, self.op, self.datatype, self.count)?;
         let from = if self.send.is_in_place() { self.recv.read() } else { self.send };
@@ -31,7 +31,7 @@ impl Reduction {
         Ok((reducer, mine))
     }
 
-    /// The same, with the elements where the result will be.
+    /// As [`Reduction::begin`], with the elements in the place of the result.
     fn begin_in_result(&self, session: &'static Session) -> Outcome<(Reducer, Elements, Landing)> {
         let (reducer, mine) = self.begin(session)?;
         let into = Elements::written(self.recv, self.count, reducer.datatype())?;
@@ -46,7 +46,7 @@ impl Reduction {
         Ok((reducer, Span::of(&mine.packed())))
     }
 
-    /// The same between groups, of which each has a result of its own.
+    /// As [`Reduction::begin_with_copy`], between groups, each of which has a result of its own.
     fn begin_across(&self, session: &'static Session) -> Outcome<(Reducer, Span)> {
         match self.send.is_in_place() {
             true => Err(Fault::new(Class::Buffer, "MPI_IN_PLACE on an inter-communicator")),
@@ -54,7 +54,7 @@ impl Reduction {
         }
     }
 
-    /// Puts the result to its place.
+    /// Puts the result in its place.
     fn deliver(&self, reducer: &Reducer, result: &Span) -> Outcome {
         let into = Elements::written(self.recv, self.count, reducer.datatype())?;
         into.unpack(result.as_ref());
@@ -89,7 +89,7 @@ pub(super) async fn to_root(all: Members, reduction: Reduction, root: c_int) -> 
     Ok(())
 }
 
-/// At the root the elements of this group say nothing, and elsewhere those that are received.
+/// At the root its own elements are ignored, and elsewhere the buffer for received ones.
 async fn across_to_root(
     all: &Members,
     groups: Between<'_>,
@@ -133,7 +133,7 @@ pub(super) async fn scan(all: Members, reduction: Reduction) -> Outcome {
     Ok(())
 }
 
-/// The first member's result is left alone, as the standard lets it.
+/// The first member's result is left alone, as the standard allows.
 pub(super) async fn exscan(all: Members, reduction: Reduction) -> Outcome {
     all.comm.must_be_intra()?;
     let (mut reducer, mine) = reduction.begin(all.session)?;
@@ -151,7 +151,7 @@ pub(super) async fn exscan(all: Members, reduction: Reduction) -> Outcome {
     Ok(())
 }
 
-/// `reduction` is of no elements: they are counted here.
+/// `reduction` has a count of 0; its elements are counted here.
 pub(super) async fn scattered(
     all: Members,
     reduction: Reduction,
@@ -181,7 +181,7 @@ pub(super) async fn scattered(
     }
     let (mut reducer, mine) = whole.begin(all.session)?;
     let into = Elements::written(whole.recv, own, reducer.datatype())?;
-    // What is in place is written while there are elements to send.
+    // An in-place result is written while there are elements to send.
     let packed = match into.start == mine.start {
         true => Cow::Owned(mine.copied()),
         false => mine.packed(),

@@ -1,4 +1,4 @@
-//! What is done with other members' parts of a window.
+//! Operations on other members' parts of a window.
 
 use crate::abi::{Buffer, BufferMut, Out, counted};
 use crate::fault::{Class, Fault, Outcome};
@@ -12,12 +12,12 @@ use crate::window::{Changing, Place, Window};
 use std::ffi::c_int;
 use std::rc::Rc;
 
-/// Elements here, as functions have them: a buffer, a count, a datatype.
+/// Elements of this process, as arguments of functions: a buffer, a count, a datatype.
 type Here<B> = (B, c_int, Handle);
 /// Elements of a member: its rank, a displacement, a count, a datatype.
 type There = (c_int, isize, c_int, Handle);
 
-/// A member's elements, from the arguments of a function. `None`: nobody's.
+/// A member's elements, from the arguments of a function. `None` stands for `MPI_PROC_NULL`.
 struct Target {
     member: usize,
     displacement: isize,
@@ -36,7 +36,8 @@ impl Target {
         Ok(member.map(|member| Target { member, displacement, count, datatype }))
     }
 
-    /// What becomes of them: of none, nothing, whatever the operation is defined for.
+    /// The change of these elements. Without elements nothing changes, whatever types the operation
+    /// is defined for.
     fn changing(&self, change: Change) -> Outcome<Changing> {
         let change = if self.count == 0 { Change::Nothing } else { change };
         Changing::new(change, &self.datatype)
@@ -56,23 +57,23 @@ fn written(session: &Session, (buffer, count, datatype): Here<BufferMut>) -> Out
     Elements::written(buffer, count, &*session.datatype(datatype)?)
 }
 
-/// What an operation does.
+/// The change that an operation makes.
 fn change(session: &Session, op: Handle) -> Outcome<Change> {
     let own = || Fault::new(Class::Op, "an operation of the program's");
     Change::of(&*session.operation(op)?).ok_or_else(own)
 }
 
-/// Who learns that an answer has come.
+/// The waiter that learns that an answer has come.
 enum Waits {
-    /// The window: with the next flush, or the end of the epoch.
+    /// The window waits, with the next flush or the end of the epoch.
     Window,
-    /// The program, by a request.
+    /// The program waits, by a request.
     Program(Out<Handle>),
 }
 
 impl Waits {
-    /// Leaves what is under way to who waits; `None` when nothing is. Elements that have been sent were copied, so
-    /// a request for them is done.
+    /// Hands the pending messages to the waiter; `under_way` is `None` if there are none. Elements
+    /// that have been sent were copied, so a request for them is done.
     fn begin(
         self,
         session: &Session,
@@ -317,7 +318,8 @@ extern "C" fn MPI_Fetch_and_op(
     get_accumulate("MPI_Fetch_and_op", from, into, there, op, win, Waits::Window)
 }
 
-/// Integers, bytes and logical values are compared, bit by bit; other numbers can be the same in several ways.
+/// Only integers, bytes and logical values can be compared bit by bit. Other numbers have several
+/// equal representations.
 fn comparable(datatype: &Type) -> Outcome {
     match datatype.number {
         Some(Number::Signed(_) | Number::Unsigned(_) | Number::Bool | Number::Byte) => Ok(()),

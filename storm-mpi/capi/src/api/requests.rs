@@ -1,4 +1,4 @@
-//! Persistent requests, and what is done to requests but waiting.
+//! Persistent requests, and actions on requests except waiting.
 
 use super::messages::{Sending, incoming, request_to_send};
 use crate::abi::{Array, Buffer, BufferMut, Out, Status, StatusOut, counted};

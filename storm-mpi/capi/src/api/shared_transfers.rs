@@ -1,4 +1,4 @@
-//! Reading and writing of files where the pointer is that all processes share.
+//! Reading and writing of files at the pointer that all processes share.
 
 use super::files::whence_of;
 use super::transfers::{At, Tells, ended, read, write};

@@ -1,5 +1,5 @@
-//! The straight way of `MPI_Send` and `MPI_Recv` for short messages without gaps. All that is out of the ordinary, wrong
-//! arguments as well, is left to the longer way.
+//! The straight way of `MPI_Send` and `MPI_Recv` for short messages without gaps. Every unusual
+//! call, including one with wrong arguments, is left to the longer way.
 
 use super::messages::Sent;
 use super::waiting::told;
@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::table::Handle;
 use std::ffi::c_int;
 
-/// Sends them; false: nothing was done.
+/// Sends the elements. False means that nothing was done.
 #[inline]
 pub(super) fn sent(
     session: &Session,
@@ -29,7 +29,7 @@ pub(super) fn sent(
     Ok(session.process.send_short(to, data)?)
 }
 
-/// Whether there is nothing out of the ordinary in what is to be received.
+/// Whether a receive has nothing unusual.
 #[inline]
 pub(super) fn is_usual(
     session: &Session,
@@ -43,7 +43,7 @@ pub(super) fn is_usual(
     matches!(pattern, Ok(Some(_))) && stretch_mut(&mut buf, count, datatype).is_some()
 }
 
-/// Receives them; false: nothing was done.
+/// Receives the elements. False means that nothing was done.
 #[inline]
 pub(super) fn received(
     session: &Session,

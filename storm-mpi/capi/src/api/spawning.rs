@@ -1,5 +1,5 @@
-//! Processes that a job would start or meet while it runs (MPI-4.1, chapter 11). There are none: each function says so, with
-//! the class of error that the standard has for it, and what to do instead.
+//! Processes that a job would start or meet while it runs (MPI-4.1, chapter 11). There are none.
+//! Each function fails with the standard's class of error, and says what to do instead.
 
 use crate::abi::{Array, ArrayMut, Out, Text, TextOut, counted};
 use crate::fault::{Class, Fault, Outcome};
@@ -11,7 +11,8 @@ const NO_SPAWNING: &str = "processes cannot be spawned: start as many as the pro
 const NO_PORTS: &str =
     "jobs cannot be connected: start all processes as one job, and split MPI_COMM_WORLD";
 
-/// No new process: an error code for each that was asked for, where the program wants them.
+/// Fails without a new process. Each requested process gets an error code, if the program wants
+/// them.
 fn refused(count: usize, intercomm: Out<Handle>, mut codes: ArrayMut<c_int>) -> Outcome {
     intercomm.set(COMM.null())?;
     // Null is `MPI_ERRCODES_IGNORE`.
@@ -38,7 +39,7 @@ extern "C" fn MPI_Comm_spawn(
     codes: ArrayMut<c_int>,
 ) -> c_int {
     on(comm, "MPI_Comm_spawn", |_, comm| {
-        // How many they are only the root says.
+        // Only the root's number of processes counts.
         let asked = if comm.root(root)? == comm.me { counted(maxprocs)? } else { 0 };
         refused(asked, intercomm, codes)
     })

@@ -1,4 +1,4 @@
-//! What programs write into statuses.
+//! Changes of statuses by programs.
 
 use crate::abi::{Out, Status, counted};
 use crate::fault::{Class, Fault, Outcome};
@@ -6,7 +6,7 @@ use crate::session::{Session, call};
 use crate::table::Handle;
 use std::ffi::c_int;
 
-/// Says in a status that so many numbers came, of elements of this type.
+/// Records in a status that `count` numbers came, of elements of this type.
 fn set_elements(session: &Session, status: Out<Status>, datatype: Handle, count: usize) -> Outcome {
     let datatype = session.datatype(datatype)?;
     let layout = &datatype.layout;

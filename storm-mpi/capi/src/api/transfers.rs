@@ -1,5 +1,6 @@
-//! Reading and writing of files: at an offset, or where this process's pointer is (in `shared_transfers`: where that of all is). What members do together each does
-//! for itself; what begins is done when its function returns.
+//! Reading and writing of files, at an offset or at this process's pointer. `shared_transfers` uses
+//! the pointer of all processes. In a collective, each member works for itself. A transfer that
+//! begins is done when its function returns.
 
 use crate::abi::{Buffer, BufferMut, Out, Status, StatusOut};
 use crate::fault::{Class, Fault, Outcome};
@@ -10,24 +11,25 @@ use crate::session::{Session, on_file};
 use crate::table::Handle;
 use std::ffi::c_int;
 
-/// Elements to be read, as functions have them: a buffer, a count, a datatype.
+/// Elements to be read, as arguments of functions: a buffer, a count, a datatype.
 pub(super) type Into = (BufferMut, c_int, Handle);
 /// Elements to be written.
 pub(super) type From = (Buffer, c_int, Handle);
-/// From where on.
+/// The place where a transfer begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
     Offset(i64),
-    /// This process's pointer, which moves.
+    /// At this process's pointer, which moves.
     Pointer,
-    /// That of all.
+    /// At the pointer of all processes.
     Shared,
-    /// The same, of all members together in their order.
+    /// At the pointer of all processes, all members together in their order.
     InOrder,
 }
 
 impl At {
-    /// Where a transfer of so much begins. Members of one in order take part also when it cannot be.
+    /// The place where a transfer of `bytes` bytes begins. Members of an ordered transfer take part
+    /// even if their own cannot take place.
     fn first(self, file: &OpenFile, bytes: Outcome<usize>) -> Outcome<i64> {
         match self {
             At::Offset(offset) => file.is_not_sequential().map(|()| offset),
@@ -38,10 +40,10 @@ impl At {
     }
 }
 
-/// Who learns how much it was.
+/// The way in which the program learns the length of a transfer.
 pub(super) enum Tells {
     Now(StatusOut),
-    /// By a request, which is done.
+    /// By a request, which is already done.
     Request(Out<Handle>),
     /// With the end of the collective that begins.
     AtEnd,

@@ -9,7 +9,7 @@ use crate::spread::Spread;
 use crate::table::Handle;
 use std::ffi::c_int;
 
-/// A buffer with blocks of elements of one type: counts, and displacements in elements.
+/// A buffer with blocks of elements of one type, with counts, and displacements in elements.
 #[derive(Clone, Copy)]
 pub(super) struct Uneven {
     pub(super) buffer: Buffer,
@@ -24,13 +24,13 @@ impl Uneven {
         Spread::uneven(self.buffer, counts, displs, &*all.session.datatype(self.datatype)?)
     }
 
-    /// `None`: the elements are where the received ones will be.
+    /// `None` when the elements are in the place of the received ones.
     pub(super) fn spread_or_in_place(self, all: &Members) -> Outcome<Option<Spread>> {
         if self.buffer.is_in_place() { Ok(None) } else { self.spread(all).map(Some) }
     }
 }
 
-/// A buffer with blocks of different types: displacements are in bytes.
+/// A buffer with blocks of different types, with displacements in bytes.
 #[derive(Clone, Copy)]
 struct Mixed {
     buffer: Buffer,
@@ -51,7 +51,7 @@ impl Mixed {
     }
 }
 
-/// The same without the types.
+/// As [`Mixed`], without the types.
 #[derive(Clone, Copy)]
 pub(super) struct Placed {
     pub(super) buffer: Buffer,
@@ -60,7 +60,7 @@ pub(super) struct Placed {
 }
 
 impl Placed {
-    /// With blocks of these types.
+    /// Blocks of these types.
     pub(super) fn spread_of(
         self,
         all: &Members,

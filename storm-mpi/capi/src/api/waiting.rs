@@ -135,7 +135,7 @@ fn collect_one(session: &Session, request: Out<Handle>, status: StatusOut) -> Ou
     told(status, collected)
 }
 
-/// Puts the status of one that is done, also when it failed with a message that has come.
+/// Sets the status of a request that is done, even if it failed with a message that has come.
 pub(super) fn told(status: StatusOut, collected: Outcome<Status>) -> Outcome {
     match collected {
         Ok(said) => {
@@ -151,7 +151,7 @@ pub(super) fn told(status: StatusOut, collected: Outcome<Status>) -> Outcome {
     }
 }
 
-/// Waits for all; with an error in one or more, each status has its own.
+/// Waits for all requests. If any fails, each status has its own error.
 fn collect_all(session: &Session, requests: &mut [Handle], statuses: StatusOut) -> Outcome {
     let mut failed: Option<Fault> = None;
     for (i, request) in requests.iter_mut().enumerate() {
@@ -160,7 +160,7 @@ fn collect_all(session: &Session, requests: &mut [Handle], statuses: StatusOut) 
     failed.map_or(Ok(()), |fault| Err(in_status(fault)))
 }
 
-/// Collects those that are done; `UNDEFINED` when there is none to wait for.
+/// Collects the requests that are done. The count is `UNDEFINED` when there is none to wait for.
 fn collect_some(
     session: &Session,
     requests: &mut [Handle],
@@ -209,7 +209,7 @@ fn only_active(session: &Session, requests: &[Handle]) -> Outcome<Vec<Handle>> {
     Ok(active)
 }
 
-/// Whether all of these are done, after a look at what has arrived.
+/// Whether all requests are done, after a look at the messages that have arrived.
 fn done_now(session: &Session, requests: &[Handle]) -> Outcome<bool> {
     let all = || {
         let mut all = true;
@@ -225,8 +225,8 @@ fn done_now(session: &Session, requests: &[Handle]) -> Outcome<bool> {
     all()
 }
 
-/// The first that is done; waits for one when `block`. `None` when there is none, or none to wait
-/// for.
+/// The first request that is done. With `block` it waits for one. `None` when none is done, or
+/// there is none to wait for.
 fn first_done(session: &Session, requests: &[Handle], block: bool) -> Outcome<Option<usize>> {
     let mut looked = false;
     loop {

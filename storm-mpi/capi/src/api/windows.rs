@@ -1,4 +1,4 @@
-//! Windows: making and ending them, and what programs hang on them.
+//! Windows: making and ending them, and attributes of programs on them.
 
 use super::attributes::{MaybeCopy, create, delete, found, free, give, put};
 use super::errors;
@@ -13,7 +13,7 @@ use crate::window::{Flavor, Part, Window};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
-/// A part of so many bytes, from the arguments of a function.
+/// A part of `bytes` bytes, from the arguments of a function.
 fn part(bytes: isize, unit: c_int) -> Outcome<Part> {
     let negative = |_| Fault::new(Class::Size, format!("window of {bytes} bytes"));
     let bytes = usize::try_from(bytes).map_err(negative)?;
@@ -163,7 +163,7 @@ extern "C" fn MPI_Win_set_info(win: Handle, info: Handle) -> c_int {
     on_window(win, "MPI_Win_set_info", |session, _| known(session, info))
 }
 
-/// What holds of every window, whatever programs have hinted at: the hints of MPI-4.1, section 12.2.1.
+/// Properties of every window, whatever hints programs gave: the hints of MPI-4.1, section 12.2.1.
 const HELD_HINTS: [(&str, &str); 5] = [
     ("no_locks", "false"),
     ("accumulate_ordering", "rar,raw,war,waw"),
@@ -225,7 +225,7 @@ extern "C" fn MPI_Win_get_attr(
 ) -> c_int {
     on_window(win, "MPI_Win_get_attr", |session, window| {
         let told = &window.told;
-        // The keys after the library's own of communicators, in the order of `mpi.h`.
+        // The keys of windows follow the library's keys of communicators, in the order of `mpi.h`.
         let own = match keyval.wrapping_sub(KEYVAL.handle(1 + TOLD_ATTRIBUTES)) {
             0 => told.start.cast::<c_void>().cast_const(),
             1 => (&raw const told.bytes).cast(),

@@ -1,5 +1,6 @@
-//! Files (MPI-4.1, chapter 14), which all nodes reach by the same name: each process reads and writes for itself,
-//! through its view. What begins without waiting is done when the function returns.
+//! Files (MPI-4.1, chapter 14). All nodes reach them by the same name. Each process reads and
+//! writes for itself, through its view. A transfer that begins without waiting is done when the
+//! function returns.
 //!
 //! Deliberately absent: representations of data other than the machine's, and collective buffering.
 
@@ -27,7 +28,7 @@ use storm_mpi::layout::Layout;
 use view::View;
 
 unsafe extern "C" {
-    // The standard library's way drops what it says.
+    // The standard library's way discards the error.
     fn close(descriptor: c_int) -> c_int;
 }
 
@@ -41,13 +42,13 @@ const APPEND: c_int = 128;
 const SEQUENTIAL: c_int = 256;
 const MODES: c_int = 511;
 
-/// `MPI_DISPLACEMENT_CURRENT`: a view begins where the shared pointer is, of a sequential file.
+/// `MPI_DISPLACEMENT_CURRENT`: the view of a sequential file begins at the shared pointer.
 const DISPLACEMENT_CURRENT: i64 = -54278278;
 
-/// The type of bytes: what a file consists of without a view.
+/// The type of bytes: the unit of a file without a view.
 pub(crate) const BYTE: Handle = TYPE.handle(4);
 
-/// From where a pointer is set: values of `mpi.h`.
+/// The origin for setting a pointer: values of `mpi.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whence {
     Set,
@@ -55,11 +56,11 @@ pub(crate) enum Whence {
     End,
 }
 
-/// A process's view, as the program has described it.
+/// A process's view, as the program described it.
 pub(crate) struct Seen {
     view: View,
     pub(crate) displacement: i64,
-    /// The types with the handles that they had.
+    /// Types, with the handles that the program passed.
     pub(crate) unit: (Handle, Rc<Type>),
     pub(crate) pattern: (Handle, Rc<Type>),
 }
@@ -85,7 +86,7 @@ impl Seen {
 /// An open file.
 pub(crate) struct OpenFile {
     session: &'static Session,
-    /// Who has opened it, in a context of its own, with its error handler.
+    /// The processes that opened the file, in a context of its own, with its error handler.
     pub(crate) comm: Rc<Comm>,
     /// `None` once it is closed.
     file: RefCell<Option<Rc<File>>>,
@@ -94,15 +95,15 @@ pub(crate) struct OpenFile {
     pub(crate) seen: RefCell<Seen>,
     /// This process's pointer, in units of its view.
     pub(crate) position: Cell<i64>,
-    /// The one of all.
+    /// The pointer that all processes share.
     shared: SharedPointer,
     pub(crate) is_atomic: Cell<bool>,
-    /// What came of a collective that has begun and not ended.
+    /// Number of bytes of a collective that has begun and not ended.
     pub(crate) begun: Cell<Option<usize>>,
 }
 
 impl OpenFile {
-    /// Opens it at all members, or at none.
+    /// Opens the file at all members, or at none.
     pub(crate) fn open(
         session: &'static Session,
         comm: &Comm,
@@ -128,7 +129,7 @@ impl OpenFile {
                 Err(Fault::new(class, format!("{}: not at rank 0", path.display())))
             }
         };
-        // Where it ends is the same for all: nobody writes before all have looked.
+        // The end of the file is the same for all, because nobody writes before all have looked.
         let opened = opened.and_then(|file| {
             let end = if mode & APPEND == 0 { 0 } else { length(&file, path)? as i64 };
             Ok((file, end))
@@ -161,7 +162,7 @@ impl OpenFile {
         })
     }
 
-    /// Whether it may be closed.
+    /// Checks that the file may be closed.
     pub(crate) fn may_close(&self) -> Outcome {
         match self.begun.get() {
             Some(_) => Err(Fault::new(Class::Other, "closed inside a collective that has begun")),
@@ -169,15 +170,15 @@ impl OpenFile {
         }
     }
 
-    /// Ends it at all members, and the file itself, if it was opened for that.
+    /// Closes the file at all members, and deletes it if it was opened with that mode.
     pub(crate) fn close(&self) -> Outcome {
         let file = self.file.borrow_mut().take();
-        // Whoever uses it in another thread still has it closed when that is over.
+        // If another thread still uses the file, it is closed when that use is over.
         let closed = file
             .and_then(Rc::into_inner)
             .map_or(Ok(()), closed)
             .map_err(|error| self.failed(&error));
-        // Also by a member that failed: the others wait in it.
+        // A member that failed comes too, because the others wait in the barrier.
         self.barrier()?;
         self.end_shared();
         if self.mode & DELETE_ON_CLOSE != 0 {
@@ -187,7 +188,8 @@ impl OpenFile {
         closed
     }
 
-    /// Not borrowed: it is used across waits, in which other threads come in.
+    /// The file. It is not borrowed, because it is used across waits, in which other threads come
+    /// in.
     fn file(&self) -> Outcome<Rc<File>> {
         let gone = || Fault::new(Class::File, "a file that was closed");
         self.file.borrow().clone().ok_or_else(gone)
@@ -199,13 +201,13 @@ impl OpenFile {
         length(&file, &self.path)
     }
 
-    /// Makes it so long; with `at_least`, if it is not longer.
+    /// Sets the length of the file. With `at_least` a longer file keeps its length.
     pub(crate) fn set_size(&self, bytes: u64, at_least: bool) -> Outcome {
         self.is_writable()?;
         let file = self.file()?;
         let resized = |_: &Path| match at_least {
             false => file.set_len(bytes),
-            // With room on the disk, where the file system can promise it.
+            // The file system allocates the room on the disk, if it can.
             true if bytes == 0 => Ok(()),
             true => {
                 match rustix::fs::fallocate(&*file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
@@ -220,18 +222,19 @@ impl OpenFile {
         self.by_one(resized)
     }
 
-    /// Brings what was written to the disk.
+    /// Brings written data to the disk.
     pub(crate) fn sync(&self) -> Outcome {
         let synced = match self.mode & READ_ONLY {
             0 => self.file().and_then(|file| file.sync_data().map_err(|error| self.failed(&error))),
             _ => Ok(()),
         };
-        // Also by a member that failed: the others wait in it.
+        // A member that failed comes too, because the others wait in the barrier.
         self.barrier()?;
         synced
     }
 
-    /// Another view; the pointers begin at its beginning. Who cannot have it comes all the same: the others wait.
+    /// Sets another view; the pointers go to its beginning. A member that cannot have it comes all
+    /// the same, because the others wait.
     pub(crate) fn see(
         &self,
         displacement: i64,
@@ -245,7 +248,7 @@ impl OpenFile {
             displacement => Ok(displacement),
         };
         let seen = types.and_then(|[unit, pattern]| Seen::new(start?, unit, pattern, self.mode));
-        // Nobody uses the pointer of all any longer.
+        // From here on nobody uses the shared pointer.
         self.barrier()?;
         let changed = seen.and_then(|seen| {
             self.seen.replace(seen);
@@ -256,7 +259,7 @@ impl OpenFile {
         changed
     }
 
-    /// Reads elements from an offset on: how many bytes there were.
+    /// Reads elements from an offset on, and returns the number of bytes that there were.
     pub(crate) fn read(&self, offset: i64, into: &Elements) -> Outcome<usize> {
         if self.mode & WRITE_ONLY != 0 {
             return Err(Fault::new(Class::Access, "a file that was opened for writing only"));
@@ -274,7 +277,7 @@ impl OpenFile {
         Ok(read)
     }
 
-    /// Writes elements from an offset on: how many bytes they were.
+    /// Writes elements from an offset on, and returns the number of bytes.
     pub(crate) fn write(&self, offset: i64, from: &Elements) -> Outcome<usize> {
         self.is_writable()?;
         let (seen, position) = (self.seen.borrow(), self.bytes_before(offset)?);
@@ -288,7 +291,7 @@ impl OpenFile {
         written.map_err(|error| self.failed(&error))
     }
 
-    /// Moves the pointer behind so many bytes: the unit that they end in counts.
+    /// Moves the pointer behind `bytes` bytes. A unit that they only begin counts too.
     pub(crate) fn advance(&self, from: i64, bytes: usize) {
         let units = bytes.div_ceil(self.unit_bytes());
         self.position.set(from.saturating_add(units as i64));
@@ -301,7 +304,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Where an offset is, of a pointer that is at `current`.
+    /// The position of an offset, if the pointer is at `current`.
     fn target(&self, offset: i64, whence: Whence, current: i64) -> Outcome<i64> {
         let from = match whence {
             Whence::Set => 0,
@@ -315,7 +318,7 @@ impl OpenFile {
         from.checked_add(offset).filter(|&at| at >= 0).ok_or_else(beyond)
     }
 
-    /// Where in the file an offset is.
+    /// The position in the file of an offset.
     pub(crate) fn byte_offset(&self, offset: i64) -> Outcome<u64> {
         let position = self.bytes_before(offset)?;
         let place = self.seen.borrow().view.place(position);
@@ -330,7 +333,7 @@ impl OpenFile {
         let units = not_negative(offset, "offset")?;
         let beyond = || Fault::new(Class::Arg, format!("offset {offset}"));
         let bytes = units.checked_mul(self.unit_bytes() as u64);
-        // What is read or written is less than memory has.
+        // A transfer is shorter than memory.
         bytes.filter(|&bytes| bytes <= i64::MAX as u64).ok_or_else(beyond)
     }
 
@@ -352,7 +355,7 @@ impl OpenFile {
         Ok(now(self.comm.party(&self.session.process).barrier())?)
     }
 
-    /// Has one member do it, and tells all what came of it.
+    /// Lets one member do the work, and tells all the result.
     fn by_one(&self, doing: impl FnOnce(&Path) -> io::Result<()>) -> Outcome {
         let done = if self.comm.me == 0 {
             doing(&self.path).map_err(|error| self.failed(&error))
@@ -379,15 +382,16 @@ pub(crate) fn delete(path: &Path) -> Outcome {
     std::fs::remove_file(path).map_err(|error| fault(path, &error))
 }
 
-/// As ROMIO has it, a name may begin with that of a kind of file system.
+/// A name may begin with the kind of a file system, as in ROMIO.
 fn plain(path: &Path) -> &Path {
     let bytes = path.as_os_str().as_bytes();
     Path::new(OsStr::from_bytes(bytes.strip_prefix(b"ufs:").unwrap_or(bytes)))
 }
 
-/// Closes a file, and gives what that says: what was written may be refused only here (NFS, quotas).
+/// Closes a file and returns the result: written data may be refused only here (NFS, quotas).
 fn closed(file: File) -> io::Result<()> {
-    // SAFETY: C's own function; nobody else has the descriptor, which is given up here. It is gone also when this fails.
+    // SAFETY: C's own function. Nobody else has the descriptor, which is given up here. The
+    // descriptor is gone even if the call fails.
     match unsafe { close(file.into_raw_fd()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

@@ -1,5 +1,6 @@
-//! The pointer that the processes share that have a file open: a number in a file of its own beside it, which who moves
-//! it locks, as ROMIO has it. It is there from its first use until the file is closed.
+//! The pointer that the processes with an open file share: a number in a separate file in the same
+//! directory. A process that moves the pointer locks that file, as in ROMIO. The file exists from
+//! the pointer's first use until the open file is closed.
 
 use super::{OpenFile, SEQUENTIAL, Whence, fault};
 use crate::collective::gathered;
@@ -16,16 +17,16 @@ use storm_mpi::collective::now;
 
 const BYTES: usize = size_of::<i64>();
 
-/// The pointer, in units of the views, which are then the same at all.
+/// The pointer, in units of the views, which must then be the same at all members.
 pub(super) struct SharedPointer {
     path: PathBuf,
-    /// Where it begins.
+    /// The initial position.
     start: Cell<i64>,
     file: RefCell<Option<File>>,
 }
 
 impl SharedPointer {
-    /// That of a file, whose members pass the same number.
+    /// The pointer of a file. All members pass the same number.
     pub(super) fn new(of: &Path, number: u64, start: i64) -> Self {
         let mut name = OsString::from(".");
         name.push(of.file_name().unwrap_or_default());
@@ -37,15 +38,16 @@ impl SharedPointer {
     /// A number that no other open file has.
     pub(super) fn number() -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // Processes that begin in the same nanosecond are on different hosts or have different numbers.
+        // Processes that start in the same nanosecond are on different hosts or have different
+        // numbers.
         since.as_nanos() as u64 ^ u64::from(std::process::id()) << 40
     }
 
-    /// Makes another number of it, and gives the one before.
+    /// Changes the number, and returns the previous one.
     fn change(&self, to: impl FnOnce(i64) -> Option<i64>) -> io::Result<Option<i64>> {
         let file = self.file()?;
         while let Err(error) = file.lock() {
-            // A handler of the program's ran, of a timer or a profiler.
+            // A handler of the program ran, of a timer or a profiler.
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error);
             }
@@ -59,7 +61,7 @@ impl SharedPointer {
         let mut bytes = [0; BYTES];
         let before = match file.read_exact_at(&mut bytes, 0) {
             Ok(()) => i64::from_ne_bytes(bytes),
-            // Nobody has used it yet.
+            // The pointer has not been used yet.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.start.get(),
             Err(error) => return Err(error),
         };
@@ -73,7 +75,8 @@ impl SharedPointer {
     fn file(&self) -> io::Result<Ref<'_, File>> {
         if self.file.borrow().is_none() {
             let mut options = OpenOptions::new();
-            // Where others may write they could lead it to another file of this user.
+            // In a directory that others may write to, a symlink could lead to another file of this
+            // user.
             options.custom_flags(OFlags::NOFOLLOW.bits() as i32);
             let file = options.read(true).write(true).create(true).mode(0o600).open(&self.path)?;
             self.file.replace(Some(file));
@@ -84,13 +87,14 @@ impl SharedPointer {
 }
 
 impl OpenFile {
-    /// Moves the pointer by what is to be transferred: where that begins.
+    /// Moves the pointer by the length of a transfer, and returns the transfer's beginning.
     pub(crate) fn claim(&self, bytes: usize) -> Outcome<i64> {
         let units = self.units(bytes);
         self.change_shared(|before| before.checked_add(units))
     }
 
-    /// The same for all members in their order, of whom each transfers so much; all call it. Who cannot, transfers nothing.
+    /// As [`OpenFile::claim`], for transfers of all members in their order. All members call it. A
+    /// member with a fault transfers nothing.
     pub(crate) fn claim_in_order(&self, bytes: Outcome<usize>) -> Outcome<i64> {
         let mine = bytes.as_ref().map_or(0, |&bytes| self.units(bytes));
         let told = gathered(self.comm.party(&self.session.process), &mine.to_ne_bytes())?;
@@ -102,11 +106,11 @@ impl OpenFile {
         Ok(first.saturating_add(sum(&all[..self.comm.me])))
     }
 
-    /// Sets the pointer; all call it alike.
+    /// Sets the pointer. All members call it with the same arguments.
     pub(crate) fn seek_shared(&self, offset: i64, whence: Whence) -> Outcome {
         self.is_not_sequential()?;
         let mine = [offset.to_ne_bytes(), (whence as i64).to_ne_bytes()];
-        // Whoever has moved it before has come.
+        // All members that have moved the pointer before have come here.
         let told = gathered(self.comm.party(&self.session.process), mine.as_flattened())?;
         let moved = self.first_says(|| {
             let to = |from| self.target(offset, whence, from);
@@ -120,19 +124,20 @@ impl OpenFile {
         moved.map(drop)
     }
 
-    /// Where the pointer is.
+    /// The position of the pointer.
     pub(crate) fn shared_position(&self) -> Outcome<i64> {
         self.is_not_sequential()?;
         self.change_shared(Some)
     }
 
-    /// Where it is in the file, for a view that begins there.
+    /// The position of the pointer in the file, for a view that begins there.
     pub(super) fn shared_place(&self) -> Outcome<i64> {
         let place = self.byte_offset(self.change_shared(Some)?)?;
         Ok(i64::try_from(place).unwrap_or(i64::MAX))
     }
 
-    /// Sets it to the beginning of new views; all call it, and nobody uses it meanwhile.
+    /// Sets the pointer to the beginning of new views. All members call it, and nobody uses the
+    /// pointer meanwhile.
     pub(super) fn rewind_shared(&self) -> Outcome {
         self.shared.start.set(0);
         if self.comm.me == 0 && self.shared.path.exists() {
@@ -141,15 +146,15 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Does away with it, when all are done.
+    /// Removes the pointer's file, when all are done.
     pub(super) fn end_shared(&self) {
         if self.comm.me == 0 {
-            // Where it was never used there is none.
+            // A pointer that was never used has no file.
             let _ = std::fs::remove_file(&self.shared.path);
         }
     }
 
-    /// Refuses what is out of the order of a file that is read or written from its beginning to its end.
+    /// Refuses access out of order to a sequential file.
     pub(crate) fn is_not_sequential(&self) -> Outcome {
         if self.mode & SEQUENTIAL == 0 {
             return Ok(());
@@ -167,7 +172,7 @@ impl OpenFile {
         changed.ok_or_else(|| Fault::new(Class::Arg, "a shared pointer beyond all files"))
     }
 
-    /// What the first member does, told to all.
+    /// Tells all members the result of the first member.
     fn first_says(&self, doing: impl FnOnce() -> Outcome<i64>) -> Outcome<i64> {
         let done = if self.comm.me == 0 { doing() } else { Ok(0) };
         let class = done.as_ref().map_or_else(|fault| fault.class.code(), |_| 0);

@@ -1,34 +1,35 @@
-//! What a process sees of a file (MPI-4.1, section 14.3): from a displacement on, the data of one element of a type
-//! after the other.
+//! A process's view of a file (MPI-4.1, section 14.3): from a displacement on, the data of elements
+//! of a type, one after the other.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use storm_mpi::layout::Layout;
 
-/// A view. Positions are in bytes of what is seen.
+/// A view. Positions are counted in bytes of the visible data.
 pub(super) struct View {
     displacement: u64,
-    /// Of an element: where its data lies, in order, and how much comes before each stretch.
+    /// The stretches of an element's data in order, each with the number of bytes before it.
     stretches: Vec<Stretch>,
     /// Bytes of an element's data.
     size: u64,
-    /// From an element's beginning to the next's.
+    /// Distance from an element's beginning to the next element's.
     extent: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stretch {
-    /// From the element's beginning.
+    /// Offset from the element's beginning.
     at: u64,
     bytes: u64,
-    /// Of data in the element before it.
+    /// Bytes of the element's data before this stretch.
     before: u64,
 }
 
 impl View {
-    /// The data of elements of this layout. `None`: that of one does not lie in order in a file, or the next is not
-    /// further on. Within an element it may overlap only where it is only `read`. Without data nothing is seen.
+    /// A view of the data of elements of this layout. `None` if the data of an element is not in
+    /// file order, or if the next element does not lie further on. Data of an element may overlap
+    /// only if the file is only `read`. Without data nothing is visible.
     pub(super) fn new(displacement: u64, layout: &Layout, read: bool) -> Option<View> {
         let (mut stretches, mut size, mut ordered): (Vec<Stretch>, _, _) = (Vec::new(), 0, true);
         let (mut from, mut end) = (0, 0);
@@ -43,24 +44,25 @@ impl View {
             size += bytes;
         });
         let extent = u64::try_from(layout.extent()).ok()?;
-        // The next element's data may lie among this one's: programs that never come to it make such types of
-        // subarrays, whose bounds a structure takes for its own.
+        // The next element's data may lie among this element's. Programs make such types of
+        // subarrays, whose bounds a structure takes for its own, and never reach the next element.
         let further = extent > 0 || size == 0;
         (ordered && further).then_some(View { displacement, stretches, size, extent })
     }
 
-    /// Where in the file the byte at a position is. `None`: beyond what a file can have.
+    /// The place in the file of the byte at a position. `None` if it is beyond the limit of files.
     pub(super) fn place(&self, position: u64) -> Option<u64> {
         self.stretch(position).map(|(place, _)| place)
     }
 
-    /// How much is seen of a file of so many bytes, up to the first byte that it has not. Where data
-    /// overlaps that may be more than can be counted: then it is the most that can.
+    /// Number of visible bytes of a file of `file_bytes` bytes, up to the first byte that the file
+    /// lacks. If data overlaps, the number may be too large to count; the result is then the
+    /// largest number.
     pub(super) fn seen_of(&self, file_bytes: u64) -> u64 {
         let Some(room) = file_bytes.checked_sub(self.displacement) else { return 0 };
         let reach = self.stretches.iter().map(|stretch| stretch.at + stretch.bytes).max();
         let Some(reach) = reach else { return 0 };
-        // The first element that is not there as a whole. What has data has an extent.
+        // The first element that is not complete. A type with data has an extent.
         let whole = room.checked_sub(reach).map_or(0, |more| more / self.extent.max(1) + 1);
         let base = whole * self.extent;
         let short = self.stretches.iter().find(|stretch| base + stretch.at + stretch.bytes > room);
@@ -69,7 +71,7 @@ impl View {
         whole.saturating_mul(self.size).saturating_add(part)
     }
 
-    /// Reads what is seen from a position on; gives how much there was.
+    /// Reads visible data from a position on, and returns the number of bytes that there were.
     pub(super) fn read(&self, file: &File, position: u64, into: &mut [u8]) -> io::Result<usize> {
         let mut done = 0;
         if self.size == 0 {
@@ -80,7 +82,7 @@ impl View {
                 return Err(io::ErrorKind::FileTooLarge.into());
             };
             let end = into.len().min(done.saturating_add(bytes));
-            // What a short read leaves is asked for again: at the file's end there is nothing.
+            // A short read is continued. At the file's end the next read gives nothing.
             match file.read_at(&mut into[done..end], place) {
                 Ok(0) => return Ok(done),
                 Ok(read) => done += read,
@@ -91,7 +93,8 @@ impl View {
         Ok(done)
     }
 
-    /// Writes what is seen from a position on; gives how much there was room for: all, or nothing.
+    /// Writes visible data from a position on, and returns the number of bytes that there was room
+    /// for: all, or none.
     pub(super) fn write(&self, file: &File, position: u64, data: &[u8]) -> io::Result<usize> {
         let mut done = 0;
         if self.size == 0 {
@@ -108,7 +111,7 @@ impl View {
         Ok(done)
     }
 
-    /// Where the byte at a position is, and how many from there on lie in a row.
+    /// The place of the byte at a position, and the number of bytes in a row from there on.
     fn stretch(&self, position: u64) -> Option<(u64, usize)> {
         let element = position.checked_div(self.size)?;
         let within = position % self.size;
@@ -127,7 +130,7 @@ impl View {
 mod tests {
     use super::*;
 
-    /// Every position by itself, as the definition has it.
+    /// Each position by itself, according to the definition.
     fn places(view: &View, count: u64) -> Vec<u64> {
         (0..count).map(|position| view.place(position).expect("small")).collect()
     }
@@ -157,7 +160,7 @@ mod tests {
         let data: Vec<u8> = (1..=20).collect();
         assert_eq!(view.write(&file, 4, &data).expect("written"), 20);
         let mut back = [0; 24];
-        // The first four are where the file has a hole; it ends with the last.
+        // The first four lie in a hole of the file, which ends with the last.
         assert_eq!(view.read(&file, 0, &mut back).expect("read"), 24);
         assert_eq!((&back[..4], &back[4..]), (&[0; 4][..], &data[..]));
         assert_eq!(view.read(&file, 20, &mut back).expect("read"), 4);
@@ -188,7 +191,7 @@ mod tests {
         let over = byte.hindexed([(3, 0), (1, 1)]).expect("small");
         let view = View::new(5, &over, true).expect("a view");
         assert_eq!(places(&view, 8), [5, 6, 7, 6, 8, 9, 10, 9]);
-        // The last byte that is there is where the first one is missing.
+        // The last visible byte lies before the first missing one.
         let seen = [(5, 0), (7, 2), (8, 4), (9, 5), (10, 6), (11, 8)];
         for (file, seen) in seen {
             assert_eq!(view.seen_of(file), seen, "{file}");

@@ -29,7 +29,7 @@ pub(super) fn apply(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
     true
 }
 
-/// The same for complex numbers.
+/// As [`apply`], for complex numbers.
 pub(super) fn apply_complex(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
     let each: fn(&[Number], &mut [Number]) = match op {
         Predefined::Sum => |l, r| l.iter().zip(r).for_each(|(l, r)| add(l, r)),
@@ -51,7 +51,7 @@ pub(super) fn apply_complex(op: Predefined, left: &mut [u8], right: &mut [u8]) -
     true
 }
 
-/// The same for a number and its index: of equal numbers the lower index.
+/// As [`apply`], for a number and its index; of equal numbers the lower index wins.
 pub(super) fn apply_pairs(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
     const PAIR_BYTES: usize = LONG_DOUBLE_BYTES + size_of::<c_int>();
     let least = match op {
@@ -108,8 +108,8 @@ fn multiply_complex(left: &[Number], right: &mut [Number]) {
 macro_rules! arithmetic {
     ($name:ident, $instruction:literal) => {
         fn $name(left: &Number, right: &mut Number) {
-            // SAFETY: reads ten bytes of each, writes ten of `right`; both are longer. The two
-            // registers that it pushes are popped again.
+            // SAFETY: the code reads ten bytes of each operand and writes ten of `right`; both are
+            // longer. It pops the two registers that it pushes.
             unsafe {
                 asm!(
                     "fld tbyte ptr [{left}]",
@@ -129,15 +129,15 @@ macro_rules! arithmetic {
 
 arithmetic!(add, "faddp st(1), st");
 arithmetic!(multiply, "fmulp st(1), st");
-// What was pushed first less what was pushed last, by the assembler's names of Intel.
+// The first pushed number minus the last, in Intel's notation.
 arithmetic!(subtract, "fsubp st(1), st");
 
-/// Puts the lesser or the greater to the right; a number before NaN.
+/// Puts the lesser or the greater into `right`. A number is preferred to NaN.
 fn prefer(left: &Number, right: &mut Number, least: bool) {
     let takes_left = match compare(left, right) {
         Compared::Less => least,
         Compared::Greater => !least,
-        // Of zeros the negative one is the lesser; else both are the same.
+        // Among zeros the negative one is the lesser; other equal numbers are the same.
         Compared::Equal => least == is_negative(left),
         Compared::Unordered => matches!(compare(right, right), Compared::Unordered),
     };
@@ -159,7 +159,7 @@ enum Compared {
 
 fn compare(left: &Number, right: &Number) -> Compared {
     let (below, equal, unordered): (u8, u8, u8);
-    // SAFETY: reads ten bytes of each; both are longer. What it pushes it pops again.
+    // SAFETY: the code reads ten bytes of each operand; both are longer. It pops what it pushes.
     unsafe {
         asm!(
             "fld tbyte ptr [{right}]",
@@ -205,7 +205,8 @@ mod tests {
         }
     }
 
-    /// A small whole number as this unit has it: sign and exponent, and a mantissa with its first bit.
+    /// A small whole number in the format of this unit: sign and exponent, and a mantissa with its
+    /// first bit.
     fn whole(n: i8) -> Number {
         let mut number = [0; LONG_DOUBLE_BYTES];
         let size = u64::from(n.unsigned_abs());

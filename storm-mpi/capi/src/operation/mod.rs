@@ -1,8 +1,7 @@
-//! Operations of reductions (MPI-4.1, section 6.9): the predefined ones, and those that programs
-//! make.
+//! Operations of reductions (MPI-4.1, section 6.9): the predefined ones, and those of programs.
 //!
-//! The order in which elements are combined depends on the number of members alone, so the bits of
-//! a result do too, for floats and for operations that do not commute alike.
+//! The order in which elements are combined depends only on the number of members. The bits of a
+//! result therefore do too, for floats as for operations that do not commute.
 
 #[cfg(target_arch = "x86_64")]
 mod long_double;
@@ -51,7 +50,7 @@ const PREDEFINED: [(Predefined, &str); 12] = [
     (Predefined::MaxLoc, "MPI_MAXLOC"),
 ];
 
-/// An operation that a program made: `inoutvec[i] = invec[i] op inoutvec[i]`.
+/// An operation of a program: `inoutvec[i] = invec[i] op inoutvec[i]`.
 pub(crate) type UserFunction =
     unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut Handle);
 
@@ -62,11 +61,11 @@ pub(crate) enum Operation {
         function: UserFunction,
         commutes: bool,
     },
-    /// Of one-sided communication only: `MPI_REPLACE`, `MPI_NO_OP`.
+    /// Only for one-sided communication: `MPI_REPLACE`, `MPI_NO_OP`.
     OneSided(Change, &'static str),
 }
 
-/// What one-sided communication does to elements of another member.
+/// The effect of one-sided communication on elements of another member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Replace,
@@ -74,12 +73,12 @@ pub(crate) enum Change {
     Combine(Predefined),
 }
 
-/// Those that are for one-sided communication only, from the place after the others on.
+/// Operations that are only for one-sided communication, in the places after the others.
 const ONE_SIDED: [(Change, &str); 2] =
     [(Change::Replace, "MPI_REPLACE"), (Change::Nothing, "MPI_NO_OP")];
 
 impl Change {
-    /// What an operation does, if it is for this.
+    /// The change that an operation makes, if it may be used for one.
     pub(crate) fn of(operation: &Operation) -> Option<Change> {
         match *operation {
             Operation::Known(op, _) => Some(Change::Combine(op)),
@@ -88,7 +87,7 @@ impl Change {
         }
     }
 
-    /// A number for it, the same in all processes.
+    /// A code for the change, the same in all processes.
     pub(crate) fn code(self) -> u8 {
         match self {
             Change::Replace => 0,
@@ -97,7 +96,7 @@ impl Change {
         }
     }
 
-    /// What that number is for.
+    /// The change with this code.
     pub(crate) fn of_code(code: u8) -> Option<Change> {
         match code {
             0 => Some(Change::Replace),
@@ -113,7 +112,8 @@ impl Change {
         }
     }
 
-    /// Makes of `there` what it does with `data`, element by element, both packed and of the same length.
+    /// Applies the change with `data` to `there`, element by element. Both are packed and of the
+    /// same length.
     pub(crate) fn apply(self, number: Number, data: &[u8], there: &mut Span) {
         match self {
             Change::Nothing => {}
@@ -176,7 +176,7 @@ impl Reducer {
         &self.datatype
     }
 
-    /// How many elements these bytes are: all, or a part of a reduction's.
+    /// Number of elements in these bytes: all elements of a reduction, or a part.
     fn count_of(&self, bytes: usize) -> c_int {
         let all = self.count.unsigned_abs() as usize;
         match self.datatype.layout.size() {
@@ -185,21 +185,22 @@ impl Reducer {
         }
     }
 
-    /// Calls the program's function on so many elements as they lie in memory.
+    /// Calls the program's function on `count` elements in their memory layout.
     fn call(&mut self, function: UserFunction, left: *mut u8, right: *mut u8, count: c_int) {
         let own = self.session.datatype(self.handle);
-        // In the background the program may have freed the handle, which may be another's by now.
+        // In the background the program may have freed the handle, which may be another type's by
+        // now.
         let is_own = own.is_ok_and(|own| Rc::ptr_eq(&own, &self.datatype));
         let lent = (!is_own).then(|| self.session.types.borrow_mut().add(self.datatype.clone()));
-        // None when there are as many types as there can be: then it is told of none.
+        // If the table of types is full, the function gets no type.
         let lent = lent.map(|lent| lent.unwrap_or(TYPE.null()));
         let (mut count, mut handle) = (count, lent.unwrap_or(self.handle));
-        // SAFETY: the program passed a function of this type; both point to `count` elements of
-        // the type, aligned for any, that nobody else uses.
+        // SAFETY: the program passed a function of this type. Both point to `count` elements of the
+        // type, aligned for any type, that nobody else uses.
         unsafe { function(left.cast(), right.cast(), &mut count, &mut handle) };
         if let Some(lent) = lent {
             let mut types = self.session.types.borrow_mut();
-            // The function may have freed the handle itself, and made another type, which has it now.
+            // The function may have freed the handle itself, and made another type that has it now.
             if types.get(lent).is_ok_and(|own| Rc::ptr_eq(own, &self.datatype)) {
                 let _ = types.free(lent);
             }
@@ -217,7 +218,7 @@ impl Reducer {
         let count = self.count_of(right.len()).unsigned_abs() as usize;
         let too_large = CommError::LengthMismatch { left: left.len(), right: right.len() };
         let (start, end) = layout.bounds(count).ok_or(too_large)?;
-        // Elements keep their alignment: the memory begins a whole number of words before them.
+        // Elements keep their alignment: the memory begins a multiple of 16 bytes before them.
         let before = (start.min(0).unsigned_abs()).next_multiple_of(16);
         let bytes = before + end.max(0).unsigned_abs();
         let mut spans = [Span::zeroed(bytes), Span::zeroed(bytes)];
@@ -248,7 +249,7 @@ impl Combine for Reducer {
                 Ok(())
             }
             Operation::User { function, .. } => self.call_unpacked(function, left, right),
-            // Refused when the reducer was made.
+            // Such an operation was refused when the reducer was made.
             Operation::OneSided(..) => Ok(()),
         }
     }

@@ -1,14 +1,14 @@
 //! The predefined operations on the predefined types (MPI-4.1, section 6.9.2, the table of allowed
-//! combinations). Integers wrap round; of floats `MPI_MAX` and `MPI_MIN` are
-//! [`Ordered`]'s, as where nodes reduce.
+//! combinations). Integers wrap round. For floats, `MPI_MAX` and `MPI_MIN` are those of
+//! [`Ordered`], as in reductions by nodes.
 
 use super::Predefined;
 use crate::types::{Number, PairValue};
 use std::ffi::{c_int, c_long};
 use storm_mpi::Ordered;
 
-/// Makes `right` to `left op right`, element by element, when the operation is defined for the type;
-/// tells whether it is. Both are aligned to 16, and packed.
+/// Sets `right` to `left op right`, element by element, if the operation is defined for the type,
+/// and tells whether it is. Both are aligned to 16, and packed.
 pub(super) fn apply(op: Predefined, number: Number, left: &mut [u8], right: &mut [u8]) -> bool {
     match number {
         Number::Signed(1) => i8::combine(op, left, right),
@@ -44,7 +44,7 @@ pub(super) fn apply(op: Predefined, number: Number, left: &mut [u8], right: &mut
     }
 }
 
-/// A number of C of which every bit pattern is a value.
+/// A number of C. Every bit pattern is a value.
 trait Plain: Copy + PartialOrd {
     fn combine(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool;
 }
@@ -137,8 +137,8 @@ fn bits(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
     bitwise && u8::combine(op, left, right)
 }
 
-/// The lesser or greater value with its index; of equal values the lower index. Of two values of which
-/// one is no number, the standard says nothing: `right` stays.
+/// The lesser or greater value with its index; of equal values the lower index wins. If a value is
+/// NaN the standard says nothing, and `right` stays.
 fn pairs<T: Plain, I: Plain>(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
     let value_bytes = size_of::<T>();
     let pair_bytes = value_bytes + size_of::<I>();
@@ -176,13 +176,13 @@ fn pairs<T: Plain, I: Plain>(op: Predefined, left: &mut [u8], right: &mut [u8]) 
 /// The number that begins there.
 fn number<T: Plain>(bytes: &[u8]) -> T {
     assert!(bytes.len() >= size_of::<T>(), "a pair has both its parts");
-    // SAFETY: so many bytes are there, and every bit pattern is a value of a `Plain`.
+    // SAFETY: that many bytes are there, and every bit pattern is a value of a `Plain`.
     unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }
 }
 
-/// Makes each right to `f` of both. `T` is a [`Plain`] or an array of them.
+/// Sets each element of `right` to `f` of both. `T` is a [`Plain`] or an array of them.
 fn map<T: Copy>(left: &mut [u8], right: &mut [u8], f: impl Fn(T, T) -> T) {
-    // SAFETY: every bit pattern is a value of a `Plain`; spans are aligned for all of them, so
+    // SAFETY: every bit pattern is a value of a `Plain`. Spans are aligned for all of them, so
     // nothing is cut off.
     let (left, right) = unsafe { (left.align_to::<T>().1, right.align_to_mut::<T>().1) };
     for (l, r) in left.iter().zip(right) {
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(combined(Predefined::MinLoc, short, pair(6, 9), pair(5, 2)), pair(5, 2));
     }
 
-    /// The pairs of Fortran's: the index is a number with a point as well.
+    /// Pairs of Fortran, whose index is a floating-point number too.
     #[test]
     fn pairs_of_floats_have_the_lower_index_of_equal_values() {
         let pair = |value: f64, index: f64| {
@@ -240,7 +240,7 @@ mod tests {
         let number = Number::Pair(PairValue::DoublePrecision);
         let of = |op, l, r| combined(op, number, l, r);
         let (min, max) = (Predefined::MinLoc, Predefined::MaxLoc);
-        // Indices that an `int` has not.
+        // Indices that no `int` has.
         let (low, high) = (pair(5.0, 0.25), pair(5.0, 3e9));
         for op in [min, max] {
             assert_eq!(of(op, low, high), low);

@@ -1,4 +1,5 @@
-//! Epochs: when a process may reach other members' parts, and when what it did is done.
+//! Epochs: the time in which a process may reach other members' parts, and the completion of its
+//! operations.
 
 use super::Window;
 use super::wire::{Request, Verb};
@@ -6,36 +7,36 @@ use crate::fault::{Class, Fault, Outcome};
 use std::collections::BTreeMap;
 use storm_mpi::Tag;
 
-/// How a lock is held.
+/// The mode of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockKind {
     Exclusive,
     Shared,
 }
 
-/// Which epochs are open.
+/// The open epochs.
 #[derive(Default)]
 pub(crate) struct Epochs {
-    /// Since a fence.
+    /// An epoch since a fence.
     fenced: bool,
-    /// Of this process, with these members.
+    /// An access epoch of this process, with these members.
     started: Option<Vec<usize>>,
-    /// Of these members, with this process.
+    /// An exposure epoch for these members.
     posted: Option<Vec<usize>>,
-    /// With each of these, and whether a lock was asked for.
+    /// Locks of these members, and whether each was asked for.
     locked: BTreeMap<usize, bool>,
-    /// With all.
+    /// The lock of all members, and whether it was asked for.
     locked_all: Option<bool>,
 }
 
 impl Epochs {
-    /// Whether this process may reach that member's part now.
+    /// Whether this process may reach the member's part now.
     pub(super) fn admit(&self, member: usize) -> bool {
         let started = self.started.as_ref().is_some_and(|started| started.contains(&member));
         self.fenced || started || self.is_passive(member)
     }
 
-    /// Whether any is that has to be ended by itself.
+    /// Whether an epoch is open that has to be ended by its own function.
     pub(super) fn are_open(&self) -> bool {
         self.started.is_some() || self.posted.is_some() || self.has_locks()
     }
@@ -54,7 +55,8 @@ fn wrong(text: &str) -> Fault {
 }
 
 impl Window {
-    /// Ends what members did since the last fence, at all of them; and begins an epoch, if one follows.
+    /// Completes the operations of all members since the last fence, at all of them. Begins an
+    /// epoch if `follows`.
     pub(crate) fn fence(&self, follows: bool) -> Outcome {
         if self.epochs.borrow().are_open() {
             return Err(wrong("a fence inside another epoch"));
@@ -65,7 +67,7 @@ impl Window {
         Ok(())
     }
 
-    /// Lets members at this process's part.
+    /// Opens this process's part to members.
     pub(crate) fn post(&self, members: Vec<usize>) -> Outcome {
         if self.epochs.borrow().posted.is_some() {
             return Err(wrong("the part of this process is open already"));
@@ -75,7 +77,7 @@ impl Window {
         Ok(())
     }
 
-    /// Waits until these members let this process at their parts.
+    /// Waits until these members open their parts to this process.
     pub(crate) fn start(&self, members: Vec<usize>) -> Outcome {
         if self.epochs.borrow().started.is_some() || self.epochs.borrow().has_locks() {
             return Err(wrong("another epoch of this process is open"));
@@ -87,19 +89,19 @@ impl Window {
         Ok(())
     }
 
-    /// Tells them that nothing more comes.
+    /// Tells the members that nothing more comes.
     pub(crate) fn complete(&self) -> Outcome {
         let none = || wrong("no epoch was started");
         let members = self.epochs.borrow_mut().started.take().ok_or_else(none)?;
         for &member in &members {
             let number = self.ask(member, &Request::bare(Verb::Complete, 0), &[])?;
-            // Who has heard of it has done all that came before.
+            // A member that has received the message has done everything before it.
             self.settle(member, number);
         }
         self.flush_local(|member| members.contains(&member))
     }
 
-    /// Whether all who were let in have told so; waits for it when `block`.
+    /// Whether all admitted members have told that they are done; waits for it with `block`.
     pub(crate) fn closed(&self, block: bool) -> Outcome<bool> {
         let none = || wrong("no part was opened");
         let members = self.epochs.borrow_mut().posted.take().ok_or_else(none)?;
@@ -117,7 +119,8 @@ impl Window {
         }
     }
 
-    /// Waits for a member's lock. Without `asked` the program says that nobody else wants it.
+    /// Waits for a member's lock. Without `asked`, the program guarantees that nobody else wants
+    /// the lock.
     pub(crate) fn lock(&self, member: usize, kind: LockKind, asked: bool) -> Outcome {
         let epochs = self.epochs.borrow();
         if epochs.is_passive(member) || epochs.started.is_some() {
@@ -129,7 +132,7 @@ impl Window {
         }
         let mut epochs = self.epochs.borrow_mut();
         epochs.locked.insert(member, asked);
-        // What follows the fence is another epoch.
+        // The lock begins another epoch, in the place of the one since the fence.
         epochs.fenced = false;
         Ok(())
     }
@@ -150,7 +153,7 @@ impl Window {
         Ok(())
     }
 
-    /// Ends the epoch with a member: what was done there is done.
+    /// Ends the epoch with a member, when all operations on its part are done.
     pub(crate) fn unlock(&self, member: usize) -> Outcome {
         let none = || wrong("unlocked without a lock");
         let asked = self.epochs.borrow().locked.get(&member).copied().ok_or_else(none)?;
@@ -159,7 +162,7 @@ impl Window {
         Ok(())
     }
 
-    /// The same with all members.
+    /// Ends the epoch with all members, when all operations on their parts are done.
     pub(crate) fn unlock_all(&self) -> Outcome {
         let none = || wrong("unlocked without a lock");
         let asked = self.epochs.borrow().locked_all.ok_or_else(none)?;
@@ -168,7 +171,7 @@ impl Window {
         Ok(())
     }
 
-    /// For functions that are for the epochs of locks: with that member, or with any.
+    /// Checks that a lock's epoch is open with that member, or with any.
     pub(crate) fn is_locked(&self, member: Option<usize>) -> Outcome {
         let epochs = self.epochs.borrow();
         match member {
@@ -195,7 +198,8 @@ impl Window {
         self.flush_local(|member| members.contains(&member))
     }
 
-    /// Asks members for the same, and waits for all answers: what was asked before is done, too.
+    /// Asks members for the same, and waits for all answers. Everything that was asked before is
+    /// then done too.
     fn answered(&self, members: &[usize], verb: Verb, data: &[u8]) -> Outcome {
         let mut answers = Vec::with_capacity(members.len());
         for &member in members {

@@ -1,7 +1,9 @@
-//! A member's part of a window, as this process reaches it: its own memory, or that of a member on its node.
+//! A member's part of a window within reach of this process: its own memory, or that of a member on
+//! its node.
 //!
-//! What others have asked for and what this process does itself happen one after the other, on one thread. Where
-//! several processes reach the same memory, what combines goes through a gate that lies beside it.
+//! Requests of other members and operations of this process happen one after the other, on one
+//! thread. If several processes reach the same memory, combinations go through a gate that lies in
+//! shared memory too.
 
 use super::wire::Run;
 use crate::operation::Change;
@@ -11,13 +13,14 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use storm_mpi::collective::Span;
 
-/// Looks at a gate before its holder may want this processor: as long as a short combination takes.
+/// Looks at a gate before yielding the processor, which the holder may need: as long as a short
+/// combination takes.
 const LOOKS: u32 = 100;
 
-/// Memory that a program has attached to a window: where it begins, and its length.
+/// Memory that a program has attached to a window: beginnings and lengths.
 pub(super) type Attached = Rc<RefCell<Vec<(usize, usize)>>>;
 
-/// Memory that operations reach.
+/// Memory within reach of operations.
 #[derive(Clone)]
 pub(super) enum Exposed {
     /// One stretch.
@@ -26,7 +29,8 @@ pub(super) enum Exposed {
     Attached(Attached),
 }
 
-/// Whom it lets through alone combines elements. A word in memory that the members of a node share.
+/// Admits one process at a time to combine elements. It is a word in memory that the members of a
+/// node share.
 #[derive(Clone, Copy)]
 pub(super) struct Gate(*const AtomicU32);
 
@@ -34,15 +38,17 @@ impl Gate {
     /// The gate at that place.
     ///
     /// # Safety
-    /// The word has to be there, zero at first, and used as a gate only, for as long as this is used.
+    /// The word must exist, be zero at first, and be used only as a gate, for as long as the gate
+    /// is used.
     pub(super) unsafe fn at(word: *mut u8) -> Gate {
         Gate(word.cast())
     }
 
     fn through<T>(self, combine: impl FnOnce() -> T) -> T {
-        // SAFETY: `at` was told that the word is there.
+        // SAFETY: the caller of `at` vouched for the word.
         let word = unsafe { &*self.0 };
-        // Bounded by what others do in there, which waits for nothing. One that is killed there ends the job.
+        // The loop is bounded by the work of others inside, which waits for nothing. If a process
+        // is killed inside, the job ends.
         let mut looks = 0;
         while word.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             looks += 1;
@@ -59,7 +65,7 @@ impl Gate {
 }
 
 impl Exposed {
-    /// Whether all of these bytes are in it.
+    /// Whether all of these bytes are in the memory.
     pub(super) fn has(&self, runs: &[Run]) -> bool {
         runs.iter().all(|&run| self.place(run).is_some())
     }
@@ -70,18 +76,20 @@ impl Exposed {
         self.each(runs, |place, bytes| {
             let (now, later) = rest.split_at(bytes.min(rest.len()));
             rest = later;
-            // SAFETY: `each` gives places in the program's memory, which it lends while the window is there; `now`
-            // is no longer, and is the library's or a buffer of the program's that is no part of these.
+            // SAFETY: `each` gives places in the program's memory, which the program lends while
+            // the window exists. `now` is no longer, and belongs to the library or to a buffer of
+            // the program that does not overlap these places.
             unsafe { place.copy_from(now.as_ptr(), now.len()) };
         });
     }
 
-    /// Reads, packed.
+    /// Reads data and packs it.
     pub(super) fn read(&self, runs: &[Run]) -> Vec<u8> {
         let mut data: Vec<u8> = Vec::new();
         self.each(runs, |place, bytes| {
             data.reserve(bytes);
-            // SAFETY: as in `write`, the other way; there is room for so many bytes more, which are then there.
+            // SAFETY: as in `write`, in the other direction. There is room for that many more
+            // bytes, which are initialized afterwards.
             unsafe {
                 data.as_mut_ptr().add(data.len()).copy_from(place, bytes);
                 data.set_len(data.len() + bytes);
@@ -90,7 +98,7 @@ impl Exposed {
         data
     }
 
-    /// Combines packed data with what is there. Gives what was there, when that is wanted.
+    /// Combines packed data with the contents. Returns the previous contents if they are wanted.
     pub(super) fn change(
         &self,
         runs: &[Run],
@@ -113,7 +121,7 @@ impl Exposed {
         })
     }
 
-    /// Writes `new` if `expected` is there. Gives what was there.
+    /// Writes `new` if the contents are `expected`. Returns the previous contents.
     pub(super) fn compare_and_swap(&self, runs: &[Run], expected: &[u8], new: &[u8]) -> Vec<u8> {
         self.alone(|| {
             let before = self.read(runs);
@@ -131,7 +139,7 @@ impl Exposed {
         }
     }
 
-    /// Calls `each` with the stretches that are in it.
+    /// Calls `each` with the stretches that are in the memory.
     fn each(&self, runs: &[Run], mut each: impl FnMut(*mut u8, usize)) {
         for &run in runs {
             if let Some(place) = self.place(run) {
@@ -153,10 +161,10 @@ impl Exposed {
     }
 }
 
-/// Whether all of it is attached, in one stretch or in several that touch.
+/// Whether the whole range is attached, in one stretch or in several that touch.
 fn is_attached(stretches: &[(usize, usize)], at: usize, end: usize) -> bool {
     let mut reached = at;
-    // Each time another stretch: they do not overlap.
+    // Each turn finds another stretch, because they do not overlap.
     for _ in stretches {
         let holds = |&&(start, bytes): &&(usize, usize)| {
             let last = start + bytes;
@@ -212,7 +220,7 @@ mod tests {
         let (mut word, mut sum) = ([0_u32; 1], [0_u64; 1]);
         let (word, sum) = (word.as_mut_ptr() as usize, sum.as_mut_ptr() as usize);
         let add = || {
-            // SAFETY: the word lives until the threads have ended, and is a gate only.
+            // SAFETY: the word lives until the threads have ended, and is only used as a gate.
             let gate = unsafe { Gate::at(std::ptr::with_exposed_provenance_mut(word)) };
             let start = std::ptr::with_exposed_provenance_mut(sum);
             let there = Exposed::Whole { start, bytes: 8, gate: Some(gate) };
@@ -225,7 +233,7 @@ mod tests {
             scope.spawn(add);
             scope.spawn(add);
         });
-        // SAFETY: it is still there, and nobody else uses it.
+        // SAFETY: the word still exists, and nobody else uses it.
         let total = unsafe { *std::ptr::with_exposed_provenance::<u64>(sum) };
         assert_eq!(total, 2 * EACH as u64);
     }

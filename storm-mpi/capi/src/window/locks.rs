@@ -1,11 +1,11 @@
-//! Who has the lock of a member's part of a window, and who waits for it: first come, first served.
+//! Holders of the lock of a member's part, and members that wait for it: first come, first served.
 
 use std::collections::VecDeque;
 
 /// One member's lock.
 #[derive(Default)]
 pub(super) struct Locks {
-    /// Who has it: one alone, or all of them shared.
+    /// The holders: one alone, or several that share the lock.
     holders: Vec<usize>,
     is_exclusive: bool,
     waiting: VecDeque<Wish>,
@@ -18,19 +18,19 @@ struct Wish {
 }
 
 impl Locks {
-    /// A member wants it, and to be told with that tag when it has it.
+    /// A member asks for the lock. It gets an answer with that tag when it has the lock.
     pub(super) fn ask(&mut self, member: usize, is_exclusive: bool, answer: i32) {
         self.waiting.push_back(Wish { member, is_exclusive, answer });
     }
 
-    /// A member has it no longer.
+    /// A member gives the lock back.
     pub(super) fn release(&mut self, member: usize) {
         if let Some(at) = self.holders.iter().position(|&holder| holder == member) {
             self.holders.swap_remove(at);
         }
     }
 
-    /// Gives it to who is next, if it is free for that member: who that is, and the tag.
+    /// Gives the lock to the next member, if it is free for it. Returns the member and the tag.
     pub(super) fn grant(&mut self) -> Option<(usize, i32)> {
         let next = self.waiting.front()?;
         let free = self.holders.is_empty() || !(self.is_exclusive || next.is_exclusive);

@@ -1,9 +1,13 @@
-//! One-sided communication (MPI-4.1, chapter 12): windows, epochs, and what is done through them.
+//! One-sided communication (MPI-4.1, chapter 12): windows, epochs, and operations.
 //!
-//! Two ways lead to a member's part. Its own, and parts of members on its node that the library has allocated, a
-//! process reaches in memory, at once. All others it asks for by messages in a context of the window's own, which
-//! their owners look at when they are inside the library (`owner`); so also locks. A request is complete at its
-//! owner when a later one of the same asker is answered, as messages of two ranks do not overtake each other.
+//! There are two ways to members' parts:
+//! - A process reaches its own part in memory, at once. It also reaches parts of members on its
+//!   node that the library has allocated.
+//! - For all other parts, and for all locks, it sends requests in a context of the window's own.
+//!   The owners look at requests when they are inside the library (`owner`).
+//!
+//! A request is complete at its owner when a later request of the same member is answered. Messages
+//! of two ranks do not overtake each other.
 
 mod epochs;
 mod exposed;
@@ -37,7 +41,7 @@ unsafe extern "C" {
     fn free(start: *mut c_void);
 }
 
-/// How a window came to its memory: values of `mpi.h`.
+/// The origin of a window's memory: values of `mpi.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Flavor {
@@ -47,18 +51,18 @@ pub(crate) enum Flavor {
     Shared,
 }
 
-/// `MPI_WIN_UNIFIED`: what is written to a window's memory, by whomever, is in the window.
+/// `MPI_WIN_UNIFIED`: bytes written to a window's memory, by anyone, are in the window.
 const UNIFIED: c_int = 2;
 
-/// A member's part, as it has told the others.
+/// A member's part, as the others know it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub(crate) bytes: usize,
-    /// Bytes that a displacement counts.
+    /// Bytes per unit of displacement.
     pub(crate) unit: c_int,
 }
 
-/// What the window's attributes say of this process's part. C programs get addresses of these.
+/// Values of the window's attributes for this process's part. C programs get their addresses.
 pub(crate) struct Told {
     pub(crate) start: *mut u8,
     pub(crate) bytes: isize,
@@ -67,43 +71,44 @@ pub(crate) struct Told {
     pub(crate) model: c_int,
 }
 
-/// Memory that is the library's to free.
+/// Memory that the library has to free.
 enum Held {
-    /// It is the program's.
+    /// No memory: the window's memory is the program's.
     Nothing,
     Allocated(*mut u8),
-    /// In common with members on this node.
+    /// Memory shared with members on this node.
     Shared(Neighbourhood),
 }
 
 /// A window.
 pub(crate) struct Window {
     session: &'static Session,
-    /// Counts the windows of this process.
+    /// The number of the window among all windows of this process.
     pub(crate) number: u64,
-    /// Its members, in a context of its own, with its name, error handler and attributes.
+    /// The members, in a context of the window's own, with its name, error handler and attributes.
     pub(crate) comm: Rc<Comm>,
     pub(crate) flavor: Flavor,
     pub(crate) told: Told,
-    /// By member.
+    /// Parts by member.
     pub(crate) parts: Vec<Part>,
     held: Held,
     attached: Attached,
     owner: Rc<Owner>,
     epochs: RefCell<Epochs>,
-    /// Messages to members, and answers of theirs, under way.
+    /// Pending messages to members, and pending answers of theirs.
     under_way: RefCell<Vec<(usize, Active)>>,
-    /// When so many are under way, those that are over are collected.
+    /// Number of pending messages at which the done ones are collected.
     collect_at: Cell<usize>,
-    /// Bytes that have been sent since all messages were known to have gone.
+    /// Bytes that were sent since all messages were known to have gone.
     copies: Cell<usize>,
-    /// Answers that the program has requests for.
+    /// Answers for which the program has requests.
     requested: RefCell<Vec<(usize, RequestId, Handle)>>,
-    /// When there are so many, those that the program has collected are forgotten.
+    /// Number of answers at which those that the program has collected are forgotten.
     forget_at: Cell<usize>,
-    /// Members that have been asked for something and have not said since that it is done, with the number of the last.
+    /// Members with a request that is not known to be done, each with the number of its last
+    /// request.
     unsettled: RefCell<BTreeMap<usize, u64>>,
-    /// How often members were asked for something.
+    /// Number of requests to members so far.
     asked: Cell<u64>,
     answers: Cell<i32>,
 }
@@ -123,7 +128,7 @@ impl Part {
 }
 
 impl Window {
-    /// A window of the program's memory at each member.
+    /// Makes a window of the program's memory at each member.
     pub(crate) fn create(
         session: &'static Session,
         comm: &Comm,
@@ -134,15 +139,15 @@ impl Window {
         Self::new(session, comm, Flavor::Create, parts, (start, Held::Nothing))
     }
 
-    /// A window that has no memory yet.
+    /// Makes a window without memory.
     pub(crate) fn dynamic(session: &'static Session, comm: &Comm) -> Outcome<Window> {
         let (comm, parts) = Self::agreed(session, comm, Part { bytes: 0, unit: 1 })?;
         let bottom = std::ptr::null_mut();
         Self::new(session, comm, Flavor::Dynamic, parts, (bottom, Held::Nothing))
     }
 
-    /// A window of zeroed memory, in common with members on the same node. `one_piece`: only with those, and
-    /// a member's part begins where that of the one before ends.
+    /// Makes a window of zeroed memory, shared with members on the same node. With `one_piece`, all
+    /// members must be on this node, and a member's part begins at the end of the one before.
     pub(crate) fn allocate(
         session: &'static Session,
         comm: &Comm,
@@ -163,12 +168,12 @@ impl Window {
                 (start, Held::Allocated(start))
             }
         };
-        // All take part, as a member may be alone on its node.
+        // All members take part, because a member may be alone on its node.
         let there = !matches!(held, Held::Allocated(start) if start.is_null());
         let all = gathered(comm.party(&session.process), &[u8::from(there)])?;
         if all.contains(&0) {
             if let Held::Allocated(start) = held {
-                // SAFETY: of `calloc`, or null; nobody has heard of it.
+                // SAFETY: memory of `calloc`, or null; nobody has heard of it.
                 unsafe { free(start.cast()) };
             }
             let text = format!("no memory of {} bytes at some member", mine.bytes);
@@ -177,7 +182,7 @@ impl Window {
         Self::new(session, comm, flavor, parts, (start, held))
     }
 
-    /// A context for the members' requests, and what parts they have.
+    /// Agrees on a context for the members' requests, and exchanges their parts.
     fn agreed(session: &Session, parent: &Comm, mine: Part) -> Outcome<(Rc<Comm>, Vec<Part>)> {
         let comm = session.context_of_its_own(parent, ERRORS_ARE_FATAL)?;
         let told = gathered(comm.party(&session.process), &mine.encode())?;
@@ -224,12 +229,12 @@ impl Window {
             asked: Cell::new(0),
             answers: Cell::new(origin::FIRST_ANSWER),
         };
-        // Nobody asks a member that does not serve yet.
+        // No member asks another that does not serve yet.
         window.barrier()?;
         Ok(window)
     }
 
-    /// Whether it may be freed.
+    /// Checks that the window may be freed.
     pub(crate) fn may_end(&self) -> Outcome {
         match self.epochs.borrow().are_open() {
             true => Err(Fault::new(Class::RmaSync, "window freed inside an epoch")),
@@ -237,27 +242,29 @@ impl Window {
         }
     }
 
-    /// Ends it, when all members do and nothing is under way; its memory, too, if it is the library's.
+    /// Ends the window when all members do and nothing is pending, and frees memory of the library.
     pub(crate) fn end(&self) -> Outcome {
         self.may_end()?;
         self.flush_all()?;
         self.barrier()?;
         self.leave();
-        // So that nothing of it is in the background any more.
+        // The call ends the window's background work.
         self.session.process.progress(false)?;
         if let Held::Allocated(start) = self.held {
-            // SAFETY: of `calloc`; a window ends once, and nobody reaches it through this one any more.
+            // SAFETY: memory of `calloc`; a window ends once, and nobody reaches the memory through
+            // it any more.
             unsafe { free(start.cast()) };
         }
         Ok(())
     }
 
-    /// Does nothing any more that others ask.
+    /// Stops serving other members.
     pub(crate) fn leave(&self) {
         self.owner.is_over.set(true);
     }
 
-    /// Where a member's part is here, if it is on this node and in shared memory. `None`: of which member.
+    /// The place of a member's part in this process, if the member is on this node and the part is
+    /// in shared memory. `None` names the first member that has a part.
     pub(crate) fn shared_part(&self, member: Option<usize>) -> Outcome<(*mut u8, Part)> {
         if self.flavor != Flavor::Shared {
             return Err(Fault::new(Class::RmaFlavor, "not a window of shared memory"));
@@ -267,7 +274,7 @@ impl Window {
             return Ok((std::ptr::null_mut(), Part { bytes: 0, unit: 1 }));
         };
         let start = match &self.held {
-            // Who has no part has no place either.
+            // A member without a part has no place.
             _ if self.parts[member].bytes == 0 => std::ptr::null_mut(),
             Held::Shared(shared) => shared.start(member),
             Held::Nothing | Held::Allocated(_) => self.told.start,
@@ -275,7 +282,7 @@ impl Window {
         Ok((start, self.parts[member]))
     }
 
-    /// Lends memory to a window that had none.
+    /// Attaches memory to a dynamic window.
     pub(crate) fn attach(&self, start: *mut u8, bytes: usize) -> Outcome {
         self.is_dynamic()?;
         let start = start.expose_provenance();
@@ -288,7 +295,7 @@ impl Window {
         Ok(())
     }
 
-    /// Takes back what was lent.
+    /// Detaches memory.
     pub(crate) fn detach(&self, start: *const u8) -> Outcome {
         self.is_dynamic()?;
         let mut attached = self.attached.borrow_mut();
@@ -310,7 +317,7 @@ impl Window {
         Ok(now(self.comm.party(&self.session.process).barrier())?)
     }
 
-    /// Its handle, which errors and attributes go by.
+    /// Sets the window's handle, for errors and attributes.
     pub(crate) fn is_named(&self, handle: Handle) {
         self.comm.handle.set(handle);
     }

@@ -1,4 +1,5 @@
-//! Memory that the members of a window on one node have in common: a gate for each of them, then their parts.
+//! Memory that the members of a window on one node share: a gate for each of them, then their
+//! parts.
 
 use super::Part;
 use super::exposed::{Exposed, Gate};
@@ -9,22 +10,22 @@ use crate::session::Session;
 use storm_mpi::SharedMemory;
 use storm_mpi::collective::{Party, now};
 
-/// Gates, and parts that do not have to be one piece, begin at a line of the processor's memory.
+/// Gates, and parts that need not be one piece, begin at a cache line of this size.
 const LINE_BYTES: usize = 64;
 const PAGE_BYTES: usize = 4096;
-/// A process and one of its descriptors. No process has number 0.
+/// Bytes of a process and one of its descriptors. No process has number 0.
 const NAME_BYTES: usize = 8;
 
-/// The memory, and whose part is where.
+/// The memory, and the places of the parts.
 pub(super) struct Neighbourhood {
     memory: SharedMemory,
-    /// Members on this node, in order, and where their parts begin.
+    /// Members on this node, in order, and the beginnings of their parts.
     members: Vec<(usize, usize)>,
 }
 
 impl Neighbourhood {
-    /// Makes it with the members on this node; all members call it. `None`: there is nobody else here, or
-    /// the system gives none to all that are.
+    /// Makes the memory with the members on this node; all members call it. `None` if no other
+    /// member is here, or if the system refuses the memory to any of them.
     pub(super) fn open(
         session: &Session,
         comm: &Comm,
@@ -59,14 +60,14 @@ impl Neighbourhood {
             None if number(pid) == 0 => (None, None),
             None => (SharedMemory::open(number(pid), number(fd) as i32, bytes).ok(), None),
         };
-        // The file stays open until all have it.
+        // The file stays open until all members have mapped it.
         let all = gathered(party, &[u8::from(memory.is_some())])?;
         drop(file);
         let memory = memory.filter(|_| !all.contains(&0));
         Ok(memory.map(|memory| Neighbourhood { memory, members }))
     }
 
-    /// Where a member's part begins; null of one that is not here.
+    /// Beginning of a member's part; null for a member on another node.
     pub(super) fn start(&self, member: usize) -> *mut u8 {
         let place = self.place(member);
         place
@@ -78,13 +79,14 @@ impl Neighbourhood {
         self.place(member).is_some()
     }
 
-    /// A member's part of so many bytes; of one that is not here, none.
+    /// A member's part of `bytes` bytes; none for a member on another node.
     pub(super) fn exposed(&self, member: usize, bytes: usize) -> Exposed {
         let Some(at) = self.place(member) else {
             return Exposed::Whole { start: std::ptr::null_mut(), bytes: 0, gate: None };
         };
-        // SAFETY: `places` left a line for each member at the beginning, of which the first word is a gate and
-        // nothing else, zero as all of the memory is at first; the window outlasts what is exposed.
+        // SAFETY: `places` left a line for each member at the beginning. Its first word is only
+        // used as a gate, and is zero at first, as all of the memory. The window outlasts the
+        // exposed part.
         let gate = unsafe { Gate::at(self.memory.start().wrapping_add(at * LINE_BYTES)) };
         Exposed::Whole { start: self.start(member), bytes, gate: Some(gate) }
     }
@@ -94,7 +96,8 @@ impl Neighbourhood {
     }
 }
 
-/// Where the members' parts begin, behind the gates, and how much there is. `None`: more than memory can be.
+/// The beginnings of the members' parts, behind the gates, and the length of all. `None` if it is
+/// more than memory can be.
 fn places(here: &[usize], parts: &[Part], one_piece: bool) -> Option<(Vec<(usize, usize)>, usize)> {
     let mut end = (here.len() * LINE_BYTES).next_multiple_of(PAGE_BYTES);
     let mut members = Vec::with_capacity(here.len());

@@ -1,4 +1,4 @@
-//! What this process does with other members' parts of a window.
+//! Operations of this process on other members' parts of a window.
 
 use super::exposed::Exposed;
 use super::owner::REQUEST;
@@ -16,16 +16,17 @@ use storm_mpi::{Address, Pattern, RequestId, SendMode, Source, Tag, TagPattern};
 
 /// Tags of answers, which are numbered.
 pub(super) const FIRST_ANSWER: i32 = 16;
-/// That of members that let others in.
+/// Tag of the messages by which members open their parts.
 const POST: Tag = Tag(1);
-/// So many messages may be under way before those that are over are collected.
+/// Number of pending messages at which the done ones are collected.
 pub(super) const COLLECT_AT: usize = 64;
-/// Bytes of data that messages under way may hold copies of before a further one waits until those have gone.
+/// Limit of bytes that pending messages hold as copies. A further message waits until those have
+/// gone.
 const COPIES_MAX_BYTES: usize = 64 << 20;
-/// The kind of bytes (`MPI_BYTE`), for what asks for no numbers.
+/// The kind of bytes (`MPI_BYTE`), for requests that need no numbers.
 const BYTES: u8 = 3;
 
-/// Elements of another member: whose, from which displacement on, how many, of what.
+/// Elements of another member: the member, the displacement, the number, the type.
 pub(crate) struct Place<'a> {
     pub(crate) member: usize,
     pub(crate) displacement: isize,
@@ -33,7 +34,7 @@ pub(crate) struct Place<'a> {
     pub(crate) datatype: &'a Type,
 }
 
-/// What is done to elements of another member, with which numbers.
+/// A change of another member's elements, with the kind of their numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct Changing {
     change: Change,
@@ -73,7 +74,7 @@ impl Window {
         self.ask(place.member, &request, &from.packed()).map(drop)
     }
 
-    /// Reads elements (`MPI_Get`). What is under way is the window's to wait for, or the caller's.
+    /// Reads elements (`MPI_Get`). Either the window or the caller waits for a pending message.
     pub(crate) fn get(&self, into: &Elements, place: &Place<'_>) -> Outcome<Option<Active>> {
         let runs = self.runs(place)?;
         fits(total(&runs), into.bytes, place)?;
@@ -102,8 +103,8 @@ impl Window {
         self.ask(place.member, &request, &from.packed()).map(drop)
     }
 
-    /// Reads elements and combines as many others with them (`MPI_Get_accumulate`). `from` is not looked at with
-    /// `MPI_NO_OP`.
+    /// Reads elements and combines equally many others with them (`MPI_Get_accumulate`). `from` is
+    /// ignored with `MPI_NO_OP`.
     pub(crate) fn get_accumulate(
         &self,
         from: Option<&Elements>,
@@ -129,7 +130,7 @@ impl Window {
         Ok(Some(active))
     }
 
-    /// Reads an element and writes another if it is as expected (`MPI_Compare_and_swap`).
+    /// Reads an element, and writes another if it has the expected value (`MPI_Compare_and_swap`).
     pub(crate) fn compare_and_swap(
         &self,
         [expected, new]: [&Elements; 2],
@@ -152,7 +153,8 @@ impl Window {
         Request { verb, change: how.change, kind: how.kind, answer, runs }
     }
 
-    /// The stretches of a member's part that elements there are; the epoch lets this process at them.
+    /// The stretches of a member's part that hold the elements. Checks that the epoch admits this
+    /// process.
     fn runs(&self, place: &Place<'_>) -> Outcome<Vec<Run>> {
         if !self.epochs.borrow().admit(place.member) {
             let text = format!("no epoch for rank {}", place.member);
@@ -194,7 +196,7 @@ impl Window {
         Ok(runs)
     }
 
-    /// The stretches that so many bytes from here go to: the first of those that elements there are.
+    /// The stretches for `bytes` bytes of this process: the first of those that hold the elements.
     fn runs_for(&self, bytes: usize, place: &Place<'_>) -> Outcome<Vec<Run>> {
         let mut runs = self.runs(place)?;
         fits(bytes, total(&runs), place)?;
@@ -207,10 +209,10 @@ impl Window {
         Ok(runs)
     }
 
-    /// A member's part, where this process reaches it in memory.
+    /// A member's part, if this process reaches it in memory.
     fn reached(&self, member: usize) -> Option<Exposed> {
         if member == self.comm.me {
-            // Of attached memory only the owner's side says what is wrong.
+            // Only the owner's side can detect errors in attached memory.
             return (self.flavor != Flavor::Dynamic).then(|| self.owner.exposed.clone());
         }
         match &self.held {
@@ -221,18 +223,21 @@ impl Window {
         }
     }
 
-    /// Asks a member for something. The number of what was asked, to [settle](Self::settle) it with all that came before.
+    /// Sends a request to a member. Returns its number, with which it is [settled](Self::settle)
+    /// together with all earlier ones.
     pub(super) fn ask(&self, member: usize, request: &Request, data: &[u8]) -> Outcome<u64> {
         let number = self.asked.get() + 1;
         self.asked.set(number);
         let message = request.encode(data);
-        // In the order in which they go: sending may wait, and another thread may ask meanwhile.
+        // The number is recorded before the send: sending may wait, and another thread may ask
+        // meanwhile.
         self.unsettled.borrow_mut().insert(member, number);
         self.send(member, REQUEST, message)?;
         Ok(number)
     }
 
-    /// A member has done all up to what has this number. What another thread has asked since is not settled by it.
+    /// Records that a member has done all requests up to `number`. Later requests of other threads
+    /// are not settled.
     pub(super) fn settle(&self, member: usize, number: u64) {
         let mut unsettled = self.unsettled.borrow_mut();
         if unsettled.get(&member) == Some(&number) {
@@ -254,7 +259,8 @@ impl Window {
         Ok(())
     }
 
-    /// Waits for some of what is under way now. It stays in the table meanwhile: another thread that flushes has to find it.
+    /// Waits for some pending messages. They stay in the table meanwhile, because another thread
+    /// that flushes has to find them.
     fn wait_for(&self, of: impl Fn(usize, &Active) -> bool) -> Outcome {
         let awaited: Vec<RequestId> = {
             let under_way = self.under_way.borrow();
@@ -266,7 +272,7 @@ impl Window {
         let (over, others): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|(at, active)| of(*at, active) && self.is_over(active));
         self.under_way.borrow_mut().extend(others);
-        // One that fails leaves the others what they have brought.
+        // If one message fails, the others still deliver their data.
         let mut outcome = Ok(());
         for (_, active) in over {
             outcome = outcome.and(self.collect(active));
@@ -274,12 +280,12 @@ impl Window {
         outcome
     }
 
-    /// Waits until all of these are over, or collected by another thread.
+    /// Waits until all of these are over, or another thread has collected them.
     fn wait_until_over(&self, these: &[RequestId]) -> Outcome {
         Ok(these.iter().try_for_each(|&id| self.session.process.wait_until_done(id))?)
     }
 
-    /// Waits for what is under way only when somebody needs it.
+    /// Records a pending message. It is waited for only when necessary.
     pub(super) fn remember(&self, member: usize, active: Active) -> Outcome {
         if self.is_over(&active) {
             return self.session.finish(&self.comm, active).map(drop);
@@ -304,7 +310,7 @@ impl Window {
 
     fn is_over(&self, active: &Active) -> bool {
         match active {
-            // After a failure nothing is under way any more.
+            // After a failure nothing is pending any more.
             Active::Sending { id, .. }
             | Active::AskedBack { id, .. }
             | Active::Receiving { id, .. } => self.session.process.is_done(*id).unwrap_or(true),
@@ -313,20 +319,20 @@ impl Window {
         }
     }
 
-    /// Remembers an answer that the program has a request for.
+    /// Records an answer for which the program has a request.
     pub(crate) fn requested(&self, member: usize, id: RequestId, request: Handle) {
         let mut requested = self.requested.borrow_mut();
         requested.push((member, id, request));
         if requested.len() < self.forget_at.get() {
             return;
         }
-        // Of those that the program has collected nothing is known any more.
+        // Answers that the program has collected are unknown by now.
         requested.retain(|&(_, id, _)| self.session.process.is_done(id).is_ok());
         self.forget_at.set(COLLECT_AT.max(2 * requested.len()));
     }
 
-    /// Waits for such answers of some members, and puts what they bring to its place: it has to be there also when the
-    /// program has not collected the request.
+    /// Waits for such answers of some members, and puts their data into place. The data must be
+    /// there even if the program has not collected the request.
     fn wait_for_requested(&self, of: impl Fn(usize) -> bool) -> Outcome {
         let process = &self.session.process;
         let mut these = self.requested.borrow().clone();
@@ -334,7 +340,7 @@ impl Window {
         let awaited: Vec<RequestId> = these.iter().map(|&(_, id, _)| id).collect();
         self.wait_until_over(&awaited)?;
         for (_, id, request) in these {
-            // Nothing is known of those that the program or another thread has collected.
+            // Answers that the program or another thread has collected are unknown.
             if process.is_done(id).is_ok() {
                 self.session.land(request, id)?;
             }
@@ -343,7 +349,7 @@ impl Window {
         Ok(())
     }
 
-    /// Remembers an answer that this window waits for.
+    /// Records an answer that this window waits for.
     pub(crate) fn awaited(&self, member: usize, active: Active) -> Outcome {
         self.remember(member, active)
     }
@@ -384,10 +390,10 @@ impl Window {
         Pattern { context, source, tag: TagPattern::Tag(tag) }
     }
 
-    /// Waits until the buffers of what was done with these members are the program's again, and does what others ask:
-    /// programs flush in loops that wait for a value of their own part.
+    /// Waits until the buffers of operations on these members may be reused, and serves other
+    /// members' requests. Programs flush in loops that wait for a value of their own part.
     pub(crate) fn flush_local(&self, of: impl Fn(usize) -> bool) -> Outcome {
-        // Parts are reached in memory: what was written there comes before what is read after a flush.
+        // Parts are reached in memory: writes to them must come before reads that follow a flush.
         fence(Ordering::SeqCst);
         self.wait_for(|member, _| of(member))?;
         self.wait_for_requested(of)?;
@@ -396,7 +402,7 @@ impl Window {
         Ok(())
     }
 
-    /// Waits until all that was done with these members is done there as well.
+    /// Waits until all operations on these members are done at the members too.
     pub(crate) fn flush(&self, members: &[usize]) -> Outcome {
         let mut answers = Vec::new();
         for &member in members {
@@ -413,7 +419,7 @@ impl Window {
         self.flush_local(|member| members.contains(&member))
     }
 
-    /// The same of all members.
+    /// As [`Window::flush`], for all members.
     pub(crate) fn flush_all(&self) -> Outcome {
         let unsettled: Vec<usize> = self.unsettled.borrow().keys().copied().collect();
         self.flush(&unsettled)?;
@@ -434,7 +440,7 @@ fn total(runs: &[Run]) -> usize {
     runs.iter().map(|run| run.1 as usize).sum()
 }
 
-/// What is moved fits where it goes (MPI-4.1, section 12.3), which may have room for more.
+/// Checks that the data fits its destination (MPI-4.1, section 12.3), which may be larger.
 fn fits(bytes: usize, room: usize, place: &Place<'_>) -> Outcome {
     if bytes <= room {
         return Ok(());
@@ -444,5 +450,5 @@ fn fits(bytes: usize, room: usize, place: &Place<'_>) -> Outcome {
     Err(Fault::new(Class::Arg, text))
 }
 
-/// Handles of types have the kinds' order.
+/// Handles of types are in the order of the kinds.
 const _: () = assert!(TYPE.handle(BYTES as usize + 1) == 0x0300_0004);

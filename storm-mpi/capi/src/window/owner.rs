@@ -1,8 +1,8 @@
-//! The owner's side of a window: what others have asked of this process is done here, whenever it is inside a function
-//! of the library that moves bytes (weak progress; there is no thread that would do it meanwhile).
+//! The owner's side of a window. It carries out other members' requests whenever this process is
+//! inside a function of the library that moves bytes (weak progress; no thread does it meanwhile).
 //!
-//! Messages of one member are looked at in the order in which it sent them; one that is still on its way
-//! holds up no other member's.
+//! Messages of one member are handled in the order in which it sent them. A message that is still
+//! on its way does not delay those of other members.
 
 use super::exposed::Exposed;
 use super::locks::Locks;
@@ -19,44 +19,44 @@ use std::rc::Rc;
 use std::task::Poll;
 use storm_mpi::{Address, CommError, Pattern, RequestId, SendMode, Source, Tag, TagPattern};
 
-/// Of requests. Answers have tags above [`super::origin::FIRST_ANSWER`].
+/// Tag of requests. Answers have tags above [`super::origin::FIRST_ANSWER`].
 pub(super) const REQUEST: Tag = Tag(0);
 
-/// Requests that are looked at a time: others stay where they have arrived.
+/// Limit of requests that are handled at a time; others stay where they have arrived.
 const COMING_MAX: usize = 256;
-/// Bytes of answers that a member may leave unreceived before its next request is looked at.
+/// Bytes of unreceived answers of a member beyond which its next request waits.
 const OWED_MAX_BYTES: usize = 4 << 20;
 
-/// What the owner knows of its window.
+/// The owner's knowledge of its window.
 pub(super) struct Owner {
     pub(super) exposed: Exposed,
     locks: RefCell<Locks>,
-    /// Of each member: epochs that it has completed and this process has not yet waited for.
+    /// For each member: epochs that it has completed and this process has not yet waited for.
     completed: RefCell<Vec<u32>>,
-    /// Nobody asks anything any more.
+    /// No member asks anything any more.
     pub(super) is_over: Cell<bool>,
 }
 
-/// A request on its way here.
+/// A request that is arriving.
 struct Coming {
     from: usize,
     id: RequestId,
     bytes: Vec<u8>,
 }
 
-/// What does what is asked.
+/// The service that carries out requests.
 struct Service {
     session: &'static Session,
     comm: Rc<Comm>,
     owner: Rc<Owner>,
     coming: VecDeque<Coming>,
-    /// Answers on their way, which read this memory.
+    /// Pending answers, which read this memory.
     answers: Vec<Answer>,
-    /// How much is on its way to each member.
+    /// Bytes of pending answers to each member.
     owed: Vec<usize>,
 }
 
-/// An answer on its way.
+/// A pending answer.
 struct Answer {
     to: usize,
     id: RequestId,
@@ -73,7 +73,7 @@ impl Owner {
         })
     }
 
-    /// Does what members ask, in the background, until it is over.
+    /// Serves the members' requests in the background, until the window is over.
     pub(super) fn serve(self: &Rc<Self>, session: &'static Session, comm: &Rc<Comm>) {
         let (comm, owner) = (Rc::clone(comm), Rc::clone(self));
         let (coming, answers) = (VecDeque::new(), Vec::new());
@@ -82,12 +82,12 @@ impl Owner {
         session.process.in_background(poll_fn(move |_| match service.bring_on() {
             Ok(()) if service.is_idle() && service.owner.is_over.get() => Poll::Ready(()),
             Ok(()) => Poll::Pending,
-            // Of an error that ends all communication the program hears from its own calls.
+            // An error that ends all communication reaches the program by its own calls.
             Err(_) => Poll::Ready(()),
         }));
     }
 
-    /// Whether all of these have completed an epoch; then it counts no more.
+    /// Whether all of these members have completed an epoch. If so, the epoch is taken.
     pub(super) fn take_completed(&self, members: &[usize]) -> bool {
         let mut completed = self.completed.borrow_mut();
         let all = members.iter().all(|&member| completed[member] > 0);
@@ -103,7 +103,7 @@ impl Service {
         self.coming.is_empty() && self.answers.is_empty()
     }
 
-    /// Does what has come, and what comes of that.
+    /// Carries out the requests that have come.
     fn bring_on(&mut self) -> Result<(), CommError> {
         let process = &self.session.process;
         let context = self.comm.context().point_to_point();
@@ -112,8 +112,8 @@ impl Service {
         while self.coming.len() < COMING_MAX {
             let Some((message, status)) = process.hold_arrived(&requests)? else { break };
             let mut bytes = vec![0; status.bytes];
-            // SAFETY: the bytes stay where they are, untouched, in `coming`, until the request is done. When
-            // this process is gone before, nobody writes to them.
+            // SAFETY: the bytes stay in place, untouched, in `coming`, until the request is done.
+            // If this process is gone before, nobody writes to them.
             let id = unsafe { process.start_recv_of(message, bytes.as_mut_ptr(), bytes.len())? };
             let from = self.comm.group.position(status.source).unwrap_or(usize::MAX);
             self.coming.push_back(Coming { from, id, bytes });
@@ -121,7 +121,8 @@ impl Service {
         let (mut at, mut waits) = (0, Vec::new());
         while at < self.coming.len() {
             let Coming { from, id, .. } = self.coming[at];
-            // Answers go on without this: who is to receive them has said where to.
+            // Answers go on without this process's help, because the receiver has said where they
+            // go.
             let owes = self.owed.get(from).is_some_and(|&bytes| bytes > OWED_MAX_BYTES);
             if !owes && !waits.contains(&from) && process.step(id)?.is_some() {
                 if let Some(came) = self.coming.remove(at) {
@@ -200,7 +201,7 @@ impl Service {
         self.tell(from, request.answer, answer)
     }
 
-    /// What is to be done with as many numbers as there are, which the asker has checked.
+    /// The operation and the kind of its numbers; the asking member has checked their number.
     fn operation(&self, request: &Request, data: &[u8]) -> (Change, Number) {
         let as_many = request.change == Change::Nothing || data.len() == request.bytes();
         let number = number_of_kind(request.kind).filter(|&n| request.change.is_defined_for(n));
@@ -210,7 +211,7 @@ impl Service {
         }
     }
 
-    /// Tells those who have a lock now.
+    /// Tells members that they now have the lock.
     fn grant(&mut self) -> Result<(), CommError> {
         loop {
             let granted = self.owner.locks.borrow_mut().grant();
@@ -224,7 +225,7 @@ impl Service {
             (self.comm.group.members()[member], self.comm.context().point_to_point());
         let address = Address { to, context, tag: Tag(tag) };
         let process = &self.session.process;
-        // SAFETY: the bytes stay where they are, unchanged, in `answers`, until the request is done.
+        // SAFETY: the bytes stay in place, unchanged, in `answers`, until the request is done.
         let id = unsafe {
             process.start_send(address, SendMode::Standard, bytes.as_ptr(), bytes.len())?
         };
@@ -233,7 +234,8 @@ impl Service {
         Ok(())
     }
 
-    /// What a member asks cannot be done, and it does not wait to hear so: the job ends.
+    /// Ends the job because of a request that cannot be carried out. The asking member does not
+    /// wait for an answer.
     fn refuse(&self, text: &str) -> ! {
         self.session.die("one-sided communication", &Fault::new(Class::RmaRange, text), &self.comm)
     }

@@ -1,31 +1,33 @@
-//! What members of a window tell each other: a message asks something of the window's owner, who may answer.
+//! Messages between members of a window: a message is a request to the owner, who may answer.
 //!
-//! A request is a head of 16 bytes, the stretches of the owner's memory that it is about (begin and length, 8 bytes
-//! each), and data, packed. All nodes have the same byte order, which is that of the numbers here.
+//! A request is a head of 16 bytes, the stretches of the owner's memory that it concerns (begin and
+//! length, 8 bytes each), and packed data. All nodes have the same byte order, which the numbers
+//! here use.
 
 use crate::operation::Change;
 
-/// What is asked.
+/// The kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Verb {
     /// Write the data.
     Put,
-    /// Answer what is there.
+    /// Answer the contents.
     Get,
-    /// Combine the data with what is there.
+    /// Combine the data with the contents.
     Accumulate,
-    /// The same, and answer what was there.
+    /// Combine the data with the contents, and answer the previous contents.
     GetAccumulate,
-    /// Of the data's two halves: write the second if the first is there. Answer what was there.
+    /// The data has two halves: write the second if the contents are the first. Answer the previous
+    /// contents.
     CompareAndSwap,
-    /// Answer when all that came before is done.
+    /// Answer when all earlier requests are done.
     Flush,
-    /// Answer when the asker has the lock; with data, it is an exclusive one.
+    /// Answer when the member has the lock. With data, the lock is exclusive.
     Lock,
-    /// Take the lock back, and answer when all that came before is done.
+    /// Take the lock back, and answer when all earlier requests are done.
     Unlock,
-    /// All that this epoch had has come. No answer.
+    /// The requests of this epoch are complete. No answer.
     Complete,
 }
 
@@ -41,8 +43,8 @@ const VERBS: [Verb; 9] = [
     Verb::Complete,
 ];
 
-/// A stretch of memory: where it begins, in bytes from the window's beginning, and its length. In a window of attached
-/// memory it begins at an address.
+/// A stretch of memory: its beginning, in bytes from the window's beginning, and its length. In a
+/// window of attached memory the beginning is an address.
 pub(super) type Run = (u64, u64);
 
 /// Bytes of a head.
@@ -54,7 +56,7 @@ const RUN_BYTES: usize = 16;
 pub(super) struct Request {
     pub(super) verb: Verb,
     pub(super) change: Change,
-    /// What numbers are there (`number_of_kind`).
+    /// The kind of the numbers (`number_of_kind`).
     pub(super) kind: u8,
     /// The tag of the answer.
     pub(super) answer: i32,
@@ -62,17 +64,17 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// One that is about no memory.
+    /// A request that concerns no memory.
     pub(super) fn bare(verb: Verb, answer: i32) -> Self {
         Request { verb, change: Change::Nothing, kind: 0, answer, runs: Vec::new() }
     }
 
-    /// Bytes of the memory that it is about.
+    /// Bytes of the memory that the request concerns.
     pub(super) fn bytes(&self) -> usize {
         self.runs.iter().map(|run| run.1 as usize).sum()
     }
 
-    /// The message, with that data.
+    /// The message, with its data.
     pub(super) fn encode(&self, data: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEAD_BYTES + self.runs.len() * RUN_BYTES + data.len());
         bytes.extend([self.verb as u8, self.change.code(), self.kind, 0]);
@@ -86,7 +88,7 @@ impl Request {
         bytes
     }
 
-    /// The request of a message, and its data. `None`: it is none.
+    /// The request of a message, and its data. `None` if the message is not a request.
     pub(super) fn decode(message: &[u8]) -> Option<(Request, &[u8])> {
         let (&[verb, change, kind, _], rest) = message.split_first_chunk()?;
         let (&answer, rest) = rest.split_first_chunk()?;

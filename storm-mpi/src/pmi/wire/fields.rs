@@ -9,7 +9,7 @@ pub enum WireError {
     /// The line is longer than [`MAX_LINE_BYTES`].
     #[error("PMI line of {bytes} bytes: at most {MAX_LINE_BYTES} are accepted")]
     LineTooLong {
-        /// Length of the offending line.
+        /// Length of the line.
         bytes: usize,
     },
     /// The line is not UTF-8 text, or holds a control character.
@@ -18,7 +18,7 @@ pub enum WireError {
     /// The line does not begin with `cmd=`.
     #[error("PMI line does not begin with a command")]
     MissingCommand,
-    /// The command is none of PMI-1's.
+    /// The command does not belong to PMI-1.
     #[error("unknown PMI command \"{command}\"")]
     UnknownCommand {
         /// The command as sent, cut to a printable length.
@@ -48,10 +48,10 @@ pub enum WireError {
     },
 }
 
-/// How much of an unknown command an error repeats.
+/// Characters of an unknown command that an error repeats.
 const SHOWN_COMMAND_CHARS: usize = 32;
 
-/// One line, split: the command and what follows it.
+/// One line, split into the command and the rest.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a> {
     pub(super) command: &'a str,
@@ -77,7 +77,7 @@ impl<'a> Fields<'a> {
         WireError::UnknownCommand { command }
     }
 
-    /// The first word `name=...`, up to the next blank; words inside `value=` are not looked at.
+    /// The first word `name=...`, up to the next blank. Words inside `value=` are ignored.
     pub(super) fn word(&self, name: &str) -> Option<&'a str> {
         let mut rest = self.rest.trim_start();
         while !rest.is_empty() && !rest.starts_with("value=") {
@@ -92,7 +92,7 @@ impl<'a> Fields<'a> {
         None
     }
 
-    /// All that follows `value=`, blanks and `=` included.
+    /// The text behind `value=`, blanks and `=` included.
     pub(super) fn value(&self) -> Option<&'a str> {
         let mut rest = self.rest.trim_start();
         while !rest.is_empty() {

@@ -1,8 +1,9 @@
 //! The PMI-1 line protocol: typed requests and responses, their parsing and their formatting.
 //!
-//! One text line each way, `cmd=NAME` followed by `key=value` words; `value=` takes the rest of the
-//! line, because values may hold `[ ] # $ =`. Sans-I/O: bytes in, types out. Hostile input gives a
-//! [`WireError`], never a panic, and nothing longer than the limits named here is kept.
+//! A message is one text line, `cmd=NAME` followed by `key=value` words. `value=` takes the rest of
+//! the line, because values may hold `[ ] # $ =`. The module is sans-I/O: bytes in, types out.
+//! Hostile input gives a [`WireError`], never a panic, and nothing longer than the limits named
+//! here is kept.
 
 mod fields;
 mod request;
@@ -12,14 +13,14 @@ pub use fields::WireError;
 pub use request::Request;
 pub use response::{NameResultKind, Response};
 
-/// Longest line accepted, without its newline. Fits a `put` at every limit below, and the longest
-/// lines that `mcmd=spawn` is seen to send.
+/// Longest line accepted, without its newline. It fits a `put` at every limit below, and the
+/// longest lines that `mcmd=spawn` sends in practice.
 pub const MAX_LINE_BYTES: usize = 4096;
 /// Longest name of a key-value space, as announced by `maxes` (MPICH announces the same).
 pub const KVSNAME_MAX_BYTES: usize = 256;
 /// Longest key, as announced by `maxes`.
 pub const KEYLEN_MAX_BYTES: usize = 64;
-/// Longest value, as announced by `maxes`. Clients split longer ones themselves.
+/// Longest value, as announced by `maxes`. Clients split longer values themselves.
 pub const VALLEN_MAX_BYTES: usize = 1024;
-/// The key under which the placement of ranks on nodes is found.
+/// The key of the placement of ranks on nodes.
 pub const PROCESS_MAPPING_KEY: &str = "PMI_process_mapping";

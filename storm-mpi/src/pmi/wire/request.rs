@@ -1,4 +1,4 @@
-//! What a process asks of its Node Manager.
+//! The requests of a process to its Node Manager.
 
 use super::fields::Fields;
 use super::{MAX_LINE_BYTES, VALLEN_MAX_BYTES, WireError};
@@ -70,7 +70,7 @@ impl Request {
     /// Parses one line, with or without its newline.
     ///
     /// # Errors
-    /// A [`WireError`] for everything that is not a request of PMI-1 within the limits.
+    /// A [`WireError`] for every line that is not a request of PMI-1 within the limits.
     pub fn parse(line: &str) -> Result<Request, WireError> {
         if line.len() <= MAX_LINE_BYTES && line.trim() == "mcmd=spawn" {
             return Ok(Request::SpawnBegin);

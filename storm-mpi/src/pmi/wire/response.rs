@@ -1,4 +1,4 @@
-//! What a Node Manager answers.
+//! The answers of a Node Manager.
 
 use super::fields::Fields;
 use super::{KVSNAME_MAX_BYTES, MAX_LINE_BYTES, VALLEN_MAX_BYTES, WireError};
@@ -71,16 +71,16 @@ pub enum Response {
     },
     /// Answers `publish_name`, `lookup_name` or `unpublish_name`.
     NameResult {
-        /// Which of the three.
+        /// The answered command.
         kind: NameResultKind,
         /// Success or refusal.
         rc: i32,
-        /// One word. Sent as `info=` too, which is where old clients look.
+        /// One word. It is also sent as `info=`, where old clients look.
         msg: String,
     },
 }
 
-/// Which name service command a [`Response::NameResult`] answers.
+/// The name service command that a [`Response::NameResult`] answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameResultKind {
     /// `publish_result`
@@ -103,14 +103,14 @@ impl NameResultKind {
 
 /// Longest `msg=` kept: the longest refusal repeats a key.
 const MSG_MAX_BYTES: usize = 256;
-/// Most error codes read from one `spawn_result`.
+/// Limit of error codes read from one `spawn_result`.
 const MAX_ERRCODES: usize = MAX_LINE_BYTES / 2;
 
 impl Response {
     /// Parses one line, with or without its newline.
     ///
     /// # Errors
-    /// A [`WireError`] for everything that is not a response of PMI-1 within the limits.
+    /// A [`WireError`] for every line that is not a response of PMI-1 within the limits.
     pub fn parse(line: &str) -> Result<Response, WireError> {
         let f = Fields::split(line)?;
         Ok(match f.command {

@@ -1,24 +1,26 @@
-//! Where the bytes of a connection are, at both ends, without memory or adapter.
+//! Accounts of a connection's bytes, for both ends, without memory or adapter.
 //!
-//! Bytes are counted from 0 and lie in a ring. A *run* is one write, told of by its immediate value. The sender
-//! may write where the receiver has taken what was there and said so (credit), and where its own
-//! adapter has read what was there (completion). Of runs without credit there are at most
-//! [`MAX_RUNS`]: each uses up a receive request of the other side.
+//! Bytes are counted from 0 and lie in a ring. A *run* is one write, announced by its immediate
+//! value. The sender may write where the receiver has taken the previous bytes and reported it
+//! (credit), and where its own adapter has read the previous bytes (completion). At most
+//! [`MAX_RUNS`] runs are without credit: each uses up a receive request of the other side.
 
 use std::ops::Range;
 
-/// Runs that were sent and for which there is no credit.
+/// Limit of runs that were sent and for which there is no credit.
 pub(super) const MAX_RUNS: u64 = 64;
 
-/// Length of the rings of a connection. Of a long message one half is copied while the other is on its way.
+/// Length of a connection's rings. One half of a long message is copied while the other is on its
+/// way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ring {
     log2_bytes: u8,
 }
 
 impl Ring {
-    /// Of a job of so many ranks: where each speaks with every other, the two rings of its connections take about
-    /// 8 MiB of a rank, up to 256 ranks. 16 KiB still hold one eager message, in pieces.
+    /// The length for a job of `ranks` ranks. If each rank speaks with every other, the two rings
+    /// of its connections take about 8 MiB of a rank, up to 256 ranks. 16 KiB still hold one eager
+    /// message, in pieces.
     pub(super) fn of_job(ranks: usize) -> Ring {
         let log2_bytes = match ranks {
             0..=16 => 18,
@@ -34,7 +36,7 @@ impl Ring {
         self.log2_bytes
     }
 
-    /// `None` when no job has such.
+    /// `None` when no job has rings of this length.
     pub(super) fn decode(log2_bytes: u8) -> Option<Ring> {
         (14..=18).contains(&log2_bytes).then_some(Ring { log2_bytes })
     }
@@ -43,29 +45,30 @@ impl Ring {
         1 << self.log2_bytes
     }
 
-    /// A run is no longer, so that the other side takes the beginning while the rest is on its way.
+    /// Longest run. The other side can take the beginning of a message while the rest is on its
+    /// way.
     fn max_run_bytes(self) -> u64 {
         self.bytes() / 4
     }
 }
 
-/// What an immediate value says.
+/// The meaning of an immediate value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Note {
-    /// So many bytes are new.
+    /// This many bytes are new.
     Run(u32),
-    /// So much may be sent again.
+    /// This much may be sent again.
     Credit(Credit),
 }
 
-/// What was taken and may be sent again.
+/// Bytes and runs that were taken and may be sent again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Credit {
     bytes: u32,
     runs: u32,
 }
 
-/// Of a note: whether it is credit, and where its runs are.
+/// Coding of a note: the flag for credit, and the place of its runs.
 const IS_CREDIT: u32 = 1 << 31;
 const RUNS_AT: u32 = 24;
 
@@ -86,7 +89,7 @@ impl Note {
     }
 }
 
-/// The other side says what cannot be.
+/// The other side reports an impossible state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Overrun;
 
@@ -106,8 +109,8 @@ impl Outward {
         Outward { ring, written: 0, credited: 0, completed: 0, runs: 0, credited_runs: 0 }
     }
 
-    /// Where the next run goes, as long as it may be; empty when it has to wait. It never goes around the end of the
-    /// ring.
+    /// The place of the next run, as long as it may be; empty when the run has to wait. It never
+    /// wraps around the end of the ring.
     pub(super) fn room(&self) -> Range<usize> {
         let ring_bytes = self.ring.bytes();
         let at = self.written % ring_bytes;
@@ -119,27 +122,27 @@ impl Outward {
         at as usize..(at + free) as usize
     }
 
-    /// The next run, of so many bytes, is under way.
+    /// Records that the next run, of `bytes` bytes, is under way.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.written += bytes as u64;
         self.runs += 1;
     }
 
-    /// Where the last run ends: what to tell [`completed`](Self::completed).
+    /// The end of the last run, as an argument for [`completed`](Self::completed).
     pub(super) fn end(&self) -> u64 {
         self.written
     }
 
-    /// The own adapter has read all up to `end`.
+    /// Records that the own adapter has read all bytes up to `end`.
     pub(super) fn completed(&mut self, end: u64) {
         self.completed = self.completed.max(end);
     }
 
-    /// The other side has taken so much more.
+    /// Records that the other side has taken more.
     pub(super) fn credit(&mut self, credit: Credit) -> Result<(), Overrun> {
         let credited = self.credited + u64::from(credit.bytes);
         let runs = self.credited_runs + u64::from(credit.runs);
-        // Of nothing there is no credit: who is sent such ones without end would do nothing else.
+        // An empty credit is refused: an endless row of them would occupy this rank for good.
         if credit == Credit::default() || credited > self.written || runs > self.runs {
             return Err(Overrun);
         }
@@ -164,7 +167,7 @@ impl Inward {
         Inward { ring, arrived: 0, taken: 0, told: 0, runs: 0, told_runs: 0 }
     }
 
-    /// A run of so many bytes is here.
+    /// Records that a run of `bytes` bytes is here.
     pub(super) fn arrived(&mut self, bytes: u32) -> Result<(), Overrun> {
         let arrived = self.arrived + u64::from(bytes);
         let ring_bytes = self.ring.bytes();
@@ -178,13 +181,13 @@ impl Inward {
         Ok(())
     }
 
-    /// Bytes that are here and were not taken.
+    /// Number of bytes that are here and were not taken.
     pub(super) fn unread(&self) -> usize {
         (self.arrived - self.taken) as usize
     }
 
-    /// Where `bytes` of them are, from the `skip`-th on: no more than are there. Two parts where they go around the
-    /// end.
+    /// Places of `bytes` unread bytes from the `skip`-th on. As many must be unread. There are two
+    /// parts if they wrap around the end.
     pub(super) fn places(&self, skip: usize, bytes: usize) -> [Range<usize>; 2] {
         let ring_bytes = self.ring.bytes();
         let at = ((self.taken + skip as u64) % ring_bytes) as usize;
@@ -192,23 +195,24 @@ impl Inward {
         [at..at + first, 0..bytes - first]
     }
 
-    /// So many were taken.
+    /// Records that `bytes` bytes were taken.
     pub(super) fn take(&mut self, bytes: usize) {
         self.taken = (self.taken + bytes as u64).min(self.arrived);
     }
 
-    /// What the other side is to be told now: when a half of the ring is taken, or of the runs has come, so that
-    /// credits are few and it never stands still.
+    /// The credit that the other side has to get now, if any. Credit is due when half of the ring
+    /// is taken, or half of the runs have come. Credits are thus few, and the other side never
+    /// stands still.
     pub(super) fn credit_due(&self) -> Option<Credit> {
         let (bytes, runs) = (self.taken - self.told, self.runs - self.told_runs);
         if bytes < self.ring.bytes() / 2 && runs < MAX_RUNS / 2 {
             return None;
         }
-        // Neither is ever more than a ring has.
+        // Neither value ever exceeds a ring's.
         Some(Credit { bytes: bytes as u32, runs: runs as u32 })
     }
 
-    /// The other side was told of this.
+    /// Records that the other side got this credit.
     pub(super) fn credited(&mut self, credit: Credit) {
         self.told += u64::from(credit.bytes);
         self.told_runs += u64::from(credit.runs);
@@ -222,8 +226,9 @@ mod tests {
     use std::collections::VecDeque;
 
     proptest! {
-        /// Runs of any length, taken in pieces of any length, with credits and completions on their way for any time:
-        /// every byte comes out where it went in, none is written over, and nothing stands still.
+        /// Runs of any length, taken in pieces of any length, with credits and completions delayed
+        /// for any time. Every byte comes out where it went in, none is overwritten early, and
+        /// nothing stands still.
         #[test]
         fn bytes_come_out_as_they_went_in(
             ranks in 2usize..300,

@@ -1,4 +1,4 @@
-//! The device of this rank.
+//! The RDMA device of this rank.
 
 use super::accounts::Ring;
 use super::offer::Offer;
@@ -14,10 +14,10 @@ use storm_verbs::guard::{
 };
 use storm_verbs::port_address::{self, Wish};
 
-/// Its port that is used.
+/// The port that is used.
 const PORT: u8 = 1;
 
-/// A device in use, and what all queue pairs of this rank share.
+/// A device in use, and the resources that all queue pairs of this rank share.
 pub(in crate::transport) struct Adapter {
     port: Port,
     gid_index: u8,
@@ -28,8 +28,8 @@ pub(in crate::transport) struct Adapter {
 }
 
 impl Adapter {
-    /// Opens the device of this name, or the first with an active port, for a job of so many ranks; its port is
-    /// known by `address` where it has that.
+    /// Opens the device named `wanted`, or the first with an active port, for a job of `ranks`
+    /// ranks. If the port has `address`, it is known by that address.
     ///
     /// # Errors
     /// [`VerbsError`].
@@ -47,12 +47,12 @@ impl Adapter {
         Ok(Adapter { port, gid_index, gid, domain, channel, ring: Ring::of_job(ranks) })
     }
 
-    /// Half of a connection; what is heard of it is called `name`.
+    /// Makes half of a connection. News of it carries the name `name`.
     pub(in crate::transport) fn pair(&self, name: usize) -> Result<Pair, VerbsError> {
         Pair::new(&self.domain, &self.channel, &self.port, self.ring, name)
     }
 
-    /// What the other end has to know of this half.
+    /// The offer that tells the other end about this half.
     pub(in crate::transport) fn offer(&self, pair: &Pair) -> Offer {
         Offer {
             number: pair.number(),
@@ -67,7 +67,7 @@ impl Adapter {
         }
     }
 
-    /// Joins the two halves.
+    /// Joins the half with the other end's.
     pub(in crate::transport) fn join(&self, pair: &mut Pair, theirs: Offer) -> io::Result<()> {
         let own = self.offer(pair);
         if own.link_layer != theirs.link_layer {
@@ -89,7 +89,7 @@ impl Adapter {
             .map_err(io::Error::other)
     }
 
-    /// Whether the device is there, whatever it is on.
+    /// Checks that the device is present, whatever its network's state.
     pub(in crate::transport) fn is_there(&self) -> io::Result<()> {
         let port = self.channel.device().port(self.port.number);
         port.map(drop).map_err(|_| io::Error::other("the RDMA device is gone"))
@@ -107,7 +107,7 @@ impl Adapter {
 }
 
 impl AsFd for Adapter {
-    /// Readable when a pair has news.
+    /// The descriptor is readable when a pair has news.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
     }

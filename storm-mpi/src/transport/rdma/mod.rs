@@ -1,9 +1,10 @@
-//! Queue pairs between ranks of different nodes, where the cluster is on InfiniBand or RoCE: the bytes of a
-//! connection go by RDMA, and its socket says who is there, and by its end that it is gone.
+//! Queue pairs between ranks of different nodes, if the cluster is on InfiniBand or RoCE. The bytes
+//! of a connection go by RDMA. Its socket tells who is there, and by its end that the other rank is
+//! gone.
 //!
-//! Each pair has a ring of bytes each way in registered memory ([`pair`]). What is sent is copied to the
-//! own ring and written to the same place of the other's, whose end is told how much by an immediate
-//! value. Nothing is encrypted, as on TCP.
+//! Each pair has a ring of bytes each way in registered memory ([`pair`]). Sent bytes are copied to
+//! the own ring and written to the same place of the other's ring; an immediate value tells the
+//! other end how many. Nothing is encrypted, as on TCP.
 
 mod accounts;
 mod adapter;
@@ -17,33 +18,33 @@ pub(super) use pair::Pair;
 use crate::error::InitError;
 use std::net::IpAddr;
 
-/// Names what carries bytes between nodes: `tcp`, `verbs`, or `auto`.
+/// Names the carrier of bytes between nodes: `tcp`, `verbs`, or `auto`.
 const NETWORK_VARIABLE: &str = "STORM_MPI_NETWORK";
-/// Names the device that the node is on the network by.
+/// Names the device by which the node is on the network.
 pub const DEVICE_VARIABLE: &str = "STORM_MPI_RDMA_DEVICE";
-/// How many ranks the job has, and how many of them are on this node.
+/// Variables with the number of ranks in the job, and the number on this node.
 const SIZE_VARIABLE: &str = "PMI_SIZE";
 const HERE_VARIABLE: &str = "STORM_LOCAL_SIZE";
 
-/// Whether bytes are to go by RDMA.
+/// Whether bytes go by RDMA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// They are not.
+    /// No bytes go by RDMA.
     Tcp,
-    /// Where both ends can, else by TCP.
+    /// By RDMA if both ends can, else by TCP.
     Auto(Option<String>),
-    /// To all ranks of other nodes, or not at all.
+    /// By RDMA to all ranks of other nodes, or not at all.
     Verbs(Option<String>),
 }
 
 impl Wish {
-    /// As the environment says: without a word, by RDMA where the node names a device.
+    /// Reads the environment. Without a wish, bytes go by RDMA if the node names a device.
     pub(super) fn from_environment() -> Result<Wish, InitError> {
         let value = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         Wish::of(value(NETWORK_VARIABLE), value(DEVICE_VARIABLE))
     }
 
-    /// The device, for a job of so many ranks, if one is wanted and there.
+    /// Opens the device for a job of `ranks` ranks, if a device is wanted and present.
     pub(super) fn adapter(
         &self,
         address: IpAddr,
@@ -59,8 +60,8 @@ impl Wish {
         }
     }
 
-    /// The device, where there are ranks of other nodes and nothing else will do: to be asked for before the process
-    /// manager is spoken to.
+    /// Opens the device if there are ranks of other nodes and nothing else is allowed. The call
+    /// must come before the first word with the process manager.
     pub(super) fn demanded(&self, address: IpAddr) -> Result<Option<Adapter>, InitError> {
         let number =
             |name| std::env::var(name).ok().and_then(|text| text.trim().parse::<u32>().ok());

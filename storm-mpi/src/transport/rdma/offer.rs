@@ -1,14 +1,14 @@
-//! What one end of a queue pair tells the other, behind the greeting in which both have proved that they are
-//! of the job: a fixed number of bytes.
+//! The offer of one end of a queue pair to the other, a fixed number of bytes. It follows the
+//! greeting in which both have proved that they belong to the job.
 
 use super::accounts::Ring;
 
 /// Length of an offer.
 pub(in crate::transport) const OFFER_BYTES: usize = 48;
-/// Packets are numbered with so many bits.
+/// Packet numbers have this many bits.
 pub(super) const MAX_PACKET_NUMBER: u32 = (1 << 24) - 1;
 
-/// One end.
+/// The offer of one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::transport) struct Offer {
     /// Number of the queue pair.
@@ -19,15 +19,15 @@ pub(in crate::transport) struct Offer {
     pub(super) gid: [u8; 16],
     /// Local identifier of the port; 0 on Ethernet.
     pub(super) lid: u16,
-    /// What the port is on, as the library codes it.
+    /// The port's link layer, as the library codes it.
     pub(super) link_layer: u8,
-    /// Length of both rings: the same at both ends.
+    /// Length of both rings, the same at both ends.
     pub(super) ring: Ring,
-    /// Its largest packet, coded (`enum ibv_mtu`).
+    /// The port's largest packet, coded (`enum ibv_mtu`).
     pub(super) mtu: u32,
-    /// Where the ring is that the other end writes to.
+    /// Address of the ring that the other end writes to.
     pub(super) ring_addr: u64,
-    /// The key to it.
+    /// The remote key of the ring.
     pub(super) ring_rkey: u32,
 }
 
@@ -52,7 +52,7 @@ impl Offer {
         out
     }
 
-    /// `None` when it cannot be one.
+    /// Decodes an offer; `None` when the bytes cannot be one.
     pub(in crate::transport) fn decode(bytes: &[u8]) -> Option<Offer> {
         let (number, rest) = bytes.split_first_chunk()?;
         let (first_packet, rest) = rest.split_first_chunk()?;
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Where an offer says how long its rings are.
+    /// Offset of the length of the rings in an offer.
     const RING_AT: usize = 27;
 
     fn offer() -> Offer {

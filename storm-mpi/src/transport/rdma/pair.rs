@@ -12,38 +12,42 @@ use storm_verbs::guard::{
     Notice, Outcome, Port, ProtectionDomain, QueuePair, RemoteAddr, Route, Source, Wanted,
 };
 
-/// Credits that are under way at most, as each is for half of a ring or of the runs, and some.
+/// Limit of credits under way, with some to spare. Each credit is for half of a ring or half of the
+/// runs.
 const SPARE: u32 = 16;
-/// Send requests that a pair has room for, and receive requests that it always has: as many as the other side may
-/// send runs without credit, and its credits.
+/// Number of send requests that a pair has room for, and of receive requests that it always holds:
+/// as many as the other side may send runs without credit, and its credits.
 const REQUESTS: u32 = MAX_RUNS as u32 + SPARE;
-/// So many receive requests may be used up and not replaced, as credits that come use up some of their own.
+/// Number of receive requests that may be used up without being replaced. Credits that come use up
+/// some of them.
 const OWED_MAX: u32 = SPARE / 2;
-/// What is no longer travels inside its request. Most adapters have room for some hundred bytes.
+/// Longest payload that travels inside its request. Most adapters have room for some hundred bytes.
 const MAX_INLINE_BYTES: u32 = 220;
-/// Others have not, and refuse a pair that asks for it.
+/// The limit for adapters that refuse a pair with more.
 const FEW_INLINE_BYTES: u32 = 64;
 
 /// One end of a connection; the other is known once it is [joined](super::Adapter::join).
 pub(in crate::transport) struct Pair {
-    /// Before the memory: when it is gone nobody writes any more.
+    /// Declared before the memory: once the pair is gone, nobody writes to the memory.
     pair: QueuePair,
     queue: Arc<CompletionQueue>,
-    /// The other side writes to its beginning; behind that ring is the one into which this side puts what it sends.
+    /// The other side writes to its beginning. Behind that ring lies the ring for bytes that this
+    /// side sends.
     region: Arc<MemoryRegion>,
     ring: Ring,
     first_packet: u32,
     theirs: Option<Offer>,
     outward: Outward,
     inward: Inward,
-    /// Requests whose completion will be told, and where the bytes end that they and those before them read.
+    /// Requests whose completion will be told, each with the end of the bytes that it and earlier
+    /// requests read.
     under_way: VecDeque<(u64, u64)>,
-    /// Receive requests that were used up and not replaced yet.
+    /// Number of receive requests that were used up and not replaced yet.
     owed: u32,
     taken: Completions,
-    /// What it failed with first, if it has: what tells of that is taken once, and what comes after it tells less.
+    /// The first failure of the pair. Its report is taken only once, and later reports say less.
     failed: Option<(io::ErrorKind, String)>,
-    /// The first request under way when that was last looked at, and whether its device was asked for since.
+    /// The first request under way at the last look, and whether its device was asked for since.
     seen: Option<(u64, bool)>,
 }
 
@@ -110,13 +114,15 @@ impl Pair {
         Ok(())
     }
 
-    /// Sends as much of the two buffers as there is room for. When that is not all, news tell when to try again.
+    /// Sends as much of the two buffers as there is room for. When bytes are left, news tells when
+    /// to try again.
     pub(in crate::transport) fn send(&mut self, buffers: [&[u8]; 2]) -> io::Result<usize> {
         self.sound()?;
         let total = buffers[0].len() + buffers[1].len();
         let mut sent = self.put(buffers)?;
         if sent < total {
-            // From here on own requests that are complete are news, too; those that are already are looked at.
+            // From here on, completions of own requests are news too. Requests that are already
+            // complete are collected here.
             self.queue.arm(Wanted::All).map_err(io::Error::other)?;
             self.work_off()?;
             let first = sent.min(buffers[0].len());
@@ -142,7 +148,7 @@ impl Pair {
         Ok(sent)
     }
 
-    /// Writes a run to this place of the other's ring.
+    /// Writes a run to this place of the other end's ring.
     fn write(&mut self, at: usize, parts: [&[u8]; 2], theirs: Offer) -> io::Result<()> {
         let bytes = parts[0].len() + parts[1].len();
         let to = RemoteAddr { addr: theirs.ring_addr + at as u64, rkey: theirs.ring_rkey };
@@ -165,7 +171,8 @@ impl Pair {
         Ok(())
     }
 
-    /// Bytes that have come; looks for more when there are none. That the pair has failed is told behind the last.
+    /// Number of bytes that have come; looks for more when there are none. A failure of the pair is
+    /// reported only behind the last byte.
     pub(in crate::transport) fn unread(&mut self) -> io::Result<usize> {
         if self.inward.unread() == 0 {
             let looked = self.work_off();
@@ -174,12 +181,12 @@ impl Pair {
         Ok(self.inward.unread())
     }
 
-    /// Who has not read all yet does not hear of a failure before.
+    /// Hides a failure while bytes are unread.
     fn unless_unread(&self, result: io::Result<()>) -> io::Result<()> {
         if self.inward.unread() > 0 { Ok(()) } else { result }
     }
 
-    /// Whether it has not failed; from then on the same each time.
+    /// Fails if the pair has failed, in the same way each time.
     fn sound(&self) -> io::Result<()> {
         match &self.failed {
             Some((kind, why)) => Err(io::Error::new(*kind, why.clone())),
@@ -195,26 +202,28 @@ impl Pair {
         self.region.read_into(second, &mut rest);
     }
 
-    /// Lets go of bytes that have come.
+    /// Releases bytes that have come.
     pub(in crate::transport) fn advance(&mut self, bytes: usize) -> io::Result<()> {
         self.inward.take(bytes);
         let credited = match self.inward.credit_due() {
             Some(_) if !self.pair.has_room() => self.work_off(),
             _ => self.give_credit(),
         };
-        // Of a failure who looks for more hears.
+        // The next look for more bytes reports a failure.
         if self.failed.is_some() { Ok(()) } else { credited }
     }
 
-    /// Its channel has told of it: from now on it tells of the next news, and what has come is looked at.
+    /// Handles an event of the pair's channel: the channel will tell of the next news, and the
+    /// present news is collected.
     pub(in crate::transport) fn hear(&mut self) -> io::Result<()> {
         self.queue.arm(Wanted::Arrivals).map_err(io::Error::other)?;
         let worked = self.work_off();
         self.unless_unread(worked)
     }
 
-    /// Looks at requests under way, of whose end nothing may have told, and whether there is news; where the first is
-    /// the same as when this was last asked, it asks whether the device `is_there`.
+    /// Looks at requests under way, whose end may not have been announced, and tells whether there
+    /// is news. If the first request is the same as at the last look, it asks whether the device
+    /// `is_there`.
     pub(in crate::transport) fn look_at_requests(
         &mut self,
         is_there: impl Fn() -> io::Result<()>,
@@ -225,7 +234,8 @@ impl Pair {
         let first = self.pair.first_under_way();
         if let Some(stuck) = first.filter(|first| self.seen.is_some_and(|(seen, _)| seen == *first))
         {
-            // Of requests that no completion tells of alone it is not known: once is enough.
+            // Requests without a completion of their own cannot be judged, so asking once is
+            // enough.
             let asked = self.seen.is_some_and(|(_, asked)| asked);
             if (!asked || !self.under_way.is_empty())
                 && let Err(error) = is_there()
@@ -239,14 +249,14 @@ impl Pair {
         Ok(self.failed.is_some() || before != (first, self.inward.unread()))
     }
 
-    /// Takes what is complete, and gives credit for what was taken.
+    /// Collects completions, and gives credit for bytes that were taken.
     fn work_off(&mut self) -> io::Result<()> {
         self.take_completions()?;
         if self.owed >= OWED_MAX {
             self.replace_receives()?;
         }
         if self.inward.credit_due().is_some() && !self.pair.has_room() {
-            // Until a request of its own is complete, which is news from here on.
+            // The queue stays armed until an own request is complete, which is news from here on.
             self.queue.arm(Wanted::All).map_err(io::Error::other)?;
             self.take_completions()?;
         }
@@ -267,7 +277,7 @@ impl Pair {
         self.sound()
     }
 
-    /// Makes as many receive requests ready as were used up.
+    /// Replaces the receive requests that were used up.
     fn replace_receives(&mut self) -> io::Result<()> {
         let owed = std::mem::take(&mut self.owed);
         self.pair.post_receives(owed).map_err(io::Error::other)
@@ -306,13 +316,13 @@ impl Pair {
         }
     }
 
-    /// Tells the other side what was taken, when it is time and there is a request for it.
+    /// Tells the other side what was taken, when credit is due and there is a request for it.
     fn give_credit(&mut self) -> io::Result<()> {
         let Some(theirs) = self.theirs else { return Ok(()) };
         let Some(due) = self.inward.credit_due().filter(|_| self.pair.has_room()) else {
             return Ok(());
         };
-        // Before the other side is told that it may send more.
+        // The receive requests must be ready before the other side may send more.
         self.replace_receives()?;
         self.inward.credited(due);
         let to = RemoteAddr { addr: theirs.ring_addr, rkey: theirs.ring_rkey };
@@ -323,7 +333,7 @@ impl Pair {
     }
 }
 
-/// One with as much room inside its requests as the adapter gives.
+/// Makes a queue pair with as much room inside its requests as the adapter gives.
 fn queue_pair(
     domain: &Arc<ProtectionDomain>,
     queue: &Arc<CompletionQueue>,
@@ -333,10 +343,11 @@ fn queue_pair(
     with(MAX_INLINE_BYTES).or_else(|refused| less().map_err(|_| refused))
 }
 
-/// So that packets of an earlier pair of the same number are not taken for this one's.
+/// Chooses a random first packet number, so that packets of an earlier pair of the same number are
+/// not taken for this pair's.
 fn first_packet() -> u32 {
     let mut bytes = [0; 4];
-    // Without randomness 0 will do: the number of the pair is another each time.
+    // Without randomness 0 will do, because the number of the pair is different each time.
     let _ = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
     u32::from_le_bytes(bytes) & MAX_PACKET_NUMBER
 }

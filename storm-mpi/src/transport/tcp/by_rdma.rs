@@ -1,4 +1,4 @@
-//! Which connections go by RDMA.
+//! The choice of connections that go by RDMA.
 
 use super::{Lost, SlotIndex, Tcp};
 use crate::rank::Rank;
@@ -11,13 +11,14 @@ use std::io;
 use std::time::{Duration, Instant};
 use storm_verbs::VerbsError;
 
-/// How often what is under way is looked at by who sleeps, or waits for others. Of a request that has failed an adapter
-/// tells by itself. Soft-RoCE does not where only arrivals were asked for, and where its network was taken out requests
-/// neither complete nor fail.
+/// Interval between looks at requests under way, for a rank that sleeps or waits for others. An
+/// adapter reports a failed request by itself. Soft-RoCE does not if only arrivals were asked for;
+/// if its network was taken out, requests neither complete nor fail.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 impl Tcp {
-    /// From now on bytes go by RDMA where the other rank has an adapter, too; `only`: or not at all.
+    /// From now on bytes go by RDMA if the other rank has an adapter too. With `only`, they go by
+    /// RDMA or not at all.
     pub(in crate::transport) fn use_adapter(
         &mut self,
         adapter: Adapter,
@@ -29,25 +30,25 @@ impl Tcp {
         Ok(())
     }
 
-    /// What the adapter calls a connection that it has news of, if there is another.
+    /// The adapter's name for the next connection with news, if there is any.
     pub(in crate::transport) fn next_of_adapter(&self) -> io::Result<Option<usize>> {
         self.adapter.as_ref().map_or(Ok(None), Adapter::next_news)
     }
 
-    /// Looks at the connection that the adapter has named: tells whose it is. It may be gone, and another in its
-    /// place, of which there is nothing new.
+    /// Looks at the connection that the adapter has named and tells which rank it belongs to. The
+    /// connection may be gone, with another without news in its place.
     pub(in crate::transport) fn hear_adapter(&mut self, name: usize) -> Result<Option<Rank>, Lost> {
         let Some(Some(connection)) = self.connections.get_mut(name) else { return Ok(None) };
         let Standing::Open(peer) = connection.standing else { return Ok(None) };
         connection.has_news_by_rdma().map(|()| Some(peer)).map_err(|error| Lost { peer, error })
     }
 
-    /// How long a sleep may last at most, where it is not for ever.
+    /// Longest time that a sleep may last, if it is limited.
     pub(in crate::transport) fn longest_sleep(&self) -> Option<Duration> {
         self.adapter.as_ref().map(|_| BETWEEN_LOOKS)
     }
 
-    /// Looks at what is under way by RDMA, if it is time to: tells of whom there is news.
+    /// Looks at requests under way by RDMA, if a look is due, and tells which ranks have news.
     pub(in crate::transport) fn look_at_requests(
         &mut self,
         mut news: impl FnMut(Rank),
@@ -70,7 +71,7 @@ impl Tcp {
         Ok(())
     }
 
-    /// What this rank says first on a connection that it dials, and what it offers in it.
+    /// This rank's first words on a connection that it dials, and the pair that they offer.
     pub(super) fn hello(&self, slot: SlotIndex) -> io::Result<(Vec<u8>, Option<Pair>)> {
         let plain = || hello(self.token, self.me).to_vec();
         let Some(adapter) = &self.adapter else { return Ok((plain(), None)) };
@@ -79,12 +80,13 @@ impl Tcp {
                 Ok((hello_offering(self.token, self.me, &adapter.offer(&pair)), Some(pair)))
             }
             Err(error) if self.only_rdma => Err(told_whole(&error)),
-            // Without memory for it, it goes by the socket.
+            // Without memory for a pair, the connection goes by its socket.
             Err(_) => Ok((plain(), None)),
         }
     }
 
-    /// The half that answers an offer, and what the other end has to know of it. `None`: by the socket.
+    /// The half that answers an offer, and its own offer. `None` means that the connection goes by
+    /// its socket.
     pub(super) fn joined(
         &self,
         theirs: Offer,
@@ -100,12 +102,13 @@ impl Tcp {
         match joined {
             Ok(joined) => Ok(Some(joined)),
             Err(error) if self.only_rdma => Err(error),
-            // Without memory for it, or a way from one device to the other, it goes by the socket.
+            // Without memory for a pair, or a way from one device to the other, the connection goes
+            // by its socket.
             Err(_) => Ok(None),
         }
     }
 
-    /// A connection that is open goes by RDMA if it has to.
+    /// Fails if an open connection does not go by RDMA although it must.
     pub(super) fn check_way(&self, slot: SlotIndex) -> io::Result<()> {
         let by_socket = |c: &Connection| matches!(c.standing, Standing::Open(_)) && !c.is_by_rdma();
         match &self.connections[slot.0 as usize] {
@@ -117,7 +120,7 @@ impl Tcp {
     }
 }
 
-/// An error with what it comes from, in one line.
+/// An error with its sources, in one line.
 fn told_whole(error: &VerbsError) -> io::Error {
     let source = error.source().map(|source| format!(": {source}"));
     io::Error::other(format!("by RDMA: {error}{}", source.unwrap_or_default()))

@@ -1,4 +1,4 @@
-//! Who is admitted, and when; which connection two ranks keep.
+//! Tests of admission and its timing, and of the connection that two ranks keep.
 
 use super::*;
 use crate::testing::SplitMix64;
@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 const LOW: Rank = Rank(1);
 const HIGH: Rank = Rank(2);
 
-/// A rank of two, as the engine drives it.
+/// One rank of two, as the engine drives it.
 struct End {
     tcp: Tcp,
     poller: Poller,
@@ -43,7 +43,7 @@ impl End {
         sent
     }
 
-    /// One look at the sockets, and what follows from it.
+    /// Takes one look at the sockets and acts on it.
     fn step(&mut self) -> Result<(), Lost> {
         let mut happenings = Vec::new();
         self.poller.wait(false, &mut happenings).unwrap();
@@ -82,13 +82,13 @@ impl End {
         self.tcp.connections.iter().flatten().map(|connection| connection.standing).collect()
     }
 
-    /// Whether there is nothing but the one connection of the two.
+    /// Whether only the one connection of the two ranks is left.
     fn is_settled(&self) -> bool {
         self.connections() == [Standing::Open(self.other)]
     }
 }
 
-/// Steps both until that is so.
+/// Steps both until `done`.
 fn until(ends: &mut [End; 2], mut done: impl FnMut(&[End; 2]) -> bool) {
     while !done(ends) {
         for end in ends.iter_mut() {
@@ -123,13 +123,13 @@ fn of_two_that_dial_at_once_the_lower_ones_connection_stays() {
     for end in &mut ends {
         end.outbox = b"first".to_vec();
     }
-    // Nothing is read by the higher one, and it is sent to nevertheless.
+    // The higher rank reads nothing, and is sent to nevertheless.
     while !ends[0].outbox.is_empty() {
         ends[0].step().unwrap();
     }
     while ends[0].connections() != [Standing::Dialed(HIGH), Standing::Yielding(HIGH)] {
         ends[0].step().unwrap();
-        // It has said hello, and nothing else.
+        // The rank has said hello, and nothing else.
         let slot = ends[1].tcp.slot_of(LOW).unwrap();
         let happening =
             Happening { watched: Watched::Connection(slot), writable: true, readable: false };
@@ -155,7 +155,7 @@ fn a_rank_does_not_come_twice() {
         ends[0].step().unwrap();
     }
     assert!(ends[0].is_settled());
-    // Nor while it yields.
+    // A rank that yields is refused a second connection, too.
     let mut ends = End::pair();
     let at = ends[1].tcp.address();
     ends[0].dial(at);
@@ -177,7 +177,8 @@ fn a_rank_does_not_come_twice() {
     until(&mut ends, |ends| ends.iter().all(End::is_settled));
 }
 
-/// Whoever dials when, and however their steps mix: all bytes arrive, in their order, and one connection is left.
+/// Whichever rank dials when, and however their steps mix, all bytes arrive in order and one
+/// connection is left.
 #[test]
 fn no_byte_is_lost_or_comes_early_however_two_dial() {
     for seed in 0..300 {
@@ -287,7 +288,8 @@ fn who_answers_something_else_is_none_of_the_job() {
     assert!(lost.error.to_string().contains("not of this job"), "{}", lost.error);
 }
 
-/// Turns the events of `count` arrivals into who they are from; ends when all have been judged.
+/// Handles the events of `count` arrivals and returns the ranks they are from; ends when all have
+/// been judged.
 fn judge(tcp: &mut Tcp, poller: &Poller, count: usize) -> Vec<Rank> {
     let mut admitted = Vec::new();
     let mut accepted = 0;
@@ -312,7 +314,8 @@ fn judge(tcp: &mut Tcp, poller: &Poller, count: usize) -> Vec<Rank> {
     admitted
 }
 
-/// Says that the test is the process to run out of descriptors, which others in it would notice.
+/// Set when the test is the process that runs out of descriptors. Other tests in the process would
+/// notice.
 const ALONE: &str = "STORM_TEST_WITHOUT_DESCRIPTORS";
 
 #[test]
@@ -349,7 +352,7 @@ fn who_connects_while_there_are_no_descriptors_waits_and_nobody_spins() {
     drop((guest, second));
 }
 
-/// Nothing tells that there is a watch again.
+/// No event tells that there is a watch again.
 #[test]
 fn who_is_aside_is_admitted_though_nobody_else_comes() {
     let poller = Poller::new().unwrap();
@@ -365,8 +368,8 @@ fn who_is_aside_is_admitted_though_nobody_else_comes() {
     drop(guest);
 }
 
-/// Two ranks come among the first, of whose hellos nothing was read, or a part, and then more strangers than there
-/// is room for before anybody looks at a hello.
+/// Two ranks come among the first callers, with hellos that were read partly or not at all. Then
+/// more strangers come than there is room for, before any hello is looked at.
 #[test]
 fn strangers_do_not_drive_out_a_rank_whose_hello_was_not_read() {
     let poller = Poller::new().unwrap();
@@ -451,10 +454,10 @@ fn only_the_jobs_ranks_are_admitted() {
     assert_eq!(end.kind(), io::ErrorKind::ConnectionReset);
 }
 
-/// An offer of somebody: only the MTU has to be one.
+/// Some valid offer: only the MTU has to be valid.
 fn some_offer() -> Offer {
     let mut bytes = [0; OFFER_BYTES];
-    // Its rings are of 256 KiB, its packets of 1 KiB.
+    // The rings have 256 KiB, the packets 1 KiB.
     (bytes[27], bytes[28]) = (18, 3);
     Offer::decode(&bytes).expect("an offer")
 }
@@ -502,8 +505,9 @@ fn a_greeting_with_an_offer_is_as_long_as_it_says() {
     assert_eq!(parse_welcome(b"STORMOK3"), None);
 }
 
-/// A rank on the device of this machine, by which bytes go or not at all where `only`; and an offer of a half that is
-/// gone, so that nobody acknowledges what is written to it. `None`, and why, where there is no device.
+/// A rank on the device of this machine, with an offer of a half that is gone, so that writes to it
+/// are never acknowledged. With `only`, bytes go by the device or not at all. `None`, with the
+/// reason printed, if there is no device.
 fn on_a_device(only: bool) -> Option<(End, Offer)> {
     let adapter = match Adapter::open(None, std::net::Ipv4Addr::LOCALHOST.into(), 2) {
         Ok(adapter) => adapter,
@@ -518,7 +522,7 @@ fn on_a_device(only: bool) -> Option<(End, Offer)> {
     Some((end, offer))
 }
 
-/// Dials with that offer, and has an answer to it.
+/// Dials with this offer and gets an answer to it.
 fn dialed_offering(end: &mut End, offer: &Offer) -> TcpStream {
     let mut dialer = TcpStream::connect(end.tcp.address()).unwrap();
     dialer.write_all(&hello_offering(Token(7), end.other, offer)).unwrap();

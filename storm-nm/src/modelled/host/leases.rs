@@ -1,4 +1,4 @@
-//! The modelled keeper: it ends the jobs whose leases run out.
+//! The modelled keeper, which ends jobs whose leases run out.
 
 use super::{ModelledHost, SIGKILL};
 use crate::modelled::HostAct;
@@ -6,13 +6,13 @@ use crate::{HostEvent, JobKey};
 use std::time::Duration;
 use storm_primitives::Runtime;
 
-/// Of the host, as a duration: it is never suspended.
+/// The host's time as a duration. The host is never suspended.
 pub(super) fn time(runtime: &impl Runtime) -> Duration {
     Duration::from_nanos(runtime.now().as_nanos())
 }
 
 impl<R: Runtime> ModelledHost<R> {
-    /// Ends the job when its lease runs out, unless it is over before.
+    /// Ends the job when its lease runs out, unless the job is over before.
     pub(super) fn watch_lease(&self, key: JobKey) {
         let (this, keeper) = (self.clone(), self.inner.keeper.borrow().clone());
         self.inner.tasks.spawn(&keeper.clone(), async move {
@@ -32,7 +32,7 @@ impl<R: Runtime> ModelledHost<R> {
         self.observe(HostAct::LeaseOver(key));
         self.inner.events.push(HostEvent::LeaseOver { job: key });
         self.signal_all(key, SIGKILL);
-        // The node manager hears of their ends when it goes on.
+        // The node manager gets the events of their ends when it continues.
         job.processes.borrow().values().for_each(|process| process.ended.set(true));
         self.close_outputs(key);
     }

@@ -34,7 +34,7 @@ impl KeeperProcess {
         }
     }
 
-    /// Those that live.
+    /// The writers that live.
     pub(super) fn files_writers(&self) -> Vec<ProcessId> {
         let writers = self.children.iter().filter(|(_, child)| matches!(child, Child::FilesWriter));
         writers.map(|(pid, _)| ProcessId(*pid)).collect()

@@ -9,9 +9,9 @@ use crate::{CompareAndWrite, NodeId, PrimitiveError, Relation};
 use futures_util::future::try_join_all;
 use std::time::Duration;
 
-/// How often nodes race for the same thing.
+/// The number of races for the same thing.
 const ROUNDS: u64 = 8;
-/// Attempts at a lock or counter before somebody is said to starve.
+/// Attempts at a lock or counter after which a node counts as starving.
 const MAX_ATTEMPTS: usize = 10_000;
 /// The pause between two attempts at a lock, doubled each time. The holder of the lock waits
 /// for data, which can take a network much longer than an answer.
@@ -26,7 +26,7 @@ fn answered(node: NodeId, answer: Result<bool, PrimitiveError>) -> Result<bool, 
     }
 }
 
-/// All parameters the same but the value: one value, on every node.
+/// All parameters are the same except the value: one value remains, on every node.
 pub(crate) async fn leaves_one_value(t: Trial) -> Result<(), Failure> {
     let (guard, target) = (t.plan().word(0), t.plan().word(1));
     for round in 1..=ROUNDS {
@@ -66,7 +66,7 @@ pub(crate) async fn has_one_winner(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Two that each write what the other compares: one of them sees the other.
+/// Two operations that each write what the other compares: one of them sees the other's write.
 pub(crate) async fn has_no_write_skew(t: Trial) -> Result<(), Failure> {
     let (x, y) = (t.plan().word(0), t.plan().word(1));
     for round in 0..ROUNDS * 4 {
@@ -169,8 +169,7 @@ pub(crate) async fn makes_a_counter(t: Trial) -> Result<(), Failure> {
     t.expect_word(var.addr(), &t.all(), total, total).await
 }
 
-/// A dropped question happened everywhere or nowhere, as later questions of the
-/// same node tell.
+/// A dropped question happened everywhere or nowhere, as later questions of the same node show.
 pub(crate) async fn survives_abandonment(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(0);
     let mut old = 0;

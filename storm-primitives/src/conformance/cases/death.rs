@@ -1,5 +1,5 @@
-//! Nodes that are dead, or die beside operations: exactly the dead are named,
-//! nobody else is blamed, and the others go on (paper, section 2.4.3).
+//! Nodes that are dead, or die during operations: errors name exactly the dead, and the other nodes
+//! go on (paper, section 2.4.3).
 
 use super::Trial;
 use crate::conformance::atomicity::{Held, Told, all_or_nothing, is_true_blame};
@@ -41,7 +41,7 @@ pub(crate) async fn of_half_leaves_half(t: Trial) -> Result<(), Failure> {
     t.works_without(&dead).await
 }
 
-/// One after the other, down to the last.
+/// The nodes die one after the other, down to the last.
 pub(crate) async fn of_all_in_turn(t: Trial) -> Result<(), Failure> {
     let mut dead = NodeSet::new();
     for victim in [2, 1, 5, 4, 3] {
@@ -116,8 +116,8 @@ pub(crate) async fn under_many_transfers(t: Trial) -> Result<(), Failure> {
     t.works_without(&NodeSet::single(victim)).await
 }
 
-/// An initiator that issues operations without waiting and then dies leaves none of them
-/// half done, and none after one that is missing.
+/// An initiator issues operations without waiting and then dies. It leaves none of them half done,
+/// and none after a missing one.
 pub(crate) async fn of_a_busy_initiator(t: Trial) -> Result<(), Failure> {
     const OPS: u32 = 30;
     let victim = NodeId(4);
@@ -176,7 +176,7 @@ pub(crate) async fn of_a_lock_holder(t: Trial) -> Result<(), Failure> {
     t.expect_word(lock.addr(), &t.survivors(), 1, 0).await
 }
 
-/// Without the management node there is no cluster: everybody is told so.
+/// Without the management node there is no cluster: every node is told.
 pub(crate) async fn of_the_management_node(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(0);
     let op = put(&t.compute(), var.addr(), Payload::word(1));

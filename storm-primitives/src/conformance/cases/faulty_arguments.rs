@@ -57,7 +57,7 @@ pub(crate) async fn xfer_that_overflows(t: Trial) -> Result<(), Failure> {
     t.expect_word(GlobalAddr(0), &NodeSet::new(), 0, 0).await
 }
 
-/// Nothing can be put behind the end, not even nothing; at the end it can.
+/// No data can be put behind the end, not even zero bytes; at the end it can.
 pub(crate) async fn xfer_of_nothing_past_the_end(t: Trial) -> Result<(), Failure> {
     let end = GlobalAddr(t.plan().layout().size());
     let status = t.xfer(NodeId(1), put(&t.all(), end, Payload::empty())).await?;

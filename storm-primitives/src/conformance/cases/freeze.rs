@@ -74,8 +74,8 @@ pub(crate) async fn of_an_outsider(t: Trial) -> Result<(), Failure> {
     t.expect_held(t.plan().word_addr(1), &nodes(&[0, 2, 3, 6]), 7).await
 }
 
-/// A node that wakes up after it was given up for dead is outside: its
-/// operations fail, and those of others go on without it.
+/// A node that wakes up after it was given up for dead is outside the cluster. Its operations fail,
+/// and those of others go on without it.
 pub(crate) async fn ends_outside(t: Trial) -> Result<(), Failure> {
     let (victim, var) = (NodeId(2), t.plan().word(9));
     let others = t.all().difference(&NodeSet::single(victim));
@@ -93,7 +93,7 @@ pub(crate) async fn ends_outside(t: Trial) -> Result<(), Failure> {
     t.expect_held(var.addr(), &others, 5).await
 }
 
-/// Each operation that a node had issued when it hung is done everywhere or nowhere.
+/// Each operation that a node had issued before it froze is done everywhere or nowhere.
 pub(crate) async fn of_an_initiator(t: Trial) -> Result<(), Failure> {
     let victim = NodeId(3);
     let others = t.all().difference(&NodeSet::single(victim));

@@ -1,5 +1,5 @@
-//! Random concurrent operations, judged by whether any total order explains
-//! their answers and what they left behind.
+//! Random concurrent operations. The check: some total order explains their answers and the memory
+//! at the end.
 
 use super::Trial;
 use crate::conformance::failure::{differs, expect};

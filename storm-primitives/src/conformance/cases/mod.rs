@@ -18,9 +18,10 @@ mod sizes;
 mod xfer;
 
 /// Calls a macro with the list of all cases: `module { name(nodes) .. }`.
-/// `name(nodes)` runs once on that many compute nodes; `name(nodes, each step)`
-/// once for each step at which a victim may die; `name(nodes, if ability)` only
-/// where the factory can do that.
+///
+/// - `name(nodes)` runs once on that many compute nodes.
+/// - `name(nodes, each step)` runs once for each step at which a victim may die.
+/// - `name(nodes, if ability)` runs only if the factory has the ability.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_list {
@@ -150,10 +151,9 @@ macro_rules! __conformance_list {
     };
 }
 
-/// Makes one `#[test]` for every case of the suite, named `theme::case`, on the
-/// clusters of the factory that the expression makes. The expression is put
-/// into submodules of the caller's module, where everything of that module is
-/// in scope.
+/// Makes one `#[test]` for every case of the suite, named `theme::case`, on clusters of the factory
+/// that the expression makes. The expression is put into submodules of the caller's module, where
+/// everything of that module is in scope.
 #[macro_export]
 macro_rules! conformance_tests {
     ($factory:expr) => {
@@ -205,7 +205,7 @@ macro_rules! table {
         /// Runs the case named `name`.
         ///
         /// # Panics
-        /// When there is no such case.
+        /// If there is no such case.
         pub(crate) fn dispatch(bench: &Bench<'_>, name: &str) -> Verdict {
             $($(
                 if name == concat!(stringify!($module), "::", stringify!($name)) {

@@ -38,8 +38,8 @@ pub(crate) async fn small_stays_behind_large(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A question behind a transfer of the same node sees it, though the transfer
-/// was not waited for.
+/// A question behind a transfer of the same node sees the transfer, even though nobody waited for
+/// it.
 pub(crate) async fn caw_sees_own_xfer(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(3);
     for value in 1..=20u64 {
@@ -91,8 +91,8 @@ pub(crate) async fn last_of_a_node_remains(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All nodes see the transfers of all nodes in one order: of the states that
-/// they pass through, any two can be put one before the other.
+/// All nodes see the transfers of all nodes in one order: any two of their intermediate states can
+/// be ordered.
 pub(crate) async fn is_the_same_everywhere(t: Trial) -> Result<(), Failure> {
     const EACH: u64 = 15;
     let event = t.plan().event(4);
@@ -113,7 +113,7 @@ pub(crate) async fn is_the_same_everywhere(t: Trial) -> Result<(), Failure> {
     let samples = try_join_all(t.all().iter().map(sample));
     let issues = try_join_all(t.all().iter().map(issue));
     let (samples, _) = futures_util::try_join!(samples, issues)?;
-    // In the order of their sums, each state must contain the one before.
+    // Sorted by their sums, each state must contain the previous one.
     let mut states: Vec<Vec<u64>> = samples.into_iter().flatten().collect();
     states.sort_by_key(|state| state.iter().sum::<u64>());
     for pair in states.windows(2) {
@@ -125,8 +125,8 @@ pub(crate) async fn is_the_same_everywhere(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A node that acts on a message acts after it, for everybody: n1 writes to n3 and then
-/// signals n2; n2 writes to n3; a node that sees n2's write also sees n1's.
+/// A node that acts on a message acts after it, as seen by all nodes. n1 writes to n3 and then
+/// signals n2; n2 writes to n3. A node that sees n2's write also sees n1's.
 pub(crate) async fn is_causal(t: Trial) -> Result<(), Failure> {
     let (cause, effect) = (t.plan().bulk(0), t.plan().word_addr(1));
     let (told, done) = (t.plan().event(0), t.plan().event(1));
@@ -191,8 +191,8 @@ pub(crate) async fn reaches_past_own_stores(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Blocks that several nodes write over each other end the same everywhere, and
-/// each word is one that somebody wrote there.
+/// Blocks that several nodes write over each other end the same everywhere, and each word was
+/// written there by one of the nodes.
 pub(crate) async fn of_overlapping_blocks(t: Trial) -> Result<(), Failure> {
     const WORDS: u64 = 2_000;
     for round in 1..=5u64 {

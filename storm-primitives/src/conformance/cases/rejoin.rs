@@ -6,7 +6,7 @@ use crate::conformance::trial::{nodes, promised, put, put_signal};
 use crate::conformance::{Failure, Payload, Presence, Seen};
 use crate::{CompareAndWrite, Incarnation, NodeId, NodeSet, Relation};
 
-/// Kills the node and starts it again; its incarnation before.
+/// Kills the node and starts it again. Returns its incarnation before.
 async fn reborn(t: &Trial, node: NodeId) -> Result<Incarnation, Failure> {
     let Some(before) = t.members(NodeId::MM).await?.get(&node).copied() else {
         return differs(format!("{node} in the membership"), "there", "not there");

@@ -8,7 +8,7 @@ use crate::conformance::{Failure, Op, Pace, Pattern, Payload, Read, Seen, Status
 use crate::{EventId, GlobalAddr, NodeId, NodeSet};
 use futures_util::future::try_join_all;
 
-/// How many transfers a case sends where each may go wrong in its own way.
+/// The number of transfers in a case whose transfers may each go wrong in their own way.
 const ROUNDS: u64 = 12;
 
 fn silent(dest: &NodeSet, addr: GlobalAddr, data: Payload, event: EventId) -> Op {
@@ -82,7 +82,7 @@ pub(crate) async fn of_events_are_separate(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A blocking test waits, beside others, and each signal releases one of them.
+/// Several blocking tests wait, and each signal releases one of them.
 pub(crate) async fn release_one_waiter_each(t: Trial) -> Result<(), Failure> {
     let (event, addr, target) = (t.plan().event(2), t.plan().word_addr(0), NodeId(2));
     let dest = NodeSet::single(target);
@@ -100,8 +100,7 @@ pub(crate) async fn release_one_waiter_each(t: Trial) -> Result<(), Failure> {
     expect("signals left", vec![], t.drain(target, event).await?)
 }
 
-/// The data of the n-th signal is there when n signals have been taken, also
-/// while more arrive.
+/// The data of the n-th signal is there once n signals have been taken, even while more arrive.
 pub(crate) async fn keep_step_with_the_data(t: Trial) -> Result<(), Failure> {
     use crate::conformance::{Command, Reply};
     let (event, addr, target) = (t.plan().event(2), t.plan().word_addr(0), NodeId(3));

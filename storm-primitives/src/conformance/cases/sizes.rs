@@ -13,8 +13,7 @@ use futures_util::future::try_join_all;
 /// Bytes of known content on each side of a block before it arrives.
 const FRAME_BYTES: u64 = 24;
 
-/// Transfers `len` bytes to `dest` at `offset` and looks at them and at what
-/// surrounds them.
+/// Transfers `len` bytes to `dest` at `offset`. Checks the bytes and their surroundings.
 async fn arrives(
     t: &Trial,
     initiator: NodeId,

@@ -7,7 +7,7 @@ use crate::conformance::trial::{nodes, put, put_signal};
 use crate::conformance::{Failure, Op, OpResult, Pace, Payload, Read, Seen, Status};
 use crate::{NodeId, NodeSet};
 
-/// Each set gets a word, from each of these initiators, and nobody else does.
+/// Each set gets a word from each of these initiators, and no other node does.
 async fn reaches(t: &Trial, sets: &[NodeSet], from: &[u32]) -> Result<(), Failure> {
     let addr = t.plan().word_addr(0);
     for (round, dest) in (1..).zip(sets) {

@@ -83,7 +83,7 @@ impl Network {
         self.follow_up(done);
     }
 
-    /// Carries out what waits at a node that can be reached again.
+    /// Carries out the waiting messages of a node that can be reached again.
     pub(super) fn work_off_inbox(self: &Rc<Self>, node: NodeId) {
         let mut done = Done::default();
         self.work_off(node, &mut done);
@@ -139,7 +139,7 @@ impl Network {
         entry.last_wake
     }
 
-    /// Wakes and answers for what was done at one instant.
+    /// Wakes tasks and sends answers for the work of one instant.
     fn follow_up(self: &Rc<Self>, done: Done) {
         let now = self.core.now();
         for (due, waiters) in by_instant(done.woken) {
@@ -165,8 +165,8 @@ impl Network {
         }
     }
 
-    /// When answers of one operation arrive: together, but for those that have a
-    /// bad link.
+    /// The arrival times of the answers of one operation: together, except for nodes with a bad
+    /// link.
     fn answer_times(
         &self,
         op: OpId,
@@ -222,8 +222,8 @@ pub(super) fn times_of(spread: &Spread, set: &NodeSet) -> impl Iterator<Item = (
     })
 }
 
-/// Groups what is due at the same instant, the earliest first; in a group the
-/// order is kept.
+/// Groups items that are due at the same instant, the earliest first. Items of a group keep their
+/// order.
 pub(super) fn by_instant<T>(mut dues: Vec<(Instant, T)>) -> Vec<(Instant, Vec<T>)> {
     dues.sort_by_key(|(due, _)| *due);
     let mut groups: Vec<(Instant, Vec<T>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Misfortunes of nodes and links, and what waits while a link is cut.
+//! Faults of nodes and links, and the messages that wait while a link is cut.
 
 use super::Network;
 use crate::NodeId;
@@ -49,8 +49,8 @@ impl Network {
         self.work_off_inbox(node);
     }
 
-    /// Does what a message over the link of `node` does, once the link is whole;
-    /// never, when that life of the node is over.
+    /// Delivers a message over the link of `node`: once the link is whole, or never if that life of
+    /// the node is over.
     pub(super) fn across(
         self: &Rc<Self>,
         node: NodeId,

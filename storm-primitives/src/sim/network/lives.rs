@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 impl Network {
-    /// Counts a step of a node's life; false when the node is dead, or dies by it.
+    /// Counts a step of a node's life. False if the node is dead, or dies at this step.
     pub(super) fn step(self: &Rc<Self>, node: NodeId, life: u64) -> bool {
         let dies = {
             let mut state = self.state.borrow_mut();
@@ -36,7 +36,7 @@ impl Network {
         !dies
     }
 
-    /// The node lives and the sequencer still listens to it.
+    /// Whether the node lives and the sequencer still listens to it.
     pub(super) fn is_connected(&self, node: NodeId, life: u64) -> bool {
         let state = self.state.borrow();
         let mm = &state.nodes[NodeId::MM.index()];
@@ -102,10 +102,10 @@ impl Network {
         self.declare_dead(node, life);
     }
 
-    /// Gives the compute nodes other numbers; none of them is in the cluster now.
+    /// Renumbers the compute nodes; none of them is in the cluster now.
     pub(super) fn renumber(&self, numbers: &[NodeId]) {
         let state = &mut *self.state.borrow_mut();
-        // What was on its way to a number is of a life that nobody has any more.
+        // Messages on their way are addressed to lives that no node has any more.
         let next_life = 1 + state.nodes.iter().map(|node| node.life).max().unwrap_or_default();
         let former: Vec<Node> = state.nodes.drain(1..).collect();
         assert_eq!(former.len(), numbers.len(), "each compute node has a number");
@@ -119,9 +119,8 @@ impl Network {
         state.nodes.extend(renumbered.into_values());
     }
 
-    /// A new management node after the death of the former one: nobody else is there
-    /// yet, and nothing that was under way ever ends.
-    /// `meanwhile` happens while nobody is there.
+    /// Starts a new management node after the death of the former one. No other node is there yet,
+    /// and operations under way never end. Runs `meanwhile` while no node is there.
     pub(super) fn begin_anew_with(self: &Rc<Self>, meanwhile: impl FnOnce(&Self)) {
         self.end_life(NodeId::MM);
         {
@@ -166,7 +165,7 @@ impl Network {
         self.notice_silence(node, life);
     }
 
-    /// A node that is still silent after the time for that is taken for dead.
+    /// Declares a node dead that is still silent after the detection time.
     pub(super) fn notice_silence(self: &Rc<Self>, node: NodeId, life: u64) {
         let noticed = self.core.now() + self.fabric.detection();
         self.at(noticed, move |network| {
@@ -226,7 +225,7 @@ impl Network {
         nodes.into_iter().for_each(|node| self.disconnect(node));
     }
 
-    /// A node finds itself alone: its operations fail, and it sees nobody.
+    /// A node finds itself alone: its operations fail, and its view is empty.
     fn disconnect(self: &Rc<Self>, node: NodeId) {
         let (handle, requests, held) = {
             let mut state = self.state.borrow_mut();
@@ -260,7 +259,7 @@ impl Network {
         self.join_as(node, Group { node, life });
     }
 
-    /// Begins the next life of a node, whose tasks are those of `group`.
+    /// Begins the next life of a node, with the tasks of `group`.
     fn join_as(self: &Rc<Self>, node: NodeId, group: Group) {
         let (life, membership) = {
             let mut state = self.state.borrow_mut();
@@ -305,7 +304,7 @@ impl Network {
         self.tell_memberships(Change::Joined(node, Incarnation(life)));
     }
 
-    /// Applies a change of membership on every node, when each hears of it.
+    /// Applies a change of membership on every node, at the time when the node learns of it.
     fn tell_memberships(self: &Rc<Self>, change: Change) {
         let now = self.core.now();
         // The sequencer is told first.

@@ -32,11 +32,11 @@ pub(crate) enum Bug {
     ReportsTwice,
     /// The local event is signalled when the transfer is issued.
     ReportsAtOnce,
-    /// Nothing is reported of a transfer to nobody.
+    /// A transfer to the empty set reports no status.
     SaysNothingOfNobody,
     /// Large transfers let small ones pass.
     LetsSmallOvertake,
-    /// Every second transfer waits for the one behind it.
+    /// Every second transfer waits for the next one.
     SwapsPairs,
     /// Bytes beyond the last whole word are left out.
     CutsToWords,
@@ -69,7 +69,7 @@ pub(crate) enum Bug {
     NobodyIsFalse,
     /// A test takes two signals.
     TakesTwo,
-    /// Nobody is told of deaths.
+    /// No node is told of deaths.
     NeverTellsDeaths,
     /// A node keeps its membership from before the management node's death.
     SurvivesTheMm,
@@ -95,7 +95,7 @@ pub(crate) struct Mutant {
     held: Rc<Cell<Option<Xfer>>>,
 }
 
-/// How long what should not wait is kept back.
+/// How long the mutant delays an operation that should not wait.
 const DETOUR: Duration = Duration::from_millis(1);
 
 impl Layer for Mutant {

@@ -1,5 +1,5 @@
-//! Simulated clusters that the suite reaches through frames of bytes only, as
-//! it reaches nodes in other processes.
+//! Simulated clusters that the suite reaches only through frames of bytes, as it reaches nodes in
+//! other processes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,11 +20,11 @@ use storm_primitives::{NodeId, Primitives, Runtime};
 /// Starts clusters behind frames.
 pub(crate) struct WireFactory;
 
-/// A factory of the same clusters whose streams end some time after the death of their nodes,
-/// as those of another machine do when its last packet is lost.
+/// A factory of the same clusters, whose streams end some time after the death of their nodes. The
+/// streams of another machine do so when its last packet is lost.
 pub(crate) struct LateNewsFactory;
 
-/// How long after a death the stream of that node ends there: longer than operations take.
+/// How long after a node's death its stream ends: longer than operations take.
 const NEWS_TAKE: Duration = Duration::from_millis(200);
 
 /// The suite's end of every node's stream, and the far ends.
@@ -39,7 +39,7 @@ struct Stream {
     remote: RemoteAgent,
     agent: Agent<SimPrimitives>,
     incoming: RefCell<Decoder>,
-    /// Its process has ended, and: the suite knows it.
+    /// The process has ended, and the suite knows it.
     is_dead: Cell<bool>,
     is_killed: Cell<bool>,
     /// The waker of the task that waits for the first message.
@@ -127,7 +127,7 @@ impl Stream {
         }
     }
 
-    /// Its process has ended, and nobody was told yet.
+    /// The process has ended, and nobody was told yet.
     fn die(&self) {
         self.is_dead.set(true);
         let watcher = self.watcher.borrow_mut().take();
@@ -169,7 +169,7 @@ impl Cluster for WireCluster {
     async fn call(&self, node: NodeId, command: Command) -> Result<Reply, NodeGone> {
         let stream = self.stream(node);
         let (id, frame) = stream.remote.request(command).expect("a short command");
-        // In two parts, as a stream may deliver it.
+        // Deliver it in two parts, as a stream may.
         let (head, tail) = frame.split_at(frame.len() / 2);
         stream.deliver(head);
         stream.deliver(tail);

@@ -1,5 +1,5 @@
-//! One decision for all events of one instant: a request can bring or end many jobs, and costs one
-//! look at the queue and the matrix.
+//! One decision for all events of an instant. A request can bring or end many jobs, and then costs
+//! one look at the queue and the matrix.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use super::{Gang, Pace};
 use crate::partition::Change;
 use crate::{Action, Event, JobId, SchedTime};
 
-/// The work to do once the events are in, in this order.
+/// The work to do after the events, in this order.
 #[derive(Debug, Default)]
 struct Decision {
-    /// Jobs have left the matrix.
+    /// Whether jobs have left the matrix.
     tidy: bool,
-    /// Somebody may start.
+    /// Whether a job may start.
     schedule: bool,
-    /// Jobs were taken over: one of them is to run.
+    /// Whether jobs were taken over, so that one of them must run.
     run: bool,
-    /// A slice has ended.
+    /// Whether a slice has ended.
     rotate: bool,
 }
 
@@ -48,7 +48,7 @@ impl Gang {
         actions
     }
 
-    /// Applies an event, and notes what it asks for.
+    /// Applies an event, and notes the work that it causes.
     fn note(
         &mut self,
         now: SchedTime,
@@ -64,7 +64,7 @@ impl Gang {
         if let Err(refused) = taken {
             return actions.push(Action::Refused(refused));
         }
-        // The ends of jobs on which the estimates rest.
+        // Whether estimates must be made anew.
         let mut reckoned_anew = false;
         match self.partition.apply(event) {
             Err(refused) => actions.push(Action::Refused(refused)),
@@ -92,7 +92,7 @@ impl Gang {
                     reckoned_anew = true;
                 }
             }
-            // The first of a queue that fits nowhere now is nobody's first.
+            // A first job that fits nowhere any more holds no job back.
             Ok(Change::ColumnsLost) => reckoned_anew = true,
             Ok(Change::Nothing) => {}
         }
@@ -102,7 +102,7 @@ impl Gang {
     }
 }
 
-/// The job that an event is about and that holds PEs, and how long it has run already.
+/// The job with PEs that an event concerns, and how long the job has already run.
 fn subject(event: &Event) -> (Option<JobId>, Duration) {
     match event {
         Event::Finished(job) => (Some(*job), Duration::ZERO),

@@ -1,13 +1,13 @@
-//! Jobs that make room for others under gang scheduling (`docs/decisions/0047`).
+//! Preemption under gang scheduling: jobs that make room for others (`docs/decisions/0047`).
 //!
 //! A job goes before all jobs that it may preempt, waiting or running. If no row has room for it,
-//! running jobs that it may preempt, and that may be requeued or cancelled, make room: lowest
-//! priority first, then the youngest, and no more of them than needed. They hold their places
-//! until they have ended. Until then no job starts that would make the promised one wait.
+//! running jobs make room that it may preempt and that may be requeued or cancelled. The lowest
+//! priority goes first, then the youngest, and no more of them than needed. They hold their places
+//! until they have ended. Until then, no job starts that would make the promised job wait.
 //!
-//! Jobs are not suspended here. The matrix stops jobs at each slice edge anyway, and one that is
-//! stopped for longer would still hold its memory and its row. A job that can only be suspended
-//! makes no room under gang scheduling.
+//! Jobs are not suspended here. The matrix stops jobs at each slice edge anyway, and a job stopped
+//! for longer would still hold its memory and its row. A job that can only be suspended makes no
+//! room under gang scheduling.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,11 +25,12 @@ use crate::{
 /// The preemptions under way.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Preemption {
-    /// Jobs that wait for the ends of others, in the order in which they were promised room.
+    /// The jobs that were promised room, in the order of the promises: they wait for the ends of
+    /// others.
     promised: Vec<JobId>,
-    /// The jobs that are being ended, for any other job.
+    /// The jobs that are being ended to make room for any other job.
     ending: BTreeSet<JobId>,
-    /// The jobs that nodes could take, but for which not enough others can make room.
+    /// The jobs that the nodes could take, but for which too few others can make room.
     vain: Vec<JobId>,
 }
 
@@ -41,19 +42,19 @@ struct Victim {
 }
 
 impl Gang {
-    /// Whether jobs that wait may go before others.
+    /// Whether waiting jobs may go before others.
     pub(super) fn is_urgent(&self) -> bool {
         let Preemption { promised, vain, .. } = &self.preemption;
         self.partition.queue.may_preempt() || !promised.is_empty() || !vain.is_empty()
     }
 
-    /// Whether somebody was promised room.
+    /// Whether a job was promised room.
     pub(super) fn is_promised(&self) -> bool {
         !self.preemption.promised.is_empty()
     }
 
-    /// The job to start before all others: the head of the queue, or one that precedes it and waits
-    /// in vain.
+    /// The job to start before all others: the head of the queue, or a job that precedes it and
+    /// waits in vain.
     pub(super) fn first_of_all(&self) -> Option<&JobRequest> {
         let head = self.partition.queue.head()?;
         Some(self.in_vain_over(head).unwrap_or(head))
@@ -65,9 +66,9 @@ impl Gang {
     }
 
     /// Starts jobs that were promised room, and lets jobs that may preempt others go before them.
-    /// False when all other jobs have to wait meanwhile.
+    /// False when all other jobs must wait meanwhile.
     pub(super) fn start_urgent(&mut self, now: SchedTime, actions: &mut Vec<Action>) -> bool {
-        // Each turn but the last takes somebody out of the queue.
+        // Each turn but the last takes a job out of the queue.
         for _ in 0..=self.partition.queue.len() {
             if !self.is_urgent() {
                 break;
@@ -87,7 +88,7 @@ impl Gang {
         let Partition { matrix, queue } = &self.partition;
         self.preemption.ending.retain(|job| matrix.contains(*job));
         self.preemption.promised.retain(|job| queue.contains(*job));
-        // Each turn but the last makes the promises fewer.
+        // Each turn but the last removes a promise.
         for _ in 0..=self.preemption.promised.len() {
             while let Some(job) = self.preemption.promised.first().copied()
                 && let Some(request) = self.partition.queue.get(job).cloned()
@@ -101,8 +102,8 @@ impl Gang {
         }
     }
 
-    /// Returns a promised job to the queue if it would not fit even after all ends under way. False
-    /// when there is no such job.
+    /// Returns promised jobs to the queue that would not fit even after all ends under way. False
+    /// when there are none.
     fn drop_promises(&mut self, now: SchedTime) -> bool {
         if !self.is_promised() {
             return false;
@@ -115,8 +116,8 @@ impl Gang {
         self.preemption.promised.len() < before
     }
 
-    /// Lets jobs that may preempt others go before them. Jobs that no waiting job precedes are
-    /// first, so that none starts only to be stopped at once.
+    /// Lets jobs that may preempt others go before them. Jobs that no waiting job precedes come
+    /// first, so that no job starts only to be stopped at once.
     fn serve_all(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
         self.preemption.vain.clear();
         if !self.partition.queue.may_preempt() {
@@ -124,7 +125,7 @@ impl Gang {
         }
         let depths = depths(self.partition.queue.iter());
         let deepest = depths.values().max().copied().unwrap_or(0);
-        // Each turn but the last takes somebody out of the queue, or promises him room.
+        // Each turn but the last takes a job out of the queue or promises it room.
         for _ in 0..=self.partition.queue.len() {
             self.preemption.vain.clear();
             let mut served = false;
@@ -137,7 +138,7 @@ impl Gang {
         }
     }
 
-    /// Serves the jobs of a depth that precede all jobs that wait in vain ahead of them for the
+    /// Serves the jobs of a depth. Each must precede all jobs ahead of it that wait in vain for the
     /// same nodes.
     fn serve_those(
         &mut self,
@@ -170,15 +171,15 @@ impl Gang {
         served
     }
 
-    /// Whether those that a job may preempt do not start while it waits in vain: not when
-    /// nodes that it needs take no work. Among reservations there is no telling.
+    /// Whether a job that waits in vain keeps the jobs that it may preempt from starting. A job
+    /// does not if nodes that it needs take no work. Among reservations no job does.
     fn holds_lower_back(&self, request: &JobRequest) -> bool {
         let fits = self.partition.matrix.empty_row_shortfall(Shape::of(request)).is_none();
         self.book.is_empty() && fits
     }
 
-    /// Starts a job that may preempt others, or has others make room for it; false when
-    /// even that would not be enough.
+    /// Starts a job that may preempt others, or has others make room for it. False when even their
+    /// room would not be enough.
     fn serve(&mut self, now: SchedTime, request: &JobRequest, actions: &mut Vec<Action>) -> bool {
         if self.spares_promised(now, request) && self.start_now(now, request, actions) {
             return true;
@@ -193,7 +194,7 @@ impl Gang {
         true
     }
 
-    /// Starts a job if there is room for it as things are.
+    /// Starts a job if there is room for it now.
     fn start_now(
         &mut self,
         now: SchedTime,
@@ -210,7 +211,7 @@ impl Gang {
         true
     }
 
-    /// Whether the promised jobs would still have their room if a job started.
+    /// Whether the promised jobs would still have their room if this job started.
     fn spares_promised(&self, now: SchedTime, request: &JobRequest) -> bool {
         if !self.is_promised() {
             return true;
@@ -220,7 +221,7 @@ impl Gang {
             && self.all_promised_fit(&mut self.outlook(&trial), now)
     }
 
-    /// The matrix when all that are being ended have.
+    /// The matrix after the end of all jobs that are being ended.
     fn outlook(&self, matrix: &Matrix) -> Matrix {
         let mut outlook = matrix.clone();
         for job in &self.preemption.ending {
@@ -229,12 +230,12 @@ impl Gang {
         outlook
     }
 
-    /// Gives the promised jobs their needs of an outlook.
+    /// Gives the promised jobs their places in an outlook. False when one of them does not fit.
     fn all_promised_fit(&self, outlook: &mut Matrix, now: SchedTime) -> bool {
         self.preemption.promised.iter().all(|job| self.put_in(outlook, now, *job))
     }
 
-    /// Gives a job that waits a place in a copy of the matrix.
+    /// Gives a waiting job a place in a copy of the matrix.
     fn put_in(&self, trial: &mut Matrix, now: SchedTime, job: JobId) -> bool {
         let Some(request) = self.partition.queue.get(job) else { return false };
         trial.close_only(&self.closed_to(now, request));
@@ -255,8 +256,8 @@ impl Gang {
         self.book.closed(self.partition.matrix.machine(), request, now, until)
     }
 
-    /// The jobs that make room for one beside those that do so already: no more than it
-    /// takes; `None` when they would not be enough.
+    /// The jobs that must make room for a job besides those that do so already, no more than
+    /// needed. `None` when even all of them would not be enough.
     fn victims_for(&self, now: SchedTime, request: &JobRequest) -> Option<Vec<Victim>> {
         let candidates = self.candidates_for(request);
         let nobody_ends = self.preemption.ending.is_empty();
@@ -279,11 +280,11 @@ impl Gang {
         if fits(&[]) {
             return (!nobody_ends).then(Vec::new);
         }
-        // The promised room may lie elsewhere when fewer jobs make room.
+        // With fewer jobs making room, the promised room may lie elsewhere.
         enough(candidates, fits).filter(|chosen| fits(chosen))
     }
 
-    /// The running jobs that may make room, those that come first first.
+    /// The running jobs that may make room, in the order in which they are chosen.
     fn candidates_for(&self, request: &JobRequest) -> Vec<Victim> {
         let matrix = &self.partition.matrix;
         let mut ordered = BTreeMap::new();
@@ -301,7 +302,7 @@ impl Gang {
         ordered.into_values().take(MAX_VICTIMS).collect()
     }
 
-    /// Why a job waits, given why it would if nobody went before others.
+    /// Why a job waits, given the reason that it would have without preemption.
     pub(super) fn reason_of(
         &self,
         job: JobId,
@@ -309,7 +310,7 @@ impl Gang {
     ) -> Option<PendingReason> {
         let Preemption { promised, vain, .. } = &self.preemption;
         match reason {
-            // The job does not wait for the jobs ahead of it in the queue.
+            // The job goes before the jobs ahead of it in the queue, so only the shortage counts.
             Some(PendingReason::Priority { shortage: Some(shortage), .. })
                 if promised.contains(&job) || vain.contains(&job) =>
             {
@@ -323,7 +324,7 @@ impl Gang {
         }
     }
 
-    /// The job that keeps another waiting although there is room.
+    /// The jobs that keep another waiting although there is room.
     fn ahead_of(&self, request: &JobRequest) -> Option<Ahead> {
         let job = request.id;
         let mut promised = self.preemption.promised.iter().filter(|first| **first != job);
@@ -331,8 +332,8 @@ impl Gang {
         let first = first.or_else(|| self.in_vain_over(request).map(|first| first.id));
         match first {
             Some(first) => Some(Ahead { first, others: promised.count() }),
-            // Reservations have come so near that the first is nobody's first any more, and
-            // nothing was decided since.
+            // Reservations have come near since the last decision, so that the first job of the
+            // queue no longer holds others back.
             None => self.partition.queue.ahead_of(job),
         }
     }

@@ -1,12 +1,11 @@
-//! Gang scheduling among reservations: in all rows the columns of reserved nodes
-//! are closed to a job that could still be there when a reservation of others has
-//! them. A job of the matrix runs for one of as many slices as there are rows, so
-//! its limit is reckoned as that of the shadow is ([`latest_end`]); one without a
-//! limit could be there for ever.
+//! Gang scheduling among reservations. In all rows, the columns of reserved nodes are closed to a
+//! job that could still be there when a reservation of others begins. A job of the matrix runs for
+//! one of as many slices as there are rows. Its latest end is therefore computed as for the shadow
+//! ([`latest_end`]). A job without a limit could stay for ever.
 //!
-//! The jobs of a reservation that is under way are a queue of their own. Behind the
-//! first of a queue that does not fit others pass only if they will have ended when
-//! it can start; one to which reservations leave too few nodes is nobody's first.
+//! The jobs of a reservation that is under way are a queue of their own. If the first job of a
+//! queue does not fit, others pass it only if they will have ended when it can start. A job to
+//! which reservations leave too few nodes holds no job back.
 
 use super::shadow::{Shadow, latest_end, longest_limit};
 use super::{Gang, shortage};
@@ -31,7 +30,7 @@ impl Gang {
 
     fn start_of_pool(&mut self, now: SchedTime, pool: Pool, actions: &mut Vec<Action>) {
         let openings = self.book.openings(pool, self.partition.matrix.machine());
-        // When the first that does not fit can start.
+        // The shadow of the first job that does not fit.
         let mut shadow: Option<Shadow> = None;
         let mut cursor = None;
         loop {
@@ -60,14 +59,14 @@ impl Gang {
         }
     }
 
-    /// The most that a job worth a look may take. Before the first waiting job, a job that has to
-    /// wait counts too; behind it, only one that could start.
+    /// The largest job that is worth a look. Until a job has to wait, jobs that do not fit now
+    /// count too. After that, only jobs that could start count.
     fn gap_among(&self, openings: &[Opening], shadow: Option<&Shadow>, now: SchedTime) -> Gap {
         let matrix = &self.partition.matrix;
         let vacant = matrix.vacant_slot();
         let step = |opening: &Opening| {
             let until = shadow.map_or(opening.until, |shadow| shadow.at.min(opening.until));
-            // A row without jobs has all that is open.
+            // A row without jobs offers all PEs that are open.
             let idle = || matrix.idle_pes_beside(&opening.closed);
             let beside = |slot: Slot| matrix.free_pes_beside(slot, &opening.closed);
             let rows = || matrix.rows().map(crate::Row::slot).map(beside).max();
@@ -80,8 +79,8 @@ impl Gang {
         Gap::of_steps(openings.iter().map(step))
     }
 
-    /// Whether a job that waits keeps those behind it waiting: not one to which
-    /// reservations leave too few nodes, which may be so for days.
+    /// Whether a waiting job keeps the jobs behind it waiting. A job to which reservations leave
+    /// too few nodes does not: that can last for days.
     fn holds_back(&self, trial: &mut Matrix, request: &JobRequest) -> bool {
         let now = self.run_time.now();
         let until = self.until(now, request);
@@ -91,7 +90,7 @@ impl Gang {
         holds_back
     }
 
-    /// When a job that starts now has ended at the latest.
+    /// The latest end of a job that starts now.
     pub(super) fn until(&self, now: SchedTime, request: &JobRequest) -> SchedTime {
         let end = |limit| latest_end(&self.partition.matrix, self.pace, now, limit);
         request.time_limit.map_or(NEVER, end)
@@ -145,7 +144,7 @@ impl Gang {
     }
 }
 
-/// Whether the nodes that are open to a job could take it, were they idle.
+/// Whether the nodes that are open to a job could take it if they were idle.
 fn holds_others_back(matrix: &Matrix, request: &JobRequest) -> bool {
     matrix.empty_row_shortfall(Shape::of(request)).is_none()
 }

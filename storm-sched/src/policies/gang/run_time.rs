@@ -1,7 +1,7 @@
 //! The run time of each job: the time in which its home row was active. Time as a guest of other
-//! rows is not counted, so that no job is expected to end too soon.
+//! rows does not count, so that no job is expected to end too soon.
 //!
-//! A strobe costs nothing per job: each row counts the time in which it was active, and a job
+//! A strobe costs nothing per job. Each row counts the time in which it was active, and a job
 //! remembers its row's count at its start.
 
 use std::collections::BTreeMap;
@@ -13,40 +13,40 @@ use crate::{JobId, SchedTime, Slot};
 #[derive(Debug, Clone, Default)]
 pub(super) struct RunTime {
     now: SchedTime,
-    /// All rows are active always.
+    /// Whether all rows are always active.
     at_once: bool,
     /// The time in which each row was active.
     active: BTreeMap<Slot, Duration>,
     jobs: BTreeMap<JobId, Spent>,
-    /// Jobs that were started or taken over.
+    /// The largest number given to a started job.
     started: i64,
     taken_over: i64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Spent {
-    /// In rows that it had.
+    /// The run time in earlier rows.
     before: Duration,
-    /// The row that it has.
+    /// The present row.
     row: Slot,
     /// The row's count when the job came.
     then: Duration,
-    /// Its place among those that began: negative of one that was taken over.
+    /// The job's place in the order in which jobs began. The place of a job taken over is negative.
     began: i64,
 }
 
 impl RunTime {
-    /// Run times where all rows are always active.
+    /// Returns run times for rows that are all active always.
     pub(super) fn at_once() -> Self {
         Self { at_once: true, ..Self::default() }
     }
 
-    /// The time up to which was counted.
+    /// The time up to which run times are counted.
     pub(super) fn now(&self) -> SchedTime {
         self.now
     }
 
-    /// Up to now, this row was active.
+    /// Counts the time up to `now` for the row that was active.
     pub(super) fn advance(&mut self, now: SchedTime, active: Option<Slot>) {
         let since = now.since(self.now);
         self.now = self.now.max(now);
@@ -55,13 +55,13 @@ impl RunTime {
         }
     }
 
-    /// Up to now, this row was active so long.
+    /// Counts `ran` for this row, which was active that long up to `now`.
     pub(super) fn pass(&mut self, now: SchedTime, slot: Slot, ran: Duration) {
         self.now = self.now.max(now);
         *self.active.entry(slot).or_default() += ran;
     }
 
-    /// From now on a job lives in this row; it may be a new one.
+    /// Notes that a job lives in this row from now on; the job may be new.
     pub(super) fn set_row(&mut self, job: JobId, row: Slot) {
         let (before, then) = (self.of(job), self.counted(row));
         let began = self.jobs.get(&job).map_or(self.started + 1, |spent| spent.began);
@@ -69,7 +69,8 @@ impl RunTime {
         self.jobs.insert(job, Spent { before, row, then, began });
     }
 
-    /// A job was taken over, the latest first, and has run so long before.
+    /// Notes that a job was taken over that had run for `ran`. Of these jobs, the latest to begin
+    /// comes first.
     pub(super) fn add(&mut self, job: JobId, ran: Duration) {
         if let Some(spent) = self.jobs.get_mut(&job) {
             spent.before += ran;
@@ -78,12 +79,12 @@ impl RunTime {
         }
     }
 
-    /// The place of a job among those that began.
+    /// The place of a job in the order in which jobs began.
     pub(super) fn began(&self, job: JobId) -> i64 {
         self.jobs.get(&job).map_or(0, |spent| spent.began)
     }
 
-    /// A job has ended.
+    /// Notes that a job has ended.
     pub(super) fn forget(&mut self, job: JobId) {
         self.jobs.remove(&job);
     }

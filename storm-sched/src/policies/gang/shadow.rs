@@ -4,13 +4,13 @@
 //! A row runs one of as many slices as there are rows, and there are never more rows than the
 //! multiprogramming limit. A job that has to run for another r has therefore ended, at the latest,
 //! after limit * (slices in r + 1) quanta. By these ends, the shadow is the earliest time at which
-//! the first job fits a row (EASY's definition, A2a of the policy reference, for each row by
-//! itself). A job may pass if it will have ended by then, if it goes to another row, or if it
-//! leaves enough columns of that row.
+//! the first job fits a row. The definition is EASY's (A2a of the policy reference), for each row
+//! by itself. A job may pass in three cases: it will have ended by then, it goes to another row, or
+//! it leaves enough columns of that row.
 //!
 //! If the first job asks for more than PEs (nodes, memory, features), only jobs that will have
-//! ended pass. If no end is known, because jobs have no time limit or the missing nodes take no
-//! work, no job passes.
+//! ended pass. No job passes if no end is known: jobs have no time limit, or the missing nodes take
+//! no work.
 
 use std::time::Duration;
 
@@ -18,16 +18,16 @@ use super::Pace;
 use crate::pending_queue::Gap;
 use crate::{JobId, JobRequest, Matrix, SchedTime, Slot};
 
-/// When the first of the queue can start at the latest.
+/// The latest start of the first job of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shadow {
     pub(super) at: SchedTime,
-    /// The row that it can start in then, and the columns that it leaves
-    /// there; `None` when that is not known.
+    /// The row in which the first job can start then, and the columns that it leaves there. `None`
+    /// when the row is not known.
     pub(super) room: Option<(Slot, u32)>,
 }
 
-/// The latest instant at which a job has run for another `left`.
+/// The latest end of a job that has to run for another `left`.
 pub(super) fn latest_end(matrix: &Matrix, pace: Pace, now: SchedTime, left: Duration) -> SchedTime {
     let Pace::InTurn(quantum) = pace else { return now + left };
     let slice = quantum.duration();
@@ -37,8 +37,7 @@ pub(super) fn latest_end(matrix: &Matrix, pace: Pace, now: SchedTime, left: Dura
     now + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// The longest time limit of a job that would have ended by then: [`latest_end`]
-/// turned round.
+/// The longest time limit of a job that would have ended by then: the inverse of [`latest_end`].
 pub(super) fn longest_limit(
     matrix: &Matrix,
     pace: Pace,
@@ -46,7 +45,7 @@ pub(super) fn longest_limit(
     at: SchedTime,
 ) -> Duration {
     if at == SchedTime::from_nanos(u64::MAX) {
-        // Sums stop there.
+        // Sums of times stop at that instant.
         return Duration::MAX;
     }
     let Pace::InTurn(quantum) = pace else { return at.since(now) };
@@ -57,7 +56,7 @@ pub(super) fn longest_limit(
 }
 
 impl Shadow {
-    /// The shadow of the first job of the queue, given the latest end of each job of the matrix;
+    /// The shadow of the first job of the queue, given the latest end of each job of the matrix.
     /// `None` when there is no such instant.
     pub(super) fn of(
         matrix: &Matrix,
@@ -71,8 +70,8 @@ impl Shadow {
         }
     }
 
-    /// The most that a passing job can hold: in any row if it will have ended, else in another row,
-    /// or the part that the first job leaves.
+    /// The largest job that may pass. A job that will have ended may hold any row. Another may hold
+    /// another row, or the part that the first job leaves.
     pub(super) fn gap(&self, matrix: &Matrix, pace: Pace, now: SchedTime) -> Gap {
         let beyond = |row: &crate::Row| match self.room {
             Some((slot, extra)) if slot == row.slot() => row.free_pes().min(extra),
@@ -86,7 +85,7 @@ impl Shadow {
         Gap::new(matrix.widest_room_pes(), window, spare_pes)
     }
 
-    /// For PEs it is enough to count columns.
+    /// Finds the shadow of a job that asks only for PEs, by counting columns.
     fn of_plain(
         matrix: &Matrix,
         head: &JobRequest,
@@ -107,7 +106,7 @@ impl Shadow {
             while let Some((end, columns)) = ends.next() {
                 free += columns;
                 at = Some(end);
-                // All that end at one instant count.
+                // All jobs that end at one instant count together.
                 let together = ends.peek().is_some_and(|(next, _)| *next == end);
                 if free >= head.procs && !together {
                     break;
@@ -119,7 +118,7 @@ impl Shadow {
         matrix.rows().filter_map(in_row).min_by_key(|shadow| shadow.at)
     }
 
-    /// Lets the jobs of a copy of the matrix end until the job fits.
+    /// Finds the shadow by ending jobs in a copy of the matrix until the first job fits.
     fn simulated(
         matrix: &Matrix,
         head: &JobRequest,

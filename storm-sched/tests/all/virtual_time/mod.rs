@@ -26,7 +26,7 @@ pub(crate) struct Log {
     pub(crate) jobs: Vec<LogJob>,
 }
 
-/// What the policy is told of the events of one instant.
+/// How the policy is told the events of one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Telling {
     /// One by one.

@@ -22,7 +22,7 @@ pub(super) fn comparison(rows: &[Fig9Row]) -> Sheet {
     let columns = [">NODES".to_owned()].into_iter().chain(rivals).chain([">STORM".to_owned()]);
     let cells = rows.iter().map(|row| {
         let rivals = row.rivals.iter().map(|one| {
-            // Not even BProc's law means that a job ends before it was begun.
+            // BProc's law may yield a negative time for few nodes.
             if one.launch_s > 0.0 {
                 format!("{} ({:.1})", number(one.launch_s), one.over_storm)
             } else {

@@ -1,4 +1,4 @@
-//! `model`: questions to the analytic model, and its calibration on this machine.
+//! `model`: queries of the analytic model, and its calibration on this machine.
 
 mod calibrate;
 mod compare;
@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 use storm_model::calibrate::CalibrationError;
 use storm_model::{FanOut, InputError, NodeCount};
 
-/// For programs: the model refuses the question.
+/// The failure's word for programs: the model refuses the query.
 const CODE: &str = "model";
 
 /// `model`.
@@ -34,7 +34,7 @@ pub(super) async fn run(
     super::print(&text).map(|()| 0)
 }
 
-/// The fan-out that was asked for; none if the model is to choose.
+/// The requested fan-out; `None` if the model is to choose.
 fn fan_out(argument: FanOutArgument) -> Result<Option<FanOut>, Failure> {
     match argument {
         FanOutArgument::Auto => Ok(None),
@@ -46,10 +46,10 @@ fn node_counts(counts: &[u64]) -> Result<Vec<NodeCount>, Failure> {
     counts.iter().map(|&count| NodeCount::new(count).map_err(Failure::from)).collect()
 }
 
-/// Chunks that a cluster can be configured for, in bytes.
+/// Chunk sizes that a cluster can be configured with, in bytes.
 const CHUNKS: RangeInclusive<u32> = 4 << 10..=64 << 20;
 
-/// A chunk that fits the plan of global memory.
+/// Checks that a chunk fits the plan of global memory.
 fn chunk_bytes(bytes: Option<u64>) -> Result<Option<u32>, Failure> {
     let narrow = |bytes: u64| match u32::try_from(bytes) {
         Ok(chunk) if CHUNKS.contains(&chunk) => Ok(chunk),
@@ -61,7 +61,7 @@ fn chunk_bytes(bytes: Option<u64>) -> Result<Option<u32>, Failure> {
     bytes.map(narrow).transpose()
 }
 
-/// A number with as many digits as its size deserves.
+/// A number with as many digits as are useful for its size.
 fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 => 1,

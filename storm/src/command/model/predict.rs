@@ -10,11 +10,11 @@ use storm_model::{
     Metres, Mib, Network, NodeCount, Prediction, Profile, Question, Sourced, predict,
 };
 
-/// A fitted value is uncertain if it can be off by more than this part of it, in
+/// A fitted value is uncertain if half of its confidence interval exceeds this part of it, in
 /// percent.
 const WIDE_PERCENT: f64 = 50.0;
 
-/// The prediction, or the profile where that is asked for.
+/// The prediction, or the profile if it is requested.
 pub(super) fn answer(options: &PredictOptions, output: &dyn Output) -> Result<String, Failure> {
     let profile = machine_profile::named(&options.profile)?;
     if options.show_profile {
@@ -25,7 +25,7 @@ pub(super) fn answer(options: &PredictOptions, output: &dyn Output) -> Result<St
 }
 
 fn question(options: &PredictOptions) -> Result<Question, Failure> {
-    // Without a number of nodes only the profile can be shown.
+    // Options without a number of nodes only print a profile, which is done above.
     let nodes = NodeCount::new(options.nodes.unwrap_or_default())?;
     Ok(Question {
         nodes,
@@ -91,12 +91,12 @@ fn sheet(profile: &Profile, prediction: &Prediction) -> Sheet {
     ))
 }
 
-/// What programs get.
+/// The output for programs.
 #[derive(Serialize)]
 struct Answer<'a> {
     #[serde(flatten)]
     prediction: &'a Prediction,
-    /// Values whose confidence intervals are wide.
+    /// Values with wide confidence intervals.
     uncertain: &'a [Uncertain],
 }
 

@@ -11,16 +11,16 @@ use storm_model::{
     BUILTIN_NAMES, Goal, InputError, Mib, NodeCount, Setting, SizeLimit, Sizing, size,
 };
 
-/// What is said of one machine.
+/// The answer for one machine.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Answer {
-    /// Its size.
+    /// The machine's size.
     Sized(Sizing),
-    /// It cannot have such a time slice.
+    /// The machine cannot have such a time slice.
     Refused {
         profile: String,
-        /// Why.
+        /// The reason.
         refused: String,
         #[serde(skip)]
         error: InputError,
@@ -55,7 +55,7 @@ fn answer(name: &str, goal: &Goal) -> Result<Answer, Failure> {
     let profile = machine_profile::named(name)?.machine;
     match size(&profile, goal) {
         Ok(sizing) => Ok(Answer::Sized(sizing)),
-        // It says nothing of the other machines.
+        // The refusal concerns only this machine.
         Err(
             error @ (InputError::QuantumUnderStrobe { .. }
             | InputError::QuantumUnderShortest { .. }),
@@ -64,7 +64,7 @@ fn answer(name: &str, goal: &Goal) -> Result<Answer, Failure> {
     }
 }
 
-/// A question that no machine can answer is a mistake.
+/// If no machine can answer the question, the question is wrong.
 fn refuse_if_all(goal: &Goal, answers: &[Answer]) -> Result<(), Failure> {
     let of_no_use = |answer: &Answer| match answer {
         Answer::Sized(sizing) => !sizing.not_applicable.is_empty(),
@@ -136,7 +136,7 @@ fn row(answer: &Answer, goal: &Goal) -> Vec<String> {
     ]
 }
 
-/// What one node more would take, and the most of that.
+/// The cost of the next larger machine, and the largest part of it.
 fn limit(sizing: &Sizing, goal: &Goal) -> String {
     let Some(Setting { nodes, launch_ms, cost_percent, .. }) = sizing.beyond else {
         return sizing.limit.to_string();
@@ -162,7 +162,7 @@ fn limit(sizing: &Sizing, goal: &Goal) -> String {
     }
 }
 
-/// A number with as many digits as tell it from the goal that it just misses.
+/// A number with enough digits to tell it from the goal that it just misses.
 fn apart(value: f64, goal: f64) -> String {
     const MOST_DIGITS: usize = 9;
     let with = |digits: usize| (format!("{value:.digits$}"), format!("{goal:.digits$}"));
@@ -183,7 +183,7 @@ fn meaning(goal: &Goal) -> String {
     )
 }
 
-/// Which machine it should be, where there are several.
+/// The best machine, if there are several.
 fn conclusion(goal: &Goal, answers: &[Answer]) -> Option<String> {
     let nodes_of = |answer: &Answer| match answer {
         Answer::Sized(sizing) => sizing.largest.map_or(0, |one| one.nodes.get()),

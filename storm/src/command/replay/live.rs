@@ -1,12 +1,12 @@
-//! The same trace on a cluster, as fast as asked: each job is submitted when its
-//! time has come and does nothing for as long as it ran, and what the cluster
-//! did stands beside what the policy did in virtual time.
+//! Replays the trace on a cluster at the requested speed. Each job is submitted at its time, and
+//! does nothing for as long as it ran. The report compares the cluster with the policy in virtual
+//! time.
 //!
-//! The cluster decides who starts when. Two things are done about what a launch costs, which
-//! would otherwise add up along chains of jobs, and at a speedup of 500 be as long as many of
-//! them: a start is when the policy gave the job its elements, and a job that got its own
-//! when the plan says ends when the plan says. One that got them at another time runs as long
-//! as it ran.
+//! The cluster decides which job starts when. Launch costs would add up along chains of jobs, and
+//! at a speedup of 500 be as long as many jobs. Two measures prevent that:
+//! - The start of a job is the time when the policy allocated its elements.
+//! - A job whose elements were allocated as planned ends as planned. A job that got them at another
+//!   time runs for as long as it ran in the log.
 
 use super::CODE;
 use crate::attach::Interrupts;
@@ -31,21 +31,21 @@ use storm_sched::metrics::JobOutcome;
 use storm_sched::{DEFAULT_QUANTUM_US, SchedTime};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// The most jobs that are submitted to a cluster: one request asks about all.
+/// Most jobs that are submitted to a cluster; a single request asks about all of them.
 const MAX_LIVE_JOBS: usize = 10_000;
-/// The most processing elements of a node of an embedded cluster.
+/// Most processing elements of a node of an embedded cluster.
 const MAX_NODE_PES: u32 = 1_024;
-/// Between two looks at which jobs have ended.
+/// Pause between two looks at which jobs have ended.
 const POLL: Duration = Duration::from_millis(200);
-/// How long no job may end before the replay is given up.
+/// The replay fails if no job ends for this long.
 const MAX_QUIET: Duration = Duration::from_secs(600);
-/// How long submitted jobs are given to end when the replay has failed.
+/// How long submitted jobs may take to end when the replay has failed.
 const CLEAN_UP: Duration = Duration::from_secs(10);
-/// The shortest time limit that a cluster is asked for.
+/// Shortest time limit of a job.
 const SHORTEST_LIMIT: Duration = Duration::from_millis(1);
 
-/// Replays on the cluster that the options mean, or on an embedded one; the
-/// outcomes in the order of the trace, in the time of the log.
+/// Replays on the selected cluster or an embedded one. Returns the outcomes in the order of the
+/// trace, with times of the log.
 pub(super) async fn replay(
     options: &ReplayOptions,
     trace: &Trace,
@@ -74,13 +74,13 @@ pub(super) async fn replay(
     }
     let shape = shape(options, trace)?;
     on_cluster(&shape, 0, &mut interrupts, async |socket| {
-        // An interruption ends the cluster, and all with it.
+        // An interruption ends the cluster and its jobs.
         on(&Manager::at(socket), &plan, pin!(std::future::pending()), silent).await
     })
     .await
 }
 
-/// Says so where the cluster has another size than the log's machine: what happens on both is no comparison.
+/// Notes a cluster of another size than the log's machine, as the results cannot be compared then.
 async fn tell_of_size(
     manager: &Manager,
     options: &ReplayOptions,
@@ -122,13 +122,13 @@ fn shape(options: &ReplayOptions, trace: &Trace) -> Result<LocalClusterShape, Fa
     })
 }
 
-/// What is to be submitted, and when it is to start.
+/// The jobs to submit, with their planned starts.
 struct Plan<'a> {
     options: &'a ReplayOptions,
     trace: &'a Trace,
     /// In the order of the trace.
     planned: &'a [JobOutcome],
-    /// The policy gives each job its elements until it ends.
+    /// Whether the policy allocates elements to each job until it ends.
     shares_space: bool,
 }
 
@@ -146,12 +146,12 @@ impl<'a> Plan<'a> {
         self.trace.jobs().first().map_or(SchedTime::ZERO, |job| job.submit)
     }
 
-    /// A time of the log after the replay has begun.
+    /// A time of the log, relative to the start of the replay.
     fn after(&self, time: SchedTime) -> Duration {
         time.since(self.first()).div_f64(self.options.speedup)
     }
 
-    /// The job of the cluster that stands for one of the log.
+    /// The cluster's job for a job of the log.
     fn job_options(
         &self,
         index: JobIndex,
@@ -163,7 +163,7 @@ impl<'a> Plan<'a> {
         let run_us = job.run.div_f64(speedup).as_micros().max(1);
         let mut program: Vec<OsString> =
             vec![own.into(), "nap".into(), format!("{run_us}us").into()];
-        // Of a job that is stopped for others, the start says little of when it ends.
+        // If other jobs may stop a job, its start does not determine its end.
         if let Some(planned) = self.planned.get(index.0 as usize).filter(|_| self.shares_space) {
             let start = self.after(planned.start).as_micros() as i64;
             program.push(format!("--planned={}", begun.as_microsecond() + start).into());
@@ -181,7 +181,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Plays the trace; when that fails, or `interrupted` comes with an exit status, its jobs end.
+/// Plays the trace. On a failure, or when `interrupted` yields an exit status, cancels its jobs.
 async fn on(
     manager: &Manager,
     plan: &Plan<'_>,
@@ -213,7 +213,7 @@ async fn play(
     let counter = Counter::new(silent, "jobs submitted", trace.jobs().len() as u64);
     for (index, job) in (0..).map(JobIndex).zip(trace.jobs()) {
         let request = job_request(&plan.job_options(index, job, begun_at)?, false)?;
-        // Only here and below: every job that was taken is known.
+        // Interrupted only here and below, where every submitted job is known.
         tokio::select! {
             () = sleep_until(begun + plan.after(job.submit)) => {}
             status = &mut interrupted => return Err(interruption(status)),
@@ -250,7 +250,7 @@ async fn play(
     Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
-/// When the policy gave a job its elements; `None` if it never started.
+/// The time when the policy allocated a job's elements; `None` if it never started.
 async fn placed(client: &mut Client, view: &JobView) -> Result<Option<jiff::Timestamp>, Failure> {
     let Some(started) = view.started else { return Ok(None) };
     let launch_ms = match client.call(ManagerRequest::Show { job: view.id }).await? {
@@ -261,21 +261,21 @@ async fn placed(client: &mut Client, view: &JobView) -> Result<Option<jiff::Time
     Ok(Some(started - launch))
 }
 
-/// The replay has failed: the jobs that it has submitted have nobody who waits for them.
+/// Cancels the submitted jobs of a failed replay.
 async fn abandon(manager: &Manager, jobs: Vec<JobId>) {
     if jobs.is_empty() {
         return;
     }
     let cancel = async {
         let mut client = manager.connect().await.ok()?;
-        // Those that have ended already are no reason to leave the others.
+        // One by one, as an error about an ended job must not stop the others.
         for job in jobs {
             let one = ManagerRequest::Cancel { jobs: vec![job], signal: None, states: Vec::new() };
             let _ = client.call(one).await;
         }
         Some(())
     };
-    // Why the replay has failed is what matters; a manager that is gone cancels nothing.
+    // The error of the replay matters more; a manager that is gone cancels nothing.
     let _ = tokio::time::timeout(CLEAN_UP, cancel).await;
 }
 

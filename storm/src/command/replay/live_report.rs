@@ -1,4 +1,4 @@
-//! What a cluster did with a trace, beside what its policy did in virtual time.
+//! Compares a trace on a cluster with the same trace in virtual time.
 
 use super::log::Log;
 use crate::cli::ReplayOptions;
@@ -9,36 +9,36 @@ use storm_replay::Trace;
 use storm_sched::SchedTime;
 use storm_sched::metrics::{JobOutcome, Summary};
 
-/// How late word of a submission or an end may reach the policy on a busy host.
+/// Longest delay before the policy of a busy host hears of a submission or an end.
 const RESOLUTION: Duration = Duration::from_millis(50);
 
-/// What programs get.
+/// The output for programs.
 #[derive(Debug, Serialize)]
 struct Document<'a> {
     live: bool,
     sched: &'a str,
     speedup: f64,
-    /// The length of a slice of the cluster, in seconds, where the policy has such.
+    /// Length of a slice of the cluster in seconds, if the policy has slices.
     #[serde(skip_serializing_if = "Option::is_none")]
     quantum_s: Option<f64>,
-    /// What it was planned to be in the time of the log.
+    /// The slice of the plan, in time of the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     planned_quantum_s: Option<f64>,
     pes: u32,
     dropped: u64,
     damaged_lines: u64,
-    /// Of the cluster, in the time of the log.
+    /// The cluster's results, in time of the log.
     #[serde(flatten)]
     happened: Summary,
-    /// The same in virtual time.
+    /// The results in virtual time.
     planned: Summary,
-    /// Of the pairs of jobs that start at different times in virtual time, the
-    /// part that the cluster started in the same order; 1 without such pairs.
+    /// Of the pairs of jobs with different starts in virtual time, the part that the cluster
+    /// started in the same order; 1 without such pairs.
     same_order: f64,
-    /// The same of those pairs whose starts are further apart than `resolution_s`.
+    /// The same for pairs whose starts are further apart than `resolution_s`.
     same_order_apart: f64,
-    /// What a cluster cannot tell apart at this speedup, in seconds of the log: the time in
-    /// which word of a submission or an end reaches the policy.
+    /// The shortest difference that a cluster can resolve at this speedup, in seconds of the log:
+    /// the delay before the policy hears of a submission or an end.
     resolution_s: f64,
     /// Every job in the order of its start on the cluster.
     starts: Vec<Start>,
@@ -53,7 +53,7 @@ struct Start {
     planned_start_s: f64,
 }
 
-/// Both, in the order of the trace.
+/// Both results, in the order of the trace.
 pub(super) fn sheet(
     options: &ReplayOptions,
     log: &Log,
@@ -118,8 +118,8 @@ pub(super) fn sheet(
     sheet.note(order)
 }
 
-/// Of jobs in the order of their starts, the part of the pairs that were planned further apart
-/// than so many seconds and are in the planned order.
+/// For jobs in the order of their starts: of the pairs planned further apart than `apart_s`, the
+/// part that is in the planned order.
 fn same_order(starts: &[Start], apart_s: f64) -> f64 {
     let (mut pairs, mut same) = (0_u64, 0_u64);
     for (position, first) in starts.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A log out of a file or standard input, compressed or not.
+//! Reads a log from a file or standard input, compressed or not.
 
 use super::CODE;
 use crate::cli::ReplayOptions;
@@ -12,13 +12,13 @@ use std::path::Path;
 use storm_replay::MAX_JOBS;
 use storm_sched::swf::{Cleaned, Cleaning, Conformity, Drops, LogJob, SwfContents, SwfReader};
 
-/// The name that stands for standard input.
+/// The file name for standard input.
 const STDIN: &str = "-";
-/// What a file that gzip has made begins with (RFC 1952).
+/// The first bytes of a gzip file (RFC 1952).
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// Damaged lines that a log is refused with: what is wrong with so many may be wrong with all.
+/// Most damaged lines that a refusal lists.
 const TOLD_LINES: usize = 10;
-/// A log has a job long before, behind however many comments.
+/// A real log has its first job long before, after any number of comments.
 const JOBLESS_BYTES_MAX: usize = 64 << 20;
 /// Bytes read at a time.
 const PIECE_BYTES: usize = 64 << 10;
@@ -28,7 +28,7 @@ const PIECE_BYTES: usize = 64 << 10;
 pub(super) struct Log {
     /// Processors of the machine.
     pub(super) pes: u32,
-    /// They are the log's MaxNodes, for want of better.
+    /// Whether that is the log's MaxNodes, for lack of a better number.
     pub(super) from_max_nodes: bool,
     pub(super) jobs: Vec<LogJob>,
     pub(super) drops: Drops,
@@ -117,8 +117,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     failure.hint("name a log in the Standard Workload Format; `-` is standard input")
 }
 
-/// Whatever is wrong with the bytes: most often a compressed file that was not
-/// copied to its end.
+/// The failure for unreadable bytes, most often a compressed file that was not copied to its end.
 fn cut_short(path: &Path, jobs: u64, error: &io::Error) -> Failure {
     let message = format!("{} cannot be read beyond its job {jobs}", path.display());
     let mut failure = Failure::new("file", message);
@@ -129,7 +128,7 @@ fn cut_short(path: &Path, jobs: u64, error: &io::Error) -> Failure {
     }
 }
 
-/// The first lines that are damaged, and how many there are.
+/// The failure for damaged lines: the first of them, and how many there are.
 fn damaged(path: &Path, contents: &SwfContents) -> Failure {
     let message =
         format!("{} is damaged in {} of its lines", path.display(), contents.damaged_count);

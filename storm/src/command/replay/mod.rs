@@ -1,8 +1,7 @@
-//! `replay`: a log of a parallel machine in virtual time, and how well its jobs
-//! were served.
+//! `replay`: replays the log of a parallel machine in virtual time, and measures how well its jobs
+//! are served.
 //!
-//! The replay is `storm_replay`'s; here files are read and written, and the
-//! outcome is shown.
+//! `storm_replay` does the replay. This module reads and writes files, and shows the result.
 
 mod live;
 mod live_report;
@@ -28,28 +27,28 @@ use storm_sched::{
     PolicyParams, Quantum,
 };
 
-/// For programs: what kind of failure it was.
+/// The failure's word for programs.
 const CODE: &str = "replay";
-/// A slice where nothing else is said.
+/// The default length of a slice.
 const DEFAULT_QUANTUM: Duration = Duration::from_micros(DEFAULT_QUANTUM_US);
-/// Of the table of users, rows that people are shown.
+/// Most users that people see.
 const SHOWN_USERS: usize = 50;
 
-/// What programs get.
+/// The output for programs.
 #[derive(Debug, Serialize)]
 struct Document<'a> {
     sched: &'a str,
     clairvoyant: bool,
     event_order: &'static str,
-    /// The length of a slice, in seconds, where the policy has such.
+    /// Length of a slice in seconds, if the policy has slices.
     #[serde(skip_serializing_if = "Option::is_none")]
     quantum_s: Option<f64>,
-    /// Jobs of the log that cannot be replayed.
+    /// Number of jobs of the log that cannot be replayed.
     dropped: u64,
     dropped_by_reason: Drops,
-    /// Lines of the log that could not be read.
+    /// Number of lines of the log that could not be read.
     damaged_lines: u64,
-    /// The first of them.
+    /// The first of those lines.
     damaged: Vec<Damaged>,
     /// Seconds of real time, without reading the log.
     real_s: f64,
@@ -104,8 +103,7 @@ pub(super) async fn live(
     Ok(0)
 }
 
-/// The options of the plan of a live replay: a slice of the cluster is longer in the time of
-/// the log.
+/// The options for the plan of a live replay: in time of the log, a slice of the cluster is longer.
 fn in_log_time(options: &ReplayOptions) -> ReplayOptions {
     let quantum = self::quantum(options).unwrap_or(DEFAULT_QUANTUM);
     let longest = Duration::from_micros(MAX_QUANTUM_US);
@@ -116,14 +114,14 @@ fn in_log_time(options: &ReplayOptions) -> ReplayOptions {
     ReplayOptions { quantum: Some(quantum), params, ..options.clone() }
 }
 
-/// The length of a slice, where the policy has such.
+/// Length of a slice, if the policy has slices.
 fn quantum(options: &ReplayOptions) -> Option<Duration> {
     policy(options, 1).ok()?.quantum()
 }
 
-/// What is written must be neither the log nor each other.
+/// Refuses output files that are the log or each other.
 fn refuse_overwriting(options: &ReplayOptions) -> Result<(), Failure> {
-    // A file that is not there yet is only what it is called.
+    // A file that does not exist yet is compared by name only.
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut taken = vec![real(&options.log)];
     for path in [&options.csv, &options.plot].into_iter().flatten() {
@@ -139,7 +137,7 @@ fn refuse_overwriting(options: &ReplayOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads what is to be replayed, and says what is wrong with it.
+/// Reads the log, and notes problems in it.
 fn prepare(
     options: &ReplayOptions,
     quiet: bool,
@@ -152,7 +150,7 @@ fn prepare(
     })?;
     plot::check(options.plot.as_deref())?;
     refuse_overwriting(options)?;
-    // Whoever misspelt a policy wants to know before a long log is read.
+    // Checked first, as reading a long log takes a while.
     policy(options, 1)?;
     if !silent {
         tell_idle(options);
@@ -190,7 +188,7 @@ fn policy(options: &ReplayOptions, pes: u32) -> Result<Box<dyn Policy>, Failure>
     refuse_twice(options)?;
     let params = with_params(params, &options.params)
         .map_err(|error| Failure::of("usage", &error).exit(EXIT_USAGE))?;
-    // A log knows no nodes: its processors are on one.
+    // A log knows no nodes, so all processors are on one.
     let machine = Machine::uniform(1, pes)
         .map_err(|error: MachineError| Failure::of("usage", &error).exit(EXIT_USAGE))?;
     policies()
@@ -198,7 +196,7 @@ fn policy(options: &ReplayOptions, pes: u32) -> Result<Box<dyn Policy>, Failure>
         .map_err(|error| Failure::of("usage", &error).exit(EXIT_USAGE))
 }
 
-/// An option and a parameter that say the same are one too many.
+/// Refuses an option together with a parameter for the same setting.
 fn refuse_twice(options: &ReplayOptions) -> Result<(), Failure> {
     let same = [
         ("--mpl-limit", "mpl-limit", options.mpl_limit.is_some()),
@@ -226,7 +224,7 @@ fn replay(options: &ReplayOptions, trace: &Trace, silent: bool) -> Result<Schedu
     })
 }
 
-/// Says which options the policy has no use for.
+/// Notes options that the policy has no use for.
 fn tell_idle(options: &ReplayOptions) {
     let Some(idle) = Idle::under(&options.sched) else { return };
     let mut given = vec![
@@ -245,7 +243,7 @@ fn tell_idle(options: &ReplayOptions) {
     }
 }
 
-/// Says what of the log is not as it should be.
+/// Notes problems of the log.
 fn tell(log: &Log, path: &Path) {
     let name = path.display();
     for DamagedLine { line, why } in &log.contents.damaged {

@@ -1,5 +1,5 @@
-//! A schedule as an SVG document: utilisation and queue over time, and who ran
-//! where, as long as that can be seen.
+//! A schedule as an SVG document: utilisation and queue over time. If there are few enough jobs, it
+//! also shows which job ran where.
 
 use crate::failure::{EXIT_USAGE, Failure};
 use plotters::coord::Shift;
@@ -12,9 +12,9 @@ use std::path::Path;
 use storm_replay::{Schedule, Trace};
 use storm_sched::SchedTime;
 
-/// The most jobs that are drawn one by one.
+/// Most jobs that are drawn one by one.
 const MAX_DRAWN_JOBS: usize = 5_000;
-/// Points of a curve: about one for each pixel.
+/// Points of a curve, about one per pixel.
 const BINS: usize = 800;
 /// Size of the plot and of its parts in pixels.
 const WIDTH: u32 = 960;
@@ -25,19 +25,19 @@ const LABELS: (u32, u32) = (40, 64);
 const TITLE: u32 = 18;
 /// Room above the highest value.
 const HEADROOM: f64 = 1.05;
-/// How much of what lies below shows through a job: rows of a matrix overlap.
+/// How opaque jobs are, as rows of a matrix overlap.
 const OPACITY: f64 = 0.6;
 const HOUR_S: f64 = 3_600.0;
 
 type Drawn<T> = Result<T, Box<dyn Error + Send + Sync>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// A plot could not be drawn.
+/// Why a plot could not be drawn.
 #[derive(Debug, thiserror::Error)]
 #[error("the plot cannot be drawn")]
 struct PlotError(#[source] Box<dyn Error + Send + Sync>);
 
-/// Refuses what is no name of a plot.
+/// Refuses a file name that is not a plot's.
 pub(super) fn check(path: Option<&Path>) -> Result<(), Failure> {
     let svg = |path: &Path| path.extension().is_some_and(|end| end.eq_ignore_ascii_case("svg"));
     match path {
@@ -82,7 +82,7 @@ fn draw(title: &str, trace: &Trace, schedule: &Schedule) -> Drawn<String> {
     Ok(text)
 }
 
-/// The time that is drawn, in hours.
+/// The time range of the plot, in hours.
 struct Time {
     first: SchedTime,
     hours: f64,
@@ -92,7 +92,7 @@ impl Time {
     fn of(trace: &Trace, schedule: &Schedule) -> Time {
         let first = trace.jobs().first().map_or(SchedTime::ZERO, |job| job.submit);
         let last = schedule.starts.iter().map(|start| start.end).max().unwrap_or(first);
-        // An axis has to have a length.
+        // An axis must not have length 0.
         let hours = (last.since(first).as_secs_f64() / HOUR_S).max(f64::MIN_POSITIVE);
         Time { first, hours }
     }
@@ -101,10 +101,10 @@ impl Time {
         time.since(self.first).as_secs_f64() / HOUR_S
     }
 
-    /// The mean over each of [`BINS`] equal times of a sum of weights that each
-    /// hold from one time to another.
+    /// The mean of a sum of weights in each of [`BINS`] equal time bins. Each weight holds from one
+    /// time to another.
     fn means(&self, held: impl Iterator<Item = (SchedTime, SchedTime, f64)>) -> Vec<f64> {
-        // What changes at the beginning of a bin, and what is in one alone.
+        // Changes at the beginning of each bin, and contributions to a single bin.
         let mut steps = vec![0.0; BINS + 1];
         let mut means = vec![0.0; BINS];
         let bin = |time: SchedTime| (self.hours(time) / self.hours * BINS as f64).max(0.0);
@@ -123,7 +123,7 @@ impl Time {
         let mut level = 0.0;
         for (mean, step) in means.iter_mut().zip(&steps) {
             level += step;
-            // Sums of many weights are off by a little.
+            // Rounding may have made the sum slightly negative.
             *mean = (*mean + level).max(0.0);
         }
         means
@@ -134,7 +134,7 @@ impl Time {
 fn busy(trace: &Trace, schedule: &Schedule, time: &Time) -> Vec<f64> {
     let held = schedule.busy.iter().map(|busy| (busy.from, busy.to, busy.mean_pes()));
     let mut means = time.means(held);
-    // By what sums of many weights are off.
+    // Rounding may have made the sum slightly too large.
     means.iter_mut().for_each(|mean| *mean = mean.min(f64::from(trace.pes())));
     means
 }

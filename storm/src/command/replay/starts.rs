@@ -19,7 +19,7 @@ const COLUMNS: [&str; 10] = [
     "bounded_slowdown",
 ];
 
-/// A row for each start, in their order; jobs have the numbers of the log.
+/// A row for each start, in order; jobs have the numbers of the log.
 pub(super) fn csv(trace: &Trace, schedule: &Schedule) -> Result<Vec<u8>, Failure> {
     let mut writer = Writer::from_writer(Vec::new());
     let failed = |error: csv::Error| Failure::of("file", &error);
@@ -52,7 +52,7 @@ fn since_begin(time: SchedTime) -> Duration {
     time.since(SchedTime::ZERO)
 }
 
-/// Without a fraction if there is none.
+/// Seconds, without a fraction if there is none.
 fn seconds(time: Duration) -> String {
     match time.subsec_nanos() {
         0 => time.as_secs().to_string(),

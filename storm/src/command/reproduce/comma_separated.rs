@@ -3,7 +3,7 @@
 use super::Reproduced;
 use csv::{Error, Writer};
 
-/// The numbers of one table or figure.
+/// The numbers of a table or figure.
 pub(super) fn rows(one: &Reproduced) -> Result<Vec<u8>, Error> {
     let header = ["quantity", "ours", "paper", "error_percent", "unit", "by", "basis", "source"];
     let optional = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
@@ -24,7 +24,7 @@ pub(super) fn rows(one: &Reproduced) -> Result<Vec<u8>, Error> {
     )
 }
 
-/// The bounds of all.
+/// The bounds of all tables and figures.
 pub(super) fn bounds(reproduced: &[Reproduced]) -> Result<Vec<u8>, Error> {
     let each = reproduced.iter().flat_map(|one| {
         one.what.bounds.iter().map(|bound| {

@@ -1,4 +1,4 @@
-//! The files of `--output`: each is whole or not there.
+//! The files of `--output`, each of which is complete or absent.
 
 use super::{Reproduced, comma_separated, plot, report};
 use crate::failure::Failure;
@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::Builder;
 
-/// What the umask takes from: everybody reads and writes.
+/// Mode of the files before the umask: everybody reads and writes.
 const FILE_MODE: u32 = 0o666;
 
 /// A directory that can be written to.
@@ -16,7 +16,7 @@ const FILE_MODE: u32 = 0o666;
 pub(super) struct Directory(PathBuf);
 
 impl Directory {
-    /// Makes it if it is not there, and tries it.
+    /// Makes the directory if needed, and tries to write to it.
     pub(super) fn open(path: &Path) -> Result<Directory, Failure> {
         std::fs::create_dir_all(path)
             .and_then(|()| tempfile::tempfile_in(path).map(drop))
@@ -24,11 +24,11 @@ impl Directory {
         Ok(Directory(path.to_owned()))
     }
 
-    /// Puts a file there, in the place of one of that name.
+    /// Writes a file, and replaces one of the same name.
     fn put(&self, name: &str, content: &[u8]) -> Result<(), Failure> {
         let path = self.0.join(name);
         let put = || -> io::Result<()> {
-            // For whoever the umask says, not for the user alone.
+            // A temporary file is the user's alone, so the usual mode is set.
             let readable = Permissions::from_mode(FILE_MODE);
             let mut file = Builder::new().permissions(readable).tempfile_in(&self.0)?;
             file.write_all(content)?;
@@ -38,7 +38,7 @@ impl Directory {
     }
 }
 
-/// Numbers, plots and the report, which holds all of them.
+/// Writes numbers, plots, and the report with all of them.
 pub(super) fn write(directory: &Directory, reproduced: &[Reproduced]) -> Result<(), Failure> {
     let mut plots = Vec::with_capacity(reproduced.len());
     for one in reproduced {

@@ -1,8 +1,8 @@
-//! Figs. 3 and 5 on clusters of this host's own processes: what two or more
-//! jobs at once take, for each of them, beside one alone.
+//! Figs. 3 and 5 on clusters of this host's own processes: the times of two or more simultaneous
+//! jobs, divided by their number, compared with one job alone.
 //!
-//! It says how the real daemons do here. The paper's machine had a processor for
-//! each process, a network, and nothing else to do.
+//! The result is about the real daemons on this host. The paper's machine had a processor for each
+//! process, a network, and no other load.
 
 use super::Reproduced;
 use crate::attach::Interrupts;
@@ -18,25 +18,25 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use storm_sim::reproduction::{Exhibit, Reproduction, Row};
 
-/// The cluster: a process of each job on each of two nodes.
+/// Nodes of the cluster; each job has a process on each.
 const NODES: u32 = 2;
 const PES: u32 = 1;
 const SCHED: &str = "gang";
 /// Measurements of each case; their median counts.
 const RUNS: usize = 3;
-/// Slices of Fig. 3 that a host with other work can keep.
+/// Slices of Fig. 3 that a host with other load can keep.
 const SLICES_MS: [u64; 6] = [1, 2, 5, 10, 50, 200];
-/// The slice of Fig. 5, and its jobs at once.
+/// The slice of Fig. 5, and its number of simultaneous jobs.
 const USUAL_SLICE_MS: u64 = 50;
 const LEVELS: [u32; 4] = [1, 2, 4, 8];
-/// Times that sweep3d solves its problem: about a second.
+/// Number of times that sweep3d solves its problem, in about a second.
 const SWEEP_STEPS: &str = "4";
 
-/// What is run.
+/// The program of the jobs.
 #[derive(Debug)]
 pub(super) struct LiveProgram(Vec<OsString>);
 
-/// The program that the user gives, or sweep3d.
+/// The user's program, or sweep3d.
 pub(super) fn program(given: Option<&Path>) -> Result<LiveProgram, Failure> {
     if let Some(path) = given {
         return Ok(LiveProgram(vec![find_program(path.as_os_str())?.into()]));
@@ -52,7 +52,7 @@ pub(super) fn program(given: Option<&Path>) -> Result<LiveProgram, Failure> {
     Ok(LiveProgram(vec![found.into(), "--steps".into(), SWEEP_STEPS.into()]))
 }
 
-/// Measures what was asked for of both figures, and adds it to them.
+/// Measures the requested ones of both figures, and adds the results to them.
 pub(super) async fn add(
     reproduced: &mut [Reproduced],
     program: &LiveProgram,
@@ -79,7 +79,7 @@ pub(super) async fn add(
     Ok(())
 }
 
-/// One case: medians.
+/// The medians of a case.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     slice_ms: u64,
@@ -132,7 +132,7 @@ async fn case(
     Ok(Case { slice_ms, jobs, alone: median(alone), each: median(each) })
 }
 
-/// From the first submission to the last end.
+/// The time from the first submission to the last end.
 async fn together(
     socket: &Path,
     program: &LiveProgram,

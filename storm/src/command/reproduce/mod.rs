@@ -1,7 +1,7 @@
-//! `reproduce`: the paper's tables and figures, beside what the paper prints.
+//! `reproduce`: the paper's tables and figures, compared with the paper's values.
 //!
-//! What is simulated is `storm_sim::reproduction`'s; here it is shown, drawn,
-//! written and judged, and measured on this host where that is asked for.
+//! `storm_sim::reproduction` does the simulation. This module shows, draws, writes and judges its
+//! results, and measures on this host if requested.
 
 mod comma_separated;
 mod files;
@@ -22,15 +22,15 @@ use std::time::Instant;
 use storm_sim::figures::FigureError;
 use storm_sim::reproduction::{Bound, Effort, Laboratory, Reproduction, Row, Verdict, reproduce};
 
-/// For programs: a bound is missed.
+/// The failure's word for programs: a bound is missed.
 const CODE_BOUND: &str = "bound";
 
-/// A table or figure with what it took.
+/// A table or figure, with the time that it took.
 #[derive(Debug, Serialize)]
 struct Reproduced {
     #[serde(flatten)]
     what: Reproduction,
-    /// Seconds of real time, without what an earlier one had simulated already.
+    /// Seconds of real time, without simulations that an earlier table or figure has done.
     real_s: f64,
 }
 
@@ -40,11 +40,11 @@ pub(super) async fn run(
     output: &dyn Output,
     silent: bool,
 ) -> Result<u8, Failure> {
-    // Whoever waits for minutes wants to know before that the files can be written.
+    // Checked first, as the simulation takes minutes.
     let directory = options.output.as_deref().map(Directory::open).transpose()?;
     let program = options.live.then(|| live::program(options.program.as_deref())).transpose()?;
     let mut reproduced = simulate(options, silent)?;
-    // From here on an interruption ends clusters and leaves no file half written.
+    // From here on, an interruption ends clusters and leaves no partial file.
     let mut interrupts = Interrupts::listen()?;
     if let Some(program) = program {
         live::add(&mut reproduced, &program, &mut interrupts, silent).await?;
@@ -76,7 +76,7 @@ fn simulate(options: &ReproduceOptions, silent: bool) -> Result<Vec<Reproduced>,
     Ok(reproduced)
 }
 
-/// How many bounds there are of each verdict.
+/// Number of bounds with each verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tally {
     held: usize,
@@ -113,7 +113,7 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// Success, or the bounds that are missed.
+/// Success, or a failure with the missed bounds.
 fn verdict(reproduced: &[Reproduced]) -> Result<u8, Failure> {
     let missed: Vec<String> = reproduced
         .iter()
@@ -159,7 +159,7 @@ fn cells(row: &Row) -> Vec<String> {
     vec![quantity.clone(), optional(ours), optional(paper), (*unit).to_owned(), error, by, basis]
 }
 
-/// With as many digits as people compare.
+/// A number with as many digits as people compare.
 fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 10_000.0 => 0,

@@ -8,20 +8,19 @@ use plotters::prelude::{
 use std::error::Error;
 use storm_sim::reproduction::{Axis, Chart, Curve};
 
-/// Size of a plot in pixels, of its margins, and of what marks a point.
+/// Size of a plot, its margins, and its markers in pixels.
 const SIZE: (u32, u32) = (860, 520);
 const MARGIN: u32 = 12;
 const LABELS: (u32, u32) = (44, 64);
 const TITLE: u32 = 20;
 const DOT: i32 = 3;
 const LEGEND_LINE: i32 = 18;
-/// Room above the highest value, and beside the first and the last of an axis of
-/// equal ratios.
+/// Room above the highest value, and at both ends of a logarithmic axis.
 const HEADROOM: f64 = 1.1;
 
 type Drawn<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Draws it; the title stands above.
+/// Draws the chart, with the title above.
 pub(super) fn svg(title: &str, chart: &Chart) -> Result<String, PlotError> {
     let (x, y) = (range(chart, chart.x, |point| point.0), range(chart, chart.y, |point| point.1));
     let drawn = match (chart.x.logarithmic, chart.y.logarithmic) {
@@ -33,7 +32,7 @@ pub(super) fn svg(title: &str, chart: &Chart) -> Result<String, PlotError> {
     drawn.map_err(PlotError)
 }
 
-/// A plot could not be drawn.
+/// Why a plot could not be drawn.
 #[derive(Debug, thiserror::Error)]
 #[error("the plot cannot be drawn")]
 pub(super) struct PlotError(#[source] Box<dyn Error + Send + Sync>);
@@ -95,7 +94,7 @@ where
     Ok(text)
 }
 
-/// From the least to the greatest value of all curves, with some room.
+/// The range of all curves' values, with some room.
 fn range(chart: &Chart, axis: Axis, value: fn(&(f64, f64)) -> f64) -> (f64, f64) {
     let values = || chart.curves.iter().flat_map(|curve| curve.points.iter().map(value));
     let least = values().reduce(f64::min).unwrap_or(1.0);
@@ -103,12 +102,12 @@ fn range(chart: &Chart, axis: Axis, value: fn(&(f64, f64)) -> f64) -> (f64, f64)
     if axis.logarithmic {
         (least / HEADROOM, greatest * HEADROOM)
     } else {
-        // From zero: a flat curve is to look flat.
+        // From zero, so that a flat curve looks flat.
         (least.min(0.0), (greatest * HEADROOM).max(f64::MIN_POSITIVE))
     }
 }
 
-/// A number of an axis, without zeros that say nothing.
+/// A number of an axis, without needless zeros.
 fn short(value: f64) -> String {
     if value != 0.0 && (value.abs() < 1e-3 || value.abs() >= 1e6) {
         return format!("{value:e}");

@@ -1,4 +1,4 @@
-//! One HTML page with all numbers, bounds and plots; it needs no other file.
+//! An HTML page with all numbers, bounds and plots, independent of other files.
 
 use super::{Reproduced, number};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -45,7 +45,7 @@ fn section(one: &Reproduced, plot: Option<&str>) -> Markup {
     html! {
         section id=(one.what.exhibit) {
             h2 { (one.what.title) }
-            // The plot is ours and its texts are escaped where it is drawn.
+            // The plot is our own, and texts in it are escaped where it is drawn.
             @if let Some(svg) = plot { figure { (PreEscaped(svg)) } }
             @if !one.what.bounds.is_empty() {
                 table {

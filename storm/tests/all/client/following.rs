@@ -21,7 +21,7 @@ async fn call(calls: &Receiver<Call>) -> Call {
     calls.recv().await.expect("a call")
 }
 
-/// Where the events of a job go, and how far each stream of its ranks is.
+/// The destination of a job's events, and the position of each stream of its ranks.
 struct Events {
     replies: ReplySink,
     written: RefCell<BTreeMap<(u32, bool), u64>>,
@@ -38,7 +38,7 @@ async fn take_job(calls: &Receiver<Call>) -> Events {
     Events { replies: call.replies, written: RefCell::default() }
 }
 
-/// The job is asked to end.
+/// Takes the request to end the job.
 async fn take_cancellation(calls: &Receiver<Call>) {
     let cancel = call(calls).await;
     assert_eq!(
@@ -49,7 +49,7 @@ async fn take_cancellation(calls: &Receiver<Call>) {
     cancel.replies.send(Reply::Cancelled { jobs }).expect("it waits");
 }
 
-/// The next input is the end of it.
+/// Takes the end of the input.
 async fn take_end_of_input(calls: &Receiver<Call>) {
     let call = call(calls).await;
     let end = ManagerRequest::Input { job: JOB, data: Bytes::new(), eof: true };
@@ -150,7 +150,7 @@ fn an_interruption_cancels_the_job() {
         write(&events, 0, Stream::Stdout, "up\n");
         take_cancellation(&calls).await;
         write(&events, 0, Stream::Stdout, "!\n");
-        // The test interrupts once more, at once: that is the same interruption.
+        // The test interrupts once more at once, which counts as the same interruption.
         take_go_on(&calls).await;
         write(&events, 0, Stream::Stdout, "saved\n");
         end(&events, JobState::Cancelled, 143);
@@ -216,14 +216,14 @@ fn a_reader_that_leaves_wants_no_more_of_the_job() {
     served.end();
 }
 
-/// Another command of the test says that it is time to go on.
+/// Another command of the test says when to continue.
 async fn take_go_on(calls: &Receiver<Call>) {
     let call = call(calls).await;
     assert_eq!(call.request, ManagerRequest::Nodes);
     call.replies.send(Reply::Nodes { nodes: Vec::new() }).expect("it waits");
 }
 
-/// The client says what failed, and the job is cancelled without the end of input.
+/// Checks that the client reports the failure and cancels the job without sending the end of input.
 fn refuses_input(input: File, after_bytes: usize, why: &str) {
     let served = Served::start(async move |calls| {
         let events = take_job(&calls).await;
@@ -254,7 +254,7 @@ fn refuses_input(input: File, after_bytes: usize, why: &str) {
 fn an_input_that_breaks_off_is_no_end_of_input() {
     let root = File::open("/").expect("a directory can be opened");
     refuses_input(root, 0, "Is a directory (os error 21)");
-    // The memory of a process has an end behind each of its mappings.
+    // A process's memory ends after each of its mappings.
     let mut memory = File::open("/proc/self/mem").expect("it is ours");
     refuses_input(memory.try_clone().expect("a descriptor"), 0, "Input/output error (os error 5)");
     let maps = std::fs::read_to_string("/proc/self/maps").expect("it is ours");
@@ -301,7 +301,7 @@ fn an_input_that_does_not_block_is_waited_for() {
 
 #[test]
 fn an_input_that_is_closed_or_cannot_be_read_from_has_ended() {
-    // The second is how nohup(1) leaves a terminal.
+    // nohup(1) leaves a terminal as the second one.
     for redirection in ["<&-", "0>/dev/null"] {
         let served = Served::start(async |calls| {
             let events = take_job(&calls).await;

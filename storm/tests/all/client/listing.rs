@@ -1,4 +1,4 @@
-//! The verbs that ask one question.
+//! The verbs with a single question.
 
 use super::served::{Served, stderr, stdout};
 use storm_mm::api::{
@@ -16,7 +16,7 @@ fn answering(expected: ManagerRequest, answer: Reply) -> Served {
     })
 }
 
-/// What the client asked for: the server takes it from the core in parts.
+/// The client's whole request, which the server asks the core for in parts.
 fn whole(mut request: ManagerRequest) -> ManagerRequest {
     match &mut request {
         ManagerRequest::Jobs(filter) => filter.part = None,
@@ -52,7 +52,7 @@ fn queue_asks_for_what_the_options_say() {
     served.end();
 }
 
-/// It was silent about them, and its status was that of the others.
+/// Regression: `wait` ignored forgotten jobs, in its output and its status.
 #[test]
 fn wait_says_what_is_known_of_jobs_that_are_forgotten_and_counts_them() {
     for (display, listed) in [("", None), ("--json", Some("[]\n")), ("--quiet", None)] {
@@ -189,7 +189,7 @@ fn cancel_takes_the_jobs_of_a_user_and_a_partition() {
             call.request,
             ManagerRequest::Cancel { jobs, signal: None, states: vec![JobState::Pending] }
         );
-        // The second has begun meanwhile, and is not meant any more.
+        // The second job has started meanwhile, so it is not to be cancelled any more.
         let begun = ApiError::new(ErrorCode::OtherState, "job 10 is RUNNING by now");
         let outcome = |(job, error)| CancelOutcome { job: JobId(job), error };
         let jobs = [(8, None), (10, Some(begun))].map(outcome).to_vec();

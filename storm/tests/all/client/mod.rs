@@ -1,5 +1,5 @@
-//! The `storm` binary against the real server of the client API with a manager
-//! of the test's own behind it: what users type, see and get as exit status.
+//! The `storm` binary against the real server of the client API, with a manager of the test behind
+//! it: command lines, output and exit status.
 
 mod following;
 mod listing;

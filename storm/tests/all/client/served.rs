@@ -1,4 +1,4 @@
-//! A manager that answers as a test wants, and the command that talks to it.
+//! A manager that answers as a test wants, and a command to talk to it.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -51,8 +51,7 @@ impl Served {
         self.directory.path().join(name)
     }
 
-    /// `storm` with these arguments, in a directory of its own, meant for this
-    /// manager.
+    /// `storm` with these arguments, in a directory of its own, addressed to this manager.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_storm"));
         command
@@ -67,7 +66,7 @@ impl Served {
         self.command(arguments).output().expect("it can be started")
     }
 
-    /// The core must have been asked all that it expects.
+    /// Checks that the core got all requests that it expects.
     pub(crate) fn end(mut self) {
         let thread = self.thread.take().expect("it is there until now");
         thread.join().expect("the core was satisfied");

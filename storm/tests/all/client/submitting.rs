@@ -1,4 +1,4 @@
-//! `submit` to a cluster: what reaches the manager, what the user is told.
+//! `submit` to a cluster: the manager's requests, and the messages to the user.
 
 use super::served::{Served, stderr, stdout};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use storm_mm::api::{ApiError, ErrorCode, ManagerRequest, Reply};
 use storm_rm::{ContentHash, Destination, InputSpec, JobId, JobSpec, OsBytes, OutputSpec, Program};
 
-/// A manager that takes one job and shows it to the test.
+/// A manager that takes a job and passes it to the test.
 fn taking_one() -> (Served, mpsc::Receiver<JobSpec>) {
     let (sender, seen) = mpsc::channel();
     let served = Served::start(async move |calls| {
@@ -138,7 +138,7 @@ fn what_comes_by_standard_input_and_is_no_script_is_refused() {
     served.end();
 }
 
-/// The nodes said that the script does not exist.
+/// Regression: only the nodes reported an error, that the script does not exist.
 #[test]
 fn a_script_with_the_line_ends_of_windows_is_refused_with_what_mends_it() {
     let served = Served::start(async |_| {});
@@ -156,7 +156,7 @@ fn a_script_with_the_line_ends_of_windows_is_refused_with_what_mends_it() {
     served.end();
 }
 
-/// It was taken, and what failed on the nodes was the job.
+/// Regression: the job was accepted, and failed on the nodes.
 #[test]
 fn a_working_directory_that_this_host_has_not_is_told() {
     let (served, seen) = taking_one();
@@ -211,7 +211,7 @@ fn a_refusal_says_what_why_and_what_to_try() {
 
 #[test]
 fn a_wrong_program_is_found_out_before_anything_starts() {
-    // There is no manager: the mistake is told first.
+    // Reported first, even without a manager.
     let storm = |program: &str| {
         Command::new(env!("CARGO_BIN_EXE_storm"))
             .args(["submit", "--socket", "/nonexistent/mm.sock", program])

@@ -1,4 +1,4 @@
-//! A job that waits in the queue: whoever follows it or waits for it is told why.
+//! A user who follows or waits for a queued job is told why it waits.
 
 use super::served::{Served, stderr, stdout};
 use async_channel::Receiver;
@@ -15,7 +15,7 @@ async fn call(calls: &Receiver<Call>) -> Call {
     calls.recv().await.expect("a call")
 }
 
-/// The manager is asked why the job waits.
+/// Takes the question why the job waits.
 async fn explain(calls: &Receiver<Call>) {
     let call = call(calls).await;
     assert_eq!(call.request, ManagerRequest::Explain { job: JOB });
@@ -26,7 +26,7 @@ async fn explain(calls: &Receiver<Call>) {
     call.replies.send(reply).expect("it waits");
 }
 
-/// Nothing was said before the end of a job that waited for hours.
+/// Regression: nothing was reported until the end of a job that waited for hours.
 #[test]
 fn who_follows_a_job_is_told_why_it_waits() {
     let served = Served::start(async |calls| {

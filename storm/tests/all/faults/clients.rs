@@ -1,11 +1,11 @@
-//! Clients that vanish without a word, in the middle of `storm run`.
+//! Clients that vanish silently in the middle of `storm run`.
 
 use crate::scratch::Scratch;
 use crate::scratch::real_cluster::RealCluster;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 
-/// More than every buffer on the way to a client holds.
+/// More than all buffers on the way to a client hold.
 const MUCH: &str = "echo up; while [ ! -e go ]; do sleep 0.02; done
                     head -c 8388608 /dev/zero; touch written-$STORM_RANK";
 

@@ -1,5 +1,5 @@
-//! A node that is cut off from the network in each phase of a job. Its host lives on
-//! and hears nothing; hosts are network namespaces.
+//! A node that is cut off from the network in each phase of a job. Its host lives on without
+//! hearing anything; hosts are network namespaces.
 
 use super::phase::{Phase, assert_well};
 use crate::scratch::Scratch;
@@ -9,8 +9,8 @@ use std::fs;
 
 #[test]
 fn a_node_that_is_cut_off_ends_its_job_in_every_phase() {
-    // It is the silence of the host that is noticed; where the node was stopped before,
-    // and its host has acknowledged all that it was sent, that of the node.
+    // The silence of the host is noticed. If the node was stopped before and its host has
+    // acknowledged everything, the silence of the node is noticed.
     let settings = Phase::settings("10s");
     Phase::in_each(|phase| {
         let scratch = Scratch::make();
@@ -28,7 +28,7 @@ fn a_node_that_is_cut_off_ends_its_job_in_every_phase() {
     });
 }
 
-/// Holds a lock for as long as it runs, and tells if another holds it.
+/// Holds a lock while it runs, and reports if another process holds it.
 const ALONE: &str = "exec 9>lock
                      flock -n 9 || touch twice
                      touch runs-$STORM_NODE_ID

@@ -1,4 +1,5 @@
-//! Full disks. A node cannot take a job's files, and says so; a manager ends, and its jobs go on.
+//! Full disks. A node that cannot take a job's files says so; a manager ends, and its jobs
+//! continue.
 
 use crate::scratch::hosts::skipped;
 use crate::scratch::real_cluster::RealCluster;
@@ -10,17 +11,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// More than the disk has.
+/// More than the disk holds.
 const PROGRAM_BYTES: usize = 8 << 20;
 
-/// More than is left beside a journal.
+/// More than is free beside a journal.
 const FREE_BYTES: usize = 4 << 20;
-/// What makes the journal grow soon.
+/// Makes the journal grow quickly.
 const ENVIRONMENT_BYTES: usize = 100_000;
-/// Many times what a journal of 2 MiB can hold.
+/// Many times as many as a journal of 2 MiB can hold.
 const MAX_SUBMITS: usize = 200;
 
-/// A file system of 2 MiB in memory; gone with the value.
+/// A file system of 2 MiB in memory, unmounted on drop.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -63,7 +64,7 @@ fn a_full_disk_on_one_node_is_told_and_its_node_runs_what_fits() {
     assert!(!refused.status.success(), "{}", told(&refused));
     let said = stderr(&refused);
     assert!(said.contains("n2") && said.contains("does not fit the file system"), "{said}");
-    // The other node has room for it, and that one for what is smaller.
+    // The other node has room for it, and this one for smaller files.
     assert_eq!(stdout(&run("-n 2 -N 1", "./large")), "ran\nran\n");
     fs::write(&program, "#!/bin/sh\necho ran\n").expect("written");
     let done = run("-n 2 -N 2", "./large");
@@ -72,7 +73,7 @@ fn a_full_disk_on_one_node_is_told_and_its_node_runs_what_fits() {
     assert!(!disk.0.join("n2").exists(), "files are left");
 }
 
-/// Ranks that share a file do not see it themselves: it is the job that ends.
+/// Ranks that share a file do not see the error themselves, so the job ends.
 #[test]
 fn a_job_whose_ranks_share_a_file_on_a_full_disk_ends_with_that_reason() {
     let cluster = RealCluster::start(1, "");
@@ -87,12 +88,12 @@ fn a_job_whose_ranks_share_a_file_on_a_full_disk_ends_with_that_reason() {
     let reason = ended["reason"].to_string();
     assert!(reason.contains(&format!("cannot write its output file {file}")), "{ended}");
     assert!(reason.contains("No space left on device"), "{ended}");
-    let written = fs::read(&file).expect("what there was room for").len();
+    let written = fs::read(&file).expect("the file has what fits").len();
     assert!(written > FREE_BYTES / 4, "{written}");
     cluster.end();
 }
 
-/// Else one user's programs would end the manager for all.
+/// Otherwise a user's programs would end the manager for all.
 #[test]
 fn programs_that_would_fill_the_disk_of_the_journal_are_refused() {
     let mut cluster = RealCluster::without_manager(1, "");
@@ -113,7 +114,7 @@ fn programs_that_would_fill_the_disk_of_the_journal_are_refused() {
     cluster.end();
 }
 
-/// The nodes were told to leave, with all jobs, and were not there for the next manager.
+/// Regression: the nodes were told to leave with all jobs, and the next manager did not find them.
 #[test]
 fn jobs_go_on_when_the_disk_of_the_journal_is_full_and_the_next_manager_finds_them() {
     let mut cluster = RealCluster::without_manager(2, "");

@@ -1,11 +1,11 @@
-//! A Node Manager that is stopped, with a job that asked to be queued again: its keeper ends the
-//! ranks before they run elsewhere.
+//! A stopped Node Manager with a job that asked to be queued again: the keeper ends the ranks
+//! before they run elsewhere.
 
 use crate::scratch::real_cluster::RealCluster;
 use nix::sys::signal::Signal;
 use std::fs;
 
-/// Holds a lock for as long as it runs, and tells if another holds it; says that it runs.
+/// Holds a lock while it runs, reports if another process holds it, and reports that it runs.
 const ALONE: &str = "exec 9>lock
                      flock -n 9 || touch twice
                      while [ ! -e go ]; do
@@ -19,7 +19,7 @@ fn a_job_of_a_node_manager_that_is_stopped_never_runs_twice_at_a_time() {
     let caller = cluster.caller();
     let work = cluster.scratch.work();
     let beats = |node: u32| fs::read_to_string(work.join(format!("beats-{node}")));
-    // The file is there a moment before it has a line.
+    // The file exists a moment before its first line.
     let beats_once = |node| beats(node).is_ok_and(|beats| beats.contains('\n')).then_some(());
     let options = "-n 1 --no-bcast --requeue";
     let job = caller.submit(options, &["/bin/sh", "-c", ALONE]).expect("a manager");
@@ -33,7 +33,7 @@ fn a_job_of_a_node_manager_that_is_stopped_never_runs_twice_at_a_time() {
     assert_eq!((&runs["runs"], &runs["node_list"]), (&2.into(), &format!("n{second}").into()));
     caller.wait_for("queue", |_| beats_once(second));
     assert!(!work.join("twice").exists(), "two runs at a time");
-    // As text they are in order: all have as many digits.
+    // All have the same number of digits, so the order of texts is that of numbers.
     let (ended, began) = (beats(first).expect("beats"), beats(second).expect("beats"));
     assert!(ended.lines().last() < began.lines().next(), "{ended} {began}");
     cluster.signal_node(first, Signal::SIGCONT);

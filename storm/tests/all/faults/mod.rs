@@ -1,7 +1,6 @@
-//! Faults of a running cluster: Node Managers that are killed, frozen or cut off in each
-//! phase of a job, a full disk, clients that vanish, nodes that come late or do not
-//! belong. Real daemons, real processes; nothing hangs, and nothing is left
-//! (`docs/robustness.md`).
+//! Faults of a running cluster: Node Managers that are killed, frozen or cut off in each phase of a
+//! job, full disks, clients that vanish, and nodes that come late or don't belong. Daemons and
+//! processes are real. Nothing may hang, and nothing may be left (`docs/robustness.md`).
 
 mod clients;
 mod cut_off;

@@ -1,11 +1,10 @@
-//! Daemons that are to find out themselves which network they can be on, on a host whose
-//! RDMA device, if it has one, is not the one that they look for. Where there is one that
-//! works, `backends/verbs/vm/cluster.sh` asks for it.
+//! Daemons that choose their network themselves, on a host without the RDMA device that they look
+//! for. `backends/verbs/vm/cluster.sh` tests a host with a working device.
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{stderr, stdout, told};
 
-/// No kernel calls a device so.
+/// No kernel gives a device this name.
 const AUTO: &str = "--backend auto --rdma-device storm-has-no-such";
 
 #[test]
@@ -23,7 +22,7 @@ fn daemons_without_a_device_are_on_tcp_and_say_why() {
     assert_eq!(stdout(&done), "well\n".repeat(4), "{}", told(&done));
     for daemon in ["mm", "n1", "n2"] {
         let log = cluster.log(daemon);
-        // A host without the library says that instead.
+        // A host without the library reports the library instead.
         let why = log.contains("on TCP, as there is no RDMA device")
             || log.contains("on TCP, as libibverbs.so.1 cannot be loaded");
         assert!(why, "{daemon}: {log}");

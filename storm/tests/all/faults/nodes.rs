@@ -1,4 +1,4 @@
-//! A Node Manager that is killed, and one that is frozen, in each phase of a job.
+//! A Node Manager that is killed, or frozen, in each phase of a job.
 
 use super::phase::{Phase, assert_well};
 use crate::scratch::real_cluster::RealCluster;
@@ -7,7 +7,7 @@ use std::fs;
 
 #[test]
 fn a_node_manager_that_is_killed_ends_its_job_in_every_phase() {
-    // It is the death that is noticed, and not that it stood still before.
+    // The death must be noticed, not the earlier stop.
     let settings = Phase::settings("1h");
     Phase::in_each(|phase| {
         let mut cluster = RealCluster::start(2, &settings);
@@ -55,7 +55,7 @@ fn a_job_that_asks_for_it_is_queued_again_when_its_node_manager_is_killed() {
 
 #[test]
 fn a_job_that_asks_for_it_runs_elsewhere_although_its_node_manager_does_not_come_back() {
-    // A node that might run on would be waited for so long.
+    // A node that might still run would be waited for this long.
     let mut cluster =
         RealCluster::start(2, "timeouts = { requeue-fence = \"1h\", node-return = \"0s\" }");
     let options = "-n 1 --no-bcast --requeue";

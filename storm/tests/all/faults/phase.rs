@@ -1,5 +1,5 @@
-//! A job on both nodes of a cluster, brought into a phase of its life in which a fault
-//! then hits the second of them, and what must have become of it.
+//! Brings a job on both nodes of a cluster into a phase in which a fault hits the second node, and
+//! checks the result.
 
 use crate::scratch::caller::Caller;
 use crate::scratch::{stdout, told};
@@ -7,22 +7,22 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
-/// More than is under way at a time: no transfer ends while one of its nodes stands still.
+/// More than is in flight at a time: no transfer ends while one of its nodes stands still.
 const PROGRAM_BYTES: usize = 8 << 20;
 
-/// Says that it runs, and when it is told to end, and ends only when it is killed.
+/// Reports that it runs and that it was told to end, and ends only when killed.
 const STUBBORN: &str = "trap 'touch told-$STORM_JOB_ID-$STORM_RANK' TERM
                         touch runs-$STORM_JOB_ID-$STORM_RANK
                         while :; do sleep 0.05; done # stubborn";
 
-/// What a job is doing.
+/// The phase of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Its program is on its way to the nodes.
+    /// The program is on its way to the nodes.
     Transfer,
-    /// Its ranks run.
+    /// The ranks run.
     Run,
-    /// Its ranks have been told to end, and do not.
+    /// The ranks were told to end, and do not.
     Termination,
 }
 
@@ -30,8 +30,8 @@ impl Phase {
     /// In the order of a job's life.
     const ALL: [Phase; 3] = [Phase::Transfer, Phase::Run, Phase::Termination];
 
-    /// Tries it in each phase, on a cluster of its own, at the same time: most of it is
-    /// waiting for a time-out.
+    /// Tests each phase at the same time, on a cluster of its own: most of the time is spent
+    /// waiting for a timeout.
     pub(crate) fn in_each(tried: impl Fn(Phase) + Sync) {
         let tried = &tried;
         thread::scope(|scope| {
@@ -41,7 +41,7 @@ impl Phase {
         });
     }
 
-    /// Lines of the configuration of a cluster for this.
+    /// Lines of the configuration for these tests.
     pub(crate) fn settings(node_hung: &str) -> String {
         format!(
             "partitions = [{{ name = \"main\", sched = \"fcfs\" }}]\n\
@@ -49,8 +49,8 @@ impl Phase {
         )
     }
 
-    /// Brings a job into this phase. `stop` makes the second node stand still: its
-    /// transfer does not end then.
+    /// Brings a job into this phase. `stop` makes the second node stand still, so that its transfer
+    /// does not end.
     pub(crate) fn enter(self, caller: &Caller<'_>, stop: impl FnOnce()) -> u64 {
         if self == Phase::Transfer {
             return large_job(caller, stop);
@@ -65,7 +65,7 @@ impl Phase {
         job
     }
 
-    /// Waits until the job has ended as it must when its second node is lost.
+    /// Waits until the job has ended as it must if its second node is lost.
     pub(crate) fn assert_end(self, caller: &Caller<'_>, job: u64) {
         let state = match self {
             Phase::Transfer | Phase::Run => "NODE_FAIL",
@@ -77,7 +77,7 @@ impl Phase {
     }
 }
 
-/// Both nodes are there again, none of the ranks is, and a job on both does well.
+/// Checks that both nodes are back, no rank is left, and a job on both nodes succeeds.
 pub(crate) fn assert_well(caller: &Caller<'_>) {
     caller.until_idle(2);
     let stubborn = || caller.scratch.processes().iter().any(|line| line.contains("stubborn"));
@@ -87,8 +87,8 @@ pub(crate) fn assert_well(caller: &Caller<'_>) {
     assert_eq!(stdout(&done), "well\nwell\n", "{}", told(&done));
 }
 
-/// A job whose program is being sent. All that takes long is done before a node stands
-/// still: the job waits for another, which is then cancelled.
+/// A job whose program is being sent. Slow steps are done before a node stands still: the job waits
+/// for another, which is then cancelled.
 fn large_job(caller: &Caller<'_>, stop: impl FnOnce()) -> u64 {
     let first = caller.submit("-n 2 -N 1 --no-bcast", &["/bin/sleep", "600"]);
     let first = first.expect("a manager");

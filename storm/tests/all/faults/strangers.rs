@@ -1,5 +1,5 @@
-//! Nodes that join late, and nodes that are not what the cluster expects: another
-//! layout of global memory, another version, fewer processing elements, an unknown name.
+//! Nodes that join late, and nodes that the cluster does not expect: with another layout of global
+//! memory, another version, fewer processing elements, or an unknown name.
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{stderr, stdout, told};
@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use storm_backend_tcp::wire::{Hello, Join, JoinAnswer, PROTOCOL_VERSION, Refusal, decode, encode};
 use storm_primitives::Layout;
 
-/// A job on the first node does well.
+/// Checks that a job on the first node succeeds.
 fn assert_works(cluster: &RealCluster) {
     let done = cluster.caller().storm("run -n 2 -N 1 --no-bcast /bin/echo well").output();
     let done = done.expect("storm starts");
@@ -28,7 +28,7 @@ fn a_job_waits_for_the_node_that_joins_late() {
     cluster.end();
 }
 
-/// It was refused, and every node needed the manager's new configuration before the manager had it.
+/// Regression: the node was refused, so every node needed a new configuration before the manager.
 #[test]
 fn a_node_with_another_plan_of_memory_takes_the_managers() {
     let mut cluster = RealCluster::without_nodes(2, "");
@@ -59,7 +59,7 @@ fn a_node_of_another_version_is_refused_with_the_reason() {
         fabric: "tcp".to_owned(),
         host: None,
     };
-    // Of a version that says something else behind its number, too.
+    // A version whose hello differs after the number.
     let other = (0u32, PROTOCOL_VERSION - 1, "something else");
     for (hello, node) in [
         (encode(&Hello::Join(ours), &[]), PROTOCOL_VERSION + 1),
@@ -74,7 +74,7 @@ fn a_node_of_another_version_is_refused_with_the_reason() {
         let refused = JoinAnswer::Refused(Refusal::Version { root, node });
         assert_eq!(format!("{answer:?}"), format!("{refused:?}"));
         let why = format!("version {root} of the protocol, the node {node}");
-        // It is logged behind the answer.
+        // The line is logged after the answer.
         while !cluster.log("mm").contains(&why) {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Where the files of a node's jobs go: other files there, and other nodes.
+//! The directory of a node's jobs' files, shared with other files and other nodes.
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{stderr, stdout, told};
@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-/// The words that start a node whose files go to `shared`.
+/// The words that start a node with its files in `shared`.
 fn words(cluster: &RealCluster, node: u32) -> String {
     format!("{} --config storm.toml --work-dir shared", cluster.node_words(node))
 }
@@ -31,7 +31,7 @@ fn nodes_that_share_a_directory_leave_what_is_not_theirs() {
         assert_eq!(stdout(&done), "well\nwell\n", "{}", told(&done));
     };
     run(&cluster);
-    // What a life leaves that was killed, the next one of its name takes over.
+    // The next Node Manager of the same name takes over the files of one that was killed.
     cluster.kill_node(2);
     cluster.caller().until_down("n2");
     cluster.start_node_as(2, &words(&cluster, 2));

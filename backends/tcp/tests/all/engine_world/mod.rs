@@ -1,6 +1,5 @@
-//! A sequencer and engines in memory: no socket, no clock. Every link is a
-//! queue, and the seed says which is served next, who dies when, and when the
-//! root learns of it.
+//! A sequencer and engines in memory: no socket, no clock. Every link is a queue. The seed chooses
+//! the next queue, who dies when, and when the root learns of it.
 
 use bytes::Bytes;
 use rand::rngs::StdRng;
@@ -27,10 +26,10 @@ const LIMITS: Limits = Limits {
     request_window: 1000,
 };
 const FANOUT: u32 = 2;
-/// A world that has not come to rest after so many steps never will.
+/// A world that has not come to rest after this many steps never will.
 const MAX_STEPS: u64 = 400_000;
 
-/// What an operation came to.
+/// The outcome of an operation.
 pub(crate) type Outcome = Result<bool, PrimitiveError>;
 
 /// One living node.
@@ -40,7 +39,7 @@ struct Node {
     parent: Option<NodeId>,
 }
 
-/// A queue and who reads it.
+/// A queue and its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Lane {
     Control(NodeId),
@@ -63,26 +62,26 @@ enum Message {
 /// The whole cluster.
 pub(crate) struct World {
     rng: StdRng,
-    /// Where members are that can open the root's memory, if there are any.
+    /// The host of members that can open the root's memory, if there are any.
     host: Option<HostId>,
     layout: Layout,
     sequencer: Sequencer,
     nodes: BTreeMap<NodeId, Node>,
     lanes: BTreeMap<Lane, VecDeque<Message>>,
     undetected: NodeSet,
-    /// How often data went by reference, or would have been where a child takes none.
+    /// How many times data went by reference, or would have if the child took references.
     pub(crate) lent: u64,
     source: BTreeMap<(NodeId, RequestId), Bytes>,
     next_request: BTreeMap<NodeId, u64>,
-    /// The root answers without regard for what nodes had issued: it is wrong then.
+    /// Mutant: the root ignores the requests that nodes had issued, which is wrong.
     pub(crate) forgets_issued: bool,
-    /// What came of the operations, by initiator and number.
+    /// The outcomes, by initiator and number.
     pub(crate) outcomes: BTreeMap<(NodeId, RequestId), Outcome>,
 }
 
 impl World {
-    /// Where all members are on one host, what the root sends goes by reference if it fits
-    /// `lent_bytes`; none are if that is 0.
+    /// All members are on one host, and the root's data goes by reference if it fits `lent_bytes`.
+    /// With 0 no host is known.
     pub(crate) fn new(seed: u64, layout: Layout, nodes: u32, lent_bytes: u32) -> World {
         let names = NameTable::open(1000);
         let root = Member { node: NodeId::MM, incarnation: Incarnation(1), listen: nowhere() };
@@ -131,7 +130,7 @@ impl World {
     /// Another node joins.
     pub(crate) fn join(&mut self) {
         let name = format!("host{}", self.next_request.len());
-        // Now and then one is elsewhere.
+        // Now and then a member is on another host.
         let host = self.host.clone().filter(|_| self.rng.random_ratio(15, 16));
         let join = Join {
             version: PROTOCOL_VERSION,
@@ -149,7 +148,7 @@ impl World {
         self.push(Lane::Control(joined.node), Message::Control(FromRoot::View(view)));
     }
 
-    /// `node` takes references from now on, or takes none.
+    /// Sets whether `node` takes references.
     pub(crate) fn references(&mut self, node: NodeId, taken: bool) {
         self.sequencer.references(node, taken);
     }
@@ -162,7 +161,7 @@ impl World {
         }
     }
 
-    /// `node` issues an operation; its number.
+    /// `node` issues an operation. Returns its number.
     pub(crate) fn issue(&mut self, node: NodeId, primitive: Primitive, data: Bytes) -> RequestId {
         let number = self.next_request.entry(node).or_default();
         *number += 1;
@@ -183,7 +182,7 @@ impl World {
         id
     }
 
-    /// Delivers one message, or lets the root learn of a death; false at rest.
+    /// Delivers one message, or lets the root learn of a death. False at rest.
     pub(crate) fn step(&mut self) -> bool {
         let mut choices: Vec<Lane> = Vec::new();
         choices.extend(self.lanes.iter().filter(|(_, queue)| !queue.is_empty()).map(|(at, _)| *at));
@@ -274,7 +273,7 @@ impl World {
         }
     }
 
-    /// Does what the sequencer wants done, until it wants no more.
+    /// Carries out all outputs of the sequencer.
     fn settle(&mut self) {
         while let Some(output) = self.sequencer.take_output() {
             match output {
@@ -315,7 +314,7 @@ impl World {
         }
     }
 
-    /// Sends what the engine of `node` wants sent.
+    /// Sends all outputs of the engine of `node`.
     fn drain(&mut self, node: NodeId) {
         loop {
             let Some(alive) = self.nodes.get_mut(&node) else { return };
@@ -370,7 +369,7 @@ impl World {
     }
 
     fn push(&mut self, lane: Lane, message: Message) {
-        // What goes to or over a closed link is lost.
+        // Messages to or over a closed link are lost.
         let open = match lane {
             Lane::Control(node) | Lane::Request(node) | Lane::Data(node) => {
                 self.nodes.contains_key(&node)
@@ -406,9 +405,9 @@ impl Lane {
     fn touches(self, node: NodeId) -> bool {
         match self {
             Lane::Control(to) => to == node,
-            // What a node has sent still arrives after its death, and the root
-            // reads it before it reads the end of the stream; here it is lost
-            // at once, the harder case for the root's bookkeeping.
+            // In reality, data that a node has sent still arrives after its death, and the root
+            // reads it before the end of the stream. Here it is lost at once, the harder case for
+            // the root's bookkeeping.
             Lane::Request(from) | Lane::Data(from) => from == node,
             Lane::Down(a, b) | Lane::Up(a, b) | Lane::Bulk(a, b) => a == node || b == node,
         }

@@ -10,7 +10,7 @@ use storm_primitives::conformance::{
 };
 use storm_primitives::{NodeId, Primitives};
 
-/// Starts them.
+/// Starts local clusters.
 pub(crate) struct LocalFactory {
     /// The key of all members.
     pub(crate) trust: Option<Trust>,

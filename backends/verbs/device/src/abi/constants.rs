@@ -1,4 +1,4 @@
-//! Values of the header's enumerations, those that are used.
+//! The values of the header's enumerations that this crate uses.
 
 use std::ffi::c_uint;
 

@@ -1,4 +1,4 @@
-//! The functions that have a symbol.
+//! The library's functions with a symbol.
 
 use super::{
     AddressHandle, AhAttr, AsyncEvent, CompletionChannel, CompletionQueue, Context, Device, Gid,
@@ -20,7 +20,7 @@ pub struct Functions {
     pub open_device: unsafe extern "C" fn(*mut Device) -> *mut Context,
     /// `ibv_close_device`
     pub close_device: unsafe extern "C" fn(*mut Context) -> c_int,
-    /// `ibv_query_port`; writes the beginning of what is given, all but `port_cap_flags2`.
+    /// `ibv_query_port`. Fills all fields but the last, `port_cap_flags2`.
     pub query_port: unsafe extern "C" fn(*mut Context, u8, *mut PortAttr) -> c_int,
     /// `ibv_query_gid`
     pub query_gid: unsafe extern "C" fn(*mut Context, u8, c_int, *mut Gid) -> c_int,

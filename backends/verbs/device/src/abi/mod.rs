@@ -1,9 +1,8 @@
-//! The part of the ABI of `libibverbs.so.1` that this crate uses, by hand.
+//! The part of the ABI of `libibverbs.so.1` that this crate uses, written by hand.
 //!
-//! Names, order and values are those of `infiniband/verbs.h` of rdma-core 44; the test
-//! `layout` compares every size and offset with the header where it is installed. Of
-//! objects that the library makes, only the beginning is described: they are never
-//! made or copied here.
+//! Names, order and values are those of `infiniband/verbs.h` of rdma-core 44. The test `layout`
+//! compares every size and offset with the header where it is installed. Objects of the library are
+//! described only at their beginning: this crate never makes or copies them.
 
 mod attributes;
 mod constants;

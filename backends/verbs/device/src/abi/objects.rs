@@ -1,27 +1,27 @@
-//! What the library makes, and the functions of an adapter that have no symbol.
+//! Objects of the library, and the functions of an adapter that have no symbol.
 
 use super::{ReceiveRequest, SendRequest, WorkCompletion};
 use std::ffi::{c_int, c_void};
 
-/// `struct ibv_device`; nothing of it is looked at.
+/// `struct ibv_device`, opaque here.
 #[repr(C)]
 pub struct Device {
     _private: [u8; 0],
 }
 
-/// `struct ibv_pd`; nothing of it is looked at.
+/// `struct ibv_pd`, opaque here.
 #[repr(C)]
 pub struct ProtectionDomain {
     _private: [u8; 0],
 }
 
-/// `struct ibv_ah`; nothing of it is looked at.
+/// `struct ibv_ah`, opaque here.
 #[repr(C)]
 pub struct AddressHandle {
     _private: [u8; 0],
 }
 
-/// `ibv_poll_cq`: how many completions were written, or a negative number.
+/// `ibv_poll_cq`: returns the number of completions written, or a negative number.
 pub type PollCq = unsafe extern "C" fn(*mut CompletionQueue, c_int, *mut WorkCompletion) -> c_int;
 /// `ibv_req_notify_cq`.
 pub type ReqNotifyCq = unsafe extern "C" fn(*mut CompletionQueue, c_int) -> c_int;
@@ -32,8 +32,8 @@ pub type PostSend =
 pub type PostRecv =
     unsafe extern "C" fn(*mut QueuePair, *mut ReceiveRequest, *mut *mut ReceiveRequest) -> c_int;
 
-/// `struct ibv_context_ops`: what goes to the adapter without a system call has no
-/// symbol and is called through here.
+/// `struct ibv_context_ops`: calls that reach the adapter without a system call have no symbol and
+/// go through here.
 #[repr(C)]
 pub struct ContextOps {
     /// From `_compat_query_device` to `_compat_create_cq`.
@@ -123,7 +123,7 @@ pub struct QueuePair {
     pub qp_num: u32,
 }
 
-/// `union ibv_gid`: an IPv6 address; of RoCE an IPv4 one is mapped.
+/// `union ibv_gid`: an IPv6 address; RoCE maps an IPv4 address into it.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gid {

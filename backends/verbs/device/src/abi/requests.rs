@@ -63,7 +63,7 @@ pub struct WorkCompletion {
     pub wr_id: u64,
     /// `status`: 0 is success.
     pub status: c_uint,
-    /// `opcode`; of a failed request it means nothing.
+    /// `opcode`; meaningless for a failed request.
     pub opcode: c_uint,
     /// `vendor_err`
     pub vendor_err: u32,

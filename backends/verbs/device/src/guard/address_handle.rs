@@ -1,4 +1,4 @@
-//! Where datagrams go to.
+//! Destinations of datagrams.
 
 use super::device::Port;
 use super::protection_domain::ProtectionDomain;
@@ -17,7 +17,7 @@ pub struct AddressHandle {
 }
 
 impl AddressHandle {
-    /// That of the group `gid`, for datagrams that leave by the address at `gid_index`.
+    /// The handle of the group `gid`, for datagrams that leave by the address at `gid_index`.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -51,8 +51,8 @@ impl AddressHandle {
 
 impl Drop for AddressHandle {
     fn drop(&mut self) {
-        // SAFETY: it is destroyed once; requests that use it are held by a pair that holds
-        // it and is gone.
+        // SAFETY: the handle is destroyed once. Requests that use it belong to a pair that held it
+        // and is gone.
         unsafe { (self.domain.device().functions().destroy_ah)(self.as_ptr()) };
     }
 }

@@ -1,4 +1,4 @@
-//! What one sleeps on until one of many completion queues has something.
+//! A completion channel: a task sleeps on it until one of many completion queues has something.
 
 use super::device::{OpenDevice, set_nonblocking};
 use crate::VerbsError;
@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A channel that tells which queues have completions.
+/// A channel that reports which queues have completions.
 pub struct CompletionChannel {
     device: Arc<OpenDevice>,
     channel: NonNull<abi::CompletionChannel>,
@@ -16,11 +16,11 @@ pub struct CompletionChannel {
 
 // SAFETY: the library's calls on a channel may come from any thread.
 unsafe impl Send for CompletionChannel {}
-// SAFETY: and from several at a time.
+// SAFETY: as above, and from several threads at a time.
 unsafe impl Sync for CompletionChannel {}
 
 impl CompletionChannel {
-    /// A channel that no queue uses yet.
+    /// A channel without queues.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -33,7 +33,7 @@ impl CompletionChannel {
         }
     }
 
-    /// The device that it is of.
+    /// The channel's device.
     pub fn device(&self) -> &Arc<OpenDevice> {
         &self.device
     }
@@ -42,7 +42,8 @@ impl CompletionChannel {
         self.channel.as_ptr()
     }
 
-    /// From now on its descriptor does not block, as [`take_notification`](Self::take_notification) needs.
+    /// Makes the channel's descriptor non-blocking, as
+    /// [`take_notification`](Self::take_notification) needs.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -52,11 +53,10 @@ impl CompletionChannel {
         set_nonblocking(self.as_fd()).map_err(failed)
     }
 
-    /// Takes one notification: the name of the queue that it is of, which may be gone
-    /// meanwhile.
+    /// Takes one notification. Returns the name of its queue, which may be gone by now.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when there is none.
+    /// [`io::ErrorKind::WouldBlock`] if there is none.
     pub fn take_notification(&self) -> io::Result<usize> {
         let (mut queue, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
         let functions = self.device.functions();
@@ -68,18 +68,18 @@ impl CompletionChannel {
         if code != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: one event of this queue was taken, and until it is acknowledged nobody
-        // can destroy the queue (ibv_destroy_cq(3) waits for that).
+        // SAFETY: one event of this queue was taken. Until it is acknowledged, the queue cannot be
+        // destroyed (ibv_destroy_cq(3) waits for it).
         unsafe { (functions.ack_cq_events)(queue, 1) };
         Ok(context.addr())
     }
 }
 
 impl AsFd for CompletionChannel {
-    /// Where notifications are read.
+    /// The descriptor that becomes readable with a notification.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the channel lives as long as `self`, and so is its descriptor open, which
-        // is not changed.
+        // SAFETY: the channel lives as long as `self`. Its descriptor stays open and the same for
+        // that time.
         unsafe { BorrowedFd::borrow_raw((*self.channel.as_ptr()).fd) }
     }
 }

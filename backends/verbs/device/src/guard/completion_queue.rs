@@ -16,56 +16,56 @@ const BATCH: usize = 4;
 pub struct CompletionQueue {
     channel: Arc<CompletionChannel>,
     queue: NonNull<abi::CompletionQueue>,
-    /// As the device has it: it is called more often than all else.
+    /// The device's own pointer, because this call is the most frequent.
     poll_cq: abi::PollCq,
 }
 
-/// What one look at a queue has found. It stays where it is, so that a look in vain, of which
-/// there are many, moves nothing.
+/// The result of one poll of a queue. The buffer stays in place, so that an empty poll, the usual
+/// case, moves nothing.
 pub struct Completions {
     batch: [MaybeUninit<WorkCompletion>; BATCH],
-    /// So many of them are there, from the first on.
+    /// How many entries are filled, from the first on.
     taken: usize,
 }
 
-/// Which completions are worth a notification.
+/// The completions that raise a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// What the other side has written, and failures.
+    /// Writes of the other side, and failures.
     Arrivals,
-    /// Own requests that are complete as well.
+    /// Completions of own requests as well.
     All,
 }
 
 /// A request that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// What its poster called it.
+    /// The poster's id of the request.
     pub id: u64,
-    /// How it went.
+    /// The outcome of the request.
     pub outcome: Outcome,
 }
 
-/// How a request went.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// What was to be sent is in the memory of the other side.
+    /// The data sent is in the memory of the other side.
     Sent,
-    /// The other side has written, and says this about it.
+    /// The other side has written.
     Written {
         /// The immediate value of its request.
         immediate: u32,
-        /// How many bytes it wrote.
+        /// The bytes that the other side wrote.
         len: u32,
     },
-    /// A datagram of so many bytes has come, what is in front of it included.
+    /// A datagram has come.
     Received {
-        /// How many bytes are in the memory of the request.
+        /// The bytes in the memory of the request, the header in front included.
         len: u32,
     },
-    /// It was given up because an earlier one had failed or the queue pair was closed.
+    /// The request was given up, because an earlier one failed or the queue pair was closed.
     Flushed,
-    /// It failed, and with it the queue pair.
+    /// The request failed, and the queue pair with it.
     Failed {
         /// `enum ibv_wc_status`.
         status: u32,
@@ -74,12 +74,11 @@ pub enum Outcome {
 
 // SAFETY: the library's calls on a queue may come from any thread.
 unsafe impl Send for CompletionQueue {}
-// SAFETY: and from several at a time.
+// SAFETY: as above, and from several threads at a time.
 unsafe impl Sync for CompletionQueue {}
 
 impl CompletionQueue {
-    /// A queue for `len` completions that nobody has taken yet. Its notifications are
-    /// called `name`.
+    /// A queue with room for `len` completions. `name` identifies its notifications.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -90,10 +89,10 @@ impl CompletionQueue {
     ) -> Result<CompletionQueue, VerbsError> {
         let device = channel.device();
         let wanted = c_int::try_from(len).unwrap_or(c_int::MAX);
-        // It is given back with each notification, and never looked at.
+        // The library returns this number with each notification and never dereferences it.
         let context: *mut c_void = std::ptr::without_provenance_mut(name);
-        // SAFETY: context and channel are alive, and the channel is of the device, which it
-        // holds; vector 0 is always there.
+        // SAFETY: context and channel are alive. The channel holds the device and belongs to it.
+        // Vector 0 always exists.
         let queue = unsafe {
             let create = device.functions().create_cq;
             create(device.context(), wanted, context, channel.as_ptr(), 0)
@@ -112,25 +111,25 @@ impl CompletionQueue {
         self.queue.as_ptr()
     }
 
-    /// The device that it is of.
+    /// The queue's device.
     pub fn device(&self) -> &Arc<OpenDevice> {
         self.channel.device()
     }
 
-    /// Takes what is here, up to a few; whether there was anything.
+    /// Takes up to a batch of completions. Returns whether there were any.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] when the queue itself is broken.
+    /// [`VerbsError::Call`] if the queue itself is broken.
     #[inline]
     pub fn take(&self, into: &mut Completions) -> Result<bool, VerbsError> {
         into.taken = 0;
         let first = into.batch.as_mut_ptr().cast();
-        // SAFETY: the queue is alive, the function is its device's, and `batch` has as much
-        // room as is said.
+        // SAFETY: the queue is alive, the function is its device's, and `batch` has the announced
+        // room.
         let taken = unsafe { (self.poll_cq)(self.as_ptr(), BATCH as c_int, first) };
         match taken {
             0 => Ok(false),
-            // It is no more than there was room for.
+            // The count is at most the room given.
             1.. => {
                 into.taken = (taken as usize).min(BATCH);
                 Ok(true)
@@ -139,10 +138,10 @@ impl CompletionQueue {
         }
     }
 
-    /// Gives the completions that are here to `each`; whether there were any.
+    /// Passes the present completions to `each`. Returns whether there were any.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] when the queue itself is broken.
+    /// [`VerbsError::Call`] if the queue itself is broken.
     pub fn poll(&self, mut each: impl FnMut(Completion)) -> Result<bool, VerbsError> {
         let (mut taken, mut any) = (Completions::new(), false);
         while self.take(&mut taken)? {
@@ -155,9 +154,9 @@ impl CompletionQueue {
         Ok(any)
     }
 
-    /// Has the channel notify of the next completion that is `wanted`; as long as it did
-    /// not, arming again may add to what is wanted and takes nothing away. Completions that
-    /// came before do not count: poll once more after this.
+    /// Asks the channel for a notification of the next completion that is `wanted`. Before the
+    /// notification comes, arming again may widen `wanted` but not narrow it. Earlier completions
+    /// do not count: poll once more after this call.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -170,7 +169,7 @@ impl CompletionQueue {
         }
     }
 
-    /// A status as the library names it.
+    /// The library's name of a status.
     pub fn status_name(&self, status: u32) -> String {
         // SAFETY: the library has a constant string for every number.
         let name = unsafe { CStr::from_ptr((self.device().functions().wc_status_str)(status)) };
@@ -179,22 +178,22 @@ impl CompletionQueue {
 }
 
 impl Completions {
-    /// Nothing yet.
+    /// An empty buffer.
     #[inline]
     pub fn new() -> Completions {
         Completions { batch: [const { MaybeUninit::uninit() }; BATCH], taken: 0 }
     }
 
-    /// Whether there was no more than this.
+    /// Whether the poll emptied the queue.
     pub fn are_all(&self) -> bool {
         self.taken < BATCH
     }
 
-    /// One after the other.
+    /// The completions in order.
     pub fn iter(&self) -> impl Iterator<Item = Completion> + '_ {
         self.batch.iter().take(self.taken).map(|one| {
-            // SAFETY: the call has written as many as it says, from the first on; plain
-            // numbers, of which every bit pattern is a value.
+            // SAFETY: the call has written as many as it returned, from the first on. They are
+            // plain numbers, and every bit pattern is a value.
             Completion::from(unsafe { one.assume_init_ref() })
         })
     }
@@ -225,8 +224,8 @@ impl From<&WorkCompletion> for Completion {
 
 impl Drop for CompletionQueue {
     fn drop(&mut self) {
-        // SAFETY: it is destroyed once. Queue pairs that use the queue hold it and are gone;
-        // every notification taken was acknowledged, and those not taken go with it.
+        // SAFETY: the queue is destroyed once. Queue pairs that use it held it and are gone. Every
+        // notification taken was acknowledged; others go with the queue.
         unsafe { (self.device().functions().destroy_cq)(self.queue.as_ptr()) };
     }
 }

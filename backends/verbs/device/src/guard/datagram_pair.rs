@@ -1,5 +1,5 @@
-//! A queue pair for datagrams (UD), which can be a member of a multicast group, and the
-//! memory in which datagrams arrive.
+//! A queue pair for datagrams (UD), which can be a member of a multicast group, with the memory for
+//! arriving datagrams.
 
 use super::address_handle::AddressHandle;
 use super::completion_channel::CompletionChannel;
@@ -21,25 +21,25 @@ use std::sync::Arc;
 
 /// The adapter writes the address of the sender (GRH) in front of each datagram.
 const ADDRESS_BYTES: u32 = 40;
-/// The number by which all members of a group are reached.
+/// The queue pair number that addresses all members of a group.
 const GROUP_NUMBER: u32 = 0xff_ffff;
-/// What ids of receive requests have, and those of send requests have not.
+/// The bit that marks ids of receive requests.
 const RECEIVE: u64 = 1 << 63;
 
-/// How much a pair has room for.
+/// The capacity of a pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// Datagrams that are being sent.
+    /// Datagrams under way.
     pub sends: u32,
-    /// Datagrams that have come and were not taken.
+    /// Datagrams that have come and are not taken yet.
     pub receives: u32,
     /// The longest datagram, in bytes: the MTU of the network.
     pub datagram_bytes: u32,
-    /// The beginning of each datagram that does not come from its payload, in bytes.
+    /// The length of each datagram's header, which is not part of its payload, in bytes.
     pub head_bytes: u32,
 }
 
-/// Where datagrams go to.
+/// The destination of datagrams.
 #[derive(Debug)]
 pub struct Destination {
     /// The group.
@@ -51,36 +51,36 @@ pub struct Destination {
 /// A queue pair for datagrams.
 pub struct DatagramPair {
     raw: RawPair,
-    /// No other pair uses it.
+    /// The queue of this pair alone.
     queue: Arc<CompletionQueue>,
     room: Room,
-    /// Where datagrams arrive, one place per receive request.
+    /// The memory for arriving datagrams, one place per receive request.
     arrivals: Option<Arc<MemoryRegion>>,
-    /// The beginnings of datagrams that are being sent, one place per send request.
+    /// The headers of datagrams under way, one place per send request.
     heads: Option<Arc<MemoryRegion>>,
     to: Option<Destination>,
-    /// Datagrams that were ever posted.
+    /// The number of datagrams ever posted.
     posted: Cell<u64>,
-    /// What is being sent: the count after its last datagram, and its payload.
+    /// The payloads under way, each with the count after its last datagram.
     sending: RefCell<VecDeque<(u64, Bytes)>>,
-    /// The groups that it is a member of.
+    /// The groups of which it is a member.
     groups: RefCell<Vec<Gid>>,
 }
 
-/// What [`DatagramPair::take`] has found.
+/// The result of [`DatagramPair::take`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Taken {
     /// Datagrams have come.
     pub received: bool,
-    /// What was sent has left.
+    /// A payload has left.
     pub sent: bool,
-    /// A request has failed, and with it the pair: `enum ibv_wc_status`.
+    /// A request has failed, and the pair with it: `enum ibv_wc_status`.
     pub failed: Option<u32>,
 }
 
 impl DatagramPair {
-    /// One that sends to `to`, if it is to send, and can do so at once. Its notifications
-    /// come by `channel` and are called `name`.
+    /// A pair that sends to `to`, if given, and can do so at once. Its notifications come by
+    /// `channel` under `name`.
     ///
     /// # Errors
     /// [`VerbsError::Call`], [`VerbsError::LockedMemory`].
@@ -102,7 +102,7 @@ impl DatagramPair {
             max_recv_sge: 1,
             max_inline_data: 0,
         };
-        // Nobody is told the keys; but keys can be guessed.
+        // The keys are told to nobody, but keys can be guessed.
         let memory = |count: u32, bytes: u32, access| match count {
             0 => Ok(None),
             _ => MemoryRegion::new(domain, count as usize * bytes as usize, access)
@@ -132,7 +132,7 @@ impl DatagramPair {
         self.raw.modify(&mut state(abi::QPS_RTS), STATE | SQ_PSN)
     }
 
-    /// Makes it a member of a group. On RoCE the host has to be one as well
+    /// Makes the pair a member of a group. On RoCE the host has to be a member as well
     /// (`IP_ADD_MEMBERSHIP`).
     ///
     /// # Errors
@@ -149,8 +149,7 @@ impl DatagramPair {
         Ok(())
     }
 
-    /// Works off what is complete: shows each datagram that has come to `each`, and makes
-    /// its place ready for another.
+    /// Processes completions: shows each datagram to `each`, and frees its place for another.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -177,14 +176,14 @@ impl DatagramPair {
         let start = self.start_of(place);
         let end = start + len.min(self.place_bytes()) as usize;
         let data = (start + ADDRESS_BYTES as usize).min(end)..end;
-        // SAFETY: nobody writes to the place: the completion of its request was taken just
-        // now from a queue that is this pair's alone, and the next request is posted below,
-        // when the slice is gone. Nobody else was told the key to the region.
+        // SAFETY: nothing writes to the place. The completion of its request was just taken from a
+        // queue that is this pair's alone, and the next request is posted below, after the slice is
+        // gone. The key to the region was told to nobody else.
         each(unsafe { arrivals.slice(data) });
         self.post_receive(place)
     }
 
-    /// Has the channel notify of what comes next ([`CompletionQueue::arm`]).
+    /// Asks the channel for a notification of the next completion ([`CompletionQueue::arm`]).
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -192,12 +191,12 @@ impl DatagramPair {
         self.queue.arm(wanted)
     }
 
-    /// A status as the library names it.
+    /// The library's name of a status.
     pub fn status_name(&self, status: u32) -> String {
         self.queue.status_name(status)
     }
 
-    /// Whether there is room to send a payload of so many bytes.
+    /// Whether there is room to send a payload of `len` bytes.
     pub fn has_room(&self, len: usize) -> bool {
         self.under_way() + self.datagrams(len) <= self.room.sends as usize
     }
@@ -206,7 +205,7 @@ impl DatagramPair {
         self.sending.borrow().iter().map(|(_, payload)| self.datagrams(payload.len())).sum()
     }
 
-    /// How many a payload takes.
+    /// How many datagrams a payload takes.
     fn datagrams(&self, len: usize) -> usize {
         len.div_ceil(self.piece()).max(1)
     }
@@ -216,16 +215,16 @@ impl DatagramPair {
         (self.room.datagram_bytes.saturating_sub(self.room.head_bytes)).max(1) as usize
     }
 
-    /// Sends `payload`, which lies in a region of this domain with this key, in pieces of
-    /// one datagram each; `head` gives the beginning of that whose piece begins there. An
-    /// empty payload is one datagram.
+    /// Sends `payload` in pieces of one datagram each. The payload lies in a region of this domain
+    /// with the key `lkey`. `head` returns the header of the datagram whose piece begins at the
+    /// given offset. An empty payload is one datagram.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] when it was not taken: the pair is of no more use.
+    /// [`VerbsError::Call`] if a request was refused: the pair is useless from then on.
     ///
     /// # Panics
-    /// When there is no [room](Self::has_room), or nowhere to send to, or a head has another
-    /// length than was said.
+    /// If there is no [room](Self::has_room), no destination, or a header has another length than
+    /// the pair was made for.
     pub fn send<H: AsRef<[u8]>>(
         &self,
         payload: Bytes,
@@ -249,7 +248,8 @@ impl DatagramPair {
             sg_list: pieces.as_mut_ptr(),
             num_sge: if pieces[1].length == 0 { 1 } else { 2 },
             opcode: abi::WR_SEND,
-            // Who waits there is woken once, and here one completion stands for all.
+            // Only the last datagram is signalled: the receiver wakes once, and one completion
+            // covers all.
             send_flags: if number + 1 == count { SEND_SIGNALED | SEND_SOLICITED } else { 0 },
             imm_data: 0,
             remote_addr: to.group.as_ptr() as u64,
@@ -260,31 +260,30 @@ impl DatagramPair {
         let mut requests: Vec<SendRequest> = pieces.iter_mut().enumerate().map(request).collect();
         let first = requests.as_mut_ptr();
         for number in 1..count {
-            // SAFETY: both places lie in the vector, which is not touched any more until
-            // all is posted.
+            // SAFETY: both places lie in the vector, which is not touched until everything is
+            // posted.
             unsafe { (*first.add(number - 1)).next = first.add(number) };
         }
         self.posted.set(end);
         self.sending.borrow_mut().push_back((end, payload));
-        // SAFETY: `requests` and `pieces` live through the call, which copies them. Payload
-        // and handle are held, and heads are not written over, until the last request is
-        // complete or this pair is destroyed; a key that is not that of the payload makes
-        // the request fail.
+        // SAFETY: `requests` and `pieces` live through the call, which copies them. Payload and
+        // handle are held, and headers are not overwritten, until the last request is complete or
+        // this pair is destroyed. A key that is not the payload's makes the request fail.
         unsafe { self.raw.post_send(first) }
     }
 
-    /// Copies the head of the datagram with this count to its place, which is free: there
-    /// are as many places as there can be requests.
+    /// Copies the header of the datagram with this count to its place. The place is free, because
+    /// there are as many places as requests.
     fn lay_down(&self, heads: &MemoryRegion, count: u64, head: &[u8]) -> Sge {
         assert_eq!(head.len(), self.room.head_bytes as usize, "as was said");
         let place = (count % u64::from(self.room.sends)) as usize;
         let at = place * head.len();
-        // SAFETY: nothing takes slices of the heads.
+        // SAFETY: nothing takes slices of the headers.
         unsafe { heads.write(at, head) };
         Sge { addr: heads.addr() + at as u64, length: head.len() as c_uint, lkey: heads.lkey() }
     }
 
-    /// The send request with this id is complete, and so are all before it.
+    /// The send request with this id and all before it are complete.
     fn completed(&self, id: u64) {
         let mut sending = self.sending.borrow_mut();
         while sending.front().is_some_and(|(end, _)| *end <= id) {
@@ -292,12 +291,12 @@ impl DatagramPair {
         }
     }
 
-    /// Whether something is being sent.
+    /// Whether a payload is under way.
     pub fn is_sending(&self) -> bool {
         !self.sending.borrow().is_empty()
     }
 
-    /// Nothing is sent or received from here on.
+    /// Stops sending and receiving.
     pub fn stop(&self) {
         self.raw.stop();
     }
@@ -323,9 +322,9 @@ impl DatagramPair {
             sg_list: &raw mut piece,
             num_sge: 1,
         };
-        // SAFETY: request and piece live through the call, which copies them. The piece
-        // lies in `arrivals`, which this pair holds, at a place below the number of
-        // receives; no slice of the place exists, as its request is complete.
+        // SAFETY: request and piece live through the call, which copies them. The piece lies in
+        // `arrivals`, which this pair holds, at a place below the number of receives. No slice of
+        // the place exists, because its request is complete.
         unsafe { self.raw.post_receive(&mut request) }
     }
 }
@@ -337,8 +336,8 @@ impl Drop for DatagramPair {
             // SAFETY: the pair is alive and a member of the group.
             unsafe { (functions.detach_mcast)(self.raw.as_ptr(), std::ptr::from_ref(group), 0) };
         }
-        // When it is gone no adapter reads or writes what this holds, which is dropped
-        // after this.
+        // Once the pair is destroyed, no adapter uses the memory that `self` holds, and it may be
+        // dropped after this.
         if !self.raw.destroy() {
             std::mem::forget((self.arrivals.take(), self.heads.take(), self.to.take()));
             std::mem::take(&mut *self.sending.borrow_mut()).into_iter().for_each(std::mem::forget);

@@ -1,4 +1,4 @@
-//! Devices: which there are, opening one, what its ports are.
+//! Devices: listing them, opening one, querying its ports.
 
 use crate::VerbsError;
 use crate::abi::{self, Functions, Gid, LINK_LAYER_ETHERNET, PORT_ACTIVE, PortAttr};
@@ -10,14 +10,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The name of a device that is here.
+/// The name of a present device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// As the kernel names it, such as `mlx5_0`.
+    /// The kernel's name, such as `mlx5_0`.
     pub name: String,
 }
 
-/// The library's list of devices, given back when dropped.
+/// The library's list of devices, freed when dropped.
 struct List {
     functions: &'static Functions,
     devices: NonNull<*mut abi::Device>,
@@ -31,28 +31,28 @@ pub struct OpenDevice {
     name: String,
 }
 
-// SAFETY: the calls of the library on a context may come from any thread and from several
-// at a time (ibv_open_device(3) and the rest are thread-safe; only forking is special,
-// and registered memory is kept from children).
+// SAFETY: the library's calls on a context may come from any thread and from several at a time
+// (ibv_open_device(3) and the others are thread-safe). Only forking is special, and registered
+// memory is kept from children.
 unsafe impl Send for OpenDevice {}
 // SAFETY: as above.
 unsafe impl Sync for OpenDevice {}
 
-/// Something that happened to a device, one of its ports or what was made from it.
+/// An event of a device, of one of its ports or of an object made from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceEvent {
     /// `enum ibv_event_type`.
     pub kind: u32,
-    /// As the library names it.
+    /// The library's name for it.
     pub name: String,
 }
 
-/// One port of a device, as it is now.
+/// One port of a device, with its current state.
 #[derive(Clone, Debug)]
 pub struct Port {
     /// From 1.
     pub number: u8,
-    /// What the library says.
+    /// The port's attributes, from the library.
     pub attr: PortAttr,
 }
 
@@ -60,8 +60,8 @@ impl Device {
     /// All devices of this host.
     ///
     /// # Errors
-    /// [`VerbsError::NoLibrary`], [`VerbsError::NoSymbol`]; [`VerbsError::Call`] where the
-    /// kernel has no verbs at all.
+    /// [`VerbsError::NoLibrary`], [`VerbsError::NoSymbol`]; [`VerbsError::Call`] if the kernel has
+    /// no verbs at all.
     pub fn list() -> Result<Vec<Device>, VerbsError> {
         let list = List::get(functions()?)?;
         Ok((0..list.len).map(|at| Device { name: list.name(at) }).collect())
@@ -70,7 +70,8 @@ impl Device {
     /// Opens the device `wanted`, or the first.
     ///
     /// # Errors
-    /// [`VerbsError::NoDevice`], [`VerbsError::NoSuchDevice`], and those of [`list`](Self::list).
+    /// [`VerbsError::NoDevice`], [`VerbsError::NoSuchDevice`], and the errors of
+    /// [`list`](Self::list).
     pub fn open(wanted: Option<&str>) -> Result<Arc<OpenDevice>, VerbsError> {
         let functions = functions()?;
         let list = List::get(functions)?;
@@ -87,8 +88,8 @@ impl Device {
             },
         };
         let name = names[at].clone();
-        // SAFETY: `at` is below the length of the list, which lives to the end of this
-        // function; an opened context outlives the list (ibv_free_device_list(3)).
+        // SAFETY: `at` is below the length of the list, which lives to the end of this function. An
+        // opened context outlives the list (ibv_free_device_list(3)).
         let context = unsafe { (functions.open_device)(*list.devices.as_ptr().add(at)) };
         match NonNull::new(context) {
             Some(context) => Ok(Arc::new(OpenDevice { functions, context, name })),
@@ -106,7 +107,7 @@ impl List {
             Some(devices) => {
                 Ok(List { functions, devices, len: usize::try_from(len).unwrap_or(0) })
             }
-            // No module of the kernel: as good as no device.
+            // The kernel module is missing, which counts as no device.
             None if io::Error::last_os_error().raw_os_error() == Some(nix::libc::ENOSYS) => {
                 Err(VerbsError::NoDevice)
             }
@@ -116,8 +117,8 @@ impl List {
 
     fn name(&self, at: usize) -> String {
         assert!(at < self.len, "a device of the list");
-        // SAFETY: `at` is below the length of the list; the name is a C string in the
-        // device, which lives as long as the list.
+        // SAFETY: `at` is below the length of the list. The name is a C string in the device, which
+        // lives as long as the list.
         let name = unsafe {
             let device = *self.devices.as_ptr().add(at);
             CStr::from_ptr((self.functions.get_device_name)(device))
@@ -128,13 +129,13 @@ impl List {
 
 impl Drop for List {
     fn drop(&mut self) {
-        // SAFETY: it came from `ibv_get_device_list` and is given back once.
+        // SAFETY: the list came from `ibv_get_device_list` and is freed once.
         unsafe { (self.functions.free_device_list)(self.devices.as_ptr()) };
     }
 }
 
 impl OpenDevice {
-    /// As the kernel names it.
+    /// The kernel's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -147,19 +148,19 @@ impl OpenDevice {
         self.context.as_ptr()
     }
 
-    /// What the library has no symbols for.
+    /// The calls for which the library has no symbols.
     pub(super) fn ops(&self) -> &abi::ContextOps {
-        // SAFETY: the context lives as long as `self`, and its functions are set before
-        // `ibv_open_device` returns and not changed after.
+        // SAFETY: the context lives as long as `self`. Its functions are set before
+        // `ibv_open_device` returns and never changed.
         unsafe { &(*self.context.as_ptr()).ops }
     }
 
-    /// What failed just now, from `errno`.
+    /// The error of the call that just failed, from `errno`.
     pub(super) fn failed(&self, call: &'static str) -> VerbsError {
         failed(call, &self.name)
     }
 
-    /// The same of a queue, which takes locked memory.
+    /// The same for a queue, which takes locked memory.
     pub(super) fn no_queue(&self, call: &'static str) -> VerbsError {
         let error = self.failed(call);
         let VerbsError::Call { source, .. } = &error else { return error };
@@ -169,18 +170,18 @@ impl OpenDevice {
         }
     }
 
-    /// The same where the call has returned the error.
+    /// The same for a call that has returned the error.
     pub(super) fn returned(&self, call: &'static str, code: c_int) -> VerbsError {
         let source = io::Error::from_raw_os_error(code.abs());
         VerbsError::Call { call, device: self.name.clone(), source }
     }
 
-    /// What it is that a call failed with.
+    /// The error of a call.
     pub fn io(&self, call: &'static str, source: io::Error) -> VerbsError {
         VerbsError::Call { call, device: self.name.clone(), source }
     }
 
-    /// From now on its descriptor does not block: events are taken when there are some.
+    /// Makes the device's descriptor non-blocking: events are taken only if present.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -188,10 +189,10 @@ impl OpenDevice {
         set_nonblocking(self.as_fd()).map_err(|errno| self.io("waiting for events", errno.into()))
     }
 
-    /// A port as it is now.
+    /// A port with its current state.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] when there is none of this number.
+    /// [`VerbsError::Call`] if there is no port of this number.
     pub fn port(&self, number: u8) -> Result<Port, VerbsError> {
         let mut attr = PortAttr::default();
         // SAFETY: the context is open; the library writes less than `attr` has.
@@ -202,7 +203,7 @@ impl OpenDevice {
         }
     }
 
-    /// A port that must be active.
+    /// A port, which must be active.
     ///
     /// # Errors
     /// [`VerbsError::PortNotActive`].
@@ -215,7 +216,7 @@ impl OpenDevice {
         Err(VerbsError::PortNotActive { device, port: number, state })
     }
 
-    /// The address at `index` of the table of a port; all zero where there is none.
+    /// The address at `index` of a port's table; all zero if there is none.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -228,10 +229,11 @@ impl OpenDevice {
         if code == 0 { Ok(gid) } else { Err(self.failed("ibv_query_gid")) }
     }
 
-    /// Takes the next thing that happened to the device, a port or a queue pair; `None` when the descriptor, which must not block, has none.
+    /// Takes the next event of the device, a port or a queue pair. `None` if there is none. The
+    /// descriptor must be non-blocking.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// If the device is gone.
     pub fn take_event(&self) -> io::Result<Option<DeviceEvent>> {
         let mut event = abi::AsyncEvent { element: 0, event_type: 0 };
         // SAFETY: the context is open, `event` is valid for the call.
@@ -244,18 +246,18 @@ impl OpenDevice {
         // SAFETY: the library has a constant string for every number.
         let name = unsafe { CStr::from_ptr((self.functions.event_type_str)(event.event_type)) };
         let name = name.to_string_lossy().into_owned();
-        // SAFETY: it is the event just taken, acknowledged once: what it is about cannot be
-        // taken down before.
+        // SAFETY: the event was just taken and is acknowledged once. Its object cannot be destroyed
+        // before the acknowledgement.
         unsafe { (self.functions.ack_async_event)(&raw mut event) };
         Ok(Some(DeviceEvent { kind: event.event_type, name }))
     }
 }
 
 impl AsFd for OpenDevice {
-    /// Where events of the device can be read.
+    /// The descriptor that becomes readable with an event.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the context lives as long as `self`, and so is its descriptor open, which
-        // is not changed.
+        // SAFETY: the context lives as long as `self`. Its descriptor stays open and the same for
+        // that time.
         unsafe { BorrowedFd::borrow_raw((*self.context.as_ptr()).async_fd) }
     }
 }
@@ -268,7 +270,7 @@ impl AsRawFd for OpenDevice {
 
 impl Drop for OpenDevice {
     fn drop(&mut self) {
-        // SAFETY: all that was made from the context holds `self` and is gone.
+        // SAFETY: everything made from the context held `self` and is gone.
         unsafe { (self.functions.close_device)(self.context()) };
     }
 }
@@ -292,28 +294,28 @@ impl Port {
         }
     }
 
-    /// Whether it carries data.
+    /// Whether the port carries data.
     pub fn is_active(&self) -> bool {
         self.attr.state == PORT_ACTIVE
     }
 
-    /// Whether it is RoCE.
+    /// Whether the port is RoCE.
     pub fn is_ethernet(&self) -> bool {
         self.attr.link_layer == LINK_LAYER_ETHERNET
     }
 
-    /// What it is on, in words.
+    /// The name of the port's link layer.
     pub fn link_layer(&self) -> &'static str {
         link_layer_name(self.attr.link_layer)
     }
 
-    /// The largest packet now, in bytes.
+    /// The current largest packet, in bytes.
     pub fn mtu_bytes(&self) -> u32 {
         mtu_bytes(self.attr.active_mtu)
     }
 }
 
-/// A coded MTU in bytes; 0 of what is no code.
+/// A coded MTU in bytes; 0 if the code is invalid.
 pub fn mtu_bytes(code: u32) -> u32 {
     if (1..=5).contains(&code) { 128 << code } else { 0 }
 }
@@ -332,14 +334,14 @@ fn failed(call: &'static str, device: &str) -> VerbsError {
     VerbsError::Call { call, device: device.to_owned(), source }
 }
 
-/// How much memory this process may lock, in bytes, where it may be for that that something cannot be had.
+/// The limit of locked memory of this process in bytes, if `error` may be due to it.
 pub(super) fn limit_that_stops(error: &io::Error) -> Option<u64> {
     let limit = getrlimit(Resource::RLIMIT_MEMLOCK).map_or(u64::MAX, |(soft, _)| soft);
     let is_memory = matches!(error.raw_os_error(), Some(nix::libc::ENOMEM | nix::libc::EAGAIN));
     (is_memory && limit != u64::MAX).then_some(limit)
 }
 
-/// Reading an event waits no longer for one.
+/// Makes reads of events non-blocking.
 pub(super) fn set_nonblocking(descriptor: BorrowedFd<'_>) -> Result<(), nix::errno::Errno> {
     use nix::fcntl::{FcntlArg, OFlag, fcntl};
     let flags = OFlag::from_bits_truncate(fcntl(descriptor, FcntlArg::F_GETFL)?);

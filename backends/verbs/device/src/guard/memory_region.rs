@@ -1,8 +1,8 @@
-//! Memory that adapters can read and write: mapped, locked and registered in one piece,
-//! and given back in the reverse order.
+//! Memory that adapters can read and write: mapped, locked and registered in one piece, and
+//! released in the reverse order.
 //!
-//! Others write to it behind the compiler's back, so there is no safe way to a slice of
-//! it but [`MemoryRegion::slice`], whose caller says why nobody does.
+//! Adapters write to it unseen by the compiler. The only way to a slice is therefore
+//! [`MemoryRegion::slice`], which is unsafe: its caller argues why nothing writes.
 
 use super::device::limit_that_stops;
 use super::protection_domain::ProtectionDomain;
@@ -19,18 +19,18 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that are read in one piece.
+/// Bytes that are read atomically.
 const WORD: usize = 8;
 
-/// Who may do what with a region besides the process: the least that its use needs. Every
-/// local adapter may read it.
+/// The access that adapters have to a region: the least that its use needs. Every local adapter may
+/// read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// The local adapter reads what is sent from it.
+    /// The local adapter reads the data it sends.
     Read,
-    /// The local adapter writes to it what arrives at a receive request.
+    /// The local adapter writes data that arrives at a receive request.
     Receive,
-    /// Remote adapters that know its key write to it.
+    /// Remote adapters with its key write to it.
     RemoteWrite,
 }
 
@@ -45,8 +45,8 @@ impl Access {
     }
 }
 
-/// Zeroed memory that the local adapter can use, and with its key remote ones as far as they
-/// may.
+/// Zeroed memory for the local adapter, and with its key for remote adapters as far as `Access`
+/// allows.
 pub struct MemoryRegion {
     domain: Arc<ProtectionDomain>,
     region: NonNull<abi::MemoryRegion>,
@@ -56,17 +56,17 @@ pub struct MemoryRegion {
     rkey: u32,
 }
 
-// SAFETY: the memory is the process's, and what is written to it goes through raw pointers
-// or needs `&mut` of the part's only owner (`pool::Block`).
+// SAFETY: the memory belongs to the process. Writes to it go through raw pointers, or need `&mut`
+// of the part's only owner (`pool::Block`).
 unsafe impl Send for MemoryRegion {}
 // SAFETY: as above.
 unsafe impl Sync for MemoryRegion {}
 
 impl MemoryRegion {
-    /// `len` bytes, not 0, for this use.
+    /// A region of `len` bytes, not 0, for this use.
     ///
     /// # Errors
-    /// [`VerbsError::LockedMemory`] when this process may not lock so much.
+    /// [`VerbsError::LockedMemory`] if this process may not lock that much.
     pub fn new(
         domain: &Arc<ProtectionDomain>,
         len: usize,
@@ -79,16 +79,16 @@ impl MemoryRegion {
             let (device, source) = (device.name().to_owned(), io::Error::from(errno));
             VerbsError::Call { call, device, source }
         };
-        // SAFETY: a new mapping of no file, where the system likes.
+        // SAFETY: a new anonymous mapping, at an address of the system's choice.
         let start = unsafe { mmap_anonymous(None, size, protection, MapFlags::MAP_PRIVATE) }
             .map_err(|errno| unmapped("mmap", errno))?;
-        // Of a forked process the pages would be copies that no adapter knows; and this
-        // process's own could become the copies (ibv_fork_init(3)).
-        // SAFETY: the mapping was just made; the advice changes nothing for this process.
+        // A forked process would get copies of the pages that no adapter knows, and this process's
+        // own pages could become the copies (ibv_fork_init(3)). SAFETY: the mapping was just made,
+        // and the advice changes nothing for this process.
         let advised = unsafe { madvise(start, size.get(), MmapAdvise::MADV_DONTFORK) };
         let access = access.flags() as i32;
         let region = match advised {
-            // SAFETY: the domain is alive, and the mapping is as long as is said.
+            // SAFETY: the domain is alive, and the mapping has the given length.
             Ok(()) => unsafe {
                 (device.functions().reg_mr)(domain.as_ptr(), start.as_ptr(), size.get(), access)
             },
@@ -100,7 +100,7 @@ impl MemoryRegion {
             let _ = unsafe { munmap(start, size.get()) };
             return Err(error);
         };
-        // SAFETY: the library has just made it, and does not change its keys.
+        // SAFETY: the library has just made the region, and never changes its keys.
         let (lkey, rkey) = unsafe { ((*region.as_ptr()).lkey, (*region.as_ptr()).rkey) };
         Ok(MemoryRegion { domain: domain.clone(), region, start, len: size.get(), lkey, rkey })
     }
@@ -110,22 +110,22 @@ impl MemoryRegion {
         self.len
     }
 
-    /// Never: a region has at least one byte.
+    /// Always false: a region has at least one byte.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Where it begins in this process, which is also how others address it.
+    /// Its address in this process, which is also its address for others.
     pub fn addr(&self) -> u64 {
         self.start.as_ptr() as u64
     }
 
-    /// What the local adapter needs to use it.
+    /// The key by which the local adapter uses the region.
     pub fn lkey(&self) -> u32 {
         self.lkey
     }
 
-    /// What a remote adapter needs to write to it, if it may.
+    /// The key by which a remote adapter writes to the region, if it may.
     pub fn rkey(&self) -> u32 {
         self.rkey
     }
@@ -134,27 +134,26 @@ impl MemoryRegion {
         &self.domain
     }
 
-    /// Copies `data` to `at`, in a region that is nobody else's yet.
+    /// Copies `data` to `at`, in a region that is not shared yet.
     ///
     /// # Panics
-    /// When it does not fit.
+    /// If the data does not fit.
     pub fn fill(&mut self, at: usize, data: &[u8]) {
         // SAFETY: a slice would borrow this region, which is borrowed here for writing.
         unsafe { self.write(at, data) };
     }
 
-    /// Copies `data` to `at`. Whoever reads there at the same time, an adapter, gets a
-    /// mixture: that nobody does is for the caller to see to, and not needed for memory
-    /// safety.
+    /// Copies `data` to `at`. An adapter that reads these bytes at the same time gets a mixture.
+    /// The caller must prevent it for correct data; memory safety does not need it.
     ///
     /// # Safety
-    /// No [`slice`](Self::slice) of these bytes lives.
+    /// No [`slice`](Self::slice) of these bytes is alive.
     ///
     /// # Panics
-    /// When it does not fit.
+    /// If the data does not fit.
     pub unsafe fn write(&self, at: usize, data: &[u8]) {
         self.check(at..at + data.len());
-        // SAFETY: the range lies in the mapping, and the caller promises that there is no reference
+        // SAFETY: the range lies in the mapping. The caller guarantees that there is no reference
         // into it.
         unsafe {
             let to = self.start.as_ptr().cast::<u8>().add(at);
@@ -165,24 +164,24 @@ impl MemoryRegion {
     /// Copies the bytes of `range` out.
     ///
     /// # Panics
-    /// When it is not in the region.
+    /// If `range` is not in the region.
     pub fn read(&self, range: Range<usize>) -> Vec<u8> {
         let mut out = Vec::with_capacity(range.len());
         self.read_into(range, &mut out);
         out
     }
 
-    /// Copies the bytes of `range` behind what `out` has.
+    /// Appends the bytes of `range` to `out`.
     ///
     /// # Panics
-    /// When it is not in the region, or `out` has no room for it.
+    /// If `range` is not in the region, or `out` has no room for it.
     #[inline]
     pub fn read_into(&self, range: Range<usize>, out: &mut impl BufMut) {
         self.check(range.clone());
         let room = out.chunk_mut();
         assert!(range.len() <= room.len(), "there is room");
-        // SAFETY: the range lies in the mapping, and `room` is as long; bytes that an adapter
-        // writes meanwhile come out as some bytes. So many bytes of `out` are then there.
+        // SAFETY: the range lies in the mapping, and `room` is as long. Bytes that an adapter
+        // writes meanwhile come out with some value. That many bytes of `out` are then initialised.
         unsafe {
             let from = self.start.as_ptr().cast::<u8>().add(range.start);
             std::ptr::copy_nonoverlapping(from, room.as_mut_ptr(), range.len());
@@ -190,23 +189,23 @@ impl MemoryRegion {
         }
     }
 
-    /// The eight bytes at `at`, a multiple of eight, in one piece. What is read after this is
-    /// what was there then, or later: not what was there before.
+    /// Reads the eight bytes at `at`, a multiple of eight, atomically. Later reads see the memory
+    /// as it was at this read or later, never as it was before.
     ///
     /// # Panics
-    /// When they are not in the region, or not at such a place.
+    /// If the bytes are not in the region, or `at` is no multiple of eight.
     #[inline]
     pub fn word(&self, at: usize) -> u64 {
         self.word_at(at, Ordering::Acquire)
     }
 
-    /// Copies the `len` bytes at `at`, a multiple of eight, behind what `out` has, word by word,
-    /// and gives each word to `each`, the last with zeros for what it has too many. An adapter
-    /// may write there meanwhile: what `each` was given is what was copied.
+    /// Appends the `len` bytes at `at`, a multiple of eight, to `out`, word by word. Passes each
+    /// word to `each`, the last padded with zeros. An adapter may write to the bytes meanwhile:
+    /// `each` gets exactly the words that were copied.
     ///
     /// # Panics
-    /// When the words are not in the region, `out` has no room for them, or `at` is no such
-    /// place.
+    /// If the words are not in the region, `out` has no room for them, or `at` is no multiple of
+    /// eight.
     #[inline]
     pub fn read_words(&self, at: usize, len: usize, out: &mut BytesMut, mut each: impl FnMut(u64)) {
         let room = out.spare_capacity_mut();
@@ -219,35 +218,35 @@ impl MemoryRegion {
                 word &= u64::MAX >> (8 * missing);
             }
             each(word);
-            // SAFETY: the room has so many whole words, as was asserted.
+            // SAFETY: the room holds this many whole words, as asserted above.
             unsafe { to.add(word_at).cast::<u64>().write_unaligned(word.to_le()) };
         }
-        // SAFETY: so many bytes, and no more than there is room for, were just written.
+        // SAFETY: `len` bytes were just written, and there was room for them.
         unsafe { out.set_len(out.len() + len) };
     }
 
     #[inline]
     fn word_at(&self, at: usize, order: Ordering) -> u64 {
         assert!(at.is_multiple_of(WORD) && at < self.len && WORD <= self.len - at, "in the region");
-        // SAFETY: the word lies in the mapping, which lives as long as `self` and begins at a
-        // page, so it is aligned. Of this process nobody writes there in another way: the words
-        // that are read so are those that only adapters write to.
+        // SAFETY: the word lies in the mapping, which lives as long as `self` and begins at a page,
+        // so the word is aligned. Nothing in this process writes to it non-atomically: only
+        // adapters write to words that are read this way.
         let word = unsafe { AtomicU64::from_ptr(self.start.as_ptr().cast::<u8>().add(at).cast()) };
         u64::from_le(word.load(order))
     }
 
-    /// The bytes of `range` where they are.
+    /// The bytes of `range` in place.
     ///
     /// # Safety
-    /// Nobody writes to them as long as the slice lives: neither this process nor an
-    /// adapter that was told of them.
+    /// Nobody writes to them as long as the slice lives: neither this process nor an adapter that
+    /// was told of them.
     ///
     /// # Panics
-    /// When it is not in the region.
+    /// If `range` is not in the region.
     pub unsafe fn slice(&self, range: Range<usize>) -> &[u8] {
         self.check(range.clone());
-        // SAFETY: the range lies in the mapping, which lives as long as `self`; that
-        // nobody writes is the caller's promise.
+        // SAFETY: the range lies in the mapping, which lives as long as `self`. The caller
+        // guarantees that nothing writes.
         unsafe {
             let from = self.start.as_ptr().cast::<u8>().add(range.start);
             std::slice::from_raw_parts(from, range.len())
@@ -259,7 +258,7 @@ impl MemoryRegion {
     }
 }
 
-/// What stood in the way of registering `bytes`.
+/// The reason why `bytes` could not be registered.
 fn why_not(domain: &ProtectionDomain, bytes: usize) -> VerbsError {
     let error = domain.device().failed("ibv_reg_mr");
     let VerbsError::Call { source, .. } = &error else { return error };
@@ -271,15 +270,15 @@ fn why_not(domain: &ProtectionDomain, bytes: usize) -> VerbsError {
 
 impl Drop for MemoryRegion {
     fn drop(&mut self) {
-        // SAFETY: queue pairs whose requests use the region hold it and are gone, and so
-        // are its blocks; after this no adapter reads or writes it.
+        // SAFETY: queue pairs whose requests use the region hold it, so they are gone, and so are
+        // its blocks. After this call no adapter reads or writes it.
         let code = unsafe { (self.domain.device().functions().dereg_mr)(self.region.as_ptr()) };
         if code == 0 {
-            // SAFETY: the mapping is this value's alone, and no adapter knows it any more.
+            // SAFETY: the mapping belongs to this value alone, and no adapter knows it any more.
             // The arguments are those of the mapping.
             let _ = unsafe { munmap(self.start, self.len) };
         } else {
-            // Better lost than written to by an adapter when it is something else.
+            // Leaked on purpose: an adapter might otherwise write to memory that is reused.
             tracing::error!(code, len = self.len, "memory stays registered");
         }
     }

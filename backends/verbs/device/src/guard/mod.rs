@@ -1,8 +1,7 @@
-//! What the library makes, as owned values. Each keeps alive what it is made from, so
-//! that nothing is taken down that something else still uses: a queue pair its
-//! completion queue and the memory of its requests, memory its protection domain, that
-//! its device. All `unsafe` calls of this crate are in here and in
-//! `library`, which loads it.
+//! The library's objects as owned values. Each object keeps alive what it is made from, so that
+//! nothing is destroyed while in use. A queue pair holds its completion queue and the memory of its
+//! requests, memory holds its protection domain, and a domain holds its device. All `unsafe` calls
+//! of this crate are here and in `library`, which loads the library.
 
 mod address_handle;
 mod completion_channel;

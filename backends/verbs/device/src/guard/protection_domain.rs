@@ -1,4 +1,4 @@
-//! A protection domain: what is in one can be used together.
+//! A protection domain: objects of one domain can be used together.
 
 use super::device::OpenDevice;
 use crate::VerbsError;
@@ -18,7 +18,7 @@ unsafe impl Send for ProtectionDomain {}
 unsafe impl Sync for ProtectionDomain {}
 
 impl ProtectionDomain {
-    /// A new one.
+    /// A new domain.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -31,7 +31,7 @@ impl ProtectionDomain {
         }
     }
 
-    /// The device that it is of.
+    /// The domain's device.
     pub fn device(&self) -> &Arc<OpenDevice> {
         &self.device
     }
@@ -43,7 +43,7 @@ impl ProtectionDomain {
 
 impl Drop for ProtectionDomain {
     fn drop(&mut self) {
-        // SAFETY: memory and queue pairs in it hold `self` and are gone.
+        // SAFETY: memory and queue pairs of the domain held `self` and are gone.
         unsafe { (self.device.functions().dealloc_pd)(self.as_ptr()) };
     }
 }

@@ -1,8 +1,8 @@
 //! A reliable connected queue pair, and requests that keep their memory.
 //!
-//! What a request reads is held until its completion is handed back
-//! ([`QueuePair::completed`]) or the queue pair is gone: no adapter reads memory that
-//! is used for something else or not registered any more.
+//! The memory that a request reads is held until its completion is handed back
+//! ([`QueuePair::completed`]) or the queue pair is gone. No adapter therefore reads memory that is
+//! used for something else, or no longer registered.
 
 use super::completion_queue::CompletionQueue;
 use super::device::Port;
@@ -18,17 +18,17 @@ use std::ffi::{c_int, c_uint};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How long a packet may stay unacknowledged: 4.096 us times two to this power, 134 ms. Longer
-/// than any queue of a switch; and so long that with all repetitions, 0.94 s, a lane does not end
-/// before the root knows, by default after 0.8 s, that a host is cut off: to one that merely
-/// stood still for a moment nothing has to be opened anew.
+/// How long a packet may stay unacknowledged: 4.096 us times two to this power, 134 ms. The time is
+/// longer than any queue of a switch. With all repetitions it is 0.94 s. By then the root knows (by
+/// default after 0.8 s) whether the host is cut off. A host that paused only for a moment therefore
+/// keeps its lanes.
 const ACK_TIMEOUT: u8 = 15;
-/// How often it is sent again; soft-RoCE takes 7 for "for ever".
+/// How many times a packet is sent again. Soft-RoCE takes 7 as "for ever".
 const RETRIES: u8 = 6;
-/// The same where the other side has no receive request ready. It always has, by the
-/// credits of a lane: that it has none is a fault, which shows.
+/// The retries if the other side has no receive request ready. By the credits of a lane it always
+/// has some; if not, it is a fault, and it shows.
 const RECEIVER_RETRIES: u8 = 6;
-/// Pause before that, coded: 0.64 ms.
+/// The pause before such a retry, coded: 0.64 ms.
 const RECEIVER_PAUSE: u8 = 12;
 /// Hops in a routed network.
 const HOP_LIMIT: u8 = 64;
@@ -36,8 +36,8 @@ const HOP_LIMIT: u8 = 64;
 const MAX_PIECES: usize = 2;
 /// Receive requests posted by one call.
 const RECEIVES_PER_CALL: usize = 16;
-/// Of requests that take their bytes with them every such one is to be told of when it is
-/// complete, and with it all before it.
+/// One in this many requests with inline data is signalled. Its completion covers all requests
+/// before it.
 const INLINE_PER_COMPLETION: u64 = 16;
 
 /// A receive request that names no memory.
@@ -48,7 +48,7 @@ const RECEIVE: abi::ReceiveRequest = abi::ReceiveRequest {
     num_sge: 0,
 };
 
-/// One end of a connection, as the other side needs to know it.
+/// One end of a connection, with the data that the other side needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// The number of the queue pair.
@@ -61,16 +61,16 @@ pub struct Endpoint {
     pub lid: u16,
 }
 
-/// How to get to the other end.
+/// The way to the other end.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
-    /// Place of the own address in the table of the port.
+    /// The index of the own address in the port's table.
     pub gid_index: u8,
     /// The largest packet that both ports take, coded.
     pub mtu: u32,
 }
 
-/// Where in the memory of the other side to write.
+/// A place in the memory of the other side to write to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteAddr {
     /// The address there.
@@ -88,36 +88,36 @@ pub enum Source {
     Bytes(Bytes, u32),
 }
 
-/// What the other side notices of a write.
+/// How the other side notices a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A completion with this immediate value, which uses up a receive request there. Who waits
-    /// for arrivals is woken by it.
+    /// By a completion with this immediate value, which uses up a receive request there and wakes a
+    /// task that waits for arrivals.
     Wakes(u32),
-    /// The same, and it wakes nobody.
+    /// As [`Wakes`](Self::Wakes), but wakes no task.
     Waits(u32),
-    /// Nothing: it has to look at its memory.
+    /// Not at all: it has to poll its memory.
     Nothing,
 }
 
-/// What one request reads, one after the other.
+/// The memory that one request reads, in this order.
 pub type Sources = [Option<Source>; MAX_PIECES];
 
 /// A queue pair.
 pub struct QueuePair {
     raw: RawPair,
     max_sends: u64,
-    /// The ids of the last request that was posted, and of the last that is known to be over.
+    /// The ids of the last posted request, and of the last one known to be complete.
     posted: Cell<u64>,
     done: Cell<u64>,
-    /// Requests since the last whose completion is told of.
+    /// Requests since the last signalled one.
     untold: Cell<u64>,
-    /// What requests under way read, by the ids of the requests, which complete in order.
+    /// The memory that requests under way read, by request id. Requests complete in order.
     reading: RefCell<VecDeque<(u64, Sources)>>,
 }
 
 impl QueuePair {
-    /// One with room for so many requests; nothing can be sent yet.
+    /// A pair with room for these numbers of requests. It cannot send yet.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -146,7 +146,7 @@ impl QueuePair {
         self.raw.number()
     }
 
-    /// Takes it to the state in which receive requests can be posted (INIT).
+    /// Moves the pair to the state in which receive requests can be posted (INIT).
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -161,7 +161,7 @@ impl QueuePair {
         self.raw.modify(&mut attr, STATE | PKEY_INDEX | PORT | ACCESS_FLAGS)
     }
 
-    /// Connects it to the other end: it can receive (RTR), then send (RTS).
+    /// Connects the pair to the other end: it can receive (RTR), then send (RTS).
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -214,8 +214,8 @@ impl QueuePair {
         self.raw.modify(&mut attr, ready_to_send)
     }
 
-    /// Takes it to its error state: nothing is sent any more, nothing that comes is
-    /// written, and the requests under way are flushed.
+    /// Moves the pair to its error state: it sends nothing, nothing that arrives is written, and
+    /// the requests under way are flushed.
     pub fn stop(&self) {
         self.raw.stop();
     }
@@ -226,18 +226,18 @@ impl QueuePair {
         self.posted.get() - self.done.get() < self.max_sends
     }
 
-    /// The first send request that is not known to be over.
+    /// The first send request that is not known to be complete.
     pub fn first_under_way(&self) -> Option<u64> {
         let next = self.done.get() + 1;
         (next <= self.posted.get()).then_some(next)
     }
 
-    /// Writes what `sources` hold to `to` and has the other side told `immediate`: the id of
-    /// the request, whose completion will tell that it is over. Ids are counted from 1.
+    /// Writes the data of `sources` to `to` and notifies the other side. Returns the id of the
+    /// request; its completion carries the same id. Ids count from 1.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] when it was not taken: the queue pair has no room, or was
-    /// never connected.
+    /// [`VerbsError::Call`] if the request was refused: the queue pair has no room, or was never
+    /// connected.
     pub fn post_write(
         &self,
         sources: Sources,
@@ -256,9 +256,9 @@ impl QueuePair {
         let flags = abi::SEND_SIGNALED | inline;
         let notice = Notice::Wakes(immediate);
         let mut request = request(id, &mut pieces[..count], flags, to, notice);
-        // SAFETY: request and pieces live through the call, which copies them. The memory
-        // of the pieces is registered in this pair's domain, which `piece` asserts, and
-        // held in `reading` until the request is complete, or until this pair is destroyed.
+        // SAFETY: request and pieces live through the call, which copies them. The memory of the
+        // pieces is registered in this pair's domain, which `piece` asserts. It is held in
+        // `reading` until the request is complete, or until this pair is destroyed.
         unsafe { self.raw.post_send(&mut request) }?;
         self.posted.set(id);
         self.untold.set(0);
@@ -266,15 +266,15 @@ impl QueuePair {
         Ok(id)
     }
 
-    /// Writes `parts`, one after the other, which travel inside of the request, wherever they
-    /// are, and may be something else after this. Its id if a completion will tell that it is
-    /// over; of one of many, and of the others with it.
+    /// Writes `parts`, one after the other. They travel inside the request, may lie anywhere, and
+    /// may be reused after this call. Returns the request's id if it is signalled. One in many is,
+    /// and its completion covers the others.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] when it was not taken.
+    /// [`VerbsError::Call`] if the request was refused.
     ///
     /// # Panics
-    /// When it is more than [there is room for](Self::max_inline_bytes).
+    /// If the parts exceed the [room](Self::max_inline_bytes).
     #[inline]
     pub fn post_inline(
         &self,
@@ -285,7 +285,7 @@ impl QueuePair {
         let mut pieces = [Sge::default(); MAX_PIECES];
         let (mut count, mut len) = (0, 0);
         for part in parts {
-            // A piece of length 0 would be one of 2 GiB to some adapters.
+            // Some adapters would take a piece of length 0 for 2 GiB.
             if !part.is_empty() {
                 let length = part.len() as c_uint;
                 pieces[count] = Sge { addr: part.as_ptr() as u64, length, lkey: 0 };
@@ -295,7 +295,7 @@ impl QueuePair {
         }
         assert!(len <= self.max_inline_bytes(), "it travels in the request");
         let (id, untold) = (self.posted.get() + 1, self.untold.get() + 1);
-        // A pair with room for few has to know soon.
+        // A pair with little room needs completions sooner.
         let is_told = untold >= INLINE_PER_COMPLETION.min(self.max_sends);
         let flags = abi::SEND_INLINE | if is_told { abi::SEND_SIGNALED } else { 0 };
         let mut request = request(id, &mut pieces[..count], flags, to, notice);
@@ -306,17 +306,17 @@ impl QueuePair {
         Ok(is_told.then_some(id))
     }
 
-    /// What is no longer than this may travel inside of its request.
+    /// Data up to this length may travel inside its request.
     #[inline]
     pub fn max_inline_bytes(&self) -> usize {
         self.raw.max_inline_bytes()
     }
 
-    /// Makes ready for so many more writes with an immediate value. What is written goes where
-    /// the writer says, so this needs no memory.
+    /// Posts receive requests for `count` more writes with an immediate value. They need no memory,
+    /// because the writer says where the data goes.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] when there is no room.
+    /// [`VerbsError::Call`] if there is no room.
     pub fn post_receives(&self, count: u32) -> Result<(), VerbsError> {
         let mut left = count as usize;
         while left > 0 {
@@ -324,8 +324,8 @@ impl QueuePair {
             let batch = left.min(RECEIVES_PER_CALL);
             let first = requests.as_mut_ptr();
             for at in 1..batch {
-                // SAFETY: both places lie in the array, which is not touched any more until
-                // all is posted.
+                // SAFETY: both places lie in the array, which is not touched until everything is
+                // posted.
                 unsafe { (*first.add(at - 1)).next = first.add(at) };
             }
             // SAFETY: the requests live through the call, which copies them, and name no
@@ -336,7 +336,7 @@ impl QueuePair {
         Ok(())
     }
 
-    /// The send request `id` is complete, and all before it: their memory is free.
+    /// The send request `id` and all before it are complete: their memory is released.
     pub fn completed(&self, id: u64) {
         self.done.set(self.done.get().max(id.min(self.posted.get())));
         let mut reading = self.reading.borrow_mut();
@@ -361,7 +361,7 @@ impl QueuePair {
     }
 }
 
-/// A write, of which the other side notices this. Nobody here is woken by its completion.
+/// A write with this notice for the other side. Its completion wakes nobody here.
 #[inline]
 fn request(
     wr_id: u64,
@@ -392,8 +392,8 @@ fn request(
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
-        // When it is gone no adapter reads what `reading` holds, which is dropped after
-        // this, nor writes for the other side.
+        // Once the pair is destroyed, no adapter reads the memory in `reading` or writes for the
+        // other side. `reading` is dropped after this.
         if !self.raw.destroy() {
             std::mem::take(&mut *self.reading.borrow_mut()).into_iter().for_each(std::mem::forget);
         }

@@ -1,5 +1,5 @@
-//! What queue pairs of every kind have in common: making, changing and destroying one, and
-//! handing it requests. What requests read and write is for the owner to keep.
+//! The common part of all queue pairs: making, changing and destroying one, and posting requests.
+//! The owner keeps the memory of the requests.
 
 use super::completion_queue::CompletionQueue;
 use super::protection_domain::ProtectionDomain;
@@ -19,7 +19,7 @@ pub(super) struct RawPair {
 }
 
 impl RawPair {
-    /// One of this kind (`enum ibv_qp_type`), with room for so much.
+    /// A pair of this kind (`enum ibv_qp_type`) with this room.
     pub(super) fn new(
         domain: &Arc<ProtectionDomain>,
         queue: &Arc<CompletionQueue>,
@@ -37,8 +37,8 @@ impl RawPair {
         };
         let device = domain.device();
         assert!(Arc::ptr_eq(device, queue.device()), "one device");
-        // SAFETY: domain and queue are alive and of one device, as was asserted; `attr` is
-        // valid for the call.
+        // SAFETY: domain and queue are alive and of one device, as asserted above. `attr` is valid
+        // for the call.
         let pair = unsafe { (device.functions().create_qp)(domain.as_ptr(), &raw mut attr) };
         let Some(pair) = NonNull::new(pair) else { return Err(device.no_queue("ibv_create_qp")) };
         let max_inline_bytes = attr.cap.max_inline_data as usize;
@@ -53,14 +53,14 @@ impl RawPair {
         &self.domain
     }
 
-    /// What is no longer than this may travel inside its request.
+    /// Data up to this length may travel inside its request.
     #[inline]
     pub(super) fn max_inline_bytes(&self) -> usize {
         self.max_inline_bytes
     }
 
     pub(super) fn number(&self) -> u32 {
-        // SAFETY: the pair is alive; its number is not changed.
+        // SAFETY: the pair is alive; its number never changes.
         unsafe { (*self.as_ptr()).qp_num }
     }
 
@@ -75,50 +75,49 @@ impl RawPair {
         }
     }
 
-    /// Takes it to its error state.
+    /// Moves the pair to its error state.
     pub(super) fn stop(&self) {
         let mut attr = QpAttr { qp_state: abi::QPS_ERR, ..QpAttr::default() };
         if let Err(error) = self.modify(&mut attr, qp_mask::STATE) {
-            // Of a device that is gone, where nothing is sent either.
+            // The device is gone, and sends nothing either.
             tracing::debug!(%error, "a queue pair was not stopped");
         }
     }
 
-    /// Posts a request and those that it is followed by.
+    /// Posts a request and the requests linked to it.
     ///
     /// # Safety
-    /// All requests and their lists of pieces are valid for the call. The memory that these
-    /// name, and an address handle, stay what they are until the request is complete, or
-    /// this pair is destroyed.
+    /// All requests and their lists of pieces are valid for the call. The memory of the pieces, and
+    /// an address handle, stay valid until the request is complete or this pair is destroyed.
     #[inline]
     pub(super) unsafe fn post_send(&self, request: *mut SendRequest) -> Result<(), VerbsError> {
         let mut bad = std::ptr::null_mut();
         let device = self.domain.device();
-        // SAFETY: the pair is alive; the rest is the caller's promise.
+        // SAFETY: the pair is alive; the caller guarantees the rest.
         let code = unsafe { (device.ops().post_send)(self.as_ptr(), request, &raw mut bad) };
         if code == 0 { Ok(()) } else { Err(device.returned("ibv_post_send", code)) }
     }
 
-    /// Posts a request to receive and those that it is followed by.
+    /// Posts a receive request and the requests linked to it.
     ///
     /// # Safety
-    /// As of [`post_send`](Self::post_send).
+    /// As for [`post_send`](Self::post_send).
     pub(super) unsafe fn post_receive(
         &self,
         request: *mut ReceiveRequest,
     ) -> Result<(), VerbsError> {
         let mut bad = std::ptr::null_mut();
         let device = self.domain.device();
-        // SAFETY: the pair is alive; the rest is the caller's promise.
+        // SAFETY: the pair is alive; the caller guarantees the rest.
         let code = unsafe { (device.ops().post_recv)(self.as_ptr(), request, &raw mut bad) };
         if code == 0 { Ok(()) } else { Err(device.returned("ibv_post_recv", code)) }
     }
 
-    /// Destroys it, for its owner's `drop`; whether it is gone. If it is, no adapter reads
-    /// or writes for it any more; if not, what it uses must never be freed, and its
-    /// completion queue is not.
+    /// Destroys the pair, for its owner's `drop`. Returns whether it is gone. If so, no adapter
+    /// reads or writes for it any more. If not, its memory must never be freed; its completion
+    /// queue is not freed either.
     pub(super) fn destroy(&self) -> bool {
-        // SAFETY: it is destroyed once, by the `drop` of its owner. The completion queue is
+        // SAFETY: the pair is destroyed once, by the `drop` of its owner. The completion queue is
         // dropped after this.
         let code = unsafe { (self.domain.device().functions().destroy_qp)(self.as_ptr()) };
         if code != 0 {

@@ -1,15 +1,15 @@
-//! Two ends and all that can happen between them, one thing after the other in every order: what
-//! was sent is always found in the end, though everybody goes to sleep when there is nothing to do.
+//! Explores all sequences of events between two ends. Every message sent is found in the end,
+//! although each end goes to sleep when it has nothing to do.
 
 use super::Attention;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Messages that each end sends.
 const MESSAGES: u8 = 2;
-/// Rounds in which both ends work off what is there; each finds what was sent in the one before.
+/// Rounds in which both ends process what they have; each finds the messages of the round before.
 const ROUNDS: usize = 8;
 
-/// What one end has put on its way to the other, in this order.
+/// An item on its way from one end to the other, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Item {
     /// A message in a slot.
@@ -33,20 +33,20 @@ struct End {
     looks: bool,
     sent: u8,
     found: u8,
-    /// What was sent to it: on its way, and here.
+    /// The items sent to it: on their way, and arrived.
     on_the_way: VecDeque<Item>,
     here: VecDeque<Item>,
 }
 
-/// What is left out of the rules, to see that it is missed.
+/// The rule left out, to see that the test notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Omitted {
     Nothing,
-    /// An answer wakes nobody.
+    /// Answers wake nobody.
     WakingAnswers,
-    /// A farewell wakes nobody.
+    /// `Sleeps` wakes nobody.
     WakingFarewells,
-    /// Who sleeps does not say so.
+    /// An end that goes to sleep does not say so.
     Farewells,
 }
 
@@ -60,7 +60,8 @@ fn wakes(item: &Item) -> bool {
     }
 }
 
-/// Finds the next message in its slot, if it is there: whatever has no number may be before it.
+/// Finds the next message in its slot, if it is there. Notes, which have no number, may be before
+/// it.
 fn find(end: &mut End) -> bool {
     let next = end.here.iter().position(|item| matches!(item, Item::Silent | Item::Told { .. }));
     let Some(at) = next.filter(|at| end.here[*at] == Item::Silent) else { return false };
@@ -75,7 +76,7 @@ fn complete(ends: &mut Ends, own: usize, omitted: Omitted) -> bool {
     let end = &mut ends[own];
     let Some(at) = end.here.iter().position(|item| *item != Item::Silent) else { return false };
     let item = end.here[at];
-    // Of what was sent before it nothing is missing.
+    // Every message sent before the completion has arrived.
     match item {
         Item::Silent => {}
         Item::Told { looks } => {
@@ -135,7 +136,7 @@ fn arrive(end: &mut End) -> bool {
     item.is_some()
 }
 
-/// All that can happen next.
+/// All states that can follow.
 fn next(ends: &Ends, omitted: Omitted) -> Vec<Ends> {
     let mut all = Vec::new();
     let mut add = |change: &dyn Fn(&mut Ends)| {
@@ -160,15 +161,15 @@ fn next(ends: &Ends, omitted: Omitted) -> Vec<Ends> {
                 });
                 add(&|ends| sleep(ends, own, omitted));
             }
-            // Something else may wake it as well.
+            // Another event may wake it as well.
             false => add(&|ends| ends[own].looks = true),
         }
     }
     all
 }
 
-/// Whether all is found that was sent, if from here on nobody sends, and each end sleeps as soon
-/// as there is nothing to do, and does not wake unless it is woken.
+/// Whether every message sent is found, if nobody sends from here on. Each end sleeps as soon as it
+/// has nothing to do, and wakes only when woken.
 fn ends_well(mut ends: Ends, omitted: Omitted) -> bool {
     for _ in 0..ROUNDS {
         for own in [0, 1] {
@@ -183,14 +184,14 @@ fn ends_well(mut ends: Ends, omitted: Omitted) -> bool {
     (0..2).all(|own| ends[own].found == ends[1 - own].sent && ends[own].on_the_way.is_empty())
 }
 
-/// How many notes are under way to an end or not read there: of each kind at most one may be.
+/// At most one note of each kind may be on its way to an end or unread there.
 fn check_notes(end: &End) {
     let all = || end.on_the_way.iter().chain(&end.here);
     assert!(all().filter(|item| matches!(item, Item::Sleeps { .. })).count() <= 1, "{end:?}");
     assert!(all().filter(|item| matches!(item, Item::Heard { .. })).count() <= 1, "{end:?}");
 }
 
-/// How many states there are, and one that does not end well.
+/// The number of states, and a state that does not end well, if there is one.
 fn explore(omitted: Omitted) -> (usize, Option<Ends>) {
     let (mut seen, mut todo) = (BTreeSet::new(), VecDeque::from([Ends::default()]));
     while let Some(ends) = todo.pop_front() {

@@ -1,5 +1,4 @@
-//! The policy's matrix is sound, and the jobs that it believes to hold elements
-//! and to wait are those that do.
+//! The policy's matrix is sound, and the policy's running and waiting jobs are those of the core.
 
 use crate::job::Phase;
 use crate::manager::model::world::{PARTITION, World};

@@ -1,4 +1,4 @@
-//! What holds after every step, one file each.
+//! The invariants that hold after every step, one file each.
 
 mod elements_accounted;
 mod needs_respected;
@@ -12,7 +12,7 @@ mod surroundings;
 
 use super::world::World;
 
-/// What is wrong, if anything.
+/// The violation, if there is one.
 type Check = fn(&World) -> Result<(), String>;
 
 /// The invariants by name.
@@ -28,10 +28,10 @@ const ALL: &[(&str, Check)] = &[
     ("nothing is placed on the dead or forgotten alive", surroundings::check),
 ];
 
-/// Checks all.
+/// Checks all invariants.
 ///
 /// # Panics
-/// With the name of the first that does not hold.
+/// An invariant does not hold; the message names the first.
 pub(super) fn check_all(world: &World) {
     for (name, check) in ALL {
         if let Err(what) = check(world) {

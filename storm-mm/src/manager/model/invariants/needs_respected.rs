@@ -1,5 +1,5 @@
-//! No job is placed while it is held, before its time, before what it depends on, or beyond
-//! the limit of its array: by what the journal says, read again from its beginning.
+//! No job is placed while it is held, before its time, before the jobs that it depends on, or
+//! beyond the limit of its array. The check reads the journal again from its beginning.
 
 use crate::api::JobState;
 use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};

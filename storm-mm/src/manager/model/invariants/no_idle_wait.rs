@@ -1,5 +1,5 @@
-//! No job waits for a slice edge on elements that it could have now: the active row is the
-//! policy's, and whoever can run in it is launched as soon as its files are there.
+//! No job waits for a slice edge on elements that it could have now. The active row is the
+//! policy's, and a job that can run in it is launched as soon as its files are there.
 
 use crate::manager::live_job::Launch;
 use crate::manager::model::world::World;

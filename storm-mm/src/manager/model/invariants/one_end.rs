@@ -1,5 +1,4 @@
-//! A job ends once, and nothing happens to it afterwards; a run has a number of
-//! its own.
+//! A job ends once, and nothing happens to it afterwards. Each run has a number of its own.
 
 use crate::job::JobEventKind;
 use crate::manager::model::world::World;
@@ -9,7 +8,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     let mut ended = BTreeSet::new();
     let mut runs = BTreeSet::new();
     for (job, event) in &world.journal {
-        // What it ended under is noted when the configuration is another one.
+        // A later configuration may add the policy under which the job ended.
         let noted = matches!(event.kind, JobEventKind::UnderPolicy { .. });
         if ended.contains(job) && !noted {
             return Err(format!("after its end job {job} has {:?}", event.kind));

@@ -1,5 +1,5 @@
-//! The parts of a job run in the rows that it has, and who is stopped for another job is
-//! stopped by the policy's word.
+//! The parts of a job run in the job's rows, and a job that is stopped for another is stopped by
+//! its policy's decision.
 
 use crate::manager::model::world::World;
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! Time is charged to the launched jobs that run in the active row and to no others, and no
-//! more than has passed.
+//! Run time is counted for exactly the launched jobs in the active row, and no more than has
+//! passed.
 
 use crate::manager::live_job::Launch;
 use crate::manager::model::world::World;
@@ -14,7 +14,8 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         if live.active_since.is_some() != runs {
             return Err(format!("job {job} runs: {runs}, is charged: {:?}", live.active_since));
         }
-        // Of a job that a former manager placed, this one knows only when it came back.
+        // The manager does not know since when a job of a former manager runs, only when it came
+        // back.
         let since = if world.restarted { Instant::ORIGIN } else { live.placed_at };
         if live.run_time(world.now) > world.now - since {
             return Err(format!("job {job} is charged more time than there was"));

@@ -1,5 +1,5 @@
-//! No job is placed on a dead node, and no run is over while a process of it
-//! lives: the world takes note of both.
+//! No job is placed on a dead node, and no run is over while one of its processes lives. The world
+//! records both.
 
 use crate::manager::model::world::World;
 

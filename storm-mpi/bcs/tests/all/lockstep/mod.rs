@@ -1,6 +1,7 @@
-//! Engines on a network without time: every interleaving of strobes, transfers and answers within a
-//! microphase, drawn from a seed. Asserts after each slice that nothing is on the way. By half of the seeds
-//! nodes do not wait for the outcomes of their transfers, which they then hear at any time later.
+//! Engines on a network without time. Every interleaving of strobes, transfers and answers within a
+//! microphase is drawn from a seed. After each slice the test asserts that nothing is on the way.
+//! With half of the seeds nodes do not wait for the outcomes of their transfers, and hear them at
+//! any later time.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -41,11 +42,11 @@ pub(crate) struct Lockstep {
     dice: Dice,
     seed: u64,
     link_bytes: u64,
-    /// Transfers take effect before the next strobe by themselves.
+    /// Transfers take effect before the next strobe without waiting.
     in_order: bool,
     /// Outcomes that no engine has heard of.
     late: Vec<(usize, ActionId)>,
-    /// What ranks have heard, by whom and what it was.
+    /// Outcomes that ranks have heard, by rank and request.
     pub(crate) heard: BTreeMap<(Member, RequestId), Result<Outcome, BcsError>>,
     pub(crate) payload_bytes: u64,
 }
@@ -119,8 +120,8 @@ impl Lockstep {
         }
     }
 
-    /// The microphase that follows. Of those that nobody has anything to do in, some take place and some
-    /// do not.
+    /// The microphase that follows. Microphases in which nobody has anything to do take place or
+    /// not, at random.
     fn after(&mut self, phase: Phase) -> Option<Phase> {
         let empty = self.engines.iter().all(Engine::is_empty);
         let skip = self.engines.iter().all(Engine::may_skip);
@@ -152,8 +153,8 @@ impl Lockstep {
         })
     }
 
-    /// One slice that a node is left out of; the others are told to close a job once somebody waits in
-    /// vain. Whether anybody did.
+    /// One slice without a node. The others close a job once somebody waits in vain. Returns
+    /// whether anybody did.
     pub(crate) fn step_without(&mut self, node: u32, job: u64) -> bool {
         self.slice += 1;
         let left = node as usize - 1;
@@ -201,14 +202,14 @@ impl Lockstep {
         }
     }
 
-    /// What this engine has issued needs no waiting for.
+    /// Tells this engine that it need not wait for its operations.
     fn precede(&mut self, at: usize) {
         if self.in_order {
             self.engines[at].precede();
         }
     }
 
-    /// Engines hear of some of the outcomes that are late.
+    /// Engines hear some of the late outcomes.
     fn hear_late(&mut self) {
         while !self.late.is_empty() && self.dice.chance(60) {
             let next = self.dice.below(self.late.len());
@@ -286,7 +287,7 @@ pub(crate) fn recv(from: Option<u32>, tag: Option<i32>, bytes: usize) -> Post {
     Post::Recv { pattern, bytes }
 }
 
-/// Of all ranks of a job of so many.
+/// A collective of all ranks of a job of `ranks` ranks.
 pub(crate) fn collective(ranks: usize, call: Collective) -> Post {
     Post::Collective { group: Group::all(ranks), call }
 }

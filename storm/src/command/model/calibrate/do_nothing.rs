@@ -1,8 +1,7 @@
-//! The program that is launched: it ends at once, and has any size.
+//! The program that is launched: it ends at once, and can have any size.
 //!
-//! What follows the only segment of the executable is never loaded, but it is
-//! read, sent and written like the rest. It comes from the system's random
-//! numbers: no node can have it already, and nothing can squeeze it.
+//! The bytes after the executable's only segment are never loaded, but are read, sent and written
+//! like the rest. They are random, so no node can have them already, and no compression helps.
 
 use crate::failure::Failure;
 use std::fs::{File, OpenOptions};
@@ -10,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Where the segment is in memory.
+/// Address of the segment in memory.
 const BASE: u64 = 0x40_0000;
 /// Sizes of the two headers (System V ABI, ELF-64 object file format).
 const FILE_HEADER_BYTES: u16 = 64;
@@ -25,7 +24,7 @@ pub(super) struct DoNothing {
 }
 
 impl DoNothing {
-    /// Of the program that the user gives, or of the smallest that there is.
+    /// Pads the user's program, or the smallest possible program.
     pub(super) fn new(directory: &Path, given: Option<&Path>) -> Result<DoNothing, Failure> {
         let program = match given {
             Some(path) => given_program(path)?,
@@ -37,7 +36,7 @@ impl DoNothing {
         Ok(DoNothing { directory: directory.to_owned(), program, made: 0 })
     }
 
-    /// The next one, of this size or that of the program if that is larger.
+    /// Makes the next program, of this size or of the original's if that is larger.
     pub(super) fn make(&mut self, size_bytes: u64) -> Result<PathBuf, Failure> {
         self.made += 1;
         let path = self.directory.join(format!("do-nothing-{}", self.made));
@@ -48,13 +47,13 @@ impl DoNothing {
     fn write(&self, path: &Path, size_bytes: u64) -> io::Result<()> {
         let mut file = OpenOptions::new().create_new(true).write(true).mode(0o700).open(path)?;
         file.write_all(&self.program)?;
-        // A few bytes at least, so that it is another program than the last.
+        // A few bytes at least, so that each program differs from the last.
         let rest = size_bytes.saturating_sub(self.program.len() as u64).max(16);
         io::copy(&mut File::open("/dev/urandom")?.take(rest), &mut file).map(drop)
     }
 }
 
-/// A program of the user's, which has to be one before clusters are started.
+/// The user's program, checked before clusters are started.
 fn given_program(path: &Path) -> Result<Vec<u8>, Failure> {
     let refused = |why: String| {
         let message = format!("the program {} cannot be launched", path.display());
@@ -74,7 +73,7 @@ fn failure(path: &Path, error: &io::Error) -> Failure {
     failure.hint("calibration makes programs in TMPDIR: is there room?")
 }
 
-/// exit_group(0), and the number of the machine in an ELF header.
+/// The code of exit_group(0), with the machine's number in an ELF header.
 fn code() -> Option<(u16, &'static [u8])> {
     if cfg!(target_arch = "x86_64") {
         // mov eax, 231; xor edi, edi; syscall
@@ -87,7 +86,7 @@ fn code() -> Option<(u16, &'static [u8])> {
     }
 }
 
-/// An executable of one segment: headers and code.
+/// An executable of a single segment with headers and code.
 fn smallest() -> Option<Vec<u8>> {
     let (machine, code) = code()?;
     let headers = u64::from(FILE_HEADER_BYTES + PROGRAM_HEADER_BYTES);

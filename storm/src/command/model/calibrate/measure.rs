@@ -1,4 +1,4 @@
-//! The measurements: which clusters, in which order, and what runs on them.
+//! The measurements: the clusters, their order, and the programs on them.
 
 use super::do_nothing::DoNothing;
 use super::{Measured, strobe_log};
@@ -14,15 +14,15 @@ use std::time::Duration;
 use storm_model::Mib;
 use storm_model::calibrate::{LaunchSample, StrobeSample};
 
-/// Time slice of the clusters that launch: the usual one.
+/// Time slice of the clusters for launches: the usual length.
 const LAUNCH_QUANTUM: Duration = Duration::from_millis(50);
-/// Time slice of the clusters whose strobes are measured: short, for many strobes.
+/// Time slice of the clusters for strobes: short, to have many of them.
 const STROBE_QUANTUM: Duration = Duration::from_millis(5);
-/// How long the two jobs that take turns last, for `sleep`.
+/// Length of the two alternating jobs, for `sleep`.
 const STROBE_SECONDS: &str = "1";
 const SCHED: &str = "gang";
 
-/// Measures all shapes, `runs` times in turn, then the strobes.
+/// Measures all shapes in turn, `runs` times, and then the strobes.
 pub(super) async fn all(
     options: &CalibrateOptions,
     node_counts: &BTreeSet<u32>,
@@ -44,7 +44,7 @@ pub(super) async fn all(
                     twice(socket, &shape, &program, silent).await
                 });
                 measured.add(&shape, &launched.await?);
-                // A program that stays would only take room.
+                // The program is not needed again, and takes room.
                 let _ = std::fs::remove_file(&program);
             }
         }
@@ -61,7 +61,7 @@ fn shape(options: &CalibrateOptions, nodes: u32, pes: u32, quantum: Duration) ->
     LocalClusterShape { nodes, pes, sched, quantum, params: Vec::new(), switch_log: None, backend }
 }
 
-/// Launches a program that no node has, and again when all have it.
+/// Launches a program that no node has, and again when all nodes have it.
 async fn twice(
     socket: &Path,
     shape: &LocalClusterShape,
@@ -77,7 +77,7 @@ async fn twice(
     Ok([run_well(socket, &job, silent).await?, run_well(socket, &job, silent).await?])
 }
 
-/// Two jobs that take turns on all nodes, and what the strobes between took.
+/// Runs two jobs that alternate on all nodes, and measures the strobes between them.
 async fn strobe(
     options: &CalibrateOptions,
     nodes: u32,
@@ -102,7 +102,7 @@ async fn strobe(
 }
 
 impl Measured {
-    /// Takes the launches of one cluster.
+    /// Adds the launches of a cluster.
     fn add(&mut self, shape: &LocalClusterShape, outcomes: &[Outcome]) {
         for outcome in outcomes {
             let Some(parts) = outcome.breakdown else {

@@ -1,9 +1,8 @@
-//! `model calibrate`: launches do-nothing programs on clusters of real daemons
-//! on this machine, and fits the model to what they took.
+//! `model calibrate`: launches do-nothing programs on clusters of real daemons on this machine, and
+//! fits the model to their times.
 //!
-//! Each launch has a cluster of its own, as each launch of a new program on a
-//! quiet cluster would; shapes take turns, so that what else this machine does
-//! disturbs all of them alike.
+//! Each launch has a cluster of its own, so that it resembles the launch of a new program on a
+//! quiet cluster. Shapes alternate, so that other load on this machine disturbs all of them alike.
 
 mod do_nothing;
 mod measure;
@@ -23,26 +22,26 @@ use storm_model::calibrate::{
 };
 use tempfile::NamedTempFile;
 
-/// Numbers of nodes that it takes to tell the terms of the execution apart.
+/// Least number of node counts that separates the terms of the execution.
 const LEAST_NODE_COUNTS: usize = 3;
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Measured {
     launches: Vec<LaunchSample>,
     strobes: Vec<StrobeSample>,
-    /// Launches of which the cluster could not tell the parts.
+    /// Number of launches for which the cluster reported no parts.
     without_parts: u32,
 }
 
-/// Measures, fits and keeps the profile.
+/// Measures, fits and writes the profile.
 pub(super) async fn sheet(options: &CalibrateOptions, silent: bool) -> Result<Sheet, Failure> {
     let counts: BTreeSet<u32> = options.nodes.iter().copied().collect();
     if counts.len() < LEAST_NODE_COUNTS {
         let (what, parameters) = ("execution", LEAST_NODE_COUNTS);
         return Err(CalibrationError::TooFew { what, samples: counts.len(), parameters }.into());
     }
-    // Whoever waits for a minute wants to know before that the file can be written.
+    // Checked before the measurement, which takes a minute.
     let file = options.output.as_deref().map(begin_file).transpose()?;
     let earlier = options.with.as_deref().map(earlier).transpose()?.unwrap_or_default();
     let measured = measure::all(options, &counts, silent).await?.and(earlier);
@@ -53,7 +52,7 @@ pub(super) async fn sheet(options: &CalibrateOptions, silent: bool) -> Result<Sh
     Ok(shown(options, &measured, &calibration))
 }
 
-/// What programs get: the fit and what it rests on.
+/// The output for programs: the fit and its data.
 #[derive(Serialize)]
 struct Report<'a> {
     #[serde(flatten)]
@@ -64,7 +63,7 @@ struct Report<'a> {
 
 fn surroundings() -> Surroundings {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    // What a cluster without a configuration has.
+    // The defaults, as of a cluster without a configuration.
     let network = NetworkConfig::default();
     Surroundings {
         processors: u32::try_from(processors).unwrap_or(u32::MAX),
@@ -126,7 +125,7 @@ impl Measured {
     }
 }
 
-/// What an earlier calibration printed.
+/// Reads the output of an earlier calibration.
 fn earlier(path: &Path) -> Result<Measured, Failure> {
     let unreadable = |cause: String| {
         let mut failure = Failure::new("file", format!("{} cannot be read", path.display()));
@@ -137,7 +136,7 @@ fn earlier(path: &Path) -> Result<Measured, Failure> {
     serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))
 }
 
-/// A file beside the one that is asked for: whoever reads that never sees half.
+/// Makes a file beside the requested one, so that no reader ever sees a partial file.
 fn begin_file(path: &Path) -> Result<NamedTempFile, Failure> {
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,

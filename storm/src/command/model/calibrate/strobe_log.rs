@@ -1,13 +1,13 @@
-//! What the Node Managers' switch logs say of strobes.
+//! The times of strobes, from the Node Managers' switch logs.
 //!
-//! Times of different processes are compared, which holds on one host only.
+//! It compares clocks of different processes, which is valid on a single host only.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use storm_model::calibrate::StrobeSample;
 
-/// What one node tells of one strobe, in ns of the host's clock.
+/// A node's record of a strobe, in ns of the host's clock.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     issued: u64,
@@ -15,8 +15,8 @@ struct Seen {
     after: u64,
 }
 
-/// Medians over the strobes that every node logged and that moved a job; none
-/// if there are no such.
+/// Medians over the strobes that every node logged and that switched a job; `None` if there are no
+/// such strobes.
 pub(super) fn read(directory: &Path, nodes: u32) -> io::Result<Option<StrobeSample>> {
     let mut strobes: BTreeMap<(u64, u64), Vec<Seen>> = BTreeMap::new();
     for entry in std::fs::read_dir(directory)? {
@@ -42,8 +42,8 @@ pub(super) fn read(directory: &Path, nodes: u32) -> io::Result<Option<StrobeSamp
     }))
 }
 
-/// `partition,row,strobe,issued_ns,before_ns,after_ns,stopped,resumed`, of a
-/// strobe at which this node stopped or resumed a job.
+/// Reads a line `partition,row,strobe,issued_ns,before_ns,after_ns,stopped,resumed`. `None` unless
+/// this node stopped or resumed a job at the strobe.
 fn moved(line: &str) -> Option<((u64, u64), Seen)> {
     let fields: Vec<u64> =
         line.split(',').map(|field| field.parse().ok()).collect::<Option<_>>()?;
