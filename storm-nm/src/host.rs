@@ -171,6 +171,13 @@ pub trait Host: 'static {
         limit: usize,
     ) -> impl Future<Output = Option<Bytes>>;
 
+    /// Waits until the output of all ranks of a launched job is in the files that they share. If it
+    /// cannot be written, says why, for the user.
+    fn files_written(&self, job: JobKey) -> impl Future<Output = Result<(), String>> {
+        let _ = job;
+        std::future::ready(Ok(()))
+    }
+
     /// Hands input to a rank, and waits until it is taken. Input to a rank that reads no more is
     /// lost.
     fn write_input(&self, job: JobKey, rank: Rank, data: Bytes) -> impl Future<Output = ()>;

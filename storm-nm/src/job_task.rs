@@ -2,13 +2,14 @@
 
 use crate::JobKey;
 use crate::environment::space_of;
+use crate::output_pattern::names_file_of_ranks;
 use std::rc::Rc;
 use storm_mpi::pmi::ProcessMapping;
 use storm_mpi::pmi::mapping::{Block, NodeIndex};
 use storm_mpi::pmi::node_server::NodeServerConfig;
 use storm_primitives::NodeId;
 use storm_rm::message::LaunchJob;
-use storm_rm::{InputSpec, JobSpec, OutputSpec, Rank};
+use storm_rm::{InputSpec, JobSpec, OsBytes, OutputSpec, Rank};
 
 /// The ranks that a host is asked to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,22 @@ impl JobTask {
     /// Whether the output of the ranks goes to the attached client.
     pub fn output_to_client(&self) -> bool {
         matches!(self.launch.spec.output, OutputSpec::Client)
+    }
+
+    /// Whether ranks of this node write to files that other ranks write to as well.
+    pub fn shares_files(&self) -> bool {
+        match &self.spec().output {
+            OutputSpec::Client => false,
+            OutputSpec::Files { stdout, stderr } => {
+                let mut patterns = [Some(stdout), stderr.as_ref()].into_iter().flatten();
+                patterns.any(|pattern| self.shares_file(pattern))
+            }
+        }
+    }
+
+    /// Whether such a file is under this pattern.
+    pub(crate) fn shares_file(&self, pattern: &OsBytes) -> bool {
+        names_file_of_ranks(pattern, self.spec().procs, self.count)
     }
 
     /// Whether a rank of this node reads the input of the job.

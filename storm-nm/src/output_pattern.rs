@@ -51,6 +51,17 @@ pub fn names_one_file(pattern: &OsBytes) -> bool {
     pattern.as_bytes() != b"/dev/null" && of(2, 1) == of(3, 2)
 }
 
+/// Whether a file under this pattern has several ranks as its writers. The job has `procs` ranks, of
+/// which `here` are on this node. `/dev/null` keeps nothing and counts as no file.
+pub(crate) fn names_file_of_ranks(pattern: &OsBytes, procs: u32, here: u32) -> bool {
+    let of = |rank, node_name| {
+        let parts = FileNameParts { job: JobId(1), task: None, rank: Rank(rank), node_name };
+        expand_pattern(pattern, &parts)
+    };
+    let ranks = if of(0, "n1") == of(0, "n2") { procs } else { here };
+    ranks > 1 && pattern.as_bytes() != b"/dev/null" && of(0, "n1") == of(1, "n1")
+}
+
 /// Why a name is not a pattern of output files.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PatternError {
@@ -116,6 +127,22 @@ mod tests {
             assert_eq!(names_one_file(&pattern.into()), one, "{pattern}");
         }
         assert!(!names_one_file(&"/dev/null".into()));
+    }
+
+    #[test]
+    fn ranks_share_a_file_unless_each_or_its_node_has_its_own() {
+        for (pattern, procs, here, shared) in [
+            ("out-%j", 8, 4, true),
+            ("out-%j", 8, 1, true),
+            ("out-%j", 1, 1, false),
+            ("out-%r", 8, 4, false),
+            ("out-%n", 8, 4, true),
+            ("out-%n", 8, 1, false),
+            ("/dev/null", 8, 8, false),
+        ] {
+            let found = names_file_of_ranks(&pattern.into(), procs, here);
+            assert_eq!(found, shared, "{pattern} {procs} {here}");
+        }
     }
 
     #[test]

@@ -46,10 +46,15 @@ impl CarriedSet {
         self.0 & 1 << one as u8 != 0
     }
 
+    /// What it has, in order.
+    pub(crate) fn names(self) -> impl Iterator<Item = Carried> + Clone {
+        ORDER.into_iter().filter(move |one| self.contains(*one))
+    }
+
     /// Says of each descriptor what it is; `None` when they are not as many as the set has.
     pub(crate) fn name(self, descriptors: Vec<OwnedFd>) -> Option<Vec<(Carried, OwnedFd)>> {
-        let named = ORDER.into_iter().filter(|one| self.contains(*one));
-        (named.clone().count() == descriptors.len()).then(|| named.zip(descriptors).collect())
+        let enough = self.names().count() == descriptors.len();
+        enough.then(|| self.names().zip(descriptors).collect())
     }
 }
 

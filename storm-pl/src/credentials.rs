@@ -1,6 +1,7 @@
 //! Whom a job runs as: user, group, supplementary groups.
 
 use std::ffi::CString;
+use std::io;
 
 use nix::unistd::{Uid, User, getegid, geteuid, getgroups};
 use serde::{Deserialize, Serialize};
@@ -74,4 +75,23 @@ impl Credentials {
     pub(crate) fn has_groups(&self) -> bool {
         Self::own().groups == self.groups
     }
+}
+
+/// Drops to the user for good; refuses anybody else when the daemon is not root.
+pub(crate) fn become_user(wanted: &Credentials) -> io::Result<()> {
+    if !geteuid().is_root() {
+        return if wanted.uid == geteuid().as_raw() {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::EPERM))
+        };
+    }
+    // SAFETY: `groups` is an array of that many gids; the others take integers. The process has
+    // one thread, so changing it changes all of it.
+    let done = unsafe {
+        (libc::setgroups(wanted.groups.len(), wanted.groups.as_ptr()) == 0 || wanted.has_groups())
+            && libc::setresgid(wanted.gid, wanted.gid, wanted.gid) == 0
+            && libc::setresuid(wanted.uid, wanted.uid, wanted.uid) == 0
+    };
+    if done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -5,19 +5,20 @@ use crate::carried::CarriedSet;
 use crate::launch_spec::SpecBody;
 use crate::launcher::request::Request;
 use crate::protocol::{self, Command, Report};
-use crate::{LaunchFailure, LaunchSpec, RankSpec};
+use crate::{FilesEnd, LaunchFailure, LaunchSpec, RankSpec};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A message to or from the keeper, or from a PL that failed: what decodes is encoded
+/// A message to or from the keeper, of a process that writes files, or of a PL that failed: what decodes is encoded
 /// as it decodes.
 ///
 /// # Panics
 /// It is not.
 pub fn message(kind: u8, bytes: &[u8]) {
-    match kind % 3 {
+    match kind % 4 {
         0 => survives::<Command>(bytes),
         1 => survives::<Report>(bytes),
+        2 => survives::<FilesEnd>(bytes),
         _ => survives::<LaunchFailure>(bytes),
     }
 }

@@ -86,6 +86,13 @@ pub enum Output {
         /// Keep what is there; otherwise it is emptied first. Writes append in either case.
         append: bool,
     },
+    /// A file that other ranks write to as well: a pipe whose other end is in [`crate::LineEnds`], for
+    /// [`crate::SharedFiles`], which append whole lines. What is there and is no regular file the rank
+    /// writes to itself.
+    Lines {
+        /// As that of [`Output::File`].
+        path: PathBuf,
+    },
     /// Standard error only: the same open file as standard output.
     SameAsStdout,
 }
@@ -178,6 +185,7 @@ pub(crate) enum StreamKind {
     Read,
     Append,
     Truncate,
+    Lines,
     SameAsStdout,
 }
 
@@ -258,6 +266,7 @@ impl Output {
             Self::Null => (StreamKind::Null, none),
             Self::File { path, append: true } => (StreamKind::Append, path),
             Self::File { path, append: false } => (StreamKind::Truncate, path),
+            Self::Lines { path } => (StreamKind::Lines, path),
             Self::SameAsStdout => (StreamKind::SameAsStdout, none),
         }
     }

@@ -36,6 +36,12 @@
 //! What that cannot do: when the node's keeper and a pad's keeper are killed in the same instant,
 //! daemonised children of that pad survive, and no later start can tell them from others.
 //!
+//! # Files that ranks share
+//!
+//! Ranks that write to one file ([`Output::Lines`]) write into pipes. A further child of the keeper for
+//! each job appends their lines to the file, as the user ([`SharedFiles`]). It is in no pad: it is
+//! neither stopped nor killed with the job, and ends when the last writer of its pipes has ended.
+//!
 //! # Switching
 //!
 //! [`switch()`] stops one set of pads and resumes another: one byte into `cgroup.freeze` per job,
@@ -47,7 +53,7 @@
 //! can be held by a thread that the child lacks, so PLs may allocate. PLs leave by `execve` or
 //! `_exit`, never through destructors or exit handlers of the keeper.
 //!
-//! What is deliberately not here: the network, the job table, output forwarding, PMI. The NM has
+//! What is deliberately not here: the network, the job table, output to clients, PMI. The NM has
 //! those. This crate depends on no other crate of STORM.
 
 pub mod boost;
@@ -72,6 +78,7 @@ mod protocol;
 pub mod realtime;
 mod remove_tree;
 mod seqpacket;
+mod shared_files;
 mod shortage;
 pub mod switch;
 mod sys;
@@ -89,12 +96,13 @@ pub use launch_failure::{LaunchFailure, LaunchStep, RefusedLimit};
 pub use launch_spec::{EncodedSpec, Input, LaunchSpec, Output, RankSpec, ResourceLimit, SpecError};
 pub use node::{
     Event, InheritedJob, InheritedLaunch, InheritedRank, Keeper, KeeperConfig, KeeperEvents,
-    KeeperHandle, LaunchError, Launching, NAME_RULE, OwnEnds, PlEnds, StartError, StartMethod,
-    is_name, keeper_main,
+    KeeperHandle, LaunchError, Launching, LineEnds, NAME_RULE, OwnEnds, PlEnds, StartError,
+    StartMethod, is_name, keeper_main,
 };
 pub use original::stands_in_for;
 pub use protocol::{PadStep, Refusal};
 pub use remove_tree::remove_tree;
+pub use shared_files::{FileFailure, FileStep, FilesEnd, SharedFiles, SharedFilesSpec};
 pub use shortage::Shortage;
 pub use switch::{CgroupFreezer, FreezeError, Freezer, SignalFreezer, SwitchError, switch};
 pub use sys::unread_by_peer;

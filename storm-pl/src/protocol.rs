@@ -16,6 +16,7 @@ use crate::host_time::HostTime;
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::{Keeps, KeptId, Leftovers, PlaceFailure, PlaceSpec, Survival};
 use crate::seqpacket::{Seqpacket, Wait};
+use crate::shared_files::SharedFilesSpec;
 
 /// No message is larger: the longest are a placement with two paths of 4 KiB each and the list of
 /// PLs of a pad.
@@ -63,6 +64,9 @@ pub(crate) enum Command {
     Kill { pad: PadId, pls: Vec<PlIndex>, signal: i32 },
     /// Copy a file as a user.
     Place { id: PlaceId, spec: PlaceSpec },
+    /// Write the files that ranks of a job share. The process's end of the socket by which it gets the
+    /// streams of the ranks comes along.
+    WriteFiles { spec: SharedFilesSpec },
     /// Show that you live.
     Ping,
     /// Kill everything in these pads at that time, unless another is said before or the job is over.
@@ -183,11 +187,24 @@ pub(crate) fn send<T: Serialize>(
     descriptors: &[BorrowedFd<'_>],
     wait: Wait,
 ) -> io::Result<()> {
+    socket.send(&[IoSlice::new(&encode(message)?)], descriptors, wait)
+}
+
+/// Sends one message to a keeper that may have much to read.
+pub(crate) fn send_soon<T: Serialize>(
+    socket: &Seqpacket,
+    message: &T,
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    socket.send_soon(&[IoSlice::new(&encode(message)?)], descriptors)
+}
+
+fn encode<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     let bytes = postcard::to_stdvec(message).map_err(io::Error::other)?;
     if bytes.len() > MESSAGE_MAX_BYTES {
         return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
     }
-    socket.send(&[IoSlice::new(&bytes)], descriptors, wait)
+    Ok(bytes)
 }
 
 /// Decodes one message.

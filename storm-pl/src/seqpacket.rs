@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, sendmsg, socketpair,
 };
@@ -19,6 +20,12 @@ use crate::carried::CARRIED_MAX;
 
 /// The most descriptors one message carries.
 pub(crate) const DESCRIPTORS_MAX: usize = CARRIED_MAX;
+/// The most that [`Seqpacket::receive_many`] takes.
+pub(crate) const MANY_MAX: usize = 64;
+
+/// Tries (some 100 ms) to send what cannot be left out.
+const SOON_TRIES_MAX: u32 = 100;
+const SOON_MS: u16 = 1;
 
 /// Whether a call may sleep.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,6 +79,30 @@ impl Seqpacket {
         }
     }
 
+    /// As [`send`](Self::send), for a message that nobody can do without: waits a little for a peer
+    /// that gets no processor, and while too many descriptors of this user are on their way.
+    pub(crate) fn send_soon(
+        &self,
+        parts: &[IoSlice<'_>],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        let mut tries = 0;
+        loop {
+            let pause = match self.send(parts, descriptors, Wait::No) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => PollFlags::POLLOUT,
+                Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => {
+                    PollFlags::empty()
+                }
+                sent => return sent,
+            };
+            if tries == SOON_TRIES_MAX {
+                return self.send(parts, descriptors, Wait::No);
+            }
+            tries += 1;
+            let _ = poll(&mut [PollFd::new(self.as_fd(), pause)], PollTimeout::from(SOON_MS));
+        }
+    }
+
     /// Receives one message into `buffer`. A message for whose descriptors this process has no room
     /// comes without them ([`Received::cut`]).
     ///
@@ -79,7 +110,22 @@ impl Seqpacket {
     /// `InvalidData` when the message did not fit, or had more descriptors than one carries.
     pub(crate) fn receive(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Received> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
+        self.receive_into(buffer, (&mut space, DESCRIPTORS_MAX), wait)
+    }
+
+    /// As [`receive`](Self::receive), of a message that may carry many descriptors.
+    pub(crate) fn receive_many(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Received> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MANY_MAX))];
+        self.receive_into(buffer, (&mut space, MANY_MAX), wait)
+    }
+
+    fn receive_into(
+        &self,
+        buffer: &mut [u8],
+        (space, descriptors_max): (&mut [MaybeUninit<u8>], usize),
+        wait: Wait,
+    ) -> io::Result<Received> {
+        let mut control = RecvAncillaryBuffer::new(space);
         let mut parts = [IoSliceMut::new(buffer)];
         let message = loop {
             match recvmsg(&self.0, &mut parts, &mut control, wait.receive_flags()) {
@@ -101,7 +147,7 @@ impl Seqpacket {
         let too_long = message.flags.contains(ReturnFlags::TRUNC);
         let cut = message.flags.contains(ReturnFlags::CTRUNC);
         // The space may have room for more than was asked for, and is full when too many were sent.
-        let too_many = descriptors.len() + usize::from(cut) > DESCRIPTORS_MAX;
+        let too_many = descriptors.len() + usize::from(cut) > descriptors_max;
         if too_long || too_many {
             return Err(io::Error::from(io::ErrorKind::InvalidData));
         }

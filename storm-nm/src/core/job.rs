@@ -68,6 +68,7 @@ pub(super) struct LocalJob {
     /// its peers.
     reported: [bool; 3],
     pub(super) ranks: BTreeMap<Rank, RankState>,
+    /// Output that is not all handed on. That of all shared files is one stream, of the first rank.
     pub(super) open_streams: BTreeSet<(Rank, StreamOrder)>,
     pub(super) pmi: NodeServer,
     /// Number of fences begun so far.
@@ -146,6 +147,8 @@ impl LocalJob {
         if self.task.output_to_client() {
             let both = |rank| [Stream::Stdout, Stream::Stderr].map(|s| (rank, s.into()));
             self.open_streams = self.task.ranks().flat_map(both).collect();
+        } else if self.task.shares_files() {
+            self.open_streams.insert((self.task.first, Stream::Stdout.into()));
         }
     }
 

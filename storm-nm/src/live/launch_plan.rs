@@ -195,14 +195,26 @@ pub(super) fn rank_spec(
 
 /// A file of its own is emptied first; one that ranks share, or the jobs of an array, is appended to.
 fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes) -> Output {
-    let of = |rank| {
-        let (job, task) = (task.launch.job, task.launch.task);
-        expand_pattern(pattern, &FileNameParts { job, task, rank, node_name: &names.name })
-    };
-    let path = of(rank);
-    let of_ranks = task.spec().procs > 1 && path == of(Rank(u32::MAX));
+    let path = output_path(task, rank, names, pattern);
+    if task.shares_file(pattern) {
+        return Output::Lines { path };
+    }
+    let of_ranks =
+        task.spec().procs > 1 && path == output_path(task, Rank(u32::MAX), names, pattern);
     let shared = of_ranks || (task.launch.task.is_some() && names_one_file(pattern));
-    Output::File { path: path.as_os_str().into(), append: shared }
+    Output::File { path, append: shared }
+}
+
+/// The file of a rank under a pattern.
+pub(super) fn output_path(
+    task: &JobTask,
+    rank: Rank,
+    names: &NodeNames,
+    pattern: &OsBytes,
+) -> PathBuf {
+    let (job, task) = (task.launch.job, task.launch.task);
+    let parts = FileNameParts { job, task, rank, node_name: &names.name };
+    expand_pattern(pattern, &parts).as_os_str().into()
 }
 
 /// A limit with the daemon's own hard limit, which only root can exceed; `None`
@@ -243,7 +255,9 @@ pub(super) fn refused(
 ) -> LaunchRefused {
     let LaunchFailure { step, errno } = failure;
     let file = |pattern| match output_file(task, rank, names, pattern) {
-        Output::File { path, .. } => Path::new(task.spec().cwd.as_os_str()).join(path),
+        Output::File { path, .. } | Output::Lines { path } => {
+            Path::new(task.spec().cwd.as_os_str()).join(path)
+        }
         Output::Null | Output::Pipe | Output::SameAsStdout => PathBuf::new(),
     };
     let about = match step {

@@ -74,6 +74,7 @@ pub(super) struct Entry {
     pub(super) has_spool: bool,
     pub(super) has_page: bool,
     pub(super) has_lock: bool,
+    pub(super) has_shared_files: bool,
 }
 
 impl Entry {
@@ -89,6 +90,7 @@ impl Entry {
             has_spool: task.output_to_client(),
             has_page: false,
             has_lock: false,
+            has_shared_files: task.shares_files(),
         }
     }
 

@@ -14,6 +14,7 @@ use super::launch_plan::{PmixStart, job_contents, launch_spec, program_path};
 use super::live_job::LiveJob;
 use super::pad_pool::PadPool;
 use super::rank_streams::RankStreams;
+use super::shared_files::SharedFiles;
 use super::shared_memory::SharedMemory;
 use super::switcher::Switcher;
 use super::{LiveConfig, LiveKeeper, job_directory};
@@ -241,9 +242,11 @@ impl LiveHost {
             shared_memory: &shared,
             cpus: self.cores.processors(),
         });
-        let spec = launch_spec(task, program.clone(), credentials, starter)
-            .encode()
+        let spec = launch_spec(task, program.clone(), credentials, starter);
+        let user = (&spec.credentials, &*spec.limits);
+        let shared_files = SharedFiles::make(task, &self.names(), user)
             .map_err(|error| LaunchRefused::because(&error))?;
+        let spec = spec.encode().map_err(|error| LaunchRefused::because(&error))?;
         let ranks = u16::try_from(task.count).unwrap_or(u16::MAX);
         let pad = self.pads.take(ranks).await.map_err(|error| LaunchRefused::because(&error))?;
         let Some(freezer) = self.keeper.freezer(pad) else {
@@ -266,6 +269,7 @@ impl LiveHost {
             pad,
             freezer: Some(freezer),
             spec: Some(spec),
+            shared_files,
             ledger: self.make_ledger(task, &program, (memory_limit_bytes, pad), page.is_some()),
             program,
             directory,

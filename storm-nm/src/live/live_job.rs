@@ -2,6 +2,7 @@
 
 use super::ledger::Ledger;
 use super::rank_streams::RankStreams;
+use super::shared_files::SharedFiles;
 use crate::JobTask;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -38,6 +39,8 @@ pub(super) struct LiveJob {
     pub(super) processes: RefCell<BTreeMap<Rank, ProcessId>>,
     /// What the last switch did to it.
     pub(super) stopped: Cell<bool>,
+    /// The files that its ranks share, where they do.
+    pub(super) shared_files: Option<Rc<SharedFiles>>,
     /// What the next node manager has to know of it; none where it ends with this one.
     pub(super) ledger: Option<Rc<Ledger>>,
     /// The pad has been given back: it must not be stopped any more.

@@ -24,6 +24,7 @@ mod pad_pool;
 mod program_text;
 mod rank_streams;
 mod serve;
+mod shared_files;
 mod shared_memory;
 mod switcher;
 

@@ -49,6 +49,10 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// Starts to serve the streams of a job's ranks.
     pub(super) fn open_streams(self: &Rc<Self>, task: &Rc<JobTask>) {
         let key = task.key();
+        if task.shares_files() {
+            let first = task.first;
+            self.spawn(|node| async move { node.await_files(key, first).await });
+        }
         for rank in task.ranks() {
             if task.output_to_client() {
                 for stream in [Stream::Stdout, Stream::Stderr] {
@@ -98,6 +102,14 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// Takes output that a former node manager read, to be sent on the Machine Manager's word.
     pub(super) fn inherit_output(&self, job: JobKey, reports: Vec<Report>) {
         self.held.cut.borrow_mut().insert(job, reports);
+    }
+
+    /// The end of a job waits until the output of its ranks is in the files that they share.
+    async fn await_files(self: &Rc<Self>, job: JobKey, first: Rank) {
+        if let Err(reason) = self.host.files_written(job).await {
+            self.handle(Event::Unserviceable { job, reason });
+        }
+        self.handle(Event::StreamEnded { job, rank: first, stream: Stream::Stdout });
     }
 
     async fn pump_output(self: &Rc<Self>, key: JobKey, rank: Rank, stream: Stream) {

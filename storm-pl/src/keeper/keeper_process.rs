@@ -6,6 +6,7 @@
 mod exits;
 mod leases;
 mod orphan;
+mod output;
 mod pad_keeper;
 mod reports;
 
@@ -49,6 +50,8 @@ const STUCK_NAMED_MAX: usize = 16;
 const UNTOLD_MAX: usize = 5;
 /// Looks at the end of the keeper (some 4 s) before it leaves what cannot be killed.
 const LAST_LOOKS_MAX: u32 = 2_000;
+/// So many of these for processes that write files.
+const WRITERS_LOOKS_MAX: u32 = 1_000;
 
 /// Runs a keeper on `control` for as long as [`crate::KeeperConfig`] says.
 pub(crate) fn run_keeper(control: OwnedFd) {
@@ -115,6 +118,8 @@ enum Child {
     Pl(PadId, PlIndex),
     Place(PlaceId),
     PadKeeper(PadId),
+    /// Writes the shared files of a job.
+    FilesWriter,
 }
 
 /// What all pads of a node have in common.
@@ -268,6 +273,7 @@ impl KeeperProcess {
             }
             Command::Kill { pad, pls, signal } => self.kill(pad, &pls, signal),
             Command::Place { id, spec } => self.place(id, &spec),
+            Command::WriteFiles { spec } => self.write_files(&spec, came),
             Command::Lease { pads, until } => self.hold_leases(&pads, until),
             Command::Keep { job, pad, files, ranks } => {
                 self.keep((job, pad), files, ranks, came);
@@ -480,10 +486,12 @@ impl KeeperProcess {
             let _ = kill_and_remove(node.path());
         }
         let own = ProcessId(nix::unistd::getpid().as_raw());
-        for _ in 0..LAST_LOOKS_MAX {
+        for look in 0..LAST_LOOKS_MAX {
             self.reap();
-            let left = process_tree::kill_descendants(own, &[]);
-            if left == 0 {
+            // They end by themselves, as soon as the last output of what was killed is written.
+            let spared = if look < WRITERS_LOOKS_MAX { self.files_writers() } else { Vec::new() };
+            let left = process_tree::kill_descendants(own, &spared);
+            if left == 0 && spared.is_empty() {
                 return;
             }
             let mut sources = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];

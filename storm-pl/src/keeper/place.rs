@@ -9,11 +9,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::credentials::Credentials;
+use crate::credentials::{Credentials, become_user};
 use crate::ids::Errno;
 
 /// Attempts to find a free temporary name; names hold the process id, so a second is exceptional.
@@ -137,23 +136,4 @@ fn create_temporary(directory: &Path) -> io::Result<(PathBuf, File)> {
         }
     }
     Err(io::Error::from_raw_os_error(libc::EEXIST))
-}
-
-/// Drops to the user for good; refuses anybody else when the daemon is not root.
-fn become_user(wanted: &Credentials) -> io::Result<()> {
-    if !geteuid().is_root() {
-        return if wanted.uid == geteuid().as_raw() {
-            Ok(())
-        } else {
-            Err(io::Error::from_raw_os_error(libc::EPERM))
-        };
-    }
-    // SAFETY: `groups` is an array of that many gids; the others take integers. The process has
-    // one thread, so changing it changes all of it.
-    let done = unsafe {
-        (libc::setgroups(wanted.groups.len(), wanted.groups.as_ptr()) == 0 || wanted.has_groups())
-            && libc::setresgid(wanted.gid, wanted.gid, wanted.gid) == 0
-            && libc::setresuid(wanted.uid, wanted.uid, wanted.uid) == 0
-    };
-    if done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -10,9 +10,10 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Pid, chdir, geteuid};
 
+use crate::credentials::Credentials;
 use crate::ids::{Errno, ProcessId};
 use crate::launch_failure::{LaunchFailure, LaunchStep, RefusedLimit};
-use crate::launch_spec::{RankHead, ResourceLimit, SpecHead};
+use crate::launch_spec::{RankHead, ResourceLimit, StreamKind};
 use crate::launcher::execute::execute;
 use crate::launcher::request::Request;
 use crate::launcher::stdio::redirect;
@@ -30,7 +31,7 @@ fn prepare(request: &Request<'_>, keeper: ProcessId) -> Result<(), LaunchFailure
     let at = |step| move |errno: Errno| LaunchFailure::new(step, errno);
     request.head.limits.iter().try_for_each(set_limit)?;
     bind_to_cpus(&request.rank).map_err(at(LaunchStep::Affinity))?;
-    change_user(&request.head)?;
+    change_user(request)?;
     follow_keeper(keeper).map_err(at(LaunchStep::Keeper))?;
     chdir(request.cwd).map_err(|errno| at(LaunchStep::WorkingDirectory)(errno.into()))?;
     umask(Mode::from_bits_truncate(request.head.umask));
@@ -75,8 +76,8 @@ fn bind_to_cpus(rank: &RankHead) -> Result<(), Errno> {
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
-fn change_user(head: &SpecHead) -> Result<(), LaunchFailure> {
-    let wanted = &head.credentials;
+fn change_user(request: &Request<'_>) -> Result<(), LaunchFailure> {
+    let wanted = &request.head.credentials;
     if !geteuid().is_root() {
         return if wanted.uid == geteuid().as_raw() {
             Ok(())
@@ -84,6 +85,7 @@ fn change_user(head: &SpecHead) -> Result<(), LaunchFailure> {
             Err(LaunchFailure::new(LaunchStep::OtherUser, Errno(libc::EPERM)))
         };
     }
+    give_pipes(&request.rank, wanted);
     let failed = |step| LaunchFailure::new(step, Errno::last());
     // SAFETY: `groups` is an array of that many gids.
     let set = unsafe { libc::setgroups(wanted.groups.len(), wanted.groups.as_ptr()) };
@@ -99,6 +101,19 @@ fn change_user(head: &SpecHead) -> Result<(), LaunchFailure> {
         return Err(failed(LaunchStep::User));
     }
     Ok(())
+}
+
+/// Pipes that root has made are given to the user, who could not open them as `/dev/stderr` and its
+/// kin otherwise.
+fn give_pipes(rank: &RankHead, user: &Credentials) {
+    let streams = [rank.stdin, rank.stdout, rank.stderr];
+    for (descriptor, kind) in (0..).zip(streams) {
+        if matches!(kind, StreamKind::Pipe | StreamKind::Lines) {
+            // Where that fails, the stream itself can be used.
+            // SAFETY: fchown takes integers; the descriptor is a standard stream of this process.
+            unsafe { libc::fchown(descriptor, user.uid, user.gid) };
+        }
+    }
 }
 
 fn close(descriptor: RawFd) {

@@ -39,9 +39,13 @@ fn replace(descriptor: RawFd, kind: StreamKind, path: &CStr) -> Result<(), Errno
         StreamKind::Read => (path, OFlag::O_RDONLY),
         StreamKind::Append => (path, write),
         StreamKind::Truncate => (path, write),
+        StreamKind::Lines => (path, write),
     };
     let file = open(path, flags | OFlag::O_CLOEXEC | OFlag::O_NOCTTY, FILE_MODE)?;
     match kind {
+        // Opened to find out whether that can be done: the file is there, and the pipe as well.
+        StreamKind::Lines if is_regular(&file)? => return Ok(()),
+        StreamKind::Lines => {}
         StreamKind::Truncate => empty_if_unused(&file)?,
         StreamKind::Append => say_used(&file),
         StreamKind::Pipe | StreamKind::SameAsStdout | StreamKind::Null | StreamKind::Read => {}
@@ -54,7 +58,7 @@ fn replace(descriptor: RawFd, kind: StreamKind, path: &CStr) -> Result<(), Errno
 /// has the file open.
 fn empty_if_unused(file: &OwnedFd) -> Result<(), Errno> {
     // Pipes, terminals and devices cannot be emptied, and need not be.
-    if fstat(file)?.st_mode & libc::S_IFMT != libc::S_IFREG {
+    if !is_regular(file)? {
         return Ok(());
     }
     // Where a file system has no locks nothing is known of others.
@@ -62,6 +66,10 @@ fn empty_if_unused(file: &OwnedFd) -> Result<(), Errno> {
     let emptied = if in_use { Ok(()) } else { ftruncate(file, 0) };
     say_used(file);
     Ok(emptied?)
+}
+
+fn is_regular(file: &OwnedFd) -> Result<bool, Errno> {
+    Ok(fstat(file)?.st_mode & libc::S_IFMT == libc::S_IFREG)
 }
 
 /// Has later jobs append to the file for as long as this one has it open.

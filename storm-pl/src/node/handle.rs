@@ -16,10 +16,11 @@ use crate::keeper::{KeptId, PlaceSpec};
 use crate::launch_spec::{EncodedSpec, RankSpec, SpecBody, SpecError};
 use crate::node::event::lock;
 use crate::node::pads::{Pad, Pads, Pl};
-use crate::node::streams::{NewStreams, OwnEnds, PlEnds};
+use crate::node::streams::{LineEnds, NewStreams, OwnEnds, PlEnds};
 use crate::node::takeover::keep_rank;
 use crate::protocol::{self, Command};
 use crate::seqpacket::{Seqpacket, Wait};
+use crate::shared_files::SharedFilesSpec;
 use crate::shortage::Shortage;
 use crate::switch::Freezer;
 
@@ -35,6 +36,8 @@ pub struct Launching {
     pub pid: ProcessId,
     /// The streams of the rank, now the caller's.
     pub ends: PlEnds,
+    /// The streams for files that it shares.
+    pub lines: LineEnds,
     /// What keeps them open.
     pub own: OwnEnds,
 }
@@ -206,7 +209,7 @@ impl KeeperHandle {
             keep_rank(control, job, (pad, pl), (command, &streams.ends));
         }
         send_launch(command, spec, &encoded, &streams).map_err(LaunchError::Send)?;
-        let (ends, own) = streams.handed_over(limit);
+        let (ends, lines, own) = streams.handed_over(limit);
         let Pl::Idle { pid, command } = std::mem::take(state) else {
             // The same variable matched above and nothing has changed it since.
             return Err(LaunchError::NotWaiting { pad, pl });
@@ -216,7 +219,17 @@ impl KeeperHandle {
             // It is launched all the same, and heard of when it ends.
             tracing::warn!(%pad, %error, "the launch of a process cannot be watched");
         }
-        Ok(Launching { pid, ends, own })
+        Ok(Launching { pid, ends, lines, own })
+    }
+
+    /// Starts the process that writes a job's shared files, with its end of the socket.
+    pub(crate) fn write_files(
+        &self,
+        spec: &SharedFilesSpec,
+        socket: BorrowedFd<'_>,
+    ) -> io::Result<()> {
+        let command = Command::WriteFiles { spec: spec.clone() };
+        protocol::send_soon(&lock(&self.pads).control, &command, &[socket])
     }
 
     /// Whether so many descriptors more leave this process plenty.

@@ -12,5 +12,5 @@ mod takeover;
 pub use event::{Event, KeeperEvents};
 pub use handle::{KeeperHandle, LaunchError, Launching};
 pub use keeper::{Keeper, KeeperConfig, NAME_RULE, StartError, StartMethod, is_name, keeper_main};
-pub use streams::{OwnEnds, PlEnds};
+pub use streams::{LineEnds, OwnEnds, PlEnds};
 pub use takeover::{InheritedJob, InheritedLaunch, InheritedRank};

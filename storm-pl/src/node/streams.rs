@@ -42,15 +42,29 @@ impl OwnEnds {
     }
 }
 
+/// The NM's ends of the streams of one rank whose lines go to files that it shares
+/// ([`Output::Lines`]). They belong to [`crate::SharedFiles`].
+#[derive(Debug, Default)]
+pub struct LineEnds {
+    /// Read the rank's standard output here.
+    pub stdout: Option<OwnedFd>,
+    /// Read the rank's standard error here.
+    pub stderr: Option<OwnedFd>,
+}
+
 /// Streams just made.
 #[derive(Debug, Default)]
 pub(super) struct NewStreams {
     /// What stays here.
     pub(super) ends: PlEnds,
+    /// What goes to the process that writes the files.
+    pub(super) lines: LineEnds,
     /// What goes to the rank, in the order of [`CarriedSet`].
     pub(super) theirs: Vec<OwnedFd>,
     /// What those are.
     pub(super) carried: CarriedSet,
+    /// The streams of which no copy stays here: their readers wait for the end.
+    let_go: CarriedSet,
 }
 
 impl NewStreams {
@@ -68,12 +82,8 @@ impl NewStreams {
             let (theirs, ours) = pipe2(OFlag::O_CLOEXEC)?;
             made.ends.stdin = Some(made.keep(Carried::Stdin, (ours, theirs))?);
         }
-        if rank.stdout == Output::Pipe {
-            made.ends.stdout = Some(made.keep(Carried::Stdout, pipe2(OFlag::O_CLOEXEC)?)?);
-        }
-        if rank.stderr == Output::Pipe {
-            made.ends.stderr = Some(made.keep(Carried::Stderr, pipe2(OFlag::O_CLOEXEC)?)?);
-        }
+        (made.ends.stdout, made.lines.stdout) = made.output(Carried::Stdout, &rank.stdout)?;
+        (made.ends.stderr, made.lines.stderr) = made.output(Carried::Stderr, &rank.stderr)?;
         if spec.pmi {
             let flags = SockFlag::SOCK_CLOEXEC;
             let pair = socketpair(AddressFamily::Unix, SockType::Stream, None, flags)?;
@@ -83,6 +93,23 @@ impl NewStreams {
             true => Ok(made),
             false => Err(io::Error::from_raw_os_error(libc::EMFILE)),
         }
+    }
+
+    /// An output stream of the rank: a pipe to the NM, one to its files, or neither.
+    fn output(
+        &mut self,
+        name: Carried,
+        output: &Output,
+    ) -> io::Result<(Option<OwnedFd>, Option<OwnedFd>)> {
+        Ok(match output {
+            Output::Pipe => (Some(self.keep(name, pipe2(OFlag::O_CLOEXEC)?)?), None),
+            Output::Lines { .. } => {
+                let end = self.keep(name, pipe2(OFlag::O_CLOEXEC)?)?;
+                self.let_go.insert(name);
+                (None, Some(end))
+            }
+            Output::Null | Output::File { .. } | Output::SameAsStdout => (None, None),
+        })
     }
 
     /// The NM's end does not block, because it is used by an event loop; the rank's does, as programs
@@ -95,13 +122,12 @@ impl NewStreams {
     }
 
     /// When the rank has its ends: what stays of them here.
-    pub(super) fn handed_over(self, limit: DescriptorLimit) -> (PlEnds, OwnEnds) {
-        let Self { ends, mut theirs, carried } = self;
-        if carried.contains(Carried::Stdin) {
-            // It is read at this end: that nobody reads any more is news.
-            theirs.remove(0);
-        }
-        theirs.retain(|end| limit.is_far_from(end));
-        (ends, OwnEnds { held: theirs })
+    pub(super) fn handed_over(self, limit: DescriptorLimit) -> (PlEnds, LineEnds, OwnEnds) {
+        let Self { ends, lines, theirs, carried, mut let_go } = self;
+        // It is read at this end: that nobody reads any more is news.
+        let_go.insert(Carried::Stdin);
+        let held = carried.names().zip(theirs).filter(|(name, _)| !let_go.contains(*name));
+        let held = held.map(|(_, end)| end).filter(|end| limit.is_far_from(end)).collect();
+        (ends, lines, OwnEnds { held })
     }
 }

@@ -8,6 +8,7 @@ mod lifetime;
 mod memory;
 mod pads;
 mod place;
+mod shared_files;
 mod start;
 mod support;
 mod takeover;

@@ -152,6 +152,48 @@ fn every_byte_comes_once(mut cluster: RealCluster) {
     cluster.end();
 }
 
+/// The lines of ranks that share a file do not pass through the Node Manager.
+#[test]
+fn a_file_that_ranks_share_has_every_line_once_however_often_the_node_manager_ends() {
+    let mut cluster = RealCluster::start(1, "");
+    let script = "exec awk -v r=$STORM_RANK 'BEGIN { while ((getline line < \"go\") < 0) \
+                  { printf \"%d %d\\n\", r, ++i } print i > \"lines-\" r }'";
+    let options = "-n 2 --no-bcast -o shared";
+    let job = cluster.caller().submit(options, &["/bin/sh", "-c", script]).expect("a manager");
+    cluster.caller().until(job, "RUNNING");
+    let path = cluster.scratch.work().join("shared");
+    let length = || fs::metadata(&path).map_or(0, |file| file.len());
+    for signal in [ENDS, ENDS].concat() {
+        end_node(&mut cluster, 1, signal);
+        // It grows while there is no Node Manager.
+        let before = length();
+        cluster.caller().wait_for("queue", |_| (length() > before + 100_000).then_some(()));
+        start_node(&mut cluster, 1);
+        assert_eq!(cluster.caller().until(job, "RUNNING")["runs"], 1);
+    }
+    // The ranks end while there is none.
+    end_node(&mut cluster, 1, Signal::SIGKILL);
+    go(&cluster);
+    let ended = |rank: u32| cluster.scratch.work().join(format!("lines-{rank}")).exists();
+    cluster.caller().wait_for("queue", |_| (ended(0) && ended(1)).then_some(()));
+    start_node(&mut cluster, 1);
+    assert_ended(&cluster.caller().until(job, "COMPLETED"), 0);
+    let text = fs::read_to_string(&path).expect("written");
+    let mut next = [1; 2];
+    for line in text.lines() {
+        let (rank, number) = line.split_once(' ').expect("a whole line");
+        let rank: usize = rank.parse().expect("a whole line");
+        assert_eq!(number, next[rank].to_string(), "rank {rank}: lost or doubled");
+        next[rank] += 1;
+    }
+    for (rank, next) in next.into_iter().enumerate() {
+        let count = fs::read_to_string(cluster.scratch.work().join(format!("lines-{rank}")));
+        assert_eq!(count.expect("it ended").trim(), (next - 1).to_string(), "rank {rank}");
+    }
+    cluster.caller().until_idle(1);
+    cluster.end();
+}
+
 #[test]
 fn input_goes_on_where_it_was() {
     let mut cluster = RealCluster::start(1, "");

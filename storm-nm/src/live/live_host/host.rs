@@ -183,6 +183,7 @@ impl Host for LiveHost {
                 self.tell(HostEvent::LaunchFailed { job: key, rank, refused });
             }
         }
+        job.shared_files.iter().for_each(|files| files.begin(&self.keeper));
         job.ledger.iter().for_each(|ledger| self.note_told(key, ledger, Told::All));
     }
 
@@ -330,6 +331,13 @@ impl Host for LiveHost {
         let streams = self.streams(job, rank)?;
         self.read_buffer.borrow_mut().resize(limit, 0);
         streams.read(stream, &self.read_buffer).await
+    }
+
+    async fn files_written(&self, job: JobKey) -> Result<(), String> {
+        match self.job(job) {
+            Some(job) => job.files_written().await,
+            None => Ok(()),
+        }
     }
 
     async fn write_input(&self, job: JobKey, rank: Rank, data: Bytes) {

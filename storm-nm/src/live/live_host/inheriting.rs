@@ -5,6 +5,7 @@ use super::events::rank_exit;
 use crate::live::ledger::{Entry, Ledger, OpenRequest, Spooled, Told};
 use crate::live::live_job::LiveJob;
 use crate::live::rank_streams::{RankStreams, Remembered, skip_unread};
+use crate::live::shared_files::SharedFiles;
 use crate::{HostEvent, Inherited, InheritedInput, JobKey, JobTask};
 use nix::fcntl::Flock;
 use nix::sys::signal::Signal;
@@ -42,6 +43,7 @@ pub(super) struct Found {
     ledger: Rc<Ledger>,
     page: Option<RankPage>,
     lock: Option<Flock<File>>,
+    shared_files: Option<OwnedFd>,
 }
 
 impl Found {
@@ -56,8 +58,9 @@ pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, Told)>, Vec<Inherite
     for mut job in left {
         let mut files = std::mem::take(&mut job.files).into_iter();
         match read(&mut files) {
-            Ok((ledger, entry, page, lock, told)) if told != Told::Nobody => {
-                found.push((Found { job, entry, ledger: Rc::new(ledger), page, lock }, told));
+            Ok((ledger, entry, (page, lock, shared_files), told)) if told != Told::Nobody => {
+                let ledger = Rc::new(ledger);
+                found.push((Found { job, entry, ledger, page, lock, shared_files }, told));
             }
             // It was about to be launched: the Machine Manager has it launched.
             Ok(_) => unusable.push(job),
@@ -70,7 +73,8 @@ pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, Told)>, Vec<Inherite
     (found, unusable)
 }
 
-type Read = (Ledger, Entry, Option<RankPage>, Option<Flock<File>>, Told);
+type Files = (Option<RankPage>, Option<Flock<File>>, Option<OwnedFd>);
+type Read = (Ledger, Entry, Files, Told);
 
 fn read(files: &mut impl Iterator<Item = OwnedFd>) -> io::Result<Read> {
     let mut next = || files.next().ok_or(io::Error::from(io::ErrorKind::InvalidData));
@@ -79,6 +83,7 @@ fn read(files: &mut impl Iterator<Item = OwnedFd>) -> io::Result<Read> {
     let spool = if entry.has_spool { Some(next()?) } else { None };
     let page = if entry.has_page { Some(File::from(next()?)) } else { None };
     let lock = if entry.has_lock { Some(File::from(next()?)) } else { None };
+    let shared_files = if entry.has_shared_files { Some(next()?) } else { None };
     let (ledger, entry) = Ledger::open(state, spool)?;
     let ranks = entry.task().count as usize;
     let page = page.map(|file| RankPage::of(file, ranks));
@@ -86,7 +91,7 @@ fn read(files: &mut impl Iterator<Item = OwnedFd>) -> io::Result<Read> {
     let lock =
         lock.and_then(|file| Flock::lock(file, nix::fcntl::FlockArg::LockSharedNonblock).ok());
     let told = ledger.told()?;
-    Ok((ledger, entry, page, lock, told))
+    Ok((ledger, entry, (page, lock, shared_files), told))
 }
 
 impl LiveHost {
@@ -140,6 +145,7 @@ impl LiveHost {
         let mut files = ledger.files();
         files.extend(page);
         files.extend(lock.as_ref().map(AsFd::as_fd));
+        files.extend(job.shared_files.as_ref().map(|files| files.socket().as_fd()));
         match self.keeper.keep(kept_id(key), job.pad, &files) {
             Ok(()) => self.note_told(key, ledger, Told::Some),
             Err(error) => self.not_kept(key, &error),
@@ -256,6 +262,9 @@ impl LiveHost {
         if let Some(lock) = found.lock.take() {
             self.shared_memory.take_over(key, lock);
         }
+        let shared_files = found.shared_files.take();
+        let shared_files = shared_files
+            .map(|socket| Rc::new(SharedFiles::take_over(&task, &self.names(), socket)));
         let live = LiveJob {
             memory_limit_bytes: entry.memory_limit_bytes,
             memory_kills_before: entry.memory_kills_before,
@@ -273,6 +282,7 @@ impl LiveHost {
             page: found.page.take().map(Arc::new),
             processes: RefCell::default(),
             stopped: Cell::new(stopped),
+            shared_files,
             ledger: Some(found.ledger.clone()),
         };
         if let Some(page) = &live.page {

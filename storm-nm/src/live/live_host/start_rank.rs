@@ -6,6 +6,7 @@ use crate::live::launch_plan::{Surroundings, rank_spec};
 use crate::live::live_job::LiveJob;
 use crate::live::rank_streams::RankStreams;
 use crate::{JobKey, LaunchRefused};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use storm_pl::boost::Process;
@@ -35,6 +36,9 @@ impl LiveHost {
             .keeper
             .launch_kept(job.pad, pl, spec, &rank_spec, kept)
             .map_err(|error| LaunchRefused::because(&error))?;
+        if let Some(files) = &job.shared_files {
+            files.add(Path::new(job.task.spec().cwd.as_os_str()), &rank_spec, launching.lines);
+        }
         let noted = job.ledger.clone().map(|ledger| self.remembered(ledger, key, (pl, rank), 0));
         let ends = (launching.ends, launching.own);
         let streams = RankStreams::open(ends, (key, rank), &self.events, noted);

@@ -144,6 +144,8 @@ impl KeeperProcess {
                 }
                 Some(Child::Place(id)) => self.place_ended(id, status),
                 Some(Child::PadKeeper(pad)) => self.pad_keeper_ended(pad, dead),
+                // It has told the NM itself, or its socket has by its end.
+                Some(Child::FilesWriter) => {}
                 None => {
                     if let Some(place) = abandoned {
                         self.add_abandoned(place, usage);

@@ -73,6 +73,26 @@ fn a_full_disk_on_one_node_is_told_and_its_node_runs_what_fits() {
     assert!(!disk.0.join("n2").exists(), "files are left");
 }
 
+/// Ranks that share a file do not see the error themselves, so the job ends.
+#[test]
+fn a_job_whose_ranks_share_a_file_on_a_full_disk_ends_with_that_reason() {
+    let cluster = RealCluster::start(1, "");
+    let Some(disk) = SmallDisk::mount(&cluster.scratch.work().join("disk")) else {
+        return skipped("a full disk of output", "a file system cannot be mounted: be root");
+    };
+    let file = disk.0.join("out").display().to_string();
+    let script = "while :; do echo it goes on and on; done";
+    let options = format!("-n 2 --no-bcast -o {file}");
+    let job = cluster.caller().submit(&options, &["/bin/sh", "-c", script]).expect("a manager");
+    let ended = cluster.caller().until(job, "FAILED");
+    let reason = ended["reason"].to_string();
+    assert!(reason.contains(&format!("cannot write its output file {file}")), "{ended}");
+    assert!(reason.contains("No space left on device"), "{ended}");
+    let written = fs::read(&file).expect("the file has what fits").len();
+    assert!(written > FREE_BYTES / 4, "{written}");
+    cluster.end();
+}
+
 /// Otherwise a user's programs would end the manager for all.
 #[test]
 fn programs_that_would_fill_the_disk_of_the_journal_are_refused() {
