@@ -35,6 +35,8 @@ mod priorities;
 mod recovery;
 mod reports;
 mod reservations;
+mod restored_elements;
+mod returning;
 mod scheduling;
 mod settings;
 mod shares;
@@ -66,8 +68,8 @@ use node_table::NodeTable;
 use partition::Partition;
 use preempting::Preemption;
 use priorities::Priorities;
-use recovery::Memory;
 use reservations::ReservationTable;
+use returning::HeldRuns;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -90,7 +92,7 @@ pub struct Core {
     slots: SlotPool,
     parked: VecDeque<Parked>,
     /// The jobs that returning nodes say they hold, until a node has reported all.
-    held: BTreeMap<NodeId, Memory>,
+    held: BTreeMap<NodeId, HeldRuns>,
     /// Jobs that are to run again, while a node may still run them.
     vacating: BTreeMap<JobId, Vacating>,
     /// The needs of jobs other than elements, and the arrays.

@@ -6,7 +6,7 @@
 //! for just like a node behind a broken switch. The manager relies on a node's keeper only if the
 //! process of the Node Manager is known to have ended.
 
-use super::recovery::Memory;
+use super::returning::HeldRuns;
 use super::{Core, Effect, Notice, TimerKind};
 use crate::api::{JobState, Reply};
 use std::collections::BTreeMap;
@@ -71,8 +71,8 @@ impl Core {
 
     /// A node is back with its memory, and is told which jobs to continue: never a job that is to
     /// run again.
-    pub(super) fn vacated_by(&mut self, now: Instant, node: NodeId, memory: Option<&Memory>) {
-        let holds = |job: &JobId| memory.is_some_and(|memory| memory.holds(*job));
+    pub(super) fn vacated_by(&mut self, now: Instant, node: NodeId, held: Option<&HeldRuns>) {
+        let holds = |job: &JobId| held.is_some_and(|held| held.any_of(*job));
         for (_, live) in self.live.iter_mut().filter(|(job, _)| !holds(job)) {
             live.lost.remove(&node);
         }
