@@ -29,6 +29,7 @@ mod model;
 mod needs_table;
 pub(crate) mod node_names;
 mod node_table;
+mod node_views;
 mod partition;
 mod preempting;
 mod priorities;
