@@ -276,7 +276,7 @@ impl Core {
             let finished = Event::Finished(storm_sched::JobId(job.0));
             self.tell_policy(now, live.partition, finished);
         }
-        self.leave_beside(now, job, &live.nodes);
+        self.ended_outside_matrix(now, job, &live.nodes);
         self.return_stranded(now);
         if requeue {
             let launched = !matches!(live.launch, Launch::Staging | Launch::Staged);

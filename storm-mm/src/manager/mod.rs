@@ -9,7 +9,6 @@
 mod admission;
 mod arrays;
 mod away;
-mod beside;
 mod classes;
 mod coscheduling;
 mod dependencies;
@@ -30,6 +29,7 @@ mod needs_table;
 pub(crate) mod node_names;
 mod node_table;
 mod node_views;
+mod outside_matrix;
 mod partition;
 mod preempting;
 mod priorities;
@@ -88,8 +88,8 @@ pub struct Core {
     history: History,
     /// Jobs that hold processing elements.
     live: BTreeMap<JobId, LiveJob>,
-    /// The live jobs that run beside the matrix.
-    beside: BTreeSet<JobId>,
+    /// The live jobs that run outside the matrix.
+    outside_matrix: BTreeSet<JobId>,
     slots: SlotPool,
     parked: VecDeque<Parked>,
     /// The jobs that returning nodes say they hold, until a node has reported all.
@@ -154,7 +154,7 @@ impl Core {
             nodes,
             partitions,
             jobs: BTreeMap::new(),
-            beside: BTreeSet::new(),
+            outside_matrix: BTreeSet::new(),
             history: History::new(config.history_limit),
             live: BTreeMap::new(),
             parked: VecDeque::new(),

@@ -119,7 +119,7 @@ impl Core {
             });
             let without_place: Vec<JobId> = lost.map(|(job, _)| *job).collect();
             for job in without_place {
-                self.go_beside(now, job);
+                self.leave_matrix(now, job);
             }
         }
     }
@@ -131,7 +131,7 @@ impl Core {
     }
 
     /// Finds the place of a job in the matrix; returns the event that tells its policy. A job for
-    /// which the present partitions have no place goes on beside the matrix. Its nodes must come
+    /// which the present partitions have no place goes on outside the matrix. Its nodes must come
     /// back.
     fn take_over(
         &mut self,
@@ -148,7 +148,7 @@ impl Core {
             let partition = &self.partitions[usize::from(home.0)];
             restored.place(record, (home, partition), row, suspended)
         });
-        let partition = home.unwrap_or_else(|| self.partition_beside(record));
+        let partition = home.unwrap_or_else(|| self.counted_partition(record));
         let row = place.as_ref().map_or(row, |(row, _)| *row);
         let live = self.live_again(now, record, partition, row, slot);
         let incarnation = live.incarnation;
@@ -162,7 +162,7 @@ impl Core {
         let at = now + self.config.recovery_timeout;
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Recovery });
         let Some(placement) = placement else {
-            self.go_beside(now, job);
+            self.leave_matrix(now, job);
             return Ok((partition, None));
         };
         self.note_columns(now, job);

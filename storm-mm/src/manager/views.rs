@@ -97,7 +97,7 @@ impl Core {
             .chain(details);
         let waiting = Waiting::default();
         let estimate = self.estimate(now, record, &waiting);
-        let (also, reserved) = self.reserved_beside(now, record, estimate);
+        let (also, reserved) = self.also_reserved(now, record, estimate);
         Ok(Explanation {
             job,
             array: record.task,
@@ -112,7 +112,7 @@ impl Core {
 
     /// The reservations that keep nodes from a waiting job, in addition to its other lacks: as the
     /// end of its reason, and as a list.
-    fn reserved_beside(
+    fn also_reserved(
         &self,
         now: Instant,
         record: &JobRecord,
@@ -171,7 +171,7 @@ impl Core {
             },
             Phase::Running => match self.live.get(&record.id) {
                 Some(live) if live.launch == Launch::Recovering => self.recovery_reason(record.id),
-                Some(_) if self.beside.contains(&record.id) => format!(
+                Some(_) if self.outside_matrix.contains(&record.id) => format!(
                     "it runs on {}, for which no partition has room as they are configured now",
                     record.node_list
                 ),
