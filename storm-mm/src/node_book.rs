@@ -111,7 +111,7 @@ impl<'a> Told<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::OF_NO_JOB;
+    use crate::job::CLUSTER;
     use jiff::Timestamp;
     use storm_rm::message::NodeRanks;
     use storm_rm::{JobIncarnation, Rank, Row};
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn noted(book: &NodeBook) -> Entry {
-        entry(OF_NO_JOB.0, book.news().expect("the journal does not know it"))
+        entry(CLUSTER.0, book.news().expect("the journal does not know it"))
     }
 
     #[test]

@@ -17,8 +17,8 @@ pub(super) struct Mark {
     pub(super) ends: bool,
     /// The number of jobs of the array that it begins; their numbers follow its own.
     pub(super) array: u64,
-    /// Set for an entry that belongs to no job: it replaces the previous one of its kind.
-    pub(super) of_no_job: Option<OfNoJob>,
+    /// Set for an entry of the cluster: it replaces the previous one of its kind.
+    pub(super) of_cluster: Option<OfCluster>,
     /// Set for an entry that gives the whole state of something of its job: it replaces the
     /// previous one.
     pub(super) replaces: Option<OfJob>,
@@ -35,9 +35,9 @@ pub(super) enum OfJob {
     Stop,
 }
 
-/// The subject of an entry that belongs to no job.
+/// The subject of an entry of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum OfNoJob {
+pub(super) enum OfCluster {
     Partitions,
     Configured,
     Nodes,
@@ -54,12 +54,12 @@ impl From<&Entry> for Mark {
             user: None,
             ends: false,
             array: 0,
-            of_no_job: None,
+            of_cluster: None,
             replaces: None,
             environment_bytes: 0,
         };
         let replaces = |what| Mark { replaces: Some(what), ..mark };
-        let of_no_job = |what| Mark { of_no_job: Some(what), ..mark };
+        let of_cluster = |what| Mark { of_cluster: Some(what), ..mark };
         match &event.kind {
             JobEventKind::Placed { incarnation, .. } => Mark { run: Some(*incarnation), ..mark },
             JobEventKind::Ended { .. } => Mark { ends: true, ..mark },
@@ -88,12 +88,12 @@ impl From<&Entry> for Mark {
             | JobEventKind::Moved { .. } => mark,
             JobEventKind::Held { .. } | JobEventKind::Released { .. } => replaces(OfJob::Hold),
             JobEventKind::Suspended { .. } | JobEventKind::Resumed { .. } => replaces(OfJob::Stop),
-            JobEventKind::PartitionsSet { .. } => of_no_job(OfNoJob::Partitions),
-            JobEventKind::PartitionsConfigured { .. } => of_no_job(OfNoJob::Configured),
-            JobEventKind::UsageNoted { .. } => of_no_job(OfNoJob::Usage),
-            JobEventKind::ReservationsSet { .. } => of_no_job(OfNoJob::Reservations),
-            JobEventKind::NodesDrained { .. } => of_no_job(OfNoJob::Nodes),
-            JobEventKind::NodesNumbered { .. } => of_no_job(OfNoJob::Numbers),
+            JobEventKind::PartitionsSet { .. } => of_cluster(OfCluster::Partitions),
+            JobEventKind::PartitionsConfigured { .. } => of_cluster(OfCluster::Configured),
+            JobEventKind::UsageNoted { .. } => of_cluster(OfCluster::Usage),
+            JobEventKind::ReservationsSet { .. } => of_cluster(OfCluster::Reservations),
+            JobEventKind::NodesDrained { .. } => of_cluster(OfCluster::Nodes),
+            JobEventKind::NodesNumbered { .. } => of_cluster(OfCluster::Numbers),
         }
     }
 }

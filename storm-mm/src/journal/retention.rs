@@ -8,7 +8,7 @@
 //! number and the job with the latest run stay, however long ago they ended. A manager that begins
 //! on the journal remembers the same jobs, whatever else stays.
 
-use super::mark::{Mark, OfJob, OfNoJob};
+use super::mark::{Mark, OfCluster, OfJob};
 use crate::history::History;
 use std::collections::BTreeMap;
 use storm_rm::{JobId, JobIncarnation};
@@ -52,8 +52,8 @@ pub(super) struct Retention {
     forgotten_jobs: u64,
     /// How many of these have come since the last removal.
     due_jobs: u64,
-    /// The latest entry of each kind that belongs to no job.
-    of_no_job: BTreeMap<OfNoJob, u64>,
+    /// The latest entry of each kind of the cluster's entries.
+    of_cluster: BTreeMap<OfCluster, u64>,
     /// For each job, the latest entries that a later entry would replace.
     latest: BTreeMap<(JobId, OfJob), u64>,
     replaced: Vec<u64>,
@@ -76,7 +76,7 @@ impl Retention {
             forgotten: BTreeMap::new(),
             forgotten_jobs: 0,
             due_jobs: 0,
-            of_no_job: BTreeMap::new(),
+            of_cluster: BTreeMap::new(),
             latest: BTreeMap::new(),
             replaced: Vec::new(),
             last_run: None,
@@ -90,8 +90,8 @@ impl Retention {
     /// An entry is in the journal.
     pub(super) fn note(&mut self, sequence: u64, mark: Mark) {
         self.next = sequence + 1;
-        if let Some(kind) = mark.of_no_job {
-            self.replaced.extend(self.of_no_job.insert(kind, sequence));
+        if let Some(kind) = mark.of_cluster {
+            self.replaced.extend(self.of_cluster.insert(kind, sequence));
             return;
         }
         let id = self.unit_of(mark.job);
@@ -204,7 +204,7 @@ impl Retention {
     /// `UsageNoted` entry is in the jobs' own entries alone. Such jobs stay, up to the number of
     /// remembered jobs.
     fn take_forgotten(&mut self) -> Option<(u64, JobId)> {
-        let noted = self.of_no_job.get(&OfNoJob::Usage).copied().unwrap_or(u64::MAX);
+        let noted = self.of_cluster.get(&OfCluster::Usage).copied().unwrap_or(u64::MAX);
         let (&last, &id) = self.forgotten.first_key_value()?;
         if last > noted && self.forgotten_jobs <= self.retained as u64 {
             return None;
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_of_no_job_the_last_entry_stays() {
+    fn the_last_entry_of_each_kind_of_the_cluster_stays() {
         let mut retention = Retention::new(5);
         let set = entry(0, JobEventKind::PartitionsSet { settings: BTreeMap::new() });
         (0..3).for_each(|sequence| retention.note(sequence, (&set).into()));

@@ -57,7 +57,7 @@ pub use partition::PartitionError;
 
 use crate::history::History;
 use crate::job::{
-    JobEvent, JobEventKind, JobRecord, OF_NO_JOB, PartitionConfigured, PartitionSetting,
+    CLUSTER, JobEvent, JobEventKind, JobRecord, PartitionConfigured, PartitionSetting,
 };
 use crate::{CoreConfig, NodeBook};
 use held_bytes::HeldBytes;
@@ -216,7 +216,7 @@ impl Core {
     fn number_nodes(&mut self, now: Instant, book: &NodeBook) {
         if let Some(kind) = book.news() {
             let event = JobEvent { at: self.wall(now), kind };
-            self.effects.insert(0, Effect::Journal(OF_NO_JOB, event));
+            self.effects.insert(0, Effect::Journal(CLUSTER, event));
         }
     }
 

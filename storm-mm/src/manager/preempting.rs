@@ -9,7 +9,7 @@ use super::scheduling::sched_time;
 use super::{Core, Effect, TimerKind};
 use crate::ServiceConfig;
 use crate::api::JobState;
-use crate::job::{EndCause, JobEventKind, JobRecord, OF_NO_JOB, Phase};
+use crate::job::{CLUSTER, EndCause, JobEventKind, JobRecord, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use storm_primitives::Instant;
@@ -252,7 +252,7 @@ impl Core {
         }
         self.preemption.returning = true;
         let at = now + self.config.recovery_timeout;
-        let (job, incarnation) = (OF_NO_JOB, JobIncarnation(0));
+        let (job, incarnation) = (CLUSTER, JobIncarnation(0));
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Returned });
     }
 

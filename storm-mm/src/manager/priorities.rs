@@ -8,7 +8,7 @@ use super::admission::request_of;
 use super::shares::Shares;
 use super::{Core, Effect, TimerKind};
 use crate::api::{ApiError, ErrorCode, Peer, PriorityView, Service, ShareView, UserView};
-use crate::job::{JobEvent, JobEventKind, JobRecord, OF_NO_JOB, Phase};
+use crate::job::{CLUSTER, JobEvent, JobEventKind, JobRecord, Phase};
 use crate::{DEFAULT_PRIORITY_INTERVAL, NamedIn, PriorityConfig, QosConfig, ServiceConfig};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -227,7 +227,7 @@ impl Core {
         }
         let interval = service.priority.as_ref().map(|priority| priority.interval);
         let at = now + interval.unwrap_or(DEFAULT_PRIORITY_INTERVAL);
-        let (job, incarnation) = (OF_NO_JOB, JobIncarnation(0));
+        let (job, incarnation) = (CLUSTER, JobIncarnation(0));
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Priorities });
     }
 
@@ -364,7 +364,7 @@ impl Core {
         }
         let usage = self.priorities.shares.noted(self.wall(now));
         let charged = self.priorities.charged.clone();
-        self.append(now, OF_NO_JOB, JobEventKind::UsageNoted { usage, charged });
+        self.append(now, CLUSTER, JobEventKind::UsageNoted { usage, charged });
     }
 
     /// Restores the usage of all users from the journal.
