@@ -102,7 +102,7 @@ pub enum TimerKind {
     /// Nodes of the job may not have come back after a restart of the manager.
     Recovery,
     /// A node that was lost cannot run the job any more.
-    Vacated,
+    Fenced,
     /// The earliest time for the job to begin has come.
     Begin,
     /// The client of the job may not have come back after a restart of the manager.

@@ -111,7 +111,7 @@ impl Core {
 
     /// Takes a job that has not started away from its policy, to wait for something else.
     pub(super) fn leave(&mut self, now: Instant, job: JobId) {
-        if self.vacating.contains_key(&job) || self.needs.waiting.contains(&job) {
+        if self.fencing.contains_key(&job) || self.needs.waiting.contains(&job) {
             return;
         }
         let partition = self.partition_named(&self.jobs[&job].partition);

@@ -1,7 +1,7 @@
 //! The end of jobs: asked for, forced, or reached.
 
+use super::fencing::Lost;
 use super::live_job::{Launch, LiveJob};
-use super::vacating::Lost;
 use super::{Core, Effect, Notice, TimerKind};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
 use crate::job::{EndCause, JobEventKind, Outcome, Phase};
@@ -177,7 +177,7 @@ impl Core {
                 self.end_waiting(now, job, cause);
                 if partition.is_none() {
                     // Its partition may not be there any more.
-                    self.forget_vacating(job);
+                    self.forget_fencing(job);
                 }
                 if let Some(partition) = partition {
                     let withdrawn = Event::Cancel(storm_sched::JobId(job.0));
@@ -200,7 +200,7 @@ impl Core {
         job: JobId,
         event: Event,
     ) {
-        if self.forget_vacating(job) || self.give_back(now, job) {
+        if self.forget_fencing(job) || self.give_back(now, job) {
             return;
         }
         if let Some(switching) = &mut self.partition(partition).switching {
@@ -281,7 +281,7 @@ impl Core {
         if requeue {
             let launched = !matches!(live.launch, Launch::Staging | Launch::Staged);
             let lost = if launched { live.lost } else { Lost::new() };
-            self.queue_when_vacated(now, job, lost);
+            self.queue_when_fenced(now, job, lost);
         }
     }
 

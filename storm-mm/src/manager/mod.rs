@@ -16,7 +16,7 @@ mod draining;
 mod effect;
 mod eligibility;
 mod ending;
-mod fences;
+mod fencing;
 mod held_bytes;
 mod holders;
 mod holding;
@@ -31,6 +31,7 @@ mod node_table;
 mod node_views;
 mod outside_matrix;
 mod partition;
+mod pmi_fences;
 mod preempting;
 mod priorities;
 mod recovery;
@@ -45,7 +46,6 @@ mod slots;
 mod strobing;
 mod switching;
 mod unmet;
-mod vacating;
 mod views;
 mod waited;
 
@@ -60,6 +60,7 @@ use crate::job::{
     CLUSTER, JobEvent, JobEventKind, JobRecord, PartitionConfigured, PartitionSetting,
 };
 use crate::{CoreConfig, NodeBook};
+use fencing::Fencing;
 use held_bytes::HeldBytes;
 use jiff::{SignedDuration, Timestamp};
 use listing::LastWalk;
@@ -75,7 +76,6 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{JobId, PartitionId, RecentEnvironments};
-use vacating::Vacating;
 
 /// The Machine Manager's state.
 pub struct Core {
@@ -95,7 +95,7 @@ pub struct Core {
     /// The jobs that returning nodes say they hold, until a node has reported all.
     held: BTreeMap<NodeId, HeldRuns>,
     /// Jobs that are to run again, while a node may still run them.
-    vacating: BTreeMap<JobId, Vacating>,
+    fencing: BTreeMap<JobId, Fencing>,
     /// The needs of jobs other than elements, and the arrays.
     needs: NeedsTable,
     /// Jobs that clients wait for.
@@ -159,7 +159,7 @@ impl Core {
             live: BTreeMap::new(),
             parked: VecDeque::new(),
             held: BTreeMap::new(),
-            vacating: BTreeMap::new(),
+            fencing: BTreeMap::new(),
             needs: NeedsTable::default(),
             awaited: BTreeSet::new(),
             settling: false,

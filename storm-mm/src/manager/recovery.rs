@@ -3,10 +3,10 @@
 //! [come back](super::returning) and said what they hold
 //! (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
-use super::fences::Fences;
+use super::fencing::Lost;
 use super::live_job::{Launch, LiveJob};
+use super::pmi_fences::PmiFences;
 use super::restored_elements::RestoredElements;
-use super::vacating::Lost;
 use super::{Core, Effect, StageOutcome, TimerKind};
 use crate::job::{EndCause, JobEvent, JobEventKind, JobRecord, Phase};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +48,7 @@ impl Core {
                 let Some(record) = core.jobs.get(&job) else { continue };
                 if record.phase == Phase::Pending {
                     let former = core.lost_now(now, &record.former_nodes);
-                    core.queue_when_vacated(now, job, former);
+                    core.queue_when_fenced(now, job, former);
                 }
             }
         });
@@ -213,7 +213,7 @@ impl Core {
             hold_output: record.spec.output == OutputSpec::Client,
             exits: BTreeMap::new(),
             classes: BTreeMap::new(),
-            fences: Fences::resumed(),
+            fences: PmiFences::resumed(),
             released: false,
             placed_at: now,
             staged_at: now,

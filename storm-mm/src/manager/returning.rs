@@ -194,7 +194,7 @@ impl Core {
         live.unheard = live.unheard.difference(&missing);
         live.over = live.over.union(&missing);
         for node in missing.iter() {
-            let until = live.away.remove(&node).map(|left| left.vacated);
+            let until = live.away.remove(&node).map(|left| left.fenced);
             live.lost.insert(node, until.unwrap_or(now + self.config.requeue_fence));
         }
         let removed = self.nodes.not_configured(&missing);

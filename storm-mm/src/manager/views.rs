@@ -200,7 +200,7 @@ impl Core {
     }
 
     fn pending_reason(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> String {
-        let early = self.vacating_reason(now, record.id);
+        let early = self.fencing_reason(now, record.id);
         if let Some(reason) = early.or_else(|| self.need_reason(now, record.id)) {
             return reason;
         }
