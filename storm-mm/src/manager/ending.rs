@@ -141,12 +141,13 @@ impl Core {
         let queues = self.partitions.iter().flat_map(|p| p.policy.pending().into_iter().rev());
         let queued: Vec<JobId> = queues.map(|job| JobId(job.0)).collect();
         let early: Vec<JobId> = self.needs.waiting.iter().copied().collect();
-        let parked: Vec<JobId> = self.parked.iter().map(|placed| placed.job).rev().collect();
+        let awaiting: Vec<JobId> =
+            self.awaiting_flags.iter().map(|placed| placed.job).rev().collect();
         let all: Vec<JobId> = self.jobs.keys().copied().collect();
         let switching = self.partitions.iter().filter_map(|p| p.switching.as_ref());
         let early = switching.flat_map(|s| s.queue.iter().rev().copied()).chain(early);
         let unfinished =
-            early.collect::<Vec<_>>().into_iter().chain(queued).chain(parked).chain(all);
+            early.collect::<Vec<_>>().into_iter().chain(queued).chain(awaiting).chain(all);
         self.together(now, |core| {
             for job in unfinished {
                 core.end_job(now, job, EndCause::Shutdown);
@@ -271,7 +272,7 @@ impl Core {
             }
         }
         self.slots.put_back(live.slot);
-        self.unpark(now);
+        self.place_awaiting(now);
         if !live.released {
             let finished = Event::Finished(storm_sched::JobId(job.0));
             self.tell_policy(now, live.partition, finished);

@@ -112,7 +112,7 @@ impl LiveJob {
 
 /// A job that the policy has placed, and that waits for a free place in the global arrays of flags.
 #[derive(Clone, Debug)]
-pub(super) struct Parked {
+pub(super) struct AwaitingFlags {
     pub(super) job: JobId,
     pub(super) partition: PartitionId,
     pub(super) placement: Placement,
@@ -123,7 +123,7 @@ pub(super) struct Parked {
     pub(super) suspended_for: Option<JobId>,
 }
 
-impl Parked {
+impl AwaitingFlags {
     /// Its nodes.
     pub(super) fn nodes(&self, core: &Core) -> Vec<NodeId> {
         let members = &core.partitions[usize::from(self.partition.0)].members;

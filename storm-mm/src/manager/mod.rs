@@ -64,7 +64,7 @@ use fencing::Fencing;
 use held_bytes::HeldBytes;
 use jiff::{SignedDuration, Timestamp};
 use listing::LastWalk;
-use live_job::{LiveJob, Parked, SlotPool};
+use live_job::{AwaitingFlags, LiveJob, SlotPool};
 use needs_table::NeedsTable;
 use node_table::NodeTable;
 use partition::Partition;
@@ -91,7 +91,7 @@ pub struct Core {
     /// The live jobs that run outside the matrix.
     outside_matrix: BTreeSet<JobId>,
     slots: SlotPool,
-    parked: VecDeque<Parked>,
+    awaiting_flags: VecDeque<AwaitingFlags>,
     /// The jobs that returning nodes say they hold, until a node has reported all.
     held: BTreeMap<NodeId, HeldRuns>,
     /// Jobs that are to run again, while a node may still run them.
@@ -157,7 +157,7 @@ impl Core {
             outside_matrix: BTreeSet::new(),
             history: History::new(config.history_limit),
             live: BTreeMap::new(),
-            parked: VecDeque::new(),
+            awaiting_flags: VecDeque::new(),
             held: BTreeMap::new(),
             fencing: BTreeMap::new(),
             needs: NeedsTable::default(),

@@ -312,7 +312,7 @@ impl Core {
 
     fn waits_in_policy(&self, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending)
-            && !self.is_parked(job)
+            && !self.awaits_flags(job)
     }
 
     /// Charges the running jobs for their time since they were last charged.

@@ -60,7 +60,7 @@ impl Core {
                 self.handle_event(now, id, Event::NodeDown(index));
             }
         }
-        self.unpark_from(now, node);
+        self.place_anew_from(now, node);
         let hit: Vec<JobId> = self
             .live
             .iter()
@@ -100,9 +100,9 @@ impl Core {
     }
 
     /// Jobs that wait for flags, placed on elements of a dead node, are placed anew.
-    fn unpark_from(&mut self, now: Instant, node: NodeId) {
+    fn place_anew_from(&mut self, now: Instant, node: NodeId) {
         let hit: Vec<JobId> = self
-            .parked
+            .awaiting_flags
             .iter()
             .filter(|placed| placed.nodes(self).contains(&node))
             .map(|placed| placed.job)

@@ -204,8 +204,8 @@ impl Core {
         if let Some(reason) = early.or_else(|| self.need_reason(now, record.id)) {
             return reason;
         }
-        if let Some(parked) = self.parked.iter().find(|placed| placed.job == record.id) {
-            let (slot, limit) = (parked.slot, self.config.job_slots);
+        if let Some(awaiting) = self.awaiting_flags.iter().find(|placed| placed.job == record.id) {
+            let (slot, limit) = (awaiting.slot, self.config.job_slots);
             return format!(
                 "it has a place in row {slot} and waits for one of {limit} jobs to end"
             );
