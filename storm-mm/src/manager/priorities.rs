@@ -36,8 +36,8 @@ pub(super) struct Priorities {
     charged: BTreeMap<JobId, Duration>,
     /// Usage was charged that is not in the journal yet.
     unnoted: bool,
-    /// The priorities that the policies were told, of the jobs that wait.
-    told: HashMap<JobId, Told>,
+    /// The priorities that the policies know, of the jobs that wait.
+    ordered_by: HashMap<JobId, OrderedBy>,
     /// When priorities were last computed.
     reckoned: Option<Instant>,
     /// Partitions whose policies are told the priorities at their next slice edge.
@@ -46,7 +46,7 @@ pub(super) struct Priorities {
 
 /// A priority that a policy orders its queue by, and its parts.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct OrderedBy {
     priority: Priority,
     factors: Contributions,
 }
@@ -57,7 +57,7 @@ impl Priorities {
             shares: Shares::new(config),
             charged: BTreeMap::new(),
             unnoted: false,
-            told: HashMap::new(),
+            ordered_by: HashMap::new(),
             reckoned: None,
             due: BTreeSet::new(),
         }
@@ -166,15 +166,15 @@ impl Core {
         Some(request.with_priority(self.priority_of(now, job)))
     }
 
-    /// Computes a job's priority, and records it as told to its policy.
+    /// Computes a job's priority, and records it as what its policy orders by.
     fn priority_of(&mut self, now: Instant, job: JobId) -> Priority {
         let Some((weights, factors)) = self.factors_of(now, job) else {
             return Priority::default();
         };
         let priority = weights.priority(&factors);
         if self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending) {
-            let told = Told { priority, factors: weights.contributions(&factors) };
-            self.priorities.told.insert(job, told);
+            let by = OrderedBy { priority, factors: weights.contributions(&factors) };
+            self.priorities.ordered_by.insert(job, by);
         }
         priority
     }
@@ -287,7 +287,7 @@ impl Core {
         let mut events = Vec::new();
         for waits in waiting {
             let job = JobId(waits.0);
-            let before = self.priorities.told.get(&job).copied().unwrap_or_default().priority;
+            let before = self.priorities.ordered_by.get(&job).copied().unwrap_or_default().priority;
             let priority = self.priority_of(now, job);
             if priority != before {
                 events.push(Event::Prioritise { job: waits, priority });
@@ -323,10 +323,10 @@ impl Core {
         for (job, ran) in ran {
             self.charge(wall, job, ran);
         }
-        let Core { priorities: Priorities { told, charged, .. }, jobs, live, .. } = self;
+        let Core { priorities: Priorities { ordered_by, charged, .. }, jobs, live, .. } = self;
         let waits =
             |job: &JobId| jobs.get(job).is_some_and(|record| record.phase == Phase::Pending);
-        told.retain(|job, _| waits(job));
+        ordered_by.retain(|job, _| waits(job));
         charged.retain(|job, _| live.contains_key(job));
     }
 
@@ -396,13 +396,15 @@ impl Core {
     fn priority_view(&mut self, now: Instant, job: JobId) -> Option<PriorityView> {
         // Policies have not been told of jobs that are held, or wait for other jobs or for their
         // time.
-        let in_policy = self.priorities.told.get(&job).copied();
-        let Told { priority, factors } = match in_policy {
-            Some(told) => told,
+        let in_policy = self.priorities.ordered_by.get(&job).copied();
+        let OrderedBy { priority, factors } = match in_policy {
+            Some(by) => by,
             None => {
-                self.factors_of(now, job).map_or_else(Told::default, |(weights, factors)| Told {
-                    priority: weights.priority(&factors),
-                    factors: weights.contributions(&factors),
+                self.factors_of(now, job).map_or_else(OrderedBy::default, |(weights, factors)| {
+                    OrderedBy {
+                        priority: weights.priority(&factors),
+                        factors: weights.contributions(&factors),
+                    }
                 })
             }
         };
