@@ -182,7 +182,7 @@ impl Core {
                 let word = if any { " or " } else { " and " };
                 let named = open.iter().take(MAX_NAMED_CONDITIONS);
                 let named: Vec<String> =
-                    named.map(|condition| condition.told(&|job| self.job_name(job))).collect();
+                    named.map(|condition| condition.text(&|job| self.job_name(job))).collect();
                 let more = match open.len() - named.len() {
                     0 => String::new(),
                     more => format!("{word}{more} more"),
@@ -194,7 +194,7 @@ impl Core {
                 format!("it waits for {}{more}{until} (Dependency)", named.join(word))
             }
             Obstacle::NeverSatisfied(condition) => {
-                let condition = condition.told(&|job| self.job_name(job));
+                let condition = condition.text(&|job| self.job_name(job));
                 format!("{condition} can never be, so it never starts (DependencyNeverSatisfied)")
             }
             Obstacle::ArrayLimit(limit) => {

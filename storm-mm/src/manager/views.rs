@@ -230,7 +230,7 @@ impl Core {
         match (reason, partition) {
             (Some(reason), _) => {
                 let told = self.reserved_reason(&reason);
-                let told = told.unwrap_or_else(|| reason.told(&|job| self.job_name(JobId(job.0))));
+                let told = told.unwrap_or_else(|| reason.text(&|job| self.job_name(JobId(job.0))));
                 let loss = self.reservation_loss(now, record).unwrap_or_default();
                 told + &self.nodes.why_refused(&reason) + &loss
             }
