@@ -65,8 +65,8 @@ pub(super) struct Pipe {
 pub(super) enum Event {
     /// The other side has filled this block with `len` bytes.
     Filled { slot: u32, len: u32 },
-    /// The other side has written a `Told` of `len` bytes to this block.
-    Told { slot: u32, len: u32 },
+    /// The other side has written an `Announcement` of `len` bytes to this block.
+    Announced { slot: u32, len: u32 },
     /// The other side has filled a hole of the chunk announced in this block.
     Repaired { slot: u32 },
     /// The frame of this name is in the other side's block.
@@ -353,7 +353,7 @@ impl Pipe {
                 Ok(())
             }
             Some(Note::Block(slot)) => each(Event::Filled { slot, len: written }),
-            Some(Note::Told(slot)) => each(Event::Told { slot, len: written }),
+            Some(Note::Announced(slot)) => each(Event::Announced { slot, len: written }),
             Some(Note::Repaired(slot)) => each(Event::Repaired { slot }),
             Some(Note::Run { .. }) | None => {
                 Err(self.breach("an immediate value that means nothing"))
