@@ -1,8 +1,7 @@
 //! One process of a job, as libraries of message passing see it: bytes, contexts, requests.
 //!
-//! [`crate::Communicator`] and the C ABI are built on this thin handle on the engine, which several
-//! places of one thread may use. It knows no datatypes and no communicators; ranks here are ranks
-//! of the job.
+//! [`crate::Communicator`] and the C ABI are built on this thin handle on the engine. The handle
+//! knows no datatypes and no communicators, and its ranks are ranks of the job.
 
 mod cancelling;
 mod probing;
@@ -77,9 +76,8 @@ impl Process {
         })
     }
 
-    /// Whether several threads call in at any rank of the job. If so, members agree on contexts in
-    /// another way, because several agreements may be under way at once. All ranks get the same
-    /// answer.
+    /// Whether several threads call in at any rank of the job; all ranks get the same answer. If
+    /// so, several agreements on contexts may be under way at once, and they go another way.
     ///
     /// # Errors
     /// [`CommError`].
@@ -102,8 +100,7 @@ impl Process {
         }
     }
 
-    /// Moves bytes. With `block` it waits for the first news, and other callers have the engine
-    /// meanwhile.
+    /// Moves bytes. With `block` it waits for the first news, and lends the engine meanwhile.
     fn move_bytes(&self, block: bool) -> Result<(), CommError> {
         match &self.others {
             None => self.engine.borrow_mut().progress(block),
@@ -128,8 +125,7 @@ impl Process {
         self.size
     }
 
-    /// Number of sends and receives that this process has started as requests so far. Messages of
-    /// background work all count.
+    /// Number of requests that this process has started so far, background work included.
     pub fn messages_begun(&self) -> u64 {
         self.begun.get()
     }
@@ -187,8 +183,7 @@ impl Process {
     ///
     /// # Safety
     /// The bytes must be valid for writes, and not otherwise touched, until the request is done or
-    /// a call has failed with anything but an argument error. If `bytes` is 0, `start` may be
-    /// anything.
+    /// a call has failed with anything but an argument error. With no bytes, any `start` will do.
     ///
     /// # Errors
     /// [`CommError::NoSuchRank`]; any other ends all communication.
@@ -358,8 +353,7 @@ impl Process {
     /// # Errors
     /// [`CommError`].
     pub fn progress(&self, block: bool) -> Result<(), CommError> {
-        // The caller's last actions may be the event that the background work waits for. No news
-        // would announce it.
+        // The background work may wait for an action of the caller, which no news announces.
         if self.background.poll() && block {
             return Ok(());
         }

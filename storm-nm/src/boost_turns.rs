@@ -50,7 +50,7 @@ impl Doing {
 /// A turn in progress.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turn {
-    /// Number of periods at whose beginning it made progress, and the first period.
+    /// The first period, plus the later ones at whose beginning it made progress.
     periods: u32,
     /// Number of periods at whose beginning it waited in vain.
     in_vain: u32,

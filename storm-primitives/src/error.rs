@@ -4,15 +4,17 @@ use crate::{EventId, GlobalAddr, NodeSet};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The reason why a primitive did not do its work. All or nothing holds for each of them: no
-/// surviving node sees any effect of the failed operation.
+/// The reason why a primitive did not do its work, or why its outcome is unknown.
+///
+/// [`Disconnected`](Self::Disconnected) says nothing about the effect. After every other error,
+/// no surviving node has seen or will see any effect of the operation.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum PrimitiveError {
-    /// Nodes of the destination set were dead when the operation took its place
-    /// in the order of operations.
+    /// Nodes of the set were dead when the operation was placed in the order, or died before it
+    /// could take effect: while its data was staged, or before all had answered its comparison.
     #[error("{nodes} not reachable: dead, cut off, or not joined")]
     NodesDead {
-        /// Exactly the dead nodes of the set.
+        /// Exactly the nodes of the set that were dead then.
         nodes: NodeSet,
     },
     /// Some node of the set did not answer in the backend's time limit, and the
@@ -22,7 +24,8 @@ pub enum PrimitiveError {
         /// The set that was asked.
         nodes: NodeSet,
     },
-    /// The issuing node itself is no longer part of the cluster.
+    /// The issuing node itself is no longer part of the cluster. An operation that was placed
+    /// completes on the others; an operation that was not has no effect.
     #[error("this node is cut off from the cluster")]
     Disconnected,
     /// The operation names memory outside the layout.
@@ -34,10 +37,11 @@ pub enum PrimitiveError {
         /// The address named.
         addr: GlobalAddr,
     },
-    /// The event named for the remote side is not in the layout.
+    /// The event named for the remote side is not in the layout, or a task waits for an event that
+    /// does not exist (any more).
     #[error("event {event:?} is not in the layout")]
     UnknownEvent {
-        /// The event named.
+        /// The event that was named.
         event: EventId,
     },
 }

@@ -75,12 +75,14 @@ impl EventTable {
         std::mem::take(&mut event.waiters)
     }
 
-    /// Takes one signal if there is one (TEST-EVENT, not blocking).
+    /// Takes one signal if there is one (TEST-EVENT, not blocking). `None` also if the event does
+    /// not exist.
     pub fn poll(&self, event: EventId) -> Option<Signal> {
         self.inner.borrow_mut().find(event)?.pop()
     }
 
-    /// Takes one signal, waiting for it (TEST-EVENT, blocking).
+    /// Takes one signal, waiting for it (TEST-EVENT, blocking). An event that does not exist gives
+    /// [`PrimitiveError::UnknownEvent`].
     pub fn wait(&self, event: EventId) -> AwaitEvent {
         AwaitEvent { table: self.clone(), event }
     }
@@ -148,7 +150,7 @@ impl Future for AwaitEvent {
     }
 }
 
-/// An event of this node alone; gone when dropped.
+/// An event of this node alone; gone when dropped. A task that waits for it then is not woken.
 #[derive(Debug)]
 pub struct LocalEvent {
     id: EventId,

@@ -146,8 +146,9 @@ impl Membership {
     }
 
     /// Records that a life of a node ends because its process does. The Node Manager is gone
-    /// entirely, and its keeper ends everything it had started. For backends that can tell an ended
-    /// process from an unreachable node. Call it before [`lost`](Self::lost).
+    /// entirely. Its keeper ends what it had started, at once or when the time that it keeps jobs
+    /// is over. For backends that can tell an ended process from an unreachable node. Call it
+    /// before [`lost`](Self::lost).
     pub fn process_ended(&self, node: NodeId, incarnation: Incarnation) {
         self.inner.borrow_mut().ended.insert(node, incarnation);
     }

@@ -20,25 +20,34 @@ use std::future::Future;
 /// [`GlobalMemory::store`]) are outside this order: they take effect at once, on that node
 /// only.
 ///
+/// **Words.** An operation is *issued* when its node hands it over, and *placed* when it gets its
+/// place in the total order. A COMPARE-AND-WRITE that writes is placed where it writes.
+///
 /// **All or nothing.** An XFER-AND-SIGNAL reaches every node of its set, or no surviving
 /// node of it. *Success* on the local event means that every node of the set had the data.
-/// *Failure* means that no surviving node saw or will see any of the data. The same holds
-/// for the write of a COMPARE-AND-WRITE.
+/// [`PrimitiveError::Disconnected`] says nothing about the effect: an operation that was placed
+/// completes on the others. After every other error, no surviving node saw or will see any of
+/// the data. The same holds for the write of a COMPARE-AND-WRITE.
 ///
 /// **Death.** Nodes stop; they do not lie.
-/// - If a node of the set is known dead when the operation takes its place in the order, the
-///   operation fails with [`PrimitiveError::NodesDead`], which names exactly the dead nodes.
-/// - If a node of the set dies later, it counts as having died after the operation, which
-///   completes on all survivors. Nobody can tell the difference: a dead node's memory is gone.
-/// - A large transfer that is still being staged when a node of its set dies may fail instead.
-/// - A COMPARE-AND-WRITE that loses a node of its set before all have answered fails and
-///   writes nowhere. Once all have answered, its write reaches all survivors.
-/// - A death outside the set has no effect on the operation.
+/// - If a node of the set is known dead when the operation is placed, the operation fails with
+///   [`PrimitiveError::NodesDead`], which names exactly the dead nodes.
+/// - Except for staged transfers and unanswered comparisons (below), a node of the set that dies
+///   later counts as having died after the operation, which completes on all survivors. Nobody
+///   can tell the difference: a dead node's memory is gone.
+/// - A large transfer that is still being staged when a node of its set dies may fail with
+///   `NodesDead` instead.
+/// - A COMPARE-AND-WRITE that loses a node of its set before all have answered fails with
+///   `NodesDead` and writes nowhere. Once all have answered, its write reaches all survivors.
+/// - A death outside the set has no effect on the operation, unless the initiator dies.
 /// - A node that was cut off comes back only as a new [incarnation](crate::Incarnation), with
 ///   zeroed memory and no pending signals.
+/// - The order of a `NodesDead` and the change of [`membership`](Self::membership) that belongs
+///   to it is not promised.
 ///
-/// **Death of the initiator.** Its operations that have their place in the order complete;
-/// its other operations have no effect.
+/// **Death of the initiator.** Its operations that are placed complete; its other operations
+/// have no effect. A COMPARE-AND-WRITE that writes is placed where it writes. If its initiator
+/// dies before, the write may or may not happen: on all survivors of the set or on none.
 ///
 /// **Signals.** The remote event of an XFER-AND-SIGNAL is signalled on a node after the data
 /// is visible there. The local event is signalled once, with the status, after the operation
@@ -47,17 +56,23 @@ use std::future::Future;
 /// **Sets.** The issuing node may be in the set. An empty set succeeds, compares TRUE and
 /// writes nothing.
 ///
-/// **Own stores.** If [`precedes_own_stores`](Self::precedes_own_stores) is true, every
-/// operation that the node has issued is ordered before its later local stores become
-/// visible. When another node then reads such a store with a read-only COMPARE-AND-WRITE that
-/// returns TRUE, the operations that it issues next are ordered after them. FALSE guarantees
-/// nothing, nor does a COMPARE-AND-WRITE that wrote. With this promise a node can announce
-/// that its part is done without waiting for the status of its operations.
+/// **Own stores.** If [`precedes_own_stores`](Self::precedes_own_stores) is true: node A issues
+/// operations, then stores a word. Node B sees that word by a read-only COMPARE-AND-WRITE that
+/// returns TRUE. Whatever B issues next is ordered after A's operations. FALSE, or a question
+/// that also writes, promises nothing. With this promise a node can announce that its part is
+/// done without waiting for the status of its operations.
 ///
-/// **Blocking.** XFER-AND-SIGNAL never blocks. It takes its place in the issuing node's order
-/// when it is called, even if the caller goes away. COMPARE-AND-WRITE blocks. It takes its
-/// place when its future is first polled. After its future is dropped, the operation has
-/// happened entirely or not at all; the caller cannot know which.
+/// **Blocking.** XFER-AND-SIGNAL never blocks. It is issued when it is called, even if the
+/// caller goes away. COMPARE-AND-WRITE blocks. It is issued when its future is first polled.
+/// After its future is dropped, the operation has happened entirely or not at all; the caller
+/// cannot know which.
+///
+/// **Not promised.**
+/// - A handle belongs to one thread, and so do its futures: they need not be `Send`.
+/// - The transfers that a node has issued and that are not complete are kept with their data.
+///   The contract sets no bound; the caller limits what it issues.
+/// - A store on a word that operations write, too, is not ordered with these. The caller
+///   decides who may store there, or loses one of the writes.
 pub trait Primitives: Clone + 'static {
     /// The clock and executor that this network runs on.
     type Runtime: Runtime;
@@ -79,7 +94,7 @@ pub trait Primitives: Clone + 'static {
 
     /// XFER-AND-SIGNAL (Algorithm 10): puts a block of data into the global memory of a set of
     /// nodes, then signals. Never blocks. The status is signalled on the local event, even if the
-    /// arguments are at fault.
+    /// arguments are at fault. The status for a local event that does not exist is discarded.
     fn xfer_and_signal(&self, xfer: Xfer);
 
     /// COMPARE-AND-WRITE (Algorithm 12): returns whether the comparison holds on every node of the
@@ -87,7 +102,8 @@ pub trait Primitives: Clone + 'static {
     /// call returns.
     ///
     /// # Errors
-    /// [`PrimitiveError`] if the question could not be answered; then nothing was written.
+    /// [`PrimitiveError`] if the question could not be answered. Then nothing was written, except
+    /// that [`Disconnected`](PrimitiveError::Disconnected) says nothing about the write.
     fn compare_and_write(
         &self,
         caw: CompareAndWrite,
@@ -100,12 +116,15 @@ pub trait Primitives: Clone + 'static {
         false
     }
 
-    /// TEST-EVENT, polling (Algorithm 11): takes one signal if there is one.
+    /// TEST-EVENT, polling (Algorithm 11): takes one signal if there is one. An event that does
+    /// not exist has none.
     fn test_event(&self, event: EventId) -> Option<Signal> {
         self.events().poll(event)
     }
 
-    /// TEST-EVENT, blocking (Algorithm 11): takes one signal, waiting for it.
+    /// TEST-EVENT, blocking (Algorithm 11): takes one signal, waiting for it. An event that does
+    /// not exist gives [`PrimitiveError::UnknownEvent`]. If a [`LocalEvent`](crate::LocalEvent)
+    /// is dropped while a task waits for it, nothing wakes the task.
     fn await_event(&self, event: EventId) -> AwaitEvent {
         self.events().wait(event)
     }

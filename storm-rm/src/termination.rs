@@ -1,9 +1,8 @@
 //! Termination detection: Algorithms 8 and 9.
 //!
-//! Every node sets a flag in its own global memory when its ranks of a job have
-//! ended; the master asks for all flags with one COMPARE-AND-WRITE, and only once
-//! some node has announced that its part is over, so that a running job causes
-//! no traffic.
+//! Every node sets a flag in its own global memory when its ranks of a job have ended, and reports
+//! it. After the first report the master asks one node until it has ended, then all with one
+//! COMPARE-AND-WRITE; if all reports come first, it does not ask. A running job causes no traffic.
 //!
 //! Sharpened against the paper's text (`docs/decisions/0003-termination.md`): the
 //! flag holds the job's incarnation, so that a reused slot cannot show an old
@@ -107,8 +106,8 @@ impl JobFlags {
 }
 
 impl WatchedJobs {
-    /// The launch of a run was issued, or a node has announced that its part of it is
-    /// over.
+    /// The flags of a run are asked for from now on: its announcer reported `Started`, a part of
+    /// its nodes was launched again, or a node announced that its part is over.
     pub fn watch(
         &mut self,
         job: JobId,

@@ -1,7 +1,7 @@
 //! The features that a job demands of its nodes, in the form of Slurm's `--constraint`.
 //!
-//! `a&b` is a node with both features, `a|b` a node with either; `&` binds closer. Every node of
-//! a job is judged alone, so `a|b` may be given nodes of both kinds. Slurm's counts (`a*4`) and
+//! `a&b` is a node with both features, `a|b` a node with either; `&` binds closer. Every node of a
+//! job is judged by itself, so `a|b` may get nodes of both kinds. Slurm's counts (`a*4`) and
 //! matching alternatives (`[a|b]`) are refused by name.
 
 use std::fmt;
@@ -9,27 +9,26 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The most features that one constraint may name; it bounds what a request
-/// costs to look at.
+/// The most features that one constraint may name, which limits the cost of looking at a request.
 pub const MAX_CONSTRAINT_FEATURES: usize = 64;
 
-/// Alternatives, each a list of features that a node must have together.
+/// Alternatives. Each is a list of features that a node must have together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Constraint {
     alternatives: Vec<Vec<String>>,
 }
 
-/// Why a text is no constraint.
+/// Why a text is not a constraint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConstraintError {
-    /// Nothing between two signs, or at an end.
+    /// A feature is missing between two signs or at an end.
     #[error("a feature is missing in {text:?}: write features as gpu&fast or ib|opa")]
     NoFeature {
         /// The text that was given.
         text: String,
     },
-    /// A character that no feature's name may hold.
+    /// The name of a feature has a character that it may not have.
     #[error(
         "{feature:?} is no feature: names have letters, digits, '_', '-', '.', ':' and '=', \
          and are joined by & (both) and | (either), without brackets or counts"
@@ -38,20 +37,20 @@ pub enum ConstraintError {
         /// The name that was given.
         feature: String,
     },
-    /// More than [`MAX_CONSTRAINT_FEATURES`].
+    /// The constraint names more than [`MAX_CONSTRAINT_FEATURES`].
     #[error("a constraint names at most {MAX_CONSTRAINT_FEATURES} features")]
     TooMany,
 }
 
 impl Constraint {
-    /// Whether a node with these features will do.
+    /// Whether a node with these features meets the constraint.
     #[must_use]
     pub fn is_met_by(&self, features: &[String]) -> bool {
         let has = |wanted: &String| features.contains(wanted);
         self.alternatives.iter().any(|together| together.iter().all(has))
     }
 
-    /// Every feature that it names, once each, in order of appearance.
+    /// Every feature of the constraint, once each, in order of appearance.
     #[must_use]
     pub fn features(&self) -> Vec<&str> {
         let mut named = Vec::new();

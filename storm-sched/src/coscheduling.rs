@@ -9,21 +9,21 @@ pub enum Coscheduling {
     /// Jobs have their processors to themselves, or strobes switch all nodes at once.
     #[default]
     Strobed,
-    /// They themselves, by how long they wait before they give their processors away
-    /// (implicit coscheduling).
+    /// The processes do so, by how long they wait before they give up their processors (implicit
+    /// coscheduling).
     Implicit,
-    /// Nobody: the operating system of each node by itself.
+    /// Nothing does so: each node's operating system works by itself.
     Local,
-    /// The nodes, which now and then put processes first that have unread messages
+    /// The nodes do so: from time to time they put processes first that have unread messages
     /// (periodic boost).
     PeriodicBoost,
-    /// Strobes switch all nodes at once, for the processes that need it; the nodes let others use
+    /// Strobes switch all nodes at once, for the processes that need it. The nodes let others use
     /// what those leave (flexible coscheduling).
     Flexible,
 }
 
 impl Coscheduling {
-    /// The policy of this kind; `None` where several are.
+    /// The policy of this kind; `None` where there are several.
     #[must_use]
     pub fn policy(self) -> Option<&'static str> {
         match self {

@@ -1,4 +1,4 @@
-//! The events that a policy is told.
+//! The events that a policy takes.
 
 use std::time::Duration;
 
@@ -6,54 +6,52 @@ use crate::{
     JobId, JobRequest, NodeIndex, Placement, Priority, Quantum, Reservation, ReservationId, Slot,
 };
 
-/// Something that happened, in the order in which it happened.
+/// An event. Policies get events in the order in which they happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A job was admitted and waits for PEs.
     Submit(JobRequest),
-    /// A job runs already: the Machine Manager was restarted and adopts it.
-    /// The slot is the one that it was started in.
+    /// A job already runs: the Machine Manager was restarted and adopts the job. The slot is the
+    /// one in which it was started.
     Restore {
         /// The job.
         request: JobRequest,
-        /// Where it runs.
+        /// Where the job runs.
         placement: Placement,
         /// Its home row.
         slot: Slot,
-        /// How long it has run already: what it is believed to run still is its
-        /// estimate without that.
+        /// How long the job has already run. The rest of its estimate is the time that it is
+        /// assumed to run still.
         ran: Duration,
     },
     /// A job that held PEs has ended, for any reason.
     Finished(JobId),
-    /// A job that waits was withdrawn.
+    /// A waiting job was withdrawn.
     Cancel(JobId),
-    /// A job that waits has another priority. Among equals its submission
-    /// still counts.
+    /// A waiting job has another priority. Among equals, the time of its submission still counts.
     Prioritise {
         /// The job.
         job: JobId,
-        /// Its priority from now on.
+        /// The job's new priority.
         priority: Priority,
     },
-    /// A job that was taken over ([`Event::Restore`]) is stopped for another one: its PEs are
-    /// free, and it goes on when nobody of those it was stopped for has them.
+    /// A job that was taken over ([`Event::Restore`]) is suspended for another. Its PEs are free,
+    /// and it goes on once the jobs that it was suspended for have left them.
     Suspended(JobId),
-    /// A node died or was cut off. Its columns take no job until
-    /// [`Event::NodeUp`]; the Machine Manager ends the jobs that hold some and
-    /// says [`Event::Finished`].
+    /// A node died or was cut off. Its columns take no job until [`Event::NodeUp`]. The Machine
+    /// Manager ends the jobs that hold some of them and sends [`Event::Finished`].
     NodeDown(NodeIndex),
-    /// A node shall take no more jobs; those that run there may finish.
+    /// A node must take no more jobs. The jobs that run there may finish.
     NodeDrained(NodeIndex),
-    /// A node takes jobs (again).
+    /// A node takes jobs, perhaps again.
     NodeUp(NodeIndex),
     /// A slice ended.
     SliceEdge,
-    /// The length of the slices was changed.
+    /// The slices have a new length.
     SetQuantum(Quantum),
-    /// Nodes are for the jobs of a reservation for some time.
+    /// For some time, nodes take only the jobs of a reservation.
     Reserve(Reservation),
-    /// A reservation that is not over is taken back.
+    /// A reservation that has not ended is taken back.
     Unreserve(ReservationId),
     /// Time has passed: [`crate::Policy::wake_at`].
     Wake,

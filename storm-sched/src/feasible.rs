@@ -1,9 +1,8 @@
 //! Admission: whether a request can ever run on a partition.
 //!
-//! Every node counts as it is built, down or not: a job that waits for a node
-//! to come back is not infeasible, it is pending with that reason
-//! ([`crate::Shortage::Unavailable`]). Placement agrees: what is feasible fits
-//! an empty row of the whole machine.
+//! Every node counts as it is built, up or down. A job that waits for a node to come back is not
+//! infeasible: it is pending with that reason ([`crate::Shortage::Unavailable`]). Placement agrees:
+//! a feasible job fits an empty row of the whole machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +35,7 @@ pub enum Infeasible {
     NoSuchFeature {
         /// The constraint.
         constraint: String,
-        /// The features that nodes of the partition have.
+        /// The features of the partition's nodes.
         there: Vec<String>,
     },
     /// No node is large enough for one process.
@@ -45,21 +44,21 @@ pub enum Infeasible {
         With(.constraint), plural(*.largest, "", "PE")
     )]
     WideProcess {
-        /// PEs of a process.
+        /// The PEs of a process.
         asked: u32,
-        /// PEs of the largest node that meets the constraint.
+        /// The PEs of the largest node that meets the constraint.
         largest: u32,
-        /// The constraint, if there is one.
+        /// The constraint, if any.
         constraint: Option<String>,
     },
-    /// No node has so much memory.
+    /// No node has that much memory.
     #[error(
         "{} {}: the largest node{} has {}",
         MemoryOption(*.for_pes), MemorySize(*.asked_bytes), With(.constraint),
         MemorySize(*.largest_bytes)
     )]
     LargeMemory {
-        /// The PEs of a process, where it asks for memory for each of them.
+        /// The PEs of a process, if memory is asked for by PE.
         for_pes: Option<u32>,
         /// The memory that one process needs on its node, in bytes.
         asked_bytes: u64,
@@ -68,7 +67,7 @@ pub enum Infeasible {
         /// The constraint, if there is one.
         constraint: Option<String>,
     },
-    /// No node has all that a process needs, though each thing alone is there.
+    /// No node has all that a process needs, though some node has each thing.
     #[error(
         "no node{} has {} for one process: ask for less of one of them",
         With(.constraint), .needs.for_ranks(1, "")
@@ -79,23 +78,23 @@ pub enum Infeasible {
         /// The constraint, if there is one.
         constraint: Option<String>,
     },
-    /// More processes than nodes that will do have room for.
+    /// The job has more processes than the suitable nodes have room for.
     #[error(
         "{asked} processes were asked for, and nodes{} with {} have room for {room}: \
          ask for at most {room} with -n, or for less of each node",
         With(.constraint), .needs.for_procs("")
     )]
     TooManyForNodes {
-        /// Processes asked for.
+        /// The number of processes asked for.
         asked: u32,
-        /// Processes that fit, over all nodes.
+        /// The number of processes that fit, over all nodes.
         room: u32,
         /// The demands on the nodes.
         needs: NodeNeeds,
         /// The constraint, if there is one.
         constraint: Option<String>,
     },
-    /// More on each node than `--ntasks-per-node` allows.
+    /// Each node would get more processes than `--ntasks-per-node` allows.
     #[error(
         "{procs} processes on {nodes} nodes are more than {most} on each, as --ntasks-per-node \
          allows: ask for at least {} nodes with -N, or for more on each",
@@ -104,9 +103,9 @@ pub enum Infeasible {
     MoreThanPerNode {
         /// Processes asked for.
         procs: u32,
-        /// Nodes asked for.
+        /// The number of nodes asked for.
         nodes: u32,
-        /// The most on each.
+        /// The most processes on each node.
         most: u32,
     },
     /// Too few nodes have room for a block of ranks.
@@ -121,20 +120,20 @@ pub enum Infeasible {
         procs: u32,
         /// Nodes asked for.
         nodes: u32,
-        /// Processes on each of the fullest nodes.
+        /// The number of processes on each of the fullest nodes.
         ranks: u32,
-        /// Nodes that must have room for them.
+        /// The number of nodes that must have room for these processes.
         needed: u32,
-        /// Nodes that have it.
+        /// The number of nodes that have it.
         suitable: u32,
-        /// The demands that such a node meets.
+        /// The demands on such a node.
         needs: NodeNeeds,
         /// The constraint, if there is one.
         constraint: Option<String>,
-        /// The least number of nodes above `nodes` that would do, if any.
+        /// The least number of nodes above `nodes` that would be enough, if any.
         enough_nodes: Option<u32>,
     },
-    /// More processes than PEs.
+    /// The job has more processes than the partition has PEs.
     #[error(
         "{asked} processes were asked for, and the partition has {pes} PEs on {nodes} nodes: \
          ask for at most {pes} with -n"
@@ -142,12 +141,12 @@ pub enum Infeasible {
     TooManyProcs {
         /// Processes asked for.
         asked: u32,
-        /// PEs of the partition.
+        /// The number of PEs of the partition.
         pes: u32,
-        /// Nodes of the partition.
+        /// The number of nodes of the partition.
         nodes: u32,
     },
-    /// More nodes than the partition has.
+    /// The job asks for more nodes than the partition has.
     #[error(
         "{asked} nodes were asked for, and the partition has {nodes}: \
          ask for at most {nodes} with -N"
@@ -158,7 +157,7 @@ pub enum Infeasible {
         /// Nodes of the partition.
         nodes: u32,
     },
-    /// Some node would have no process.
+    /// The job has fewer processes than nodes.
     #[error(
         "{procs} processes cannot be on {nodes} nodes, one each at least: \
          ask for at least {nodes} with -n, or at most {procs} nodes with -N"
@@ -182,9 +181,9 @@ pub enum Infeasible {
         nodes: u32,
         /// Processes on each of the fullest nodes.
         ranks: u32,
-        /// Nodes that must have that many PEs.
+        /// The number of nodes that must have that many PEs.
         needed: u32,
-        /// Nodes that have that many PEs.
+        /// The number of nodes that have that many PEs.
         large_enough: u32,
         /// Nodes of the partition.
         total: u32,
@@ -259,7 +258,7 @@ impl std::fmt::Display for MemoryOption {
     }
 }
 
-/// Whether a request fits the partition when it is empty and every node is up.
+/// Checks whether a request fits the partition when it is empty and every node is up.
 ///
 /// # Errors
 /// The reason why it never can.
@@ -294,7 +293,7 @@ fn check_numbers(machine: &Machine, request: &JobRequest) -> Result<(), Infeasib
     if request.procs_per_node == Some(0) {
         return Err(Infeasible::ZeroProcsPerNode);
     }
-    // Before the processes, of which -N alone asks for as many.
+    // This check comes before that of the processes, for -N alone asks for as many processes.
     match request.nodes {
         Some(0) => return Err(Infeasible::ZeroNodes),
         Some(asked) if asked > total => {
@@ -317,8 +316,8 @@ fn check_numbers(machine: &Machine, request: &JobRequest) -> Result<(), Infeasib
     }
 }
 
-/// Whether some node can have one process; what it lacks is named alone where
-/// no node has that.
+/// Checks whether some node can take one process. If a single thing is what no node has, the error
+/// names only that thing.
 fn check_one_process(machine: &Machine, request: &JobRequest) -> Result<(), Infeasible> {
     let (needs, constraint) = conditions(request);
     let suitable = || machine.nodes().iter().filter(|node| request.may_have(node));
@@ -354,7 +353,7 @@ fn large_memory(request: &JobRequest, node: &Node, constraint: Option<String>) -
     }
 }
 
-/// Whether the blocks of ranks of a job for an exact number of nodes fit.
+/// Checks whether the blocks of ranks fit, for a job with an exact number of nodes.
 fn check_blocks(
     machine: &Machine,
     request: &JobRequest,
@@ -395,12 +394,12 @@ fn check_blocks(
 /// The demands on the nodes, with the features by name.
 fn conditions(request: &JobRequest) -> (NodeNeeds, Option<String>) {
     let constraint = request.constraint.as_ref().map(|constraint| constraint.to_string());
-    // They are named beside.
+    // The constraint names the features.
     (NodeNeeds { features: false, ..NodeNeeds::of(request) }, constraint)
 }
 
-/// How many processes of a job each node takes, ascending, to count those that
-/// take so many or more.
+/// The number of processes of a job that each node takes, ascending, to count the nodes that take
+/// at least some number.
 struct Rooms(Vec<u32>);
 
 impl Rooms {
@@ -423,8 +422,7 @@ impl Rooms {
         self.at_least(procs / nodes) >= nodes && self.at_least(procs / nodes + 1) >= procs % nodes
     }
 
-    /// The block length of which there are too few nodes, and how many it
-    /// takes.
+    /// The block length for which there are too few nodes, and the number of nodes needed.
     fn lacking(&self, procs: u32, nodes: u32) -> (u32, u32) {
         let ranks = procs / nodes;
         if self.at_least(ranks) < nodes { (ranks, nodes) } else { (ranks + 1, procs % nodes) }

@@ -1,7 +1,7 @@
-//! The guests of a row: jobs of other rows that also run in this one, on columns that are idle
-//! here (alternative scheduling; A3 of the policy reference).
+//! The guests of a row: jobs of other rows that also run in this row, on columns that are idle here
+//! (alternative scheduling; A3 of the policy reference).
 //!
-//! This module only keeps the account; [`crate::Matrix::fill`] decides which guests come.
+//! This module only keeps the account. [`crate::Matrix::fill`] decides which guests come.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ use crate::{ColumnSet, JobId};
 /// The guests of one row.
 #[derive(Debug, Clone)]
 pub(crate) struct Guests {
-    /// The columns of guests: by first column the end and the job.
+    /// The columns of guests: by first column, the end and the job.
     columns: BTreeMap<u32, (u32, JobId)>,
     jobs: BTreeSet<JobId>,
-    /// The last job that had its turn: the next one comes after it.
+    /// The job that had its turn last: the next turn goes to the job after it.
     turn: JobId,
     settled: bool,
-    /// The jobs whose columns are idle in the row, by id, while that is known.
+    /// The jobs whose columns are idle in the row, by id. `None` while they are not known.
     eligible: Option<Vec<JobId>>,
 }
 
@@ -43,8 +43,8 @@ impl Guests {
             return found;
         }
         for range in columns.ranges() {
-            // Ranges of guests are disjoint: only the last one that begins
-            // before can reach into this one.
+            // The ranges of guests are disjoint, so only the last one that begins earlier can reach
+            // into this range.
             let before = self.columns.range(..range.start).next_back();
             found
                 .extend(before.filter(|(_, (end, _))| *end > range.start).map(|(_, (_, job))| job));
@@ -53,7 +53,7 @@ impl Guests {
         found
     }
 
-    /// Admits a job, whose columns no other guest has.
+    /// Admits a job. No other guest may have its columns.
     pub(crate) fn admit(&mut self, job: JobId, columns: &ColumnSet) {
         self.jobs.insert(job);
         for range in columns.ranges() {
@@ -70,7 +70,7 @@ impl Guests {
         }
     }
 
-    /// Whether another look could let somebody in.
+    /// Whether another search for guests would find none.
     pub(crate) fn is_settled(&self) -> bool {
         self.settled
     }
@@ -79,18 +79,18 @@ impl Guests {
         self.settled = settled;
     }
 
-    /// Jobs or columns have changed.
+    /// Notes that jobs or columns have changed.
     pub(crate) fn unsettle(&mut self) {
         (self.settled, self.eligible) = (false, None);
     }
 
-    /// Takes the jobs that could be guests out, if they are known since jobs or
-    /// columns changed.
+    /// Takes out the jobs that could be guests. `None` if jobs or columns have changed since they
+    /// were found.
     pub(crate) fn take_eligible(&mut self) -> Option<Vec<JobId>> {
         self.eligible.take()
     }
 
-    /// The jobs, by id, that could be guests until jobs or columns change.
+    /// Sets the jobs that could be guests, by id, until jobs or columns change.
     pub(crate) fn set_eligible(&mut self, eligible: Vec<JobId>) {
         self.eligible = Some(eligible);
     }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A job, numbered by the Machine Manager; never reused.
+/// The number of a job. The Machine Manager assigns it and never reuses it.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -21,8 +21,8 @@ pub struct JobId(pub u64);
 #[serde(transparent)]
 pub struct Slot(pub u32);
 
-/// A processing element: a column of the Ousterhout matrix, counted over the
-/// partition node by node, from 0.
+/// A processing element: a column of the Ousterhout matrix. PEs are counted from 0 over the
+/// partition, node by node.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]

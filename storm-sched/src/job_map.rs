@@ -1,8 +1,8 @@
 //! Maps from jobs, to look up and never to walk.
 //!
-//! Job ids are given out one after the other by the Machine Manager, not by
-//! users, so that one multiplication spreads them and no attack on the table is
-//! to be feared. The order of such a map means nothing; it decides nothing.
+//! The Machine Manager gives job ids out one after the other, and users do not choose them. So one
+//! multiplication spreads the ids, and no attack on the table is possible. The order of such a map
+//! has no meaning and decides nothing.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -12,8 +12,8 @@ use crate::JobId;
 /// A map from jobs.
 pub(crate) type JobMap<V> = HashMap<JobId, V, BuildHasherDefault<JobIdHasher>>;
 
-/// 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming,
-/// volume 3, section 6.4): neighbours come to lie far apart.
+/// 2^64 divided by the golden ratio, which moves neighbours far apart (Knuth, The Art of Computer
+/// Programming, volume 3, section 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Multiplicative hashing of one number.
@@ -22,8 +22,8 @@ pub(crate) struct JobIdHasher(u64);
 
 impl Hasher for JobIdHasher {
     fn finish(&self) -> u64 {
-        // The table takes its index from the low bits, and the product is good
-        // in the high ones.
+        // The table takes its index from the low bits, and the high bits of the product are the
+        // well-mixed ones.
         self.0 ^ (self.0 >> 32)
     }
 

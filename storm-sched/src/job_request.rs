@@ -1,7 +1,7 @@
 //! A job's request to the scheduler.
 //!
-//! It holds only the facts that decide where and when the job runs; the command, files and owner
-//! stay with the Machine Manager.
+//! A request holds only the facts that decide where and when the job runs. The command, the files
+//! and the owner stay with the Machine Manager.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,52 +10,52 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Constraint, JobId, Node, NodeMemory, Precedence, Priority, QosId, ReservationId};
 
-/// A job's request for PEs. Fields will be added: build it with
-/// [`JobRequest::new`] and the `with_` methods.
+/// A job's request for PEs. Fields will be added, so callers build it with [`JobRequest::new`] and
+/// the `with_` methods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct JobRequest {
     /// The job.
     pub id: JobId,
-    /// Processes (Slurm `-n`).
+    /// The number of processes (Slurm `-n`).
     pub procs: u32,
-    /// PEs of each process, all on one node (Slurm `--cpus-per-task`).
+    /// The PEs of each process, all on one node (Slurm `--cpus-per-task`).
     pub pes_per_proc: u32,
-    /// Exactly that many nodes (Slurm `-N`), the processes in blocks of equal
-    /// length, the first ones one longer when it does not divide.
+    /// The exact number of nodes (Slurm `-N`). The processes come in blocks of equal length. If the
+    /// number does not divide, the first blocks are one longer.
     pub nodes: Option<u32>,
     /// The most processes on a node (Slurm `--ntasks-per-node`).
     pub procs_per_node: Option<u32>,
-    /// Memory per PE of the job's processes in bytes (Slurm `--mem-per-cpu`). It counts on the node
-    /// as long as the job is in the matrix, whichever row runs. Zero: not counted.
+    /// The memory per PE of the job's processes, in bytes (Slurm `--mem-per-cpu`). The memory
+    /// counts on the node while the job is in the matrix, whichever row runs. Zero: not counted.
     pub mem_per_pe_bytes: u64,
-    /// The memory that it takes of each of its nodes besides (Slurm `--mem`),
-    /// counted in the same way.
+    /// The memory on each of the job's nodes besides (Slurm `--mem`), counted in the same way.
     pub mem_per_node: NodeMemory,
-    /// No other job has PEs of its nodes in its row (Slurm `--exclusive`).
+    /// Whether no other job may have PEs of its nodes in its row (Slurm `--exclusive`).
     pub exclusive: bool,
     /// The features that its nodes must have (Slurm `--constraint`).
     pub constraint: Option<Arc<Constraint>>,
-    /// The longest run that the user expects (Slurm `-t`); the job is ended at
-    /// it by the Machine Manager, and backfilling believes it.
+    /// The longest run that the user expects (Slurm `-t`). The Machine Manager ends the job at it,
+    /// and backfilling relies on it.
     pub time_limit: Option<Duration>,
-    /// Jobs of a higher priority are ahead in the queue.
+    /// The priority: jobs with a higher one are ahead in the queue.
     #[serde(default)]
     pub priority: Priority,
-    /// The jobs that it may preempt and that may preempt it; `None`: no jobs.
+    /// The jobs that it may preempt, and those that may preempt it. `None`: there are none.
     #[serde(default)]
     pub precedence: Option<Arc<Precedence>>,
-    /// The job has run and was preempted: it comes first among the jobs of its priority.
+    /// Whether the job has run and was preempted. Such a job comes first among the jobs of its
+    /// priority.
     #[serde(default)]
     pub preempted: bool,
     /// The reservation that the job waits for and on whose nodes it runs (Slurm `--reservation`). A
-    /// reservation that is over counts as none.
+    /// reservation that has ended counts as none.
     #[serde(default)]
     pub reservation: Option<ReservationId>,
 }
 
 impl JobRequest {
-    /// A request for `procs` processes of one PE each, on any nodes.
+    /// Returns a request for `procs` processes of one PE each, on any nodes.
     #[must_use]
     pub fn new(id: JobId, procs: u32) -> Self {
         Self {
@@ -94,37 +94,37 @@ impl JobRequest {
         Self { priority, ..self }
     }
 
-    /// The same request of a quality of service.
+    /// The same request with the precedence of a quality of service.
     #[must_use]
     pub fn with_precedence(self, precedence: Arc<Precedence>) -> Self {
         Self { precedence: Some(precedence), ..self }
     }
 
-    /// Whether it may have the PEs of some other job.
+    /// Whether the job may have the PEs of some other job.
     #[must_use]
     pub fn may_preempt(&self) -> bool {
         self.precedence.as_ref().is_some_and(|own| !own.preempts.is_empty())
     }
 
-    /// Its quality of service.
+    /// The job's quality of service.
     #[must_use]
     pub fn qos(&self) -> Option<QosId> {
         self.precedence.as_ref().map(|own| own.qos)
     }
 
-    /// Whether it goes before another job, waiting or running.
+    /// Whether the job goes before another job, waiting or running.
     #[must_use]
     pub fn is_over(&self, other: &Self) -> bool {
         self.precedence.as_ref().is_some_and(|own| own.is_over(other.precedence.as_deref()))
     }
 
-    /// The same request with so many PEs for each process.
+    /// The same request with that many PEs for each process.
     #[must_use]
     pub fn with_pes_per_proc(self, pes_per_proc: u32) -> Self {
         Self { pes_per_proc, ..self }
     }
 
-    /// The same request with at most so many processes on a node.
+    /// The same request with at most that many processes on a node.
     #[must_use]
     pub fn with_procs_per_node(self, procs_per_node: u32) -> Self {
         Self { procs_per_node: Some(procs_per_node), ..self }
@@ -160,13 +160,13 @@ impl JobRequest {
         Self { reservation: Some(reservation), ..self }
     }
 
-    /// The PEs that its processes run on: what it is charged for at least.
+    /// The PEs that the job's processes run on: the least that the job is charged for.
     #[must_use]
     pub fn pes(&self) -> u32 {
         self.procs.saturating_mul(self.pes_per_proc)
     }
 
-    /// Whether so many PEs are all that it asks for, wherever they are.
+    /// Whether the job asks only for a number of PEs, wherever they are.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.pes_per_proc == 1
@@ -177,7 +177,7 @@ impl JobRequest {
             && self.constraint.is_none()
     }
 
-    /// Whether its memory counts.
+    /// Whether the job's memory counts.
     #[must_use]
     pub fn asks_for_memory(&self) -> bool {
         self.mem_per_pe_bytes > 0 || self.mem_per_node != NodeMemory::Unstated
@@ -197,8 +197,8 @@ impl JobRequest {
         of_pes.saturating_add(self.mem_per_node.on_node_bytes(node.memory_bytes()))
     }
 
-    /// The most processes that so many free bytes of a node's memory are
-    /// enough for; `None` where memory is not counted.
+    /// The most processes for which that many free bytes of a node's memory are enough. `None`
+    /// where memory is not counted.
     #[must_use]
     pub fn procs_within(&self, node: &Node, free_bytes: Option<u64>) -> u32 {
         let Some(free_bytes) = free_bytes else { return u32::MAX };

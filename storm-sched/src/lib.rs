@@ -1,26 +1,23 @@
 //! Scheduling decisions of STORM, and nothing else.
 //!
-//! A [`Policy`] is a state machine: it takes an [`Event`] with the time at
-//! which it happened and answers with [`Action`]s. The live Machine Manager,
-//! the simulated machine and the trace replayer drive the same object, so this
-//! crate has no clock, socket, thread or file, and knows no other crate of
-//! STORM.
+//! A [`Policy`] is a state machine: it takes an [`Event`] with the time at which it happened, and
+//! answers with [`Action`]s. The live Machine Manager, the simulated machine and the trace replayer
+//! drive the same object. This crate therefore has no clock, socket, thread or file, and knows no
+//! other crate of STORM.
 //!
 //! The pieces, from the bottom:
 //!
-//! * [`Machine`]: the partition; its nodes in order, their processing elements
-//!   (PEs) numbered node by node as the columns of the matrix.
-//! * [`BuddyTree`], [`Matrix`]: the Ousterhout matrix (a row is a time slot, a
-//!   column a PE) with buddy allocation inside each row.
+//! * [`Machine`]: the partition. Its nodes come in order, and their processing elements (PEs) are
+//!   numbered node by node as the columns of the matrix.
+//! * [`BuddyTree`], [`Matrix`]: the Ousterhout matrix (a row is a time slot, a column a PE) with
+//!   buddy allocation inside each row.
 //! * [`packing`]: the schemes that choose the row and the columns of a job.
 //! * [`feasible`]: whether a [`JobRequest`] can ever run on a machine.
-//! * [`space`]: what the policies that share space have in common.
+//! * [`space`]: the common part of the policies that share space.
 //! * [`policies`]: one file each; a [`Registry`] finds them by name.
-//! * [`priority`]: what decides the order of the queue.
-//! * [`swf`], [`metrics`]: logs of parallel machines, and how well a schedule
-//!   serves its jobs.
-//! * [`suite`]: the invariants that every policy holds, over generated
-//!   workloads.
+//! * [`priority`]: the facts that decide the order of the queue.
+//! * [`swf`], [`metrics`]: logs of parallel machines, and how well a schedule serves its jobs.
+//! * [`suite`]: the invariants that every policy holds, over generated workloads.
 #![forbid(unsafe_code)]
 
 /// The worked example of the documentation, compiled and run.

@@ -11,45 +11,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::{NodeIndex, Pe};
 
-/// The most PEs that one partition may have: 2^24, 1,024 times the paper's
-/// largest machine (16,384 nodes); it bounds the memory of a matrix row.
+/// The most PEs of one partition: 2^24, 1,024 times the paper's largest machine (16,384 nodes). The
+/// number limits the memory of a matrix row.
 pub const MAX_PES: u32 = 1 << 24;
 
 /// Whether a node takes new work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeState {
-    /// Takes jobs.
+    /// The node takes jobs.
     #[default]
     Up,
-    /// Takes no new job; those that run there may finish.
+    /// The node takes no new job. The jobs that run there may finish.
     Drained,
-    /// Dead or unreachable.
+    /// The node is dead or unreachable.
     Down,
 }
 
 /// The properties of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSpec {
-    /// Its name.
+    /// The node's name.
     pub name: String,
-    /// Its processing elements, at least one.
+    /// The node's processing elements, at least one.
     pub pes: u32,
-    /// The memory that jobs may have there in bytes; `None` when it is not
-    /// counted.
+    /// The memory that jobs may have on the node, in bytes. `None` when it is not counted.
     pub memory_bytes: Option<u64>,
-    /// Its features, for [`crate::Constraint`]s.
+    /// The node's features, for [`crate::Constraint`]s.
     pub features: Vec<String>,
 }
 
 impl NodeSpec {
-    /// A node of that many PEs, without features, whose memory is not counted.
+    /// Returns a node with that many PEs, without features, whose memory is not counted.
     #[must_use]
     pub fn new(name: impl Into<String>, pes: u32) -> Self {
         Self { name: name.into(), pes, memory_bytes: None, features: Vec::new() }
     }
 
-    /// The same node with so many bytes of memory.
+    /// The same node with that much memory, in bytes.
     #[must_use]
     pub fn with_memory(self, memory_bytes: u64) -> Self {
         Self { memory_bytes: Some(memory_bytes), ..self }
@@ -74,7 +73,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// The name that users know the node by.
+    /// The node's name, as users know it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -86,8 +85,7 @@ impl Node {
         self.pes
     }
 
-    /// The memory that jobs may have here in bytes; `None` when it is not
-    /// counted.
+    /// The memory that jobs may have here, in bytes. `None` when it is not counted.
     #[must_use]
     pub fn memory_bytes(&self) -> Option<u64> {
         self.memory_bytes
@@ -118,13 +116,13 @@ pub enum MachineError {
     /// There is no node.
     #[error("the partition has no nodes: name at least one")]
     NoNodes,
-    /// A node without PEs could never run anything.
+    /// A node has no PEs, so it could never run anything.
     #[error("node {name} has no PEs: give it at least one, or leave it out")]
     NoPes {
         /// The node.
         name: String,
     },
-    /// More than [`MAX_PES`].
+    /// The nodes have more than [`MAX_PES`] PEs.
     #[error("the partition has more than {MAX_PES} PEs: split it into several")]
     TooManyPes,
 }
@@ -138,8 +136,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine of these nodes (name, PEs) in this order, all of them up,
-    /// without features and with memory that is not counted.
+    /// Returns a machine of these nodes (name, PEs) in this order. All of them are up, without
+    /// features, and their memory is not counted.
     ///
     /// # Errors
     /// No node, a node without PEs, or more than [`MAX_PES`] PEs in all.
@@ -149,7 +147,7 @@ impl Machine {
         Self::of_nodes(nodes.into_iter().map(|(name, pes)| NodeSpec::new(name, pes)))
     }
 
-    /// A machine of these nodes in this order, all of them up.
+    /// Returns a machine of these nodes in this order, all of them up.
     ///
     /// # Errors
     /// As for [`Machine::new`].
@@ -178,7 +176,7 @@ impl Machine {
         if machine.nodes.is_empty() { Err(MachineError::NoNodes) } else { Ok(machine) }
     }
 
-    /// `nodes` nodes of `pes_per_node` PEs each, named `n1`, `n2`, ...
+    /// Returns a machine of `nodes` nodes with `pes_per_node` PEs each, named `n1`, `n2`, ...
     ///
     /// # Errors
     /// As for [`Machine::new`].
@@ -198,7 +196,7 @@ impl Machine {
         self.nodes.get(index.0 as usize)
     }
 
-    /// The node that a PE belongs to, if there is such a PE.
+    /// The node of a PE, if there is such a PE.
     #[must_use]
     pub fn node_of(&self, pe: Pe) -> Option<NodeIndex> {
         self.node_of.get(pe.0 as usize).copied()
@@ -225,23 +223,22 @@ impl Machine {
             .is_some_and(|node| node.state == NodeState::Up)
     }
 
-    /// Sets the memory of a node in bytes, or that it is not counted. There is
-    /// nothing to set when there is no such node.
+    /// Sets the memory of a node in bytes, or `None` to leave it uncounted. Without such a node,
+    /// nothing happens.
     pub fn set_memory(&mut self, index: NodeIndex, memory_bytes: Option<u64>) {
         if let Some(node) = self.nodes.get_mut(index.0 as usize) {
             node.memory_bytes = memory_bytes;
         }
     }
 
-    /// Reserves that many bytes on each node whose memory is counted; jobs cannot have them.
+    /// Reserves that many bytes on each node whose memory is counted. Jobs cannot have them.
     pub fn reserve_memory(&mut self, reserve_bytes: u64) {
         for node in &mut self.nodes {
             node.memory_bytes = node.memory_bytes.map(|all| all.saturating_sub(reserve_bytes));
         }
     }
 
-    /// Sets the state of a node and returns the one it had, or `None` when
-    /// there is no such node.
+    /// Sets the state of a node and returns the state before, or `None` when there is no such node.
     pub fn set_state(&mut self, index: NodeIndex, state: NodeState) -> Option<NodeState> {
         let node = self.nodes.get_mut(index.0 as usize)?;
         let before = std::mem::replace(&mut node.state, state);

@@ -1,5 +1,5 @@
-//! The order in which jobs may make others give up room, and the choice of those others: the
-//! common part of space sharing and gang scheduling.
+//! The order in which jobs may make others give up room, and the choice of those others. Space
+//! sharing and gang scheduling have this part in common.
 //!
 //! The two differ in their notion of room, which this module does not know.
 
@@ -8,15 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::reservation::Pool;
 use crate::{JobRequest, Precedence, QosId};
 
-/// The most running jobs that are looked at to make room for one.
+/// The most running jobs that are considered to make room for a job.
 pub(crate) const MAX_VICTIMS: usize = 1_024;
 
-/// The jobs ahead in the queue that wait in vain for the same nodes, by quality of service.
+/// The qualities of service of the jobs ahead in the queue that wait in vain, by the nodes that
+/// they compete for.
 #[derive(Debug, Default)]
 pub(crate) struct InVain(BTreeMap<Pool, BTreeSet<Option<QosId>>>);
 
 impl InVain {
-    /// Whether a job that may preempt others is over all of them.
+    /// Whether a job may preempt others and goes before all of these jobs.
     pub(crate) fn is_under(&self, pool: Pool, request: &JobRequest) -> bool {
         let preempts =
             |qos: &QosId| request.precedence.as_ref().is_some_and(|own| own.preempts.contains(qos));
@@ -24,21 +25,21 @@ impl InVain {
         request.may_preempt() && self.0.get(&pool).is_none_or(|ahead| ahead.iter().all(over))
     }
 
-    /// One more waits in vain.
+    /// Adds a job that waits in vain.
     pub(crate) fn add(&mut self, pool: Pool, request: &JobRequest) {
         self.0.entry(pool).or_default().insert(request.qos());
     }
 }
 
-/// How many qualities of service there are one over the other over that of each that waits
-/// and may preempt others: nobody is over those of depth zero.
+/// The depth of each quality of service whose waiting jobs may preempt others: how many such
+/// qualities precede it in a chain. No quality precedes one of depth zero.
 pub(crate) fn depths<'a>(waiting: impl Iterator<Item = &'a JobRequest>) -> BTreeMap<QosId, usize> {
     let mut qualities: BTreeMap<QosId, &Precedence> = BTreeMap::new();
     for request in waiting.filter(|request| request.may_preempt()) {
         qualities.extend(request.precedence.as_deref().map(|own| (own.qos, own)));
     }
     let mut depths: BTreeMap<QosId, usize> = qualities.keys().map(|qos| (*qos, 0)).collect();
-    // A chain is no longer than there are qualities, unless some are over each other.
+    // A chain is no longer than the number of qualities, unless qualities precede each other.
     for _ in 0..qualities.len() {
         for (qos, own) in &qualities {
             let below = depths[qos] + 1;
@@ -52,15 +53,15 @@ pub(crate) fn depths<'a>(waiting: impl Iterator<Item = &'a JobRequest>) -> BTree
     depths
 }
 
-/// The first candidates that are enough, without those of them that are not needed.
+/// The first candidates that are enough, without those that are not needed.
 pub(crate) fn enough<V>(candidates: Vec<V>, are: impl Fn(&[V]) -> bool) -> Option<Vec<V>> {
-    // A job that fits as things are waits for room that was already given to others.
+    // A job that fits now waits for room that was already given to others.
     if are(&[]) || !are(&candidates) {
         return None;
     }
     let mut chosen = candidates;
     let mut least = 1;
-    // More are enough if fewer are: the least number is between the two.
+    // If some candidates are enough, more are too. So the least number lies between the two.
     let mut most = chosen.len();
     while least < most {
         let middle = (least + most) / 2;

@@ -32,28 +32,28 @@ pub use alternates::{MAX_EXAMINED, SlotChange};
 pub use check::InvariantViolation;
 pub use repack::Move;
 
-/// The choice of columns inside a row for a job that names no node count. A job that names one
-/// gets the first nodes with room instead.
+/// The choice of columns inside a row for a job that names no node count. A job that names a node
+/// count gets the first nodes with room instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
     /// One aligned buddy block, rounded up to a power of two.
     Block,
-    /// A union of buddy blocks, largest first: the fallback of
-    /// [`crate::BuddyTree`] for holes and odd sizes.
+    /// A union of buddy blocks, largest first: the fallback of [`crate::BuddyTree`] for holes and
+    /// odd sizes.
     Pieces,
-    /// One column per process, out of one block if possible: for space sharing, where rounding up
-    /// would only waste.
+    /// One column per process, out of one block if possible. Space sharing uses it, for rounding up
+    /// would only waste columns there.
     Exact,
-    /// One column per process, the lowest free ones.
+    /// One column per process: the lowest free ones.
     Left,
-    /// One column per process, the highest free ones.
+    /// One column per process: the highest free ones.
     Right,
 }
 
-/// Why columns could not be taken back for a job that is already running.
+/// Why columns could not be given back to a job that already runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MatrixError {
-    /// The job holds columns.
+    /// The job already holds columns.
     #[error("job {0} is already in the matrix")]
     JobPresent(JobId),
     /// The slot number is not below the multiprogramming limit.
@@ -67,12 +67,12 @@ pub enum MatrixError {
     /// The placement belongs to another request, or is empty.
     #[error("{asked} processes were asked for, and {placed} are placed")]
     OtherSize {
-        /// Processes of the request.
+        /// The number of processes of the request.
         asked: u32,
-        /// Processes of the placement.
+        /// The number of processes of the placement.
         placed: u32,
     },
-    /// The columns are beyond the machine or another job holds them.
+    /// The columns lie beyond the machine, or another job holds them.
     #[error("the columns are not free in slot {0}")]
     ColumnsTaken(Slot),
 }
@@ -87,9 +87,9 @@ pub(crate) struct Holding {
     pub(crate) busy: ColumnSet,
     pub(crate) memory: Vec<HeldMemory>,
     pub(crate) home: Slot,
-    /// The rows in which it is a guest.
+    /// The rows in which the job is a guest.
     pub(crate) alternates: BTreeSet<Slot>,
-    /// A node of the job stopped taking work while the job held it.
+    /// Whether a node of the job stopped taking work while the job held it.
     pub(crate) on_hole: bool,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Holding {
 pub struct Matrix {
     machine: Machine,
     limit: MplLimit,
-    /// Indexed by slot; a row without jobs is a deleted one.
+    /// The rows, indexed by slot. A row without jobs is a deleted one.
     rows: Vec<Row>,
     live: RowOrder,
     /// Boxed, because the tree moves its entries.
@@ -114,7 +114,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// An empty matrix over a machine, of at most `limit` rows.
+    /// Returns an empty matrix over a machine, with at most `limit` rows.
     #[must_use]
     pub fn new(machine: Machine, limit: MplLimit) -> Self {
         Self {
@@ -145,7 +145,7 @@ impl Matrix {
         &self.memory
     }
 
-    /// The most rows there may be.
+    /// The most rows of the matrix.
     #[must_use]
     pub fn limit(&self) -> MplLimit {
         self.limit
@@ -206,12 +206,11 @@ impl Matrix {
         holding.map(slots).into_iter().flatten().chain(others)
     }
 
-    /// The slot that a new row would get: the lowest that is not live, or
-    /// `None` at the limit.
+    /// The slot that a new row would get: the lowest that is not live. `None` at the limit.
     #[must_use]
     pub fn vacant_slot(&self) -> Option<Slot> {
         let vacant = (0..self.limit.get()).map(Slot);
-        // Live slots ascend, so the first that differs from its rank is a gap.
+        // Live slots ascend, so the first slot that differs from its rank marks a gap.
         vacant
             .zip(self.live.slots().map(Some).chain(std::iter::repeat(None)))
             .find(|(slot, live)| *live != Some(*slot))
@@ -239,9 +238,9 @@ impl Matrix {
         Some(placement)
     }
 
-    /// Gives a plain job ([`JobRequest::is_plain`]) exactly these columns of a row, the first of
-    /// them for its processes. Returns `None` and changes nothing when the columns are too few,
-    /// when one of them is not free, or when [`Matrix::place`] would place nothing.
+    /// Gives a plain job ([`JobRequest::is_plain`]) exactly these columns of a row. The first of
+    /// them are for its processes. Returns `None` and changes nothing when the columns are too few
+    /// or one of them is not free. The same holds when [`Matrix::place`] would place nothing.
     pub fn place_on(
         &mut self,
         request: &JobRequest,

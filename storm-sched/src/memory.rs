@@ -1,23 +1,21 @@
-//! Memory as the scheduler counts it: bytes, of each node.
+//! Memory as the scheduler counts it: in bytes, for each node.
 //!
-//! What a job may really take is bounded on the node, by the Node Manager.
+//! The Node Manager limits on the node what a job can really take.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The memory that a job asks for on each of its nodes, however many
-/// processes it has there.
+/// The memory that a job asks for on each of its nodes, however many processes it has there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeMemory {
-    /// No demand: the job counts for nothing.
+    /// No demand: no memory is counted for the job.
     #[default]
     Unstated,
     /// Bytes on each node (Slurm `--mem`).
     Bytes(u64),
-    /// All that the node has (Slurm `--mem 0`); nothing where that is not
-    /// counted.
+    /// All memory of the node (Slurm `--mem 0`); nothing where it is not counted.
     Whole,
 }
 
@@ -33,12 +31,11 @@ impl NodeMemory {
     }
 }
 
-/// A size in bytes as people write it, in the largest unit that divides it:
-/// `64 GiB`, `1536 MiB`.
+/// A size in bytes as people write it, in the largest unit that divides it: `64 GiB`, `1536 MiB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemorySize(pub u64);
 
-/// The units, the largest first.
+/// The units, largest first.
 const UNITS: [(u32, &str); 4] = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
 
 impl fmt::Display for MemorySize {

@@ -1,7 +1,7 @@
-//! The memory of the nodes that jobs hold, over all rows: stopped jobs keep theirs.
+//! The memory of the nodes that jobs hold, over all rows. Stopped jobs keep theirs.
 //!
-//! The account never refuses. The caller asks for room before it places a job, and counts a job
-//! that already runs even if there is no room.
+//! The account never refuses. The caller asks for room before it places a job. A job that already
+//! runs is counted even if there is no room.
 
 use crate::{JobRequest, Machine, Node, NodeIndex, NodeShare};
 
@@ -19,7 +19,7 @@ pub struct MemoryAccount {
 }
 
 impl MemoryAccount {
-    /// The account of a machine without jobs.
+    /// Returns the account of a machine without jobs.
     #[must_use]
     pub fn new(machine: &Machine) -> Self {
         Self { held_bytes: vec![0; machine.nodes().len()] }
@@ -37,7 +37,7 @@ impl MemoryAccount {
         node.memory_bytes().map(|all| all.saturating_sub(self.held_bytes(index)))
     }
 
-    /// Counts a job; what it holds now, for [`MemoryAccount::give_back`].
+    /// Counts a job. Returns the memory that it holds now, for [`MemoryAccount::give_back`].
     pub(crate) fn take(
         &mut self,
         machine: &Machine,
@@ -61,7 +61,7 @@ impl MemoryAccount {
         held
     }
 
-    /// The job is gone.
+    /// Gives back the memory of a job that is gone.
     pub(crate) fn give_back(&mut self, held: &[HeldMemory]) {
         for HeldMemory { node, bytes } in held {
             if let Some(all) = self.held_bytes.get_mut(node.0 as usize) {

@@ -1,7 +1,7 @@
 //! A job's demands on each of its nodes besides PEs, in words.
 //!
-//! The text says that features are asked for, not which ones: their owner knows them, and a reason
-//! stays a few numbers.
+//! The text says that features are asked for, not which ones. Their owner knows them, and a reason
+//! thus stays a few numbers.
 
 use std::fmt;
 
@@ -12,22 +12,22 @@ use crate::{JobRequest, MemorySize, NodeMemory};
 /// The demands of a job on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeNeeds {
-    /// PEs of each process.
+    /// The PEs of each process.
     pub pes_per_proc: u32,
     /// The most processes on a node.
     pub procs_per_node: Option<u32>,
-    /// Memory of each PE, in bytes.
+    /// The memory for each PE, in bytes.
     pub mem_per_pe_bytes: u64,
-    /// Memory of the node besides.
+    /// The memory on the node besides.
     pub mem_per_node: NodeMemory,
-    /// No other job on it.
+    /// Whether no other job may be on the node.
     pub exclusive: bool,
-    /// Some features.
+    /// Whether features are asked for.
     pub features: bool,
 }
 
 impl NodeNeeds {
-    /// Nothing but PEs.
+    /// No demand besides PEs.
     pub const NONE: Self = Self {
         pes_per_proc: 1,
         procs_per_node: None,
@@ -50,7 +50,7 @@ impl NodeNeeds {
         }
     }
 
-    /// The demand on a node for that many ranks: "2 free PEs and 4 GiB of free memory"; `free` is
+    /// The demand on a node for that many ranks: "2 free PEs and 4 GiB of free memory". `free` is
     /// "free " or empty.
     pub(crate) fn for_ranks(self, ranks: u32, free: &str) -> String {
         let pes = ranks.saturating_mul(self.pes_per_proc);
@@ -111,7 +111,7 @@ pub(crate) fn plural(number: u32, before: &str, thing: &'static str) -> String {
     format!("{number} {before}{}", Things(number, thing))
 }
 
-/// The word for so many things.
+/// The word for a number of things.
 struct Things(u32, &'static str);
 
 impl fmt::Display for Things {

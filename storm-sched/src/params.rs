@@ -1,9 +1,8 @@
-//! The settings of the policies, typed, with their defaults and the reason for
-//! each. Read from TOML (kebab-case); unknown names are refused.
+//! The settings of the policies, with their types, their defaults and the reason for each. The
+//! settings are read from TOML (kebab-case). Unknown names are refused.
 //!
-//! One set serves all policies, so that changing the policy's name in a
-//! configuration never makes the rest of it an error; a policy uses what
-//! concerns it.
+//! One set serves all policies, and each policy uses the settings that concern it. So a change of
+//! the policy's name in a configuration never makes the rest an error.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -13,22 +12,22 @@ use serde::{Deserialize, Serialize};
 /// The default quantum in microseconds: 50 ms, the paper's choice for
 /// figures 4 and 5.
 pub const DEFAULT_QUANTUM_US: u64 = 50_000;
-/// The shortest quantum accepted, in microseconds: a third of the 300 us where
-/// the paper's figure 3 ends, so that the floor can be looked for.
+/// The shortest accepted quantum in microseconds: a third of the 300 us where the paper's figure 3
+/// ends. The limit is low, so that experiments can find the floor.
 pub const MIN_QUANTUM_US: u64 = 100;
-/// The longest quantum accepted, in microseconds: one hour, more than any
-/// Slurm site's; beyond it, it is a mistake of units.
+/// The longest accepted quantum in microseconds: one hour, more than any Slurm site's. A longer
+/// quantum is a mistake of units.
 pub const MAX_QUANTUM_US: u64 = 3_600_000_000;
 /// The default length of a slice of communication in microseconds: "a few hundreds" (SC'03).
 pub const DEFAULT_SLICE_US: u64 = 500;
-/// The longest accepted slice of communication, in microseconds: one second, in which a ping-pong
-/// takes two slices. A longer one is a mistake of units.
+/// The longest accepted slice of communication in microseconds: one second, in which a ping-pong
+/// takes two slices. A longer slice is a mistake of units.
 pub const MAX_SLICE_US: u64 = 1_000_000;
-/// The default multiprogramming limit: 8, the highest level that the paper
-/// measured (figure 5), and it found the run time flat up to there.
+/// The default multiprogramming limit: 8, the highest level that the paper measured (figure 5). The
+/// paper found the run time flat up to there.
 pub const DEFAULT_MPL_LIMIT: u32 = 8;
-/// The highest multiprogramming limit accepted: every resident job needs its
-/// memory, and at 1,024 rows a row would run for a thousandth of the time.
+/// The highest accepted multiprogramming limit. Every resident job needs its memory, and with 1,024
+/// rows a row would run for a thousandth of the time.
 pub const MAX_MPL_LIMIT: u32 = 1_024;
 
 /// The length of a time slice.
@@ -50,19 +49,19 @@ pub struct SliceLength {
 #[serde(try_from = "u32", into = "u32")]
 pub struct MplLimit(NonZeroU32);
 
-/// In which order jobs leave the queue behind the matrix.
+/// The order in which jobs leave the queue behind the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MatrixQueue {
     /// First come, first served: no job passes another.
     #[default]
     Fcfs,
-    /// A job may pass the first of the queue if that does not start later for
-    /// it than it would at the worst: backfilling gang scheduling.
+    /// Backfilling gang scheduling: a job may pass the first job if the latest start of the first
+    /// job does not move.
     Easy,
 }
 
-/// A setting outside its range.
+/// A setting is outside its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParamError {
     /// The quantum.
@@ -133,7 +132,7 @@ impl From<Quantum> for u64 {
 }
 
 impl SliceLength {
-    /// The length.
+    /// The length of the slice.
     #[must_use]
     pub const fn duration(self) -> Duration {
         Duration::from_micros(self.micros)
@@ -162,7 +161,7 @@ impl From<SliceLength> for u64 {
 }
 
 impl MplLimit {
-    /// One row: space sharing.
+    /// One row, as space sharing uses.
     pub const ONE: Self = Self(NonZeroU32::MIN);
 
     /// The number of rows.
@@ -200,41 +199,39 @@ impl From<MplLimit> for u32 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct PolicyParams {
-    /// The length of a time slice, in microseconds. Default
-    /// [`DEFAULT_QUANTUM_US`].
+    /// The length of a time slice, in microseconds. Default [`DEFAULT_QUANTUM_US`].
     pub quantum_us: Quantum,
     /// The length of a slice of communication under `bcs`, in microseconds. Default
     /// [`DEFAULT_SLICE_US`].
     pub slice_us: SliceLength,
     /// The most rows of the matrix. Default [`DEFAULT_MPL_LIMIT`].
     pub mpl_limit: MplLimit,
-    /// How long a job without a time limit is believed to run, in seconds, by
-    /// the policies that let jobs pass. By default longer than any
-    /// ([`crate::space::UNLIMITED_ESTIMATE`]): such a job never passes another
-    /// by its estimate.
+    /// The run time that is assumed for a job without a time limit, in seconds, by policies that
+    /// let jobs pass. The default is longer than any run ([`crate::space::UNLIMITED_ESTIMATE`]).
+    /// Such a job then never passes another by its estimate.
     pub default_estimate_s: Option<NonZeroU32>,
     /// How jobs are packed into the matrix. Default [`crate::Packing::Buddy`].
     pub packing: crate::Packing,
     /// How jobs leave the queue behind the matrix. Default
     /// [`MatrixQueue::Fcfs`], which needs no time limits.
     pub queue: MatrixQueue,
-    /// Whether a job also runs in other rows where its columns are idle.
-    /// Default: yes; they would idle.
+    /// Whether a job also runs in other rows where its columns are idle. Default: yes, for the
+    /// columns would idle.
     pub alternative_scheduling: bool,
-    /// Whether rows with disjoint columns become one. Default: yes; all of
-    /// their jobs run more often, and none has to move.
+    /// Whether rows with disjoint columns become one. Default: yes, for all their jobs run more
+    /// often and none moves.
     pub unification: bool,
-    /// Whether all jobs are mapped anew as tightly as possible when one comes or
-    /// goes. Default: no; it moves running processes, which only a replayed or
-    /// simulated machine can ([`crate::Capability::Migration`]).
+    /// Whether all jobs are mapped anew as tightly as possible when a job comes or goes. Default:
+    /// no. Mapping anew moves running processes, and only a replayed or simulated machine can do so
+    /// ([`crate::Capability::Migration`]).
     pub repack: bool,
-    /// Memory of each node that jobs may not have, in MiB, where memory is
-    /// counted. Default 0: what a node is said to have is what its jobs may.
+    /// The memory of each node that jobs may not have, in MiB, where memory is counted. Default 0:
+    /// jobs may have all the memory that a node is configured with.
     pub memory_reserve_mib: u64,
 }
 
 impl PolicyParams {
-    /// Every setting by the name that it is written by, with the values that it takes.
+    /// The name of every setting, with the values that it takes.
     pub const NAMES: &'static [(&'static str, &'static str)] = &[
         ("quantum-us", "100 to 3600000000"),
         ("slice-us", "100 to 1000000"),

@@ -1,7 +1,7 @@
 //! The common part of all policies: the matrix and the queue of one partition, and the effect of
 //! each event on them before any decision.
 //!
-//! No decision is taken here. The policy decides which job starts, where, and which row runs.
+//! This module decides nothing. The policy decides which job starts, where, and which row runs.
 
 use crate::{
     Event, EventError, JobId, JobRequest, Machine, Matrix, MplLimit, NodeIndex, NodeState,
@@ -18,9 +18,9 @@ pub(crate) struct Partition {
 /// The changes of an event that a policy must act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A job joined the queue; `first` when nobody was ahead of it.
+    /// A job joined the queue; `first` if no job was ahead of it.
     Queued { first: bool },
-    /// A job left the queue; `first` when it was the head.
+    /// A job left the queue; `first` if it was the head.
     Withdrawn { first: bool },
     /// A job gave its columns back.
     Released,
@@ -28,15 +28,15 @@ pub(crate) enum Change {
     Restored,
     /// More columns take work than before.
     ColumnsGained,
-    /// Fewer columns take work, or as many.
+    /// As many columns take work as before, or fewer.
     ColumnsLost,
     /// A slice ended.
     SliceEdge,
-    /// The slices have another length.
+    /// The length of the slices changed.
     Quantum(Quantum),
-    /// A job that waits has another place in the queue.
+    /// The place of a waiting job in the queue changed.
     Reordered,
-    /// Nothing of the matrix or the queue.
+    /// Neither the matrix nor the queue changed.
     Nothing,
 }
 
@@ -65,9 +65,9 @@ impl Partition {
             Event::NodeDown(node) => self.set_node(node, NodeState::Down),
             Event::NodeDrained(node) => self.set_node(node, NodeState::Drained),
             Event::NodeUp(node) => self.set_node(node, NodeState::Up),
-            // Where space is shared it never comes here.
+            // Where space is shared, this event is handled before.
             Event::Suspended(job) => Err(EventError::NotSuspended { job }),
-            // The policy's book of reservations has them.
+            // The policy's book of reservations takes these events.
             Event::Reserve(_) | Event::Unreserve(_) | Event::Wake => Ok(Change::Nothing),
             Event::SliceEdge => Ok(Change::SliceEdge),
             Event::SetQuantum(quantum) => Ok(Change::Quantum(quantum)),
@@ -79,7 +79,7 @@ impl Partition {
         }
     }
 
-    /// Why a job waits, given what it would lack as the head of the queue.
+    /// Why a job waits, given the shortage that it would have as the head of the queue.
     pub(crate) fn explain(
         &self,
         job: JobId,
@@ -88,7 +88,7 @@ impl Partition {
         let shortage = shortage(self.queue.get(job)?);
         match self.queue.ahead_of(job) {
             Some(ahead) => Some(PendingReason::Priority { ahead, shortage }),
-            // A head that lacks nothing has been started.
+            // A head without a shortage would have been started.
             None => shortage.map(PendingReason::Resources),
         }
     }

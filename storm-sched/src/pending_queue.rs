@@ -28,11 +28,11 @@ use crate::{Ahead, JobId, JobRequest, Priority};
 /// The number bounds the memory of this queue (about 250 MB), not that of the jobs' specifications.
 pub const MAX_PENDING_JOBS: usize = 1_000_000;
 
-/// A place in the queue; later places are larger.
+/// A place in the queue: the larger, the later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     priority: Reverse<Priority>,
-    /// Jobs that were preempted come first, by their ids.
+    /// Whether the job was never preempted. Preempted jobs come first, by their ids.
     is_new: bool,
     number: u64,
 }
@@ -44,20 +44,20 @@ pub(crate) struct Cursor {
     estimate: Duration,
 }
 
-/// The queue of jobs that wait.
+/// The queue of waiting jobs.
 #[derive(Debug, Clone)]
 pub struct PendingQueue {
     waiting: SearchTree<Place, JobRequest>,
     /// Looked up, never walked, so its order does not matter.
     places: JobMap<Place>,
     entered: u64,
-    /// Jobs that may preempt others.
+    /// The number of jobs that may preempt others.
     may_preempt: usize,
     /// The assumed run time of a job without a time limit.
     default_estimate: Duration,
     /// The places by the estimates of their jobs, if that order is kept.
     shortest_first: Option<SearchTree<(Duration, Place), ()>>,
-    /// The jobs of each reservation that is not over.
+    /// The jobs of each reservation that has not ended.
     apart: BTreeMap<ReservationId, Orders>,
 }
 
@@ -106,7 +106,7 @@ impl PendingQueue {
         self.waiting.len() == 0
     }
 
-    /// The number of jobs that wait.
+    /// The number of waiting jobs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.waiting.len()
@@ -118,7 +118,7 @@ impl PendingQueue {
         self.places.contains_key(&job)
     }
 
-    /// The request of a job that waits.
+    /// The request of a waiting job.
     #[must_use]
     pub fn get(&self, job: JobId) -> Option<&JobRequest> {
         self.waiting.get(self.places.get(&job)?)
@@ -136,8 +136,8 @@ impl PendingQueue {
         self.waiting.last().is_some_and(|(_, last)| last.id == job)
     }
 
-    /// Whether the order is that of the submissions: no priority and no preemption puts a
-    /// job ahead of an earlier one. Linear in the queue.
+    /// Whether the jobs are in the order of their submission: no priority and no preemption puts a
+    /// job ahead of an earlier one. The check is linear in the queue.
     #[must_use]
     pub fn is_by_submission(&self) -> bool {
         let mut places = self.waiting.iter().map(|(place, _)| place);

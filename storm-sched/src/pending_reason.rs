@@ -1,6 +1,6 @@
 //! Why a job waits: true, specific, and readable by its owner.
 //!
-//! Reasons are computed when asked for, never kept, so they cannot be stale.
+//! Reasons are computed on request and never kept, so they cannot be stale.
 
 use std::fmt;
 
@@ -11,75 +11,75 @@ use crate::{
     JobId, JobRequest, Machine, NodeState, ReservationId, Room, SchedTime, Shortfall, Slot,
 };
 
-/// The most nodes that a reason names; the rest it counts.
+/// The most nodes that a reason names. The rest are counted.
 pub const MAX_NAMED_NODES: usize = 8;
 
 /// Why a job waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PendingReason {
-    /// The job is the next to start, and there is no room for it.
+    /// The job starts next, and there is no room for it.
     Resources(Shortage),
-    /// Jobs ahead of it wait too.
+    /// Jobs ahead of this job wait too.
     Priority {
-        /// The job that is ahead.
+        /// The jobs ahead.
         ahead: Ahead,
-        /// The shortage that it would wait for if it were the first. `None` when there is room for
-        /// it now, which only happens where no job passes another.
+        /// The shortage that the job would have as the first. `None` when there is room for it now,
+        /// as can happen only where no job passes another.
         shortage: Option<Shortage>,
     },
-    /// There is room for it now, and its run by its estimate could delay a job
-    /// that has the next PEs: the policy lets only harmless jobs pass.
+    /// There is room for the job now, but by its estimate it could delay a job that gets the next
+    /// PEs. The policy lets only harmless jobs pass.
     WouldDelay {
-        /// The job that is ahead; `None` when there is none, and jobs behind this one have been
-        /// promised PEs.
+        /// The jobs ahead. `None` when there are none, and PEs are promised to jobs behind this
+        /// job.
         ahead: Option<Ahead>,
     },
     /// Jobs with shorter estimates wait too, and start first.
     Shorter {
-        /// The job that is ahead by the estimates.
+        /// The jobs ahead by the estimates.
         ahead: Ahead,
-        /// The shortage that it would wait for if it were the first.
+        /// The shortage that the job would have as the first.
         shortage: Option<Shortage>,
     },
-    /// The room that the job needs is idle, but kept for jobs that are suspended there.
+    /// The room that the job needs is idle, but kept for suspended jobs.
     Kept {
         /// The shortage.
         shortage: Shortage,
-        /// The one of them that was stopped first.
+        /// The suspended job that was stopped first.
         first: JobId,
-        /// How many more there are.
+        /// The number of the other suspended jobs.
         others: usize,
     },
-    /// Others are being ended so that it can start.
+    /// Other jobs are being ended so that this job can start.
     MakingRoom {
-        /// One of them.
+        /// One of these jobs.
         first: JobId,
         /// How many more there are.
         others: usize,
     },
-    /// The job is suspended, and goes on when these jobs have left its PEs.
+    /// The job is suspended, and goes on once these jobs have left its PEs.
     Suspended {
         /// One of them.
         first: JobId,
         /// How many more there are.
         others: usize,
     },
-    /// There is room for it, and by its time limit it would be running when a
-    /// reservation has these nodes.
+    /// There is room for the job, but by its time limit it would still run when a reservation
+    /// begins on these nodes.
     Reserved {
-        /// The reservation that is in its way first.
+        /// The earliest reservation in the way.
         reservation: ReservationId,
-        /// When that begins, or began.
+        /// When the reservation begins, or began.
         start: SchedTime,
-        /// When it ends.
+        /// When the reservation ends.
         end: SchedTime,
     },
-    /// Its own reservation has not begun.
+    /// The job's own reservation has not begun.
     NotBegun {
         /// The reservation.
         reservation: ReservationId,
-        /// When it begins.
+        /// When the reservation begins.
         start: SchedTime,
     },
 }
@@ -88,9 +88,9 @@ pub enum PendingReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Ahead {
-    /// The first of the queue.
+    /// The first job of the queue.
     pub first: JobId,
-    /// How many more are ahead.
+    /// The number of the other jobs ahead.
     pub others: usize,
 }
 
@@ -98,29 +98,29 @@ pub struct Ahead {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shortage {
-    /// Running jobs hold what it needs.
+    /// Running jobs hold what the job needs.
     Busy {
         /// The free part of the job's needs.
         shortfall: Shortfall,
-        /// PEs whose nodes are up, for comparison.
+        /// The PEs of the nodes that are up, for comparison.
         up_pes: u32,
     },
     /// No row has room and no further row may be opened.
     MatrixFull {
         /// The multiprogramming limit.
         limit: u32,
-        /// The row that lacks least.
+        /// The row with the smallest shortage.
         closest: Slot,
         /// The part of the job's needs that is free in that row.
         shortfall: Shortfall,
     },
-    /// The job would not fit even if nothing ran: nodes are down or drained.
+    /// The job would not fit even if nothing ran, because nodes are down or drained.
     Unavailable {
         /// The part of the job's needs that is up.
         shortfall: Shortfall,
         /// The first [`MAX_NAMED_NODES`] nodes that take no work.
         absent: Vec<AbsentNode>,
-        /// How many more take no work.
+        /// The number of the other nodes that take no work.
         more: usize,
     },
 }
@@ -154,7 +154,7 @@ impl PendingReason {
 }
 
 impl Shortage {
-    /// The shortage when nodes that are not up are what a job lacks.
+    /// The shortage of a job that needs nodes which are not up.
     #[must_use]
     pub fn unavailable(machine: &Machine, request: &JobRequest, shortfall: Shortfall) -> Self {
         let absent = |node: &&crate::Node| node.state() != NodeState::Up && request.may_have(node);
@@ -167,7 +167,7 @@ impl Shortage {
 }
 
 impl PendingReason {
-    /// The reason in words, in which jobs are called as `name` has it.
+    /// The reason in words. `name` gives the name of a job.
     #[must_use]
     pub fn text(&self, name: &dyn Fn(JobId) -> String) -> String {
         let jobs = |first: &JobId, others: &usize| and_others(&name(*first), *others);
@@ -218,7 +218,7 @@ impl PendingReason {
 }
 
 impl fmt::Display for PendingReason {
-    /// With the numbers of jobs.
+    /// Writes the reason with the numbers of the jobs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text(&|job| job.to_string()))
     }
@@ -290,7 +290,7 @@ impl fmt::Display for Shortage {
 }
 
 impl Room {
-    /// The part of each node; `free` is "free " or empty.
+    /// The part of each node. `free` is "free " or empty.
     fn of_each(self, free: &str) -> String {
         match self {
             Self::Pes => plural(1, free, "PE"),
@@ -324,7 +324,7 @@ fn write_busy(f: &mut fmt::Formatter<'_>, shortfall: Shortfall, up_pes: u32) -> 
     }
 }
 
-/// "n3 and n9 are down and n4 is drained".
+/// Writes, for example, "n3 and n9 are down and n4 is drained".
 fn write_absent(f: &mut fmt::Formatter<'_>, absent: &[AbsentNode], more: usize) -> fmt::Result {
     let mut groups = Vec::new();
     for (state, word) in [(NodeState::Down, "down"), (NodeState::Drained, "drained")] {

@@ -1,8 +1,8 @@
 //! Where the processes of a job run: rank by rank, in blocks on its nodes.
 //!
-//! The columns of a job ascend with the rank and columns are numbered node by
-//! node, so the ranks of one node are consecutive (Slurm's block
-//! distribution). A rank may have several PEs, all on its node.
+//! The columns of a job ascend with the rank, and columns are numbered node by node. So the ranks
+//! of a node are consecutive (Slurm's block distribution). A rank may have several PEs, all on its
+//! node.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub struct NodeShare {
     pub node: NodeIndex,
     /// The first rank there.
     pub first_rank: u32,
-    /// How many ranks there are there.
+    /// The number of ranks there.
     pub ranks: u32,
 }
 
@@ -33,22 +33,22 @@ impl NodeShare {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     pes: Vec<Pe>,
-    /// At least one.
+    /// The PEs of each process, at least one.
     pes_per_proc: u32,
     shares: Vec<NodeShare>,
 }
 
 impl Placement {
-    /// The placement of ranks 0, 1, ... on these PEs, or `None` when the PEs
-    /// do not ascend or one of them is not of this machine.
+    /// Places ranks 0, 1, ... on these PEs. `None` when the PEs do not ascend or one of them is not
+    /// of this machine.
     #[must_use]
     pub fn new(machine: &Machine, pes: Vec<Pe>) -> Option<Self> {
         Self::with_pes_per_proc(machine, pes, 1)
     }
 
-    /// The placement of ranks 0, 1, ... on as many of these PEs each, or
-    /// `None` when the PEs do not ascend, one of them is not of this machine,
-    /// or a rank would be on two nodes or lack some.
+    /// Places ranks 0, 1, ... on `pes_per_proc` of these PEs each. `None` when the PEs do not
+    /// ascend, when one of them is not of this machine, or when a rank would lack PEs or span two
+    /// nodes.
     #[must_use]
     pub fn with_pes_per_proc(machine: &Machine, pes: Vec<Pe>, pes_per_proc: u32) -> Option<Self> {
         if pes_per_proc == 0 || !pes.is_sorted_by(|a, b| a < b) {
@@ -58,8 +58,7 @@ impl Placement {
         Some(Self { pes, pes_per_proc, shares })
     }
 
-    /// The placement of `procs` ranks on the first of these columns, which are
-    /// columns of this machine.
+    /// Places `procs` ranks on the first of these columns, which must be columns of this machine.
     pub(crate) fn on_columns(machine: &Machine, columns: &ColumnSet, procs: u32) -> Self {
         let mut pes = Vec::with_capacity(procs as usize);
         let mut shares: Vec<NodeShare> = Vec::new();
@@ -82,8 +81,8 @@ impl Placement {
         Self { pes, pes_per_proc: 1, shares }
     }
 
-    /// The placement of ranks on PEs that a row has chosen: free ones of this
-    /// machine, ascending, those of a rank on one node.
+    /// Places ranks on PEs that a row has chosen: free PEs of this machine, ascending, with the PEs
+    /// of each rank on one node.
     pub(crate) fn of_ranks(machine: &Machine, pes: Vec<Pe>, pes_per_proc: u32) -> Self {
         let shares = shares(machine, &pes, pes_per_proc)
             .expect("a row deals out whole processes on columns of its machine");
@@ -103,13 +102,13 @@ impl Placement {
         self.pes_per_proc
     }
 
-    /// The number of nodes.
+    /// The number of nodes of the job.
     #[must_use]
     pub fn node_count(&self) -> u32 {
         self.shares.len() as u32
     }
 
-    /// The nodes in rank order.
+    /// The job's nodes in rank order.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeIndex> + '_ {
         self.shares.iter().map(|share| share.node)
     }
@@ -168,14 +167,14 @@ impl Placement {
 
     fn pes_of_ranks(&self, ranks: Range<u32>) -> &[Pe] {
         let first = |rank: u32| rank as usize * self.pes_per_proc as usize;
-        // A placement read from a damaged journal may promise ranks that it
-        // does not have; it then has no PEs rather than a panic.
+        // A placement read from a damaged journal may promise ranks that it does not have. Such a
+        // rank has no PEs, so that nothing panics.
         self.pes.get(first(ranks.start)..first(ranks.end)).unwrap_or(&[])
     }
 }
 
-/// Groups PEs in rank order by node; `None` when one is not of the machine, or
-/// those of a rank are not all there and on one node.
+/// Groups PEs in rank order by node. `None` when a PE is not of the machine, or the PEs of a rank
+/// are not all there and on one node.
 fn shares(machine: &Machine, pes: &[Pe], pes_per_proc: u32) -> Option<Vec<NodeShare>> {
     let mut shares: Vec<NodeShare> = Vec::new();
     let procs = pes.chunks_exact(pes_per_proc as usize);
@@ -184,7 +183,7 @@ fn shares(machine: &Machine, pes: &[Pe], pes_per_proc: u32) -> Option<Vec<NodeSh
     }
     for (rank, own) in (0..).zip(procs) {
         let node = machine.node_of(*own.first()?)?;
-        // They ascend, so the last is on the same node only if all are.
+        // The PEs ascend, so the last is on the same node only if all are.
         if machine.node_of(*own.last()?)? != node {
             return None;
         }

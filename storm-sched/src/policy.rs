@@ -1,6 +1,6 @@
 //! The policy: a pure state machine over events.
 //!
-//! Same events, same actions: no policy has a clock or a random number.
+//! The same events lead to the same actions: no policy has a clock or a random number.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::{
 
 /// A scheduling policy of one partition.
 pub trait Policy: Send {
-    /// The name that the registry knows it by.
+    /// The policy's name in the registry.
     fn name(&self) -> &'static str;
 
-    /// The abilities that the policy needs of its driver, beyond starting jobs and switching rows;
-    /// see [`Capability::check`].
+    /// The abilities that the policy needs of its driver, beyond starting jobs and switching rows.
+    /// See [`Capability::check`].
     fn requires(&self) -> &'static [Capability] {
         &[]
     }
@@ -23,14 +23,14 @@ pub trait Policy: Send {
     /// Takes an event and decides. `now` never goes back.
     fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action>;
 
-    /// Takes all events of one instant and decides once they are in. Unless a
-    /// policy does so, it decides after each of them.
+    /// Takes all events of an instant and decides once after them. By default, the policy decides
+    /// after each of them.
     fn handle_together(&mut self, now: SchedTime, events: Vec<Event>) -> Vec<Action> {
         events.into_iter().flat_map(|event| self.handle(now, event)).collect()
     }
 
-    /// When a job that waits is to start by the users' estimates, where the
-    /// policy can know it; `None` when it cannot, or the job does not wait.
+    /// When a waiting job is to start by the users' estimates. `None` when the policy cannot know,
+    /// or the job does not wait.
     fn estimate(&self, now: SchedTime, job: JobId) -> Option<SchedTime> {
         let _ = (now, job);
         None
@@ -43,15 +43,15 @@ pub trait Policy: Send {
         self.pending().into_iter().filter_map(estimate).collect()
     }
 
-    /// What priorities count for.
+    /// Where priorities count.
     fn priority_use(&self) -> PriorityUse {
         PriorityUse::default()
     }
 
-    /// The jobs that wait, in queue order.
+    /// The waiting jobs, in queue order.
     fn pending(&self) -> Vec<JobId>;
 
-    /// How many jobs wait.
+    /// The number of waiting jobs.
     fn pending_count(&self) -> usize {
         self.pending().len()
     }
@@ -62,7 +62,7 @@ pub trait Policy: Send {
     /// Why a job waits; `None` when it does not wait.
     fn explain(&self, now: SchedTime, job: JobId) -> Option<PendingReason>;
 
-    /// Why a suspended job does not go on; `None` when it is not suspended.
+    /// Why a suspended job does not go on; `None` when the job is not suspended.
     fn explain_suspended(&self, _now: SchedTime, _job: JobId) -> Option<PendingReason> {
         None
     }
@@ -83,34 +83,33 @@ pub trait Policy: Send {
         active.flat_map(jobs).collect()
     }
 
-    /// The place in its rotation of the row that runs. While only slice edges happen, the rows run
-    /// in one cyclic order, and the place determines which jobs run in a row the next time. `None`
-    /// when the policy does not know, or does not share time.
+    /// The place of the running row in its rotation. While only slice edges happen, the rows run in
+    /// one cyclic order. The place determines which jobs run in a row the next time. `None` when
+    /// the policy does not know, or does not share time.
     fn rotation(&self) -> Option<Vec<u64>> {
         None
     }
 
-    /// The rows of the next `slices` slices, in order, if nothing but slice edges happens
-    /// and those change nothing but the active row; empty when the policy does not know
-    /// so, or does not share time. An edge that is answered by [`Action::Activate`] alone leaves
-    /// the order behind it as it was told: drivers do not ask again then.
+    /// The rows of the next `slices` slices, in order, if only slice edges happen and each changes
+    /// only the active row. Empty when the policy does not know, or does not share time. An edge
+    /// answered by [`Action::Activate`] alone leaves the order as reported, so drivers do not ask
+    /// again then.
     fn upcoming(&self, slices: usize) -> Vec<Slot> {
         let _ = slices;
         Vec::new()
     }
 
-    /// All rows have run in turn up to `now`, each as often, and nothing but slice
-    /// edges happened, of which the policy was not told. The row that runs is the
-    /// same as before. A policy that tells its place in the rotation has to know.
+    /// Tells the policy of slice edges up to `now` that it was not told of. All rows ran in turn,
+    /// each as often, nothing else happened, and the running row is the same as before. A policy
+    /// that implements [`Policy::rotation`] must count these turns.
     fn turns_passed(&mut self, now: SchedTime, rows: &[RowTurns]) {
         let _ = (now, rows);
     }
 
-    /// Whether slices must be cut: whether the next edge can change the active
-    /// row as things stand.
+    /// Whether slices must be cut: whether the next edge can now change the active row.
     fn next_edge_needed(&self) -> bool;
 
-    /// Whether it suspends jobs for others; such a policy takes [`Event::Suspended`], and
+    /// Whether the policy suspends jobs for others. Such a policy takes [`Event::Suspended`] and
     /// heeds precedences.
     fn preempts(&self) -> bool {
         false
@@ -121,8 +120,8 @@ pub trait Policy: Send {
         self.preempts()
     }
 
-    /// The next time at which the policy decides anew although nothing happens:
-    /// the driver says [`Event::Wake`] then. `None` when there is no such time.
+    /// The next time at which the policy decides anew although nothing happens: the driver then
+    /// sends [`Event::Wake`]. `None` when there is no such time.
     fn wake_at(&self) -> Option<SchedTime> {
         None
     }
@@ -135,19 +134,19 @@ pub trait Policy: Send {
     /// The length of a slice; `None` when the policy does not switch between jobs.
     fn quantum(&self) -> Option<Duration>;
 
-    /// The length of the slices in which all nodes together do the communication of the jobs;
+    /// The length of the slices in which all nodes together do the communication of the jobs.
     /// `None` when jobs communicate by themselves.
     fn communication_slice(&self) -> Option<Duration> {
         None
     }
 
-    /// The machine, with the node states that the policy believes in.
+    /// The machine, with the node states that the policy knows.
     fn machine(&self) -> &Machine;
 
     /// Checks the policy's own invariants; slow, for tests.
     ///
     /// # Errors
-    /// The first that does not hold.
+    /// The first invariant that does not hold.
     fn check(&self) -> Result<(), InvariantViolation>;
 }
 
@@ -156,10 +155,10 @@ pub trait Policy: Send {
 pub struct RowTurns {
     /// The row.
     pub slot: Slot,
-    /// How long it ran.
+    /// How long the row ran.
     pub ran: Duration,
-    /// The turns by which its place ([`Policy::rotation`]) has moved, without whole cycles that
-    /// return to the same place.
+    /// The turns by which the row's place ([`Policy::rotation`]) has moved. Whole cycles that
+    /// return to the same place are left out.
     pub places_on: u64,
 }
 
@@ -168,13 +167,13 @@ pub struct RowTurns {
 pub struct RowView {
     /// The slot.
     pub slot: Slot,
-    /// Whether it runs now.
+    /// Whether the row runs now.
     pub active: bool,
-    /// Columns that a job could get here.
+    /// The columns of this row that a job could get.
     pub free_pes: u32,
     /// The jobs in the row, by id.
     pub jobs: Vec<JobView>,
-    /// Jobs of other rows that run in this one too, by id.
+    /// The jobs of other rows that also run in this row, by id.
     pub guests: Vec<JobId>,
 }
 
@@ -183,7 +182,7 @@ pub struct RowView {
 pub struct JobView {
     /// The job.
     pub job: JobId,
-    /// The columns that it holds, those that rounding up left idle included.
+    /// The columns that the job holds, including those left idle by rounding up.
     pub columns: ColumnSet,
 }
 

@@ -1,20 +1,20 @@
-//! The meaning of a job's quality of service to a policy: which jobs may have the PEs of which
+//! The meaning of a job's quality of service to a policy: which jobs may take the PEs of which
 //! others.
 //!
-//! The names of the qualities, and who may have them, are not known here.
+//! This module does not know the names of the qualities, nor who may use them.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A quality of service, by its number.
+/// A quality of service, by number.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct QosId(pub u16);
 
-/// The fate of a job whose PEs another one gets (Slurm's `PreemptMode`).
+/// The fate of a job whose PEs another job gets (Slurm's `PreemptMode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PreemptMode {
@@ -43,12 +43,12 @@ pub struct Precedence {
     pub qos: QosId,
     /// The qualities whose jobs it may preempt.
     pub preempts: Vec<QosId>,
-    /// Its fate when it is preempted; `None`: it never is.
+    /// The fate of the job when it is preempted. `None`: it is never preempted.
     pub mode: Option<PreemptMode>,
 }
 
 impl Precedence {
-    /// Whether a job of this precedence goes before one of another.
+    /// Whether a job of this precedence goes before a job of another.
     #[must_use]
     pub fn is_over(&self, other: Option<&Self>) -> bool {
         other.is_some_and(|other| self.preempts.contains(&other.qos))

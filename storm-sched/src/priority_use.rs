@@ -1,17 +1,17 @@
-//! What the priority of a job that waits counts for, under a policy.
+//! Where the priority of a waiting job counts, under a policy.
 
 use serde::{Deserialize, Serialize};
 
-/// Where priorities decide who starts next.
+/// Where priorities decide which job starts next.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PriorityUse {
-    /// Everywhere: the most urgent job is the next to start, and jobs that pass it are looked at
-    /// in the order of their priorities.
+    /// Everywhere: the most urgent job starts next, and jobs that may pass it are looked at in the
+    /// order of their priorities.
     #[default]
     Always,
-    /// The most urgent job is the next to start; jobs that pass it go by their time limits.
+    /// The most urgent job starts next. Jobs that may pass it go by their time limits.
     First,
-    /// The job with the shortest time limit is the next to start; priorities decide among equals.
+    /// The job with the shortest time limit starts next. Priorities decide among equals.
     AmongEqualLimits,
 }

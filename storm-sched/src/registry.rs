@@ -1,5 +1,5 @@
 //! The policies by name. A new policy of this crate is one file in [`crate::policies`] and one line
-//! here; the driver registers policies of other crates ([`Registry::register`]).
+//! here. The driver registers policies of other crates ([`Registry::register`]).
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use crate::policies::{
 };
 use crate::{Machine, Policy, PolicyParams};
 
-/// Makes a policy on an idle machine.
+/// A function that makes a policy on an idle machine.
 pub type Constructor = fn(Machine, &PolicyParams) -> Box<dyn Policy>;
 
 /// Every policy of this crate.
@@ -28,30 +28,30 @@ const POLICIES: &[(&str, Constructor)] = &[
     (pb::NAME, pb::boxed),
 ];
 
-/// Second names.
+/// Second names, each with the policy's own name.
 const ALIASES: &[(&str, &str)] = &[("easy", easy::NAME)];
 
-/// The policies of this crate, made once.
+/// The registry of this crate's policies, made once.
 static STANDARD: LazyLock<Registry> = LazyLock::new(Registry::standard);
 
-/// Policies by name, in the order in which they were registered.
+/// Policies by name, in the order of their registration.
 #[derive(Clone, Default)]
 pub struct Registry {
     policies: Vec<(&'static str, Constructor)>,
     aliases: Vec<(&'static str, &'static str)>,
 }
 
-/// A name that no policy has.
+/// No policy has the name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no scheduling policy named {name:?}: use one of {known}")]
 pub struct UnknownPolicy {
     /// The name that was asked for.
     pub name: String,
-    /// The names that there are, with commas between them.
+    /// The known names, with commas between them.
     pub known: String,
 }
 
-/// A name that a policy has already.
+/// A policy already has the name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is a scheduling policy named {name:?} already: register this one by another name")]
 pub struct NameTaken {
@@ -60,13 +60,13 @@ pub struct NameTaken {
 }
 
 impl Registry {
-    /// A registry without policies.
+    /// Returns a registry without policies.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The policies of this crate.
+    /// Returns the registry of this crate's policies.
     #[must_use]
     pub fn standard() -> Self {
         Self { policies: POLICIES.to_vec(), aliases: ALIASES.to_vec() }
@@ -88,8 +88,7 @@ impl Registry {
         Ok(())
     }
 
-    /// The name that a policy gives itself, by that name or by another of its
-    /// names.
+    /// The policy's own name, given that name or a second name.
     #[must_use]
     pub fn canonical(&self, name: &str) -> Option<&'static str> {
         let alias = self.aliases.iter().find(|(alias, _)| *alias == name);
@@ -97,7 +96,7 @@ impl Registry {
         self.policies.iter().map(|(known, _)| *known).find(|known| *known == name)
     }
 
-    /// The policy of that name on an idle machine.
+    /// Makes the policy of that name on an idle machine.
     ///
     /// # Errors
     /// [`UnknownPolicy`], which lists the names.
@@ -114,13 +113,13 @@ impl Registry {
         Ok(constructor(machine, params))
     }
 
-    /// The names of all policies, second names left out.
+    /// The names of all policies, without second names.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.policies.iter().map(|(name, _)| *name)
     }
 
-    /// The names for people, with commas between them: behind each its second names, in
-    /// parentheses.
+    /// The names for people, with commas between them. The second names of a policy stand behind
+    /// its name, in parentheses.
     #[must_use]
     pub fn listing(&self) -> String {
         let listed = |name: &'static str| {
@@ -142,7 +141,7 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// The policy of this crate of that name on an idle machine.
+/// Makes the policy of this crate of that name on an idle machine.
 ///
 /// # Errors
 /// [`UnknownPolicy`], which lists the names.
@@ -154,13 +153,12 @@ pub fn by_name(
     STANDARD.make(name, machine, params)
 }
 
-/// The names of all policies of this crate, second names left out.
+/// The names of all policies of this crate, without second names.
 pub fn names() -> impl Iterator<Item = &'static str> {
     STANDARD.names()
 }
 
-/// The name that the policy of this crate with that name, be it a second one,
-/// gives itself.
+/// The own name of a policy of this crate, given that name or a second name.
 #[must_use]
 pub fn canonical(name: &str) -> Option<&'static str> {
     STANDARD.canonical(name)

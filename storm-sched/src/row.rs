@@ -2,9 +2,9 @@
 //! columns for a job.
 //!
 //! A column is *taken* when a job of this row holds it, and *busy* when a rank of such a job runs
-//! on it. Columns left over by rounding up to a power of two are taken and not busy. Guests, the
-//! jobs of other rows that run here too, need columns that are not busy, and count for nothing
-//! else.
+//! on it. Columns left over by rounding up to a power of two are taken and not busy. Guests are the
+//! jobs of other rows that also run here. They need columns that are not busy, and count for
+//! nothing else.
 //!
 //! Holes: a column whose node takes no work is free in no row.
 
@@ -28,7 +28,7 @@ pub struct Row {
     taken: FixedBitSet,
     busy: FixedBitSet,
     buddy: BuddyTree,
-    /// Columns that nobody holds and nobody gets: counted as taken.
+    /// Columns that no job holds and no job gets. They count as taken.
     withheld: FixedBitSet,
     jobs: BTreeSet<JobId>,
     pub(crate) guests: Guests,
@@ -58,7 +58,7 @@ impl Row {
         &self.jobs
     }
 
-    /// Whether any job lives here; a row that is not live is deleted.
+    /// Whether any job lives here. A row that is not live is deleted.
     #[must_use]
     pub fn is_live(&self) -> bool {
         !self.jobs.is_empty()
@@ -70,7 +70,7 @@ impl Row {
         &self.taken
     }
 
-    /// The columns that ranks of the jobs of this row run on.
+    /// The columns on which ranks of this row's jobs run.
     #[must_use]
     pub fn busy(&self) -> &FixedBitSet {
         &self.busy
@@ -117,8 +117,8 @@ impl Row {
         }
     }
 
-    /// Chooses and takes columns for a job; `None`, and nothing is taken, when
-    /// it does not fit.
+    /// Chooses and takes columns for a job. Returns `None` and takes nothing when the job does not
+    /// fit.
     pub(crate) fn place(
         &mut self,
         machine: &Machine,
@@ -127,7 +127,7 @@ impl Row {
         shape: Shape<'_>,
         fit: Fit,
     ) -> Option<Chosen> {
-        // Pieces are taken one after the other, as each depends on those before.
+        // Pieces are taken one after the other, for each depends on those before.
         let is_taken = matches!((shape, fit), (Shape::Pes(_), Fit::Pieces | Fit::Exact));
         let columns = match (shape, fit) {
             (Shape::Pes(procs), Fit::Block) => vec![self.buddy.find_block(procs)?],
@@ -151,8 +151,8 @@ impl Row {
         Some(Chosen { columns, busy, ranks: None })
     }
 
-    /// Takes exactly these columns, which nobody holds, for a job, of which it
-    /// keeps some busy.
+    /// Takes exactly these columns for a job, which keeps the columns `busy` busy. No other job may
+    /// hold them.
     pub(crate) fn hold(&mut self, job: JobId, columns: &ColumnSet, busy: &ColumnSet) {
         for range in columns.ranges() {
             self.buddy.set(range.clone(), false);
@@ -160,7 +160,7 @@ impl Row {
         self.mark(job, columns, busy);
     }
 
-    /// Records the holder of these columns, which are free no more.
+    /// Records the holder of these columns, which are not free any more.
     fn mark(&mut self, job: JobId, columns: &ColumnSet, busy: &ColumnSet) {
         for range in columns.ranges() {
             self.taken.insert_range(range.start as usize..range.end as usize);
@@ -193,7 +193,7 @@ impl Row {
         }
     }
 
-    /// Makes the columns of a node holes, or free as far as no job holds them.
+    /// Makes the columns of a node holes, or makes those free that no job holds.
     pub(crate) fn set_node(&mut self, columns: std::ops::Range<u32>, usable: bool) {
         for column in columns {
             let free = usable && !self.taken.contains(column as usize);
@@ -206,7 +206,7 @@ impl Row {
         &self.withheld
     }
 
-    /// Keeps the free ones of these columns from all jobs, and no others.
+    /// Keeps these columns from all jobs as far as they are free, and no other columns.
     pub(crate) fn withhold(&mut self, machine: &Machine, columns: &[ColumnSet]) {
         for column in std::mem::take(&mut self.withheld).ones() {
             self.taken.set(column, false);
@@ -223,7 +223,7 @@ impl Row {
         }
     }
 
-    /// The nodes that take work, in order, with what they have left.
+    /// The nodes that take work, in order, with the room that they have left.
     fn rooms<'a>(
         &'a self,
         machine: &'a Machine,
@@ -269,12 +269,12 @@ impl Row {
     }
 }
 
-/// Columns chosen for a job.
+/// The columns chosen for a job.
 pub(crate) struct Chosen {
-    /// All that it holds.
+    /// All columns that the job holds.
     pub(crate) columns: ColumnSet,
-    /// Those of the columns that the job keeps busy.
+    /// The columns that the job keeps busy.
     pub(crate) busy: ColumnSet,
-    /// The columns of its ranks; the first `procs` of its columns when absent.
+    /// The columns of its ranks. If absent, they are the first `procs` columns.
     pub(crate) ranks: Option<Vec<Pe>>,
 }

@@ -1,14 +1,13 @@
-//! The live rows, and the order in which they run: in turn, a new one last.
+//! The live rows, and the order in which they run: in turn, with a new row last.
 //!
-//! Numbers do not make the order: a row that is opened gets the lowest free
-//! number, and must not run before those that wait already, or none could say
-//! how long it waits.
+//! Slot numbers do not make the order. A new row gets the lowest free number, but must not run
+//! before the rows that already wait. Otherwise nothing could be said about how long a row waits.
 
 use std::collections::BTreeMap;
 
 use crate::Slot;
 
-/// A place in the order; later turns are larger.
+/// A place in the order: the larger, the later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn(u64);
 
@@ -45,21 +44,21 @@ impl RowOrder {
         self.in_turn().next()
     }
 
-    /// A row becomes live, if it is not.
+    /// Makes a row live, unless it is.
     pub(crate) fn insert(&mut self, slot: Slot) {
         if !self.contains(slot) {
             self.put_last(slot);
         }
     }
 
-    /// A row is deleted.
+    /// Deletes a row.
     pub(crate) fn remove(&mut self, slot: Slot) {
         if let Some(turn) = self.slots.remove(&slot) {
             self.turns.remove(&turn);
         }
     }
 
-    /// A row has had its turn.
+    /// Puts a row last, after its turn.
     pub(crate) fn put_last(&mut self, slot: Slot) {
         self.remove(slot);
         let turn = Turn(self.given);
@@ -68,8 +67,8 @@ impl RowOrder {
         self.slots.insert(slot, turn);
     }
 
-    /// Makes these rows the live ones: those that were keep their turns, the
-    /// others come last.
+    /// Makes these rows the live ones. Rows that were live keep their turns, and the others come
+    /// last.
     pub(crate) fn replace(&mut self, slots: impl Iterator<Item = Slot>) {
         let slots: Vec<Slot> = slots.collect();
         let gone: Vec<Slot> = self.slots().filter(|slot| !slots.contains(slot)).collect();

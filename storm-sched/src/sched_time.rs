@@ -1,6 +1,6 @@
-//! The time that a policy is told: nanoseconds since the cluster's start.
+//! The time of the events that a policy takes: nanoseconds since the cluster's start.
 //!
-//! It is not a clock. Real time and virtual time look the same from here.
+//! Policies have no clock. Real time and virtual time look the same to them.
 
 use std::fmt;
 use std::ops::Add;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// An instant, in nanoseconds since the cluster's start (584 years fit).
+/// An instant, in nanoseconds since the cluster's start. The range covers 584 years.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -25,8 +25,8 @@ impl SchedTime {
         Self(nanos)
     }
 
-    /// The instant `secs` seconds after the cluster's start; the latest
-    /// instant there is when that does not fit.
+    /// The instant `secs` seconds after the cluster's start, or the latest instant if that does not
+    /// fit.
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000_000))
@@ -38,7 +38,7 @@ impl SchedTime {
         self.0
     }
 
-    /// The time from `earlier` to here; zero when `earlier` is later.
+    /// The time from `earlier` to this instant; zero when `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -48,7 +48,7 @@ impl SchedTime {
 impl Add<Duration> for SchedTime {
     type Output = Self;
 
-    /// Stops at the latest instant there is.
+    /// Adds a time. The sum stops at the latest instant.
     fn add(self, later: Duration) -> Self {
         let nanos = u64::try_from(later.as_nanos()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(nanos))

@@ -1,9 +1,8 @@
-//! The shape of a request (so many PEs, or processes on nodes that each must
-//! be looked at) and what a collection of nodes lacks to take it.
+//! The shape of a request, and what a collection of nodes lacks to take it. The shape is a number
+//! of PEs, or processes on nodes that must be looked at one by one.
 //!
-//! One arithmetic serves admission (the nodes as they are built), the pending
-//! reason (the nodes that are up) and placement (what is free in a row); it
-//! does not choose columns.
+//! One calculation serves admission (the nodes as they are built), the pending reason (the nodes
+//! that are up) and placement (the free part of a row). The calculation does not choose columns.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,29 +20,28 @@ pub enum Room {
         /// Ranks on each such node.
         ranks: u32,
     },
-    /// Nodes that are as the job needs them, with room for that many ranks
-    /// each.
+    /// Nodes that meet the job's demands, with room for that many ranks each.
     NodesWith {
         /// Ranks on each such node.
         ranks: u32,
         /// Further demands on the nodes.
         needs: NodeNeeds,
     },
-    /// Processes that nodes which are as the job needs them have room for.
+    /// Processes for which nodes that meet the job's demands have room.
     ProcsWith {
         /// The demands on the nodes.
         needs: NodeNeeds,
     },
 }
 
-/// A shortfall: `have` of the `needed` units are there.
+/// A shortfall: only `have` of the `needed` units are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortfall {
     /// The unit of the two numbers.
     pub unit: Room,
-    /// How many the job needs.
+    /// The number that the job needs.
     pub needed: u32,
-    /// How many there are; fewer than `needed`.
+    /// The number that is there, less than `needed`.
     pub have: u32,
 }
 
@@ -52,14 +50,14 @@ pub struct Shortfall {
 pub struct NodeRoom<'a> {
     /// The node.
     pub node: &'a Node,
-    /// How many of its PEs are free.
+    /// The number of its free PEs.
     pub free_pes: u32,
-    /// How many bytes of its memory are free; `None` when it is not counted.
+    /// The free memory in bytes; `None` when memory is not counted.
     pub free_memory_bytes: Option<u64>,
 }
 
 impl<'a> NodeRoom<'a> {
-    /// All that the node has.
+    /// The whole room of a node.
     #[must_use]
     pub fn whole(node: &'a Node) -> Self {
         Self { node, free_pes: node.pes(), free_memory_bytes: node.memory_bytes() }
@@ -88,28 +86,28 @@ pub enum Shape<'a> {
     OnNodes(&'a JobRequest),
 }
 
-/// How the processes of a job are dealt out over its nodes.
+/// How the processes of a job are distributed over its nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dealing {
-    /// As many processes on each node in turn as it takes.
+    /// Each node in turn gets as many processes as it takes.
     Fill {
-        /// Processes in all.
+        /// The number of processes in all.
         procs: u32,
     },
     /// Blocks on an exact number of nodes.
     Blocks {
-        /// Nodes with `ranks` processes.
+        /// The number of nodes with `ranks` processes.
         shorter: u32,
-        /// Nodes with one more.
+        /// The number of nodes with one process more.
         longer: u32,
-        /// Processes on each of the shorter ones.
+        /// The number of processes on each of the shorter nodes.
         ranks: u32,
     },
 }
 
 impl Dealing {
-    /// The shape of a request. [`crate::feasible`] refuses a request of zero nodes before anything
-    /// is placed, so here zero counts as "any".
+    /// The distribution for a request. [`crate::feasible`] refuses a request of zero nodes before
+    /// anything is placed, so zero here counts as "any".
     pub(crate) fn of(request: &JobRequest) -> Self {
         let procs = request.procs;
         match request.nodes {
@@ -121,7 +119,7 @@ impl Dealing {
         }
     }
 
-    /// How many processes the next node gets, of which it takes so many.
+    /// Returns how many processes the next node gets, given that it takes `room` processes.
     pub(crate) fn deal(&mut self, room: u32) -> u32 {
         match self {
             Self::Fill { procs } => {
@@ -157,8 +155,8 @@ impl<'a> Shape<'a> {
         if request.is_plain() { Self::Pes(request.procs) } else { Self::OnNodes(request) }
     }
 
-    /// Which of the columns that a job holds it keeps busy: not those that
-    /// rounding up left over.
+    /// The columns that a job keeps busy out of those that it holds. Columns left over by rounding
+    /// up are not busy.
     #[must_use]
     pub fn busy(self, columns: &ColumnSet) -> ColumnSet {
         match self {
@@ -167,7 +165,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The shortfall of nodes with this much room for the shape; `None` when they can take it.
+    /// The shortfall for the shape of nodes with this much room; `None` when they can take it.
     pub fn shortfall<'n>(self, rooms: impl Iterator<Item = NodeRoom<'n>>) -> Option<Shortfall> {
         match self {
             Self::Pes(needed) => {

@@ -25,7 +25,7 @@ const TAG_BYTES: usize = 16;
 const MAX_RECORD_BYTES: usize = u16::MAX as usize;
 /// Most plain text in a record.
 pub(super) const MAX_PLAIN_BYTES: usize = MAX_RECORD_BYTES - TAG_BYTES;
-/// Least plain text to seal for one write, if there is as much; the last record may exceed it.
+/// Bytes of records that are enough for a write: two full records exceed it.
 const BATCH_BYTES: usize = 96 << 10;
 /// Shorter pieces are combined, as a record for each would cost more.
 const MIN_OWN_RECORD_BYTES: usize = 8 << 10;

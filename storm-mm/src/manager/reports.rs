@@ -21,7 +21,8 @@ impl Core {
         self.node_goes(now, node, Going::Lost);
     }
 
-    /// The process of a Node Manager has ended: its keeper ends the ranks.
+    /// The process of a Node Manager has ended. Its keeper ends the ranks, at once or when the time
+    /// that it keeps jobs is over.
     pub fn node_died(&mut self, now: Instant, node: NodeId) {
         self.node_goes(now, node, Going::ProcessEnded);
         // The node may have counted as lost before.

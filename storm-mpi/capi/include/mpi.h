@@ -1,6 +1,6 @@
-/* mpi.h of storm-mpi: a subset of MPI-4.1 in C.
- * What is not declared here is not there: a program that uses it does not compile or does not link.
- * docs/mpi.md names what is absent. SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* mpi.h of storm-mpi: a subset of MPI-4.1 in C. The library has only the functions that are
+ * declared here. A program that uses others does not compile, or does not link. docs/mpi.md
+ * lists what is absent. SPDX-License-Identifier: MIT OR Apache-2.0 */
 #ifndef STORM_MPI_H
 #define STORM_MPI_H
 
@@ -15,7 +15,7 @@ extern "C" {
 #define MPI_VERSION 3
 #define MPI_SUBVERSION 1
 
-/* Handles are numbers: the upper bits say of what. */
+/* Handles are numbers. The upper bits tell the kind of object. */
 typedef int MPI_Comm;
 typedef int MPI_Group;
 typedef int MPI_Datatype;
@@ -108,7 +108,8 @@ typedef MPI_Comm_delete_attr_function MPI_Delete_function;
 #define MPI_2INT ((MPI_Datatype)0x03000028)
 #define MPI_SHORT_INT ((MPI_Datatype)0x03000029)
 #define MPI_LONG_DOUBLE_INT ((MPI_Datatype)0x0300002a)
-/* Of Fortran, as its compilers have them by default; a logical value is any integer but 0. */
+/* Types of Fortran, with the default sizes of its compilers. A logical value is any integer but
+ * 0. */
 #define MPI_CHARACTER ((MPI_Datatype)0x0300002b)
 #define MPI_LOGICAL ((MPI_Datatype)0x0300002c)
 #define MPI_INTEGER ((MPI_Datatype)0x0300002d)
@@ -127,7 +128,7 @@ typedef MPI_Comm_delete_attr_function MPI_Delete_function;
 #define MPI_2INTEGER ((MPI_Datatype)0x0300003a)
 #define MPI_2REAL ((MPI_Datatype)0x0300003b)
 #define MPI_2DOUBLE_PRECISION ((MPI_Datatype)0x0300003c)
-/* Of MPI-1: no data, but where a structure begins and ends. */
+/* Markers of MPI-1, without data, for the beginning and the end of a structure. */
 #define MPI_LB ((MPI_Datatype)0x0300003d)
 #define MPI_UB ((MPI_Datatype)0x0300003e)
 
@@ -209,7 +210,7 @@ typedef MPI_Comm_delete_attr_function MPI_Delete_function;
 #define MPI_THREAD_SERIALIZED 2
 #define MPI_THREAD_MULTIPLE 3
 
-/* Error classes; a code is its class, but for those of the program's. */
+/* Error classes. A code is its class, except codes that the program has added. */
 #define MPI_SUCCESS 0
 #define MPI_ERR_BUFFER 1
 #define MPI_ERR_COUNT 2
@@ -406,7 +407,7 @@ int MPI_Group_range_incl(MPI_Group group, int n, int ranges[][3], MPI_Group *new
 int MPI_Group_range_excl(MPI_Group group, int n, int ranges[][3], MPI_Group *newgroup);
 int MPI_Group_free(MPI_Group *group);
 
-/* Hints, which are kept and not followed, and memory. */
+/* Memory, and hints, which are kept and not followed. */
 int MPI_Info_create(MPI_Info *info);
 int MPI_Info_dup(MPI_Info info, MPI_Info *newinfo);
 int MPI_Info_free(MPI_Info *info);
@@ -432,7 +433,7 @@ int MPI_Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm *newcomm);
 int MPI_Cartdim_get(MPI_Comm comm, int *ndims);
 int MPI_Topo_test(MPI_Comm comm, int *status);
 
-/* Graphs of processes. Weights may be MPI_UNWEIGHTED, so they are no arrays. */
+/* Graphs of processes. Weights may be MPI_UNWEIGHTED, so they are pointers instead of arrays. */
 int MPI_Dist_graph_create_adjacent(MPI_Comm comm, int indegree, const int sources[], const int *sourceweights,
                                    int outdegree, const int destinations[], const int *destweights, MPI_Info info,
                                    int reorder, MPI_Comm *newcomm);
@@ -442,7 +443,7 @@ int MPI_Dist_graph_neighbors_count(MPI_Comm comm, int *indegree, int *outdegree,
 int MPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int sources[], int *sourceweights, int maxoutdegree,
                              int destinations[], int *destweights);
 
-/* Graphs of MPI-1, and where a process would be in them and in grids. */
+/* Graphs of MPI-1, and a process's place in such graphs and in grids. */
 int MPI_Graph_create(MPI_Comm comm, int nnodes, const int index[], const int edges[], int reorder, MPI_Comm *newcomm);
 int MPI_Graphdims_get(MPI_Comm comm, int *nnodes, int *nedges);
 int MPI_Graph_get(MPI_Comm comm, int maxindex, int maxedges, int index[], int edges[]);
@@ -451,7 +452,7 @@ int MPI_Graph_neighbors(MPI_Comm comm, int rank, int maxneighbors, int neighbors
 int MPI_Graph_map(MPI_Comm comm, int nnodes, const int index[], const int edges[], int *newrank);
 int MPI_Cart_map(MPI_Comm comm, int ndims, const int dims[], const int periods[], int *newrank);
 
-/* Processes and connections, which cannot be had: each fails with its class. */
+/* New processes and connections, which are not supported: each function fails with its class. */
 int MPI_Comm_spawn(const char *command, char *argv[], int maxprocs, MPI_Info info, int root, MPI_Comm comm,
                    MPI_Comm *intercomm, int *errcodes);
 int MPI_Comm_spawn_multiple(int count, char *commands[], char **argvs[], const int maxprocs[], const MPI_Info infos[],
@@ -465,7 +466,7 @@ int MPI_Publish_name(const char *service, MPI_Info info, const char *port);
 int MPI_Unpublish_name(const char *service, MPI_Info info, const char *port);
 int MPI_Lookup_name(const char *service, MPI_Info info, char *port);
 
-/* Names of MPI-1 that MPI-3 took away and old programs use. */
+/* Names of MPI-1 that MPI-3 removed and old programs use. */
 int MPI_Address(const void *location, MPI_Aint *address);
 int MPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent);
 int MPI_Type_lb(MPI_Datatype datatype, MPI_Aint *displacement);

@@ -1,5 +1,5 @@
-/* Collectives and duplicates in the background, and collectives of neighbours: the part of mpi.h that declares them.
- * SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The part of mpi.h for collectives and duplicates in the background, and for collectives of
+ * neighbours. SPDX-License-Identifier: MIT OR Apache-2.0 */
 #ifndef STORM_MPI_BACKGROUND_H
 #define STORM_MPI_BACKGROUND_H
 
@@ -67,7 +67,7 @@ int MPI_Ineighbor_alltoallw(const void *sendbuf, const int sendcounts[], const M
                             const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const MPI_Aint rdispls[],
                             const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request);
 
-/* Requests for work that the program does itself. */
+/* Requests for work that the program itself does. */
 typedef int(MPI_Grequest_query_function)(void *extra_state, MPI_Status *status);
 typedef int(MPI_Grequest_free_function)(void *extra_state);
 typedef int(MPI_Grequest_cancel_function)(void *extra_state, int complete);

@@ -1,4 +1,4 @@
-/* Files: the part of mpi.h that declares them. SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The part of mpi.h for files. SPDX-License-Identifier: MIT OR Apache-2.0 */
 #ifndef STORM_MPI_FILES_H
 #define STORM_MPI_FILES_H
 
@@ -69,7 +69,7 @@ int MPI_File_set_errhandler(MPI_File file, MPI_Errhandler errhandler);
 int MPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler);
 int MPI_File_call_errhandler(MPI_File fh, int errorcode);
 
-/* Reading and writing, at an offset and from this process's pointer on. */
+/* Reading and writing, at an offset and at this process's pointer. */
 int MPI_File_read_at(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int MPI_File_read_at_all(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int MPI_File_iread_at(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype, MPI_Request *request);
@@ -98,7 +98,7 @@ int MPI_File_iwrite_all(MPI_File fh, const void *buf, int count, MPI_Datatype da
 int MPI_File_write_all_begin(MPI_File fh, const void *buf, int count, MPI_Datatype datatype);
 int MPI_File_write_all_end(MPI_File fh, const void *buf, MPI_Status *status);
 
-/* Where the pointer is that all processes share. */
+/* Reading and writing at the pointer that all processes share. */
 int MPI_File_read_shared(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int MPI_File_iread_shared(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Request *request);
 int MPI_File_read_ordered(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);

@@ -1,5 +1,5 @@
-/* Handles as programs in Fortran have them: the part of mpi.h that declares what makes one of the other.
- * SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The part of mpi.h that converts handles between C and Fortran. SPDX-License-Identifier: MIT OR
+ * Apache-2.0 */
 #ifndef STORM_MPI_HANDLES_H
 #define STORM_MPI_HANDLES_H
 

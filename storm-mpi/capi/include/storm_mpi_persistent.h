@@ -1,5 +1,5 @@
-/* Collectives that are started again and again: the part of mpi.h that declares them.
- * SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The part of mpi.h for collectives that are started again and again. SPDX-License-Identifier:
+ * MIT OR Apache-2.0 */
 #ifndef STORM_MPI_PERSISTENT_H
 #define STORM_MPI_PERSISTENT_H
 

@@ -1,5 +1,5 @@
-/* The second names: of each function that can be given another body by a tool or the program, under which
- * that calls on (MPI-3.1, section 14.2). SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Second names of all functions. A tool or the program may define a function itself, and calls
+ * on by the second name (MPI-3.1, section 14.2). SPDX-License-Identifier: MIT OR Apache-2.0 */
 
 #define STORM_MPI_PROFILED(name) extern __typeof__(name) P##name
 

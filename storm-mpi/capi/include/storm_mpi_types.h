@@ -1,4 +1,4 @@
-/* Datatypes of the program's: the part of mpi.h that declares what makes them. SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The part of mpi.h for datatypes of programs. SPDX-License-Identifier: MIT OR Apache-2.0 */
 #ifndef STORM_MPI_TYPES_H
 #define STORM_MPI_TYPES_H
 
@@ -9,7 +9,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void *, void *);
 #define MPI_TYPE_NULL_DELETE_FN ((MPI_Type_delete_attr_function *)0)
 #define MPI_TYPE_DUP_FN ((MPI_Type_copy_attr_function *)1)
 
-/* What made a type. */
+/* The functions that made a type. */
 #define MPI_COMBINER_NAMED 1
 #define MPI_COMBINER_DUP 2
 #define MPI_COMBINER_CONTIGUOUS 3
@@ -23,7 +23,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void *, void *);
 #define MPI_COMBINER_SUBARRAY 11
 #define MPI_COMBINER_DARRAY 12
 #define MPI_COMBINER_RESIZED 13
-/* Of Fortran: none of the types here. */
+/* Functions of Fortran, which made none of the types here. */
 #define MPI_COMBINER_F90_REAL 14
 #define MPI_COMBINER_F90_COMPLEX 15
 #define MPI_COMBINER_F90_INTEGER 16
@@ -70,12 +70,12 @@ int MPI_Pack_size(int incount, MPI_Datatype datatype, MPI_Comm comm, int *size);
 #define MPI_TYPECLASS_COMPLEX 3
 int MPI_Type_match_size(int typeclass, int size, MPI_Datatype *datatype);
 
-/* How a type was made. */
+/* The construction of a type. */
 int MPI_Type_get_envelope(MPI_Datatype datatype, int *num_integers, int *num_addresses, int *num_datatypes, int *combiner);
 int MPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addresses, int max_datatypes, int integers[],
                           MPI_Aint addresses[], MPI_Datatype datatypes[]);
 
-/* What programs hang on types. */
+/* Attributes of programs on types. */
 int MPI_Type_create_keyval(MPI_Type_copy_attr_function *copy, MPI_Type_delete_attr_function *del, int *keyval,
                            void *extra_state);
 int MPI_Type_free_keyval(int *keyval);

@@ -1,4 +1,4 @@
-/* One-sided communication: the part of mpi.h that declares it. SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The part of mpi.h for one-sided communication. SPDX-License-Identifier: MIT OR Apache-2.0 */
 #ifndef STORM_MPI_WINDOWS_H
 #define STORM_MPI_WINDOWS_H
 
@@ -11,7 +11,7 @@ typedef int(MPI_Win_delete_attr_function)(MPI_Win, int, void *, void *);
 
 #define MPI_WIN_NULL ((MPI_Win)0x60000000)
 
-/* Operations for these functions only. */
+/* Operations only for one-sided communication. */
 #define MPI_REPLACE ((MPI_Op)0x0400000d)
 #define MPI_NO_OP ((MPI_Op)0x0400000e)
 
@@ -98,7 +98,7 @@ int MPI_Win_flush_local(int rank, MPI_Win win);
 int MPI_Win_flush_local_all(MPI_Win win);
 int MPI_Win_sync(MPI_Win win);
 
-/* What is done with another member's part. */
+/* Operations on another member's part. */
 int MPI_Put(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp,
             int target_count, MPI_Datatype target_datatype, MPI_Win win);
 int MPI_Get(void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp,

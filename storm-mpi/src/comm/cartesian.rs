@@ -146,9 +146,9 @@ impl Cartesian {
 }
 
 /// Fills in the dimensions that are 0 so that the product of all is `processes`
-/// (`MPI_Dims_create`). They become as equal as possible, the longer ones first, as in MPICH: the
-/// longest exceeds the shortest by as little as possible; among such choices the shortest is the
-/// longest, then the next, and so on.
+/// (`MPI_Dims_create`). The filled dimensions become as equal as possible, the longer ones first,
+/// as in MPICH. The longest exceeds the shortest by as little as possible. Among such choices the
+/// shortest is as long as possible, then the next, and so on.
 ///
 /// # Errors
 /// [`GridError::Dimensions`] if a dimension is negative; [`GridError::DoesNotFit`] when the given

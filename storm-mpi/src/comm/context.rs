@@ -1,9 +1,10 @@
 //! Context ids, which keep the messages of different communicators apart.
 //!
 //! A process uses an id for one communicator at a time. The members of a new communicator agree on
-//! the lowest id that is free at all of them, by a bitwise-and over their sets of free ids: one
-//! reduction of 512 bytes, as MPICH does it. Agreements in the background ([`claim`](super::claim))
-//! use ids of another range, because two agreements at once could choose the same id.
+//! the lowest id that is free at all of them, by a bitwise-and over their sets of free ids. The
+//! agreement is one reduction of 512 bytes, as in MPICH. Agreements in the background
+//! ([`claim`](super::claim)) use ids of another range, because two agreements at once could choose
+//! the same id.
 
 use super::claim::claim;
 use crate::collective::{Combine, Party, Span, now};

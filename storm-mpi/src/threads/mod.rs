@@ -5,9 +5,9 @@
 //! sockets. The other waiting threads sleep until something has happened that they may be waiting
 //! for.
 //!
-//! No thread needs to know what the others wait for. Each thread counts every event that brings
-//! anything on, and wakes all waiting threads when it leaves the lock. They look for themselves. A
-//! look that finds nothing brings nothing on, so threads do not wake each other in turn.
+//! No thread needs to know what the others wait for. Each thread counts every step of progress, and
+//! wakes all waiting threads when it leaves the lock. They look for themselves. A look that finds
+//! nothing is no progress, so threads do not wake each other in turn.
 
 mod section;
 
@@ -25,12 +25,12 @@ use std::time::Duration;
 
 /// State that the communicating threads of a process share.
 ///
-/// Only the thread inside touches the state, except for the lock. It is atomic with relaxed
-/// ordering, so that it can be shared.
+/// Only the thread inside touches the state, except for the lock. The fields are atomic, with
+/// relaxed ordering, so that the state can be shared.
 #[derive(Debug)]
 pub struct Threads {
     section: CriticalSection,
-    /// Number of events that brought anything on.
+    /// Number of steps of progress.
     changes: AtomicU64,
     /// The value of `changes` that the waiting threads have been told of.
     told: AtomicU64,
@@ -109,9 +109,9 @@ impl Threads {
         moved
     }
 
-    /// Moves bytes. If there is nothing to move, it waits until this or another thread has brought
-    /// anything on. It may return without progress. `sockets` must be readable when there is
-    /// something at the engine's sockets.
+    /// Moves bytes. If there is nothing to move, it waits until this or another thread has made
+    /// progress. It may return without progress. `sockets` must be readable when there is something
+    /// at the engine's sockets.
     pub(crate) fn wait(
         &self,
         engine: &RefCell<Engine>,
@@ -174,7 +174,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Sleeps until others have brought something on, or nobody leads any more.
+    /// Sleeps until others have made progress, or nobody leads any more.
     fn follow(&self) {
         self.tell();
         let call = self.call.load(Ordering::Relaxed);

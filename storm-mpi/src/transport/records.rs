@@ -92,9 +92,9 @@ pub(super) struct Shape {
     slots: u64,
 }
 
-/// The number of records, as the word in the line where the consumer looks: the number (48 bits),
-/// the last record's length (15), and a flag (1) that the next record's bytes are being written
-/// there.
+/// The word in the line where the consumer looks. It has the number of records (48 bits), the last
+/// record's length (15), and a flag (1). The flag tells that the next record's bytes are being
+/// written there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Count(u64);
 

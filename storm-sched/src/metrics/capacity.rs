@@ -1,17 +1,17 @@
-//! Whether processors idled while some job that would have fitted them waited.
+//! The processors that idled while a waiting job would have fitted them.
 //!
-//! Loss of capacity (section B of the policy reference): the sum over the
-//! times between events of idle processors, where some waiting job needs no
-//! more than those, over all processors times the whole time.
+//! Loss of capacity (section B of the policy reference): idle processors, summed over the times
+//! between events and divided by all processors times the whole time. Idle processors count only
+//! while some waiting job needs no more than those.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The sizes of the jobs that wait, and the capacity lost so far.
+/// The sizes of the waiting jobs, and the capacity lost so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capacity {
     pes: u32,
-    /// How many jobs of a size wait.
+    /// The number of waiting jobs of each size.
     waiting: BTreeMap<u32, u64>,
     lost_pe_ns: u128,
     whole_pe_ns: u128,
@@ -20,19 +20,19 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// The account of an idle machine of that many processors.
+    /// Returns the account of an idle machine of that many processors.
     #[must_use]
     pub fn new(pes: u32) -> Self {
         let waiting = BTreeMap::new();
         Self { pes, waiting, lost_pe_ns: 0, whole_pe_ns: 0, busy_pe_ns: 0, most_busy_pes: 0 }
     }
 
-    /// A job of that many processors waits from now on.
+    /// Notes that a job of that many processors waits from now on.
     pub fn enters(&mut self, procs: u32) {
         *self.waiting.entry(procs).or_default() += 1;
     }
 
-    /// A job of that many processors waits no more.
+    /// Notes that a job of that many processors waits no more.
     pub fn leaves(&mut self, procs: u32) {
         if let Some(count) = self.waiting.get_mut(&procs) {
             *count -= 1;
@@ -58,26 +58,26 @@ impl Capacity {
         }
     }
 
-    /// Jobs that wait.
+    /// The number of waiting jobs.
     #[must_use]
     pub fn waiting_jobs(&self) -> u64 {
         self.waiting.values().sum()
     }
 
-    /// The part of the machine's capacity that was lost; 0 to 1.
+    /// The lost part of the machine's capacity, from 0 to 1.
     #[must_use]
     pub fn loss(&self) -> f64 {
         let whole = self.whole_pe_ns as f64;
         if whole > 0.0 { self.lost_pe_ns as f64 / whole } else { 0.0 }
     }
 
-    /// Processor-nanoseconds that were busy up to now.
+    /// The busy processor-nanoseconds up to now.
     #[must_use]
     pub fn busy_pe_ns(&self) -> u128 {
         self.busy_pe_ns
     }
 
-    /// The most processors that were busy at a time.
+    /// The most processors that were busy at any time.
     #[must_use]
     pub fn most_busy_pes(&self) -> u32 {
         self.most_busy_pes

@@ -1,49 +1,49 @@
-//! When a job was submitted, started and ended, and what follows for it.
+//! The times of a job (submission, start and end), and the metrics that follow from them.
 
 use std::time::Duration;
 
 use crate::SchedTime;
 
-/// The shortest run that counts in a bounded slowdown, in seconds: the
-/// literature's choice (section B of the policy reference).
+/// The shortest run that counts in a bounded slowdown, in seconds: the literature's choice (section
+/// B of the policy reference).
 pub const BOUNDED_SLOWDOWN_TAU_S: f64 = 10.0;
 
 /// A job that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobOutcome {
-    /// When it was submitted.
+    /// When the job was submitted.
     pub submit: SchedTime,
-    /// When it was started.
+    /// When the job was started.
     pub start: SchedTime,
-    /// When it ended.
+    /// When the job ended.
     pub end: SchedTime,
-    /// How long it ran: under time sharing, the time in which it was active.
+    /// How long the job ran. Under time sharing: the time in which it was active.
     pub run: Duration,
-    /// Its processors.
+    /// The job's processors.
     pub procs: u32,
 }
 
 impl JobOutcome {
-    /// From submission to start.
+    /// The time from submission to start.
     #[must_use]
     pub fn wait(&self) -> Duration {
         self.start.since(self.submit)
     }
 
-    /// From submission to end.
+    /// The time from submission to end.
     #[must_use]
     pub fn response(&self) -> Duration {
         self.end.since(self.submit)
     }
 
-    /// Response over run.
+    /// The response time divided by the run time.
     #[must_use]
     pub fn slowdown(&self) -> f64 {
         self.response().as_secs_f64() / self.run.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// Response over run, where no run counts as shorter than
-    /// [`BOUNDED_SLOWDOWN_TAU_S`]; at least 1.
+    /// The response time divided by the run time, at least 1. A run shorter than
+    /// [`BOUNDED_SLOWDOWN_TAU_S`] counts as that long.
     #[must_use]
     pub fn bounded_slowdown(&self) -> f64 {
         let run_s = self.run.as_secs_f64().max(BOUNDED_SLOWDOWN_TAU_S);
@@ -58,7 +58,7 @@ impl JobOutcome {
         (self.response().as_secs_f64() / (run_s * procs)).max(1.0)
     }
 
-    /// Processors times nanoseconds that it ran.
+    /// Processors times the nanoseconds of the run.
     #[must_use]
     pub fn work_pe_ns(&self) -> u128 {
         u128::from(self.procs) * self.run.as_nanos()

@@ -1,9 +1,9 @@
-//! A sum of many numbers that keeps what each addition rounds away.
+//! A sum of many numbers that keeps the part which each addition rounds away.
 //!
-//! Algorithm: A. Neumaier, Rundungsfehleranalyse einiger Verfahren zur
-//! Summation endlicher Summen, ZAMM 54 (1974).
+//! Algorithm: A. Neumaier, Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen,
+//! ZAMM 54 (1974).
 
-/// A sum with its rounding errors beside it.
+/// A sum, and its rounding errors.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PreciseSum {
     sum: f64,

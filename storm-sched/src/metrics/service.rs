@@ -2,10 +2,10 @@
 
 use super::{JobOutcome, PreciseSum};
 
-/// Nanoseconds of a second.
+/// The nanoseconds of a second.
 const NS_PER_S: f64 = 1e9;
 
-/// Sums over jobs that have ended.
+/// Sums over ended jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Service {
     jobs: u64,
@@ -32,7 +32,7 @@ impl Service {
         self.greatest = self.greatest.max(bounded);
     }
 
-    /// Jobs.
+    /// The number of jobs.
     #[must_use]
     pub fn jobs(&self) -> u64 {
         self.jobs
@@ -86,7 +86,7 @@ impl Service {
         self.work_pe_ns as f64 / NS_PER_S
     }
 
-    /// The mean of a sum over the jobs; 0 of none.
+    /// The mean of a sum over the jobs; 0 without jobs.
     fn mean(&self, sum: f64) -> f64 {
         if self.jobs == 0 { 0.0 } else { sum / self.jobs as f64 }
     }

@@ -22,17 +22,17 @@ pub struct Summary {
     pub avg_wait_s: f64,
     /// The mean response time in seconds.
     pub avg_response_s: f64,
-    /// Work over what the machine could have done from the first submission
-    /// to the last end; 0 to 1.
+    /// The work, divided by the work that the machine could have done from the first submission to
+    /// the last end; 0 to 1.
     pub utilisation: f64,
     /// Seconds from the first submission to the last end.
     pub makespan_s: f64,
-    /// Jobs that ended in a second of that time.
+    /// The jobs that ended per second of that time.
     pub jobs_per_s: f64,
 }
 
 impl Summary {
-    /// The summary of these jobs on a machine of that many processors.
+    /// Returns the summary of these jobs on a machine of that many processors.
     #[must_use]
     pub fn of<'a>(pes: u32, jobs: impl IntoIterator<Item = &'a JobOutcome>) -> Self {
         let mut service = Service::default();

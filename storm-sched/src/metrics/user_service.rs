@@ -1,4 +1,4 @@
-//! How each user was served.
+//! The metrics of each user's jobs.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{JobOutcome, Service};
 /// The metrics of one user's jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct UserService {
-    /// The user's number in the log; -1 for the jobs of nobody known.
+    /// The user's number in the log; -1 for jobs of unknown users.
     pub user: i64,
     /// Jobs.
     pub jobs: u64,
@@ -23,7 +23,7 @@ pub struct UserService {
     pub avg_bounded_slowdown: f64,
 }
 
-/// The users of these jobs, those with the most work first.
+/// The users of these jobs; the user with the most work comes first.
 #[must_use]
 pub fn by_user<'a>(jobs: impl IntoIterator<Item = (i64, &'a JobOutcome)>) -> Vec<UserService> {
     let mut users: BTreeMap<i64, Service> = BTreeMap::new();

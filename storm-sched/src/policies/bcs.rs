@@ -12,7 +12,7 @@ use crate::{Machine, Policy, PolicyParams};
 /// The policy's name in the registry.
 pub const NAME: &str = "bcs";
 
-/// The constructor of [`Bcs`].
+/// Makes the policy: [gang scheduling](super::gang) with slices of communication.
 #[derive(Debug)]
 pub struct Bcs;
 

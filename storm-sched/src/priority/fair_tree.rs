@@ -1,24 +1,25 @@
-//! Fair Tree, the fair share of Slurm since 19.05 (A7 of the policy reference): a user of an
-//! account that got less than its share precedes every user of one that got more, however much the
-//! users themselves had.
+//! Fair Tree, the fair share of Slurm since 19.05 (A7 of the policy reference). A user of an
+//! account that got less than its share precedes every user of an account that got more. How much
+//! the users themselves got does not matter for that.
 //!
-//! At each level of the tree siblings are compared by their level fair share LF = S / U: shares by
-//! usage, each as a part of all siblings'. The tree is walked depth first, the largest LF first,
-//! and users get ranks as they are met. Of equals, users come before accounts; the children of
-//! equal accounts are compared as if they were siblings; equal users have equal ranks.
+//! At each level of the tree, siblings are compared by their level fair share LF = S / U. S and U
+//! are the shares and the usage, each as a part of all siblings'. The tree is walked depth first,
+//! the largest LF first, and users get ranks as they are met. Among equals, users come before
+//! accounts. The children of equal accounts are compared as if they were siblings. Equal users have
+//! equal ranks.
 
 use std::cmp::Ordering;
 
-/// An account: users and further accounts, among which its use is shared.
+/// An account: users and further accounts that share its use.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Account {
-    /// Its name, for people.
+    /// The account's name, for people.
     pub name: String,
-    /// Its shares among its siblings. The root's shares do not matter.
+    /// The account's shares among its siblings. The root's shares do not matter.
     pub shares: u32,
-    /// Its users.
+    /// The account's users.
     pub users: Vec<Share>,
-    /// The accounts below it.
+    /// The accounts below this account.
     pub accounts: Vec<Account>,
 }
 
@@ -40,7 +41,7 @@ pub struct Ranked {
     pub account: String,
     /// The user.
     pub uid: u32,
-    /// The fair-share factor: rank by number of users, 1 for the first.
+    /// The fair-share factor: the rank divided by the number of users, 1 for the first.
     pub factor: f64,
 }
 
@@ -66,7 +67,7 @@ impl Account {
     /// The usage of all users below, in PE-seconds.
     #[must_use]
     pub fn usage_pe_s(&self) -> f64 {
-        // An empty sum is -0, which people would see.
+        // An empty sum is -0, and people would see the sign.
         let users = self.users.iter().fold(0.0, |sum, user| sum + user.usage_pe_s);
         self.accounts.iter().fold(users, |sum, account| sum + account.usage_pe_s())
     }
@@ -75,7 +76,7 @@ impl Account {
         self.users.len() + self.accounts.iter().map(Self::user_count).sum::<usize>()
     }
 
-    /// Its children with their level fair shares.
+    /// The children with their level fair shares.
     fn siblings(&self) -> Vec<Sibling<'_>> {
         let of_users = self.users.iter().map(|user| (user.shares, user.usage_pe_s));
         let of_accounts = self.accounts.iter().map(|below| (below.shares, below.usage_pe_s()));
@@ -95,7 +96,7 @@ impl Account {
     }
 }
 
-/// S / U; without shares nothing is due, without use everything.
+/// S / U: 0 without shares, infinite without use.
 fn level_fs(share: f64, use_: f64) -> f64 {
     if share.is_nan() || share <= 0.0 {
         0.0
@@ -110,14 +111,14 @@ fn level_fs(share: f64, use_: f64) -> f64 {
 struct Walk {
     users: usize,
     ranked: Vec<Ranked>,
-    /// Users not met yet: the rank of the next, unless it equals the one
-    /// before.
+    /// The users not met yet. The number is the rank of the next user, unless that user equals the
+    /// one before.
     rank: usize,
 }
 
 impl Walk {
     fn level(&mut self, mut siblings: Vec<Sibling<'_>>) {
-        // The sort is stable: of equals the order of the tree remains.
+        // The sort is stable: equals keep the order of the tree.
         siblings.sort_by(|a, b| {
             let users_first = b.user.is_some().cmp(&a.user.is_some());
             b.level_fs.partial_cmp(&a.level_fs).unwrap_or(Ordering::Equal).then(users_first)
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn users_of_a_less_used_account_come_before_all_of_a_more_used_one() {
-        // Each account has half of the shares; a has used 30 of 100.
+        // Each account has half of the shares, and a has used 30 of 100.
         let a = account("a", 1, vec![user(1, 1, 29.0), user(2, 1, 1.0)]);
         let b = account("b", 1, vec![user(3, 1, 0.0), user(4, 1, 70.0)]);
         assert_eq!(factors(&root(vec![b, a])), [(2, 1.0), (1, 0.75), (3, 0.5), (4, 0.25)]);

@@ -1,7 +1,7 @@
 //! The order of the queue: the priority of each job.
 //!
-//! A [`Priority`] is a number. The driver of a policy computes it with [`Weights`] out of
-//! [`Factors`] and a tree of [`Account`]s over decayed [`Usage`], and tells the policy
+//! A [`Priority`] is a number. The driver of a policy computes it with [`Weights`] from [`Factors`]
+//! and a tree of [`Account`]s over decayed [`Usage`], and tells the policy
 //! ([`crate::Event::Prioritise`]). Nothing here has a clock: times are parameters.
 
 mod fair_tree;
@@ -16,8 +16,7 @@ pub use fair_tree::{Account, Ranked, Share};
 pub use multifactor::{Contributions, DEFAULT_MAX_AGE, Factors, Weights};
 pub use usage::{DEFAULT_HALF_LIFE, HalfLife, Usage};
 
-/// The priority of a job: higher ones are ahead. All jobs have zero unless
-/// something else is said.
+/// The priority of a job. Jobs with a higher one are ahead. The default is zero for all jobs.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]

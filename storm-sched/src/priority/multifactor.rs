@@ -1,5 +1,5 @@
-//! The multifactor priority of Slurm: a weighted sum of factors between 0 and
-//! 1, less what the user gave up (A7 of the policy reference).
+//! The multifactor priority of Slurm: a weighted sum of factors between 0 and 1, less the user's
+//! own deduction (A7 of the policy reference).
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,56 +8,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::Priority;
 
-/// The default age at which a job's age factor is full: 7 days, Slurm's
-/// `PriorityMaxAge`.
+/// The default age at which a job's age factor reaches 1: 7 days, Slurm's `PriorityMaxAge`.
 pub const DEFAULT_MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The weight of each factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Weights {
-    /// The age factor's.
+    /// The weight of the age factor.
     pub age: u32,
-    /// The size factor's.
+    /// The weight of the size factor.
     pub size: u32,
-    /// Small jobs are preferred to large ones, not the other way round.
+    /// Whether small jobs are preferred to large ones, and not the other way round.
     pub favour_small: bool,
-    /// The fair-share factor's.
+    /// The weight of the fair-share factor.
     pub fair_share: u32,
-    /// The quality of service's.
+    /// The weight of the quality of service.
     pub qos: u32,
-    /// The partition's.
+    /// The weight of the partition.
     pub partition: u32,
-    /// The age at which the age factor is 1, in seconds. Default
-    /// [`DEFAULT_MAX_AGE`].
+    /// The age at which the age factor is 1, in seconds. Default [`DEFAULT_MAX_AGE`].
     pub max_age_s: NonZeroU32,
 }
 
 /// The facts about a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Factors {
-    /// How long it has been able to start and waits.
+    /// How long the job has been able to start and has waited.
     pub waited: Duration,
-    /// The processing elements it asks for.
+    /// The processing elements that the job asks for.
     pub pes: u32,
     /// The PEs of the partition.
     pub partition_pes: NonZeroU32,
-    /// Its user's fair-share factor ([`crate::priority::Account::fair_factors`]).
+    /// The fair-share factor of the job's user ([`crate::priority::Account::fair_factors`]).
     pub fair_share: f64,
-    /// The factor of its quality of service.
+    /// The factor of the job's quality of service.
     pub qos: f64,
-    /// The factor of its partition.
+    /// The factor of the job's partition.
     pub partition: f64,
     /// The administrator's addition.
     pub site: i64,
-    /// The amount that its user subtracts (`--nice`). Only administrators may give a negative one,
-    /// which is not checked here.
+    /// The deduction by the job's user (`--nice`). Only administrators may give a negative one; the
+    /// check is elsewhere.
     pub nice: i64,
 }
 
 impl Default for Weights {
-    /// Everything counts nothing, as in Slurm: jobs are equal and go by
-    /// submission.
+    /// All weights are zero, as in Slurm: jobs are equal and go by submission.
     fn default() -> Self {
         const WEEK_S: NonZeroU32 = NonZeroU32::new(DEFAULT_MAX_AGE.as_secs() as u32).unwrap();
         Self {
@@ -73,9 +70,9 @@ impl Default for Weights {
 }
 
 impl Weights {
-    /// The priority of a job: `site + sum of weight * factor - nice`, whole,
-    /// and between 0 and the largest there is. A factor outside 0 to 1 counts
-    /// as the nearer of the two, one that is not a number as 0.
+    /// The priority of a job: `site + sum of weight * factor - nice`, a whole number from 0 to the
+    /// largest. A factor outside 0 to 1 counts as the nearer of the two, and a factor that is not a
+    /// number as 0.
     #[must_use]
     pub fn priority(&self, job: &Factors) -> Priority {
         let Contributions { age, size, fair_share, qos, partition } = self.contributions(job);
@@ -90,7 +87,7 @@ impl Weights {
         let age = job.waited.as_secs_f64() / f64::from(self.max_age_s.get());
         let share = f64::from(job.pes) / f64::from(job.partition_pes.get());
         let size = if self.favour_small { 1.0 - within_one(share) } else { share };
-        // At most the weight, so that it is within its type.
+        // The product is at most the weight, so it fits the type.
         let weighted = |weight: u32, factor| (f64::from(weight) * within_one(factor)) as u32;
         Contributions {
             age: weighted(self.age, age),

@@ -1,4 +1,4 @@
-//! The usage of a user, half of which is forgotten in each half-life (Slurm's
+//! The usage of a user. Half of it is forgotten in each half-life (Slurm's
 //! `PriorityDecayHalfLife`).
 
 use std::time::Duration;
@@ -7,11 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::SchedTime;
 
-/// The default half-life: 7 days, Slurm's.
+/// The default half-life: 7 days, as in Slurm.
 pub const DEFAULT_HALF_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Binary digits of the part of a half-life that count; finer than a
-/// nanosecond in a year.
+/// The binary digits that count of the part of a half-life: finer than a nanosecond in a year.
 const DIGITS: u32 = 52;
 
 /// The time in which half of a usage is forgotten; never zero.
@@ -20,25 +19,25 @@ const DIGITS: u32 = 52;
 pub struct HalfLife(Duration);
 
 impl HalfLife {
-    /// A half-life; `None` when it is zero.
+    /// Returns a half-life; `None` when it is zero.
     #[must_use]
     pub fn new(duration: Duration) -> Option<Self> {
         (!duration.is_zero()).then_some(Self(duration))
     }
 
-    /// The remainder of 1 after that time. It uses only operations that IEEE 754 rounds in one way,
-    /// so the number is the same everywhere.
+    /// The remainder of 1 after that time. The calculation uses only operations that IEEE 754
+    /// rounds in one way, so the number is the same everywhere.
     #[must_use]
     pub fn left_after(self, elapsed: Duration) -> f64 {
         let halvings = elapsed.as_nanos() / self.0.as_nanos();
         if halvings > 1_000 {
-            // Below the smallest number there is.
+            // The remainder is below the smallest number.
             return 0.0;
         }
         let rest = elapsed.as_nanos() % self.0.as_nanos();
         let mut part = rest as f64 / self.0.as_nanos() as f64;
         let mut left = (0..halvings).fold(1.0, |left, _| left * 0.5);
-        // 2^-part digit by digit: the factor of the k-th is 2^-(2^-k).
+        // 2^-part, digit by digit: the factor of the k-th digit is 2^-(2^-k).
         let mut factor = 0.5_f64;
         for _ in 0..DIGITS {
             factor = factor.sqrt();
@@ -62,12 +61,12 @@ impl Default for HalfLife {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Usage {
     pe_s: f64,
-    /// When it was so much.
+    /// The time for which the amount holds.
     at: SchedTime,
 }
 
 impl Usage {
-    /// Adds PE-seconds that were used up to `now`; time does not go back.
+    /// Adds PE-seconds that were used up to `now`. Time does not go back.
     pub fn charge(&mut self, now: SchedTime, pe_s: f64, half_life: HalfLife) {
         let before = self.pe_s_at(now, half_life);
         *self = Self { pe_s: before + pe_s, at: self.at.max(now) };

@@ -1,10 +1,10 @@
-//! A broken invariant with what it takes to see it again.
+//! A broken invariant, with the facts needed to see it again.
 
 use std::error::Error;
 
 use crate::Event;
 
-/// An invariant that did not hold.
+/// An invariant did not hold.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "policy {policy} broke the invariant {invariant:?} at step {step} of seed {seed}, \

@@ -1,7 +1,7 @@
 //! The policy suite: generated workloads drive a policy, and after each step
 //! every invariant is checked against an independent model of the machine.
 //!
-//! A policy lands by passing it:
+//! A policy must pass the suite to be accepted:
 //!
 //! ```
 //! use storm_sched::{policies::Fcfs, suite};
@@ -12,8 +12,8 @@
 //! suite::run_seeds(0..3, &make, &suite::space_sharing).unwrap();
 //! ```
 //!
-//! One seed fixes a whole run; a [`Failure`] names it. The suite knows nothing
-//! of the policies: what it believes, it has from the events and the actions.
+//! One seed fixes a whole run, and a [`Failure`] names it. The suite knows nothing
+//! about the policies: its model follows from the events and the actions alone.
 
 mod failure;
 pub mod invariants;
@@ -39,10 +39,10 @@ use crate::{
     Action, Event, JobId, JobRequest, JobView, Machine, MplLimit, Policy, RowView, SchedTime,
 };
 
-/// Events of one run: enough to fill the queue and to empty it several times.
+/// The number of events of a run: enough to fill the queue and to empty it several times.
 pub const STEPS: usize = 300;
 
-/// Makes the policy under test on an idle machine.
+/// A function that makes the policy under test on an idle machine.
 pub type Make<'a> = &'a dyn Fn(Machine) -> Box<dyn Policy>;
 
 /// The effects of one event.
@@ -51,7 +51,7 @@ pub struct Step<'a> {
     pub before: &'a World,
     /// The model after the actions.
     pub after: &'a World,
-    /// When it happened.
+    /// When the event happened.
     pub now: SchedTime,
     /// The event.
     pub event: &'a Event,
@@ -62,8 +62,8 @@ pub struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Whether a job fits some row, or a new one of that many, when the given jobs have ended. The
-    /// policy tells which columns a job holds.
+    /// Whether a job fits some row, or a new row within the limit, once the given jobs have ended.
+    /// The policy tells which columns a job holds.
     #[must_use]
     pub fn would_fit_without(
         &self,
@@ -86,8 +86,7 @@ impl Step<'_> {
         (new_row && fits(&world.usable())) || rows.iter().any(in_row)
     }
 
-    /// The jobs that wait when the event has happened and nothing is decided
-    /// yet, in queue order.
+    /// The waiting jobs after the event and before any decision, in queue order.
     #[must_use]
     pub fn queue_before_decisions(&self) -> Vec<JobId> {
         let mut world = self.before.clone();
@@ -96,8 +95,8 @@ impl Step<'_> {
     }
 }
 
-/// Runs a generated workload of [`STEPS`] events, then drains the machine, and
-/// checks the invariants after each event.
+/// Runs a generated workload of [`STEPS`] events, then drains the machine. The invariants are
+/// checked after each event.
 ///
 /// # Errors
 /// The first invariant that does not hold.
@@ -109,7 +108,7 @@ pub fn run(
     run_of(seed, Workload::new(seed), make, invariants)
 }
 
-/// As [`run`], with a workload of another kind: [`Workload::preempting`] and the like.
+/// Like [`run`], with a workload of another kind, such as [`Workload::preempting`].
 ///
 /// # Errors
 /// The first invariant that does not hold.
@@ -145,7 +144,7 @@ pub fn run_of(
     Ok(trace)
 }
 
-/// As [`run_seeds`], with workloads made of the seeds.
+/// Like [`run_seeds`], with workloads made from the seeds.
 ///
 /// # Errors
 /// The first invariant that does not hold.

@@ -1,10 +1,9 @@
-//! Brute force: whether a job fits the free PEs of a small machine, by trying
-//! every set of PEs.
+//! Brute force: whether a job fits the free PEs of a small machine, by trying every set of PEs.
 //!
-//! It knows the definition of a placement and no algorithm: that many PEs, all
-//! of them free, whole processes on each node, on the number of nodes asked
-//! for with blocks that differ by one process at most, and every node as the
-//! job needs it.
+//! The oracle knows the definition of a placement and no algorithm. A placement has the right
+//! number of PEs, all of them free, and whole processes on each node. The number of nodes is the
+//! one asked for, with blocks that differ by at most one process. Every node meets the job's
+//! demands.
 
 use crate::suite::{Running, World};
 use crate::{JobRequest, Machine, Node, NodeIndex, Pe};
@@ -12,8 +11,8 @@ use crate::{JobRequest, Machine, Node, NodeIndex, Pe};
 /// The most PEs that the oracle takes: 2^10 sets to try.
 pub const MAX_ORACLE_PES: u32 = 10;
 
-/// Whether some set of free PEs (`free[pe]`) is a placement of the job, on nodes whose memory is
-/// free.
+/// Whether some set of free PEs (`free[pe]`) is a placement of the job, on nodes with all their
+/// memory free.
 ///
 /// # Panics
 /// When the machine has more than [`MAX_ORACLE_PES`] PEs.
@@ -22,7 +21,7 @@ pub fn fits(machine: &Machine, free: &[bool], request: &JobRequest) -> bool {
     fits_beside(machine, free, &vec![0; machine.nodes().len()], request)
 }
 
-/// Like [`fits`], where jobs hold that many bytes of the memory of each node.
+/// Like [`fits`], with that many bytes of each node's memory held by jobs.
 ///
 /// # Panics
 /// When the machine has more than [`MAX_ORACLE_PES`] PEs.
@@ -51,8 +50,8 @@ pub fn held_bytes(world: &World) -> Vec<u64> {
     nodes.map(held).collect()
 }
 
-/// The PEs that nobody else of its row can have beside a job: of one alone on
-/// its nodes all of theirs.
+/// The PEs that no other job of its row can have beside a job. For a job alone on its nodes: all
+/// their PEs.
 #[must_use]
 pub fn held_pes(machine: &Machine, running: &Running) -> Vec<Pe> {
     if !running.request.exclusive {

@@ -1,5 +1,4 @@
-//! The record of a run: it compares two runs of one seed, and shows that a run was not an empty
-//! one.
+//! The record of a run. It compares two runs of one seed, and shows that a run was not empty.
 
 use crate::suite::World;
 use crate::{Action, Event};
@@ -15,25 +14,25 @@ pub struct Trace {
 /// The coverage of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Coverage {
-    /// Runs.
+    /// The number of runs.
     pub runs: usize,
-    /// Jobs started.
+    /// The number of jobs started.
     pub starts: usize,
-    /// Rows activated.
+    /// The number of rows activated.
     pub activations: usize,
-    /// Jobs given other rows.
+    /// How often a job got other rows.
     pub slot_changes: usize,
-    /// Jobs moved to other PEs.
+    /// How often a job moved to other PEs.
     pub migrations: usize,
-    /// Events refused.
+    /// The number of events refused.
     pub refusals: usize,
     /// The longest queue.
     pub longest_queue: usize,
     /// The most rows at a time.
     pub most_rows: usize,
-    /// Jobs preempted.
+    /// The number of preemptions.
     pub preemptions: usize,
-    /// Jobs that went on after they were suspended.
+    /// How often a suspended job went on.
     pub resumptions: usize,
 }
 

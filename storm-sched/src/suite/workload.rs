@@ -1,16 +1,16 @@
-//! Generated workloads: a small odd machine and a stream of events that keeps it near saturation,
-//! with dying nodes and events that do not fit.
+//! Generated workloads: a small odd machine, and a stream of events that keeps it near saturation.
+//! Nodes die, and some events do not fit.
 //!
-//! On the machines of even seeds nodes differ in features and memory, and half of the jobs use
-//! every kind of demand. On those of odd seeds jobs ask for processes and nodes only.
+//! On the machines of even seeds, nodes differ in features and memory, and half of the jobs use
+//! every kind of demand. On the machines of odd seeds, jobs ask only for processes and nodes.
 //!
-//! With [`Workload::reserving`] nodes are reserved and given back too, and some jobs belong to
-//! reservations. With [`Workload::preempting`] jobs have qualities of service, and preempted jobs
+//! With [`Workload::reserving`], nodes are also reserved and given back, and some jobs belong to
+//! reservations. With [`Workload::preempting`], jobs have qualities of service, and preempted jobs
 //! wait again or go on.
 //!
-//! The whole run follows from the seed and the policy's answers. It ends with the drain: nodes come
-//! back, every job ends, and a job as large as the machine runs, which it cannot if a column was
-//! lost.
+//! The whole run follows from the seed and the policy's answers. The run ends with the drain: nodes
+//! come back, every job ends, and a job as large as the machine runs. The last job cannot run if a
+//! column was lost.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use crate::{
 
 /// The largest nodes of a generated machine.
 const MAX_NODE_PES: u64 = 4;
-/// The most memory of a generated node, in bytes: few enough that jobs get in
-/// each other's way.
+/// The most memory of a generated node, in bytes. The number is small, so that jobs get in each
+/// other's way.
 const MAX_NODE_BYTES: u64 = 8;
 /// Constraints of generated jobs; nodes have some of `a` and `b`.
 const CONSTRAINTS: [&str; 4] = ["a", "b", "a&b", "a|b"];
@@ -36,21 +36,21 @@ const CONSTRAINTS: [&str; 4] = ["a", "b", "a&b", "a|b"];
 pub struct Workload {
     random: SplitMix64,
     machine: Machine,
-    /// Jobs ask for more than processes and nodes.
+    /// Whether jobs ask for more than processes and nodes.
     resources: bool,
-    /// Jobs have qualities of service.
+    /// Whether jobs have qualities of service.
     preempts: bool,
-    /// Nodes are reserved, with so many reservations up to now.
+    /// The number of reservations so far; `None` if no nodes are reserved.
     reserved: Option<u64>,
     now: SchedTime,
     left: usize,
     next_job: u64,
-    /// Events that follow from an earlier one.
+    /// The events that follow from earlier ones.
     due: VecDeque<Event>,
     phase: Phase,
 }
 
-/// Where the run is.
+/// The stage of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Load,
@@ -103,10 +103,10 @@ impl Workload {
         &self.machine
     }
 
-    /// The next event and its time; `None` when the run is over.
+    /// The next event and its time; `None` at the end of the run.
     pub fn next(&mut self, world: &World) -> Option<(SchedTime, Event)> {
         let later = self.now + Duration::from_nanos(self.random.below(50_000_000));
-        // The driver does what the policy asked for.
+        // The driver wakes the policy as it asked.
         if let Some(turn) = world.next_turn(self.now).filter(|turn| *turn <= later) {
             self.now = turn;
             return Some((turn, Event::Wake));
@@ -117,7 +117,7 @@ impl Workload {
     }
 
     fn next_event(&mut self, world: &World) -> Option<Event> {
-        // Events that follow are late now and then, as in life.
+        // Following events are late now and then, as in life.
         if !self.due.is_empty() && (self.left == 0 || self.random.below(10) < 7) {
             return self.due.pop_front();
         }
@@ -178,13 +178,13 @@ impl Workload {
     fn request_of_no_quality(&mut self, world: &World) -> JobRequest {
         let job = self.new_job();
         let pes = u64::from(world.machine.pes());
-        // Small jobs are frequent, and one in twenty is too large.
+        // Small jobs are frequent, and one job in twenty is too large.
         let largest = [pes, pes.div_ceil(2), pes.div_ceil(4)][self.random.below(3) as usize];
         let too_large = u64::from(self.random.below(20) == 0) * pes;
         let procs = 1 + self.random.below(largest) + too_large;
         let mut request = JobRequest::new(job, procs as u32);
-        // One in four has no time limit, and some limits are over before their
-        // jobs end, as if the Machine Manager were late.
+        // One job in four has no time limit, and some limits are shorter than the runs, as if the
+        // Machine Manager were late.
         let kind = self.random.below(4);
         if kind > 0 {
             let limit = Duration::from_millis(self.random.below(1 << (4 * kind)));
@@ -208,8 +208,8 @@ impl Workload {
         request.with_nodes(nodes.min(procs) as u32)
     }
 
-    /// The same request with some of all that can be asked for; as many PEs,
-    /// about, in processes of several.
+    /// The same request with some of all possible demands: about as many PEs, in processes of
+    /// several PEs.
     fn with_resources(&mut self, mut request: JobRequest) -> JobRequest {
         if self.random.below(3) == 0 {
             let each = 1 + self.random.below(3) as u32;
@@ -289,7 +289,8 @@ impl Workload {
         }
     }
 
-    /// Reserves some nodes for a while, which may clash, or takes a reservation back.
+    /// Reserves some nodes for a while, perhaps in conflict with others, or takes a reservation
+    /// back.
     fn reserve(&mut self, world: &World) -> Event {
         let known: Vec<ReservationId> = world.reserved(self.now).map(|window| window.id).collect();
         if self.random.below(4) == 0
@@ -322,8 +323,8 @@ impl Workload {
     }
 }
 
-/// The preemption among jobs: one in six has none, three can be preempted, each by another mode,
-/// one preempts these, and one preempts all.
+/// The preemption among jobs. Of six jobs, one has no quality, three can be preempted, each in
+/// another mode, one preempts these three, and one preempts all.
 fn precedence(job: JobId) -> Option<Precedence> {
     let (number, modes) =
         (job.0 % 6, [PreemptMode::Suspend, PreemptMode::Requeue, PreemptMode::Cancel]);
@@ -339,8 +340,8 @@ fn precedence(job: JobId) -> Option<Precedence> {
     })
 }
 
-/// A machine small enough for the oracle, of nodes that differ in size and,
-/// with `resources`, in features and memory.
+/// A machine that is small enough for the oracle. Its nodes differ in size and, with `resources`,
+/// in features and memory.
 fn machine(random: &mut SplitMix64, resources: bool) -> Machine {
     let mut sizes = Vec::new();
     let mut left = 1 + random.below(u64::from(MAX_ORACLE_PES));

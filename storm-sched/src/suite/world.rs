@@ -1,8 +1,7 @@
-//! The model of the machine that the suite believes in, built from events and
-//! actions alone.
+//! The suite's model of the machine, built from events and actions alone.
 //!
-//! It is tolerant: a wrong action is recorded as far as it makes sense, and
-//! the invariants say what is wrong with it.
+//! The model is tolerant: a wrong action is recorded as far as it makes sense, and the invariants
+//! report what is wrong.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,50 +16,50 @@ use crate::{
 pub struct Running {
     /// The job's request.
     pub request: JobRequest,
-    /// Where it runs.
+    /// Where the job runs.
     pub placement: Placement,
-    /// Its home row.
+    /// The job's home row.
     pub slot: Slot,
-    /// The other rows that it runs in.
+    /// The other rows in which the job runs.
     pub alternates: BTreeSet<Slot>,
 }
 
 impl Running {
-    /// Whether it runs while this row is active.
+    /// Whether the job runs while this row is active.
     #[must_use]
     pub fn runs_in(&self, slot: Slot) -> bool {
         self.slot == slot || self.alternates.contains(&slot)
     }
 
-    /// Its rows, the home row first.
+    /// The job's rows, the home row first.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         std::iter::once(self.slot).chain(self.alternates.iter().copied())
     }
 }
 
-/// The state of the machine as the outside sees it.
+/// The state of the machine as it looks from outside.
 #[derive(Debug, Clone)]
 pub struct World {
     /// The machine with the node states.
     pub machine: Machine,
-    /// The jobs that wait, by priority, then in order of submission.
+    /// The waiting jobs, by priority, then in order of submission.
     pub queue: Vec<JobRequest>,
-    /// How many were submitted before each of them.
+    /// The number of jobs that were submitted before each waiting job.
     arrivals: BTreeMap<JobId, usize>,
     /// The jobs that hold PEs.
     pub running: BTreeMap<JobId, Running>,
-    /// The jobs that are stopped for others.
+    /// The jobs that are suspended for others.
     pub suspended: BTreeMap<JobId, Running>,
     /// The jobs that hold PEs and are being ended for others.
     pub ending: BTreeSet<JobId>,
     /// The row that runs.
     pub active: Option<Slot>,
-    /// The reservations that were not taken back, over or not.
+    /// The reservations that were not taken back, ended or not.
     pub reservations: Vec<Reservation>,
 }
 
 impl World {
-    /// An idle machine.
+    /// Returns an idle machine.
     #[must_use]
     pub fn new(machine: Machine) -> Self {
         Self {
@@ -75,7 +74,7 @@ impl World {
         }
     }
 
-    /// Whether an event fits this state; if not it must be refused.
+    /// Whether an event fits this state. If not, it must be refused.
     #[must_use]
     pub fn accepts(&self, event: &Event) -> bool {
         match event {
@@ -148,7 +147,7 @@ impl World {
         self.queue.iter().any(|request| request.id == job)
     }
 
-    /// The reservations that are not over at a time.
+    /// The reservations that have not ended at a time.
     pub fn reserved(&self, now: SchedTime) -> impl Iterator<Item = &Reservation> + '_ {
         self.reservations.iter().filter(move |reservation| reservation.end > now)
     }

@@ -1,37 +1,37 @@
 //! The rule by which a log is cleaned before its replay. It gives the published counts of jobs
 //! (section B of the policy reference).
 //!
-//! A job's processors are those that it asked for, else those that it got. The rule leaves out jobs
-//! that did not run, had no processors or more than the machine has, or have no time of submission.
-//! A job without an estimate counts as one with a perfect estimate. A job that ran longer than its
-//! estimate counts as ended there.
+//! A job's processors are those that it asked for, or else those that it got. The rule leaves out a
+//! job that did not run, or whose time of submission is unknown. A job is also left out if it had
+//! no processors, or more than the machine has. A job without an estimate counts as having a
+//! perfect estimate. A job that ran longer than its estimate counts as ended there.
 
 use serde::Serialize;
 
 use super::SwfRecord;
 
-/// The latest submission that is replayed, in seconds: 136 years, which leaves as
-/// long for the queue before time itself ends.
+/// The latest submission that is replayed, in seconds: 136 years. As much time is then left for the
+/// queue before time itself ends.
 pub const MAX_LOG_TIME_S: u64 = 1 << 32;
 
-/// The longest run that is replayed, in seconds: 8.5 years, longer than machines
-/// are kept. Few of a longer one would fill all the time that there is.
+/// The longest run that is replayed, in seconds: 8.5 years, longer than machines are kept. A few
+/// longer runs would fill all time.
 pub const MAX_LOG_RUN_S: u64 = 1 << 28;
 
 /// A job that can be replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogJob {
-    /// Its number in the log; there may be several of it.
+    /// The job's number in the log. Several jobs may have the same number.
     pub number: i64,
-    /// Its user, or -1.
+    /// The job's user, or -1.
     pub user: i64,
     /// Seconds from the start of the log to its submission.
     pub submit_s: u64,
-    /// Seconds that it runs: at least 1, at most the estimate.
+    /// The run time in seconds: at least 1, and at most the estimate.
     pub run_s: u64,
-    /// Seconds that its user expects it to run.
+    /// The run time that its user expects, in seconds.
     pub estimate_s: u64,
-    /// Its processors: at least 1.
+    /// The job's processors, at least 1.
     pub procs: u32,
 }
 
@@ -45,13 +45,13 @@ pub enum DropReason {
     NoProcs,
     /// The job had more processors than the machine.
     TooManyProcs,
-    /// Nobody knows when it was submitted.
+    /// The time of the submission is unknown.
     NoSubmitTime,
     /// The job was submitted after [`MAX_LOG_TIME_S`], or ran longer than [`MAX_LOG_RUN_S`].
     BeyondTime,
 }
 
-/// How many jobs were left out, by reason.
+/// The number of jobs left out, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Drops {
     /// [`DropReason::NoRunTime`].
@@ -76,9 +76,9 @@ pub struct Cleaning {
 /// The jobs of a log that can be replayed on a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cleaned {
-    /// They, in the order of the log.
+    /// The jobs, in the order of the log.
     pub jobs: Vec<LogJob>,
-    /// The others.
+    /// The jobs left out.
     pub drops: Drops,
 }
 
@@ -86,7 +86,7 @@ impl LogJob {
     /// The job of a record, on a machine of any size.
     ///
     /// # Errors
-    /// Why it cannot be replayed.
+    /// Why the job cannot be replayed.
     pub fn of(record: &SwfRecord) -> Result<Self, DropReason> {
         let above_zero = |value: i64| u64::try_from(value).ok().filter(|value| *value > 0);
         let run_s = above_zero(record.run_s).ok_or(DropReason::NoRunTime)?;
@@ -105,14 +105,14 @@ impl LogJob {
 }
 
 impl Drops {
-    /// All of them.
+    /// The number of all jobs left out.
     #[must_use]
     pub fn total(&self) -> u64 {
         let Self { no_run_time, no_procs, too_many_procs, no_submit_time, beyond_time } = self;
         no_run_time + no_procs + too_many_procs + no_submit_time + beyond_time
     }
 
-    /// One more.
+    /// Counts one more job.
     pub fn count(&mut self, why: DropReason) {
         *match why {
             DropReason::NoRunTime => &mut self.no_run_time,
@@ -139,7 +139,7 @@ impl Cleaning {
         self.jobs.iter().map(|job| job.procs).max().unwrap_or(0)
     }
 
-    /// The jobs for a machine of so many processors.
+    /// The jobs for a machine of that many processors.
     #[must_use]
     pub fn for_machine(self, pes: u32) -> Cleaned {
         let Self { mut jobs, mut drops } = self;

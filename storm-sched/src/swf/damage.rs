@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {why}")]
 pub struct DamagedLine {
-    /// Its number in the file, from 1; comments and blank lines count.
+    /// The number of the line in the file, from 1. Comments and blank lines count.
     pub line: u64,
     /// The damage.
     pub why: Damage,
@@ -13,7 +13,7 @@ pub struct DamagedLine {
 /// The damage of a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// Some field is no number.
+    /// A field is not a number.
     #[error("field {number} ({name}) is {text:?}, which is no number")]
     NotANumber {
         /// The field, from 1.
@@ -23,7 +23,7 @@ pub enum Damage {
         /// The beginning of the field's text.
         text: String,
     },
-    /// Some field is a number that no log holds.
+    /// A field is a number that no log holds.
     #[error("field {number} ({name}) is {text:?}, which is out of range")]
     OutOfRange {
         /// The field, from 1.
@@ -33,19 +33,20 @@ pub enum Damage {
         /// The beginning of the field's text.
         text: String,
     },
-    /// Too few fields to know what the job was.
+    /// The line has too few fields to describe a job.
     #[error("there are {found} fields, and a job needs at least {}", super::MIN_FIELDS)]
     TooFewFields {
-        /// Fields of the line.
+        /// The number of fields of the line.
         found: usize,
     },
-    /// Not as many fields as the format has; noted of strict reading only.
+    /// The line does not have as many fields as the format. Only strict reading reports this
+    /// damage.
     #[error("there are {found} fields, and the format has {}", super::FIELDS)]
     OtherFieldCount {
         /// Fields of the line.
         found: usize,
     },
-    /// A line longer than any of the format.
+    /// The line is longer than any line of the format.
     #[error("it is longer than {} bytes", super::MAX_LINE_BYTES)]
     TooLong,
 }

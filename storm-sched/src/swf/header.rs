@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The most labelled comments that are kept; archive logs have a few dozen.
+/// The most labelled comments that are kept. Archive logs have a few dozen.
 pub const MAX_HEADER_ENTRIES: usize = 1_000;
 
 /// Labelled comments in the order of the log (`; MaxProcs: 100`).
@@ -17,7 +17,7 @@ impl SwfHeader {
         self.entries.iter().map(|(label, value)| (label.as_str(), value.as_str()))
     }
 
-    /// The first value of a label, whose letters may have any case.
+    /// The first value of a label. The label's letters may have any case.
     #[must_use]
     pub fn get(&self, label: &str) -> Option<&str> {
         self.entries().find(|(known, _)| known.eq_ignore_ascii_case(label)).map(|(_, value)| value)
@@ -30,8 +30,7 @@ impl SwfHeader {
         }
     }
 
-    /// The processors of the machine (`MaxProcs`), if the log says a number
-    /// above 0.
+    /// The processors of the machine (`MaxProcs`), if the log gives a number above 0.
     #[must_use]
     pub fn max_procs(&self) -> Option<u32> {
         self.count("MaxProcs")
@@ -49,7 +48,7 @@ impl SwfHeader {
         self.get("UnixStartTime")?.split_whitespace().next()?.parse().ok()
     }
 
-    /// Takes a comment, without its semicolon; one without a label is ignored.
+    /// Takes a comment, without its semicolon. A comment without a label is ignored.
     pub(super) fn read(&mut self, comment: &[u8]) {
         let text = String::from_utf8_lossy(comment);
         let Some((label, value)) = text.trim_start_matches([';', ' ', '\t']).split_once(':') else {
@@ -61,8 +60,8 @@ impl SwfHeader {
         }
     }
 
-    /// The number that the value of a label begins with: some logs explain
-    /// theirs behind it.
+    /// The number at the beginning of a label's value. Some logs add an explanation behind the
+    /// number.
     fn count(&self, label: &str) -> Option<u32> {
         let values = self.entries().filter(|(known, _)| known.eq_ignore_ascii_case(label));
         let numbers = values.filter_map(|(_, value)| {
@@ -74,7 +73,7 @@ impl SwfHeader {
 }
 
 impl fmt::Display for SwfHeader {
-    /// A line each.
+    /// Writes one line for each label.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.entries().try_for_each(|(label, value)| writeln!(f, "; {label}: {value}"))
     }

@@ -1,13 +1,12 @@
-//! The Standard Workload Format, version 2.2: logs of parallel machines as the
-//! Parallel Workloads Archive keeps them, one job a line, 18 fields each.
+//! The Standard Workload Format, version 2.2: logs of parallel machines as the Parallel Workloads
+//! Archive keeps them, one job a line, 18 fields each.
 //!
-//! Pure: [`SwfReader`] is fed bytes in pieces of any size. A log is made by
-//! others: a damaged line is noted with its number, the rest is used, and no
-//! input needs more memory than a line's worth beyond what it yields.
-//! [`Cleaning`] leaves out what cannot be replayed and says how much of it
-//! there was.
+//! The module is pure: [`SwfReader`] is fed bytes in pieces of any size. Logs come from others. A
+//! damaged line is noted with its number, and the rest is used. No input needs more memory than a
+//! line's worth beyond its result. [`Cleaning`] leaves out the jobs that cannot be replayed, and
+//! counts them.
 //!
-//! Not here: files, compression, and what the jobs are used for.
+//! Not here: files, compression, and the use of the jobs.
 //!
 //! Reference: section B of the policy reference; the field list of the archive.
 

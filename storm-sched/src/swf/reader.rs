@@ -1,17 +1,17 @@
-//! A log out of bytes that come in pieces of any size.
+//! Reads a log from bytes that come in pieces of any size.
 
 use super::{Damage, DamagedLine, SwfHeader, SwfRecord};
 
-/// The longest line that is read, in bytes; 18 numbers need 400 at most.
-/// Comments are cut there.
+/// The longest line that is read, in bytes. 18 numbers need at most 400, and longer comments are
+/// cut.
 pub const MAX_LINE_BYTES: usize = 4_096;
-/// The most damaged lines that are kept; the others are counted.
+/// The most damaged lines that are kept. The others are counted.
 pub const MAX_NAMED_LINES: usize = 100;
 
-/// How exactly a log is to keep to the format.
+/// How exactly a log must keep to the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Conformity {
-    /// The form of archive logs: fields may be missing at the end, or be too many.
+    /// The form of archive logs: fields at the end may be missing, or there may be too many.
     #[default]
     Lenient,
     /// 18 fields on every line.
@@ -23,9 +23,9 @@ pub enum Conformity {
 pub struct SwfReader {
     conformity: Conformity,
     contents: SwfContents,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose end has not come yet.
     partial: Vec<u8>,
-    /// The line is longer than the limit.
+    /// Whether the line is longer than the limit.
     overlong: bool,
 }
 
@@ -36,22 +36,22 @@ pub struct SwfContents {
     pub header: SwfHeader,
     /// The first [`MAX_NAMED_LINES`] lines that could not be used.
     pub damaged: Vec<DamagedLine>,
-    /// All lines that could not be used.
+    /// The number of all lines that could not be used.
     pub damaged_count: u64,
-    /// Jobs that were read.
+    /// The number of jobs that were read.
     pub records: u64,
-    /// Lines of the log.
+    /// The number of lines of the log.
     pub lines: u64,
 }
 
 impl SwfReader {
-    /// A reader of a log.
+    /// Returns a reader of a log.
     #[must_use]
     pub fn new(conformity: Conformity) -> Self {
         Self { conformity, ..Self::default() }
     }
 
-    /// Takes the next bytes; every job that ends in them goes to `take`.
+    /// Takes the next bytes. Every job that ends in them goes to `take`.
     pub fn push(&mut self, mut bytes: &[u8], take: &mut impl FnMut(SwfRecord)) {
         while let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
             let line = &bytes[..end];
@@ -66,7 +66,7 @@ impl SwfReader {
         self.keep(bytes);
     }
 
-    /// The log is over; its last line may lack its line feed.
+    /// Ends the log. The last line may lack its line feed.
     #[must_use]
     pub fn finish(mut self, take: &mut impl FnMut(SwfRecord)) -> SwfContents {
         if !self.partial.is_empty() {
@@ -75,7 +75,7 @@ impl SwfReader {
         self.contents
     }
 
-    /// Jobs so far.
+    /// The number of jobs so far.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.contents.records

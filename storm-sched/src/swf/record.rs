@@ -4,14 +4,14 @@ use std::fmt;
 
 use super::{Damage, MAX_LOG_RUN_S, MAX_LOG_TIME_S};
 
-/// The fields of a line.
+/// The number of fields of a line.
 pub const FIELDS: usize = 18;
-/// The fields without which a job cannot be known: up to the processors that
-/// it got. Logs of older versions of the format leave later ones out.
+/// The number of fields that a job needs: up to the processors that it got. Logs of older versions
+/// of the format leave out later fields.
 pub const MIN_FIELDS: usize = 5;
 /// The largest whole number that a decimal fraction keeps exactly (2^53).
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
-/// Characters of a bad field that are shown.
+/// The number of characters shown of a bad field.
 const SHOWN_CHARS: usize = 24;
 
 /// The meaning of each field, for messages.
@@ -36,53 +36,53 @@ const NAMES: [&str; FIELDS] = [
     "think time",
 ];
 
-/// A job as the log has it; -1 is "unknown" in every field.
+/// A job as the log has it. In every field, -1 means "unknown".
 ///
-/// Times are whole seconds, as the format says: fractions that some logs have
-/// in such fields are cut off.
+/// Times are whole seconds, as the format says. Some logs have fractions in such fields; they are
+/// cut off.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SwfRecord {
     /// 1: the job's number.
     pub job: i64,
-    /// 2: seconds from the start of the log to the submission.
+    /// 2: the submission, in seconds from the start of the log.
     pub submit_s: i64,
-    /// 3: seconds that it waited.
+    /// 3: the wait, in seconds.
     pub wait_s: i64,
-    /// 4: seconds that it ran.
+    /// 4: the run time, in seconds.
     pub run_s: i64,
-    /// 5: processors that it got.
+    /// 5: the processors that the job got.
     pub allocated: i64,
-    /// 6: seconds of processor time, the mean over its processors; may have a
+    /// 6: the processor time in seconds, the mean over its processors. The number may have a
     /// fraction.
     pub cpu_s: f64,
-    /// 7: KB of memory on each processor.
+    /// 7: the memory used on each processor, in KB.
     pub used_memory_kb: i64,
-    /// 8: processors that it asked for.
+    /// 8: the processors that the job asked for.
     pub requested: i64,
-    /// 9: seconds that its user expected it to run.
+    /// 9: the run time that the user expected, in seconds.
     pub requested_s: i64,
-    /// 10: KB of memory that it asked for on each processor.
+    /// 10: the memory asked for on each processor, in KB.
     pub requested_memory_kb: i64,
-    /// 11: 0 failed, 1 completed, 2 to 4 a part of a job, 5 cancelled.
+    /// 11: the status: 0 failed, 1 completed, 2 to 4 a part of a job, 5 cancelled.
     pub status: i64,
-    /// 12: its user.
+    /// 12: the job's user.
     pub user: i64,
-    /// 13: its user's group.
+    /// 13: the user's group.
     pub group: i64,
-    /// 14: the number of its program.
+    /// 14: the number of the program.
     pub executable: i64,
-    /// 15: its queue.
+    /// 15: the job's queue.
     pub queue: i64,
-    /// 16: its partition.
+    /// 16: the job's partition.
     pub partition: i64,
-    /// 17: the job that it waited for.
+    /// 17: the job that this job waited for.
     pub preceding: i64,
-    /// 18: seconds between the end of that one and its submission.
+    /// 18: the seconds between the end of that job and the submission of this job.
     pub think_s: i64,
 }
 
 impl SwfRecord {
-    /// A job of which nothing is known.
+    /// A job about which nothing is known.
     pub const UNKNOWN: Self = Self {
         job: -1,
         submit_s: -1,
@@ -104,11 +104,11 @@ impl SwfRecord {
         think_s: -1,
     };
 
-    /// Reads a line that is neither blank nor a comment. Fields after the last
-    /// of the format are ignored, those that are missing at the end unknown.
+    /// Reads a line that is neither blank nor a comment. Fields beyond those of the format are
+    /// ignored, and missing ones at the end are unknown.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first damage of the line.
     pub fn parse(line: &[u8]) -> Result<Self, Damage> {
         let fields = || line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
         let mut values = [-1_i64; FIELDS];
@@ -127,7 +127,7 @@ impl SwfRecord {
         Ok(Self::of(&values, cpu_s))
     }
 
-    /// Whether its times are some that a machine can have seen.
+    /// Checks that the times are possible on a machine.
     pub(super) fn check_times(&self) -> Result<(), Damage> {
         let times = [(1, self.submit_s, MAX_LOG_TIME_S), (3, self.run_s, MAX_LOG_RUN_S)];
         let beyond = |(_, secs, most): &(usize, i64, u64)| {
@@ -192,7 +192,7 @@ impl SwfRecord {
 }
 
 impl fmt::Display for SwfRecord {
-    /// A line of the format, without its line feed.
+    /// Writes a line of the format, without its line feed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { job, submit_s, wait_s, run_s, allocated, cpu_s, .. } = self;
         write!(f, "{job} {submit_s} {wait_s} {run_s} {allocated} {cpu_s}")?;
@@ -208,7 +208,7 @@ impl fmt::Display for SwfRecord {
 /// The index of the one field that may have a fraction.
 const CPU_FIELD: usize = 5;
 
-/// A whole number; a fraction is cut off.
+/// Reads a whole number. A fraction is cut off.
 fn whole(index: usize, field: &[u8]) -> Result<i64, Damage> {
     match std::str::from_utf8(field).ok().and_then(|text| text.parse().ok()) {
         Some(number) => Ok(number),

@@ -43,8 +43,8 @@ fn most_used(log: &Log, starts: &[u64]) -> u32 {
     starts.iter().map(|start| uses(*start)).max().unwrap_or(0)
 }
 
-/// The first estimate of each job's start while `of` holds for it, and that no
-/// estimate was later than one before.
+/// The first estimate of each job's start while `of` holds for the job. The function asserts that
+/// no estimate was later than the one before.
 fn first_estimates(
     name: &str,
     log: &Log,
@@ -120,9 +120,9 @@ proptest! {
 
     #[test]
     fn with_true_estimates_backfilling_delays_no_head_beyond_fcfs(log in logs()) {
-        // With true run times each job is, as the head, promised its start by
-        // EASY; conservative backfilling promises it at submission, where FCFS
-        // would have it or earlier.
+        // With true run times, EASY promises each job its start once the job is the head.
+        // Conservative backfilling promises the start at submission: the start under FCFS, or an
+        // earlier one.
         let mut log = log;
         log.jobs.iter_mut().for_each(|job| job.estimate_s = job.run_s);
         let fcfs = starts("fcfs", &log);

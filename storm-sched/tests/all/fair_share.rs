@@ -9,7 +9,7 @@ use storm_sched::{Action, Event, JobId, JobRequest, Machine, Policy, SchedTime};
 
 const PES: u32 = 4;
 const HALF_LIFE_S: u64 = 100_000;
-/// Jobs of each user that wait at any time.
+/// The number of jobs of each user that wait at any time.
 const BACKLOG: u64 = 3;
 
 struct User {
@@ -39,7 +39,7 @@ impl Site {
         job.0 as usize % self.users.len()
     }
 
-    /// Runs for so many half-lives; what each has used, decayed.
+    /// Runs for that many half-lives, and returns the decayed usage of each user.
     fn run(&mut self, half_lives: u64) -> Vec<f64> {
         let mut now_s = 0;
         for _ in 0..BACKLOG * self.users.len() as u64 {
@@ -115,7 +115,7 @@ fn user(uid: u32, shares: u32, run_s: u64, used_pe_s: f64) -> User {
 
 #[test]
 fn two_equal_users_have_equal_parts_after_five_half_lives() {
-    // The second has jobs four times as long, and used a week of the machine.
+    // The second user has jobs four times as long, and has used a week of the machine.
     let mut site = Site::new(vec![user(1, 1, 500, 0.0), user(2, 1, 2_000, 400_000.0)]);
     let used = site.run(5);
     let part = used[0] / (used[0] + used[1]);

@@ -13,7 +13,7 @@ fn request(procs: u32, nodes: Option<u32>) -> JobRequest {
     nodes.map_or(request.clone(), |nodes| request.with_nodes(nodes))
 }
 
-/// Whether every policy agrees that the job starts, and whether it does.
+/// Whether the policy starts the job at once.
 fn starts(mut policy: Box<dyn Policy>, request: &JobRequest) -> bool {
     let actions = policy.handle(SchedTime::ZERO, Event::Submit(request.clone()));
     policy.check().unwrap();
@@ -150,7 +150,7 @@ fn a_job_that_fits_only_with_the_nodes_that_are_down_is_feasible() {
     assert_eq!(feasible(&machine, &request(9, None)), Err(too_many));
 }
 
-/// `-N 9` alone asks for nine processes as well, of which nobody has spoken.
+/// `-N 9` alone also asks for nine processes, which the user did not mention.
 #[test]
 fn too_many_nodes_are_told_before_the_processes_that_they_would_have() {
     let machine = Machine::uniform(2, 2).unwrap();

@@ -1,5 +1,5 @@
-//! Shares of time under gang scheduling: each job has one part in as many as
-//! there are rows or more, and equal jobs have equal parts.
+//! Shares of time under gang scheduling. With n rows, each job gets an n-th or more, and equal jobs
+//! get equal parts.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use storm_sched::{
     Event, JobId, JobRequest, Machine, MplLimit, Packing, Policy, PolicyParams, SchedTime,
 };
 
-/// Turns of all rows that are watched.
+/// The number of turns of all rows that are watched.
 const TURNS: u32 = 60;
 
-/// In how many slices of [`TURNS`] turns each job ran, and the number of rows.
+/// The number of slices of [`TURNS`] turns in which each job ran, and the number of rows.
 fn shares(params: &PolicyParams, procs: &[u32]) -> (BTreeMap<JobId, u32>, u32) {
     let mut gang = Gang::new(Machine::uniform(4, 4).unwrap(), params);
     let handle = |gang: &mut Gang, event| {
@@ -33,7 +33,7 @@ fn shares(params: &PolicyParams, procs: &[u32]) -> (BTreeMap<JobId, u32>, u32) {
     (shares, rows)
 }
 
-/// Jain's index: 1 when all have the same.
+/// Jain's index: 1 when all shares are equal.
 fn jain(shares: &BTreeMap<JobId, u32>) -> f64 {
     let of = |power: i32| shares.values().map(|share| f64::from(*share).powi(power)).sum::<f64>();
     of(1).powi(2) / (shares.len() as f64 * of(2))
@@ -67,7 +67,7 @@ proptest! {
     fn equal_jobs_have_equal_parts(packing in schemes(), procs in 1..16u32, jobs in 1..12usize) {
         let (without, _) = shares(&params(packing, false, true), &vec![procs; jobs]);
         prop_assert_eq!(jain(&without), 1.0);
-        // Guests in the last row, which is not full, have more; and take turns.
+        // Jobs that are guests in the last row, which is not full, get more time, and take turns.
         let (with, _) = shares(&params(packing, true, true), &vec![procs; jobs]);
         prop_assert!(jain(&with) > 0.8, "{with:?}");
     }
@@ -75,8 +75,8 @@ proptest! {
 
 #[test]
 fn guests_that_take_turns_have_the_same() {
-    // Four rows of halves and one half: the left jobs of four rows are in the way
-    // of nobody but each other in the fifth.
+    // Four rows hold two halves each, and the fifth holds one. The jobs on the other half take
+    // turns as guests in the fifth row.
     let (shares, rows) = shares(&params(Packing::Buddy, true, false), &[8; 9]);
     assert_eq!(rows, 5);
     let right: Vec<u32> = [2, 4, 6, 8].map(|job| shares[&JobId(job)]).to_vec();

@@ -9,14 +9,14 @@ use storm_sched::{
     policies::Gang,
 };
 
-/// Four PEs, and so many rows.
+/// Gang scheduling on four PEs, with that many rows.
 fn gang(rows: u32) -> Gang {
     let mpl_limit = MplLimit::try_from(rows).unwrap();
     let params = PolicyParams { mpl_limit, ..PolicyParams::default() };
     Gang::new(Machine::uniform(2, 2).unwrap(), &params)
 }
 
-/// A job that may be preempted by urgent ones.
+/// A job that urgent jobs may preempt.
 fn lower(job: u64, procs: u32, mode: PreemptMode) -> JobRequest {
     let precedence = Precedence { qos: QosId(1), preempts: Vec::new(), mode: Some(mode) };
     JobRequest::new(JobId(job), procs).with_precedence(Arc::new(precedence))
@@ -57,7 +57,7 @@ fn the_least_and_youngest_makes_room_and_nobody_else_gets_it() {
     submit(&mut policy, lower(1, 4, PreemptMode::Requeue));
     submit(&mut policy, lower(2, 2, PreemptMode::Cancel));
     submit(&mut policy, lower(3, 2, PreemptMode::Requeue));
-    // Job 3 is the youngest, and enough.
+    // Job 3 is the youngest, and its room is enough.
     let asked = submit(&mut policy, urgent(4, 2));
     assert_eq!(stopped(&asked), [(3, PreemptMode::Requeue, 4)]);
     assert_eq!(policy.estimate(SchedTime::ZERO, JobId(4)), None);

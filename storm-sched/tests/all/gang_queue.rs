@@ -26,7 +26,7 @@ fn request(job: u64, procs: u32, limit_s: Option<u64>) -> JobRequest {
     limit_s.into_iter().fold(request, |job, limit| job.with_time_limit(Duration::from_secs(limit)))
 }
 
-/// Submits a job at a time; the jobs that started with their rows.
+/// Submits a job at a time. Returns the jobs that started, with their rows.
 fn submit(gang: &mut Gang, at_s: u64, request: JobRequest) -> Vec<(u64, u32)> {
     let actions = gang.handle(SchedTime::from_secs(at_s), Event::Submit(request));
     gang.check().unwrap();
@@ -41,7 +41,7 @@ fn submit(gang: &mut Gang, at_s: u64, request: JobRequest) -> Vec<(u64, u32)> {
 fn with_one_row_it_is_the_easy_of_space_sharing() {
     let mut gang = gang(1, MatrixQueue::Easy);
     assert_eq!(submit(&mut gang, 0, request(1, 4, Some(100))), [(1, 0)]);
-    // The first of the queue starts at 101 s at the latest and needs all PEs.
+    // The first job of the queue starts at 101 s at the latest and needs all PEs.
     assert_eq!(submit(&mut gang, 0, request(2, 8, Some(10))), []);
     assert_eq!(submit(&mut gang, 10, request(3, 2, Some(91))), [], "ends at 102 s");
     assert_eq!(submit(&mut gang, 10, request(4, 2, Some(90))), [(4, 0)], "ends at 101 s");
@@ -78,7 +78,7 @@ fn without_backfilling_nobody_passes() {
 #[test]
 fn the_shadow_is_that_of_the_row_that_has_room_first() {
     let mut gang = gang(2, MatrixQueue::Easy);
-    // Row 0 has room for nobody before 2 * 101 s, row 1 for 7 PEs at 2 * 51 s.
+    // Row 0 has room for no job before 2 * 101 s, and row 1 for 7 PEs at 2 * 51 s.
     assert_eq!(submit(&mut gang, 0, request(1, 6, Some(100))), [(1, 0)]);
     assert_eq!(submit(&mut gang, 0, request(2, 5, Some(50))), [(2, 1)]);
     assert_eq!(submit(&mut gang, 0, request(3, 7, Some(10))), []);
@@ -90,7 +90,7 @@ fn the_shadow_is_that_of_the_row_that_has_room_first() {
 
 #[test]
 fn time_that_a_job_has_run_brings_the_shadow_nearer_and_time_stopped_does_not() {
-    // Both rows are full but for one PE, and the first of the queue needs all.
+    // Both rows are full but for one PE, and the first job of the queue needs all PEs.
     let waiting = || {
         let mut gang = gang(2, MatrixQueue::Easy);
         submit(&mut gang, 0, request(1, 7, Some(100)));

@@ -60,7 +60,7 @@ fn the_worked_example_packs_as_published() {
     assert_eq!(actions, [slots(4, 2, &[0]), slots(5, 2, &[0])]);
     let guests = "r0: J2[4-7] +J4 +J5; r1: J3[0-7]; r2: J4[0-1] J5[2-3] J6[4-4]";
     assert_eq!(matrix(&gang), guests);
-    // A job that comes to live there sends them away.
+    // A new job of that row sends the guests away.
     let actions = handle(&mut gang, Event::Submit(JobRequest::new(JobId(7), 4)));
     assert!(matches!(&actions[0], Action::Start { slot: Slot(0), placement, .. }
         if placement.pes().iter().map(|pe| pe.0).eq(0..4)));
@@ -112,7 +112,7 @@ fn rows_with_disjoint_columns_become_the_one_that_runs_sooner() {
 #[test]
 fn jobs_that_want_the_same_idle_columns_take_turns() {
     let mut gang = eight_pes();
-    // A job on all columns, jobs on 0-3 and on 4-7 of rows of their own.
+    // A job on all columns, and jobs on 0-3 and on 4-7 in rows of their own.
     for (job, procs) in [(1, 8), (2, 8), (3, 8), (4, 4)] {
         submit(&mut gang, job, procs);
     }
@@ -121,8 +121,8 @@ fn jobs_that_want_the_same_idle_columns_take_turns() {
     }
     let rows = "r0: J1[0-7]; r1: J2[0-7]; r2: J3[0-7]; r3: J4[0-3] J5[4-7]; r4: J6[0-3] J7[4-7]";
     assert_eq!(matrix(&gang), rows);
-    // Columns 0-3 of row 3 become idle: only job 6 can use them. Then job 8
-    // comes, a second row of small jobs.
+    // Columns 0-3 of row 3 become idle, and only job 6 can use them. Then job 8 comes, and with it
+    // a second row of small jobs.
     handle(&mut gang, Event::Finished(JobId(4)));
     for job in [8, 9, 10] {
         submit(&mut gang, job, 4);

@@ -1,6 +1,5 @@
-//! The policies that share space against start times computed by other
-//! programs (`golden/micro*.swf`, outside this repository; `STORM_SHARED` says
-//! where).
+//! The policies that share space, compared with start times computed by other programs. The start
+//! times are in `golden/micro*.swf`, outside this repository, under `STORM_SHARED`.
 
 use crate::virtual_time::{Log, Telling};
 use storm_sched::{PolicyParams, registry};

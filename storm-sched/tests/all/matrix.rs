@@ -1,5 +1,5 @@
-//! The matrix from outside: holes, rows that come and go, the cursor, and
-//! taking over running jobs.
+//! The matrix from outside: holes, rows that come and go, the cursor, and the takeover of running
+//! jobs.
 
 use proptest::prelude::*;
 use storm_sched::{

@@ -1,6 +1,5 @@
-//! Live, a job ends a moment after its time limit, or its node dies: what the
-//! backfilling policies make of estimates that do not hold, of jobs without a
-//! limit, and of jobs for exact nodes.
+//! In live use, a job ends a moment after its time limit, or its node dies. The tests cover
+//! backfilling with estimates that do not hold, jobs without a limit, and jobs for exact nodes.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use storm_sched::{
 
 const BACKFILLING: [&str; 3] = ["backfill", "easy-sjbf", "conservative"];
 
-/// A policy on `nodes` nodes of `pes` PEs, and what it is told.
+/// A policy on `nodes` nodes of `pes` PEs, and the events that it gets.
 struct Bench {
     name: &'static str,
     policy: Box<dyn Policy>,
@@ -24,7 +23,7 @@ impl Bench {
         Self { name, policy }
     }
 
-    /// The jobs that start on an event at a second.
+    /// The jobs that start after an event at a second.
     fn tell(&mut self, now_s: u64, event: Event) -> Vec<u64> {
         let actions = self.policy.handle(SchedTime::from_secs(now_s), event);
         self.policy.check().unwrap();
@@ -63,7 +62,7 @@ fn a_job_waits_for_the_pes_of_one_that_is_over_its_limit() {
     for name in BACKFILLING {
         let mut bench = Bench::new(name, 4, 1);
         assert_eq!(bench.submit(0, 1, 4, 10), [1]);
-        // At 12 its end is on its way, and job 2 is decided on.
+        // At 12 s the end of job 1 is on its way, and the start of job 2 is decided.
         assert_eq!(bench.submit(12, 2, 3, 10), [], "{name}");
         assert_eq!(bench.policy.pending(), [JobId(2)]);
         assert_eq!(bench.estimate(12, 2), Some(SchedTime::from_secs(12)));
@@ -96,7 +95,7 @@ fn the_pes_of_a_job_over_its_limit_do_not_come_from_a_node_that_died() {
         assert_eq!(bench.finished(13, 1), [], "{name}: half of the machine is down");
         assert_eq!(bench.estimate(13, 2), None);
         assert!(bench.why(2).starts_with("n2 is down"), "{}", bench.why(2));
-        // Others need not wait for a node that may never come back.
+        // Other jobs need not wait for a node that may never come back.
         assert_eq!(bench.submit(14, 3, 2, 10), [3], "{name}");
         assert_eq!(bench.tell(15, Event::NodeUp(NodeIndex(1))), []);
         assert_eq!(bench.submit(16, 4, 1, 100), [], "{name}: the head has a reservation again");
@@ -150,8 +149,7 @@ fn a_partition_can_have_a_default_estimate() {
     }
 }
 
-/// When a job for the whole machine, node by node, starts in a stream of small
-/// ones.
+/// When a job for the whole machine, node by node, starts in a stream of small jobs.
 fn start_in_a_stream(name: &'static str) -> Option<u64> {
     let mut bench = Bench::new(name, 4, 2);
     bench.submit(0, 1, 1, 5);

@@ -1,15 +1,14 @@
-//! A pass looks only at jobs that could start: the same starts as a look at all
-//! of them, over generated workloads, without and with reservations.
+//! A pass looks only at jobs that could start. It must start the same jobs as a look at all jobs,
+//! over generated workloads with and without reservations.
 
 use storm_sched::space::{Discipline, News, Order, Passing, Shadow, Space, SpaceSharing, Verdict};
 use storm_sched::suite::{self, Make, Workload};
 use storm_sched::{JobId, Machine, Policy, PolicyParams, registry};
 
-/// Workloads for each policy.
+/// The number of workloads for each policy.
 const SEEDS: u64 = 150;
 
-/// EASY as the policy reference has it (A2a), job by job; the others in this
-/// order.
+/// EASY as in the policy reference (A2a), job by job. The jobs behind the head go in this order.
 struct EveryJob {
     order: Order,
 }
@@ -75,7 +74,7 @@ impl Discipline for EveryJobShortestFirst {
     }
 }
 
-/// Whether a policy of the registry answers every event as this discipline.
+/// Whether a policy of the registry answers every event as this discipline does.
 fn same<D: Discipline + 'static>(name: &str, discipline: impl Fn() -> D) {
     let params = PolicyParams::default();
     let every_job = |machine: Machine| -> Box<dyn Policy> {

@@ -1,4 +1,4 @@
-//! Where jobs go that ask for more than PEs: what a user can rely on.
+//! The places of jobs that ask for more than PEs, as far as users can rely on them.
 
 use storm_sched::{
     Fit, JobId, JobRequest, Machine, Matrix, MatrixError, MplLimit, NodeMemory, NodeSpec, Pe,
@@ -21,7 +21,7 @@ fn request(job: u64, procs: u32) -> JobRequest {
     JobRequest::new(JobId(job), procs)
 }
 
-/// For each node the columns of each rank there.
+/// For each node, the columns of each rank there.
 fn dealt(placement: &Placement) -> Vec<(u32, Vec<u32>)> {
     let columns = |pes: &[storm_sched::Pe]| pes.iter().map(|pe| pe.0).collect();
     placement.ranks().map(|(node, pes)| (node.0, columns(pes))).collect()
@@ -58,7 +58,7 @@ fn nodes_of_a_job_alone_are_held_whole() {
     assert_eq!(matrix.place(&request(3, 4), ROW, Fit::Exact), None, "3 PEs are left");
     assert!(matrix.place(&request(3, 4), Slot(1), Fit::Exact).is_some(), "rows take turns");
     matrix.check().unwrap();
-    // A manager that starts again gives the whole nodes back to the job.
+    // A restarted manager gives the job its whole nodes back.
     matrix.release(JobId(2));
     let beside = Placement::new(matrix.machine(), vec![Pe(5)]).unwrap();
     matrix.restore(&request(4, 1), &beside, ROW).unwrap();
@@ -82,7 +82,7 @@ fn memory_is_held_over_all_rows_until_the_job_is_gone() {
     assert_eq!(matrix.place(&all, Slot(2), Fit::Block), None);
     matrix.release(JobId(2));
     assert_eq!(node_of(matrix.place(&all, Slot(2), Fit::Block)), Some(1));
-    // Two processes of two PEs each, at 2 bytes a PE: 4 bytes a process, 5 are free on c.
+    // Two processes have two PEs each at 2 bytes a PE: 4 bytes a process, and 5 are free on c.
     let per_pe = request(6, 1).with_pes_per_proc(2).with_memory(2);
     assert_eq!(node_of(matrix.place(&per_pe, ROW, Fit::Block)), Some(2));
     let mut again = per_pe.clone();

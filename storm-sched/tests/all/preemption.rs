@@ -1,5 +1,5 @@
-//! Jobs that get the PEs of others: every policy that shares space, and gang scheduling, under
-//! the suite, with reservations and without.
+//! Jobs that get the PEs of others: every policy that shares space, and gang scheduling, run in the
+//! suite, with and without reservations.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use storm_sched::{
     ReservationId, SchedTime, Slot, registry,
 };
 
-/// Runs of each policy, without reservations and with them.
+/// The number of runs of each policy, without reservations and with them.
 const SEEDS: u64 = 60;
-/// Policies that share space.
+/// The policies that share space.
 const POLICIES: [&str; 5] = ["fcfs", "easy", "easy-sjbf", "conservative", "sjf"];
 
 /// The actions of the policies, each over equally many runs; panics if one broke an invariant.
@@ -77,7 +77,7 @@ fn whoever_makes_room_does_so_lawfully_under_gang_scheduling() {
         for workload in [Workload::preempting, Workload::reserving_and_preempting] {
             let covered = covered_by_gang(of_rows(rows), workload, SEEDS);
             assert!(covered.starts > 15 * covered.runs, "{rows}: {covered:?}");
-            // One row in four lacks room less often.
+            // With four rows, jobs lack room less often than with one.
             assert!(covered.preemptions > covered.runs / 4, "{rows}: {covered:?}");
             assert_eq!(covered.resumptions, 0);
         }
@@ -95,7 +95,7 @@ fn whoever_makes_room_does_so_lawfully_under_every_kind_of_gang_scheduling() {
         }
     }
     let params = PolicyParams { repack: true, ..of_rows(2) };
-    // Rows of jobs that are moved are new ones.
+    // Rows of jobs that are moved are new rows.
     let covered = suite::run_seeds_of(
         0..SEEDS / 6,
         Workload::preempting,
@@ -111,8 +111,8 @@ fn whoever_makes_room_does_so_lawfully_under_every_kind_of_gang_scheduling() {
     assert!(covered.migrations > 0 && covered.preemptions > 0, "{covered:?}");
 }
 
-/// A job that was suspended before the manager was started anew goes on when the other one
-/// has ended, and not before.
+/// A job suspended before a restart of the manager goes on once the other job has ended, and not
+/// before.
 #[test]
 fn a_suspended_job_is_taken_over_as_such() {
     let machine = Machine::uniform(2, 2).unwrap();
@@ -179,7 +179,7 @@ fn nobody_goes_on_with_what_another_waits_for() {
         policy.handle(time(1), Event::Submit(half(1, 0)));
         policy.handle(time(2), Event::Submit(of_quality(2, 1)));
         policy.handle(time(3), Event::Submit(half(3, 2)));
-        // Two columns are free of everybody, and the four of job 2 are not.
+        // Two columns are free, but job 2 needs all four of its own.
         let waiting = policy.handle(time(4), Event::Wake);
         assert_eq!(waiting, [], "{name}");
         let ended = policy.handle(time(9), Event::Finished(JobId(3)));
@@ -235,7 +235,7 @@ fn who_is_due_in_the_same_instant_keeps_nobody_from_preempting() {
         policy.handle(time(0), Event::Submit(held));
         let long = half(1, 0).with_time_limit(Duration::from_secs(1000));
         policy.handle(time(1), Event::Submit(long));
-        // Job 0 has outlived its estimate: job 2 is due on its elements.
+        // Job 0 has outlived its estimate: job 2 is due on its PEs.
         assert_eq!(policy.handle(time(20), Event::Submit(half(2, 0))), [], "{name}");
         let urgent = policy.handle(time(20), Event::Submit(half(3, 1)));
         let (mode, by) = (PreemptMode::Suspend, JobId(3));

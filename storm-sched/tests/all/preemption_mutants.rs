@@ -1,5 +1,5 @@
-//! Bugs put back in: the invariants about preemption must catch the policy that breaks
-//! them. A mutant is first come, first served, or gang scheduling, with one mistake.
+//! Bugs put back in: the invariants about preemption must catch a policy that breaks them. A mutant
+//! is first come, first served, or gang scheduling, with one mistake.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,29 +14,29 @@ use storm_sched::{
     PolicyParams, PreemptMode, RowView, SchedTime, Slot,
 };
 
-/// Seeds to look for a broken invariant in.
+/// The seeds among which a broken invariant must appear.
 const SEEDS: std::ops::Range<u64> = 0..40;
 
 /// A mistake that a policy could make.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bug {
-    /// None: the invariants must not blame a sound policy.
+    /// No mistake: the invariants must not blame a sound policy.
     None,
     /// Suspended jobs stay suspended.
     NeverResumes,
     /// Jobs to be requeued are cancelled, and the other way round.
     TakesAnotherMode,
-    /// The job that is to make room and the one that gets it are confused.
+    /// The job that must make room and the job that gets it are confused.
     ConfusesTheTwo,
     /// Jobs without a quality of service make room too.
     StopsAnybody,
-    /// Somebody makes room for a job that fits as things are.
+    /// A job makes room for a job that fits anyway.
     StopsForNothing,
     /// A job that has ended makes room.
     StopsTheEnded,
     /// Waiting jobs get no reason.
     IsSilent,
-    /// One more makes room than it takes.
+    /// One more job makes room than needed.
     StopsOneMore,
     /// A job that was promised room waits like a new one when the room is there.
     Forgets,
@@ -52,7 +52,7 @@ struct Mutant {
 }
 
 impl Mutant {
-    /// Another job that runs, has done so before this event, and is not mentioned.
+    /// Another job that already ran before this event and is not mentioned.
     fn bystander(&self, before: &[JobId], actions: &[Action]) -> Option<JobId> {
         let mentioned = |job: JobId| {
             actions.iter().any(|action| match action {

@@ -1,6 +1,5 @@
-//! The most urgent job that waits is the next to start, under every policy that says so;
-//! conservative backfilling against its plan made from scratch
-//! (`docs/decisions/0134`).
+//! The most urgent waiting job starts next, under every policy that says so. Conservative
+//! backfilling is compared with its plan made from scratch (`docs/decisions/0134`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +20,7 @@ struct Job {
     estimate_s: u64,
     procs: u32,
     priority: u32,
-    /// Another priority, so many seconds after its submission.
+    /// A new priority, that many seconds after the submission.
     later: Option<(u64, u32)>,
 }
 
@@ -46,8 +45,8 @@ fn jobs() -> impl Strategy<Value = Vec<Job>> {
     })
 }
 
-/// Runs the jobs, their ends before what else comes in an instant; shows each decision: the
-/// time, what runs by estimates, and the policy.
+/// Runs the jobs, with ends before all else in an instant. Shows each decision: the time, the jobs
+/// that run by estimates, and the policy.
 fn run(policy: &mut dyn Policy, jobs: &[Job], watch: &mut dyn FnMut(u64, &Running, &dyn Policy)) {
     let mut events: BTreeMap<(u64, u32, u64), Event> = BTreeMap::new();
     for (job, id) in jobs.iter().zip(1..) {
@@ -79,8 +78,8 @@ fn run(policy: &mut dyn Policy, jobs: &[Job], watch: &mut dyn FnMut(u64, &Runnin
     assert_eq!(policy.pending(), [], "jobs were left waiting");
 }
 
-/// The start of each job that waits: the earliest second in which it fits, one after the
-/// other in this order.
+/// The start of each waiting job: the earliest second in which it fits, with the jobs planned one
+/// after the other in this order.
 fn plan(now_s: u64, running: &Running, order: &[JobId], jobs: &[Job]) -> Vec<(JobId, u64)> {
     const HORIZON_S: u64 = 1_000;
     let mut free = vec![PES; HORIZON_S as usize];
@@ -202,7 +201,7 @@ fn a_policy_says_what_priorities_count_for() {
     }
 }
 
-/// The case of an operator's report.
+/// The case from an operator's report.
 #[test]
 fn conservative_starts_the_urgent_job_before_one_that_was_submitted_earlier() {
     let job = |submit_s, priority| Job {

@@ -1,5 +1,5 @@
-//! Bugs put back in: the invariants about reservations must catch the policy that
-//! breaks them. A mutant is first come, first served with one mistake.
+//! Bugs put back in: the invariants about reservations must catch a policy that breaks them. A
+//! mutant is first come, first served with one mistake.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ enum Bug {
     Oversleeps,
     /// The reason of a job that waits for a reservation names a begin that is a second too late.
     NamesAnotherTime,
-    /// Jobs of a reservation never start, also when it is over.
+    /// Jobs of a reservation never start, even after its end.
     ForgetsWhoWaited,
 }
 

@@ -1,5 +1,5 @@
-//! Nodes that are reserved: every policy under the suite with reservations, and what a
-//! user sees of one.
+//! Reserved nodes: every policy runs in the suite with reservations, and users see a reservation
+//! correctly.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use storm_sched::{
     PendingReason, Policy, PolicyParams, Reservation, ReservationId, SchedTime, registry, suite,
 };
 
-/// Runs of each policy.
+/// The number of runs of each policy.
 const SEEDS: u64 = 60;
-/// Runs of gang scheduling in each of twenty modes.
+/// The number of runs of gang scheduling in each of twenty modes.
 const SEEDS_OF_A_MODE: u64 = 10;
 
 fn holds(what: &str, seeds: u64, limit: MplLimit, held: fn() -> Held, make: suite::Make<'_>) {
@@ -67,7 +67,7 @@ fn job(id: u64, procs: u32, limit_s: Option<u64>) -> JobRequest {
     }
 }
 
-/// Four nodes of one PE, of which the first two are reserved from 100 s to 200 s.
+/// Four nodes of one PE each. The first two are reserved from 100 s to 200 s.
 fn reserved(name: &str) -> Box<dyn Policy> {
     let machine = Machine::uniform(4, 1).unwrap();
     let params = PolicyParams { queue: MatrixQueue::Easy, ..PolicyParams::default() };

@@ -1,5 +1,5 @@
-//! A restarted Machine Manager: a fresh policy takes over what the old one
-//! had started and goes on.
+//! A restarted Machine Manager: a fresh policy takes over the jobs that the old one had started,
+//! and goes on.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use storm_sched::{
     registry,
 };
 
-/// Events before the restart.
+/// The number of events before the restart.
 const STEPS_BEFORE: usize = 120;
 
-/// A policy with the world that it has made.
+/// A policy, with the world that it has made.
 fn half_a_run(name: &str, seed: u64) -> (Box<dyn Policy>, World) {
     let mut workload = Workload::new(seed);
     let machine = workload.machine().clone();
@@ -112,7 +112,7 @@ fn what_a_job_has_run_already_counts_in_what_is_believed_of_it() {
         new.handle(now, Event::Restore { request, placement, slot, ran });
         new.handle(now, Event::Submit(limited(2, 4, 600)));
         let start = new.estimate(now, JobId(2)).expect("its start is known");
-        // Time that is shared is rounded up to slices.
+        // Shared time is rounded up to slices.
         let slack = Duration::from_secs(policy);
         let expected = now + Duration::from_secs(100);
         assert!(start >= expected && start <= expected + slack, "{name}: {start}");
@@ -120,7 +120,7 @@ fn what_a_job_has_run_already_counts_in_what_is_believed_of_it() {
     }
 }
 
-/// A job that is withdrawn and submitted anew in one instant has one promise.
+/// A job that is withdrawn and submitted anew in one instant has only one promise.
 #[test]
 fn a_job_submitted_anew_in_the_instant_of_its_withdrawal_holds_nothing_twice() {
     for name in ["fcfs", "easy", "easy-sjbf", "conservative", "sjf"] {

@@ -1,4 +1,4 @@
-//! The policies of this crate under the policy suite.
+//! The policies of this crate in the policy suite.
 
 use std::ops::Range;
 
@@ -6,12 +6,12 @@ use storm_sched::policies::{Bcs, Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf, 
 use storm_sched::suite::Invariant;
 use storm_sched::{Machine, MatrixQueue, MplLimit, Packing, Policy, PolicyParams, suite};
 
-/// Runs of each policy; a few seconds in all.
+/// The number of runs of each policy; a few seconds in all.
 const SEEDS: u64 = 100;
-/// Runs of gang scheduling with each of some thirty settings.
+/// The number of runs of gang scheduling with each of some thirty settings.
 const SEEDS_OF_A_MODE: u64 = 15;
 
-/// One seed out of the environment, or all.
+/// The seed that the environment names, or all seeds.
 fn seeds() -> Range<u64> {
     match std::env::var("STORM_SUITE_SEED") {
         Ok(seed) => {
@@ -45,7 +45,7 @@ fn fcfs_holds_the_invariants_of_space_sharing() {
     assert!(covered.longest_queue > 5 && covered.refusals > 0, "{covered:?}");
 }
 
-/// Runs a policy that shares space, and sees that something happened.
+/// Runs a policy that shares space, and checks that the runs were not empty.
 fn space_sharing_holds(
     make: suite::Make<'_>,
     invariants: &dyn Fn() -> Vec<Box<dyn suite::Invariant>>,

@@ -1,5 +1,5 @@
-//! Bugs put back in: each invariant of the suite must catch the policy that
-//! breaks it. A mutant is a policy of this crate with one mistake.
+//! Bugs put back in: each invariant of the suite must catch a policy that breaks it. A mutant is a
+//! policy of this crate with one mistake.
 
 use std::time::Duration;
 
@@ -30,27 +30,27 @@ enum Bug {
     ForgetsEnds,
     /// A job waits for the next event although it fits.
     LooksLate,
-    /// Each slice is that of the same row.
+    /// Each slice goes to the same row.
     NeverRotates,
     /// A row is left empty until the next edge.
     LeavesEmptyRowActive,
-    /// One row too many.
+    /// There is one row too many.
     IgnoresLimit,
     /// Columns of ended jobs are lost from the account.
     LosesColumns,
-    /// The head is told that somebody is ahead of it.
+    /// The reason of the head names a job ahead of it.
     InventsReasons,
-    /// Events that do not fit pass in silence.
+    /// Events that do not fit are accepted in silence.
     SwallowsErrors,
     /// The policy names another row as active.
     LiesAboutActiveRow,
-    /// Guests are not told to leave, nor new ones to come.
+    /// Guests are neither told to leave nor to come.
     ForgetsSlots,
     /// Jobs run in all rows.
     RunsEverywhere,
-    /// Memory is not asked for.
+    /// Memory is ignored.
     IgnoresMemory,
-    /// A job for exact nodes gets what comes first.
+    /// A job for exact nodes gets the first PEs that are free.
     IgnoresNodeCount,
 }
 
@@ -200,8 +200,8 @@ fn gang_with(bug: Bug) -> impl Fn(Machine) -> Box<dyn Policy> {
     }
 }
 
-/// Asserts that this invariant alone catches the bug, in gang scheduling with
-/// three rows, and blames no policy without it.
+/// Asserts that this invariant alone catches the bug, in gang scheduling with three rows. The
+/// invariant must not blame a policy without the bug.
 fn catches<I: Invariant + 'static>(bug: Bug, invariant: impl Fn() -> I) {
     let alone = || -> Vec<Box<dyn Invariant>> { vec![Box::new(invariant())] };
     let name = invariant().name();
@@ -338,7 +338,7 @@ fn no_mutant_of_space_sharing_passes_the_whole_suite() {
 /// A mistake that a backfilling policy could make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BackfillBug {
-    /// None.
+    /// No mistake.
     None,
     /// The head has no reservation.
     ForgetsHead,
@@ -346,13 +346,13 @@ enum BackfillBug {
     SparesTwice,
     /// A job that starts before the head can may pass.
     ConfusesStartAndEnd,
-    /// Where anything is to spare, everybody may have all he wants.
+    /// If anything is spare, every job may have all that it wants.
     SparesMore,
     /// The pass ends with the first job that does not fit.
     NeverPasses,
 }
 
-/// EASY with a mistake.
+/// EASY with one mistake.
 struct BrokenBackfill(BackfillBug);
 
 impl Discipline for BrokenBackfill {

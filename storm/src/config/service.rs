@@ -49,7 +49,7 @@ pub(crate) struct PriorityEntry {
     qos: u32,
     /// Weight of the partition.
     partition: u32,
-    /// The age at which a job's age stops to count more; a week by default.
+    /// The age beyond which a job's priority grows no more; a week by default.
     max_age: Option<WrittenTime>,
     /// The time in which half of a usage is forgotten; a week by default.
     half_life: Option<WrittenTime>,

@@ -134,7 +134,7 @@ async fn serve(
         ..DriverConfig::default()
     };
     let driver = driver::run(primitives.clone(), plan, core, journal, contents, waiting, config);
-    // Never counts as busy: a manager does little for jobs, and always the same.
+    // Releases memory whether there are jobs or not: a manager does little for them.
     spawn_local(let_go_at_rest(|| false, let_go_of_text));
     let Some(local) = &settings.local else {
         announce_idle_settings(settings);

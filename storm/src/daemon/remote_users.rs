@@ -1,6 +1,6 @@
 //! Users on other hosts: where they connect, and who they are on this host.
 //!
-//! `storm_session` proves their identity before.
+//! `storm_session` has proved their identity before.
 
 use super::DaemonError;
 use super::settings::Settings;

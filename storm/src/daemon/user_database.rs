@@ -177,7 +177,7 @@ mod tests {
         assert!((0..1_000).all(|_| names.name(7).is_none()));
         assert!(began.elapsed() < NAME_PATIENCE, "nobody waits again");
         drop(open);
-        // Asked after the slow name, so that its answer shows that the slow one is past.
+        // Asked after 7, so the answer for 7 comes before the answer for 8.
         assert_eq!(names.name(8).as_deref(), Some("user8"));
         assert_eq!(names.name(7).as_deref(), Some("user7"));
     }

@@ -5,8 +5,9 @@
 //! [`Sequencer::take_output`] down the tree and brings back the combined replies.
 //!
 //! A COMPARE-AND-WRITE that writes has two places in the order: its comparison and its write. In
-//! between, some operations wait: those that would change the compared variable, and those that
-//! compare the variable to be written (module `conflict`). All other operations flow.
+//! between, some operations wait (module `conflict`): those that would change the compared
+//! variable, and COMPARE-AND-WRITEs that themselves write and compare the variable to be written.
+//! All other operations flow.
 
 mod admission;
 mod answers;

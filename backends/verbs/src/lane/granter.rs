@@ -217,8 +217,8 @@ impl Granter {
         self.out.ask_for_probe();
     }
 
-    /// Joins the group of an invitation, and asks for a probe. The group tells this lane about
-    /// arrivals.
+    /// Joins the group of an invitation. Asks for probes until this member hears the group, then
+    /// tells the parent.
     fn attend(&mut self, common: &Rc<Common>, now: Instant) {
         if let Some(address) = self.invitation.take() {
             let join = |group| Membership { group, said: false, probes: 0, next_probe: now };

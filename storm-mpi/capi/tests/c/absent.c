@@ -1,4 +1,4 @@
-/* Uses what the library has not: must not become a program. */
+/* Uses functions that the library lacks: the program must not compile and link. */
 #include "check.h"
 
 #ifdef DECLARED

@@ -1,7 +1,7 @@
 /* Collectives between two groups, at once and in the background. */
 #include "check.h"
 
-/* Short ones, ones that go by other ways, and ones that are announced. */
+/* Lengths of short blocks, of blocks that go by other ways, and of announced ones. */
 static const int lengths[] = {0, 1, 700, 30000};
 
 static MPI_Comm half, inter;
@@ -16,12 +16,12 @@ static void make(int first) {
   OK(MPI_Comm_remote_size(inter, &there));
 }
 
-/* What a member has for another, as the i-th word. */
+/* The i-th word of a member's data for another member. */
 static int word(int is_low, int from, int to, int i) { return is_low * 1000000 + from * 10000 + to * 100 + i % 89; }
 
 static int *words(int count) { return calloc(count + 1, sizeof(int)); }
 
-/* How it is called: 1 in the background. */
+/* The way of calling: 1 in the background. */
 #define DO(call_, icall_)                         \
   do {                                            \
     if (background) {                             \
@@ -33,7 +33,7 @@ static int *words(int count) { return calloc(count + 1, sizeof(int)); }
     }                                             \
   } while (0)
 
-/* The roots are of the lower ranks, then of the others. */
+/* The roots belong to the lower ranks, then to the others. */
 static int root_of(int side, int root) { return low != side ? root : me == root ? MPI_ROOT : MPI_PROC_NULL; }
 
 static void with_roots(int side, int n, int background) {
@@ -62,7 +62,7 @@ static void with_roots(int side, int n, int background) {
   }
 }
 
-/* Member m of the group that gives has m words, which lie with gaps at the root. */
+/* Member m of the sending group has m words, which lie with gaps at the root. */
 static void uneven_with_roots(int side, int background) {
   int givers = low == side ? there : here;
   int *counts = words(givers), *displs = words(givers), *all = words(2 * givers * givers + givers), *data = words(givers);
@@ -80,7 +80,7 @@ static void uneven_with_roots(int side, int background) {
   free(counts), free(displs), free(all), free(data);
 }
 
-/* The lower ranks give n words each, the others 2 n. */
+/* The lower ranks give n words each, the others give 2 n. */
 static void all_to_all(int n, int background) {
   int mine = low ? n : 2 * n, theirs = low ? 2 * n : n;
   int *data = words(there * mine), *all = words(there * theirs);
@@ -94,7 +94,7 @@ static void all_to_all(int n, int background) {
   DO(MPI_Alltoall(data, mine, MPI_INT, all, theirs, MPI_INT, inter),
      MPI_Ialltoall(data, mine, MPI_INT, all, theirs, MPI_INT, inter, &request));
   for (int i = 0; i < there * theirs; i++) CHECK(all[i] == word(!low, i / theirs, me, i % theirs));
-  /* The blocks that come lie the other way round. */
+  /* The received blocks lie in reverse order. */
   for (int m = 0; m < there; m++) {
     counts[m] = theirs, given[m] = mine, at[m] = m * mine, displs[m] = (there - 1 - m) * theirs, types[m] = MPI_INT;
   }
@@ -113,7 +113,7 @@ static void all_to_all(int n, int background) {
   free(data), free(all), free(counts), free(displs), free(given), free(at), free(types);
 }
 
-/* Only one group has something for the other. */
+/* Only one group has data for the other. */
 static void one_way(int background) {
   int mine = low ? 3 : 0, theirs = low ? 0 : 3, data[3] = {me, me, me}, *all = words(3 * there);
   DO(MPI_Allgather(data, mine, MPI_INT, all, theirs, MPI_INT, inter),
@@ -122,7 +122,7 @@ static void one_way(int background) {
   free(all);
 }
 
-/* Sums that depend on their order, as the group by itself comes to, and what the other group gets of them. */
+/* Sums that depend on their order. The other group gets the result that the group has by itself. */
 static void reductions(int n, int background) {
   double *mine = calloc(n + 1, 8), *own = calloc(n + 1, 8), *theirs = calloc(n + 1, 8), *got = calloc(n + 1, 8);
   double *part = calloc(n + 1, 8);
@@ -144,7 +144,7 @@ static void reductions(int n, int background) {
     if (named == MPI_ROOT) CHECK(memcmp(got, theirs, 8 * n) == 0);
     else for (int i = 0; i < n; i++) CHECK(got[i] == 0);
   }
-  /* The last has what the others leave. */
+  /* The last member has the rest. */
   for (int m = 0; m < here; m++) counts[m] = m < here - 1 ? n / (here + 1) : n - (here - 1) * (n / (here + 1));
   for (int m = 0; m < me; m++) at += counts[m];
   DO(MPI_Reduce_scatter(mine, part, counts, MPI_DOUBLE, MPI_SUM, inter),
@@ -152,7 +152,7 @@ static void reductions(int n, int background) {
   CHECK(memcmp(part, theirs + at, 8 * counts[me]) == 0);
   int block = n / (here * there), whole = block * here * there;
   if (n > 0 && n % (here * there) == 0) {
-    /* Both groups have as many words in all. */
+    /* Both groups have equally many words in all. */
     DO(MPI_Reduce_scatter_block(mine, part, whole / here, MPI_DOUBLE, MPI_SUM, inter),
        MPI_Ireduce_scatter_block(mine, part, whole / here, MPI_DOUBLE, MPI_SUM, inter, &request));
     CHECK(memcmp(part, theirs + me * (whole / here), 8 * (whole / here)) == 0);
@@ -169,7 +169,7 @@ static void reductions(int n, int background) {
   free(mine), free(own), free(theirs), free(got), free(part), free(counts);
 }
 
-/* Several at once, with blocking ones and collectives of one group between. */
+/* Several collectives at once, with blocking ones and collectives of one group in between. */
 static void several(void) {
   enum { TIMES = 6 };
   MPI_Request requests[3 * TIMES];
@@ -191,8 +191,8 @@ static void several(void) {
   }
 }
 
-/* Nobody leaves a barrier before all of the other group have come: the last rank, or the first, comes when all others
-   have seen that it is not over. */
+/* No member leaves a barrier before all members of the other group have come. The last rank, or
+ * the first, comes when all others have seen that the barrier is not over. */
 static void barriers(void) {
   for (int late = 0; late < size_; late += size_ - 1) {
     MPI_Request request;
@@ -227,7 +227,7 @@ static void mistakes(void) {
   CHECK(MPI_Allgather(MPI_IN_PLACE, 1, MPI_INT, all, 1, MPI_INT, inter) == MPI_ERR_BUFFER);
   CHECK(MPI_Alltoall(MPI_IN_PLACE, 1, MPI_INT, all, 1, MPI_INT, inter) == MPI_ERR_BUFFER);
   CHECK(MPI_Gather(MPI_IN_PLACE, 1, MPI_INT, all, 1, MPI_INT, 0, inter) == MPI_ERR_BUFFER);
-  /* What was refused is not counted. */
+  /* A refused call is not counted. */
   OK(MPI_Ibarrier(inter, &request));
   OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
   free(all);

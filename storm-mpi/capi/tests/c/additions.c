@@ -1,7 +1,7 @@
-/* How types were made, what hangs on them, and error codes of the program's. */
+/* The construction of types, their attributes, and error codes of the program. */
 #include "check.h"
 
-/* The numbers of what made a type, the displacements and the types, as they come out. */
+/* The integers, displacements and types of a type's construction, as returned. */
 static int integers_[16];
 static MPI_Aint addresses_[4];
 static MPI_Datatype types_[4];
@@ -58,7 +58,7 @@ static void arrays(void) {
   OK(MPI_Type_free(&type));
 }
 
-/* Of a type that was freed meanwhile there is another one like it. */
+/* A type that was freed meanwhile is returned as another one like it. */
 static void one_of_another(void) {
   int numbers[4], expected[4] = {1, -1, 3, -1}, got[4] = {-1, -1, -1, -1};
   MPI_Datatype column, wide, copy, inner;
@@ -229,7 +229,7 @@ static void buffered_again_and_again(void) {
   CHECK(back == space && bytes == (int)sizeof(space));
 }
 
-/* The end of the last one called itself once for each before. */
+/* The destructor of the last type once called itself for each of its ingredients. */
 static void one_of_another_many_times(void) {
   MPI_Datatype type, next;
   OK(MPI_Type_contiguous(2, MPI_INT, &type));

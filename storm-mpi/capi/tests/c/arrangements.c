@@ -1,9 +1,10 @@
-/* Graphs of MPI-1, parts of distributed arrays, handles as numbers, counts that are long; sends and receives in one. */
+/* Graphs of MPI-1, parts of distributed arrays, handles as numbers, long counts, and a send and
+ * a receive in one call. */
 #include "check.h"
 
 static int me, n;
 
-/* Member 0 in the middle, all others round it. */
+/* Member 0 in the middle, and all others around it. */
 static void star(void) {
   int *index = malloc(n * sizeof(int)), *edges = malloc((2 * n + 1) * sizeof(int)), *got = malloc((2 * n + 1) * sizeof(int));
   int nodes, count, kind, rank, *round = calloc(2 * n + 1, sizeof(int));
@@ -40,7 +41,7 @@ static void star(void) {
   free(index), free(edges), free(got), free(round);
 }
 
-/* What each has of an array, in either order: the parts of all are the array. */
+/* Each member's part of an array, in either order: the parts of all are the array. */
 static void arrays(void) {
   enum { ROWS = 12, COLUMNS = 7 };
   int lengths[2] = {ROWS, COLUMNS}, grid[2] = {0, 0}, kinds[2] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_BLOCK};
@@ -55,7 +56,7 @@ static void arrays(void) {
     OK(MPI_Type_get_extent(part, &lower, &extent));
     CHECK(lower == 0 && extent == (MPI_Aint)sizeof(whole));
     OK(MPI_Type_size(part, &bytes));
-    /* Packed as the array has it, and put to where it belongs. */
+    /* The part is packed in the order of the array, and put into place. */
     int position = 0, mine[ROWS * COLUMNS];
     for (int i = 0; i < ROWS * COLUMNS; i++) whole[i] = i + 1, marks[i] = 0;
     OK(MPI_Pack(whole, 1, part, mine, sizeof(mine), &position, MPI_COMM_WORLD));

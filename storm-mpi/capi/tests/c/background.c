@@ -1,4 +1,5 @@
-/* Collectives in the background against those that wait, several at once, completed in any order. */
+/* Collectives in the background, compared with those that wait: several at once, completed in
+ * any order. */
 #include "check.h"
 
 enum { COUNT = 5, LONG = 40000, AT_ONCE = 20 };
@@ -6,7 +7,8 @@ enum { COUNT = 5, LONG = 40000, AT_ONCE = 20 };
 static MPI_Comm comm;
 static int me, n;
 
-/* Of each kind one, begun together and waited for in reverse; ranks begin at different points. */
+/* One collective of each kind, begun together and waited for in reverse. Ranks begin at
+ * different points. */
 static void each_kind(int count) {
   enum { KINDS = 14 };
   MPI_Request requests[KINDS];
@@ -55,7 +57,7 @@ static void each_kind(int count) {
   free(mine), free(counts), free(displs);
 }
 
-/* Many of one kind, and one that waits between them, on the same communicator. */
+/* Many collectives of one kind, and one that waits among them, on the same communicator. */
 static void at_once(void) {
   MPI_Request requests[2 * AT_ONCE], last;
   int sums[AT_ONCE], roots[AT_ONCE], done = 0, exscan = -1, before = 0;
@@ -80,7 +82,7 @@ static void at_once(void) {
   CHECK(exscan == (me ? before : -1));
 }
 
-/* A rank in the middle of the tree goes on with what it began, whatever it waits for meanwhile. */
+/* A rank in the middle of the tree advances its collective, whatever it waits for meanwhile. */
 static void while_waiting(void) {
   MPI_Comm other;
   OK(MPI_Comm_dup(comm, &other));
@@ -114,7 +116,7 @@ static void while_waiting(void) {
   OK(MPI_Comm_free(&other));
 }
 
-/* The communicator may be freed before its collective is done, and ibarrier says who is there. */
+/* The communicator may be freed before its collective is done, and ibarrier tells who is there. */
 static void freed(void) {
   MPI_Comm mine;
   MPI_Request requests[2];
@@ -159,7 +161,7 @@ static void mixed(void) {
   free(columns), free(ints);
 }
 
-/* Neighbours in a grid that is a ring one way and has edges the other. */
+/* Neighbours in a grid that is a ring in one dimension and has edges in the other. */
 static void neighbours(void) {
   int dims[2] = {0, 0}, periods[2] = {1, 0}, counts[4] = {1, 1, 1, 1}, displs[4] = {3, 2, 1, 0};
   MPI_Aint places[4] = {0, 4, 8, 12};
@@ -190,7 +192,7 @@ static void neighbours(void) {
       OK(MPI_Neighbor_alltoallv(out, counts, displs, MPI_INT, spread, counts, displs, MPI_INT, grid));
       OK(MPI_Neighbor_alltoallw(out, counts, places, types, typed, counts, places, types, grid));
     }
-    /* By addresses; those of neighbours that there are not are nobody's. */
+    /* The places are addresses. Places of absent neighbours are unused. */
     int at[4] = {-1, -1, -1, -1};
     MPI_Aint from[4], to[4];
     for (int i = 0; i < 4; i++) {
@@ -202,7 +204,7 @@ static void neighbours(void) {
     for (int i = 0; i < 4; i++) {
       int beyond = there[i] == MPI_PROC_NULL;
       CHECK(one[i] == (beyond ? -1 : there[i]) && back[3 - i] == one[i]);
-      /* What comes from below was sent above. */
+      /* A block from below was sent upwards. */
       CHECK(each[i] == (beyond ? -1 : 10 * there[i] + (i ^ 1)) && typed[i] == each[i]);
       CHECK(at[i] == each[i]);
       CHECK(spread[3 - i] == (beyond ? -1 : 10 * there[i] + 3 - (i ^ 1)));
@@ -218,7 +220,8 @@ static void sum_of_pairs(void *in, void *inout, int *len, MPI_Datatype *type) {
   for (int i = 0; i < 2 * *len; i++) right[i] += left[i];
 }
 
-/* The program's operation is told of the type of its elements, though its handle is another's by then. */
+/* The program's operation gets the type of its elements, although the handle is another type's
+ * by then. */
 static void types_freed(void) {
   int values[4] = {me, 1, 2 * me, 2}, sum = n * (n - 1) / 2;
   MPI_Datatype pair, other;
@@ -244,7 +247,7 @@ static void mistakes(void) {
   CHECK(MPI_Iallreduce(&value, &value, -1, MPI_INT, MPI_SUM, comm, &request) == MPI_ERR_COUNT);
   CHECK(MPI_Neighbor_alltoall(&value, 1, MPI_INT, &value, 1, MPI_INT, comm) == MPI_ERR_TOPOLOGY);
   CHECK(request == MPI_REQUEST_NULL);
-  /* Mistakes of one member alone: what it begins next is what the others do. */
+  /* Mistakes of one member alone: its next collective is the others' next one too. */
   if (me == n / 2) {
     int wrong = -1, three[3] = {0};
     CHECK(MPI_Ibcast(&value, 1, MPI_INT, -3, comm, &request) == MPI_ERR_ROOT);

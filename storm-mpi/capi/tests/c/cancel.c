@@ -1,4 +1,5 @@
-/* Sends that are taken back: each either comes back, and its receiver never sees it, or is received as ever. */
+/* Sends that are taken back. A send either comes back, and its receiver never sees it, or it is
+ * received as usual. */
 #include "check.h"
 
 enum { SHORT = 4, MIDDLE = 30000, LONG = 1 << 20, KINDS = 3, TAG = 5, AFTER = 6 };
@@ -29,7 +30,7 @@ static int came_back(MPI_Request *request, int mode) {
   return flag;
 }
 
-/* The receiver finds what its sender says that it finds, and nothing else. */
+/* The receiver finds the messages that the sender announces, and no others. */
 static void is_received(int count, int back) {
   MPI_Status status;
   int told, there, flag;
@@ -47,7 +48,7 @@ static void is_received(int count, int back) {
   OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* Nobody receives them before they are taken back. */
+/* No receive takes the messages before they are taken back. */
 static void nobody_receives(int mode, int count) {
   MPI_Request request = sent(mode, count, MPI_CHAR, next_, MPI_COMM_WORLD);
   int back = came_back(&request, mode);
@@ -56,7 +57,7 @@ static void nobody_receives(int mode, int count) {
   is_received(count, back);
 }
 
-/* Persistent ones go again after they have come back. */
+/* Persistent sends start again after they have come back. */
 static void again(int count) {
   MPI_Request request = sent(2, count, MPI_CHAR, next_, MPI_COMM_WORLD);
   MPI_Status status;
@@ -93,7 +94,7 @@ static void somebody_receives(int mode, int count) {
   OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* Of many, every second one is taken back: the others come in their order. */
+/* Every second of many sends is taken back. The others come in order. */
 static void some_of_many(int count) {
   enum { MANY = 20 };
   MPI_Request requests[MANY];
@@ -122,7 +123,7 @@ static void some_of_many(int count) {
   OK(MPI_Waitall(MANY, requests, MPI_STATUSES_IGNORE));
 }
 
-/* What a probe has taken is received. */
+/* A message that a probe has taken is received. */
 static void taken(int count) {
   MPI_Request request;
   MPI_Message message;
@@ -138,7 +139,7 @@ static void taken(int count) {
   CHECK(!flag);
 }
 
-/* One that is taken back, and whose request is freed; and of a type whose elements are packed. */
+/* A send that is taken back and whose request is freed, and one whose elements are packed. */
 static void given_up(int count) {
   MPI_Request request;
   MPI_Datatype type;

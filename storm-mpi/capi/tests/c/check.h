@@ -1,4 +1,4 @@
-/* What the test programs share: a check that says where it failed and ends the job. */
+/* The common part of the test programs: a check that prints where it failed, and ends the job. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Collectives against their definitions, on the world, a part of it, and in reverse order. */
+/* Collectives compared with their definitions, on the world, a part of it, and in reverse order. */
 #include "check.h"
 #include <complex.h>
 #include <math.h>
@@ -82,7 +82,8 @@ static void vectors(void) {
   memcpy(all + displs[me], mine, (me + 1) * sizeof(long));
   OK(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, counts, displs, MPI_LONG, comm));
   BLOCKS_ARE_THERE();
-  /* Rank s sends r + 1 elements to rank r, from the one buffer; receives s + 1 of each s. */
+  /* Rank s sends r + 1 elements to rank r from one buffer, and receives s + 1 elements from each
+   * rank. */
   int *rcounts = malloc(n * sizeof(int)), *rdispls = malloc(n * sizeof(int));
   for (int r = 0; r < n; r++) {
     rcounts[r] = me + 1;
@@ -193,7 +194,7 @@ static void operations(void) {
   CHECK(widest.value == (n < 3 ? n - 1 : 2) - 0.5L && widest.index == (n < 3 ? n - 1 : 2));
   OK(MPI_Allreduce(&wide, &widest, 1, MPI_LONG_DOUBLE_INT, MPI_MINLOC, comm));
   CHECK(widest.value == -0.5L && widest.index == 0);
-  /* Of Fortran: the index is what the value is. */
+  /* Pairs of Fortran: the index has the type of the value. */
   double two[2] = {me % 3 + 0.5, me + 0.25}, best[2];
   OK(MPI_Allreduce(two, best, 1, MPI_2DOUBLE_PRECISION, MPI_MAXLOC, comm));
   CHECK(best[0] == (n < 3 ? n - 1 : 2) + 0.5 && best[1] == (n < 3 ? n - 1 : 2) + 0.25);
@@ -251,7 +252,7 @@ static void own_operations(void) {
   OK(MPI_Type_free(&type));
 }
 
-/* The bits of a sum must be the same in every run and on every rank: they are printed. */
+/* The bits of a sum must be the same in every run and on every rank, so they are printed. */
 static void bits_of_a_sum(void) {
   double mine = 1.0 / (me + 3), all;
   OK(MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, comm));

@@ -16,7 +16,7 @@ static void duplicates(void) {
   CHECK(strcmp(name, "copy") == 0 && result == 4);
   OK(MPI_Comm_get_name(MPI_COMM_WORLD, name, &result));
   CHECK(strcmp(name, "MPI_COMM_WORLD") == 0);
-  /* The same pair and tag: each communicator has its own messages. */
+  /* Messages with the same pair and tag: each communicator has its own. */
   int next = (rank_ + 1) % size_, previous = (rank_ + size_ - 1) % size_, other = 1000 + rank_;
   OK(MPI_Irecv(&got, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, copy, &request));
   OK(MPI_Send(&value, 1, MPI_INT, next, 0, MPI_COMM_WORLD));
@@ -27,7 +27,7 @@ static void duplicates(void) {
   CHECK(got == 1000 + previous);
   OK(MPI_Comm_free(&copy));
   CHECK(copy == MPI_COMM_NULL);
-  /* Contexts are used again: more than there can be at once. */
+  /* Contexts are reused: more communicators are made than can exist at once. */
   for (int i = 0; i < 5000; i++) {
     OK(MPI_Comm_dup(MPI_COMM_SELF, &copy));
     OK(MPI_Comm_free(&copy));
@@ -105,7 +105,7 @@ static void groups(void) {
   CHECK(evens == MPI_GROUP_NULL);
 }
 
-/* Those outside of the group do not call, or do something else meanwhile. */
+/* Ranks outside of the group do not call, or do something else meanwhile. */
 static void parts_that_others_do_not_make(void) {
   MPI_Group all, odd, even;
   MPI_Comm part, again, copy;
@@ -125,11 +125,11 @@ static void parts_that_others_do_not_make(void) {
     OK(MPI_Comm_create_group(MPI_COMM_WORLD, odd, 8, &part));
     CHECK(part == MPI_COMM_NULL);
   } else if (rank_ == size_ - 1 || rank_ == size_ - 2) {
-    /* Takes a context that the even ones may take as well: nobody is in both. */
+    /* The copy takes a context that the even ranks may take as well, because no rank is in both. */
     OK(MPI_Comm_dup(MPI_COMM_SELF, &copy));
     OK(MPI_Comm_free(&copy));
   }
-  /* Contexts are agreed on although some have been used by a few only. */
+  /* Contexts are agreed on although only a few ranks have used some of them. */
   OK(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
   OK(MPI_Allreduce(&rank_, &sum, 1, MPI_INT, MPI_SUM, copy));
   CHECK(sum == size_ * (size_ - 1) / 2);
@@ -160,7 +160,7 @@ static void grids(void) {
   CHECK(down == (coords[0] + 1) % dims[0] * dims[1] + coords[1]);
   OK(MPI_Cart_shift(grid, 1, 1, &up, &down));
   CHECK(down == (coords[1] + 1 < dims[1] ? rank + 1 : MPI_PROC_NULL));
-  /* Over the edge is nobody: a shift needs no cases. */
+  /* Over the edge is MPI_PROC_NULL, so a shift needs no special cases. */
   int value = rank, from = -5;
   OK(MPI_Sendrecv(&value, 1, MPI_INT, down, 0, &from, 1, MPI_INT, up, 0, grid, MPI_STATUS_IGNORE));
   CHECK(from == (coords[1] > 0 ? rank - 1 : -5));

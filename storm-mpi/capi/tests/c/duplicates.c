@@ -3,7 +3,8 @@
 
 enum { MANY = 24 };
 
-/* Each sends its number in each of the communicators to the next, with the same tag; receives are posted first. */
+/* Each rank sends its number to the next in each communicator, with the same tag. Receives are
+ * posted first. */
 static void are_apart(MPI_Comm *comms, int n) {
   MPI_Request *requests = malloc(n * sizeof *requests);
   int *got = malloc(n * sizeof *got);
@@ -46,14 +47,15 @@ static void one(void) {
   OK(MPI_Comm_free(&copy));
 }
 
-/* Of two communicators, which members begin in different orders, with others made at once between. */
+/* Duplicates of two communicators, which members begin in different orders, with others made at
+ * once in between. */
 static void in_any_order(void) {
   MPI_Comm parents[2], copies[2 * MANY + 1], all[2 * MANY + 1];
   MPI_Request requests[2 * MANY];
   OK(MPI_Comm_dup(MPI_COMM_WORLD, &parents[0]));
   OK(MPI_Comm_split(MPI_COMM_WORLD, 0, -rank_, &parents[1]));
   for (int i = 0; i < 2 * MANY; i++) {
-    /* Even ranks begin one of each in turn, odd ones all of the second first. */
+    /* Even ranks begin one of each in turn, odd ones first begin all of the second. */
     int which = rank_ % 2 ? i < MANY : i % 2;
     int number = rank_ % 2 ? i % MANY : i / 2;
     OK(MPI_Comm_idup(parents[which], &copies[which * MANY + number], &requests[which * MANY + number]));
@@ -69,7 +71,7 @@ static void in_any_order(void) {
   for (int i = 0; i < 2; i++) OK(MPI_Comm_free(&parents[i]));
 }
 
-/* One member begins the second only when the first is there, and another the other way around. */
+/* One member begins the second only when the first is done, and another does the reverse. */
 static void one_after_the_other(void) {
   MPI_Comm parents[2], copies[2];
   MPI_Request requests[2];
@@ -102,7 +104,7 @@ static int copied(MPI_Comm comm, int key, void *state, void *value, void *copy, 
   return refuses ? MPI_ERR_INTERN : MPI_SUCCESS;
 }
 
-/* They are copied as they are at the call. */
+/* Attributes are copied as they are at the call. */
 static void attributes(void) {
   MPI_Comm parent, copy;
   MPI_Request request;
@@ -128,7 +130,8 @@ static void attributes(void) {
   OK(MPI_Comm_get_errhandler(copy, &handler));
   CHECK(handler == MPI_ERRORS_RETURN);
   OK(MPI_Comm_free(&copy));
-  /* One member's function refuses: it has no duplicate, and the others do not wait for it. */
+  /* One member's function refuses. The member has no duplicate, and the others do not wait for
+   * it. */
   OK(MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN));
   for (int i = 0; i < 100; i++) {
     refuses = rank_ == size_ - 1;
@@ -169,7 +172,7 @@ static void grids_and_groups(void) {
   OK(MPI_Comm_free(&half));
 }
 
-/* More than there can be: those that there are room for, and then an error. */
+/* More duplicates than there is room for: the first succeed, and then an error follows. */
 static void all_of_them(void) {
   enum { MOST = 5000 };
   static MPI_Comm copies[MOST];

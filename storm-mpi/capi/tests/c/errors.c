@@ -1,4 +1,4 @@
-/* What is wrong is said: each mistake gives its error class. One rank and more. */
+/* Mistakes are reported: each gives its error class. One rank and more. */
 #include "check.h"
 
 static int called_, last_;
@@ -85,7 +85,7 @@ static void windows(void) {
   called_ = 0;
 }
 
-/* Keys of one kind of object are for no other. */
+/* Keys of one kind of object are not valid for others. */
 static void keys(void) {
   int of_comm, of_win, of_type, flag;
   void *value = NULL;
@@ -108,7 +108,7 @@ static void keys(void) {
   OK(MPI_Win_free(&win));
 }
 
-/* What was taken without a word. */
+/* Mistakes that were once accepted silently. */
 static void more_of_windows(void) {
   int here = 0, value = 1;
   double wide = 0, other;
@@ -123,14 +123,14 @@ static void more_of_windows(void) {
   OK(MPI_Type_commit(&pair));
   is_class(MPI_Compare_and_swap(&value, &value, &here, pair, 0, 0, win), MPI_ERR_TYPE);
   OK(MPI_Type_free(&pair));
-  /* Nothing is added up, whatever it is. */
+  /* A sum of no elements is allowed, whatever their type. */
   is_class(MPI_Accumulate(&value, 1, MPI_BYTE, 0, 0, 1, MPI_BYTE, MPI_SUM, win), MPI_ERR_OP);
   OK(MPI_Accumulate(&value, 0, MPI_BYTE, 0, 0, 0, MPI_BYTE, MPI_SUM, win));
   OK(MPI_Get_accumulate(&value, 0, MPI_BYTE, &here, 0, MPI_BYTE, 0, 0, 0, MPI_BYTE, MPI_SUM, win));
   OK(MPI_Win_fence(0, win));
   OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
   OK(MPI_Win_unlock(0, win));
-  /* The epoch of the fence ended where that of the lock began. */
+  /* The epoch of the fence ended where the lock's epoch began. */
   is_class(MPI_Put(&value, 1, MPI_INT, 0, 0, 1, MPI_INT, win), MPI_ERR_RMA_SYNC);
   OK(MPI_Win_fence(0, win));
   OK(MPI_Put(&value, 1, MPI_INT, 0, 0, 1, MPI_INT, win));
@@ -178,7 +178,7 @@ int main(int argc, char **argv) {
   type = MPI_INT;
   CHECK(MPI_Type_free(&type) != MPI_SUCCESS);
   is_class(MPI_Cart_coords(MPI_COMM_WORLD, 0, 1, in), MPI_ERR_TOPOLOGY);
-  /* Too long a message: cut, and said in the status of several. */
+  /* A message that is too long is cut, and the status among several tells it. */
   int out[4] = {1, 2, 3, 4};
   in[2] = 77;
   OK(MPI_Isend(out, 4, MPI_INT, rank_, 1, MPI_COMM_WORLD, &request));
@@ -200,7 +200,7 @@ int main(int argc, char **argv) {
   OK(MPI_Send(out, 4, MPI_INT, rank_, 5, MPI_COMM_WORLD));
   is_class(MPI_Wait(&request, &status), MPI_ERR_TRUNCATE);
   CHECK(status.MPI_SOURCE == rank_ && status.MPI_TAG == 5 && request == MPI_REQUEST_NULL);
-  /* A request that is over is nobody's, whatever was begun since. */
+  /* The handle of a finished request stays invalid, whatever was begun since. */
   MPI_Request stale, others[20];
   int flag;
   OK(MPI_Irecv(in, 1, MPI_INT, rank_, 4, MPI_COMM_WORLD, &request));
@@ -216,7 +216,7 @@ int main(int argc, char **argv) {
   }
   for (int i = 0; i < 20; i++) OK(MPI_Send(out, 1, MPI_INT, rank_, 4, MPI_COMM_WORLD));
   OK(MPI_Waitall(20, others, MPI_STATUSES_IGNORE));
-  /* Nor is a message that was received. */
+  /* The handle of a received message stays invalid, too. */
   MPI_Message message, last;
   OK(MPI_Send(out, 1, MPI_INT, rank_, 5, MPI_COMM_WORLD));
   OK(MPI_Mprobe(rank_, 5, MPI_COMM_WORLD, &message, &status));
@@ -232,7 +232,7 @@ int main(int argc, char **argv) {
     OK(MPI_Mrecv(in, 1, MPI_INT, &message, &status));
     CHECK(in[0] == 2);
   }
-  /* A handler of the program's, inherited by a duplicate. */
+  /* A handler of the program, inherited by a duplicate. */
   OK(MPI_Comm_create_errhandler(handler, &mine));
   OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, mine));
   OK(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
@@ -247,7 +247,7 @@ int main(int argc, char **argv) {
   OK(MPI_Errhandler_free(&mine));
   CHECK(mine == MPI_ERRHANDLER_NULL);
   OK(MPI_Comm_free(&copy));
-  /* After all that the job is as good as before. */
+  /* After all mistakes the job still works. */
   neighbour = (rank_ + 1) % size_;
   OK(MPI_Sendrecv_replace(&neighbour, 1, MPI_INT, neighbour, 5, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD,
                           MPI_STATUS_IGNORE));

@@ -1,4 +1,4 @@
-/* Ends as its argument says; the other ranks wait for what never comes. */
+/* Ends as its argument says. The other ranks wait for a message that never comes. */
 #include "check.h"
 
 int main(int argc, char **argv) {

@@ -1,4 +1,5 @@
-/* Files: what some write, all read, through views and without, in the directory that is the first argument. */
+/* Files: all ranks read what some have written, with and without views, in the directory of the
+ * first argument. */
 #include "check.h"
 #include <errno.h>
 #include <sys/syscall.h>
@@ -22,7 +23,7 @@ static void is_class(int code, int class) {
   CHECK(got == class);
 }
 
-/* Each its block, at an offset, by the pointer, and without waiting. */
+/* Each rank writes its block: at an offset, by the pointer, and without waiting. */
 static void blocks(void) {
   int *mine = malloc(COUNT * sizeof(int)), *got = malloc(COUNT * sizeof(int)), count;
   MPI_Offset at = (MPI_Offset)me * COUNT * sizeof(int), size, position;
@@ -71,7 +72,7 @@ static void blocks(void) {
   free(mine), free(got);
 }
 
-/* Elements of all take turns in the file; a block of a matrix each. */
+/* Elements of all ranks take turns in the file; each has a block of a matrix. */
 static void views(void) {
   enum { EACH = 64, SIDE = 8 };
   double mine[EACH], got[EACH], whole;
@@ -179,7 +180,8 @@ static void the_rest(void) {
   is_class(MPI_File_delete(path_, MPI_INFO_NULL), MPI_ERR_NO_SUCH_FILE);
 }
 
-/* Where one member's view was refused, all others waited for it; and one without data was refused. */
+/* All others once waited for a member whose view was refused, and a view without data was
+ * refused. */
 static void views_that_differ(void) {
   MPI_Datatype empty;
   MPI_File file = opened(MPI_MODE_CREATE | MPI_MODE_RDWR);
@@ -208,7 +210,7 @@ static void views_that_differ(void) {
   OK(MPI_File_close(&file));
 }
 
-/* Stands in the place of the C library's, also for libstormmpi. */
+/* Replaces the C library's function, also for libstormmpi. */
 static int refused_ = -1;
 
 int close(int descriptor) {
@@ -224,7 +226,7 @@ int close(int descriptor) {
   return closed;
 }
 
-/* What close(2) says was dropped: a quota, or NFS, may refuse there what was written. */
+/* The result of close(2) was once dropped. A quota or NFS may refuse written data there. */
 static void what_closing_says(void) {
   char plain[4096];
   MPI_File file;
@@ -239,7 +241,7 @@ static void what_closing_says(void) {
   strcpy(path_, plain);
 }
 
-/* Of a file that is only read an overlap was refused. */
+/* An overlap was once refused in a file that is only read. */
 static void what_is_read_twice(void) {
   int data[4] = {10, 11, 12, 13}, got[8], lengths[2] = {3, 1}, at[2] = {0, 1};
   MPI_Datatype twice;
@@ -261,7 +263,8 @@ static void what_is_read_twice(void) {
   OK(MPI_Type_free(&twice));
 }
 
-/* All begin where it ended when they opened it, also when one writes at once: as p4est saves. */
+/* All ranks begin at the end of the file as they opened it, even when one writes at once, as
+ * p4est does. */
 static void appended(void) {
   MPI_Offset at, first;
   MPI_File file = opened(MPI_MODE_CREATE | MPI_MODE_WRONLY);
@@ -279,8 +282,8 @@ static void appended(void) {
   }
 }
 
-/* PnetCDF's views: a header, and a part of an array, whose bounds become those of both. The second element, which nobody
-   writes, is among the first; the view was refused. */
+/* PnetCDF's views: a header, and a part of an array, whose bounds become those of both. The
+ * second element, which nobody writes, lies among the first. The view was once refused. */
 static void a_view_of_header_and_array(void) {
   int sizes[2] = {3, 4 * n}, part[2] = {3, 4}, start[2] = {0, 4 * me}, lengths[2] = {100, 1}, data[12], got;
   MPI_Aint at[2] = {0, 512};
@@ -306,7 +309,7 @@ static void a_view_of_header_and_array(void) {
   OK(MPI_Type_free(&type));
 }
 
-/* A name that is not UTF-8 became another. */
+/* A name that is not UTF-8 was once changed. */
 static void a_name_of_any_bytes(const char *directory) {
   char plain[4096];
   MPI_File file;

@@ -1,10 +1,10 @@
-/* Requests for work that the program does itself. */
+/* Requests for work that the program itself does. */
 #include "check.h"
 #include <pthread.h>
 
 enum { WORDS = 3 };
 
-/* What the library has asked of one piece of work. */
+/* The library's calls for one piece of work. */
 struct work {
   int asked, freed, cancelled, was_complete, fails;
 };
@@ -65,7 +65,7 @@ static void one(void) {
   hold(&status, 0);
 }
 
-/* Among messages, with each way to wait for several. */
+/* Such requests among messages, with each way to wait for several. */
 static void among_others(void) {
   struct work w[2];
   int got = -1, from = (rank_ + size_ - 1) % size_, at, n, which[3], flag;
@@ -93,7 +93,7 @@ static void among_others(void) {
   OK(MPI_Wait(&sent, MPI_STATUS_IGNORE));
 }
 
-/* Freed before it is over, and after; cancelled before, and after. */
+/* Requests that are freed before the work is over and after, and cancelled before and after. */
 static void given_up(void) {
   struct work w;
   MPI_Status status;
@@ -166,7 +166,7 @@ static void *work_off(void *request) {
   return NULL;
 }
 
-/* One thread waits for what another one does. */
+/* One thread waits for the work of another. */
 static void by_another_thread(void) {
   for (int lap = 0; lap < 50; lap++) {
     struct work w;

@@ -4,17 +4,18 @@
 
 static int me, n;
 
-/* What goes along the edge from a to b of that number between the two. */
+/* The data of the edge from a to b with that number between the two. */
 static int value_of(int a, int b, int number) { return 10000 * a + 100 * b + number; }
 
-/* Of member r: edges to r + 1, r + 1 again, r + 2 and itself, but none of those that 3 divides. */
+/* Edges of member r: to r + 1, r + 1 again, r + 2 and itself, but none to members that 3
+ * divides. */
 static int ends_of(int r, int ends[4]) {
   if (r % 3 == 0 && n > 1) return 0;
   ends[0] = (r + 1) % n, ends[1] = (r + 1) % n, ends[2] = (r + 2) % n, ends[3] = r;
   return 4;
 }
 
-/* The same, backward: sources in the order of their rank, and of each in its order. */
+/* The edges backward: sources in the order of their rank, and the edges of each in order. */
 static int starts_of(int r, int starts[]) {
   int count = 0, ends[4];
   for (int from = 0; from < n; from++)
@@ -23,7 +24,7 @@ static int starts_of(int r, int starts[]) {
   return count;
 }
 
-/* How often a stands among the first so many. */
+/* Number of times that a occurs among the first `count` entries. */
 static int among(int a, const int *list, int count) {
   int times = 0;
   for (int i = 0; i < count; i++) times += list[i] == a;
@@ -52,7 +53,8 @@ static void check_neighbours(MPI_Comm graph, int weighted_) {
   free(sources), free(weights), free(starts);
 }
 
-/* Each collective of neighbours, waited for, in the background, and by requests that start it, twice. */
+/* Each collective of neighbours, twice: waited for, in the background, and by persistent
+ * requests. */
 static void exchange(MPI_Comm graph) {
   int ends[4], *starts = malloc(4 * n * sizeof(int)), outs = ends_of(me, ends);
   int ins = starts_of(me, starts), data[4], out_counts[4], out_at[4];
@@ -63,7 +65,7 @@ static void exchange(MPI_Comm graph) {
     data[i] = value_of(me, ends[i], among(ends[i], ends, i));
     out_counts[i] = 1, out_at[i] = i, out_places[i] = i * sizeof(int), out_types[i] = MPI_INT;
   }
-  /* The last comes first. */
+  /* The last block comes first. */
   for (int i = 0; i < ins; i++) {
     in_counts[i] = 1, in_at[i] = ins - 1 - i, in_types[i] = MPI_INT;
     in_places[i] = in_at[i] * sizeof(int);
@@ -80,7 +82,7 @@ static void exchange(MPI_Comm graph) {
                                      MPI_INFO_NULL, &r[3]));
       OK(MPI_Neighbor_alltoallw_init(data, out_counts, out_places, out_types, got[4], in_counts, in_places, in_types,
                                      graph, MPI_INFO_NULL, &r[4]));
-      /* The program may free its arrays then. */
+      /* The program may free its arrays afterwards. */
       for (int i = 0; i < outs; i++)
         out_counts[i] = out_at[i] = 1 << 30, out_places[i] = 1 << 30, out_types[i] = MPI_DATATYPE_NULL;
       for (int i = 0; i < ins; i++)
@@ -123,7 +125,8 @@ static void exchange(MPI_Comm graph) {
   free(starts), free(in_counts), free(in_at), free(in_places), free(in_types);
 }
 
-/* Rank 0 tells of its successor's edges, the others of their successors'; nobody of its own. */
+/* Rank 0 names its successor's edges, and the others those of their successors. No rank names
+ * its own. */
 static MPI_Comm told_by_others(int weighted) {
   MPI_Comm graph;
   int about = (me + 1) % n, ends[4], weights[4], degree = ends_of(about, ends);
@@ -146,7 +149,8 @@ static void refused(void) {
                                &graph);
   OK(MPI_Error_class(code, &class));
   CHECK(class == MPI_ERR_COUNT);
-  /* More edges than there is memory for; where the system promises any the first one is refused. */
+  /* More edges than there is memory for. If the system promises any memory, the first edge is
+   * refused. */
   int about[1024] = {0}, degrees[1024];
   for (int i = 0; i < 1024; i++) degrees[i] = INT_MAX;
   none[0] = n;
@@ -181,7 +185,8 @@ int main(int argc, char **argv) {
     check_neighbours(copy, weighted), exchange(copy);
     OK(MPI_Comm_free(&copy));
   }
-  /* Told by others the edges of each source stay in order; those of several sources are in any. */
+  /* With edges named by others, the edges of each source stay in order; several sources come in
+   * any order. */
   for (int weighted = 0; weighted < 2; weighted++) {
     graph = told_by_others(weighted);
     int in, out, is_weighted, *got = malloc(4 * n * sizeof(int)), *values = malloc(4 * n * sizeof(int));

@@ -4,7 +4,8 @@
 
 static int next_, previous_;
 
-/* Of two messages alike the probe takes the first; a receive of any then gets the second. */
+/* Of two equal messages the probe takes the first. A receive of any message then gets the
+ * second. */
 static void matched_probes(int count) {
   int *first = malloc((count + 1) * sizeof(int)), *second = malloc((count + 1) * sizeof(int));
   int *in = malloc((count + 1) * sizeof(int)), flag = 0, bytes;
@@ -38,7 +39,7 @@ static void matched_probes(int count) {
   OK(MPI_Mrecv(in, 1, MPI_INT, &message, &status));
   CHECK(message == MPI_MESSAGE_NULL && status.MPI_SOURCE == MPI_PROC_NULL);
   free(first), free(second), free(in);
-  /* What comes next is not for the probes of this. */
+  /* Later messages are not for these probes. */
   OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
@@ -55,7 +56,7 @@ static void infos(void) {
   CHECK(n == 2);
   OK(MPI_Info_get_nthkey(info, 1, key));
   CHECK(!strcmp(key, "access_style"));
-  /* In C spaces belong to keys and values. */
+  /* In C, spaces are part of keys and values. */
   OK(MPI_Info_get_valuelen(info, "access_style ", &n, &flag));
   CHECK(!flag);
   OK(MPI_Info_get_valuelen(info, key, &n, &flag));
@@ -137,7 +138,7 @@ static int refused_copy(MPI_Comm comm, int key, void *state, void *from, void *t
   return MPI_ERR_OTHER;
 }
 
-/* An attribute whose function refuses stays, whatever was to take its place. */
+/* An attribute whose function refuses stays, whatever was to replace it. */
 static void refusals(void) {
   int first = 1, second = 2, key, flag;
   void *value;
@@ -150,7 +151,7 @@ static void refusals(void) {
   CHECK(MPI_Comm_set_attr(comm, key, &second) == MPI_ERR_OTHER);
   OK(MPI_Comm_get_attr(comm, key, &value, &flag));
   CHECK(flag && value == &first);
-  /* More often than there are communicators: none is left over. */
+  /* More often than there is room for communicators: none is left over. */
   for (int i = 0; i < 5000; i++)
     CHECK(MPI_Comm_dup(comm, &copy) == MPI_ERR_OTHER && copy == MPI_COMM_NULL);
   refuses = 0;
@@ -161,7 +162,7 @@ static void refusals(void) {
   OK(MPI_Comm_free_keyval(&key));
 }
 
-/* What programs, and libraries, name without needing it. */
+/* Names that programs and libraries use without needing them. */
 static void small_names(void) {
   struct { double d[3]; int i; } type_of;
   int lengths[2] = {3, 1}, count, flag, *last;

@@ -1,7 +1,8 @@
 /* Inter-communicators: two groups that send to each other. */
 #include "check.h"
 
-/* Of the ranks below `first` and those from it on; the leaders are the last of the first and the first of the others. */
+/* An inter-communicator of the ranks below `first` and the others. The leaders are the last of
+ * the lower ranks and the first of the others. */
 static MPI_Comm halves(int first) {
   MPI_Comm half, inter;
   int n, low = rank_ < first;
@@ -46,7 +47,7 @@ static void who_is_there(MPI_Comm inter, int first) {
   OK(MPI_Group_free(&remote));
 }
 
-/* Each sends to all of the other group, in several ways. */
+/* Each rank sends to all ranks of the other group, in several ways. */
 static void messages(MPI_Comm inter) {
   MPI_Request *requests, again[2];
   MPI_Status status;
@@ -83,7 +84,7 @@ static void messages(MPI_Comm inter) {
   OK(MPI_Isend(&me, 1, MPI_INT, n - 1, 4, inter, &requests[0]));
   OK(MPI_Isend(&me, 1, MPI_INT, n - 1, 5, inter, &requests[1]));
   if (me == 0) {
-    /* What the first of the group gets, it sends no answer to. */
+    /* The group's first rank does not answer its message. */
     OK(MPI_Isend(&me, 1, MPI_INT, MPI_PROC_NULL, 4, inter, &again[0]));
     OK(MPI_Wait(&again[0], MPI_STATUS_IGNORE));
   }
@@ -166,7 +167,8 @@ static void duplicates(MPI_Comm inter, int first) {
   OK(MPI_Comm_free_keyval(&key));
 }
 
-/* Those of even and of odd rank in each group; a group without its like has no inter-communicator. */
+/* Parts of even and of odd ranks in each group. A part without a counterpart has no
+ * inter-communicator. */
 static void parts(MPI_Comm inter, int first) {
   MPI_Comm part;
   MPI_Group local, few;
@@ -190,7 +192,7 @@ static void parts(MPI_Comm inter, int first) {
   }
   OK(MPI_Comm_split(inter, low ? 1 : MPI_UNDEFINED, 0, &part));
   CHECK(part == MPI_COMM_NULL);
-  /* The last of each group, then the first if it is another. */
+  /* The last rank of each group, then the first if it is another. */
   int ranks[] = {here - 1, 0};
   n = here > 1 ? 2 : 1;
   OK(MPI_Comm_group(inter, &local));
@@ -229,14 +231,15 @@ static void mistakes(MPI_Comm inter) {
   CHECK(MPI_Exscan(&value, &n, 1, MPI_INT, MPI_SUM, inter) == MPI_ERR_COMM);
   OK(MPI_Comm_remote_size(inter, &there));
   CHECK(MPI_Send(&value, 1, MPI_INT, there, 0, inter) == MPI_ERR_RANK);
-  /* The leader's mistake is everybody's, and a group is not its own other one. */
+  /* The leader's mistake is reported to all, and a group cannot be its own other group. */
   CHECK(MPI_Intercomm_create(MPI_COMM_WORLD, 0, MPI_COMM_WORLD, size_ + 3, 0, &made) == MPI_ERR_RANK);
   CHECK(made == MPI_COMM_NULL);
   CHECK(MPI_Intercomm_create(MPI_COMM_WORLD, 0, MPI_COMM_WORLD, size_ - 1, 0, &made) == MPI_ERR_COMM);
   OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
 }
 
-/* What is wrong at one member is the leader's: all of both groups learn of it. What is wrong at another is its own. */
+/* A leader's mistake is reported to all members of both groups. Another member's mistake is its
+ * own. */
 static void mistakes_of_one(int first) {
   MPI_Comm half, inter;
   int low = rank_ < first, me, n, said;
@@ -257,7 +260,7 @@ static void mistakes_of_one(int first) {
   OK(MPI_Comm_free(&inter));
 }
 
-/* Contexts are used again: more than there can be at once. */
+/* Contexts are reused: more communicators are made than can exist at once. */
 static void often(void) {
   MPI_Comm inter, own;
   if (size_ != 2) return;
@@ -269,7 +272,7 @@ static void often(void) {
   OK(MPI_Comm_free(&own));
 }
 
-/* Its leaders reach each other through another inter-communicator. */
+/* The leaders reach each other through another inter-communicator. */
 static void through_another(MPI_Comm inter) {
   MPI_Comm half, made;
   int me, result;

@@ -1,4 +1,5 @@
-/* Threads that take turns (MPI_THREAD_SERIALIZED), and what each level gives. With an argument, a thread that may not. */
+/* Threads that take turns (MPI_THREAD_SERIALIZED), and the level that each request gives. With
+ * an argument: a thread that may not call. */
 #include "check.h"
 #include <pthread.h>
 #include <sched.h>
@@ -13,7 +14,7 @@ static void *takes_turns(void *number) {
   OK(MPI_Is_thread_main(&is_main));
   CHECK(is_main == (thread == 0));
   for (int i = 0; i < ROUNDS; i++) {
-    /* All ranks are in the same turn: what one waits for comes from those that are not waiting. */
+    /* All ranks are in the same turn. An awaited message comes from ranks that are not waiting. */
     pthread_mutex_lock(&turn_);
     MPI_Request request;
     OK(MPI_Irecv(&got, 1, MPI_INT, MPI_ANY_SOURCE, thread, MPI_COMM_WORLD, &request));
@@ -29,7 +30,7 @@ static void *takes_turns(void *number) {
   return NULL;
 }
 
-/* The whole of a round by one thread after the other. */
+/* A whole round by one thread after the other. */
 static void *rounds(void *number) {
   int thread = (int)(long)number, to = (rank_ + 1) % size_, sum, got;
   MPI_Comm comm;

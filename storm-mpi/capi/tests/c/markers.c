@@ -39,7 +39,7 @@ static void nested(void) {
   OK(MPI_Type_free(&type1));
 }
 
-/* A column of a matrix, of which the next begins one number further. */
+/* A column of a matrix. The next column begins one number further. */
 static void columns(void) {
   enum { ROWS = 4, COLUMNS = 3 };
   double matrix[ROWS][COLUMNS], turned[COLUMNS][ROWS];
@@ -63,7 +63,7 @@ static void columns(void) {
   OK(MPI_Type_free(&column));
 }
 
-/* Particles of which only some parts travel, in an array of whole ones. */
+/* Particles of which only some parts travel, in an array of whole particles. */
 static void particles(void) {
   struct particle {
     char kind;

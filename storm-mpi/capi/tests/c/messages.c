@@ -20,7 +20,7 @@ static void environment(void) {
   CHECK(MPI_Wtick() > 0 && MPI_Wtick() < 1 && MPI_Wtime() >= start);
 }
 
-/* Around the eager limit and far beyond it; every size in every mode. */
+/* Sizes around the eager limit and far beyond it; every size in every mode. */
 static void modes(void) {
   static const int sizes[] = {0, 1, 100, 4095, 4096, 4097, 1 << 18};
   int room;
@@ -47,7 +47,7 @@ static void modes(void) {
         CHECK(back == space && bytes == room);
         OK(MPI_Buffer_attach(space, room));
       } else if (rank_ == 0 || (rank_ == size_ - 1 && mode == 1)) {
-        /* One rank breaks the ring, so that blocking sends end. */
+        /* One rank receives first, so that blocking sends end. */
         MPI_Request request;
         OK(MPI_Irecv(in, count, MPI_INT, previous_, mode, MPI_COMM_WORLD, &request));
         OK(mode == 1   ? MPI_Ssend(out, count, MPI_INT, next_, mode, MPI_COMM_WORLD)
@@ -86,7 +86,7 @@ static void wildcards(void) {
       CHECK(flag);
       OK(MPI_Recv(message, 2, MPI_INT, found.MPI_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &got));
       CHECK(got.MPI_SOURCE == found.MPI_SOURCE && got.MPI_TAG == found.MPI_TAG);
-      /* Not overtaking: each source's messages come in their order. */
+      /* Messages do not overtake: each source's messages come in order. */
       CHECK(message[0] == got.MPI_SOURCE && message[1] == seen[got.MPI_SOURCE]++);
     }
     free(seen);
@@ -188,7 +188,7 @@ static void persistent(void) {
   MPI_Status status;
   OK(MPI_Recv_init(&in, 1, MPI_INT, previous_, 9, MPI_COMM_WORLD, &pair[0]));
   OK(MPI_Send_init(&out, 1, MPI_INT, next_, 9, MPI_COMM_WORLD, &pair[1]));
-  /* Not started: done, with an empty status. */
+  /* A request that was not started is done, with an empty status. */
   OK(MPI_Test(&pair[0], &flag, &status));
   CHECK(flag && pair[0] != MPI_REQUEST_NULL);
   for (int lap = 0; lap < 5; lap++) {
@@ -218,7 +218,7 @@ static void given_up(void) {
   OK(MPI_Wait(&request, &status));
   OK(MPI_Test_cancelled(&status, &flag));
   CHECK(flag && request == MPI_REQUEST_NULL);
-  /* A send whose request is freed arrives all the same. */
+  /* A send whose request is freed still arrives. */
   OK(MPI_Isend(&value, 1, MPI_INT, next_, 78, MPI_COMM_WORLD, &freed));
   OK(MPI_Request_free(&freed));
   OK(MPI_Recv(&in, 1, MPI_INT, previous_, 78, MPI_COMM_WORLD, &status));

@@ -6,7 +6,8 @@ enum { COUNT = 5, LAPS = 3, KINDS = 18, LONG = 40000 };
 static MPI_Comm comm;
 static int me, n, most;
 
-/* What is sent and received in a collective, with room for `most` elements for each member, and a few that stay as they are. */
+/* The data of a collective, with room for `most` elements for each member, and a few elements
+ * that must stay unchanged. */
 struct work {
   int *send, *recv, *counts, *displs, *bytes;
   MPI_Datatype *types;
@@ -24,7 +25,7 @@ static void make_room(struct work *w) {
   w->types = malloc(n * sizeof *w->types);
   for (int i = 0; i < n; i++) {
     w->counts[i] = most;
-    /* The blocks the other way around. */
+    /* The blocks lie in reverse order. */
     w->displs[i] = (n - 1 - i) * most;
     w->bytes[i] = w->displs[i] * (int)sizeof(int);
     w->types[i] = MPI_INT;
@@ -104,7 +105,7 @@ static void free_room(struct work *w) {
   free(w->send), free(w->recv), free(w->counts), free(w->displs), free(w->bytes), free(w->types);
 }
 
-/* One after the other, with blocking collectives between. */
+/* Collectives one after the other, with blocking ones in between. */
 static void each(int count) {
   most = count;
   for (int kind = 0; kind < KINDS; kind++) {
@@ -129,12 +130,13 @@ static void each(int count) {
   }
 }
 
-/* As if a program had freed its arrays, and what had them then wrote to them. */
+/* Acts as if the program had freed its arrays, and their next owner wrote to them. */
 static void spoil(struct work *w) {
   for (int i = 0; i < n; i++) w->counts[i] = w->displs[i] = w->bytes[i] = 1 << 30, w->types[i] = MPI_DATATYPE_NULL;
 }
 
-/* All at once, which members start in different orders; what they were made with is freed. */
+/* All collectives at once, started in different orders. The objects they were made with are
+ * freed. */
 static void all_at_once(void) {
   MPI_Datatype type, other;
   MPI_Op op;
@@ -151,7 +153,7 @@ static void all_at_once(void) {
   }
   OK(MPI_Type_free(&type));
   OK(MPI_Op_free(&op));
-  /* They have the handles now. */
+  /* The new types have the handles now. */
   OK(MPI_Type_contiguous(3, MPI_DOUBLE, &other));
   OK(MPI_Op_create(sum_of, 0, &op));
   for (int lap = 0; lap < LAPS; lap++) {
@@ -167,7 +169,7 @@ static void all_at_once(void) {
   OK(MPI_Op_free(&op));
 }
 
-/* Its communicator is freed, and then the request while it is active. */
+/* The communicator is freed, and then the request while it is active. */
 static void freed(void) {
   MPI_Comm copy, whole = comm;
   struct work *w = &works[0];
@@ -214,7 +216,7 @@ static void between_groups(void) {
   OK(MPI_Comm_free(&half));
 }
 
-/* They show when it starts, and it may be started again. */
+/* Mistakes show when the request starts, and it may be started again. */
 static void mistakes(void) {
   MPI_Request request, barrier;
   int value = 0;

@@ -1,4 +1,4 @@
-/* Defines functions of the library for itself, as a profiler does: the others are the library's. */
+/* Defines functions of the library itself, as a profiler does. The others are the library's. */
 #include "check.h"
 
 static int sends, bytes, barriers;
@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
     OK(MPI_Barrier(MPI_COMM_WORLD));
   }
   CHECK(size_ == 1 || got == before);
-  /* What the library does for itself is nobody's call. */
+  /* The library's own calls do not go to the program's functions. */
   OK(MPI_Allreduce(&rank_, &got, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD));
   CHECK(got == size_ - 1);
   CHECK(sends == (size_ > 1 ? 3 : 0) && bytes == sends * (int)sizeof(int) && barriers == 3);

@@ -1,11 +1,12 @@
-/* Regressions of one-sided communication: owners that served nobody, and data that did not come. */
+/* Regressions of one-sided communication: owners that served nobody, and data that did not
+ * arrive. */
 #include "check.h"
 
 enum { STORES = 200, ROUNDS = 20, MANY = 500 };
 
 static int me, n, last;
 
-/* A window over memory of the program, which others reach by messages. */
+/* A window over memory of the program, which other ranks reach by messages. */
 static MPI_Win over(int count, int **base) {
   MPI_Win win;
   *base = calloc(count, sizeof(int));
@@ -22,7 +23,7 @@ static int flushed(int way, MPI_Win win) {
   }
 }
 
-/* A flush with nothing outstanding did nothing that others asked for: this loop never ended. */
+/* A flush with nothing outstanding once served nobody, so this loop never ended. */
 static void a_flush_serves(void) {
   int *part;
   MPI_Win win = over(4, &part);
@@ -43,7 +44,7 @@ static void a_flush_serves(void) {
   free(part);
 }
 
-/* Two put, flush, and look at their own part: not both may find nothing there. */
+/* Two ranks put, flush, and look at their own parts. At least one of them must find something. */
 static void a_flush_is_a_fence(void) {
   int *part, *seen = calloc(STORES, sizeof(int)), one = 1;
   MPI_Win win;
@@ -63,7 +64,7 @@ static void a_flush_is_a_fence(void) {
   free(seen);
 }
 
-/* Who moved less than there was room for was refused. */
+/* A transfer of less than there was room for was once refused. */
 static void what_fits_is_moved(int allocated) {
   int *part, mine[3] = {7, 8, 9}, got[5] = {-1, -1, -1, -1, -1}, right = (me + 1) % n;
   MPI_Datatype third;
@@ -104,7 +105,8 @@ static void what_fits_is_moved(int allocated) {
   if (!allocated) free(part);
 }
 
-/* What MPI_Rget brought for a type with gaps was not there before MPI_Wait, whatever was flushed or unlocked. */
+/* Data of MPI_Rget for a type with gaps once arrived only in MPI_Wait, whatever was flushed or
+ * unlocked. */
 static void a_flush_brings_what_was_requested(void) {
   enum { EACH = 5 };
   int *part, got[4][2 * EACH], more[MANY], right = (me + 1) % n;
@@ -141,7 +143,8 @@ static void a_flush_brings_what_was_requested(void) {
   free(part);
 }
 
-/* Whoever was in MPI_Finalize with a window that it had not freed served nobody, who waited for its lock. */
+/* A rank in MPI_Finalize with a window that it had not freed once served nobody, and others
+ * waited for its lock. */
 static int it_serves_to_the_end(void) {
   int *part, one = 1;
   MPI_Win win = over(1, &part);

@@ -1,4 +1,4 @@
-/* Pointers of files that processes share, in the directory that is the first argument. */
+/* Pointers of files that processes share, in the directory of the first argument. */
 #include "check.h"
 #include <dirent.h>
 
@@ -31,7 +31,8 @@ static int sum_of(int value) {
   return sum;
 }
 
-/* Whose turn it is comes as it comes; every record is there once, those of one member in their order. */
+/* The order of the members is arbitrary. Every record is there once, and those of one member are
+ * in order. */
 static void in_any_order(void) {
   struct record mine, *all = malloc(n * RECORDS * sizeof *all);
   int *seen = calloc(n, sizeof *seen), count, got;
@@ -63,7 +64,7 @@ static void in_any_order(void) {
   CHECK(position == 0);
   OK(MPI_File_read_at(file, 0, all, 2 * n * RECORDS, MPI_INT, &status));
   for (int i = 0; i < n * RECORDS; i++) CHECK(all[i].who < n && all[i].number == seen[all[i].who]++);
-  /* All together read all of it, and nobody more. */
+  /* All ranks together read the whole file, and nothing twice. */
   OK(MPI_File_seek_shared(file, -size, MPI_SEEK_END));
   for (got = 0;; got += count) {
     if (got % 4) {
@@ -82,7 +83,7 @@ static void in_any_order(void) {
   free(seen);
 }
 
-/* Each as many as its rank and one more, one behind the other. */
+/* Each rank writes one record more than its rank, one rank behind the other. */
 static void in_order(void) {
   int *mine = malloc((me + 1) * sizeof *mine), count, first = me * (me + 1) / 2, all = n * (n + 1) / 2;
   MPI_Offset position;
@@ -108,7 +109,7 @@ static void in_order(void) {
     OK(MPI_File_read_at(file, i, &there, 1, MPI_INT, MPI_STATUS_IGNORE));
     CHECK(there == 1000 * (i / all) + i % all);
   }
-  /* Another view begins at its beginning. */
+  /* The pointer of another view begins at the view's beginning. */
   OK(MPI_File_set_view(file, 8 + all * (MPI_Offset)sizeof(int), MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
   OK(MPI_File_get_position_shared(file, &position));
   CHECK(position == 0);
@@ -122,7 +123,7 @@ static void in_order(void) {
   free(mine);
 }
 
-/* From what is there on, and from beginning to end. */
+/* Files that are appended to, and files that are read from beginning to end. */
 static void appended_and_sequential(void) {
   int value = me, sum = 0, got, count;
   MPI_Offset position;
@@ -174,7 +175,7 @@ static void mistakes(void) {
   if (n > 1) is_class(MPI_File_seek_shared(file, me, MPI_SEEK_SET), MPI_ERR_NOT_SAME);
   is_class(MPI_File_seek_shared(file, -1, MPI_SEEK_SET), MPI_ERR_ARG);
   OK(MPI_File_seek_shared(file, 4, MPI_SEEK_SET));
-  /* Who cannot write leaves no gap, and nobody waits for it. */
+  /* A rank that cannot write leaves no gap, and nobody waits for it. */
   if (me == n / 2) {
     is_class(MPI_File_write_ordered(file, &value, -1, MPI_INT, &status), MPI_ERR_COUNT);
   } else {
@@ -193,7 +194,7 @@ static void mistakes(void) {
   OK(MPI_File_close(&file));
 }
 
-/* Where the pointers were is not to be seen any more. */
+/* The files of the pointers are gone. */
 static void nothing_is_left(void) {
   OK(MPI_Barrier(MPI_COMM_WORLD));
   DIR *directory = opendir(directory_);

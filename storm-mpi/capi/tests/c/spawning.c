@@ -1,4 +1,4 @@
-/* Processes that cannot be had: each function says so with the error class that the standard has for it. */
+/* New processes are not supported: each function fails with the standard's error class. */
 #include "check.h"
 
 int main(int argc, char **argv) {

@@ -1,13 +1,13 @@
-/* Short messages by all ways that a call may take: from anybody, posted before they come and waited for in any order,
- * between long and synchronous ones. Whatever the way, each source's messages come in their order, and the oldest
- * receive that accepts one gets it. */
+/* Short messages by all ways of a call: from any source, posted before they come and waited for
+ * in any order, between long and synchronous ones. In every way, each source's messages come in
+ * order, and the oldest receive that accepts a message gets it. */
 #include "check.h"
 
 enum { TIMES = 400, LONGEST = 20000 };
 
 static char *data_;
 
-/* Of every length that has a way of its own. */
+/* Every length that has a way of its own. */
 static int length_of(int source, int number) {
   static const int lengths[] = {4, 0, 24, 25, 100, 5, 1024, 4096, 4097, 8, 12000, 16384, 16400, 4};
   return lengths[(source + number) % 14] + 4;
@@ -28,7 +28,7 @@ static void is_that(int source, int number, const MPI_Status *status) {
   for (int i = sizeof came; i < length; i++) CHECK(data_[i] == (char)(source + 3 * number));
 }
 
-/* All send to rank 0, which takes what comes in one of several ways. */
+/* All ranks send to rank 0, which receives in one of several ways. */
 static void many_to_one(void) {
   MPI_Request request;
   MPI_Status status;
@@ -85,7 +85,7 @@ static void posted(int mine, int other) {
     for (int i = 0; i < 3; i++)
       OK(MPI_Irecv(&values[i], 1, MPI_INT, source, tag, MPI_COMM_WORLD, &requests[i]));
     OK(MPI_Send(&token, 1, MPI_INT, other, 8, MPI_COMM_WORLD));
-    /* One that is begun later gets what comes later. */
+    /* A later receive gets the later message. */
     if (round % 3 == 0) OK(MPI_Recv(&values[3], 1, MPI_INT, other, 7, MPI_COMM_WORLD, &status));
     for (int i = 0; i < 3; i++) {
       int at = (i + round) % 3;
@@ -115,7 +115,7 @@ static void around(void) {
   free(out);
 }
 
-/* What is too long is cut, and said, whatever the way. */
+/* A message that is too long is cut, and the status tells it, in every way. */
 static void cut(int mine, int other) {
   int two[2] = {mine, mine}, in[2] = {-1, -1}, class;
   MPI_Request request;
@@ -143,7 +143,7 @@ int main(int argc, char **argv) {
   data_ = malloc(LONGEST);
   many_to_one();
   OK(MPI_Barrier(MPI_COMM_WORLD));
-  /* Pairs of neighbours; who has none is done. */
+  /* Pairs of neighbours. A rank without a neighbour is done. */
   int other = rank_ ^ 1;
   if (other < size_) posted(rank_ & 1, other), cut(rank_, other);
   OK(MPI_Barrier(MPI_COMM_WORLD));

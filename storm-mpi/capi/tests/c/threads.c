@@ -17,7 +17,7 @@ static void *run(void *thread) {
   return NULL;
 }
 
-/* Does the same in all threads, of which this is one. */
+/* Runs the same part in all threads, including this one. */
 static void in_threads(Part part) {
   pthread_t others[THREADS];
   part_ = part;
@@ -35,7 +35,7 @@ static void levels(int thread) {
   CHECK(is_main == (thread == 0));
 }
 
-/* One waits for what another thread of its own process sends. */
+/* A thread waits for a message of another thread of its own process. */
 static void to_oneself(int thread) {
   int with = thread ^ 1, got = -1, flag;
   for (int i = 0; i < ROUNDS; i++) {
@@ -54,7 +54,8 @@ static void to_oneself(int thread) {
   }
 }
 
-/* Each thread passes on what its like on the rank before sends: short messages and long ones. */
+/* Each thread passes on the messages of its counterpart on the previous rank: short ones and
+ * long ones. */
 static void around(int thread) {
   int to = (rank_ + 1) % size_, from = (rank_ + size_ - 1) % size_;
   int *words = malloc(LONG_WORDS * sizeof *words);
@@ -83,7 +84,8 @@ static void around(int thread) {
   free(words);
 }
 
-/* Requests of one message each, waited for by different threads, in another order than they are served. */
+/* Requests of one message each. Different threads wait for them, in another order than they are
+ * served. */
 static MPI_Request requests_[THREADS];
 static int places_[THREADS];
 
@@ -114,7 +116,8 @@ static void several_waits(void) {
   }
 }
 
-/* One waits for what never comes, until another thread takes it back: a receive, a persistent one, and a send. */
+/* A thread waits for a message that never comes, until another thread takes the request back: a
+ * receive, a persistent one, and a send. */
 static MPI_Request never_[THREADS];
 
 static void taken_back(int thread) {
@@ -151,7 +154,7 @@ static void taken_back(int thread) {
   }
 }
 
-/* Each thread has a communicator of its own, and makes others of it, when it likes. */
+/* Each thread has a communicator of its own, and makes others of it at any time. */
 static void collectives(int thread) {
   MPI_Comm comm = comms_[thread], again, half;
   for (int i = 0; i < ROUNDS / 10; i++) {
@@ -184,7 +187,7 @@ static void collectives(int thread) {
   }
 }
 
-/* Any thread takes any message that was probed: each comes to one of them. */
+/* Any thread takes any message that was probed: each message comes to only one thread. */
 static pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
 static long taken_;
 
@@ -203,7 +206,7 @@ static void probes(int thread) {
   }
 }
 
-/* Communicators of groups and between groups, told apart by their tags. */
+/* Communicators of groups and between groups, separated by their tags. */
 static void groups(int thread) {
   MPI_Group all, odd;
   MPI_Comm made, side, between;
@@ -236,7 +239,7 @@ static void groups(int thread) {
   OK(MPI_Group_free(&all));
 }
 
-/* Windows, each of one thread. */
+/* Windows, each for one thread. */
 static void windows(int thread) {
   MPI_Win window;
   int *memory, one = 1, there = -1, next = (rank_ + 1) % size_;
@@ -262,7 +265,8 @@ static void windows(int thread) {
   OK(MPI_Win_free(&window));
 }
 
-/* One window, which all threads use at once: what one has flushed is done, whatever others have under way. */
+/* One window, which all threads use at once. Operations that a thread has flushed are done,
+ * whatever other threads have under way. */
 static MPI_Win window_;
 static int *memory_;
 
@@ -272,7 +276,7 @@ static int value(int rank, int round, int word, int thread) {
   return 1 + rank + 3 * round + word + 1000000 * thread;
 }
 
-/* To this thread's like on one rank, and from that on another. */
+/* To this thread's counterpart on one rank, and from its counterpart on another. */
 static void tell(int thread, int to, int from, int tag, int what) {
   int told = -1;
   OK(MPI_Sendrecv(&what, 1, MPI_INT, to, tag + thread, &told, 1, MPI_INT, from, tag + thread,
@@ -308,7 +312,7 @@ static void one_window(int thread) {
     }
     for (int w = 0; w < count; w++) CHECK(mine[2 * w] == value(rank_, i, w, thread));
     OK(MPI_Type_free(&every_second));
-    /* Its part may be written again. */
+    /* The part may be written again. */
     tell(thread, before, next, 300, i);
   }
   free(mine);
@@ -325,7 +329,8 @@ static void together_at_one_window(void) {
   free(memory_);
 }
 
-/* One thread only answers; it waits while others of its process, which have no message for it, are at work. */
+/* A thread only answers. It waits while other threads of its process, which have no message for
+ * it, are at work. */
 static void served(int thread) {
   int next = (rank_ + 1) % size_, value;
   if (thread == 0) {
@@ -343,7 +348,7 @@ static void served(int thread) {
   }
 }
 
-/* What goes wrong is the caller's alone. */
+/* A mistake affects only its caller. */
 static void mistakes(int thread) {
   MPI_Comm comm = comms_[thread];
   char text[2];

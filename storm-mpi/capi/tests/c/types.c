@@ -1,4 +1,4 @@
-/* Derived datatypes: sent from where they lie, received to where they belong. Two ranks and more. */
+/* Derived datatypes: sent from their own memory, and received into it. Two ranks and more. */
 #include "check.h"
 #include <stddef.h>
 
@@ -47,7 +47,7 @@ static void columns(void) {
   sent_round(matrix, COLUMNS, narrow, turned, ROWS * COLUMNS, MPI_DOUBLE);
   for (int i = 0; i < ROWS; i++)
     for (int j = 0; j < COLUMNS; j++) CHECK(turned[j][i] == 1000 * previous_ + 10 * i + j);
-  /* In collectives too. */
+  /* Derived datatypes in collectives. */
   OK(MPI_Bcast(&matrix[0][4], 1, column, 0, MPI_COMM_WORLD));
   for (int i = 0; i < ROWS; i++) CHECK(matrix[i][4] == 10 * i + 4 && matrix[i][3] == 1000 * rank_ + 10 * i + 3);
   double *all = malloc(size_ * ROWS * sizeof(double));
@@ -137,7 +137,7 @@ static void under_way(void) {
   OK(MPI_Type_commit(&even));
   OK(MPI_Recv_init(in, 1, even, previous_, 3, MPI_COMM_WORLD, &requests[0]));
   OK(MPI_Send_init(out, 1, even, next_, 3, MPI_COMM_WORLD, &requests[1]));
-  /* What has a name no more lives on in what is made of it. */
+  /* A freed type lives on in the types that are made of it. */
   OK(MPI_Type_free(&even));
   for (int lap = 0; lap < 3; lap++) {
     for (int i = 0; i < 2 * N; i++) {

@@ -1,4 +1,5 @@
-/* One-sided communication: every kind of window, of epoch and of operation, against what must come of it. */
+/* One-sided communication: every kind of window, epoch and operation, compared with the expected
+ * results. */
 #include "check.h"
 #include <stdint.h>
 
@@ -55,7 +56,7 @@ static void fences(int allocated) {
   end(allocated, part, &win);
 }
 
-/* A column of a matrix here to every third element there, and back. */
+/* A column of a matrix here goes to every third element there, and back. */
 static void derived(int allocated) {
   enum { SIDE = 50 };
   static int matrix[SIDE][SIDE], back[SIDE][SIDE];
@@ -86,7 +87,7 @@ static void derived(int allocated) {
   end(allocated, part, &win);
 }
 
-/* Each opens its part to its neighbours, and reaches theirs. */
+/* Each rank opens its part to its neighbours, and reaches theirs. */
 static void posted(int allocated) {
   int *part, neighbours[2] = {left, right}, count = left == right ? 1 : 2, flag = 0, got = -1;
   MPI_Group all, group;
@@ -119,7 +120,8 @@ static void posted(int allocated) {
   end(allocated, part, &win);
 }
 
-/* Counters at rank 0: by a lock, by atomic operations, by a lock that is made of these. */
+/* Counters at rank 0: by a lock, by atomic operations, and by a lock that is made of atomic
+ * operations. */
 static void locks(int allocated) {
   enum { LOCKED, FETCHED, WORD, GUARDED, SUM, COUNTERS };
   int *part, one = 1, value, zero = 0, seen = -1;
@@ -164,7 +166,7 @@ static void locks(int allocated) {
   end(allocated, part, &win);
 }
 
-/* Long ones, by requests, of an owner that waits for something else; many at once. */
+/* Long transfers, by requests, to an owner that waits for something else; many at once. */
 static void requests(int allocated) {
   int *part, *from = malloc(LONG * sizeof(int)), *into = calloc(LONG, sizeof(int)), token = 0;
   MPI_Win win = over(allocated, LONG + MANY + 2, &part);
@@ -175,7 +177,7 @@ static void requests(int allocated) {
   OK(MPI_Wait(&both[0], MPI_STATUS_IGNORE));
   memset(from, 0, LONG * sizeof(int));
   OK(MPI_Win_flush(right, win));
-  /* Its owner is in a receive meanwhile, or a barrier. */
+  /* The owner is in a receive meanwhile, or in a barrier. */
   OK(MPI_Send(&me, 1, MPI_INT, right, 5, MPI_COMM_WORLD));
   OK(MPI_Recv(&token, 1, MPI_INT, left, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
   for (int i = 0; i < LONG; i++) CHECK(part[i] == left * 31 + i);
@@ -189,7 +191,7 @@ static void requests(int allocated) {
   memset(into, 0, LONG * sizeof(int));
   OK(MPI_Rget(into, LONG, MPI_INT, right, 0, LONG, MPI_INT, win, &both[0]));
   OK(MPI_Win_flush_all(win));
-#ifdef STORM_MPI /* MPICH 4.0.2 does not wait for it here. */
+#ifdef STORM_MPI /* MPICH 4.0.2 does not wait for the data here. */
   CHECK(into[LONG - 1] == me * 31 + LONG - 1);
 #endif
   OK(MPI_Wait(&both[0], MPI_STATUS_IGNORE));
@@ -208,7 +210,7 @@ static void requests(int allocated) {
   free(from), free(into);
 }
 
-/* Of each kind of number and operation some: with values and places, on bits, on doubles. */
+/* Some of each kind of number and operation: with values and places, on bits, on doubles. */
 static void operations(int allocated) {
   struct { double value; int place; } least = {100.0 - me, me}, *pairs;
   uint64_t bit = UINT64_C(1) << me;
@@ -234,7 +236,7 @@ static void operations(int allocated) {
   end(allocated, part, &win);
 }
 
-/* Memory of a node: one piece, read and written by all that are there. */
+/* Memory of a node in one piece, read and written by all ranks on the node. */
 static void shared(void) {
   MPI_Comm node;
   MPI_Win win;
@@ -266,7 +268,7 @@ static void shared(void) {
   OK(MPI_Barrier(node));
   CHECK(first[0] == 1000 * count);
   OK(MPI_Barrier(node));
-  /* One waits for a word that the other writes, as programs with shared memory do. */
+  /* One rank waits for a word that the other writes, as programs with shared memory do. */
   volatile int *word = first;
   OK(MPI_Win_lock_all(0, win));
   if (here == count - 1) *word = -5;
@@ -283,7 +285,7 @@ static void shared(void) {
   OK(MPI_Comm_free(&node));
 }
 
-/* Memory that is lent later, by its address. */
+/* Memory that is attached later, and addressed by its address. */
 static void dynamic(void) {
   double here[4] = {me, me, me, me}, got = -1;
   MPI_Aint mine, *all = malloc(n * sizeof(MPI_Aint));
@@ -302,7 +304,7 @@ static void dynamic(void) {
   OK(MPI_Barrier(MPI_COMM_WORLD));
   CHECK(here[1] == 0.25 + left && here[0] == me && here[2] == me);
   OK(MPI_Win_detach(win, here));
-  /* What lies in two stretches that touch was refused. */
+  /* Data in two stretches that touch was once refused. */
   double both[2] = {me, me};
   OK(MPI_Win_attach(win, here + 2, 2 * sizeof(double)));
   OK(MPI_Win_attach(win, here, 2 * sizeof(double)));
@@ -361,7 +363,7 @@ static void hung_on_it(void) {
   OK(MPI_Win_free(&other));
 }
 
-/* Over three members, so that there are more on one node than on another. */
+/* A window over three members, so that one node has more members than another. */
 static void uneven(void) {
   MPI_Comm some;
   OK(MPI_Comm_split(MPI_COMM_WORLD, me < 3 ? 0 : MPI_UNDEFINED, 0, &some));

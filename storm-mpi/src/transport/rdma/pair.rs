@@ -15,8 +15,8 @@ use storm_verbs::guard::{
 /// Limit of credits under way, with some to spare. Each credit is for half of a ring or half of the
 /// runs.
 const SPARE: u32 = 16;
-/// Number of send requests that a pair has room for, and of receive requests that it always holds:
-/// as many as the other side may send runs without credit, and its credits.
+/// Number of send requests that a pair has room for, and of receive requests that it always holds.
+/// It covers the runs that the other side may send without credit, and its credits.
 const REQUESTS: u32 = MAX_RUNS as u32 + SPARE;
 /// Number of receive requests that may be used up without being replaced. Credits that come use up
 /// some of them.

@@ -1,7 +1,6 @@
-//! Freed equals allocated: in each row the columns that jobs hold, the free
-//! ones and those of absent nodes are all there are, and a job holds its PEs
-//! and no more than rounding up allows, or all those of nodes that it has for
-//! itself.
+//! Freed equals allocated. In each row, all columns are held by jobs, free, or those of absent
+//! nodes. A job holds its PEs, and no more than rounding up allows. A job that has nodes for itself
+//! holds all their PEs.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +8,16 @@ use super::{Invariant, Violation};
 use crate::suite::{Running, Step};
 use crate::{JobId, JobView, Machine, Node, Pe, RowView, Slot};
 
-/// How many columns a job may hold.
+/// The number of columns that a job may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
-    /// As many as its processes.
+    /// Exactly one for each process.
     Exactly,
-    /// Up to the next power of two: fewer than twice as many.
+    /// Up to the next power of two: fewer than twice the number of processes.
     RoundedUp,
 }
 
-/// Columns are held, free or absent, and none is lost.
+/// Every column is held, free or absent: none is lost.
 #[derive(Debug)]
 pub struct ColumnsReturned(pub Held);
 

@@ -1,8 +1,8 @@
-//! No job starves: it runs within as many slices as there are rows, so that it
-//! has its share of the time, one part in so many, or more (A3).
+//! No job starves. With n rows, each job runs within n slices, and so has an n-th of the time, or
+//! more (A3).
 //!
-//! Unlike [`super::EveryRowInTurn`] it sees jobs that change their rows. Rows
-//! that open while a job waits count.
+//! Unlike [`super::EveryRowInTurn`], the check follows jobs that change their rows. Rows that open
+//! while a job waits count.
 
 use std::collections::BTreeMap;
 

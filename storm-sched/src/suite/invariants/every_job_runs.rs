@@ -1,4 +1,4 @@
-//! Where nobody switches rows all jobs that hold PEs run, always, and no slices are cut.
+//! Where rows are not switched, all jobs that hold PEs always run, and no slices are cut.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,8 @@
-//! No row starves: a live row runs within as many slices as there are rows
-//! (A3: each row is activated within rows * Q), and slices are cut as long as
-//! there is more than one.
+//! No row starves. A live row runs within as many slices as there are rows (A3: each row is
+//! activated within rows * Q). Slices are cut as long as there is more than one row.
 //!
-//! Rows that open while a row waits run after it: the bound is the most rows
-//! there were since it ran last.
+//! Rows that open while a row waits run after it. The limit is therefore the most rows since the
+//! row ran last.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +42,7 @@ impl Invariant for EveryRowInTurn {
         if rows > 1 && !step.policy.next_edge_needed() {
             return Err(Starved::NoSlices { rows }.into());
         }
-        // A row that lost its last job and got another one at once is a new one.
+        // A row that lost its last job and got another at once is a new row.
         let stays = |slot: &Slot| {
             let mut before = step.before.running.iter();
             before.any(|(job, running)| {
@@ -52,7 +51,7 @@ impl Invariant for EveryRowInTurn {
             })
         };
         self.waits.retain(|slot, _| stays(slot));
-        // Rows that are packed anew are new ones.
+        // Rows that are packed anew are new rows.
         if step.actions.iter().any(|action| matches!(action, Action::Migrate { .. })) {
             self.waits.clear();
         }
@@ -67,8 +66,8 @@ impl Invariant for EveryRowInTurn {
                 wait.edges += edge;
             }
             let Wait { edges, most_rows } = *wait;
-            // Having run in slice s it runs again in slice s + rows at the
-            // latest: rows - 1 edges pass it by.
+            // After slice s, the row runs again in slice s + rows at the latest: rows - 1 edges
+            // pass it by.
             if edges >= most_rows {
                 return Err(Starved::Waited { slot, edges, most_rows }.into());
             }

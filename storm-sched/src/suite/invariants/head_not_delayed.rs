@@ -1,8 +1,8 @@
-//! A job that passes the head of the queue does not delay it (A2a): by the estimates, the head can
-//! start no later than if the passing jobs had not been started.
+//! A job that passes the head of the queue does not delay it (A2a). By the estimates, the head can
+//! start no later than without the jobs that passed.
 //!
-//! The head is the first job that fits the nodes that are up. The check judges only heads that ask
-//! for a number of PEs.
+//! The head is the first job that fits the nodes that are up. Only heads that ask for a number of
+//! PEs are checked.
 
 use std::collections::BTreeMap;
 
@@ -66,8 +66,8 @@ impl Invariant for HeadNotDelayed {
 }
 
 impl HeadNotDelayed {
-    /// The first of the estimated ends at which as many PEs are free as the job
-    /// asks for, if the jobs `but` did not run.
+    /// The first estimated end at which as many PEs are free as the job asks for, if the jobs `but`
+    /// did not run.
     fn earliest(&self, step: &Step<'_>, request: &JobRequest, but: &[JobId]) -> Option<SchedTime> {
         let (now, rows) = (step.now, step.policy.rows());
         let mut times: Vec<SchedTime> = self.ends.values().map(|end| (*end).max(now)).collect();
@@ -85,7 +85,7 @@ impl HeadNotDelayed {
     }
 }
 
-/// The first job that waits and fits the nodes that are up.
+/// The first waiting job that fits the nodes that are up.
 fn head<'a>(step: &Step<'a>) -> Option<&'a JobRequest> {
     let world = step.after;
     let usable = world.usable();

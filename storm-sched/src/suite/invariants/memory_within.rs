@@ -1,5 +1,5 @@
-//! Memory is never overcommitted: on each node the jobs of all rows, stopped or
-//! not, have no more than there is (A3).
+//! Memory is never overcommitted. On each node, the jobs of all rows, stopped or not, have no more
+//! than the node has (A3).
 
 use super::{Invariant, Violation};
 use crate::NodeIndex;

@@ -1,5 +1,4 @@
-//! The invariants, one file each, and the sets of them that kinds of policy
-//! must hold.
+//! The invariants, one file each, and the sets of them that the kinds of policy must hold.
 
 mod columns_disjoint;
 mod columns_returned;
@@ -55,15 +54,15 @@ use crate::suite::Step;
 /// The violation that an invariant found.
 pub type Violation = Box<dyn Error + Send + Sync>;
 
-/// Something that holds after every event.
+/// A property that holds after every event.
 pub trait Invariant {
-    /// The invariant in a few words.
+    /// The invariant, in a few words.
     fn name(&self) -> &'static str;
 
-    /// Checks one step; the steps of a run come in order.
+    /// Checks one step. The steps of a run come in order.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The violation.
     fn check(&mut self, step: &Step<'_>) -> Result<(), Violation>;
 }
 
@@ -84,8 +83,8 @@ pub fn any_policy(limit: MplLimit, held: Held) -> Vec<Box<dyn Invariant>> {
     ]
 }
 
-/// The invariants of every policy among reservations, with any queue order, that lets no job wait
-/// while nothing runs.
+/// The invariants among reservations of every policy that lets no job wait while nothing runs, with
+/// any queue order.
 #[must_use]
 pub fn reserving(limit: MplLimit, held: Held) -> Vec<Box<dyn Invariant>> {
     let mut invariants = any_policy(limit, held);
@@ -159,7 +158,7 @@ pub fn gang(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     invariants
 }
 
-/// The invariants of gang scheduling in which jobs may pass the first of the queue.
+/// The invariants of gang scheduling in which jobs may pass the first job.
 #[must_use]
 pub fn gang_backfilling(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     let mut invariants = gang_repacking(limit);
@@ -184,7 +183,7 @@ pub fn at_once(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     invariants
 }
 
-/// The same where jobs may pass the first of the queue.
+/// The same, where jobs may pass the first job.
 #[must_use]
 pub fn at_once_backfilling(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     vec![
@@ -201,7 +200,7 @@ pub fn at_once_backfilling(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     ]
 }
 
-/// The invariants of gang scheduling when jobs preempt others, also when nodes are reserved.
+/// The invariants of gang scheduling when jobs preempt others, with or without reserved nodes.
 #[must_use]
 pub fn gang_preempting(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     vec![

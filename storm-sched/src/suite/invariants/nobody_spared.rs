@@ -1,7 +1,7 @@
-//! With several rows too, no job loses a place without need or in vain; by brute force over the
-//! sets of PEs.
+//! With several rows too, no job loses its place without need or in vain. The check is brute force
+//! over the sets of PEs.
 //!
-//! Only the first of the jobs that get room is checked, and promises to others are ignored.
+//! Only the first job that gets room is checked, and promises to others are ignored.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{Invariant, Violation};
 use crate::suite::Step;
 use crate::{Action, JobId, MplLimit};
 
-/// Each job that makes room is needed for it, and together they suffice.
+/// Each job that makes room is needed, and together they suffice.
 #[derive(Debug)]
 pub struct NobodySpared(pub MplLimit);
 

@@ -1,11 +1,11 @@
-//! No job waits while nothing runs, all nodes are up and no node is reserved, also after earlier
-//! reservations.
+//! No job waits while nothing runs, all nodes are up and no node is reserved. The same holds after
+//! earlier reservations.
 
 use super::{Invariant, Violation};
 use crate::suite::Step;
 use crate::{JobId, NodeState};
 
-/// A job that can run on an empty machine does.
+/// A job that can run on an empty machine runs.
 #[derive(Debug)]
 pub struct NothingStarves;
 

@@ -1,5 +1,5 @@
-//! A started job waited, and its placement meets its request, on PEs whose nodes take work and have
-//! what it needs. All its processes are in one row: it starts once.
+//! A started job waited before, and its placement meets its request. The PEs are on nodes that take
+//! work and have what the job needs. All processes are in one row: the job starts once.
 
 use super::{Invariant, Violation};
 use crate::suite::{Running, Step, oracle};
@@ -96,7 +96,7 @@ fn check_start(
     Ok(())
 }
 
-/// Each node of a started job is as it needs it, beside the jobs that run.
+/// Checks that each node of a started job meets its demands, beside the jobs that run.
 fn check_nodes(
     step: &Step<'_>,
     request: &JobRequest,
@@ -104,7 +104,7 @@ fn check_nodes(
 ) -> Result<(), Unsound> {
     let job = request.id;
     if step.after.running.get(&job).is_none_or(|running| running.placement != *placement) {
-        // The job has been moved since.
+        // The job has moved since.
         return Ok(());
     }
     let held = oracle::held_bytes(step.after);
@@ -130,8 +130,7 @@ fn check_nodes(
     Ok(())
 }
 
-/// Another job of the row with PEs of a node, where one of the two is to have
-/// its nodes for itself.
+/// Another job of the row with PEs of a node, where one of the two must have its nodes for itself.
 fn not_alone(step: &Step<'_>, job: JobId, node: NodeIndex) -> Option<JobId> {
     let own = step.after.running.get(&job)?;
     let beside = |(other, running): &(&JobId, &Running)| {

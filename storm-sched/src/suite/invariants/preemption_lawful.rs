@@ -1,11 +1,11 @@
-//! Nobody loses PEs without need, or to a job that may not have them.
+//! No job loses PEs without need, or to a job that may not have them.
 
 use super::{Invariant, Violation};
 use crate::suite::{Running, Step, World, oracle};
 use crate::{Action, Event, JobId, JobRequest, NodeIndex, Pe, PreemptMode, SchedTime};
 
-/// A preempted job is of a quality of service that the other one may preempt, is treated as
-/// that says, and no victim could have been spared.
+/// The other job may preempt the quality of service of a preempted job, and its mode is respected.
+/// No victim could have been spared.
 #[derive(Debug)]
 pub struct PreemptionLawful;
 
@@ -55,7 +55,7 @@ fn check_one(
 ) -> Result<(), Unlawful> {
     let running = before.running.get(&victim).filter(|_| !before.ending.contains(&victim));
     let running = running.map(|running| &running.request);
-    // One that starts may have to make room in the same instant.
+    // A job that starts may have had to make room in the same instant.
     let started = before.queue.iter().find(|request| request.id == victim);
     let started = started.filter(|_| step.actions.iter().any(|action| is_start(action, victim)));
     let stops = running.or(started).ok_or(Unlawful::NotRunning { victim })?;
@@ -68,7 +68,7 @@ fn check_one(
     if own != Some(mode) {
         return Err(Unlawful::OtherMode { victim, mode });
     }
-    // Room that others were promised, or given in this step, is not for the job.
+    // Only steps are judged in which no room is promised or given to other jobs.
     let urgent = before.queue.iter().filter(|request| request.may_preempt()).count();
     let alone = urgent == 1
         && started.is_none()
@@ -79,7 +79,7 @@ fn check_one(
             Action::Resume { .. } => false,
             _ => true,
         });
-    // Among rows [`super::NobodySpared`] says so.
+    // Among rows, [`super::NobodySpared`] checks the same.
     let one_row = step.policy.quantum().is_none();
     if !alone || !one_row || !request.is_plain() || matches!(step.event, Event::SetQuantum(_)) {
         return Ok(());

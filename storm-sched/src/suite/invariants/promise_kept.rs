@@ -1,5 +1,5 @@
-//! A job that was promised the room of others gets it: jobs that may preempt none do not start on
-//! it meanwhile. Reservations end promises as they come near, so runs with reservations are not
+//! A job that was promised the room of others gets it. Jobs that may preempt no job do not start
+//! there meanwhile. Reservations end promises as they come near, so runs with reservations are not
 //! checked.
 
 use std::collections::BTreeSet;
@@ -12,12 +12,12 @@ use crate::{Action, Event, JobId, JobRequest, MplLimit};
 #[derive(Debug)]
 pub struct PromiseKept {
     limit: MplLimit,
-    /// Jobs that others make room for, and that will fit.
+    /// The jobs that others make room for and that will fit.
     promised: BTreeSet<JobId>,
 }
 
 impl PromiseKept {
-    /// With so many rows at most.
+    /// Returns the invariant for at most that many rows.
     #[must_use]
     pub fn new(limit: MplLimit) -> Self {
         Self { limit, promised: BTreeSet::new() }
@@ -59,7 +59,7 @@ impl Invariant for PromiseKept {
             |request: &JobRequest| step.would_fit_without(self.limit, &step.after.ending, request);
         let before = std::mem::take(&mut self.promised);
         let mut promised: BTreeSet<JobId> = before.iter().copied().chain(served).collect();
-        // Where nodes are lost nothing is promised any more.
+        // A promise ends when its job cannot fit any more, as after nodes are lost.
         promised.retain(|job| waiting(job).is_some_and(fits));
         let of_node = matches!(step.event, Event::NodeDown(_) | Event::NodeDrained(_));
         let mut lost = before.difference(&promised).filter(|job| waiting(job).is_some());

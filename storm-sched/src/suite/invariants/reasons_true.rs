@@ -1,5 +1,5 @@
-//! Each waiting job has a true reason: the head its shortage, the others the job that is ahead,
-//! with numbers that can be counted.
+//! Each waiting job has a true reason: the head its shortage, the others the job ahead. The numbers
+//! can be counted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::{Invariant, Violation};
 use crate::suite::{Step, World, oracle};
 use crate::{JobId, JobRequest, PendingReason, Room, SchedTime, Shortage, Shortfall};
 
-/// Every job that waits has a true reason.
+/// Every waiting job has a true reason.
 #[derive(Debug)]
 pub struct ReasonsTrue;
 
@@ -101,7 +101,7 @@ fn check_reason(
     }
 }
 
-/// Whether a reason names others that are suspended, or are being ended, and they are.
+/// Whether a reason names other jobs as suspended or as being ended, and they are.
 fn names_preempted(step: &Step<'_>, reason: &PendingReason) -> bool {
     let World { suspended, ending, .. } = step.after;
     match reason {
@@ -115,7 +115,8 @@ fn names_preempted(step: &Step<'_>, reason: &PendingReason) -> bool {
     }
 }
 
-/// The named jobs and nodes exist. The job ahead and the free room differ from job to job.
+/// Checks that the named jobs and nodes exist. The job ahead and the free room differ from job to
+/// job.
 fn check_among_reservations(
     step: &Step<'_>,
     job: JobId,
@@ -150,7 +151,7 @@ fn check_among_reservations(
     if is_there { Ok(()) } else { Err(Untrue::Reservation { job, reason: reason() }) }
 }
 
-/// Whether no job that waits has a shorter time limit.
+/// Whether no waiting job has a shorter time limit.
 fn is_shortest(step: &Step<'_>, job: JobId) -> bool {
     let limit = |request: &JobRequest| request.time_limit.unwrap_or(Duration::MAX);
     let queue = &step.after.queue;
@@ -158,7 +159,7 @@ fn is_shortest(step: &Step<'_>, job: JobId) -> bool {
     own == queue.iter().map(limit).min()
 }
 
-/// There is room on PEs that nobody holds.
+/// Checks that there is room on PEs that no job holds.
 fn check_room(step: &Step<'_>, job: JobId) -> Result<(), Untrue> {
     let machine = &step.after.machine;
     let running = step.after.running.values();

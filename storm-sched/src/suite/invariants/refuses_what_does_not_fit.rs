@@ -1,11 +1,11 @@
-//! An event that does not fit the state is refused and changes nothing; one
-//! that fits is not refused.
+//! An event that does not fit the state is refused and changes nothing. Any other event is
+//! accepted.
 
 use super::{Invariant, Violation};
 use crate::Action;
 use crate::suite::Step;
 
-/// Events are refused when they do not fit, and only then.
+/// Events are refused if and only if they do not fit.
 #[derive(Debug)]
 pub struct RefusesWhatDoesNotFit;
 

@@ -1,7 +1,6 @@
-//! Reserved nodes are for the jobs of the reservation: no other job starts there that
-//! by its time limit would be running when they are reserved, and the jobs of a
-//! reservation start on its nodes, while it is under way. And the policy wants to be
-//! woken when that changes.
+//! Reserved nodes are for the jobs of the reservation. No other job starts there that by its time
+//! limit would still run at the start of the reservation. The jobs of a reservation start on its
+//! nodes while it is under way. The policy asks to be woken when that changes.
 
 use super::{Invariant, Violation};
 use crate::suite::Step;

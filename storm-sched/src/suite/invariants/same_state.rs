@@ -1,5 +1,5 @@
-//! The policy's own account (queue, running jobs, active row, rows) is what
-//! its actions made of the machine, and its internal check passes.
+//! The policy's own account (queue, running jobs, active row, rows) agrees with the effect of its
+//! actions on the machine. Its internal check passes.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::{Invariant, Violation};
 use crate::suite::Step;
 use crate::{JobId, NodeIndex, Slot};
 
-/// The policy believes what its actions say.
+/// The policy's account agrees with its actions.
 #[derive(Debug)]
 pub struct SameState;
 

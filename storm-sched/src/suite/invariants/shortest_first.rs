@@ -1,5 +1,5 @@
-//! No job starts while one with a shorter time limit waits, unless the nodes
-//! that are up cannot take that one.
+//! No job starts while a job with a shorter time limit waits, unless the nodes that are up cannot
+//! take the latter.
 
 use std::time::Duration;
 

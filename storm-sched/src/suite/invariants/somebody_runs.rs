@@ -1,11 +1,11 @@
-//! While jobs hold PEs, the active row is one that jobs live in: the machine
-//! does not idle until the next edge. Only live rows are activated.
+//! While jobs hold PEs, jobs live in the active row: the machine does not idle until the next edge.
+//! Only live rows are activated.
 
 use super::{Invariant, Violation};
 use crate::suite::Step;
 use crate::{Action, Slot};
 
-/// A live row is active whenever there is one.
+/// If there is a live row, a live row is active.
 #[derive(Debug)]
 pub struct SomebodyRuns;
 

@@ -1,11 +1,11 @@
-//! A stopped job goes on as soon as no other job has its PEs.
+//! A suspended job goes on as soon as no other job has its PEs.
 
 use super::{Invariant, Violation};
 use crate::suite::{Running, Step, World};
 use crate::{JobId, Pe};
 
-/// A suspended job's PEs are those of others, or about to be, or reserved, or a suspended job
-/// that is over it waits for them too.
+/// While a job is suspended, its PEs are held by others, about to be, or reserved. Or a suspended
+/// job that precedes it waits for them too.
 #[derive(Debug)]
 pub struct SuspendedResume;
 
@@ -44,8 +44,8 @@ impl Invariant for SuspendedResume {
                 let inside = |node| window.nodes.contains(&node);
                 let own = stopped.request.reservation == Some(window.id);
                 let mut nodes = stopped.placement.nodes();
-                // A job may wait until its own reservation begins, and be kept from going on by
-                // others.
+                // A job may wait until its own reservation begins, and others may keep it from
+                // going on.
                 if own { window.start > step.now || !nodes.all(inside) } else { nodes.any(inside) }
             });
             let mut others = suspended.values();
@@ -58,7 +58,7 @@ impl Invariant for SuspendedResume {
     }
 }
 
-/// Whether a job is over another one and has PEs of it.
+/// Whether a job precedes another and has PEs of it.
 fn goes_before(job: &Running, other: &Running) -> bool {
     let exclusive = job.request.exclusive || other.request.exclusive;
     let mut nodes = job.placement.nodes();

@@ -1,8 +1,7 @@
 //! Brute force: the policies of A2 as they are defined, second by second.
 //!
-//! Nothing is kept from one decision to the next but which job started when,
-//! or is promised which start: each time the free processors of every second
-//! are counted from scratch.
+//! Between decisions, nothing is kept but the start of each job, or its promised start. For each
+//! decision, the free processors of every second are counted from scratch.
 
 use crate::virtual_time::{Log, LogJob};
 
@@ -14,14 +13,13 @@ pub(crate) enum Rule {
     ShortestFirst,
 }
 
-/// A job on its way.
+/// A job of the log during the run.
 #[derive(Debug, Clone, Copy)]
 struct Job {
     log: LogJob,
     submitted: bool,
     ended: bool,
-    /// When it starts, as far as it is known, and how many starts had been
-    /// decided on before.
+    /// When the job starts, if that is known, and the number of starts decided before.
     start: Option<(u64, usize)>,
 }
 
@@ -102,7 +100,7 @@ impl BruteForce<'_> {
         }
     }
 
-    /// Starts jobs in this order as long as they fit; those left.
+    /// Starts jobs in this order as long as they fit. Returns the remaining jobs.
     fn start_prefix<'o>(&mut self, now: u64, order: &'o [usize]) -> &'o [usize] {
         for (place, &job) in order.iter().enumerate() {
             if self.free(now, &[])[now as usize] < self.procs(job) {

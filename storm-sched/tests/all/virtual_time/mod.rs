@@ -1,8 +1,7 @@
-//! A log in virtual time, for tests: at one time all submissions come first,
-//! in the order of the log, then the ends in the order of the starts (A2a of
-//! the policy reference).
+//! A log in virtual time, for tests. At one time, all submissions come first, in the order of the
+//! log. Then come the ends, in the order of the starts (A2a of the policy reference).
 //!
-//! It is not the replayer: it keeps nothing but the starts.
+//! The replayer is another program: this module keeps only the starts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,8 +17,7 @@ pub(crate) struct LogJob {
     pub(crate) procs: u32,
 }
 
-/// A log with the number of PEs of its machine. Jobs have their positions,
-/// from 1, as ids.
+/// A log with the number of PEs of its machine. The ids of jobs are their positions, from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Log {
     pub(crate) pes: u32,
@@ -29,22 +27,22 @@ pub(crate) struct Log {
 /// How the policy is told the events of one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Telling {
-    /// One by one.
+    /// One event at a time.
     PerEvent,
-    /// All at once.
+    /// All events of an instant at once.
     Together,
 }
 
 impl LogJob {
-    /// The request under an id.
+    /// The job's request, with this id.
     pub(crate) fn request(&self, id: JobId) -> JobRequest {
         JobRequest::new(id, self.procs).with_time_limit(Duration::from_secs(self.estimate_s))
     }
 }
 
 impl Log {
-    /// Reads a log in the standard workload format, with the cleaning rule of
-    /// the policy reference (B).
+    /// Reads a log in the standard workload format, with the cleaning rule of the policy reference
+    /// (B).
     pub(crate) fn parse(text: &str) -> Self {
         let mut log = Self::default();
         for line in text.lines() {
@@ -72,12 +70,12 @@ impl Log {
         log
     }
 
-    /// An idle machine for it.
+    /// An idle machine for the log.
     pub(crate) fn machine(&self) -> Machine {
         Machine::uniform(self.pes, 1).unwrap()
     }
 
-    /// When each job starts under a policy, in seconds; `watch` sees the policy after each
+    /// When each job starts under a policy, in seconds. `watch` sees the policy after each
     /// decision.
     pub(crate) fn watch(
         &self,
