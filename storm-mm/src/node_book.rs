@@ -28,7 +28,7 @@ impl NodeBook {
         journal: impl IntoIterator<Item = &'a (JobId, JobEvent)>,
         names: impl IntoIterator<Item = &'a str>,
     ) -> Result<NodeBook, PartitionError> {
-        let Told { book, used, live } = Told::by(journal);
+        let JournalNodes { book, used, live } = JournalNodes::of(journal);
         let names: Vec<&str> = names.into_iter().collect();
         let (mut ids, mut taken) = (BTreeMap::new(), BTreeSet::from([NodeId::MM]));
         let configured: BTreeSet<&str> = names.iter().copied().collect();
@@ -81,37 +81,37 @@ impl NodeBook {
 }
 
 /// The facts about nodes in a journal.
-struct Told<'a> {
+struct JournalNodes<'a> {
     book: Option<&'a BTreeMap<String, NodeId>>,
     /// The nodes that any job has run on.
     used: BTreeSet<NodeId>,
     live: BTreeSet<JobId>,
 }
 
-impl<'a> Told<'a> {
-    fn by(journal: impl IntoIterator<Item = &'a (JobId, JobEvent)>) -> Told<'a> {
-        let mut told = Told { book: None, used: BTreeSet::new(), live: BTreeSet::new() };
+impl<'a> JournalNodes<'a> {
+    fn of(journal: impl IntoIterator<Item = &'a (JobId, JobEvent)>) -> JournalNodes<'a> {
+        let mut nodes = JournalNodes { book: None, used: BTreeSet::new(), live: BTreeSet::new() };
         for (job, event) in journal {
             match &event.kind {
-                JobEventKind::NodesNumbered { ids } => told.book = Some(ids),
+                JobEventKind::NodesNumbered { ids } => nodes.book = Some(ids),
                 JobEventKind::Placed { ranks, .. } => {
-                    told.used.extend(ranks.iter().map(|share| share.node));
-                    told.live.insert(*job);
+                    nodes.used.extend(ranks.iter().map(|share| share.node));
+                    nodes.live.insert(*job);
                 }
                 JobEventKind::Ended { .. } | JobEventKind::Requeued { .. } => {
-                    told.live.remove(job);
+                    nodes.live.remove(job);
                 }
                 _ => {}
             }
         }
-        told
+        nodes
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::OF_NO_JOB;
+    use crate::job::CLUSTER;
     use jiff::Timestamp;
     use storm_rm::message::NodeRanks;
     use storm_rm::{JobIncarnation, Rank, Row};
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn noted(book: &NodeBook) -> Entry {
-        entry(OF_NO_JOB.0, book.news().expect("the journal does not know it"))
+        entry(CLUSTER.0, book.news().expect("the journal does not know it"))
     }
 
     #[test]

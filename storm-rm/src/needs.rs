@@ -91,7 +91,7 @@ impl Condition {
 impl Condition {
     /// The text for `--dependency`, with the other job under the name that `name` gives it: a job
     /// of an array is `array_index`.
-    pub fn told(&self, name: &dyn Fn(JobId) -> String) -> String {
+    pub fn text(&self, name: &dyn Fn(JobId) -> String) -> String {
         match self {
             Condition::AfterOk(job) => format!("afterok:{}", name(*job)),
             Condition::AfterAny(job) => format!("afterany:{}", name(*job)),
@@ -106,7 +106,7 @@ impl Condition {
 
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.told(&|job| job.to_string()))
+        f.write_str(&self.text(&|job| job.to_string()))
     }
 }
 

@@ -169,21 +169,21 @@ impl Shortage {
 impl PendingReason {
     /// The reason in words. `name` gives the name of a job.
     #[must_use]
-    pub fn told(&self, name: &dyn Fn(JobId) -> String) -> String {
+    pub fn text(&self, name: &dyn Fn(JobId) -> String) -> String {
         let jobs = |first: &JobId, others: &usize| and_others(&name(*first), *others);
         match self {
             Self::Resources(shortage) => shortage.to_string(),
             Self::Priority { ahead, shortage: Some(shortage) } => {
-                format!("{shortage}; {}", ahead.told(name))
+                format!("{shortage}; {}", ahead.text(name))
             }
             Self::Priority { ahead, shortage: None } => {
-                let ahead = ahead.told(name);
+                let ahead = ahead.text(name);
                 format!("there is room for it now, but {ahead}, and no job passes another")
             }
             Self::WouldDelay { ahead: Some(ahead) } => format!(
                 "there is room for it now, but as long as it may run it could delay a job that \
                  has the next PEs; {}",
-                ahead.told(name)
+                ahead.text(name)
             ),
             Self::WouldDelay { ahead: None } => "there is room for it now, but as long as it may \
                  run it would delay a job that has been promised PEs"
@@ -207,10 +207,10 @@ impl PendingReason {
                 format!("its reservation {reservation} begins at {start}")
             }
             Self::Shorter { ahead, shortage: Some(shortage) } => {
-                format!("{shortage}; {} by shorter time limits", ahead.told(name))
+                format!("{shortage}; {} by shorter time limits", ahead.text(name))
             }
             Self::Shorter { ahead, shortage: None } => {
-                let ahead = ahead.told(name);
+                let ahead = ahead.text(name);
                 format!("there is room for it now, but {ahead} by shorter time limits")
             }
         }
@@ -220,7 +220,7 @@ impl PendingReason {
 impl fmt::Display for PendingReason {
     /// Writes the reason with the numbers of the jobs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.told(&|job| job.to_string()))
+        f.write_str(&self.text(&|job| job.to_string()))
     }
 }
 
@@ -234,7 +234,7 @@ fn and_others(first: &str, others: usize) -> String {
 }
 
 impl Ahead {
-    fn told(&self, name: &dyn Fn(JobId) -> String) -> String {
+    fn text(&self, name: &dyn Fn(JobId) -> String) -> String {
         let verb = if self.others == 0 { "is" } else { "are" };
         format!("{} {verb} ahead in the queue", and_others(&name(self.first), self.others))
     }

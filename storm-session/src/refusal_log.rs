@@ -15,12 +15,12 @@ const OTHERS: (IpAddr, &str) = (IpAddr::V6(Ipv6Addr::UNSPECIFIED), "");
 /// The last line for each address and reason.
 #[derive(Debug, Default)]
 pub struct RefusalLog {
-    told: BTreeMap<(IpAddr, &'static str), Told>,
+    logged: BTreeMap<(IpAddr, &'static str), Logged>,
 }
 
 /// The last line for an address and reason.
 #[derive(Debug)]
-struct Told {
+struct Logged {
     at: Duration,
     /// Number of refusals since then that were not logged.
     since: u64,
@@ -31,25 +31,25 @@ impl RefusalLog {
     /// nothing is to be logged, else the number of refusals since the last line.
     pub fn note(&mut self, from: IpAddr, reason: &'static str, now: Duration) -> Option<u64> {
         let place = self.place((from, reason), now);
-        let Some(told) = self.told.get_mut(&place) else {
-            self.told.insert(place, Told { at: now, since: 0 });
+        let Some(logged) = self.logged.get_mut(&place) else {
+            self.logged.insert(place, Logged { at: now, since: 0 });
             return Some(0);
         };
-        if now.saturating_sub(told.at) < INTERVAL {
-            told.since += 1;
+        if now.saturating_sub(logged.at) < INTERVAL {
+            logged.since += 1;
             return None;
         }
-        told.at = now;
-        Some(std::mem::take(&mut told.since))
+        logged.at = now;
+        Some(std::mem::take(&mut logged.since))
     }
 
     /// The entry to use.
     fn place(&mut self, wanted: (IpAddr, &'static str), now: Duration) -> (IpAddr, &'static str) {
-        if self.told.contains_key(&wanted) || self.told.len() < MAX_PLACES {
+        if self.logged.contains_key(&wanted) || self.logged.len() < MAX_PLACES {
             return wanted;
         }
-        self.told.retain(|_, told| now.saturating_sub(told.at) < INTERVAL);
-        if self.told.len() < MAX_PLACES { wanted } else { OTHERS }
+        self.logged.retain(|_, logged| now.saturating_sub(logged.at) < INTERVAL);
+        if self.logged.len() < MAX_PLACES { wanted } else { OTHERS }
     }
 }
 
@@ -78,11 +78,11 @@ mod tests {
     #[test]
     fn many_addresses_share_one_line() {
         let mut log = RefusalLog::default();
-        let told = |n: &u32| log.note(address(*n), "x", Duration::ZERO).is_some();
-        assert_eq!((0..100_000).filter(told).count(), MAX_PLACES + 1);
-        assert!(log.told.len() <= MAX_PLACES + 1);
+        let is_logged = |n: &u32| log.note(address(*n), "x", Duration::ZERO).is_some();
+        assert_eq!((0..100_000).filter(is_logged).count(), MAX_PLACES + 1);
+        assert!(log.logged.len() <= MAX_PLACES + 1);
         let later = Duration::ZERO + INTERVAL;
         assert_eq!(log.note(address(200_000), "x", later), Some(0), "the others are forgotten");
-        assert!(log.told.len() <= 2);
+        assert!(log.logged.len() <= 2);
     }
 }

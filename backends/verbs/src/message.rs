@@ -22,8 +22,8 @@ pub(crate) enum Note {
     Credit(Credit),
     /// The block has a frame.
     Block(u32),
-    /// The block has a [`Told`].
-    Told(u32),
+    /// The block has an [`Announcement`].
+    Announced(u32),
     /// A hole in the chunk announced in this block is filled.
     Repaired(u32),
     /// The other side no longer polls its slots. It has found this many messages, modulo 2^28.
@@ -46,7 +46,7 @@ impl Note {
             Note::Run { len, looks } => (1, u32::from(looks) << BYTES_BITS | len),
             Note::Credit(Credit { bytes, messages }) => (2, messages << BYTES_BITS | bytes),
             Note::Block(slot) => (3, slot),
-            Note::Told(slot) => (4, slot),
+            Note::Announced(slot) => (4, slot),
             Note::Repaired(slot) => (5, slot),
             Note::Sleeps(found) => (6, found),
             Note::Heard => (7, 0),
@@ -62,7 +62,7 @@ impl Note {
             1 if bytes > 0 && above <= 1 => Some(Note::Run { len: bytes, looks: above == 1 }),
             2 => Some(Note::Credit(Credit { bytes, messages: above })),
             3 => Some(Note::Block(number)),
-            4 => Some(Note::Told(number)),
+            4 => Some(Note::Announced(number)),
             5 => Some(Note::Repaired(number)),
             6 => Some(Note::Sleeps(number)),
             7 if number == 0 => Some(Note::Heard),
@@ -85,7 +85,7 @@ pub(crate) struct Place {
 /// A message up a bulk lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Up {
-    /// The parent may write one frame, or one [`Told`], to this block.
+    /// The parent may write one frame, or one [`Announcement`], to this block.
     Grant {
         /// The child's number of the block.
         slot: u32,
@@ -152,7 +152,7 @@ impl Up {
 
 /// A parent's message in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Told {
+pub(crate) enum Announcement {
     /// The address of the cluster's group.
     Group(GroupAddress),
     /// The next chunk has this number. Its payload goes to the group; its head follows.
@@ -164,7 +164,7 @@ pub(crate) enum Told {
     },
 }
 
-impl Told {
+impl Announcement {
     /// The encoded message.
     pub(crate) fn encode(&self) -> Vec<u8> {
         // Integers into memory that grows: this cannot fail.
@@ -172,7 +172,7 @@ impl Told {
     }
 
     /// The message, and the bytes after it.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<(Told, &[u8])> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<(Announcement, &[u8])> {
         postcard::take_from_bytes(bytes).ok()
     }
 }
@@ -203,10 +203,10 @@ mod tests {
         fn what_is_told_survives_the_wire(
             number: u64, total: u32, rest in prop::collection::vec(any::<u8>(), 0..60),
         ) {
-            let told = Told::Chunk { number, total };
-            let bytes = [told.encode(), rest.clone()].concat();
-            prop_assert_eq!(Told::decode(&bytes), Some((told, &rest[..])));
-            let _ = Told::decode(&rest);
+            let announcement = Announcement::Chunk { number, total };
+            let bytes = [announcement.encode(), rest.clone()].concat();
+            prop_assert_eq!(Announcement::decode(&bytes), Some((announcement, &rest[..])));
+            let _ = Announcement::decode(&rest);
         }
     }
 }

@@ -100,14 +100,14 @@ pub enum JobEventKind {
         /// Its row.
         row: Row,
     },
-    /// Nodes were taken out of service or given back. The entry belongs to no job: it has the
-    /// number [`OF_NO_JOB`], and replaces the previous entry of its kind.
+    /// Nodes were taken out of service or given back. The entry is the cluster's: it has the
+    /// number [`CLUSTER`], and replaces the previous entry of its kind.
     NodesDrained {
         /// All that are out of service, by name, and why.
         drained: BTreeMap<String, String>,
     },
-    /// The settings of the partitions were changed. The entry belongs to no job: it has the number
-    /// [`OF_NO_JOB`], and replaces the previous entry of its kind.
+    /// The settings of the partitions were changed. The entry is the cluster's: it has the number
+    /// [`CLUSTER`], and replaces the previous entry of its kind.
     PartitionsSet {
         /// The settings of every partition that differs from its configuration, by name.
         settings: BTreeMap<String, PartitionSetting>,
@@ -117,16 +117,16 @@ pub enum JobEventKind {
         /// Which.
         service: Rc<Service>,
     },
-    /// The usage of all users was summed up. The entry belongs to no job: it has the number
-    /// [`OF_NO_JOB`], and replaces the previous entry of its kind.
+    /// The usage of all users was summed up. The entry is the cluster's: it has the number
+    /// [`CLUSTER`], and replaces the previous entry of its kind.
     UsageNoted {
         /// The decayed usage of every user.
         usage: Vec<UsageOf>,
         /// The part of each present run that the usage contains.
         charged: BTreeMap<JobId, Duration>,
     },
-    /// Reservations were made or deleted. The entry belongs to no job: it has the number
-    /// [`OF_NO_JOB`], and replaces the previous entry of its kind.
+    /// Reservations were made or deleted. The entry is the cluster's: it has the number
+    /// [`CLUSTER`], and replaces the previous entry of its kind.
     ReservationsSet {
         /// The number of the next reservation.
         next: u64,
@@ -163,7 +163,7 @@ pub enum JobEventKind {
         /// Its name.
         sched: String,
     },
-    /// Nodes got ids. The entry belongs to no job: it has the number [`OF_NO_JOB`], and replaces
+    /// Nodes got ids. The entry is the cluster's: it has the number [`CLUSTER`], and replaces
     /// the previous entry of its kind.
     NodesNumbered {
         /// The ids of all nodes that are configured or that a run in the journal was on, by name.
@@ -174,8 +174,8 @@ pub enum JobEventKind {
         /// Nodes, each with a range of its elements, without the range's end.
         elements: Vec<(NodeId, u32, u32)>,
     },
-    /// A manager has started with another configuration of partitions. The entry belongs to no job:
-    /// it has the number [`OF_NO_JOB`], and replaces the previous entry of its kind.
+    /// A manager has started with another configuration of partitions. The entry is the cluster's:
+    /// it has the number [`CLUSTER`], and replaces the previous entry of its kind.
     PartitionsConfigured {
         /// The last configuration of each, by name, also of partitions that are no longer
         /// configured.
@@ -265,8 +265,8 @@ pub struct PartitionConfigured {
     pub quantum_us: u64,
 }
 
-/// The number under which the journal keeps entries that belong to no job.
-pub const OF_NO_JOB: JobId = JobId(0);
+/// The number under which the journal keeps the entries of the cluster, which belong to no job.
+pub const CLUSTER: JobId = JobId(0);
 
 /// Why a job is ended before its ranks have ended by themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ mod event;
 mod record;
 
 pub use event::{
-    DependencyNote, EndCause, Hold, JobEvent, JobEventKind, OF_NO_JOB, Outcome,
-    PartitionConfigured, PartitionSetting, ReservationRecord, UsageOf,
+    CLUSTER, DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, PartitionConfigured,
+    PartitionSetting, ReservationRecord, UsageOf,
 };
 pub use record::{JobRecord, Phase};

@@ -180,15 +180,10 @@ impl JobRecord {
             | JobEventKind::PartitionsSet { .. } => {}
             JobEventKind::Classed { service } => self.service.clone_from(service),
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
-                self.phase = Phase::Starting;
-                self.incarnation = *incarnation;
-                self.runs += 1;
+                (self.incarnation, self.row) = (*incarnation, Some(*row));
                 self.ranks.clone_from(ranks);
-                self.row = Some(*row);
                 self.node_list.clone_from(node_list);
-                self.former_nodes = NodeSet::new();
-                self.preempted = false;
-                (self.columns, self.elements) = (None, None);
+                self.begin_run();
                 self.note(event, "placed", format!("on {node_list}, row {}", row.0));
             }
             JobEventKind::Started { breakdown } => {
@@ -238,6 +233,15 @@ impl JobRecord {
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::DependencyNoted { .. } => self.apply_need(event),
         }
+    }
+
+    /// A run begins: what is known of the last run's place is out of date.
+    fn begin_run(&mut self) {
+        self.phase = Phase::Starting;
+        self.runs += 1;
+        self.former_nodes = NodeSet::new();
+        self.preempted = false;
+        (self.columns, self.elements) = (None, None);
     }
 
     /// A run is over, and the job waits for the next run.

@@ -7,6 +7,7 @@ mod former;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod latest;
+mod mark;
 mod memory;
 mod redb_journal;
 #[cfg(test)]

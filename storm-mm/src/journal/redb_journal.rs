@@ -7,7 +7,8 @@
 //! removes entries that are no longer needed ([`Retention`]).
 
 use super::latest::Latest;
-use super::retention::{Mark, Retention};
+use super::mark::Mark;
+use super::retention::Retention;
 use super::{Entry, Journal, former};
 use crate::job::{JobEvent, JobEventKind};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};

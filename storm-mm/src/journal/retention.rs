@@ -8,110 +8,16 @@
 //! number and the job with the latest run stay, however long ago they ended. A manager that begins
 //! on the journal remembers the same jobs, whatever else stays.
 
-use super::Entry;
+use super::mark::{Mark, OfCluster, OfJob};
 use crate::history::History;
-use crate::job::JobEventKind;
 use std::collections::BTreeMap;
-use storm_rm::{ArraySpec, JobId, JobIncarnation};
+use storm_rm::{JobId, JobIncarnation};
 
 /// Forgotten jobs, or replaced entries, that are removed together. Removal costs as much as
 /// writing, so one transaction removes many.
 const SLACK: u64 = 256;
 /// Environments of ended jobs that are left out together, for the same reason.
 const ENVIRONMENT_SLACK_BYTES: usize = 1 << 20;
-
-/// The facts about an entry that decide how long it stays.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mark {
-    job: JobId,
-    /// The run that it begins.
-    run: Option<JobIncarnation>,
-    /// The user of the job or array that it begins.
-    user: Option<u32>,
-    /// Whether it is the last entry of its job.
-    ends: bool,
-    /// The number of jobs of the array that it begins; their numbers follow its own.
-    array: u64,
-    /// Set for an entry that belongs to no job: it replaces the previous one of its kind.
-    of_no_job: Option<OfNoJob>,
-    /// Set for an entry that gives the whole state of something of its job: it replaces the
-    /// previous one.
-    replaces: Option<OfJob>,
-    /// The length of the environment in the entry.
-    environment_bytes: usize,
-}
-
-/// A state of a job that each such entry gives whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum OfJob {
-    /// Whether it is held.
-    Hold,
-    /// Whether it is suspended for another job.
-    Stop,
-}
-
-/// The subject of an entry that belongs to no job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum OfNoJob {
-    Partitions,
-    Configured,
-    Nodes,
-    Usage,
-    Reservations,
-    Numbers,
-}
-
-impl From<&Entry> for Mark {
-    fn from((job, event): &Entry) -> Mark {
-        let mark = Mark {
-            job: *job,
-            run: None,
-            user: None,
-            ends: false,
-            array: 0,
-            of_no_job: None,
-            replaces: None,
-            environment_bytes: 0,
-        };
-        let replaces = |what| Mark { replaces: Some(what), ..mark };
-        let of_no_job = |what| Mark { of_no_job: Some(what), ..mark };
-        match &event.kind {
-            JobEventKind::Placed { incarnation, .. } => Mark { run: Some(*incarnation), ..mark },
-            JobEventKind::Ended { .. } => Mark { ends: true, ..mark },
-            JobEventKind::ArraySubmitted { spec, .. } => {
-                let array = spec.needs.array.as_ref();
-                let indices = array.and_then(|array| array.indices(ArraySpec::MAX_TASKS).ok());
-                let array = indices.map_or(0, |indices| indices.len() as u64);
-                let (user, environment_bytes) = (Some(spec.owner.uid), spec.env.text_bytes());
-                Mark { user, array, environment_bytes, ..mark }
-            }
-            JobEventKind::Submitted { spec, .. } => {
-                let (user, environment_bytes) = (Some(spec.owner.uid), spec.env.text_bytes());
-                Mark { user, environment_bytes, ..mark }
-            }
-            JobEventKind::Started { .. }
-            | JobEventKind::Ending { .. }
-            | JobEventKind::Requeued { .. }
-            | JobEventKind::Ran { .. }
-            | JobEventKind::DependencyEnded { .. }
-            | JobEventKind::DependencyNoted { .. }
-            | JobEventKind::Classed { .. }
-            | JobEventKind::InReservation { .. }
-            | JobEventKind::OnColumns { .. }
-            | JobEventKind::OnElements { .. }
-            | JobEventKind::UnderPolicy { .. }
-            | JobEventKind::Moved { .. } => mark,
-            JobEventKind::Held { .. } | JobEventKind::Released { .. } => replaces(OfJob::Hold),
-            JobEventKind::Suspended { .. } | JobEventKind::Resumed { .. } => replaces(OfJob::Stop),
-            JobEventKind::PartitionsSet { .. } => of_no_job(OfNoJob::Partitions),
-            JobEventKind::PartitionsConfigured { .. } => of_no_job(OfNoJob::Configured),
-            JobEventKind::UsageNoted { .. } => of_no_job(OfNoJob::Usage),
-            JobEventKind::ReservationsSet { .. } => of_no_job(OfNoJob::Reservations),
-            JobEventKind::NodesDrained { .. } => of_no_job(OfNoJob::Nodes),
-            JobEventKind::NodesNumbered { .. } => of_no_job(OfNoJob::Numbers),
-        }
-    }
-}
 
 /// A job, or an array. The jobs of an array are kept and removed together: the array's first entry
 /// makes all of them, and a job whose end was removed would run again.
@@ -146,8 +52,8 @@ pub(super) struct Retention {
     forgotten_jobs: u64,
     /// How many of these have come since the last removal.
     due_jobs: u64,
-    /// The latest entry of each kind that belongs to no job.
-    of_no_job: BTreeMap<OfNoJob, u64>,
+    /// The latest entry of each kind of the cluster's entries.
+    of_cluster: BTreeMap<OfCluster, u64>,
     /// For each job, the latest entries that a later entry would replace.
     latest: BTreeMap<(JobId, OfJob), u64>,
     replaced: Vec<u64>,
@@ -170,7 +76,7 @@ impl Retention {
             forgotten: BTreeMap::new(),
             forgotten_jobs: 0,
             due_jobs: 0,
-            of_no_job: BTreeMap::new(),
+            of_cluster: BTreeMap::new(),
             latest: BTreeMap::new(),
             replaced: Vec::new(),
             last_run: None,
@@ -184,8 +90,8 @@ impl Retention {
     /// An entry is in the journal.
     pub(super) fn note(&mut self, sequence: u64, mark: Mark) {
         self.next = sequence + 1;
-        if let Some(kind) = mark.of_no_job {
-            self.replaced.extend(self.of_no_job.insert(kind, sequence));
+        if let Some(kind) = mark.of_cluster {
+            self.replaced.extend(self.of_cluster.insert(kind, sequence));
             return;
         }
         let id = self.unit_of(mark.job);
@@ -298,7 +204,7 @@ impl Retention {
     /// `UsageNoted` entry is in the jobs' own entries alone. Such jobs stay, up to the number of
     /// remembered jobs.
     fn take_forgotten(&mut self) -> Option<(u64, JobId)> {
-        let noted = self.of_no_job.get(&OfNoJob::Usage).copied().unwrap_or(u64::MAX);
+        let noted = self.of_cluster.get(&OfCluster::Usage).copied().unwrap_or(u64::MAX);
         let (&last, &id) = self.forgotten.first_key_value()?;
         if last > noted && self.forgotten_jobs <= self.retained as u64 {
             return None;
@@ -313,7 +219,8 @@ impl Retention {
 mod tests {
     use super::*;
     use crate::api::JobState;
-    use crate::job::{JobEvent, Outcome};
+    use crate::job::{JobEvent, JobEventKind, Outcome};
+    use crate::journal::Entry;
     use storm_rm::Row;
 
     fn entry(job: u64, kind: JobEventKind) -> Entry {
@@ -481,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_of_no_job_the_last_entry_stays() {
+    fn the_last_entry_of_each_kind_of_the_cluster_stays() {
         let mut retention = Retention::new(5);
         let set = entry(0, JobEventKind::PartitionsSet { settings: BTreeMap::new() });
         (0..3).for_each(|sequence| retention.note(sequence, (&set).into()));

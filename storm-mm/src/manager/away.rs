@@ -3,8 +3,8 @@
 //!
 //! The manager does not wait for a silent node, since its host may be gone.
 
+use super::fencing::KEEPER_TIME;
 use super::live_job::Launch;
-use super::vacating::KEEPER_TIME;
 use super::{Core, Effect, TimerKind};
 use crate::job::Phase;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub(super) struct Left {
     /// Until when its next Node Manager may come.
     pub(super) until: Instant,
     /// When its ranks have certainly ended, if none comes.
-    pub(super) vacated: Instant,
+    pub(super) fenced: Instant,
 }
 
 /// How a node was lost.
@@ -105,10 +105,10 @@ fn left(
     let within = Duration::from_millis(if requeue { leased_within_ms } else { within_ms });
     // The ranks have ended once the keeper has also had its time to kill them.
     let until = now + within + KEEPER_TIME;
-    let vacated = match going {
+    let fenced = match going {
         Going::ProcessEnded => until,
         // A living Node Manager holds its leases for the fence.
         Going::LinkClosed | Going::Lost => until.max(now + fence),
     };
-    Left { until, vacated }
+    Left { until, fenced }
 }

@@ -102,16 +102,16 @@ pub enum TimerKind {
     /// Nodes of the job may not have come back after a restart of the manager.
     Recovery,
     /// A node that was lost cannot run the job any more.
-    Vacated,
+    Fenced,
     /// The earliest time for the job to begin has come.
     Begin,
     /// The client of the job may not have come back after a restart of the manager.
     Output,
-    /// The priorities must be computed anew. The timer belongs to no job.
+    /// The priorities must be computed anew. The timer is the cluster's.
     Priorities,
-    /// A policy asked to be woken. The timer belongs to no job.
+    /// A policy asked to be woken. The timer is the cluster's.
     Wake,
-    /// Nodes may not have come back after a restart of the manager. The timer belongs to no job.
+    /// Nodes may not have come back after a restart of the manager. The timer is the cluster's.
     Returned,
 }
 

@@ -111,7 +111,7 @@ impl Core {
 
     /// Takes a job that has not started away from its policy, to wait for something else.
     pub(super) fn leave(&mut self, now: Instant, job: JobId) {
-        if self.vacating.contains_key(&job) || self.needs.waiting.contains(&job) {
+        if self.fencing.contains_key(&job) || self.needs.waiting.contains(&job) {
             return;
         }
         let partition = self.partition_named(&self.jobs[&job].partition);
@@ -182,7 +182,7 @@ impl Core {
                 let word = if any { " or " } else { " and " };
                 let named = open.iter().take(MAX_NAMED_CONDITIONS);
                 let named: Vec<String> =
-                    named.map(|condition| condition.told(&|job| self.job_name(job))).collect();
+                    named.map(|condition| condition.text(&|job| self.job_name(job))).collect();
                 let more = match open.len() - named.len() {
                     0 => String::new(),
                     more => format!("{word}{more} more"),
@@ -194,7 +194,7 @@ impl Core {
                 format!("it waits for {}{more}{until} (Dependency)", named.join(word))
             }
             Obstacle::NeverSatisfied(condition) => {
-                let condition = condition.told(&|job| self.job_name(job));
+                let condition = condition.text(&|job| self.job_name(job));
                 format!("{condition} can never be, so it never starts (DependencyNeverSatisfied)")
             }
             Obstacle::ArrayLimit(limit) => {

@@ -1,7 +1,7 @@
 //! The end of jobs: asked for, forced, or reached.
 
+use super::fencing::Lost;
 use super::live_job::{Launch, LiveJob};
-use super::vacating::Lost;
 use super::{Core, Effect, Notice, TimerKind};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
 use crate::job::{EndCause, JobEventKind, Outcome, Phase};
@@ -141,12 +141,13 @@ impl Core {
         let queues = self.partitions.iter().flat_map(|p| p.policy.pending().into_iter().rev());
         let queued: Vec<JobId> = queues.map(|job| JobId(job.0)).collect();
         let early: Vec<JobId> = self.needs.waiting.iter().copied().collect();
-        let parked: Vec<JobId> = self.parked.iter().map(|placed| placed.job).rev().collect();
+        let awaiting: Vec<JobId> =
+            self.awaiting_flags.iter().map(|placed| placed.job).rev().collect();
         let all: Vec<JobId> = self.jobs.keys().copied().collect();
         let switching = self.partitions.iter().filter_map(|p| p.switching.as_ref());
         let early = switching.flat_map(|s| s.queue.iter().rev().copied()).chain(early);
         let unfinished =
-            early.collect::<Vec<_>>().into_iter().chain(queued).chain(parked).chain(all);
+            early.collect::<Vec<_>>().into_iter().chain(queued).chain(awaiting).chain(all);
         self.together(now, |core| {
             for job in unfinished {
                 core.end_job(now, job, EndCause::Shutdown);
@@ -177,7 +178,7 @@ impl Core {
                 self.end_waiting(now, job, cause);
                 if partition.is_none() {
                     // Its partition may not be there any more.
-                    self.forget_vacating(job);
+                    self.forget_fencing(job);
                 }
                 if let Some(partition) = partition {
                     let withdrawn = Event::Cancel(storm_sched::JobId(job.0));
@@ -200,7 +201,7 @@ impl Core {
         job: JobId,
         event: Event,
     ) {
-        if self.forget_vacating(job) || self.give_back(now, job) {
+        if self.forget_fencing(job) || self.give_back(now, job) {
             return;
         }
         if let Some(switching) = &mut self.partition(partition).switching {
@@ -271,17 +272,17 @@ impl Core {
             }
         }
         self.slots.put_back(live.slot);
-        self.unpark(now);
+        self.place_awaiting(now);
         if !live.released {
             let finished = Event::Finished(storm_sched::JobId(job.0));
             self.tell_policy(now, live.partition, finished);
         }
-        self.leave_beside(now, job, &live.nodes);
+        self.ended_outside_matrix(now, job, &live.nodes);
         self.return_stranded(now);
         if requeue {
             let launched = !matches!(live.launch, Launch::Staging | Launch::Staged);
             let lost = if launched { live.lost } else { Lost::new() };
-            self.queue_when_vacated(now, job, lost);
+            self.queue_when_fenced(now, job, lost);
         }
     }
 

@@ -258,7 +258,7 @@ impl Core {
         kind: TimerKind,
     ) {
         match kind {
-            TimerKind::Vacated => return self.queue_if_vacated(now, job),
+            TimerKind::Fenced => return self.queue_if_fenced(now, job),
             TimerKind::Begin => return self.reconsider(now, job),
             TimerKind::Priorities => return self.reckon_priorities(now),
             TimerKind::Wake => return self.wake(now),
@@ -270,7 +270,7 @@ impl Core {
             return;
         }
         match kind {
-            TimerKind::Vacated
+            TimerKind::Fenced
             | TimerKind::Begin
             | TimerKind::Priorities
             | TimerKind::Wake

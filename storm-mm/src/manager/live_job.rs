@@ -2,7 +2,7 @@
 
 use super::Core;
 use super::effect::Watch;
-use super::vacating::Lost;
+use super::fencing::Lost;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -65,7 +65,7 @@ pub(super) struct LiveJob {
     pub(super) exits: BTreeMap<Rank, RankExit>,
     /// The classes of its ranks, as its nodes report them.
     pub(super) classes: BTreeMap<Rank, super::classes::ToldClass>,
-    pub(super) fences: super::fences::Fences,
+    pub(super) fences: super::pmi_fences::PmiFences,
     /// The policy was told that its processing elements are free.
     pub(super) released: bool,
     pub(super) placed_at: Instant,
@@ -112,7 +112,7 @@ impl LiveJob {
 
 /// A job that the policy has placed, and that waits for a free place in the global arrays of flags.
 #[derive(Clone, Debug)]
-pub(super) struct Parked {
+pub(super) struct AwaitingFlags {
     pub(super) job: JobId,
     pub(super) partition: PartitionId,
     pub(super) placement: Placement,
@@ -123,7 +123,7 @@ pub(super) struct Parked {
     pub(super) suspended_for: Option<JobId>,
 }
 
-impl Parked {
+impl AwaitingFlags {
     /// Its nodes.
     pub(super) fn nodes(&self, core: &Core) -> Vec<NodeId> {
         let members = &core.partitions[usize::from(self.partition.0)].members;

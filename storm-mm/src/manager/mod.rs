@@ -9,7 +9,6 @@
 mod admission;
 mod arrays;
 mod away;
-mod beside;
 mod classes;
 mod coscheduling;
 mod dependencies;
@@ -17,7 +16,7 @@ mod draining;
 mod effect;
 mod eligibility;
 mod ending;
-mod fences;
+mod fencing;
 mod held_bytes;
 mod holders;
 mod holding;
@@ -29,12 +28,17 @@ mod model;
 mod needs_table;
 pub(crate) mod node_names;
 mod node_table;
+mod node_views;
+mod outside_matrix;
 mod partition;
+mod pmi_fences;
 mod preempting;
 mod priorities;
 mod recovery;
 mod reports;
 mod reservations;
+mod restored_elements;
+mod returning;
 mod scheduling;
 mod settings;
 mod shares;
@@ -42,7 +46,6 @@ mod slots;
 mod strobing;
 mod switching;
 mod unmet;
-mod vacating;
 mod views;
 mod waited;
 
@@ -54,25 +57,25 @@ pub use partition::PartitionError;
 
 use crate::history::History;
 use crate::job::{
-    JobEvent, JobEventKind, JobRecord, OF_NO_JOB, PartitionConfigured, PartitionSetting,
+    CLUSTER, JobEvent, JobEventKind, JobRecord, PartitionConfigured, PartitionSetting,
 };
 use crate::{CoreConfig, NodeBook};
+use fencing::Fencing;
 use held_bytes::HeldBytes;
 use jiff::{SignedDuration, Timestamp};
 use listing::LastWalk;
-use live_job::{LiveJob, Parked, SlotPool};
+use live_job::{AwaitingFlags, LiveJob, SlotPool};
 use needs_table::NeedsTable;
 use node_table::NodeTable;
 use partition::Partition;
 use preempting::Preemption;
 use priorities::Priorities;
-use recovery::Memory;
 use reservations::ReservationTable;
+use returning::HeldRuns;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{JobId, PartitionId, RecentEnvironments};
-use vacating::Vacating;
 
 /// The Machine Manager's state.
 pub struct Core {
@@ -85,14 +88,14 @@ pub struct Core {
     history: History,
     /// Jobs that hold processing elements.
     live: BTreeMap<JobId, LiveJob>,
-    /// The live jobs that run beside the matrix.
-    beside: BTreeSet<JobId>,
+    /// The live jobs that run outside the matrix.
+    outside_matrix: BTreeSet<JobId>,
     slots: SlotPool,
-    parked: VecDeque<Parked>,
+    awaiting_flags: VecDeque<AwaitingFlags>,
     /// The jobs that returning nodes say they hold, until a node has reported all.
-    held: BTreeMap<NodeId, Memory>,
+    held: BTreeMap<NodeId, HeldRuns>,
     /// Jobs that are to run again, while a node may still run them.
-    vacating: BTreeMap<JobId, Vacating>,
+    fencing: BTreeMap<JobId, Fencing>,
     /// The needs of jobs other than elements, and the arrays.
     needs: NeedsTable,
     /// Jobs that clients wait for.
@@ -151,12 +154,12 @@ impl Core {
             nodes,
             partitions,
             jobs: BTreeMap::new(),
-            beside: BTreeSet::new(),
+            outside_matrix: BTreeSet::new(),
             history: History::new(config.history_limit),
             live: BTreeMap::new(),
-            parked: VecDeque::new(),
+            awaiting_flags: VecDeque::new(),
             held: BTreeMap::new(),
-            vacating: BTreeMap::new(),
+            fencing: BTreeMap::new(),
             needs: NeedsTable::default(),
             awaited: BTreeSet::new(),
             settling: false,
@@ -213,7 +216,7 @@ impl Core {
     fn number_nodes(&mut self, now: Instant, book: &NodeBook) {
         if let Some(kind) = book.news() {
             let event = JobEvent { at: self.wall(now), kind };
-            self.effects.insert(0, Effect::Journal(OF_NO_JOB, event));
+            self.effects.insert(0, Effect::Journal(CLUSTER, event));
         }
     }
 

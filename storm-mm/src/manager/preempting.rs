@@ -9,7 +9,7 @@ use super::scheduling::sched_time;
 use super::{Core, Effect, TimerKind};
 use crate::ServiceConfig;
 use crate::api::JobState;
-use crate::job::{EndCause, JobEventKind, JobRecord, OF_NO_JOB, Phase};
+use crate::job::{CLUSTER, EndCause, JobEventKind, JobRecord, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use storm_primitives::Instant;
@@ -162,7 +162,7 @@ impl Core {
     pub(super) fn end_for(&mut self, now: Instant, job: JobId, mode: PreemptMode, by: JobId) {
         let requeue = mode == PreemptMode::Requeue;
         let cause = EndCause::Preempted { by, requeue };
-        if requeue && self.is_parked(job) {
+        if requeue && self.awaits_flags(job) {
             self.append(now, job, JobEventKind::Requeued { cause });
             self.give_back(now, job);
             self.queue_again(now, job);
@@ -173,9 +173,10 @@ impl Core {
 
     /// Stops the processes of a job on all its nodes: another job has its elements.
     pub(super) fn suspend(&mut self, now: Instant, job: JobId, by: JobId) {
-        if let Some(parked) = self.parked.iter_mut().find(|parked| parked.job == job) {
-            parked.rows = RowSet::NONE;
-            parked.suspended_for = Some(by);
+        if let Some(awaiting) = self.awaiting_flags.iter_mut().find(|awaiting| awaiting.job == job)
+        {
+            awaiting.rows = RowSet::NONE;
+            awaiting.suspended_for = Some(by);
             return;
         }
         let Some(live) = self.live.get_mut(&job) else { return };
@@ -189,10 +190,11 @@ impl Core {
 
     /// The processes of a suspended job go on.
     pub(super) fn go_on(&mut self, now: Instant, job: JobId) {
-        if let Some(parked) = self.parked.iter_mut().find(|parked| parked.job == job) {
-            let partition = &self.partitions[usize::from(parked.partition.0)];
-            parked.rows = partition.rows_of_new(Row(parked.slot.0));
-            parked.suspended_for = None;
+        if let Some(awaiting) = self.awaiting_flags.iter_mut().find(|awaiting| awaiting.job == job)
+        {
+            let partition = &self.partitions[usize::from(awaiting.partition.0)];
+            awaiting.rows = partition.rows_of_new(Row(awaiting.slot.0));
+            awaiting.suspended_for = None;
             return;
         }
         let Some(live) = self.live.get_mut(&job) else { return };
@@ -220,7 +222,7 @@ impl Core {
         }
         while self.slots.is_empty()
             && self.live.values().all(|live| live.rows == RowSet::NONE)
-            && let Some(job) = self.parked.back().map(|placed| placed.job)
+            && let Some(job) = self.awaiting_flags.back().map(|placed| placed.job)
         {
             self.preemption.stranded.insert(job);
             self.needs.waiting.insert(job);
@@ -252,7 +254,7 @@ impl Core {
         }
         self.preemption.returning = true;
         let at = now + self.config.recovery_timeout;
-        let (job, incarnation) = (OF_NO_JOB, JobIncarnation(0));
+        let (job, incarnation) = (CLUSTER, JobIncarnation(0));
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Returned });
     }
 

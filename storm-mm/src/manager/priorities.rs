@@ -8,7 +8,7 @@ use super::admission::request_of;
 use super::shares::Shares;
 use super::{Core, Effect, TimerKind};
 use crate::api::{ApiError, ErrorCode, Peer, PriorityView, Service, ShareView, UserView};
-use crate::job::{JobEvent, JobEventKind, JobRecord, OF_NO_JOB, Phase};
+use crate::job::{CLUSTER, JobEvent, JobEventKind, JobRecord, Phase};
 use crate::{DEFAULT_PRIORITY_INTERVAL, NamedIn, PriorityConfig, QosConfig, ServiceConfig};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -36,8 +36,8 @@ pub(super) struct Priorities {
     charged: BTreeMap<JobId, Duration>,
     /// Usage was charged that is not in the journal yet.
     unnoted: bool,
-    /// The priorities that the policies were told, of the jobs that wait.
-    told: HashMap<JobId, Told>,
+    /// The priorities that the policies know, of the jobs that wait.
+    ordered_by: HashMap<JobId, OrderedBy>,
     /// When priorities were last computed.
     reckoned: Option<Instant>,
     /// Partitions whose policies are told the priorities at their next slice edge.
@@ -46,7 +46,7 @@ pub(super) struct Priorities {
 
 /// A priority that a policy orders its queue by, and its parts.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct OrderedBy {
     priority: Priority,
     factors: Contributions,
 }
@@ -57,7 +57,7 @@ impl Priorities {
             shares: Shares::new(config),
             charged: BTreeMap::new(),
             unnoted: false,
-            told: HashMap::new(),
+            ordered_by: HashMap::new(),
             reckoned: None,
             due: BTreeSet::new(),
         }
@@ -166,15 +166,15 @@ impl Core {
         Some(request.with_priority(self.priority_of(now, job)))
     }
 
-    /// Computes a job's priority, and records it as told to its policy.
+    /// Computes a job's priority, and records it as what its policy orders by.
     fn priority_of(&mut self, now: Instant, job: JobId) -> Priority {
         let Some((weights, factors)) = self.factors_of(now, job) else {
             return Priority::default();
         };
         let priority = weights.priority(&factors);
         if self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending) {
-            let told = Told { priority, factors: weights.contributions(&factors) };
-            self.priorities.told.insert(job, told);
+            let by = OrderedBy { priority, factors: weights.contributions(&factors) };
+            self.priorities.ordered_by.insert(job, by);
         }
         priority
     }
@@ -227,7 +227,7 @@ impl Core {
         }
         let interval = service.priority.as_ref().map(|priority| priority.interval);
         let at = now + interval.unwrap_or(DEFAULT_PRIORITY_INTERVAL);
-        let (job, incarnation) = (OF_NO_JOB, JobIncarnation(0));
+        let (job, incarnation) = (CLUSTER, JobIncarnation(0));
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Priorities });
     }
 
@@ -287,7 +287,7 @@ impl Core {
         let mut events = Vec::new();
         for waits in waiting {
             let job = JobId(waits.0);
-            let before = self.priorities.told.get(&job).copied().unwrap_or_default().priority;
+            let before = self.priorities.ordered_by.get(&job).copied().unwrap_or_default().priority;
             let priority = self.priority_of(now, job);
             if priority != before {
                 events.push(Event::Prioritise { job: waits, priority });
@@ -312,7 +312,7 @@ impl Core {
 
     fn waits_in_policy(&self, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending)
-            && !self.is_parked(job)
+            && !self.awaits_flags(job)
     }
 
     /// Charges the running jobs for their time since they were last charged.
@@ -323,10 +323,10 @@ impl Core {
         for (job, ran) in ran {
             self.charge(wall, job, ran);
         }
-        let Core { priorities: Priorities { told, charged, .. }, jobs, live, .. } = self;
+        let Core { priorities: Priorities { ordered_by, charged, .. }, jobs, live, .. } = self;
         let waits =
             |job: &JobId| jobs.get(job).is_some_and(|record| record.phase == Phase::Pending);
-        told.retain(|job, _| waits(job));
+        ordered_by.retain(|job, _| waits(job));
         charged.retain(|job, _| live.contains_key(job));
     }
 
@@ -364,7 +364,7 @@ impl Core {
         }
         let usage = self.priorities.shares.noted(self.wall(now));
         let charged = self.priorities.charged.clone();
-        self.append(now, OF_NO_JOB, JobEventKind::UsageNoted { usage, charged });
+        self.append(now, CLUSTER, JobEventKind::UsageNoted { usage, charged });
     }
 
     /// Restores the usage of all users from the journal.
@@ -396,13 +396,15 @@ impl Core {
     fn priority_view(&mut self, now: Instant, job: JobId) -> Option<PriorityView> {
         // Policies have not been told of jobs that are held, or wait for other jobs or for their
         // time.
-        let in_policy = self.priorities.told.get(&job).copied();
-        let Told { priority, factors } = match in_policy {
-            Some(told) => told,
+        let in_policy = self.priorities.ordered_by.get(&job).copied();
+        let OrderedBy { priority, factors } = match in_policy {
+            Some(by) => by,
             None => {
-                self.factors_of(now, job).map_or_else(Told::default, |(weights, factors)| Told {
-                    priority: weights.priority(&factors),
-                    factors: weights.contributions(&factors),
+                self.factors_of(now, job).map_or_else(OrderedBy::default, |(weights, factors)| {
+                    OrderedBy {
+                        priority: weights.priority(&factors),
+                        factors: weights.contributions(&factors),
+                    }
                 })
             }
         };

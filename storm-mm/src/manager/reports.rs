@@ -1,8 +1,8 @@
 //! The reports of nodes: that they join or die, and how their ranks fare.
 
 use super::away::Going;
+use super::fencing::KEEPER_TIME;
 use super::live_job::Launch;
-use super::vacating::KEEPER_TIME;
 use super::{Core, Effect, Notice};
 use crate::job::{EndCause, Phase};
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -27,7 +27,7 @@ impl Core {
         self.node_goes(now, node, Going::ProcessEnded);
         // The node may have counted as lost before.
         let until = self.keeper_ends(now, node);
-        self.vacated_until(now, node, until);
+        self.fenced_until(now, node, until);
     }
 
     pub(super) fn node_goes(&mut self, now: Instant, node: NodeId, going: Going) {
@@ -61,7 +61,7 @@ impl Core {
                 self.handle_event(now, id, Event::NodeDown(index));
             }
         }
-        self.unpark_from(now, node);
+        self.place_anew_from(now, node);
         let hit: Vec<JobId> = self
             .live
             .iter()
@@ -101,9 +101,9 @@ impl Core {
     }
 
     /// Jobs that wait for flags, placed on elements of a dead node, are placed anew.
-    fn unpark_from(&mut self, now: Instant, node: NodeId) {
+    fn place_anew_from(&mut self, now: Instant, node: NodeId) {
         let hit: Vec<JobId> = self
-            .parked
+            .awaiting_flags
             .iter()
             .filter(|placed| placed.nodes(self).contains(&node))
             .map(|placed| placed.job)
@@ -147,7 +147,7 @@ impl Core {
             self.partition(storm_rm::PartitionId(id)).job_comes_to(&NodeSet::single(node));
         }
         // Must come before anything new is launched there.
-        self.vacated_by(now, node, held.as_ref());
+        self.fenced_by(now, node, held.as_ref());
         self.node_back(now, node, held);
         self.tell_of_state(now, node);
         if self.nodes.up().len() == self.config.nodes.len() {

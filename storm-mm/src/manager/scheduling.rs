@@ -1,7 +1,7 @@
 //! The partition's policy at work: events in, placements and strobes out, at once. Only the launch
 //! of a job whose row does not run now waits for a slice edge.
 
-use super::live_job::{Launch, LiveJob, Parked};
+use super::live_job::{AwaitingFlags, Launch, LiveJob};
 use super::{Core, Effect, Notice, StageJob, StageOutcome};
 use crate::api::{JobState, Reply};
 use crate::job::{EndCause, JobEventKind, Phase};
@@ -131,8 +131,9 @@ impl Core {
                     let job = JobId(job.0);
                     let rows = self.partition(partition).rows_of_new(Row(slot.0));
                     let suspended_for = None;
-                    let placed = Parked { job, partition, placement, slot, rows, suspended_for };
-                    self.place_or_park(now, placed);
+                    let placed =
+                        AwaitingFlags { job, partition, placement, slot, rows, suspended_for };
+                    self.place_or_await_flags(now, placed);
                 }
                 // Repeated for jobs that have just started.
                 Action::SetSlots { job, home, alternates } => {
@@ -192,40 +193,40 @@ impl Core {
 
     /// A job got its processing elements. The job starts, unless more jobs run than there are flags
     /// for.
-    fn place_or_park(&mut self, now: Instant, placed: Parked) {
+    fn place_or_await_flags(&mut self, now: Instant, placed: AwaitingFlags) {
         let wanted = self.jobs.get(&placed.job).is_some_and(|r| r.phase == Phase::Pending);
         if !wanted {
             // The job was withdrawn meanwhile: its elements go back.
             let id = storm_sched::JobId(placed.job.0);
             return self.handle_event(now, placed.partition, Event::Finished(id));
         }
-        self.parked.push_back(placed);
-        self.unpark(now);
+        self.awaiting_flags.push_back(placed);
+        self.place_awaiting(now);
     }
 
     /// Starts placed jobs in order while there are flags for them.
-    pub(super) fn unpark(&mut self, now: Instant) {
+    pub(super) fn place_awaiting(&mut self, now: Instant) {
         // A job placed on a node that is just being lost will get another placement.
-        let can = |core: &Core, placed: &Parked| {
+        let can = |core: &Core, placed: &AwaitingFlags| {
             placed.nodes(core).iter().all(|node| core.nodes.up().contains(*node))
         };
-        while let Some(index) = self.parked.iter().position(|placed| can(self, placed)) {
+        while let Some(index) = self.awaiting_flags.iter().position(|placed| can(self, placed)) {
             let Some(flags) = self.slots.take() else { return self.give_way(now) };
-            let Some(placed) = self.parked.remove(index) else { return };
+            let Some(placed) = self.awaiting_flags.remove(index) else { return };
             self.place(now, placed, flags);
         }
     }
 
-    pub(super) fn is_parked(&self, job: JobId) -> bool {
-        self.parked.iter().any(|placed| placed.job == job)
+    pub(super) fn awaits_flags(&self, job: JobId) -> bool {
+        self.awaiting_flags.iter().any(|placed| placed.job == job)
     }
 
-    /// Gives back the elements of a parked job; false if the job is not parked.
+    /// Gives back the elements of a job that waits for flags; false if it does not wait for them.
     pub(super) fn give_back(&mut self, now: Instant, job: JobId) -> bool {
-        let Some(index) = self.parked.iter().position(|placed| placed.job == job) else {
+        let Some(index) = self.awaiting_flags.iter().position(|placed| placed.job == job) else {
             return false;
         };
-        if let Some(placed) = self.parked.remove(index) {
+        if let Some(placed) = self.awaiting_flags.remove(index) {
             let id = storm_sched::JobId(job.0);
             self.tell_policy(now, placed.partition, Event::Finished(id));
         }
@@ -233,8 +234,8 @@ impl Core {
     }
 
     /// The launch of a job begins.
-    fn place(&mut self, now: Instant, placed: Parked, flags: JobSlot) {
-        let Parked { job, partition, placement, slot, rows, suspended_for } = placed;
+    fn place(&mut self, now: Instant, placed: AwaitingFlags, flags: JobSlot) {
+        let AwaitingFlags { job, partition, placement, slot, rows, suspended_for } = placed;
         let row = Row(slot.0);
         let members = &self.partition(partition).members;
         let ranks: Vec<NodeRanks> = placement

@@ -8,9 +8,7 @@ use super::Core;
 use super::partition::{Partition, Switching};
 use crate::PartitionConfig;
 use crate::api::{ApiError, ErrorCode, PartitionView, Peer};
-use crate::job::{
-    JobEventKind, JobRecord, OF_NO_JOB, PartitionConfigured, PartitionSetting, Phase,
-};
+use crate::job::{CLUSTER, JobEventKind, JobRecord, PartitionConfigured, PartitionSetting, Phase};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_primitives::Instant;
@@ -137,7 +135,7 @@ impl Core {
             .chain(absent)
             .collect();
         if settings != self.settings {
-            self.append(now, OF_NO_JOB, JobEventKind::PartitionsSet { settings });
+            self.append(now, CLUSTER, JobEventKind::PartitionsSet { settings });
         }
     }
 
@@ -163,7 +161,7 @@ impl Core {
         let mut partitions = former;
         partitions.extend(given);
         if partitions != self.configured {
-            self.append(now, OF_NO_JOB, JobEventKind::PartitionsConfigured { partitions });
+            self.append(now, CLUSTER, JobEventKind::PartitionsConfigured { partitions });
         }
         for partition in &self.partitions {
             self.warn_if_set(partition);

@@ -19,9 +19,10 @@ impl Core {
         let slots = alternates.iter().chain([&home]);
         let rows = slots.fold(RowSet::NONE, |rows, slot| rows.with(Row(slot.0)));
         let home = Row(home.0);
-        if let Some(parked) = self.parked.iter_mut().find(|parked| parked.job == job) {
-            let all = self.partitions[usize::from(parked.partition.0)].runs_all();
-            (parked.slot, parked.rows) = (Slot(home.0), if all { RowSet::ALL } else { rows });
+        if let Some(awaiting) = self.awaiting_flags.iter_mut().find(|awaiting| awaiting.job == job)
+        {
+            let all = self.partitions[usize::from(awaiting.partition.0)].runs_all();
+            (awaiting.slot, awaiting.rows) = (Slot(home.0), if all { RowSet::ALL } else { rows });
             return;
         }
         let Some(live) = self.live.get_mut(&job) else { return };

@@ -113,10 +113,11 @@ impl Core {
         let earlier = queue.len();
         let waiting: Vec<JobId> =
             self.partition(id).policy.pending().into_iter().map(|job| JobId(job.0)).collect();
-        let parked: BTreeSet<JobId> = self.parked.iter().map(|placed| placed.job).collect();
+        let awaiting: BTreeSet<JobId> =
+            self.awaiting_flags.iter().map(|placed| placed.job).collect();
         let goes_on = |job: &JobId| {
             self.jobs.get(job).is_some_and(|record| record.phase == Phase::Pending)
-                && !parked.contains(job)
+                && !awaiting.contains(job)
         };
         queue.extend(waiting.into_iter().filter(goes_on));
         // In one call, and from the end, so that no job comes to the front of the queue and starts.
@@ -165,10 +166,10 @@ impl Core {
                 placed.push((*job, placement, slot, live.run_time(now), self.is_suspended(*job)));
             }
         }
-        for parked in self.parked.iter().filter(|parked| parked.partition == id) {
-            let suspended = parked.suspended_for.is_some();
-            let (placement, slot) = (parked.placement.clone(), parked.slot);
-            placed.push((parked.job, placement, slot, Duration::ZERO, suspended));
+        for awaiting in self.awaiting_flags.iter().filter(|awaiting| awaiting.partition == id) {
+            let suspended = awaiting.suspended_for.is_some();
+            let (placement, slot) = (awaiting.placement.clone(), awaiting.slot);
+            placed.push((awaiting.job, placement, slot, Duration::ZERO, suspended));
         }
         let since = |job: &JobId| self.suspended().iter().position(|other| other == job);
         placed.sort_by_key(|(job, _, slot, _, suspended)| (*suspended, since(job), *slot, *job));
@@ -243,7 +244,7 @@ impl Core {
         for (job, slot) in &slots {
             let row = Row(slot.0);
             let rows = self.partition(id).rows_of_new(row);
-            if let Some(placed) = self.parked.iter_mut().find(|placed| placed.job == *job) {
+            if let Some(placed) = self.awaiting_flags.iter_mut().find(|placed| placed.job == *job) {
                 placed.slot = *slot;
                 placed.rows = if placed.suspended_for.is_some() { RowSet::NONE } else { rows };
             }

@@ -1,4 +1,4 @@
-//! The state as users see it: jobs, nodes, partitions, reasons.
+//! The state as users see it: jobs, partitions, reasons.
 
 use super::ending::no_such_job;
 use super::listing::Waiting;
@@ -8,7 +8,7 @@ use super::scheduling::{files_of, sched_time};
 use super::{Core, Partition};
 use crate::api::{
     ApiError, ClusterStatus, ErrorCode, Explanation, JobDetail, JobState, JobView, LogEntry,
-    NodeState, NodeView, PartitionView, RankView, ReservedNodes, SpecSummary, UserView, asked_for,
+    PartitionView, RankView, ReservedNodes, SpecSummary, UserView, asked_for,
 };
 use crate::job::{JobRecord, Phase};
 use jiff::Timestamp;
@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::RankExit;
-use storm_rm::{ContentHash, JobId, Memory, Rank, Resources};
+use storm_rm::{ContentHash, JobId, Rank};
 use storm_sched::PendingReason;
 
 impl Core {
@@ -97,7 +97,7 @@ impl Core {
             .chain(details);
         let waiting = Waiting::default();
         let estimate = self.estimate(now, record, &waiting);
-        let (also, reserved) = self.reserved_beside(now, record, estimate);
+        let (also, reserved) = self.also_reserved(now, record, estimate);
         Ok(Explanation {
             job,
             array: record.task,
@@ -112,7 +112,7 @@ impl Core {
 
     /// The reservations that keep nodes from a waiting job, in addition to its other lacks: as the
     /// end of its reason, and as a list.
-    fn reserved_beside(
+    fn also_reserved(
         &self,
         now: Instant,
         record: &JobRecord,
@@ -171,7 +171,7 @@ impl Core {
             },
             Phase::Running => match self.live.get(&record.id) {
                 Some(live) if live.launch == Launch::Recovering => self.recovery_reason(record.id),
-                Some(_) if self.beside.contains(&record.id) => format!(
+                Some(_) if self.outside_matrix.contains(&record.id) => format!(
                     "it runs on {}, for which no partition has room as they are configured now",
                     record.node_list
                 ),
@@ -200,12 +200,12 @@ impl Core {
     }
 
     fn pending_reason(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> String {
-        let early = self.vacating_reason(now, record.id);
+        let early = self.fencing_reason(now, record.id);
         if let Some(reason) = early.or_else(|| self.need_reason(now, record.id)) {
             return reason;
         }
-        if let Some(parked) = self.parked.iter().find(|placed| placed.job == record.id) {
-            let (slot, limit) = (parked.slot, self.config.job_slots);
+        if let Some(awaiting) = self.awaiting_flags.iter().find(|placed| placed.job == record.id) {
+            let (slot, limit) = (awaiting.slot, self.config.job_slots);
             return format!(
                 "it has a place in row {slot} and waits for one of {limit} jobs to end"
             );
@@ -230,7 +230,7 @@ impl Core {
         match (reason, partition) {
             (Some(reason), _) => {
                 let told = self.reserved_reason(&reason);
-                let told = told.unwrap_or_else(|| reason.told(&|job| self.job_name(JobId(job.0))));
+                let told = told.unwrap_or_else(|| reason.text(&|job| self.job_name(JobId(job.0))));
                 let loss = self.reservation_loss(now, record).unwrap_or_default();
                 told + &self.nodes.why_refused(&reason) + &loss
             }
@@ -313,87 +313,6 @@ impl Core {
             .collect()
     }
 
-    /// All nodes in order of their number.
-    pub fn list_nodes(&self, now: Instant) -> Vec<NodeView> {
-        self.nodes.iter().map(|(id, entry)| self.node_view(now, id, entry)).collect()
-    }
-
-    fn node_view(
-        &self,
-        now: Instant,
-        id: NodeId,
-        entry: &super::node_table::NodeEntry,
-    ) -> NodeView {
-        let up = self.nodes.up().contains(id);
-        let on_node = |job: &JobId| {
-            let record = self.jobs.get(job)?;
-            let share = record.ranks.iter().find(|share| share.node == id)?;
-            Some((&record.spec.resources, share.count))
-        };
-        let jobs: Vec<JobId> = self.live.keys().copied().filter(|j| on_node(j).is_some()).collect();
-        let held = || jobs.iter().filter_map(on_node);
-        let pes_of = |(asked, ranks): (&Resources, u32)| match asked.exclusive {
-            true => entry.pes,
-            false => ranks.saturating_mul(asked.cpus_per_task),
-        };
-        // Suspended jobs keep only their memory.
-        let at_work = jobs.iter().filter(|job| !self.is_suspended(**job)).filter_map(on_node);
-        let pes_used = at_work.map(pes_of).fold(0, u32::saturating_add).min(entry.pes);
-        let bytes_of = |(asked, ranks): (&Resources, u32)| match asked.memory {
-            Memory::WholeNode => entry.memory_bytes.unwrap_or(0),
-            _ => asked.memory_limit_bytes(ranks).unwrap_or(0),
-        };
-        let held_bytes = held().map(bytes_of).fold(0, u64::saturating_add);
-        let closed = self.why_closed(id);
-        let reservation = self.reservation_on(now, &entry.name);
-        let state = match (up, entry.seen) {
-            (true, _) if closed.is_some() && jobs.is_empty() => NodeState::Drained,
-            (true, _) if closed.is_some() => NodeState::Draining,
-            (true, _) if pes_used == 0 && reservation.is_some() => NodeState::Reserved,
-            (true, _) if pes_used == 0 => NodeState::Idle,
-            (true, _) if pes_used < entry.pes => NodeState::Mixed,
-            (true, _) => NodeState::Allocated,
-            (false, true) => NodeState::Down,
-            (false, false) => NodeState::Unknown,
-        };
-        let drained = entry.drained.as_ref();
-        let reason = match (up, entry.seen, &entry.refused) {
-            (true, ..) => closed.or_else(|| {
-                reservation.as_ref().map(|reservation| format!("reserved for {reservation}"))
-            }),
-            (false, _, Some(reason)) => Some(reason.clone()),
-            (false, true, None) => Some(absent("it died or was cut off", drained)),
-            (false, false, None) => Some(absent("it has not joined yet", drained)),
-        };
-        let info = entry.info.as_ref();
-        NodeView {
-            id,
-            name: entry.name.clone(),
-            state,
-            reason,
-            reservation,
-            partitions: self
-                .partitions
-                .iter()
-                .filter(|partition| partition.nodes.contains(id))
-                .map(|partition| partition.name.clone())
-                .collect(),
-            pes: entry.pes,
-            pes_used,
-            features: entry.features.clone(),
-            memory_bytes: entry.memory_bytes,
-            memory_held_bytes: held_bytes,
-            jobs,
-            hostname: info.map(|info| info.hostname.clone()),
-            address: info.map(|info| info.address.clone()),
-            memory_mib: info.map(|info| info.memory_mib),
-            memory_available_mib: entry.status.as_ref().map(|s| s.memory_available_mib),
-            load_percent: entry.status.as_ref().map(|status| status.load_percent),
-            version: info.map(|info| info.version.clone()),
-            capabilities: info.map_or_else(Vec::new, |info| info.capabilities.clone()),
-        }
-    }
-
     /// All partitions in order of the configuration.
     pub fn list_partitions(&self) -> Vec<PartitionView> {
         self.partitions.iter().map(|partition| self.partition_view(partition)).collect()
@@ -452,14 +371,6 @@ impl Core {
             launch_failures: self.counters.launch_failures,
             strobes: self.counters.strobes,
         }
-    }
-}
-
-/// Why a node is not up, and why it will take no job when it is.
-fn absent(why: &str, drained: Option<&String>) -> String {
-    match drained {
-        Some(reason) => format!("{why}; drained: {reason}"),
-        None => why.to_owned(),
     }
 }
 

@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::api::{ErrorCode, ManagerRequest, Reply};
-use storm_mm::job::{JobRecord, OF_NO_JOB, Phase};
+use storm_mm::job::{CLUSTER, JobRecord, Phase};
 use storm_mm::journal::{Entry, Journal, JournalError, MemoryJournal};
 use storm_primitives::Runtime;
 use storm_primitives::sim::Simulation;
@@ -48,7 +48,7 @@ impl SlowJournal {
     /// The jobs as the journal has them.
     pub(crate) fn records(&self) -> BTreeMap<JobId, JobRecord> {
         let mut records: BTreeMap<JobId, JobRecord> = BTreeMap::new();
-        let of_jobs = self.entries().into_iter().filter(|(job, _)| *job != OF_NO_JOB);
+        let of_jobs = self.entries().into_iter().filter(|(job, _)| *job != CLUSTER);
         for (job, event) in of_jobs {
             match records.get_mut(&job) {
                 Some(record) => record.apply(&event),

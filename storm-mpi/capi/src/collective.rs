@@ -4,14 +4,14 @@
 //! first gives way, so the call itself reports a mistake in them in both cases.
 
 use crate::abi::{Buffer, BufferMut, Out, Status};
-use crate::across;
 use crate::api::known;
 use crate::comm::Comm;
 use crate::fault::Outcome;
+use crate::intercomm;
+use crate::member_blocks::MemberBlocks;
 use crate::memory::Elements;
 use crate::request::Active;
 use crate::session::{Session, on};
-use crate::spread::Spread;
 use crate::table::Handle;
 use std::ffi::c_int;
 use std::pin::Pin;
@@ -172,8 +172,8 @@ pub(crate) async fn from_one(
     root: c_int,
 ) -> Outcome {
     if let Some(groups) = all.between() {
-        let root = across::root(&all.comm, root)?;
-        return across::from_one(&all, groups, (buffer, count, datatype), root).await;
+        let root = intercomm::root(&all.comm, root)?;
+        return intercomm::from_one(&all, groups, (buffer, count, datatype), root).await;
     }
     let root = all.comm.root(root)?;
     let elements = Elements::written(buffer, count, &*all.session.datatype(datatype)?)?;
@@ -192,12 +192,12 @@ pub(crate) async fn from_one(
 pub(crate) async fn all_to_root(
     all: Members,
     mine: Whole,
-    into: impl FnOnce(&Members) -> Outcome<Spread>,
+    into: impl FnOnce(&Members) -> Outcome<MemberBlocks>,
     root: c_int,
 ) -> Outcome {
     if let Some(groups) = all.between() {
-        let root = across::root(&all.comm, root)?;
-        return across::all_to_root(&all, groups, &mine, into, root).await;
+        let root = intercomm::root(&all.comm, root)?;
+        return intercomm::all_to_root(&all, groups, &mine, into, root).await;
     }
     let root = all.comm.root(root)?;
     let party = all.party();
@@ -218,13 +218,13 @@ pub(crate) async fn all_to_root(
 /// Brings each member its elements from the root. Only the root uses the send arguments.
 pub(crate) async fn from_root(
     all: Members,
-    from: impl FnOnce(&Members) -> Outcome<Spread>,
+    from: impl FnOnce(&Members) -> Outcome<MemberBlocks>,
     mine: Whole,
     root: c_int,
 ) -> Outcome {
     if let Some(groups) = all.between() {
-        let root = across::root(&all.comm, root)?;
-        return across::from_root(&all, groups, from, &mine, root).await;
+        let root = intercomm::root(&all.comm, root)?;
+        return intercomm::from_root(&all, groups, from, &mine, root).await;
     }
     let root = all.comm.root(root)?;
     let party = all.party();
@@ -248,10 +248,10 @@ pub(crate) async fn from_root(
 pub(crate) async fn gather_all(
     all: Members,
     mine: Whole,
-    into: impl FnOnce(&Members) -> Outcome<Spread>,
+    into: impl FnOnce(&Members) -> Outcome<MemberBlocks>,
 ) -> Outcome {
     if let Some(groups) = all.between() {
-        return across::gather_all(&all, groups, &mine, into).await;
+        return intercomm::gather_all(&all, groups, &mine, into).await;
     }
     let into = into(&all)?;
     let mine = mine.elements(all.session)?;
@@ -268,11 +268,11 @@ pub(crate) async fn gather_all(
 /// place of the received ones.
 pub(crate) async fn all_from_all(
     all: Members,
-    from: impl FnOnce(&Members) -> Outcome<Option<Spread>>,
-    into: impl FnOnce(&Members) -> Outcome<Spread>,
+    from: impl FnOnce(&Members) -> Outcome<Option<MemberBlocks>>,
+    into: impl FnOnce(&Members) -> Outcome<MemberBlocks>,
 ) -> Outcome {
     if let Some(groups) = all.between() {
-        return across::all_from_all(&all, groups, from, into).await;
+        return intercomm::all_from_all(&all, groups, from, into).await;
     }
     let (from, into) = (from(&all)?, into(&all)?);
     let (places, own);

@@ -9,7 +9,6 @@
 #![allow(non_snake_case, clippy::too_many_arguments)]
 
 mod abi;
-mod across;
 mod api;
 mod codes;
 mod collective;
@@ -17,9 +16,11 @@ mod comm;
 mod fault;
 mod file;
 mod generalized;
+mod intercomm;
 mod kept;
 mod launcher;
 mod level;
+mod member_blocks;
 mod memory;
 mod operation;
 mod profiling;
@@ -27,7 +28,6 @@ mod recipe;
 mod request;
 mod sequence;
 mod session;
-mod spread;
 mod table;
 mod types;
 mod window;

@@ -36,9 +36,9 @@ pub enum Root {
     Here,
     /// Another member of this group (`MPI_PROC_NULL`); this process then has no part in the
     /// collective.
-    Beside,
+    LocalPeer,
     /// This member of the other group.
-    Across(usize),
+    Remote(usize),
 }
 
 impl<'a> Between<'a> {
@@ -118,9 +118,9 @@ impl<'a> Between<'a> {
     /// As [`Party::bcast`].
     pub async fn bcast(&self, data: &mut [u8], root: Root) -> Result<(), CommError> {
         let root = match root {
-            Root::Beside => return Ok(()),
+            Root::LocalPeer => return Ok(()),
             Root::Here => return self.bcast_from(data).await,
-            Root::Across(root) => self.across().rank(root)?,
+            Root::Remote(root) => self.remote_party().rank(root)?,
         };
         let members: Vec<Rank> = once(root).chain(self.local.iter().copied()).collect();
         self.party(&members, self.me + 1).bcast(data, 0).await
@@ -147,11 +147,11 @@ impl<'a> Between<'a> {
         root: Root,
     ) -> Result<(), CommError> {
         match (root, into) {
-            (Root::Across(root), _) => self.give(mine, root).await,
+            (Root::Remote(root), _) => self.give(mine, root).await,
             (Root::Here, Some(into)) => {
                 self.exchange((0..self.remote.len(), 0..0), Blocks::none(), into).await
             }
-            (Root::Here, None) | (Root::Beside, _) => Ok(()),
+            (Root::Here, None) | (Root::LocalPeer, _) => Ok(()),
         }
     }
 
@@ -167,12 +167,12 @@ impl<'a> Between<'a> {
         root: Root,
     ) -> Result<(), CommError> {
         match (root, from) {
-            (Root::Across(root), _) => self.take(mine, root).await,
+            (Root::Remote(root), _) => self.take(mine, root).await,
             (Root::Here, Some(from)) => {
                 let to = 0..self.remote.len();
                 self.exchange((0..0, to), from, &mut BlocksMut::new(&mut [], &[])?).await
             }
-            (Root::Here, None) | (Root::Beside, _) => Ok(()),
+            (Root::Here, None) | (Root::LocalPeer, _) => Ok(()),
         }
     }
 
@@ -236,12 +236,12 @@ impl<'a> Between<'a> {
         root: Root,
     ) -> Result<Option<Span>, CommError> {
         match root {
-            Root::Beside => Ok(None),
+            Root::LocalPeer => Ok(None),
             Root::Here => {
                 self.take(mine.as_mut(), FIRST).await?;
                 Ok(Some(mine))
             }
-            Root::Across(root) => {
+            Root::Remote(root) => {
                 if let Some(all) = self.local().reduce(mine, op, FIRST).await? {
                     self.give(all.as_ref(), root).await?;
                 }
@@ -257,7 +257,7 @@ impl<'a> Between<'a> {
     /// As [`Party::reduce`].
     pub async fn allreduce(&self, mine: Span, op: &mut dyn Combine) -> Result<Span, CommError> {
         let mut theirs = Span::zeroed(mine.as_ref().len());
-        self.reduced_across(mine, op, &mut theirs).await?;
+        self.reduced_between(mine, op, &mut theirs).await?;
         self.local().bcast(theirs.as_mut(), FIRST).await?;
         Ok(theirs)
     }
@@ -275,14 +275,14 @@ impl<'a> Between<'a> {
         part: &mut [u8],
     ) -> Result<(), CommError> {
         let mut theirs = Span::zeroed(mine.as_ref().len());
-        self.reduced_across(mine, op, &mut theirs).await?;
+        self.reduced_between(mine, op, &mut theirs).await?;
         let blocks = Blocks::new(theirs.as_ref(), parts)?;
         self.local().scatter((self.me == FIRST).then_some(blocks), Some(part), FIRST).await
     }
 
     /// Combines the elements of each group at its first member, and brings the result to the other
     /// group's first member.
-    async fn reduced_across(
+    async fn reduced_between(
         &self,
         mine: Span,
         op: &mut dyn Combine,
@@ -315,7 +315,7 @@ impl<'a> Between<'a> {
         into: &mut BlocksMut<'_>,
     ) -> Result<(), CommError> {
         let neighbours = Neighbours::in_graph(sources, destinations);
-        self.across().exchange(&neighbours, from, into).await
+        self.remote_party().exchange(&neighbours, from, into).await
     }
 
     fn local(&self) -> Party<'a> {
@@ -323,7 +323,7 @@ impl<'a> Between<'a> {
     }
 
     /// The other group, for messages to and from its members. This process has no place in it.
-    fn across(&self) -> Party<'a> {
+    fn remote_party(&self) -> Party<'a> {
         self.party(self.remote, usize::MAX)
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// The status that the initiator got.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum InitiatorStatus {
     /// The operation happened.
     Success,
     /// The operation did not happen, for this reason.
@@ -32,19 +32,24 @@ pub(crate) enum Held {
 ///
 /// # Errors
 /// [`Failure`] if the survivors disagree with each other or with the status.
-pub(crate) fn all_or_nothing(told: &Told, held: &BTreeMap<NodeId, Held>) -> Result<bool, Failure> {
+pub(crate) fn all_or_nothing(
+    status: &InitiatorStatus,
+    held: &BTreeMap<NodeId, Held>,
+) -> Result<bool, Failure> {
     let of = |what| held.iter().filter(|(_, h)| **h == what).map(|(n, _)| *n).collect::<NodeSet>();
     let (old, new, torn) = (of(Held::Old), of(Held::New), of(Held::Torn));
     let seen = format!("new on {new}, old on {old}, torn on {torn}");
     if !torn.is_empty() || (!old.is_empty() && !new.is_empty()) {
         return differs("what survivors hold", "the same on all, old or new", seen);
     }
-    match told {
-        Told::Success if !old.is_empty() => differs("after success", "new on all", seen),
-        Told::Failure(error) if !new.is_empty() => {
+    match status {
+        InitiatorStatus::Success if !old.is_empty() => differs("after success", "new on all", seen),
+        InitiatorStatus::Failure(error) if !new.is_empty() => {
             differs(format!("after failure ({error})"), "old on all", seen)
         }
-        Told::Success | Told::Failure(_) | Told::Nothing => Ok(old.is_empty()),
+        InitiatorStatus::Success | InitiatorStatus::Failure(_) | InitiatorStatus::Nothing => {
+            Ok(old.is_empty())
+        }
     }
 }
 
@@ -87,20 +92,25 @@ mod tests {
 
     #[test]
     fn half_an_operation_is_caught() {
-        for told in [Told::Success, Told::Failure(dead(3)), Told::Nothing] {
-            assert!(all_or_nothing(&told, &held(&[Held::Old, Held::New])).is_err());
-            assert!(all_or_nothing(&told, &held(&[Held::New, Held::Torn])).is_err());
+        for status in
+            [InitiatorStatus::Success, InitiatorStatus::Failure(dead(3)), InitiatorStatus::Nothing]
+        {
+            assert!(all_or_nothing(&status, &held(&[Held::Old, Held::New])).is_err());
+            assert!(all_or_nothing(&status, &held(&[Held::New, Held::Torn])).is_err());
         }
     }
 
     #[test]
     fn a_status_that_lies_is_caught() {
         let (old, new) = (held(&[Held::Old, Held::Old]), held(&[Held::New, Held::New]));
-        assert!(all_or_nothing(&Told::Success, &old).is_err());
-        assert!(all_or_nothing(&Told::Failure(dead(3)), &new).is_err());
-        assert!(all_or_nothing(&Told::Success, &new).is_ok_and(|happened| happened));
-        assert!(all_or_nothing(&Told::Nothing, &new).is_ok_and(|happened| happened));
-        assert!(all_or_nothing(&Told::Failure(dead(3)), &old).is_ok_and(|happened| !happened));
+        assert!(all_or_nothing(&InitiatorStatus::Success, &old).is_err());
+        assert!(all_or_nothing(&InitiatorStatus::Failure(dead(3)), &new).is_err());
+        assert!(all_or_nothing(&InitiatorStatus::Success, &new).is_ok_and(|happened| happened));
+        assert!(all_or_nothing(&InitiatorStatus::Nothing, &new).is_ok_and(|happened| happened));
+        assert!(
+            all_or_nothing(&InitiatorStatus::Failure(dead(3)), &old)
+                .is_ok_and(|happened| !happened)
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Kills a node in the middle of an operation, and checks the survivors afterwards.
 
-use super::atomicity::{Held, Told, all_or_nothing, is_true_blame};
+use super::atomicity::{Held, InitiatorStatus, all_or_nothing, is_true_blame};
 use super::failure::{differs, expect};
 use super::suite::Death;
 use super::trial::{promised, put};
@@ -72,22 +72,22 @@ impl Trial {
     ) -> Result<Death, Failure> {
         let issue = self.try_issue(doomed.initiator, vec![doomed.op.clone()], Pace::BackToBack);
         let (results, death) = self.with_death(victim, step, issue).await?;
-        let told = match results?.map(|mut results| results.pop()) {
-            Ok(Some(OpResult::Xfer(Ok(())) | OpResult::Caw(Ok(true)))) => Told::Success,
+        let status = match results?.map(|mut results| results.pop()) {
+            Ok(Some(OpResult::Xfer(Ok(())) | OpResult::Caw(Ok(true)))) => InitiatorStatus::Success,
             Ok(Some(OpResult::Xfer(Err(error)) | OpResult::Caw(Err(error)))) => {
-                Told::Failure(error)
+                InitiatorStatus::Failure(error)
             }
             Ok(other) => return differs("the answer", "TRUE or a status", format!("{other:?}")),
-            Err(super::NodeGone) => Told::Nothing,
+            Err(super::NodeGone) => InitiatorStatus::Nothing,
         };
         let mut death = death;
-        if !self.cluster().is_killed(victim) && matches!(told, Told::Failure(_)) {
+        if !self.cluster().is_killed(victim) && matches!(status, InitiatorStatus::Failure(_)) {
             // On another machine the cluster may know of a death before the suite does: a packet
             // with the news was lost. Ask the victim: it answers, or is seen to be gone.
             let _ = self.try_call(victim, Command::Membership).await?;
         }
         if !self.cluster().is_killed(victim) {
-            match self.check_too_late(doomed, &told, victim, step).await {
+            match self.check_too_late(doomed, &status, victim, step).await {
                 // On another machine: that it died was still on its way when it was asked for.
                 Err(_) if self.cluster().is_killed(victim) => death = Death::Happened,
                 checked => return checked.map(|()| Death::TooLate),
@@ -97,11 +97,11 @@ impl Trial {
         self.await_member(&survivors, victim, Presence::Gone).await?;
         let witness = survivors.last().unwrap_or(NodeId::MM);
         self.fence(witness).await?;
-        if let Told::Failure(error) = &told {
+        if let InitiatorStatus::Failure(error) = &status {
             is_true_blame(error, &doomed.set, &NodeSet::single(victim))?;
         }
         let looked_at = doomed.set.intersection(&survivors);
-        self.check_effect(doomed, &told, &looked_at).await?;
+        self.check_effect(doomed, &status, &looked_at).await?;
         self.untouched(doomed, &survivors.difference(&doomed.set)).await?;
         self.works_without(&NodeSet::single(victim)).await?;
         Ok(death)
@@ -111,12 +111,12 @@ impl Trial {
     async fn check_too_late(
         &self,
         doomed: &Doomed,
-        told: &Told,
+        status: &InitiatorStatus,
         victim: NodeId,
         step: u64,
     ) -> Result<(), Failure> {
-        expect("an operation without a death", Told::Success, told.clone())?;
-        self.check_effect(doomed, told, &doomed.set).await?;
+        expect("an operation without a death", InitiatorStatus::Success, status.clone())?;
+        self.check_effect(doomed, status, &doomed.set).await?;
         let takes_part = doomed.set.contains(victim) || doomed.initiator == victim;
         expect("a part in the operation without a step", false, takes_part && step == 0)
     }
@@ -125,12 +125,12 @@ impl Trial {
     pub(crate) async fn check_effect(
         &self,
         doomed: &Doomed,
-        told: &Told,
+        status: &InitiatorStatus,
         nodes: &NodeSet,
     ) -> Result<(), Failure> {
         let held = self.held(doomed, nodes).await?;
-        let told = if doomed.new.is_some() { told } else { &Told::Nothing };
-        let happened = all_or_nothing(told, &held)?;
+        let status = if doomed.new.is_some() { status } else { &InitiatorStatus::Nothing };
+        let happened = all_or_nothing(status, &held)?;
         expect("a question without a write writes", false, doomed.new.is_none() && happened)
     }
 

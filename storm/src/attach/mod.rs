@@ -228,17 +228,7 @@ impl Follower {
                 Ok(None)
             }
             Reply::State { node_list, state, reason, .. } => {
-                let (job, stopped) = (self.what.job, state == JobState::Suspended);
-                match (std::mem::replace(&mut self.suspended, stopped), stopped) {
-                    (false, true) => {
-                        let why = reason.unwrap_or_else(|| "suspended".to_owned());
-                        self.terminal.note(&format!("job {job} is {why}")).await;
-                    }
-                    (true, false) if state == JobState::Running => {
-                        self.terminal.note(&format!("job {job} goes on")).await;
-                    }
-                    _ => {}
-                }
+                self.note_suspension(state, reason).await;
                 self.running = state == JobState::Running;
                 if state == JobState::Pending {
                     // The job runs again from its beginning.
@@ -265,6 +255,21 @@ impl Follower {
             }
             // Answers to our cancellation, or an explanation that is no longer available.
             _ => Ok(None),
+        }
+    }
+
+    /// Tells the user that the job is suspended, or that it goes on.
+    async fn note_suspension(&mut self, state: JobState, reason: Option<String>) {
+        let (job, suspended) = (self.what.job, state == JobState::Suspended);
+        match (std::mem::replace(&mut self.suspended, suspended), suspended) {
+            (false, true) => {
+                let why = reason.unwrap_or_else(|| "suspended".to_owned());
+                self.terminal.note(&format!("job {job} is {why}")).await;
+            }
+            (true, false) if state == JobState::Running => {
+                self.terminal.note(&format!("job {job} goes on")).await;
+            }
+            _ => {}
         }
     }
 

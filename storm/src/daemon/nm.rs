@@ -44,12 +44,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     if options.parent.is_some_and(|parent| !lives_with(parent)) {
         return Ok(());
     }
-    let root = options.mm.resolve().map_err(|source| DaemonError::Resolve {
-        address: options.mm.as_str().to_owned(),
-        source,
-    })?;
-    let address = own_address(root)
-        .map_err(|source| DaemonError::System { what: "a route to the manager", source })?;
+    let (root, address) = addresses(&options.mm)?;
     let SharedSettings { cluster, network, nodes, timeouts, class_rules, cache_bytes } =
         shared_settings(&options)?;
     let security = security(&options)?;
@@ -108,6 +103,15 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         Err(ServeError::Join(_)) if asked_to_end => Ok(()),
         exit => after(&exit?.reason, once || asked_to_end),
     }
+}
+
+/// The address of the manager, and the own address on the way there.
+fn addresses(mm: &NodeAddress) -> Result<(SocketAddr, IpAddr), DaemonError> {
+    let unresolved = |source| DaemonError::Resolve { address: mm.as_str().to_owned(), source };
+    let root = mm.resolve().map_err(unresolved)?;
+    let own = own_address(root)
+        .map_err(|source| DaemonError::System { what: "a route to the manager", source })?;
+    Ok((root, own))
 }
 
 /// The options of this node as a configuration.

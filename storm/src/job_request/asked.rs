@@ -17,6 +17,22 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    /// The options in these lines, each line without its marker. `each` gets the first word of an
+    /// option and takes the option's values from the words that follow in the line.
+    pub(super) fn read<'a>(
+        lines: impl IntoIterator<Item = &'a str>,
+        mut each: impl FnMut(&mut Asked, String, &mut dyn Iterator<Item = String>),
+    ) -> Asked {
+        let mut asked = Asked::default();
+        for line in lines {
+            let mut words = words(line).into_iter();
+            while let Some(word) = words.next() {
+                each(&mut asked, word, &mut words);
+            }
+        }
+        asked
+    }
+
     /// Adds an option of storm, or `written`, the script's spelling, if storm does not take the
     /// option with this value. A second value of an option replaces the first.
     pub(super) fn take(&mut self, option: Vec<String>, written: &str) {
@@ -94,7 +110,7 @@ pub(super) fn quoted(word: &str) -> String {
 }
 
 /// The words of a line up to a comment, split and unquoted as by a shell.
-pub(super) fn words(line: &str) -> Vec<String> {
+fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {
         match quote {
@@ -111,4 +127,14 @@ pub(super) fn words(line: &str) -> Vec<String> {
     }
     words.extend(word);
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_unquoted() {
+        assert_eq!(words("'it is' \"\" a'b'c"), ["it is", "", "abc"]);
+    }
 }

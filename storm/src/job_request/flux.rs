@@ -1,6 +1,6 @@
 //! Translates options of flux-batch(1) in a script (Flux RFC 36) to options of `storm submit`.
 
-use super::asked::{Asked, words};
+use super::asked::Asked;
 
 /// Letter and name of a Flux option with a value, and storm's option.
 const WITH_VALUE: &[(&str, &str, &str)] = &[
@@ -25,38 +25,29 @@ const FOREIGN_LETTERS: &[&str] = &["-g", "-o", "-S", "-O"];
 
 /// The options in these lines, each line without its `#flux:`.
 pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
-    let mut asked = Asked::default();
-    for line in lines {
-        let mut words = words(line).into_iter();
-        while let Some(word) = words.next() {
-            if matches!(word.as_str(), "-x" | "--exclusive") {
-                asked.take_bare("--exclusive");
-                continue;
-            }
-            let (option, at_it) = split(&word);
-            let known = WITH_VALUE.iter().find(|(letter, name, _)| {
-                option == *name || !letter.is_empty() && option == *letter
-            });
-            let mut value = || at_it.map(str::to_owned).or_else(|| words.next());
-            match known.map(|(_, _, ours)| (*ours, value())) {
-                Some((ours, Some(value))) => {
-                    let written = if word.ends_with(&value) {
-                        word.clone()
-                    } else {
-                        format!("{word} {value}")
-                    };
-                    asked.take_value(ours, converted(ours, &value), &written);
-                }
-                Some((_, None)) => asked.leave(&word),
-                None if FOREIGN_LETTERS.contains(&word.as_str()) => {
-                    let value = words.next().unwrap_or_default();
-                    asked.leave(&format!("{word} {value}"));
-                }
-                None => asked.leave(&word),
-            }
+    Asked::read(lines, |asked, word, words| {
+        if matches!(word.as_str(), "-x" | "--exclusive") {
+            return asked.take_bare("--exclusive");
         }
-    }
-    asked
+        let (option, at_it) = split(&word);
+        let known = WITH_VALUE
+            .iter()
+            .find(|(letter, name, _)| option == *name || !letter.is_empty() && option == *letter);
+        let mut value = || at_it.map(str::to_owned).or_else(|| words.next());
+        match known.map(|(_, _, ours)| (*ours, value())) {
+            Some((ours, Some(value))) => {
+                let written =
+                    if word.ends_with(&value) { word.clone() } else { format!("{word} {value}") };
+                asked.take_value(ours, converted(ours, &value), &written);
+            }
+            Some((_, None)) => asked.leave(&word),
+            None if FOREIGN_LETTERS.contains(&word.as_str()) => {
+                let value = words.next().unwrap_or_default();
+                asked.leave(&format!("{word} {value}"));
+            }
+            None => asked.leave(&word),
+        }
+    })
 }
 
 /// An option and the value attached to it: `--nodes=2`, `-N2`.

@@ -1,31 +1,24 @@
 //! Translates options of LSF's bsub(1) in a script to options of `storm submit`.
 
-use super::asked::{Asked, words};
+use super::asked::Asked;
 
 /// Options without a value.
 const BARE: &[&str] = &["-x", "-H", "-r", "-rn", "-B", "-N", "-I", "-Is", "-Ip", "-K"];
 
 /// The options in these lines, each line without its `#BSUB`.
 pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
-    let mut asked = Asked::default();
-    for line in lines {
-        let mut words = words(line).into_iter();
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "-x" => asked.take_bare("--exclusive"),
-                "-H" => asked.take_bare("-H"),
-                "-r" => asked.take_bare("--requeue"),
-                "-rn" => {}
-                "-K" => asked.take_bare("--wait"),
-                option if BARE.contains(&option) => asked.leave(option),
-                option => match words.next() {
-                    Some(value) => with_value(&mut asked, option, &value),
-                    None => asked.leave(option),
-                },
-            }
-        }
-    }
-    asked
+    Asked::read(lines, |asked, word, words| match word.as_str() {
+        "-x" => asked.take_bare("--exclusive"),
+        "-H" => asked.take_bare("-H"),
+        "-r" => asked.take_bare("--requeue"),
+        "-rn" => {}
+        "-K" => asked.take_bare("--wait"),
+        option if BARE.contains(&option) => asked.leave(option),
+        option => match words.next() {
+            Some(value) => with_value(asked, option, &value),
+            None => asked.leave(option),
+        },
+    })
 }
 
 fn with_value(asked: &mut Asked, option: &str, value: &str) {

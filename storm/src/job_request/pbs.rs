@@ -1,34 +1,28 @@
 //! Translates options of qsub(1B) of PBS and Torque in a script to options of `storm submit`.
 
-use super::asked::{Asked, words};
+use super::asked::Asked;
 
 /// Options without a value.
 const BARE: &[&str] = &["-h", "-V", "-I", "-X", "-x", "-z", "-f"];
 
 /// The options in these lines, each line without its `#PBS`.
 pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
-    let mut asked = Asked::default();
-    for line in lines {
-        let mut words = words(line).into_iter();
-        while let Some(word) = words.next() {
-            if BARE.contains(&word.as_str()) {
-                bare(&mut asked, &word);
-                continue;
-            }
-            // The value may be attached to the letter, as in -lnodes=2.
-            let (option, value) = match word.char_indices().nth(2) {
-                Some((end, _)) if word.starts_with('-') => {
-                    (word[..end].to_owned(), Some(word[end..].to_owned()))
-                }
-                _ => (word, words.next()),
-            };
-            match value {
-                Some(value) => with_value(&mut asked, &option, &value),
-                None => asked.leave(&option),
-            }
+    Asked::read(lines, |asked, word, words| {
+        if BARE.contains(&word.as_str()) {
+            return bare(asked, &word);
         }
-    }
-    asked
+        // The value may be attached to the letter, as in -lnodes=2.
+        let (option, value) = match word.char_indices().nth(2) {
+            Some((end, _)) if word.starts_with('-') => {
+                (word[..end].to_owned(), Some(word[end..].to_owned()))
+            }
+            _ => (word, words.next()),
+        };
+        match value {
+            Some(value) => with_value(asked, &option, &value),
+            None => asked.leave(&option),
+        }
+    })
 }
 
 fn bare(asked: &mut Asked, word: &str) {

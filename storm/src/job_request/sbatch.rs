@@ -3,7 +3,7 @@
 //! Most are spelt alike. This module does not apply them. The user does, and sees which ones have
 //! no counterpart.
 
-use super::asked::{Asked, words};
+use super::asked::Asked;
 
 /// Letter and name of a Slurm option, and storm's option.
 type Known = (&'static str, &'static str, &'static str);
@@ -46,25 +46,20 @@ const FOREIGN_LETTERS: &[&str] =
 
 /// The options in these lines, each line without its `#SBATCH`.
 pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
-    let mut asked = Asked::default();
-    for line in lines {
-        let mut words = words(line).into_iter();
-        while let Some(word) = words.next() {
-            let mut next = || words.next();
-            match counterpart(&word, &mut next) {
-                Some(option) => {
-                    // The value of `-N 2-4` is a word of its own.
-                    let written = match option.as_slice() {
-                        [_, value] if !word.ends_with(value.as_str()) => format!("{word} {value}"),
-                        _ => word,
-                    };
-                    asked.take(option, &written);
-                }
-                None => asked.leave(&as_written(word, &mut next)),
+    Asked::read(lines, |asked, word, words| {
+        let mut next = || words.next();
+        match counterpart(&word, &mut next) {
+            Some(option) => {
+                // The value of `-N 2-4` is a word of its own.
+                let written = match option.as_slice() {
+                    [_, value] if !word.ends_with(value.as_str()) => format!("{word} {value}"),
+                    _ => word,
+                };
+                asked.take(option, &written);
             }
+            None => asked.leave(&as_written(word, &mut next)),
         }
-    }
-    asked
+    })
 }
 
 /// The words of storm's equivalent option. If there is one, takes its value from `next`.
@@ -140,6 +135,5 @@ mod tests {
     #[test]
     fn nothing_is_asked_of_lines_without_options() {
         assert_eq!(asked(["", "  # a comment"]), Asked::default());
-        assert_eq!(words("'it is' \"\" a'b'c"), ["it is", "", "abc"]);
     }
 }

@@ -1,6 +1,6 @@
 //! Translates options of Grid Engine's qsub(1) in a script to options of `storm submit`.
 
-use super::asked::{Asked, words};
+use super::asked::Asked;
 use super::pbs::time;
 
 /// Options without a value.
@@ -8,32 +8,23 @@ const BARE: &[&str] = &["-cwd", "-V", "-h", "-notify", "-clear", "-terse"];
 
 /// The options in these lines, each line without its `#$`.
 pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
-    let mut asked = Asked::default();
     let mut at_once = None;
-    for line in lines {
-        let mut words = words(line).into_iter();
-        while let Some(word) = words.next() {
-            if BARE.contains(&word.as_str()) {
-                match word.as_str() {
-                    "-h" => asked.take_bare("-H"),
-                    // storm does both by default.
-                    "-cwd" | "-V" => {}
-                    _ => asked.leave(&word),
-                }
-                continue;
+    let mut asked = Asked::read(lines, |asked, word, words| match word.as_str() {
+        "-h" => asked.take_bare("-H"),
+        // storm does both by default.
+        "-cwd" | "-V" => {}
+        option if BARE.contains(&option) => asked.leave(option),
+        option => match (option, words.next()) {
+            ("-pe", Some(environment)) => {
+                let slots = words.next().unwrap_or_default();
+                let written = format!("-pe {environment} {slots}");
+                asked.take_value("-n", slots, &written);
             }
-            match (word.as_str(), words.next()) {
-                ("-pe", Some(environment)) => {
-                    let slots = words.next().unwrap_or_default();
-                    let written = format!("-pe {environment} {slots}");
-                    asked.take_value("-n", slots, &written);
-                }
-                ("-tc", Some(limit)) => at_once = Some(limit),
-                (option, Some(value)) => with_value(&mut asked, option, &value),
-                (option, None) => asked.leave(option),
-            }
-        }
-    }
+            ("-tc", Some(limit)) => at_once = Some(limit),
+            (option, Some(value)) => with_value(asked, option, &value),
+            (option, None) => asked.leave(option),
+        },
+    });
     if let Some(limit) = at_once {
         let written = format!("-tc {limit}");
         match asked.value_of("-a").map(|indices| format!("{indices}%{limit}")) {

@@ -19,18 +19,6 @@ fn restart(cluster: &mut RealCluster) {
     cluster.start_manager();
 }
 
-fn says(cluster: &RealCluster, words: &str) -> String {
-    let done = cluster.caller().storm(words).output().expect("storm starts");
-    assert!(done.status.success(), "storm {words}: {}", told(&done));
-    stdout(&done)
-}
-
-fn refused(cluster: &RealCluster, words: &str) -> String {
-    let done = cluster.caller().storm(words).output().expect("storm starts");
-    assert!(!done.status.success(), "{}", told(&done));
-    stderr(&done)
-}
-
 /// How often all lives of the manager together have logged a text.
 fn logged(cluster: &RealCluster, text: &str) -> usize {
     cluster.log("mm").lines().filter(|line| line.contains(text)).count()
@@ -75,16 +63,16 @@ fn jobs_of_a_partition_that_was_renamed_wait_and_history_keeps_its_columns() {
     let warning = "jobs wait for a partition that is not configured";
     assert_eq!(logged(&cluster, warning), 1, "{}", cluster.log("mm"));
     assert_eq!(logged(&cluster, "partition=short jobs=3"), 1, "{}", cluster.log("mm"));
-    let listed = says(&cluster, "queue");
+    let listed = cluster.says("queue");
     assert_eq!(listed.matches("partition short is not in the conf").count(), 3, "{listed}");
-    let explained = says(&cluster, &format!("explain {}", waiting[0]));
+    let explained = cluster.says(&format!("explain {}", waiting[0]));
     assert!(explained.contains("(PartitionConfig)"), "{explained}");
-    assert!(refused(&cluster, "submit -p short --no-bcast /bin/true").contains("no partition"));
+    assert!(cluster.refused("submit -p short --no-bcast /bin/true").contains("no partition"));
     let after = view(&cluster, &format!("show {ended}"));
     for column in ["partition", "sched", "node_list", "exit_code", "ran_s", "elapsed_s"] {
         assert_eq!(after[column], before[column], "{column}");
     }
-    assert!(says(&cluster, "hist").contains("short"));
+    assert!(cluster.says("hist").contains("short"));
     cluster.caller().cancel(waiting[2]);
     cluster.caller().until(waiting[2], "CANCELLED");
     cluster.edit("\"shrt\"", "\"short\"");
@@ -115,7 +103,7 @@ fn a_job_that_no_node_can_run_after_an_edit_waits_and_so_does_one_whose_program_
     cluster.caller().until_because(large, "4 processes were asked for, and the partition has 2");
     cluster.caller().until_because(sent, "not in the manager's spool any more");
     // A new job of this kind is refused at once.
-    assert!(refused(&cluster, "submit -n 4 --no-bcast /bin/true").contains("can never run"));
+    assert!(cluster.refused("submit -n 4 --no-bcast /bin/true").contains("can never run"));
     // The same program is sent once more, and both jobs run.
     let again = cluster.caller().submit("-o /dev/null", &["./own"]).expect("it is taken");
     cluster.start_node(1);
@@ -192,18 +180,18 @@ fn a_user_whom_the_host_does_not_know_costs_nobody_anything() {
 #[test]
 fn what_is_set_at_work_is_marked_reset_and_beaten_by_an_edit() {
     let mut cluster = start(1, "main", "sched = \"gang\"\nquantum = \"20ms\"");
-    says(&cluster, "partition set-quantum main 7ms");
-    let listed = says(&cluster, "partition list");
+    cluster.says("partition set-quantum main 7ms");
+    let listed = cluster.says("partition list");
     assert!(listed.contains("7 ms (set)") && !listed.contains("gang (set)"), "{listed}");
     restart(&mut cluster);
-    let shown = says(&cluster, "partition show main");
+    let shown = cluster.says("partition show main");
     let told = "7 ms (set at work; configured: 20 ms; storm partition set-quantum main --reset)";
     assert!(shown.contains(told), "{shown}");
     assert_eq!(logged(&cluster, "its quantum was set at work"), 1, "{}", cluster.log("mm"));
-    let reset = says(&cluster, "partition set-quantum main --reset");
+    let reset = cluster.says("partition set-quantum main --reset");
     assert!(reset.contains("20 ms") && !reset.contains("set at work"), "{reset}");
-    says(&cluster, "partition set-quantum main 7ms");
-    says(&cluster, "partition set-sched main fcfs");
+    cluster.says("partition set-quantum main 7ms");
+    cluster.says("partition set-sched main fcfs");
     let json = view(&cluster, "partition show main");
     assert_eq!((&json["sched"], &json["configured_sched"]), (&"fcfs".into(), &"gang".into()));
     cluster.edit("20ms", "30ms");
@@ -211,12 +199,12 @@ fn what_is_set_at_work_is_marked_reset_and_beaten_by_an_edit() {
     assert_eq!(logged(&cluster, "quantum was edited in the configuration"), 1);
     let json = view(&cluster, "partition show main");
     assert_eq!((&json["sched"], &json["configured_sched"]), (&"fcfs".into(), &"gang".into()));
-    let reset = says(&cluster, "partition set-sched main --reset");
+    let reset = cluster.says("partition set-sched main --reset");
     assert!(reset.contains("gang\n") && reset.contains("30 ms\n"), "{reset}");
     // A slice of an hour is noted with its effect.
-    let long = says(&cluster, "partition set-quantum main 1h");
+    let long = cluster.says("partition set-quantum main 1h");
     assert!(long.contains("a slice lasts 3600 s") && long.contains("stand"), "{long}");
-    let refusal = refused(&cluster, "partition set-quantum main");
+    let refusal = cluster.refused("partition set-quantum main");
     assert!(refusal.contains("--reset") || refusal.contains("TIME"), "{refusal}");
     cluster.end();
 }

@@ -20,19 +20,6 @@ fn submit(cluster: &RealCluster, options: &str, script: &str) -> u64 {
     cluster.caller().submit(&options, &["/bin/sh", "-c", script]).expect("it is taken")
 }
 
-/// The message of a command that must fail.
-fn refused(cluster: &RealCluster, words: &str) -> String {
-    let done = cluster.caller().storm(words).output().expect("storm starts");
-    assert!(!done.status.success(), "{}", told(&done));
-    stderr(&done)
-}
-
-fn says(cluster: &RealCluster, words: &str) -> String {
-    let done = cluster.caller().storm(words).output().expect("storm starts");
-    assert!(done.status.success(), "storm {words}: {}", told(&done));
-    stdout(&done)
-}
-
 fn time(job: &Value, pointer: &str) -> Timestamp {
     let text = job.pointer(pointer).and_then(Value::as_str);
     text.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no {pointer} in {job}"))
@@ -48,7 +35,7 @@ fn a_held_job_waits_for_its_release_and_one_with_a_time_for_that() {
     cluster.end_manager(Signal::SIGKILL);
     cluster.start_manager();
     cluster.caller().until_because(held, "JobHeldUser");
-    assert_eq!(says(&cluster, &format!("release {held}")), format!("Released job {held}\n"));
+    assert_eq!(cluster.says(&format!("release {held}")), format!("Released job {held}\n"));
     cluster.caller().until(held, "COMPLETED");
     let late = cluster.caller().until(late, "COMPLETED");
     assert!(time(&late, "/started") >= time(&late, "/spec/needs/begin"), "{late}");
@@ -56,7 +43,7 @@ fn a_held_job_waits_for_its_release_and_one_with_a_time_for_that() {
     let blocker = submit(&cluster, "-n 2 --sched gang", UNTIL_GO);
     let queued = submit(&cluster, "--begin now+1hour", "exit 0");
     cluster.caller().until_because(queued, "BeginTime");
-    says(&cluster, &format!("hold {queued}"));
+    cluster.says(&format!("hold {queued}"));
     cluster.caller().until_because(queued, "JobHeldUser");
     cluster.caller().cancel(queued);
     assert!(says_of_failure(&cluster, &format!("hold {held}")).contains("has ended"));
@@ -82,10 +69,10 @@ fn jobs_wait_for_the_ends_of_others_and_hear_when_they_never_come() {
     let not_ok = submit(&cluster, &format!("-d afternotok:{first}"), "exit 0");
     let any = submit(&cluster, &format!("-d afterok:{first}?afterany:{not_ok}"), "exit 0");
     cluster.caller().until_because(ok, "(Dependency)");
-    assert!(refused(&cluster, "submit -d afterok:99 --no-bcast /bin/true").contains("no job 99"));
+    assert!(cluster.refused("submit -d afterok:99 --no-bcast /bin/true").contains("no job 99"));
     cluster.end_manager(Signal::SIGKILL);
     cluster.start_manager();
-    says(&cluster, &format!("release {first}"));
+    cluster.says(&format!("release {first}"));
     cluster.caller().until(first, "FAILED");
     cluster.caller().until(not_ok, "COMPLETED");
     let any = cluster.caller().until(any, "COMPLETED");
@@ -107,11 +94,11 @@ fn jobs_follow_the_begin_of_others_and_tasks_those_of_their_index() {
     let second = submit(&cluster, &format!("-d aftercorr:{first} --array 1-2"), "exit 0");
     cluster.caller().until_because(begun, "after:");
     let refused =
-        refused(&cluster, &format!("submit -d aftercorr:{first} -a 1-3 --no-bcast /bin/true"));
+        cluster.refused(&format!("submit -d aftercorr:{first} -a 1-3 --no-bcast /bin/true"));
     assert!(refused.contains(&format!("array {first} has no job of index 3")), "{refused}");
     cluster.end_manager(Signal::SIGKILL);
     cluster.start_manager();
-    says(&cluster, &format!("release {go} {first}"));
+    cluster.says(&format!("release {go} {first}"));
     cluster.caller().until(begun, "COMPLETED");
     cluster.caller().until(go, "RUNNING");
     cluster.caller().until_because(later, &format!("after:{go}+600, which is at "));
@@ -120,7 +107,7 @@ fn jobs_follow_the_begin_of_others_and_tasks_those_of_their_index() {
     fs::write(cluster.scratch.work().join("go"), "").expect("written");
     cluster.caller().until(go, "COMPLETED");
     let shown: Value =
-        serde_json::from_str(&says(&cluster, &format!("show {later} --json"))).expect("JSON");
+        serde_json::from_str(&cluster.says(&format!("show {later} --json"))).expect("JSON");
     let condition = &shown["spec"]["needs"]["dependency"]["conditions"][0];
     assert_eq!(
         *condition,
@@ -140,10 +127,10 @@ fn an_array_is_many_jobs_of_one_submission() {
     let array = submit(&cluster, "--hold --array 1-9:2%2", script);
     let after = submit(&cluster, &format!("-d afternotok:{array}"), "exit 0");
     let one = submit(&cluster, &format!("-d afterok:{array}_3"), "exit 0");
-    let listed = says(&cluster, "queue");
+    let listed = cluster.says("queue");
     assert!(listed.contains(&format!("{array}_[1-9:2]")), "{listed}");
-    says(&cluster, &format!("cancel {array}_5"));
-    says(&cluster, &format!("release {array}"));
+    cluster.says(&format!("cancel {array}_5"));
+    cluster.says(&format!("release {array}"));
     cluster.caller().until(after, "COMPLETED");
     cluster.caller().until(one, "COMPLETED");
     let words = format!("hist {array}");
@@ -166,10 +153,10 @@ fn an_array_is_many_jobs_of_one_submission() {
          array\n"
     );
     assert_eq!((stderr(&done), done.status.code()), (expected, Some(1)));
-    says(&cluster, &format!("cancel {few}_1"));
+    cluster.says(&format!("cancel {few}_1"));
     let many = submit(&cluster, "--hold --array 0-999", "exit 0");
-    assert_eq!(says(&cluster, &format!("cancel {many}")), format!("Cancelling job {many}\n"));
-    assert!(refused(&cluster, "submit --array 0-99999 --no-bcast /bin/true").contains("array-max"));
+    assert_eq!(cluster.says(&format!("cancel {many}")), format!("Cancelling job {many}\n"));
+    assert!(cluster.refused("submit --array 0-99999 --no-bcast /bin/true").contains("array-max"));
     cluster.end();
 }
 
@@ -185,10 +172,10 @@ fn a_partition_gets_another_policy_with_its_jobs_and_keeps_it() {
         .caller()
         .wait_for("partition list", |all| all[0]["name"].as_str().map(str::to_owned));
     let show = format!("partition show {partition}");
-    says(&cluster, &format!("partition set-quantum {partition} 7ms"));
-    let refusal = refused(&cluster, &format!("partition set-sched {partition} lottery"));
+    cluster.says(&format!("partition set-quantum {partition} 7ms"));
+    let refusal = cluster.refused(&format!("partition set-sched {partition} lottery"));
     assert!(refusal.contains("lottery") && refusal.contains("fcfs"), "{refusal}");
-    says(&cluster, &format!("partition set-sched {partition} fcfs"));
+    cluster.says(&format!("partition set-sched {partition} fcfs"));
     let queued: Vec<u64> = (0..5).map(|_| submit(&cluster, "-n 3", "exit 0")).collect();
     let shown = cluster.caller().wait_for(&show, |shown| Some(shown.clone()));
     assert_eq!((&shown["sched"], &shown["next_sched"]), (&"gang".into(), &"fcfs".into()));
@@ -212,7 +199,7 @@ fn a_partition_gets_another_policy_with_its_jobs_and_keeps_it() {
     fs::remove_file(cluster.scratch.work().join("go")).expect("removed");
     let running = submit(&cluster, "-n 4", UNTIL_GO);
     cluster.caller().until(running, "RUNNING");
-    says(&cluster, &format!("partition set-sched {partition} gang"));
+    cluster.says(&format!("partition set-sched {partition} gang"));
     cluster.end_manager(Signal::SIGKILL);
     cluster.start_manager();
     let shown = cluster.caller().wait_for(&show, |shown| Some(shown.clone()));

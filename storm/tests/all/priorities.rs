@@ -1,7 +1,6 @@
 //! Priorities on a cluster of real daemons: jobs start in the order that `storm priority` shows.
 
 use crate::scratch::real_cluster::RealCluster;
-use crate::scratch::{stdout, told};
 use std::fs;
 
 fn settings(sched: &str) -> String {
@@ -23,12 +22,6 @@ fn submit(cluster: &RealCluster, options: &str, name: &str) -> u64 {
     cluster.caller().submit(&options, &["/bin/sh", "-c", &script]).expect("it is taken")
 }
 
-fn says(cluster: &RealCluster, words: &str) -> String {
-    let done = cluster.caller().storm(words).output().expect("storm starts");
-    assert!(done.status.success(), "storm {words}: {}", told(&done));
-    stdout(&done)
-}
-
 #[test]
 fn the_order_that_is_shown_is_that_in_which_jobs_start() {
     for sched in ["conservative", "backfill", "fcfs", "sjf"] {
@@ -38,9 +31,9 @@ fn the_order_that_is_shown_is_that_in_which_jobs_start() {
         let patient = submit(&cluster, "--qos patient", "patient");
         let urgent = submit(&cluster, "--qos urgent", "urgent");
         let shown: serde_json::Value =
-            serde_json::from_str(&says(&cluster, "priority --json")).expect("JSON");
+            serde_json::from_str(&cluster.says("priority --json")).expect("JSON");
         assert_eq!((&shown[0]["id"], &shown[1]["id"]), (&urgent.into(), &patient.into()));
-        let says_so = says(&cluster, "priority").contains("among equal limits only");
+        let says_so = cluster.says("priority").contains("among equal limits only");
         assert_eq!(says_so, sched == "sjf", "{sched}");
         for name in ["first", "urgent", "patient"] {
             fs::write(cluster.scratch.work().join(format!("{name}.go")), "").expect("written");

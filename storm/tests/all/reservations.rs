@@ -2,23 +2,9 @@
 //! nodes, why others do not, and which reservations are refused.
 
 use crate::scratch::real_cluster::RealCluster;
-use crate::scratch::{stderr, stdout, told};
 use nix::sys::signal::Signal;
 use nix::unistd::geteuid;
 use serde_json::Value;
-
-fn says(cluster: &RealCluster, words: &str) -> String {
-    let done = cluster.caller().storm(words).output().expect("storm starts");
-    assert!(done.status.success(), "storm {words}: {}", told(&done));
-    stdout(&done)
-}
-
-/// The message of a command that must fail.
-fn refused(cluster: &RealCluster, words: &str) -> String {
-    let done = cluster.caller().storm(words).output().expect("storm starts");
-    assert!(!done.status.success(), "storm {words}: {}", told(&done));
-    stderr(&done)
-}
 
 fn submit(cluster: &RealCluster, options: &str) -> u64 {
     let options = format!("--no-bcast {options}");
@@ -27,7 +13,7 @@ fn submit(cluster: &RealCluster, options: &str) -> u64 {
 
 /// The names and states of all reservations.
 fn listed(cluster: &RealCluster) -> Vec<(String, bool)> {
-    let all: Value = serde_json::from_str(&says(cluster, "reservation list --json")).expect("JSON");
+    let all: Value = serde_json::from_str(&cluster.says("reservation list --json")).expect("JSON");
     let all = all.as_array().expect("a list");
     let name = |one: &Value| one["name"].as_str().expect("a name").to_owned();
     all.iter().map(|one| (name(one), one["active"] == true)).collect()
@@ -37,11 +23,8 @@ fn listed(cluster: &RealCluster) -> Vec<(String, bool)> {
 fn reserved_nodes_are_for_the_jobs_of_the_reservation_until_it_is_deleted() {
     let mut cluster = RealCluster::start(2, "");
     let user = geteuid();
-    says(
-        &cluster,
-        &format!("reservation create --name now --duration 1h --nodes n1 --users {user}"),
-    );
-    says(&cluster, "reservation create --name later --start now+2days --duration 2h --nodes n2");
+    cluster.says(&format!("reservation create --name now --duration 1h --nodes n1 --users {user}"));
+    cluster.says("reservation create --name later --start now+2days --duration 2h --nodes n2");
     let both = vec![("now".to_owned(), true), ("later".to_owned(), false)];
     assert_eq!(listed(&cluster), both);
     // Both nodes are reserved, now or earlier than a job without a limit is sure to have ended.
@@ -62,11 +45,11 @@ fn reserved_nodes_are_for_the_jobs_of_the_reservation_until_it_is_deleted() {
     assert_eq!(cluster.caller().until(inside, "COMPLETED")["node_list"], "n1");
     let harmless = submit(&cluster, "-n 1 --time 1");
     assert_eq!(cluster.caller().until(harmless, "COMPLETED")["node_list"], "n2");
-    let shown = says(&cluster, "reservation show later");
+    let shown = cluster.says("reservation show later");
     assert!(shown.contains("INACTIVE") && shown.contains("n2"), "{shown}");
-    assert_eq!(says(&cluster, "reservation delete now"), "Deleted now\n");
+    assert_eq!(cluster.says("reservation delete now"), "Deleted now\n");
     cluster.caller().until(foreign, "COMPLETED");
-    says(&cluster, "reservation delete later");
+    cluster.says("reservation delete later");
     // A job whose reservation is gone becomes an ordinary job.
     cluster.caller().until(waits, "COMPLETED");
     assert_eq!(listed(&cluster), []);
@@ -80,25 +63,24 @@ fn a_reservation_is_seen_at_its_nodes_and_named_beside_the_job_that_is_in_the_wa
     let wait = ["/bin/sh", "-c", "until [ -e go ]; do sleep 0.02; done"];
     let running = cluster.caller().submit("-n 4 --time 10 --no-bcast", &wait).expect("taken");
     cluster.caller().until(running, "RUNNING");
-    says(&cluster, "reservation create --name demo --duration 1h --nodes n2");
+    cluster.says("reservation create --name demo --duration 1h --nodes n2");
     let waits = submit(&cluster, "-n 4 --time 2:00:00");
     cluster.caller().until(waits, "PENDING");
-    let text = says(&cluster, &format!("explain {waits}"));
+    let text = cluster.says(&format!("explain {waits}"));
     assert!(text.contains("; and n2 is reserved for demo from"), "{text}");
     assert!(text.contains(&format!("job {running} holds 4 PEs")), "{text}");
     let json: Value =
-        serde_json::from_str(&says(&cluster, &format!("explain {waits} --json"))).expect("JSON");
+        serde_json::from_str(&cluster.says(&format!("explain {waits} --json"))).expect("JSON");
     assert_eq!(json["reserved"][0]["reservation"], "demo", "{json}");
     assert_eq!(json["reserved"][0]["node_list"], "n2", "{json}");
-    let nodes =
-        || -> Value { serde_json::from_str(&says(&cluster, "nodes --json")).expect("JSON") };
+    let nodes = || -> Value { serde_json::from_str(&cluster.says("nodes --json")).expect("JSON") };
     let (busy, node) = (nodes(), |all: &Value, name: &str| {
         let all = all.as_array().expect("a list").clone();
         all.into_iter().find(|node| node["name"] == name).expect("it is there")
     });
     assert_eq!(node(&busy, "n2")["state"], "ALLOCATED");
     assert_eq!(node(&busy, "n2")["reservation"], "demo");
-    says(&cluster, &format!("cancel {waits}"));
+    cluster.says(&format!("cancel {waits}"));
     std::fs::write(cluster.scratch.work().join("go"), "").expect("written");
     cluster.caller().until(running, "COMPLETED");
     let idle = nodes();
@@ -106,9 +88,9 @@ fn a_reservation_is_seen_at_its_nodes_and_named_beside_the_job_that_is_in_the_wa
         (&node(&idle, "n1")["state"], &node(&idle, "n2")["state"]),
         (&"IDLE".into(), &"RESERVED".into())
     );
-    let table = says(&cluster, "nodes");
+    let table = cluster.says("nodes");
     assert!(table.contains("RESERVED") && table.contains("reserved for demo"), "{table}");
-    says(&cluster, "reservation delete demo");
+    cluster.says("reservation delete demo");
     cluster.end();
 }
 
@@ -116,7 +98,7 @@ fn a_reservation_is_seen_at_its_nodes_and_named_beside_the_job_that_is_in_the_wa
 fn what_cannot_be_reserved_or_used_is_refused_with_the_reason() {
     let cluster = RealCluster::start(2, "");
     let create = "reservation create --name demo --duration 1h";
-    says(&cluster, &format!("{create} -N 1 --users nobody-else"));
+    cluster.says(&format!("{create} -N 1 --users nobody-else"));
     let day = "--start 2020-01-01";
     for (words, reason) in [
         (format!("{create} -N 1"), "there is a reservation \"demo\" already"),
@@ -130,15 +112,15 @@ fn what_cannot_be_reserved_or_used_is_refused_with_the_reason() {
         ("submit --reservation none --no-bcast /bin/true".to_owned(), "no reservation \"none\""),
         ("submit --reservation demo --no-bcast /bin/true".to_owned(), "may not use reservation"),
     ] {
-        let told = refused(&cluster, &words);
+        let told = cluster.refused(&words);
         assert!(told.contains(reason), "storm {words}: {told}");
     }
-    says(&cluster, "reservation delete demo");
-    says(&cluster, "reservation create --name demo --duration 1h -n 2");
+    cluster.says("reservation delete demo");
+    cluster.says("reservation create --name demo --duration 1h -n 2");
     for (options, reason) in [("-n 3", "on its nodes alone"), ("-n 1 --time 2:00:00", "time limit")]
     {
         let told =
-            refused(&cluster, &format!("submit --reservation demo {options} --no-bcast /bin/true"));
+            cluster.refused(&format!("submit --reservation demo {options} --no-bcast /bin/true"));
         assert!(told.contains(reason), "{options}: {told}");
     }
     cluster.end();

@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 
 /// Signals that end a Node Manager and leave its jobs running.
 const ENDS: [Signal; 2] = [Signal::SIGKILL, Signal::SIGTERM];
@@ -359,6 +360,21 @@ fn helper_processes_say_what_they_are() {
     cluster.end();
 }
 
+/// Reads output and errors of a child as they come; its input is at its end.
+fn read_both(child: &mut Child) -> JoinHandle<(String, String)> {
+    let (mut out, mut errors) = (child.stdout.take(), child.stderr.take());
+    drop(child.stdin.take());
+    std::thread::spawn(move || {
+        let errors = std::thread::spawn(move || {
+            let mut text = String::new();
+            errors.as_mut().expect("piped").read_to_string(&mut text).map(|_| text)
+        });
+        let mut text = String::new();
+        out.as_mut().expect("piped").read_to_string(&mut text).expect("text");
+        (text, errors.join().expect("read").expect("text"))
+    })
+}
+
 /// Restarts manager and nodes one after the other, as for an upgrade.
 #[test]
 fn a_rolling_upgrade_ends_no_job_and_loses_no_output() {
@@ -385,17 +401,7 @@ fn a_rolling_upgrade_ends_no_job_and_loses_no_output() {
         let mut command = caller.storm("run -n 1 --no-bcast /bin/sh -c");
         command.arg(script(0));
         let mut child = piped(command);
-        let (mut out, mut errors) = (child.stdout.take(), child.stderr.take());
-        drop(child.stdin.take());
-        let reading = std::thread::spawn(move || {
-            let errors = std::thread::spawn(move || {
-                let mut text = String::new();
-                errors.as_mut().expect("piped").read_to_string(&mut text).map(|_| text)
-            });
-            let mut text = String::new();
-            out.as_mut().expect("piped").read_to_string(&mut text).expect("text");
-            (text, errors.join().expect("read").expect("text"))
-        });
+        let reading = read_both(&mut child);
         followed.push((child, reading));
     }
     for job in 1..=20 {

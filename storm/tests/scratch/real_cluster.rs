@@ -3,8 +3,8 @@
 //!
 //! At its end it checks that nothing is left: no process, no control group, no file of a job.
 
-use super::Scratch;
 use super::caller::Caller;
+use super::{Scratch, stderr, stdout, told};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
@@ -88,6 +88,20 @@ impl RealCluster {
     /// Sends commands to this cluster.
     pub(crate) fn caller(&self) -> Caller<'_> {
         Caller { scratch: &self.scratch, socket: self.scratch.work().join("mm.sock") }
+    }
+
+    /// The output of a command that must succeed.
+    pub(crate) fn says(&self, words: &str) -> String {
+        let done = self.caller().storm(words).output().expect("storm starts");
+        assert!(done.status.success(), "storm {words}: {}", told(&done));
+        stdout(&done)
+    }
+
+    /// The message of a command that must fail.
+    pub(crate) fn refused(&self, words: &str) -> String {
+        let done = self.caller().storm(words).output().expect("storm starts");
+        assert!(!done.status.success(), "storm {words}: {}", told(&done));
+        stderr(&done)
     }
 
     /// Starts the manager and waits until it answers.

@@ -66,7 +66,7 @@ pub(crate) async fn join(mut config: NodeConfig) -> Result<Rc<Core>, JoinError> 
     let listener = storm_session::listen(config.listen)?;
     let deadline = runtime.now() + config.join_timeout;
     let mut pause = FIRST_PAUSE;
-    let mut told = Told::default();
+    let mut logged = LoggedErrors::default();
     let mut last = None;
     loop {
         let limit = deadline - runtime.now();
@@ -93,7 +93,7 @@ pub(crate) async fn join(mut config: NodeConfig) -> Result<Rc<Core>, JoinError> 
         if !again || runtime.now() + pause >= deadline {
             return Err(error);
         }
-        told.tell(&config, &error);
+        logged.log(&config, &error);
         let longest = match &error {
             JoinError::Refused(Refusal::NameInUse { .. }) => MAX_PAUSE,
             JoinError::Refused(_) => MAX_REFUSED_PAUSE,
@@ -120,15 +120,15 @@ fn adopts(config: &mut NodeConfig, refusal: &Refusal) -> bool {
 
 /// The reasons already logged why this node is not let in.
 #[derive(Default)]
-struct Told {
+struct LoggedErrors {
     kinds: Vec<std::mem::Discriminant<JoinError>>,
     refusal: Option<Refusal>,
 }
 
-impl Told {
+impl LoggedErrors {
     /// Logs the error unless it was logged before. A refusal is logged when it differs from the
     /// previous one, any other kind of error once.
-    fn tell(&mut self, config: &NodeConfig, error: &JoinError) {
+    fn log(&mut self, config: &NodeConfig, error: &JoinError) {
         let (manager, why) = (config.root, error.why());
         if let JoinError::Refused(refusal) = error {
             if self.refusal.as_ref() != Some(refusal) {

@@ -26,11 +26,11 @@ const MAX_HELLO_BYTES: usize = 4096;
 const READ_BLOCK_BYTES: usize = 16 << 10;
 /// The smallest block that is reused: memory fresh from the system costs as much as the copy into
 /// it.
-const MIN_PARKED_BYTES: usize = 64 << 10;
+const MIN_REUSED_BYTES: usize = 64 << 10;
 /// Read along with a long frame: the header tells how long the next frame is.
 const NEXT_HEADER_BYTES: usize = 64;
 /// Blocks kept for reuse: some 10 MiB with chunks of 1 MiB.
-const MAX_PARKED: usize = 10;
+const MAX_RETIRED: usize = 10;
 
 /// Why bytes are not a frame.
 #[derive(Debug, Error)]
@@ -133,7 +133,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(T, Bytes)>, D
 pub struct FrameBuffer {
     buffer: BytesMut,
     /// Blocks whose frames may still be in use elsewhere, the oldest first.
-    parked: VecDeque<BytesMut>,
+    retired: VecDeque<BytesMut>,
     /// Length of the last frame if it had a block of its own. The next is likely to be as long.
     last_long_bytes: usize,
     max_body_bytes: usize,
@@ -143,10 +143,10 @@ pub struct FrameBuffer {
 impl FrameBuffer {
     /// For a peer that has said nothing yet: accepts only short frames.
     pub fn new() -> FrameBuffer {
-        let (buffer, parked) = (BytesMut::new(), VecDeque::new());
+        let (buffer, retired) = (BytesMut::new(), VecDeque::new());
         FrameBuffer {
             buffer,
-            parked,
+            retired,
             last_long_bytes: 0,
             max_body_bytes: MAX_HELLO_BYTES,
             max_payload_bytes: 0,
@@ -191,7 +191,7 @@ impl FrameBuffer {
         };
         let free = self.buffer.capacity() - self.buffer.len();
         if free < wanted.max(1024) {
-            if wanted >= MIN_PARKED_BYTES {
+            if wanted >= MIN_REUSED_BYTES {
                 self.change_block(wanted);
             } else {
                 self.buffer.reserve(wanted.max(READ_BLOCK_BYTES));
@@ -203,27 +203,27 @@ impl FrameBuffer {
     /// Continues in a block with room for the buffered bytes and `wanted` more.
     fn change_block(&mut self, wanted: usize) {
         let room = self.buffer.len() + wanted;
-        let free = self.parked.iter_mut().position(|block| block.try_reclaim(room));
-        let reused = free.and_then(|at| self.parked.remove(at));
+        let free = self.retired.iter_mut().position(|block| block.try_reclaim(room));
+        let reused = free.and_then(|at| self.retired.remove(at));
         let mut block = reused.unwrap_or_else(|| BytesMut::with_capacity(room));
         block.extend_from_slice(&self.buffer);
         self.buffer.clear();
         let old = std::mem::replace(&mut self.buffer, block);
-        self.parked.push_back(old);
-        if self.parked.len() > MAX_PARKED {
-            self.parked.pop_front();
+        self.retired.push_back(old);
+        if self.retired.len() > MAX_RETIRED {
+            self.retired.pop_front();
         }
     }
 
     /// Whether blocks are kept for long frames to come.
     pub(crate) fn has_blocks_ready(&self) -> bool {
-        !self.parked.is_empty() || self.last_long_bytes > 0
+        !self.retired.is_empty() || self.last_long_bytes > 0
     }
 
     /// Frees the kept blocks, because no long frame has followed for a while. Bytes of the next
     /// frame stay.
     pub(crate) fn let_go(&mut self) {
-        self.parked.clear();
+        self.retired.clear();
         self.last_long_bytes = 0;
         if self.buffer.is_empty() {
             self.buffer = BytesMut::new();
@@ -240,7 +240,7 @@ impl FrameBuffer {
             return Ok(None);
         }
         let payload_at = HEADER_BYTES + length_at(&self.buffer, 0);
-        self.last_long_bytes = if len >= MIN_PARKED_BYTES { len + NEXT_HEADER_BYTES } else { 0 };
+        self.last_long_bytes = if len >= MIN_REUSED_BYTES { len + NEXT_HEADER_BYTES } else { 0 };
         Ok(Some(Frame { raw: self.buffer.split_to(len).freeze(), payload_at }))
     }
 

@@ -166,7 +166,7 @@ impl Lane {
             (Duty::Grant(granter), Event::Filled { slot, len }) => {
                 granter.on_filled(&self.pipe, slot, len)
             }
-            (Duty::Grant(granter), Event::Told { slot, len }) => {
+            (Duty::Grant(granter), Event::Announced { slot, len }) => {
                 granter.on_told(&self.pipe, slot, len)
             }
             (Duty::Grant(granter), Event::Repaired { slot }) => {

@@ -6,7 +6,7 @@ use super::pipe::Pipe;
 use crate::error::LaneError;
 use crate::fabric::Common;
 use crate::guard::{RemoteAddr, Source};
-use crate::message::{Note, Place, Told, Up};
+use crate::message::{Announcement, Note, Place, Up};
 use crate::multicast::group::{Group, Hears};
 use crate::pool::{Block, Mark, Pool};
 use crate::ring::RING_BYTES;
@@ -23,7 +23,7 @@ const HEAD_BYTES: usize = RING_BYTES as usize / MAX_BLOCKS_PER_LANE as usize;
 const COPIED: usize = usize::MAX;
 /// The name of a repaired part of a payload.
 const REPAIRED: usize = usize::MAX - 1;
-/// Room for a [`Told`] in front of a head.
+/// Room for an [`Announcement`] in front of a head.
 const TOLD_BYTES: usize = 64;
 /// After this much multicast data, the lane leaves the group if less than half has arrived.
 const TRIAL_BYTES: u64 = 4 << 20;
@@ -127,7 +127,7 @@ impl Filler {
             return Ok(());
         }
         let address = group.address();
-        if self.write_told(pipe, &Told::Group(address).encode())?.is_some() {
+        if self.write_announcement(pipe, &Announcement::Group(address).encode())?.is_some() {
             self.shared = Shared {
                 told: Some(address.tag),
                 kept: std::mem::take(&mut self.shared.kept),
@@ -138,18 +138,22 @@ impl Filler {
         Ok(())
     }
 
-    /// Writes a [`Told`] to the next block. Returns its slot, if it could be written.
-    fn write_told(&mut self, pipe: &Pipe, told: &[u8]) -> Result<Option<u32>, LaneError> {
+    /// Writes an [`Announcement`] to the next block. Returns its slot, if it could be written.
+    fn write_announcement(
+        &mut self,
+        pipe: &Pipe,
+        announcement: &[u8],
+    ) -> Result<Option<u32>, LaneError> {
         let (Some((slot, to)), Some(name)) = (self.grants.pop_front(), self.heads.pop()) else {
             return Ok(None);
         };
-        if told.len() > to.len as usize {
-            let (peer, len, block) = (pipe.peer, told.len(), to.len as usize);
+        if announcement.len() > to.len as usize {
+            let (peer, len, block) = (pipe.peer, announcement.len(), to.len as usize);
             return Err(LaneError::TooLong { peer, len, block });
         }
-        let told = pipe.lay_down(name * HEAD_BYTES, told);
+        let announcement = pipe.lay_down(name * HEAD_BYTES, announcement);
         let to = RemoteAddr { addr: to.addr, rkey: to.rkey };
-        pipe.put_frame(name, [Some(told), None], to, Note::Told(slot))?;
+        pipe.put_frame(name, [Some(announcement), None], to, Note::Announced(slot))?;
         Ok(Some(slot))
     }
 
@@ -261,8 +265,8 @@ impl Filler {
     ) -> Result<(), LaneError> {
         // A payload in a block is never that long.
         let total = payload.len() as u32;
-        let told = [&Told::Chunk { number, total }.encode(), head].concat();
-        if let Some(slot) = self.write_told(pipe, &told)? {
+        let announcement = [&Announcement::Chunk { number, total }.encode(), head].concat();
+        if let Some(slot) = self.write_announcement(pipe, &announcement)? {
             self.shared.told_bytes += u64::from(total);
             self.shared.kept[slot as usize] = Some((payload, key));
         }

@@ -6,7 +6,7 @@ use super::outbox::Outbox;
 use super::pipe::Pipe;
 use crate::error::LaneError;
 use crate::fabric::{Common, PAYLOAD_AT};
-use crate::message::{Place, Told, Up};
+use crate::message::{Announcement, Place, Up};
 use crate::multicast::address::GroupAddress;
 use crate::multicast::awaited::{Awaited, Step};
 use crate::multicast::group::Group;
@@ -100,15 +100,15 @@ impl Granter {
         Ok(())
     }
 
-    /// The parent has written a [`Told`] to a block.
+    /// The parent has written an [`Announcement`] to a block.
     pub(super) fn on_told(&mut self, pipe: &Pipe, slot: u32, len: u32) -> Result<(), LaneError> {
         let (slot, len) = self.check_filled(pipe, slot, len)?;
         let bytes = self.blocks[slot].copy(0..len);
-        let Some((told, head)) = Told::decode(&bytes) else {
+        let Some((announcement, head)) = Announcement::decode(&bytes) else {
             return Err(pipe.breach("it tells what means nothing"));
         };
-        match told {
-            Told::Group(address) if head.is_empty() => {
+        match announcement {
+            Announcement::Group(address) if head.is_empty() => {
                 if let Some(why) = address.fault() {
                     return Err(pipe.breach(why));
                 }
@@ -116,7 +116,7 @@ impl Granter {
                 self.grant(slot);
                 self.send(pipe)
             }
-            Told::Chunk { number, total } => {
+            Announcement::Chunk { number, total } => {
                 let max_bytes = self.blocks[slot].capacity() - PAYLOAD_AT;
                 let can_be =
                     (1..=max_bytes).contains(&(total as usize)) && head.len() <= PAYLOAD_AT;
@@ -131,7 +131,7 @@ impl Granter {
                 self.filled.push_back(Filled::Chunk(chunk));
                 Ok(())
             }
-            Told::Group(_) => Err(pipe.breach("something follows where the group is")),
+            Announcement::Group(_) => Err(pipe.breach("something follows where the group is")),
         }
     }
 

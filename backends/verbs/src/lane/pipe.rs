@@ -2,6 +2,8 @@
 //! order in which they were put in. A message is a run, one write with an immediate value. While
 //! both sides poll their memory, it may also be a short message in its slot.
 
+mod notes;
+
 use super::attention::Attention;
 use super::inbox::Inbox;
 use super::outward::Outward;
@@ -63,8 +65,8 @@ pub(super) struct Pipe {
 pub(super) enum Event {
     /// The other side has filled this block with `len` bytes.
     Filled { slot: u32, len: u32 },
-    /// The other side has written a `Told` of `len` bytes to this block.
-    Told { slot: u32, len: u32 },
+    /// The other side has written an `Announcement` of `len` bytes to this block.
+    Announced { slot: u32, len: u32 },
     /// The other side has filled a hole of the chunk announced in this block.
     Repaired { slot: u32 },
     /// The frame of this name is in the other side's block.
@@ -351,60 +353,12 @@ impl Pipe {
                 Ok(())
             }
             Some(Note::Block(slot)) => each(Event::Filled { slot, len: written }),
-            Some(Note::Told(slot)) => each(Event::Told { slot, len: written }),
+            Some(Note::Announced(slot)) => each(Event::Announced { slot, len: written }),
             Some(Note::Repaired(slot)) => each(Event::Repaired { slot }),
             Some(Note::Run { .. }) | None => {
                 Err(self.breach("an immediate value that means nothing"))
             }
         }
-    }
-
-    /// Sends a credit for taken messages, if it is due and there is a request.
-    fn give_credit(&self) -> Result<(), LaneError> {
-        let due = self.inbox.borrow().credit_due();
-        let Some(due) = due.filter(|_| self.pair.has_room()) else { return Ok(()) };
-        self.replace_receives()?;
-        self.inbox.borrow_mut().credited(due);
-        self.say(Note::Credit(due), true)
-    }
-
-    /// Sends `Sleeps`, if the other side thinks that this one polls and there is a request.
-    pub(super) fn say_farewell(&self) -> Result<(), LaneError> {
-        match self.attention.get().farewell() {
-            Some(wakes) if !self.looking.get() && self.pair.has_room() => {
-                let found = (self.inbox.borrow().found() & u64::from(MAX_NUMBER)) as u32;
-                self.say(Note::Sleeps(found), wakes)?;
-                self.change_attention(Attention::said_farewell);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Answers a `Sleeps`, if there is a request.
-    fn answer(&self) -> Result<(), LaneError> {
-        match self.attention.get().answer() {
-            Some(wakes) if self.pair.has_room() => {
-                self.say(Note::Heard, wakes)?;
-                self.change_attention(Attention::answered);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether a note waits for a request.
-    pub(super) fn waits(&self) -> bool {
-        let attention = self.attention.get();
-        attention.answer().is_some() || attention.farewell().is_some() && !self.looking.get()
-    }
-
-    fn say(&self, note: Note, wakes: bool) -> Result<(), LaneError> {
-        let immediate = note.encode();
-        let notice = if wakes { Notice::Wakes(immediate) } else { Notice::Waits(immediate) };
-        let told = self.pair.post_inline([&[], &[]], self.theirs.ring(0), notice)?;
-        self.posted(told);
-        Ok(())
     }
 
     /// The note for a run of `len` bytes.

@@ -5,18 +5,10 @@ use super::invariants::check_all;
 use super::world::{PARTITION, World, spec};
 use crate::job::Phase;
 use std::collections::BTreeSet;
-use storm_rm::message::ExitStatus;
 use storm_rm::{JobId, Row};
 
 /// Flags for more jobs than three rows of eight elements hold.
 const JOB_SLOTS: u32 = 32;
-
-pub(super) fn end(world: &mut World, job: JobId) {
-    while let Some(part) = world.parts.keys().find(|(_, of, _)| *of == job).copied() {
-        world.part_over(part, ExitStatus::Code(0));
-        check_all(world);
-    }
-}
 
 /// The jobs that have been launched, have not ended, and run in this slice.
 fn running(world: &World) -> Vec<u64> {
@@ -32,7 +24,7 @@ fn the_next_row_runs_as_soon_as_nobody_is_left_in_the_active_one() {
     let [first, second, third] = [0, 1, 2].map(|_| world.submit(spec(8, false, false)));
     assert_eq!(running(&world), [first.0], "the others' rows do not run");
     for (ends, next, row) in [(first, second, Row(1)), (second, third, Row(2))] {
-        end(&mut world, ends);
+        world.end_job(ends, 0);
         assert_eq!(world.core.active_row(PARTITION), row);
         assert!(running(&world).contains(&next.0), "job {next} waits for an edge");
         assert_eq!(world.core.early_edge(PARTITION), Some(world.now), "a slice begins");
@@ -65,7 +57,7 @@ fn a_queue_of_short_jobs_flows_without_an_edge() {
     let jobs: Vec<JobId> = (0..100).map(|_| world.submit(spec(1, false, false))).collect();
     for _ in &jobs {
         let job = *running(&world).first().expect("an element idles while jobs wait");
-        end(&mut world, JobId(job));
+        world.end_job(JobId(job), 0);
     }
     let over = |job: &JobId| matches!(world.record(*job).phase, Phase::Ended(_));
     assert!(jobs.iter().all(over));
@@ -83,6 +75,6 @@ fn no_element_idles_while_jobs_wait_that_want_one() {
         // Ends the latest first, so that no row empties before the others.
         let now = running(&world);
         assert_eq!(now.len(), 8);
-        end(&mut world, JobId(*now.last().expect("eight run")));
+        world.end_job(JobId(*now.last().expect("eight run")), 0);
     }
 }

@@ -2,17 +2,20 @@
 //! each step, and tables of the effects of events in each phase.
 
 mod early_edges;
+mod estimates;
 mod held_bytes;
 mod history;
 mod invariants;
 mod needs;
 mod ordered_slices;
+mod policy_changes;
 mod preempting;
 mod random;
 mod reservations;
 mod resources;
 mod service;
 mod settings;
+mod steps;
 mod tables;
 mod unmet;
 mod world;

@@ -54,7 +54,7 @@ fn an_end_recalls_what_was_ordered_with_a_number_that_nobody_has_reached() {
     let active = world.core.active_row(PARTITION);
     let other = jobs.iter().find(|job| !world.core.live[job].rows.contains(active));
     let other = *other.expect("two rows do not run");
-    let told = strobes(&mut world, |world| super::early_edges::end(world, other));
+    let told = strobes(&mut world, |world| world.end_job(other, 0));
     let recall = told.first().expect("the order of the rows is another");
     assert_eq!((recall.strobe.row, &recall.following[..]), (active, &[] as &[Row]));
     assert!(recall.strobe.number > ordered.last_number());

@@ -6,7 +6,6 @@ use crate::api::{JobState, Service};
 use crate::manager::TimerKind;
 use crate::{QosConfig, ServiceConfig};
 use std::time::Duration;
-use storm_rm::message::ExitStatus;
 use storm_rm::{JobId, JobSpec};
 use storm_sched::PreemptMode;
 
@@ -42,23 +41,13 @@ fn submit(world: &mut World, spec: JobSpec, qos: &str) -> JobId {
     let spec = JobSpec { time_limit: Some(LIMIT), ..spec };
     let job = world.act(|core, now| core.submit_to(now, USER, spec, service, None));
     let job = job.expect("it is taken");
-    begin(world);
+    world.begin_all();
     job
 }
 
-/// Starts all launched jobs.
-fn begin(world: &mut World) {
-    while !world.starts.is_empty() {
-        world.started(0);
-    }
-    check_all(world);
-}
-
 fn end(world: &mut World, job: JobId) {
-    while let Some(part) = world.parts.keys().find(|(_, of, _)| *of == job).copied() {
-        world.part_over(part, ExitStatus::Code(0));
-    }
-    begin(world);
+    world.end_job(job, 0);
+    world.begin_all();
 }
 
 fn state(world: &World, job: JobId) -> JobState {
@@ -216,7 +205,7 @@ fn who_waits_for_whose_elements_is_the_same_after_a_restart() {
     );
     end(&mut world, patient);
     let ordinary = world.submit(spec(1, false, false));
-    begin(&mut world);
+    world.begin_all();
     assert_eq!(state(&world, ordinary), JobState::Running);
     world.restart(|_| false, |_| false);
     check_all(&world);

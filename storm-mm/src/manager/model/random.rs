@@ -320,7 +320,7 @@ proptest! {
         }
         world.finish();
         check_all(&world);
-        prop_assert!(world.core.live.is_empty() && world.core.parked.is_empty());
+        prop_assert!(world.core.live.is_empty() && world.core.awaiting_flags.is_empty());
     }
 
     #[test]

@@ -8,7 +8,6 @@ use crate::manager::TimerKind;
 use crate::{AccountConfig, PriorityConfig, QosConfig, ServiceConfig};
 use std::num::NonZeroU32;
 use std::time::Duration;
-use storm_rm::message::ExitStatus;
 use storm_rm::{JobId, JobSpec};
 use storm_sched::Priority;
 use storm_sched::priority::{HalfLife, Weights};
@@ -58,13 +57,6 @@ fn told(world: &mut World, job: JobId) -> PriorityView {
     views.remove(0)
 }
 
-fn end(world: &mut World, job: JobId) {
-    while let Some(part) = world.parts.keys().find(|(_, of, _)| *of == job).copied() {
-        world.part_over(part, ExitStatus::Code(0));
-    }
-    check_all(world);
-}
-
 /// Usage of all users, by account, as people see it.
 fn usage(world: &mut World) -> Vec<(String, f64)> {
     let now = world.now;
@@ -110,7 +102,7 @@ fn the_priority_is_what_the_factors_contribute_less_the_niceness() {
     let urgent = Service { qos: Some("high".to_owned()), ..Service::default() };
     let urgent = submit(&mut world, USER, 4, urgent).expect("it waits");
     let narrow = submit(&mut world, USER, 8, Service { nice: 600, ..Service::default() });
-    end(&mut world, full);
+    world.end_job(full, 0);
     assert!(world.record(job).runs == 1 && world.record(urgent).runs == 1, "they fit together");
     assert_eq!(world.record(narrow.expect("it waits")).runs, 0);
 }
@@ -130,7 +122,7 @@ fn who_has_used_less_goes_first_after_the_next_reckoning_under_any_policy() {
         let first = world.core.list_priorities(world.now, &[]).0.remove(0);
         assert_eq!((first.job, first.priority), (theirs, Priority(1_000)), "{sched}");
         for job in running {
-            end(&mut world, job);
+            world.end_job(job, 0);
             world.edge();
         }
         assert_eq!(world.record(theirs).runs, 1, "{sched}");
@@ -166,7 +158,7 @@ fn what_is_shown_while_somebody_runs_is_the_order_in_which_jobs_start() {
                 assert_eq!(order, [theirs, mine], "{sched}");
             }
             for job in running {
-                end(&mut world, job);
+                world.end_job(job, 0);
                 world.edge();
             }
             assert_eq!(world.record(theirs).runs, 1, "{sched}, asked: {asked}");
@@ -224,13 +216,13 @@ fn everybody_is_charged_once_for_what_ran_also_over_restarts() {
     assert!((after_an_hour[1].1 - 2.0 * 3600.0).abs() < 1.0, "{after_an_hour:?}");
     world.restart(|_| false, |_| false);
     world.now = world.now + HOUR;
-    end(&mut world, first);
+    world.end_job(first, 0);
     let before = usage(&mut world);
     assert!((before[0].1 - 4.0 * 7200.0).abs() < 64.0, "decayed by little: {before:?}");
     world.restart(|_| false, |_| false);
     let after = usage(&mut world);
     assert!((after[0].1 - before[0].1).abs() < 1.0, "{before:?} {after:?}");
-    end(&mut world, second);
+    world.end_job(second, 0);
     reckon(&mut world);
     let now = usage(&mut world)[0].1;
     world.now = world.now + week;

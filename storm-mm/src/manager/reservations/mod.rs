@@ -11,7 +11,7 @@ pub(super) use using::in_the_way;
 
 use super::{Core, Effect};
 use crate::api::{ApiError, ErrorCode, Peer, ReservationView};
-use crate::job::{JobEvent, JobEventKind, OF_NO_JOB, Phase, ReservationRecord};
+use crate::job::{CLUSTER, JobEvent, JobEventKind, Phase, ReservationRecord};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -144,8 +144,8 @@ impl Core {
     fn set_reservations(&mut self, now: Instant, next: u64, records: Vec<ReservationRecord>) {
         let kind = JobEventKind::ReservationsSet { next, reservations: records };
         let event = JobEvent { at: self.wall(now), kind };
-        self.apply(OF_NO_JOB, &event);
-        self.effects.push(Effect::Journal(OF_NO_JOB, event));
+        self.apply(CLUSTER, &event);
+        self.effects.push(Effect::Journal(CLUSTER, event));
     }
 
     fn no_such_reservation(&self, now: Instant, name: &str) -> ApiError {

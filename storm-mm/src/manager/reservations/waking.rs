@@ -1,6 +1,6 @@
 //! Waking policies at times of their own: when reservations begin and end.
 
-use crate::job::OF_NO_JOB;
+use crate::job::CLUSTER;
 use crate::manager::scheduling::sched_time;
 use crate::manager::{Core, Effect, TimerKind};
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl Core {
             return;
         }
         self.reservations.armed = Some(at);
-        let (job, incarnation) = (OF_NO_JOB, JobIncarnation(0));
+        let (job, incarnation) = (CLUSTER, JobIncarnation(0));
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Wake });
     }
 

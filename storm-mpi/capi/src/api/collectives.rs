@@ -5,7 +5,7 @@ use crate::collective::{
     Members, Whole, all_from_all, all_to_root, from_one, from_root, gather_all, started, waiting,
 };
 use crate::fault::Outcome;
-use crate::spread::Spread;
+use crate::member_blocks::MemberBlocks;
 use crate::table::Handle;
 use std::ffi::c_int;
 
@@ -14,8 +14,8 @@ pub(super) fn even(
     buffer: Buffer,
     count: c_int,
     datatype: Handle,
-) -> impl FnOnce(&Members) -> Outcome<Spread> {
-    move |all| Spread::even(buffer, count, &*all.session.datatype(datatype)?, all.size())
+) -> impl FnOnce(&Members) -> Outcome<MemberBlocks> {
+    move |all| MemberBlocks::even(buffer, count, &*all.session.datatype(datatype)?, all.size())
 }
 
 /// As [`even`]; `None` when the elements are in the place of the received ones.
@@ -23,7 +23,7 @@ pub(super) fn even_or_in_place(
     buffer: Buffer,
     count: c_int,
     datatype: Handle,
-) -> impl FnOnce(&Members) -> Outcome<Option<Spread>> {
+) -> impl FnOnce(&Members) -> Outcome<Option<MemberBlocks>> {
     move |all| match buffer.is_in_place() {
         true => Ok(None),
         false => even(buffer, count, datatype)(all).map(Some),

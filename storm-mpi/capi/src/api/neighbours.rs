@@ -8,8 +8,8 @@ use crate::abi::{Array, Buffer, BufferMut, Out};
 use crate::collective::{Members, started, waiting};
 use crate::comm::{Comm, Topology};
 use crate::fault::Outcome;
+use crate::member_blocks::MemberBlocks;
 use crate::memory::Elements;
-use crate::spread::Spread;
 use crate::table::Handle;
 use std::ffi::c_int;
 use storm_mpi::collective::{Blocks, BlocksMut, Neighbours};
@@ -49,20 +49,24 @@ pub(super) fn even(
     all: &Members,
     (buffer, count, datatype): Even,
     blocks: usize,
-) -> Outcome<Spread> {
-    Spread::even(buffer, count, &*all.session.datatype(datatype)?, blocks)
+) -> Outcome<MemberBlocks> {
+    MemberBlocks::even(buffer, count, &*all.session.datatype(datatype)?, blocks)
 }
 
 pub(super) fn uneven(
     all: &Members,
     (buffer, counts, displs, datatype): Uneven,
     blocks: usize,
-) -> Outcome<Spread> {
+) -> Outcome<MemberBlocks> {
     let datatype = all.session.datatype(datatype)?;
-    Spread::uneven(buffer, counts.get(blocks)?, displs.get(blocks)?, &datatype)
+    MemberBlocks::uneven(buffer, counts.get(blocks)?, displs.get(blocks)?, &datatype)
 }
 
-fn mixed(all: &Members, (buffer, counts, displs, types): Mixed, blocks: usize) -> Outcome<Spread> {
+fn mixed(
+    all: &Members,
+    (buffer, counts, displs, types): Mixed,
+    blocks: usize,
+) -> Outcome<MemberBlocks> {
     mixed_of(all, (buffer, counts, displs, types.get(blocks)?), blocks)
 }
 
@@ -71,17 +75,17 @@ pub(super) fn mixed_of(
     all: &Members,
     (buffer, counts, displs, types): (Buffer, Array<c_int>, Array<isize>, &[Handle]),
     blocks: usize,
-) -> Outcome<Spread> {
+) -> Outcome<MemberBlocks> {
     let types = types.iter().map(|&handle| all.session.datatype(handle));
     let types = types.collect::<Outcome<Vec<_>>>()?;
-    Spread::mixed(buffer, counts.get(blocks)?, displs.get(blocks)?.iter().copied(), &types)
+    MemberBlocks::mixed(buffer, counts.get(blocks)?, displs.get(blocks)?.iter().copied(), &types)
 }
 
 /// Sends the same elements to each neighbour.
 pub(super) async fn one_to_each(
     all: Members,
     (buffer, count, datatype): Even,
-    into: impl FnOnce(&Members, usize) -> Outcome<Spread>,
+    into: impl FnOnce(&Members, usize) -> Outcome<MemberBlocks>,
 ) -> Outcome {
     let neighbours = neighbours(&all.comm)?;
     let mine = Elements::read(buffer, count, &*all.session.datatype(datatype)?)?;
@@ -95,8 +99,8 @@ pub(super) async fn one_to_each(
 /// Sends different elements to each neighbour.
 pub(super) async fn each_to_each(
     all: Members,
-    from: impl FnOnce(&Members, usize) -> Outcome<Spread>,
-    into: impl FnOnce(&Members, usize) -> Outcome<Spread>,
+    from: impl FnOnce(&Members, usize) -> Outcome<MemberBlocks>,
+    into: impl FnOnce(&Members, usize) -> Outcome<MemberBlocks>,
 ) -> Outcome {
     let neighbours = neighbours(&all.comm)?;
     let (sources, destinations) = (neighbours.sources(), neighbours.destinations());
@@ -110,7 +114,7 @@ async fn exchange(
     all: &Members,
     neighbours: &Neighbours,
     from: Blocks<'_>,
-    into: &Spread,
+    into: &MemberBlocks,
 ) -> Outcome {
     let places = into.places();
     let mut landing = into.landing(true);

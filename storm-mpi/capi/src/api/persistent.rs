@@ -146,7 +146,7 @@ extern "C" fn MPI_Gatherv_init(
         Ok(move |all| {
             let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sent.handle() };
             let (places, datatype) = (Rc::clone(&places), received.handle());
-            let into = move |all: &Members| places.uneven(recvbuf.read(), datatype).spread(all);
+            let into = move |all: &Members| places.uneven(recvbuf.read(), datatype).blocks(all);
             all_to_root(all, mine, into, root)
         })
     })
@@ -195,7 +195,7 @@ extern "C" fn MPI_Scatterv_init(
         let places = Places::at_root(comm, root, sendcounts, displs);
         Ok(move |all| {
             let (places, datatype) = (Rc::clone(&places), sent.handle());
-            let from = move |all: &Members| places.uneven(sendbuf, datatype).spread(all);
+            let from = move |all: &Members| places.uneven(sendbuf, datatype).blocks(all);
             let mine =
                 Whole { buffer: recvbuf.read(), count: recvcount, datatype: received.handle() };
             from_root(all, from, mine, root)
@@ -244,7 +244,7 @@ extern "C" fn MPI_Allgatherv_init(
         Ok(move |all| {
             let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sent.handle() };
             let (places, datatype) = (Rc::clone(&places), received.handle());
-            gather_all(all, mine, move |all| places.uneven(recvbuf.read(), datatype).spread(all))
+            gather_all(all, mine, move |all| places.uneven(recvbuf.read(), datatype).blocks(all))
         })
     })
 }
@@ -292,9 +292,9 @@ extern "C" fn MPI_Alltoallv_init(
         Ok(move |all| {
             let (places, datatype) = (Rc::clone(&sources), sent.handle());
             let from =
-                move |all: &Members| places.uneven(sendbuf, datatype).spread_or_in_place(all);
+                move |all: &Members| places.uneven(sendbuf, datatype).blocks_or_in_place(all);
             let (places, datatype) = (Rc::clone(&targets), received.handle());
-            all_from_all(all, from, move |all| places.uneven(recvbuf.read(), datatype).spread(all))
+            all_from_all(all, from, move |all| places.uneven(recvbuf.read(), datatype).blocks(all))
         })
     })
 }

@@ -8,8 +8,8 @@ use crate::collective::{Members, persistent};
 use crate::comm::Comm;
 use crate::fault::Outcome;
 use crate::kept::Kept;
+use crate::member_blocks::MemberBlocks;
 use crate::session::Session;
-use crate::spread::Spread;
 use crate::table::Handle;
 use crate::types::Type;
 use std::ffi::c_int;
@@ -26,7 +26,7 @@ fn blocks(
     places: &Rc<Places>,
     buffer: Buffer,
     datatype: Handle,
-) -> impl FnOnce(&Members, usize) -> Outcome<Spread> + use<> {
+) -> impl FnOnce(&Members, usize) -> Outcome<MemberBlocks> + use<> {
     let places = Rc::clone(places);
     move |all, n| uneven(all, (buffer, places.counts.array(), places.displs.array(), datatype), n)
 }
@@ -51,7 +51,7 @@ impl Typed {
         Ok(Rc::new(Typed { buffer, counts: counts.kept(n), displs: displs.kept(n), types }))
     }
 
-    fn blocks(self: &Rc<Self>) -> impl FnOnce(&Members, usize) -> Outcome<Spread> + use<> {
+    fn blocks(self: &Rc<Self>) -> impl FnOnce(&Members, usize) -> Outcome<MemberBlocks> + use<> {
         let typed = Rc::clone(self);
         move |all, n| {
             let places = (typed.counts.array(), typed.displs.array());

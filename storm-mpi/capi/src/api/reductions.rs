@@ -1,9 +1,9 @@
 //! Reductions.
 
 use crate::abi::{Array, Buffer, BufferMut, Out, counted};
-use crate::across;
 use crate::collective::{Members, started, waiting};
 use crate::fault::{Class, Fault, Outcome};
+use crate::intercomm;
 use crate::memory::{Elements, Landing};
 use crate::operation::Reducer;
 use crate::session::{Session, call};
@@ -47,7 +47,7 @@ impl Reduction {
     }
 
     /// As [`Reduction::begin_with_copy`], between groups, each of which has a result of its own.
-    fn begin_across(&self, session: &'static Session) -> Outcome<(Reducer, Span)> {
+    fn begin_between_groups(&self, session: &'static Session) -> Outcome<(Reducer, Span)> {
         match self.send.is_in_place() {
             true => Err(Fault::new(Class::Buffer, "MPI_IN_PLACE on an inter-communicator")),
             false => self.begin_with_copy(session),
@@ -64,7 +64,8 @@ impl Reduction {
 
 pub(super) async fn to_root(all: Members, reduction: Reduction, root: c_int) -> Outcome {
     if let Some(groups) = all.between() {
-        return across_to_root(&all, groups, &reduction, across::root(&all.comm, root)?).await;
+        return intercomm_to_root(&all, groups, &reduction, intercomm::root(&all.comm, root)?)
+            .await;
     }
     let root = all.comm.root(root)?;
     if reduction.send.is_in_place() && all.comm.me != root {
@@ -90,16 +91,16 @@ pub(super) async fn to_root(all: Members, reduction: Reduction, root: c_int) -> 
 }
 
 /// At the root its own elements are ignored, and elsewhere the buffer for received ones.
-async fn across_to_root(
+async fn intercomm_to_root(
     all: &Members,
     groups: Between<'_>,
     reduction: &Reduction,
     root: Root,
 ) -> Outcome {
     match root {
-        Root::Beside => return Ok(()),
-        Root::Across(_) => {
-            let (mut reducer, mine) = reduction.begin_across(all.session)?;
+        Root::LocalPeer => return Ok(()),
+        Root::Remote(_) => {
+            let (mut reducer, mine) = reduction.begin_between_groups(all.session)?;
             groups.reduce(mine, &mut reducer, root).await?;
         }
         Root::Here => {
@@ -115,7 +116,7 @@ async fn across_to_root(
 
 pub(super) async fn to_all(all: Members, reduction: Reduction) -> Outcome {
     if let Some(groups) = all.between() {
-        let (mut reducer, mine) = reduction.begin_across(all.session)?;
+        let (mut reducer, mine) = reduction.begin_between_groups(all.session)?;
         let result = groups.allreduce(mine, &mut reducer).await?;
         return reduction.deliver(&reducer, &result);
     }
@@ -172,7 +173,7 @@ pub(super) async fn scattered(
     let whole = Reduction { count, ..reduction };
     let own = counts[all.comm.me];
     if let Some(groups) = all.between() {
-        let (mut reducer, mine) = whole.begin_across(all.session)?;
+        let (mut reducer, mine) = whole.begin_between_groups(all.session)?;
         let into = Elements::written(whole.recv, own, reducer.datatype())?;
         let mut landing = into.landing();
         groups.reduce_scatter(mine, &mut reducer, &parts, landing.bytes_mut()).await?;

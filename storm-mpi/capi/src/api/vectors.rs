@@ -5,7 +5,7 @@ use crate::collective::{
     Members, Whole, all_from_all, all_to_root, from_root, gather_all, started, waiting,
 };
 use crate::fault::Outcome;
-use crate::spread::Spread;
+use crate::member_blocks::MemberBlocks;
 use crate::table::Handle;
 use std::ffi::c_int;
 
@@ -19,14 +19,14 @@ pub(super) struct Uneven {
 }
 
 impl Uneven {
-    pub(super) fn spread(self, all: &Members) -> Outcome<Spread> {
+    pub(super) fn blocks(self, all: &Members) -> Outcome<MemberBlocks> {
         let (counts, displs) = (self.counts.get(all.size())?, self.displs.get(all.size())?);
-        Spread::uneven(self.buffer, counts, displs, &*all.session.datatype(self.datatype)?)
+        MemberBlocks::uneven(self.buffer, counts, displs, &*all.session.datatype(self.datatype)?)
     }
 
     /// `None` when the elements are in the place of the received ones.
-    pub(super) fn spread_or_in_place(self, all: &Members) -> Outcome<Option<Spread>> {
-        if self.buffer.is_in_place() { Ok(None) } else { self.spread(all).map(Some) }
+    pub(super) fn blocks_or_in_place(self, all: &Members) -> Outcome<Option<MemberBlocks>> {
+        if self.buffer.is_in_place() { Ok(None) } else { self.blocks(all).map(Some) }
     }
 }
 
@@ -40,14 +40,14 @@ struct Mixed {
 }
 
 impl Mixed {
-    fn spread(self, all: &Members) -> Outcome<Spread> {
+    fn blocks(self, all: &Members) -> Outcome<MemberBlocks> {
         let Mixed { buffer, counts, displs, types } = self;
         let types = types.get(all.size())?.iter().copied();
         Placed { buffer, counts, displs }.spread_of(all, types)
     }
 
-    fn spread_or_in_place(self, all: &Members) -> Outcome<Option<Spread>> {
-        if self.buffer.is_in_place() { Ok(None) } else { self.spread(all).map(Some) }
+    fn blocks_or_in_place(self, all: &Members) -> Outcome<Option<MemberBlocks>> {
+        if self.buffer.is_in_place() { Ok(None) } else { self.blocks(all).map(Some) }
     }
 }
 
@@ -65,11 +65,11 @@ impl Placed {
         self,
         all: &Members,
         types: impl Iterator<Item = Handle>,
-    ) -> Outcome<Spread> {
+    ) -> Outcome<MemberBlocks> {
         let (counts, displs) = (self.counts.get(all.size())?, self.displs.get(all.size())?);
         let displs = displs.iter().map(|&displ| displ as isize);
         let types = types.map(|handle| all.session.datatype(handle));
-        Spread::mixed(self.buffer, counts, displs, &types.collect::<Outcome<Vec<_>>>()?)
+        MemberBlocks::mixed(self.buffer, counts, displs, &types.collect::<Outcome<Vec<_>>>()?)
     }
 }
 
@@ -87,7 +87,7 @@ extern "C" fn MPI_Gatherv(
 ) -> c_int {
     let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sendtype };
     let into = Uneven { buffer: recvbuf.read(), counts: recvcounts, displs, datatype: recvtype };
-    waiting(comm, "MPI_Gatherv", |all| all_to_root(all, mine, move |all| into.spread(all), root))
+    waiting(comm, "MPI_Gatherv", |all| all_to_root(all, mine, move |all| into.blocks(all), root))
 }
 
 #[unsafe(no_mangle)]
@@ -106,7 +106,7 @@ extern "C" fn MPI_Igatherv(
     let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sendtype };
     let into = Uneven { buffer: recvbuf.read(), counts: recvcounts, displs, datatype: recvtype };
     started(comm, "MPI_Igatherv", request, |all| {
-        all_to_root(all, mine, move |all| into.spread(all), root)
+        all_to_root(all, mine, move |all| into.blocks(all), root)
     })
 }
 
@@ -124,7 +124,7 @@ extern "C" fn MPI_Scatterv(
 ) -> c_int {
     let from = Uneven { buffer: sendbuf, counts: sendcounts, displs, datatype: sendtype };
     let mine = Whole { buffer: recvbuf.read(), count: recvcount, datatype: recvtype };
-    waiting(comm, "MPI_Scatterv", |all| from_root(all, move |all| from.spread(all), mine, root))
+    waiting(comm, "MPI_Scatterv", |all| from_root(all, move |all| from.blocks(all), mine, root))
 }
 
 #[unsafe(no_mangle)]
@@ -143,7 +143,7 @@ extern "C" fn MPI_Iscatterv(
     let from = Uneven { buffer: sendbuf, counts: sendcounts, displs, datatype: sendtype };
     let mine = Whole { buffer: recvbuf.read(), count: recvcount, datatype: recvtype };
     started(comm, "MPI_Iscatterv", request, |all| {
-        from_root(all, move |all| from.spread(all), mine, root)
+        from_root(all, move |all| from.blocks(all), mine, root)
     })
 }
 
@@ -160,7 +160,7 @@ extern "C" fn MPI_Allgatherv(
 ) -> c_int {
     let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sendtype };
     let into = Uneven { buffer: recvbuf.read(), counts: recvcounts, displs, datatype: recvtype };
-    waiting(comm, "MPI_Allgatherv", |all| gather_all(all, mine, move |all| into.spread(all)))
+    waiting(comm, "MPI_Allgatherv", |all| gather_all(all, mine, move |all| into.blocks(all)))
 }
 
 #[unsafe(no_mangle)]
@@ -178,7 +178,7 @@ extern "C" fn MPI_Iallgatherv(
     let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sendtype };
     let into = Uneven { buffer: recvbuf.read(), counts: recvcounts, displs, datatype: recvtype };
     started(comm, "MPI_Iallgatherv", request, |all| {
-        gather_all(all, mine, move |all| into.spread(all))
+        gather_all(all, mine, move |all| into.blocks(all))
     })
 }
 
@@ -198,7 +198,7 @@ extern "C" fn MPI_Alltoallv(
     let buffer = recvbuf.read();
     let into = Uneven { buffer, counts: recvcounts, displs: rdispls, datatype: recvtype };
     waiting(comm, "MPI_Alltoallv", |all| {
-        all_from_all(all, move |all| from.spread_or_in_place(all), move |all| into.spread(all))
+        all_from_all(all, move |all| from.blocks_or_in_place(all), move |all| into.blocks(all))
     })
 }
 
@@ -219,7 +219,7 @@ extern "C" fn MPI_Ialltoallv(
     let buffer = recvbuf.read();
     let into = Uneven { buffer, counts: recvcounts, displs: rdispls, datatype: recvtype };
     started(comm, "MPI_Ialltoallv", request, |all| {
-        all_from_all(all, move |all| from.spread_or_in_place(all), move |all| into.spread(all))
+        all_from_all(all, move |all| from.blocks_or_in_place(all), move |all| into.blocks(all))
     })
 }
 
@@ -239,7 +239,7 @@ extern "C" fn MPI_Alltoallw(
     let buffer = recvbuf.read();
     let into = Mixed { buffer, counts: recvcounts, displs: rdispls, types: recvtypes };
     waiting(comm, "MPI_Alltoallw", |all| {
-        all_from_all(all, move |all| from.spread_or_in_place(all), move |all| into.spread(all))
+        all_from_all(all, move |all| from.blocks_or_in_place(all), move |all| into.blocks(all))
     })
 }
 
@@ -260,6 +260,6 @@ extern "C" fn MPI_Ialltoallw(
     let buffer = recvbuf.read();
     let into = Mixed { buffer, counts: recvcounts, displs: rdispls, types: recvtypes };
     started(comm, "MPI_Ialltoallw", request, |all| {
-        all_from_all(all, move |all| from.spread_or_in_place(all), move |all| into.spread(all))
+        all_from_all(all, move |all| from.blocks_or_in_place(all), move |all| into.blocks(all))
     })
 }

@@ -62,7 +62,7 @@ extern "C" fn MPI_Win_allocate(
         known(session, info)?;
         let part = part(size, disp_unit)?;
         let made = Window::allocate(session, comm, part, Flavor::Allocate, false)?;
-        baseptr.set(made.told.start)?;
+        baseptr.set(made.attributes.start)?;
         add(session, made, win)
     })
 }
@@ -88,7 +88,7 @@ extern "C" fn MPI_Win_allocate_shared(
             infos.get(info)?.value("alloc_shared_noncontig") == Some("true")
         };
         let made = Window::allocate(session, comm, part, Flavor::Shared, !apart)?;
-        baseptr.set(made.told.start)?;
+        baseptr.set(made.attributes.start)?;
         add(session, made, win)
     })
 }
@@ -224,14 +224,14 @@ extern "C" fn MPI_Win_get_attr(
     flag: Out<c_int>,
 ) -> c_int {
     on_window(win, "MPI_Win_get_attr", |session, window| {
-        let told = &window.told;
+        let values = &window.attributes;
         // The keys of windows follow the library's keys of communicators, in the order of `mpi.h`.
         let own = match keyval.wrapping_sub(KEYVAL.handle(1 + TOLD_ATTRIBUTES)) {
-            0 => told.start.cast::<c_void>().cast_const(),
-            1 => (&raw const told.bytes).cast(),
-            2 => (&raw const told.unit).cast(),
-            3 => (&raw const told.flavor).cast(),
-            4 => (&raw const told.model).cast(),
+            0 => values.start.cast::<c_void>().cast_const(),
+            1 => (&raw const values.bytes).cast(),
+            2 => (&raw const values.unit).cast(),
+            3 => (&raw const values.flavor).cast(),
+            4 => (&raw const values.model).cast(),
             _ => return give(found(session, &window.comm, keyval)?, value, flag),
         };
         give(Some(own), value, flag)

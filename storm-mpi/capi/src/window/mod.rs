@@ -63,7 +63,7 @@ pub(crate) struct Part {
 }
 
 /// Values of the window's attributes for this process's part. C programs get their addresses.
-pub(crate) struct Told {
+pub(crate) struct AttributeValues {
     pub(crate) start: *mut u8,
     pub(crate) bytes: isize,
     pub(crate) unit: c_int,
@@ -88,7 +88,7 @@ pub(crate) struct Window {
     /// The members, in a context of the window's own, with its name, error handler and attributes.
     pub(crate) comm: Rc<Comm>,
     pub(crate) flavor: Flavor,
-    pub(crate) told: Told,
+    pub(crate) attributes: AttributeValues,
     /// Parts by member.
     pub(crate) parts: Vec<Part>,
     held: Held,
@@ -185,8 +185,8 @@ impl Window {
     /// Agrees on a context for the members' requests, and exchanges their parts.
     fn agreed(session: &Session, parent: &Comm, mine: Part) -> Outcome<(Rc<Comm>, Vec<Part>)> {
         let comm = session.context_of_its_own(parent, ERRORS_ARE_FATAL)?;
-        let told = gathered(comm.party(&session.process), &mine.encode())?;
-        Ok((Rc::new(comm), told.as_chunks().0.iter().map(|&part| Part::decode(part)).collect()))
+        let gathered = gathered(comm.party(&session.process), &mine.encode())?;
+        Ok((Rc::new(comm), gathered.as_chunks().0.iter().map(|&part| Part::decode(part)).collect()))
     }
 
     fn new(
@@ -205,8 +205,13 @@ impl Window {
         };
         let owner = Owner::new(exposed, comm.size());
         owner.serve(session, &comm);
-        let told =
-            Told { start, bytes: bytes as isize, unit, flavor: flavor as c_int, model: UNIFIED };
+        let attributes = AttributeValues {
+            start,
+            bytes: bytes as isize,
+            unit,
+            flavor: flavor as c_int,
+            model: UNIFIED,
+        };
         let number = session.windows_made.get();
         session.windows_made.set(number + 1);
         let window = Window {
@@ -214,7 +219,7 @@ impl Window {
             number,
             comm,
             flavor,
-            told,
+            attributes,
             parts,
             held,
             attached,
@@ -277,7 +282,7 @@ impl Window {
             // A member without a part has no place.
             _ if self.parts[member].bytes == 0 => std::ptr::null_mut(),
             Held::Shared(shared) => shared.start(member),
-            Held::Nothing | Held::Allocated(_) => self.told.start,
+            Held::Nothing | Held::Allocated(_) => self.attributes.start,
         };
         Ok((start, self.parts[member]))
     }

@@ -2,7 +2,7 @@
 //! go on (paper, section 2.4.3).
 
 use super::Trial;
-use crate::conformance::atomicity::{Held, Told, all_or_nothing, is_true_blame};
+use crate::conformance::atomicity::{Held, InitiatorStatus, all_or_nothing, is_true_blame};
 use crate::conformance::failure::{differs, expect};
 use crate::conformance::trial::{nodes, put};
 use crate::conformance::{Failure, Op, OpResult, Pace, Payload, Presence, Status};
@@ -101,16 +101,16 @@ pub(crate) async fn under_many_transfers(t: Trial) -> Result<(), Failure> {
     t.await_member(&t.survivors(), victim, Presence::Gone).await?;
     for (initiator, results) in initiators.iter().zip(all?) {
         for (index, result) in (0..).zip(results) {
-            let told = match result {
-                OpResult::Xfer(Ok(())) => Told::Success,
+            let status = match result {
+                OpResult::Xfer(Ok(())) => InitiatorStatus::Success,
                 OpResult::Xfer(Err(error)) => {
                     is_true_blame(&error, &t.all(), &NodeSet::single(victim))?;
-                    Told::Failure(error)
+                    InitiatorStatus::Failure(error)
                 }
                 other => return differs("a transfer's result", "a status", format!("{other:?}")),
             };
             let held = words_held(&t, slot(initiator, index)).await?;
-            all_or_nothing(&told, &held)?;
+            all_or_nothing(&status, &held)?;
         }
     }
     t.works_without(&NodeSet::single(victim)).await
@@ -136,7 +136,8 @@ pub(crate) async fn of_a_busy_initiator(t: Trial) -> Result<(), Failure> {
     t.fence(NodeId::MM).await?;
     let mut missing = None;
     for index in 0..OPS {
-        let happened = all_or_nothing(&Told::Nothing, &words_held(&t, slot(index)).await?)?;
+        let happened =
+            all_or_nothing(&InitiatorStatus::Nothing, &words_held(&t, slot(index)).await?)?;
         match (happened, missing) {
             (true, Some(gap)) => {
                 let seen = format!("operation {index} happened, operation {gap} did not");

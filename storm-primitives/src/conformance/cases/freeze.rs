@@ -2,7 +2,7 @@
 //! they wake up they find themselves outside.
 
 use super::Trial;
-use crate::conformance::atomicity::{Told, all_or_nothing, is_true_blame};
+use crate::conformance::atomicity::{InitiatorStatus, all_or_nothing, is_true_blame};
 use crate::conformance::doom::Doomed;
 use crate::conformance::failure::{differs, expect};
 use crate::conformance::trial::{nodes, promised, put};
@@ -33,18 +33,18 @@ fn writing_question(t: &Trial, initiator: NodeId, set: NodeSet) -> Doomed {
 async fn hangs(t: &Trial, doomed: Doomed, victim: NodeId) -> Result<(), Failure> {
     promised(t.cluster().freeze(victim).await)?;
     let results = t.issue(doomed.initiator, vec![doomed.op.clone()], Pace::BackToBack).await?;
-    let told = match &results[..] {
-        [OpResult::Xfer(Ok(())) | OpResult::Caw(Ok(true))] => Told::Success,
+    let status = match &results[..] {
+        [OpResult::Xfer(Ok(())) | OpResult::Caw(Ok(true))] => InitiatorStatus::Success,
         [OpResult::Xfer(Err(error)) | OpResult::Caw(Err(error))] => {
             is_true_blame(error, &doomed.set, &NodeSet::single(victim))?;
-            Told::Failure(error.clone())
+            InitiatorStatus::Failure(error.clone())
         }
         other => return differs("the result", "a status", format!("{other:?}")),
     };
     let others = t.all().difference(&NodeSet::single(victim));
     t.await_member(&others, victim, Presence::Gone).await?;
     let set = doomed.set.intersection(&others);
-    t.check_effect(&doomed, &told, &set).await?;
+    t.check_effect(&doomed, &status, &set).await?;
     for node in others.iter() {
         let op = put(&others, t.plan().word_addr(5), Payload::word(1));
         expect(format!("a transfer of {node} without {victim}"), Ok(()), t.xfer(node, op).await?)?;
@@ -109,11 +109,11 @@ pub(crate) async fn of_an_initiator(t: Trial) -> Result<(), Failure> {
         Ok::<_, Failure>(held)
     };
     let (results, held) = futures_util::join!(issue, freeze);
-    let told = match results?.as_deref() {
-        Ok([OpResult::Xfer(Ok(()))]) => Told::Success,
+    let status = match results?.as_deref() {
+        Ok([OpResult::Xfer(Ok(()))]) => InitiatorStatus::Success,
         // Cut off, it cannot know.
-        Ok(_) | Err(_) => Told::Nothing,
+        Ok(_) | Err(_) => InitiatorStatus::Nothing,
     };
-    all_or_nothing(&told, &held?)?;
+    all_or_nothing(&status, &held?)?;
     Ok(())
 }

@@ -51,7 +51,7 @@ impl Network {
 
     /// Delivers a message over the link of `node`: once the link is whole, or never if that life of
     /// the node is over.
-    pub(super) fn across(
+    pub(super) fn over_link(
         self: &Rc<Self>,
         node: NodeId,
         life: u64,

@@ -336,7 +336,7 @@ impl Network {
 
     fn change_membership(self: &Rc<Self>, node: NodeId, change: Change) {
         let life = self.state.borrow().nodes[node.index()].life;
-        self.across(node, life, move |network| {
+        self.over_link(node, life, move |network| {
             let handle = {
                 let state = network.state.borrow();
                 let known = network.is_known_in(&state, node, life);

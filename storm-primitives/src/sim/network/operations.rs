@@ -36,7 +36,7 @@ impl Network {
             node.last_issue
         };
         self.at(arrival, move |network| {
-            network.across(initiator, life, move |network| {
+            network.over_link(initiator, life, move |network| {
                 if network.is_connected(initiator, life) {
                     network.state.borrow_mut().queue.push_back((initiator, life, request));
                     network.start_queued();
@@ -183,7 +183,7 @@ impl Network {
         let due = operation.now + link.over(time, &random);
         let (initiator, life, request) = (pending.initiator, pending.life, pending.request);
         self.at(due, move |network| {
-            network.across(initiator, life, move |network| {
+            network.over_link(initiator, life, move |network| {
                 network.tell_initiator(initiator, life, &request, answer);
             });
         });

@@ -11,8 +11,8 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     partition.policy.check().map_err(|violation| violation.to_string())?;
 
     let live = core.live.iter().filter(|(_, live)| !live.released).map(|(job, _)| job.0);
-    let parked = core.parked.iter().map(|placed| placed.job.0);
-    let holders: BTreeSet<u64> = live.chain(parked).collect();
+    let awaiting = core.awaiting_flags.iter().map(|placed| placed.job.0);
+    let holders: BTreeSet<u64> = live.chain(awaiting).collect();
     let believed: BTreeSet<u64> = partition.policy.running().iter().map(|job| job.0).collect();
     if holders != believed {
         return Err(format!("{holders:?} hold elements, the policy believes {believed:?}"));
@@ -34,7 +34,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         .filter(|record| record.phase == Phase::Pending)
         .map(|record| record.id.0)
         .filter(|job| !core.needs.waiting.contains(&JobId(*job)) && !for_the_next.contains(job))
-        .filter(|job| !core.parked.iter().any(|p| p.job.0 == *job))
+        .filter(|job| !core.awaiting_flags.iter().any(|p| p.job.0 == *job))
         .collect();
     let believed: BTreeSet<u64> = partition.policy.pending().iter().map(|job| job.0).collect();
     if waiting != believed {

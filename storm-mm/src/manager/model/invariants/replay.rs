@@ -1,18 +1,18 @@
 //! Replaying the journal gives the records that the core has.
 
-use crate::job::{JobRecord, OF_NO_JOB};
+use crate::job::{CLUSTER, JobRecord};
 use crate::manager::model::world::World;
 use std::collections::BTreeMap;
 use storm_rm::JobId;
 
 pub(super) fn check(world: &World) -> Result<(), String> {
     let mut records: BTreeMap<JobId, JobRecord> = BTreeMap::new();
-    for (job, event) in world.journal.iter().filter(|(job, _)| *job != OF_NO_JOB) {
+    for (job, event) in world.journal.iter().filter(|(job, _)| *job != CLUSTER) {
         match records.get_mut(job) {
             Some(record) => record.apply(event),
             None => {
                 let first = JobRecord::from_first(*job, event);
-                if first.is_empty() && *job != OF_NO_JOB {
+                if first.is_empty() && *job != CLUSTER {
                     return Err("a job begins without a submission".to_owned());
                 }
                 records.extend(first.into_iter().map(|record| (record.id, record)));

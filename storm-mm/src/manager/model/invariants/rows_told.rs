@@ -32,8 +32,9 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         let believed: BTreeSet<JobId> = stopped.map(|job| JobId(job.0)).collect();
         let here = core.live.iter().filter(|(_, live)| !live.released);
         let live = here.filter(|(_, live)| live.rows == RowSet::NONE).map(|(job, _)| *job);
-        let parked = core.parked.iter().filter(|parked| parked.suspended_for.is_some());
-        let are: BTreeSet<JobId> = live.chain(parked.map(|parked| parked.job)).collect();
+        let awaiting =
+            core.awaiting_flags.iter().filter(|awaiting| awaiting.suspended_for.is_some());
+        let are: BTreeSet<JobId> = live.chain(awaiting.map(|awaiting| awaiting.job)).collect();
         if are != believed {
             return Err(format!("{are:?} are suspended, the policy believes {believed:?}"));
         }

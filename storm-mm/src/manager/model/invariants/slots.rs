@@ -17,7 +17,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     if used.len() + free.len() != all {
         return Err(format!("{} used and {} free of {all}", used.len(), free.len()));
     }
-    if !free.is_empty() && !core.parked.is_empty() {
+    if !free.is_empty() && !core.awaiting_flags.is_empty() {
         return Err("a job waits for a slot although one is free".to_owned());
     }
     Ok(())

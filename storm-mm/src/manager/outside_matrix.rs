@@ -1,6 +1,6 @@
-//! Jobs that go on beside the matrix: the configuration was edited while they ran, and no partition
-//! has room for them as they are (`docs/decisions/0127-a-node-is-its-name.md`). They run in all
-//! rows, and no policy knows of them. Their nodes take no further job until they end.
+//! Jobs outside the scheduling matrix: the configuration was edited while they ran, and no
+//! partition has room for them as they are (`docs/decisions/0127-a-node-is-its-name.md`). They run
+//! in all rows, and no policy knows of them. Their nodes take no further job until they end.
 
 use super::Core;
 use crate::job::{JobEventKind, JobRecord};
@@ -19,7 +19,7 @@ impl Core {
     }
 
     /// The partition with which a job is counted if no partition has all of its nodes.
-    pub(super) fn partition_beside(&self, record: &JobRecord) -> PartitionId {
+    pub(super) fn counted_partition(&self, record: &JobRecord) -> PartitionId {
         let nodes: NodeSet = record.ranks.iter().map(|share| share.node).collect();
         let meets = |id: &PartitionId| self.partitions[usize::from(id.0)].nodes.intersects(&nodes);
         let own = self.partition_named(&record.partition);
@@ -28,12 +28,12 @@ impl Core {
     }
 
     /// A job of a former manager goes on without elements, and in all rows.
-    pub(super) fn go_beside(&mut self, now: Instant, job: JobId) {
+    pub(super) fn leave_matrix(&mut self, now: Instant, job: JobId) {
         let Some(live) = self.live.get_mut(&job) else { return };
         (live.released, live.placement, live.rows) = (true, None, RowSet::ALL);
         live.set_active(now, true);
         let (time, nodes) = (live.run_time(now), live.nodes.clone());
-        self.beside.insert(job);
+        self.outside_matrix.insert(job);
         if self.is_suspended(job) {
             self.append(now, job, JobEventKind::Resumed { time });
         }
@@ -45,29 +45,29 @@ impl Core {
         );
     }
 
-    /// A job is over: if it was beside the matrix, its nodes take jobs again.
-    pub(super) fn leave_beside(&mut self, now: Instant, job: JobId, nodes: &NodeSet) {
-        if self.beside.remove(&job) {
+    /// A job is over: if it was outside the matrix, its nodes take jobs again.
+    pub(super) fn ended_outside_matrix(&mut self, now: Instant, job: JobId, nodes: &NodeSet) {
+        if self.outside_matrix.remove(&job) {
             nodes.iter().for_each(|node| self.tell_of_state(now, node));
         }
     }
 
-    /// The first job beside the matrix on a node.
-    pub(super) fn beside_on(&self, node: NodeId) -> Option<JobId> {
+    /// The first job outside the matrix on a node.
+    pub(super) fn outside_matrix_on(&self, node: NodeId) -> Option<JobId> {
         let is_there =
             |job: &&JobId| self.live.get(job).is_some_and(|live| live.nodes.contains(node));
-        self.beside.iter().find(is_there).copied()
+        self.outside_matrix.iter().find(is_there).copied()
     }
 
     /// Why a node that is up takes no further job.
     pub(super) fn why_closed(&self, node: NodeId) -> Option<String> {
         let entry = self.nodes.get(node)?;
-        let beside = || {
-            let job = self.job_name(self.beside_on(node)?);
+        let held = || {
+            let job = self.job_name(self.outside_matrix_on(node)?);
             Some(format!(
                 "job {job} goes on there, for which no partition has room as configured now"
             ))
         };
-        entry.refused.clone().or_else(|| entry.drained.clone()).or_else(beside)
+        entry.refused.clone().or_else(|| entry.drained.clone()).or_else(held)
     }
 }

@@ -11,11 +11,11 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// A block of elements for each member.
-pub(crate) struct Spread {
+pub(crate) struct MemberBlocks {
     blocks: Vec<Elements>,
 }
 
-impl Spread {
+impl MemberBlocks {
     /// Equally many elements for each member, one block after the other.
     pub(crate) fn even(
         buffer: Buffer,
@@ -67,7 +67,7 @@ impl Spread {
         self
     }
 
-    /// As [`Spread::at`]. A null buffer stays null, and is detected.
+    /// As [`MemberBlocks::at`]. A null buffer stays null, and is detected.
     fn behind<'a>(
         buffer: Buffer,
         blocks: impl Iterator<Item = (c_int, Option<isize>, &'a Type)>,
@@ -91,7 +91,7 @@ impl Spread {
             let start = buffer.start().wrapping_offset(offset);
             Elements::new(start.cast_mut(), counted(count)?, datatype)
         };
-        Ok(Spread { blocks: blocks.map(block).collect::<Outcome<_>>()? })
+        Ok(MemberBlocks { blocks: blocks.map(block).collect::<Outcome<_>>()? })
     }
 
     /// All blocks in one piece, one after the other, copied.
@@ -160,7 +160,7 @@ pub(crate) enum SpreadLanding<'a> {
         /// The blocks, one after the other.
         bytes: Vec<u8>,
         /// The blocks that the bytes become.
-        of: &'a Spread,
+        of: &'a MemberBlocks,
     },
 }
 

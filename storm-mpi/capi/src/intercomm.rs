@@ -5,8 +5,8 @@ use crate::abi::{BufferMut, PROC_NULL, ROOT};
 use crate::collective::{Members, Whole};
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
+use crate::member_blocks::MemberBlocks;
 use crate::memory::Elements;
-use crate::spread::Spread;
 use crate::table::Handle;
 use std::ffi::c_int;
 use storm_mpi::collective::{Between, Blocks, BlocksMut, Root};
@@ -16,8 +16,8 @@ pub(crate) fn root(comm: &Comm, root: c_int) -> Outcome<Root> {
     let place = usize::try_from(root).ok().filter(|&place| place < comm.peers.size());
     match root {
         ROOT => Ok(Root::Here),
-        PROC_NULL => Ok(Root::Beside),
-        _ => place.map(Root::Across).ok_or_else(|| comm.no_such(Class::Root, root)),
+        PROC_NULL => Ok(Root::LocalPeer),
+        _ => place.map(Root::Remote).ok_or_else(|| comm.no_such(Class::Root, root)),
     }
 }
 
@@ -33,7 +33,7 @@ pub(crate) async fn from_one(
     (buffer, count, datatype): (BufferMut, c_int, Handle),
     root: Root,
 ) -> Outcome {
-    if root == Root::Beside {
+    if root == Root::LocalPeer {
         return Ok(());
     }
     let elements = Elements::written(buffer, count, &*all.session.datatype(datatype)?)?;
@@ -52,12 +52,12 @@ pub(crate) async fn all_to_root(
     all: &Members,
     groups: Between<'_>,
     mine: &Whole,
-    into: impl FnOnce(&Members) -> Outcome<Spread>,
+    into: impl FnOnce(&Members) -> Outcome<MemberBlocks>,
     root: Root,
 ) -> Outcome {
     match root {
-        Root::Beside => Ok(()),
-        Root::Across(_) => {
+        Root::LocalPeer => Ok(()),
+        Root::Remote(_) => {
             let mine = mine.elements(all.session)?.ok_or_else(in_place)?;
             Ok(groups.gather(&mine.packed(), None, root).await?)
         }
@@ -78,13 +78,13 @@ pub(crate) async fn all_to_root(
 pub(crate) async fn from_root(
     all: &Members,
     groups: Between<'_>,
-    from: impl FnOnce(&Members) -> Outcome<Spread>,
+    from: impl FnOnce(&Members) -> Outcome<MemberBlocks>,
     mine: &Whole,
     root: Root,
 ) -> Outcome {
     match root {
-        Root::Beside => Ok(()),
-        Root::Across(_) => {
+        Root::LocalPeer => Ok(()),
+        Root::Remote(_) => {
             let mine = mine.elements(all.session)?.ok_or_else(in_place)?;
             let mut landing = mine.landing();
             groups.scatter(None, landing.bytes_mut(), root).await?;
@@ -104,7 +104,7 @@ pub(crate) async fn gather_all(
     all: &Members,
     groups: Between<'_>,
     mine: &Whole,
-    into: impl FnOnce(&Members) -> Outcome<Spread>,
+    into: impl FnOnce(&Members) -> Outcome<MemberBlocks>,
 ) -> Outcome {
     let into = into(all)?;
     let mine = mine.elements(all.session)?.ok_or_else(in_place)?;
@@ -120,8 +120,8 @@ pub(crate) async fn gather_all(
 pub(crate) async fn all_from_all(
     all: &Members,
     groups: Between<'_>,
-    from: impl FnOnce(&Members) -> Outcome<Option<Spread>>,
-    into: impl FnOnce(&Members) -> Outcome<Spread>,
+    from: impl FnOnce(&Members) -> Outcome<Option<MemberBlocks>>,
+    into: impl FnOnce(&Members) -> Outcome<MemberBlocks>,
 ) -> Outcome {
     let (from, into) = (from(all)?.ok_or_else(in_place)?, into(all)?);
     let (packed, places, into_places) = (from.packed(), from.places(), into.places());

@@ -1,12 +1,12 @@
 //! Jobs that are to run again while a lost node may still run ranks of their last run. They wait
-//! until the node is back and has ended the ranks, or until it has ended them by itself
-//! (`docs/decisions/0007-no-run-twice.md`).
+//! until every lost node is *fenced*: it is back and has ended the ranks, or it has ended them by
+//! itself (`docs/decisions/0007-no-run-twice.md`).
 //!
 //! The manager cannot know how an unreachable node was lost. A node whose power failed is waited
 //! for just like a node behind a broken switch. The manager relies on a node's keeper only if the
 //! process of the Node Manager is known to have ended.
 
-use super::recovery::Memory;
+use super::returning::HeldRuns;
 use super::{Core, Effect, Notice, TimerKind};
 use crate::api::{JobState, Reply};
 use std::collections::BTreeMap;
@@ -24,9 +24,9 @@ pub(super) const KEEPER_TIME: Duration = Duration::from_millis(750);
 /// Lost nodes, and until when they may still run ranks.
 pub(super) type Lost = BTreeMap<NodeId, Instant>;
 
-/// The state of a job that is to run again but may still be running.
+/// The wait of a job that is to run again for the fencing of its lost nodes.
 #[derive(Clone, Debug)]
-pub(super) struct Vacating {
+pub(super) struct Fencing {
     /// Nodes that may still run ranks of it, and when these have certainly ended.
     until: Lost,
 }
@@ -45,15 +45,15 @@ impl Core {
     }
 
     /// Queues a job again as soon as no node of `lost` can run its ranks any more.
-    pub(super) fn queue_when_vacated(&mut self, now: Instant, job: JobId, lost: Lost) {
+    pub(super) fn queue_when_fenced(&mut self, now: Instant, job: JobId, lost: Lost) {
         if self.config.requeue_fence == Duration::ZERO || lost.is_empty() {
             return self.queue_again(now, job);
         }
-        self.vacating.insert(job, Vacating { until: lost });
-        let reason = self.vacating_reason(now, job);
+        self.fencing.insert(job, Fencing { until: lost });
+        let reason = self.fencing_reason(now, job);
         let state = Reply::State { job, state: JobState::Pending, reason, node_list: None };
         self.effects.push(Effect::Notify(job, Notice::Event(state)));
-        self.queue_if_vacated(now, job);
+        self.queue_if_fenced(now, job);
     }
 
     /// The longest times for which these nodes may still run ranks, if they are lost now.
@@ -62,7 +62,7 @@ impl Core {
     }
 
     /// A lost node runs none of its ranks after `until`.
-    pub(super) fn vacated_until(&mut self, now: Instant, node: NodeId, until: Instant) {
+    pub(super) fn fenced_until(&mut self, now: Instant, node: NodeId, until: Instant) {
         for live in self.live.values_mut() {
             live.lost.entry(node).and_modify(|known| *known = (*known).min(until));
         }
@@ -71,8 +71,8 @@ impl Core {
 
     /// A node is back with its memory, and is told which jobs to continue: never a job that is to
     /// run again.
-    pub(super) fn vacated_by(&mut self, now: Instant, node: NodeId, memory: Option<&Memory>) {
-        let holds = |job: &JobId| memory.is_some_and(|memory| memory.holds(*job));
+    pub(super) fn fenced_by(&mut self, now: Instant, node: NodeId, held: Option<&HeldRuns>) {
+        let holds = |job: &JobId| held.is_some_and(|held| held.any_of(*job));
         for (_, live) in self.live.iter_mut().filter(|(job, _)| !holds(job)) {
             live.lost.remove(&node);
         }
@@ -82,7 +82,7 @@ impl Core {
         });
     }
 
-    /// Changes until when the vacating jobs wait for this node.
+    /// Changes until when jobs wait for the fencing of this node.
     fn shorten(
         &mut self,
         now: Instant,
@@ -90,36 +90,36 @@ impl Core {
         shorter: impl Fn(&JobId, Instant) -> Instant,
     ) {
         let mut hit: Vec<JobId> = Vec::new();
-        for (job, vacating) in &mut self.vacating {
-            if let Some(until) = vacating.until.get_mut(&node) {
+        for (job, fencing) in &mut self.fencing {
+            if let Some(until) = fencing.until.get_mut(&node) {
                 *until = shorter(job, *until);
                 hit.push(*job);
             }
         }
-        hit.into_iter().for_each(|job| self.queue_if_vacated(now, job));
+        hit.into_iter().for_each(|job| self.queue_if_fenced(now, job));
     }
 
     /// Queues a job again if no node can run its ranks any more. Otherwise looks again when the
     /// next node cannot.
-    pub(super) fn queue_if_vacated(&mut self, now: Instant, job: JobId) {
-        let Some(vacating) = self.vacating.get_mut(&job) else { return };
-        vacating.until.retain(|_, until| *until > now);
-        let Some(at) = vacating.until.values().min().copied() else {
-            self.vacating.remove(&job);
+    pub(super) fn queue_if_fenced(&mut self, now: Instant, job: JobId) {
+        let Some(fencing) = self.fencing.get_mut(&job) else { return };
+        fencing.until.retain(|_, until| *until > now);
+        let Some(at) = fencing.until.values().min().copied() else {
+            self.fencing.remove(&job);
             return self.queue_again(now, job);
         };
         let incarnation = self.jobs[&job].incarnation;
-        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Vacated });
+        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Fenced });
     }
 
     /// A job is not to run again after all. Returns whether it was waiting to.
-    pub(super) fn forget_vacating(&mut self, job: JobId) -> bool {
-        self.vacating.remove(&job).is_some()
+    pub(super) fn forget_fencing(&mut self, job: JobId) -> bool {
+        self.fencing.remove(&job).is_some()
     }
 
     /// Why a job that is to run again does not.
-    pub(super) fn vacating_reason(&self, now: Instant, job: JobId) -> Option<String> {
-        let until = &self.vacating.get(&job)?.until;
+    pub(super) fn fencing_reason(&self, now: Instant, job: JobId) -> Option<String> {
+        let until = &self.fencing.get(&job)?.until;
         let lost = until.keys().copied().collect();
         let nodes = self.nodes.fold(&lost);
         let left = until.values().max()?.saturating_since(now).as_secs() + 1;

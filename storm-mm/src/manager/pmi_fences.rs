@@ -10,7 +10,7 @@ const FENCES_TOLD: usize = 3;
 
 /// The fences under way.
 #[derive(Clone, Debug)]
-pub(super) struct Fences {
+pub(super) struct PmiFences {
     /// The last fence that is done; `None` if only a former manager knew.
     done: Option<u64>,
     arrived: BTreeMap<u64, BTreeMap<NodeId, Vec<(String, String)>>>,
@@ -20,18 +20,18 @@ pub(super) struct Fences {
     last: Option<(u64, Vec<(String, String)>)>,
 }
 
-impl Default for Fences {
+impl Default for PmiFences {
     /// The state of a job that has had no fence.
-    fn default() -> Fences {
-        Fences { done: Some(0), arrived: BTreeMap::new(), left: None, last: None }
+    fn default() -> PmiFences {
+        PmiFences { done: Some(0), arrived: BTreeMap::new(), left: None, last: None }
     }
 }
 
-impl Fences {
+impl PmiFences {
     /// The state of a job that a former manager launched. Its nodes report their last two fences: a
     /// fence that is done on one node may be under way on another.
-    pub(super) fn resumed() -> Fences {
-        Fences { done: None, arrived: BTreeMap::new(), left: None, last: None }
+    pub(super) fn resumed() -> PmiFences {
+        PmiFences { done: None, arrived: BTreeMap::new(), left: None, last: None }
     }
 
     /// A node is in fence `sequence`. Returns all pairs in the order of nodes once all `nodes` are
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_fence_opens_when_all_nodes_are_in_and_only_once() {
         let nodes = NodeSet::compute(2);
-        let mut fences = Fences::default();
+        let mut fences = PmiFences::default();
         let put = |key: &str| vec![(key.to_owned(), "v".to_owned())];
         assert_eq!(fences.arrived(1, NodeId(2), put("b"), &nodes), None);
         assert_eq!(fences.arrived(1, NodeId(2), put("b"), &nodes), None);
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_fence_of_the_highest_number_is_the_last() {
         let nodes = NodeSet::compute(1);
-        let mut fences = Fences::resumed();
+        let mut fences = PmiFences::resumed();
         assert_eq!(fences.arrived(u64::MAX, NodeId(1), vec![], &nodes), Some(vec![]));
         assert_eq!(fences.arrived(u64::MAX, NodeId(1), vec![], &nodes), None);
         assert_eq!(fences.arrived(0, NodeId(1), vec![], &nodes), None);
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_rank_that_left_is_missed_by_those_who_wait_and_by_nobody_else() {
         let nodes = NodeSet::compute(2);
-        let mut fences = Fences::default();
+        let mut fences = PmiFences::default();
         fences.left(Rank(3));
         assert_eq!(fences.missing(), None);
         assert_eq!(fences.arrived(1, NodeId(1), vec![], &nodes), None);
@@ -138,7 +138,7 @@ mod tests {
     fn a_node_that_is_over_is_missed_until_the_fence_that_it_was_in_is_done() {
         let nodes = NodeSet::compute(2);
         let over = NodeSet::single(NodeId(2));
-        let mut fences = Fences::default();
+        let mut fences = PmiFences::default();
         assert_eq!(fences.missing_node(&over), None);
         assert_eq!(fences.arrived(1, NodeId(2), vec![], &nodes), None);
         assert_eq!(fences.missing_node(&over), None, "it was in this one");
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_node_that_is_one_fence_ahead_of_another_waits_for_it() {
         let nodes = NodeSet::compute(2);
-        let mut fences = Fences::resumed();
+        let mut fences = PmiFences::resumed();
         let put = |key: &str| vec![(key.to_owned(), "v".to_owned())];
         assert_eq!(fences.arrived(2, NodeId(2), put("old"), &nodes), None);
         assert_eq!(fences.arrived(3, NodeId(2), put("b"), &nodes), None);

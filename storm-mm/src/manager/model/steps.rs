@@ -1,0 +1,41 @@
+//! Steps of a model's history that are several events each.
+
+use super::invariants::check_all;
+use super::world::World;
+use storm_rm::JobId;
+use storm_rm::message::ExitStatus;
+
+impl World {
+    /// All parts of a job end with this status.
+    pub(super) fn end_job(&mut self, job: JobId, code: u8) {
+        while self.end_part(job, code) {
+            check_all(self);
+        }
+    }
+
+    /// As [`World::end_job`], but without comparing with a journal that has forgotten jobs.
+    pub(super) fn end_job_unchecked(&mut self, job: JobId, code: u8) {
+        while self.end_part(job, code) {}
+    }
+
+    /// Ends the first part of a job. Returns whether there was one.
+    fn end_part(&mut self, job: JobId, code: u8) -> bool {
+        let part = self.parts.keys().find(|(_, of, _)| *of == job).copied();
+        part.inspect(|part| self.part_over(*part, ExitStatus::Code(code))).is_some()
+    }
+
+    /// All ranks of the jobs that are placed execute, and those of the jobs that start because of
+    /// it.
+    pub(super) fn begin_all(&mut self) {
+        while !self.starts.is_empty() {
+            self.started(0);
+        }
+        check_all(self);
+    }
+
+    /// The jobs that have been placed at least once.
+    pub(super) fn started_jobs(&self) -> Vec<u64> {
+        let started = self.core.jobs.values().filter(|record| record.runs > 0);
+        started.map(|record| record.id.0).collect()
+    }
+}

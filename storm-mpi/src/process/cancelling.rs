@@ -1,0 +1,37 @@
+//! Messages that are taken back before the other side has them.
+
+use super::Process;
+use crate::engine::RequestId;
+use crate::error::CommError;
+
+impl Process {
+    /// Takes back a receive that no message has matched, and tells whether it was such a receive.
+    /// If so, the request is gone, and its memory is the caller's again.
+    pub fn cancel_recv(&self, id: RequestId) -> bool {
+        self.engine().cancel_recv(id)
+    }
+
+    /// Asks for a send back that no receive has taken yet. The send then becomes done in any case,
+    /// and [`Process::wait_for_cancelled`] tells its fate. The receiver answers when it is inside a
+    /// function that waits, tests or probes.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn cancel_send(&self, id: RequestId) -> Result<(), CommError> {
+        self.engine().cancel_send(id)
+    }
+
+    /// Waits for a send that was asked back and collects it. True means that the send came back and
+    /// its receiver has not seen it.
+    ///
+    /// # Errors
+    /// As [`Process::wait`].
+    pub fn wait_for_cancelled(&self, id: RequestId) -> Result<bool, CommError> {
+        while !self.is_done(id)? {
+            self.progress(true)?;
+        }
+        let is_back = self.engine.borrow().is_cancelled(id);
+        self.engine.borrow_mut().collect(id)?;
+        Ok(is_back)
+    }
+}
