@@ -59,6 +59,8 @@ pub enum HostAct {
     Destroy(JobKey),
     /// The same by the keeper, as the node manager had not said in time that the job may go on.
     LeaseOver(JobKey),
+    /// The keeper ended all that was left of all jobs, as no node manager came for them in time.
+    KeeperEnded,
     /// What the ranks of a job left running was killed.
     End(JobKey),
     /// A job was forgotten.
@@ -97,6 +99,7 @@ impl fmt::Display for HostAct {
             HostAct::Signal { job, signal } => write!(f, "signal {job} {signal}"),
             HostAct::Destroy(job) => write!(f, "destroy {job}"),
             HostAct::LeaseOver(job) => write!(f, "the lease of {job} is over"),
+            HostAct::KeeperEnded => f.write_str("no node manager came, the keeper ended all jobs"),
             HostAct::End(job) => write!(f, "end {job}"),
             HostAct::Forget(job) => write!(f, "forget {job}"),
             HostAct::Place(destination) => write!(f, "placed {destination:?}"),

@@ -1,6 +1,7 @@
 //! A job on a modelled node: its processes, and what stops them.
 
 use super::flexible::Flexible;
+use super::ledger::Ledger;
 use super::process::{Freezer, Process};
 use crate::classes::ClassRules;
 use std::cell::{Cell, RefCell};
@@ -17,6 +18,10 @@ pub(super) struct Job<R: Runtime> {
     pub(super) flexible: RefCell<Option<Flexible>>,
     /// Counts its stops and resumes: one that is late is void.
     pub(super) switches: Cell<u64>,
+    /// It was resumed, and the processors have not changed hands yet.
+    pub(super) is_resuming: Cell<bool>,
+    /// What outlives the node manager; without it the job does not.
+    pub(super) ledger: Option<Ledger>,
     pub(super) processes: RefCell<BTreeMap<Rank, Rc<Process<R>>>>,
 }
 

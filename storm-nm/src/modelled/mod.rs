@@ -3,7 +3,8 @@
 //!
 //! The node manager's tests run on it, and so does a simulated machine. A process
 //! uses CPU time only while its job is not frozen, so that context switches can be
-//! checked to the nanosecond. Ranks of one row do not contend for processors, gang
+//! checked to the nanosecond. The node outlives its node manager where [`Model::returns`] says so, and is
+//! a keeper until the next one begins. Ranks of one row do not contend for processors, gang
 //! scheduling sees to that; under policies that run all rows at once they
 //! share processors as an operating system shares them out (`processor`); the node manager has a processor of its own where they
 //! leave one, and takes its time from the last of them where they do not. Not modelled:
@@ -18,6 +19,7 @@ mod flexible;
 mod host;
 mod host_act;
 mod job;
+mod ledger;
 mod model;
 mod pipe;
 mod process;
