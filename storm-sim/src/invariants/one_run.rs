@@ -59,12 +59,14 @@ impl Invariant for OneRun {
                     runs.remove(&(job.incarnation, *node));
                 }
             }
-            Fact::Host(node, HostAct::Left) | Fact::NodeDown(node) | Fact::NodeUp(node) => {
+            Fact::Host(node, HostAct::Left | HostAct::KeeperEnded)
+            | Fact::NodeDown(node) | Fact::NodeUp(node) => {
                 self.gone(*node);
             }
             Fact::Host(..)
             | Fact::Inflicted(..)
             | Fact::NodeManagerDown(_)
+            | Fact::NodeManagerLate(_)
             | Fact::Configured(_)
             | Fact::Journal(..)
             | Fact::Acknowledged(_)

@@ -86,6 +86,9 @@ pub struct MachineConfig {
     /// The ranks of a node outlive its node manager, and the next one takes them over;
     /// otherwise they die with it.
     pub hand_over: bool,
+    /// For how long they wait for the next one. Those that are to be queued again wait no longer
+    /// than their leases.
+    pub node_return: Duration,
     /// Partitions at first: the nodes are dealt out to them in order.
     pub partitions: u32,
     /// The policy of every partition.

@@ -139,6 +139,7 @@ impl Machine {
         Model {
             hostname: name_of(node),
             pes: config.pes,
+            returns: self.returns(),
             processors: config.hosts.processors(),
             prepare_time: Duration::ZERO,
             exec_time: Duration::ZERO,

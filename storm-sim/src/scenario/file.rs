@@ -60,6 +60,9 @@ pub struct MachineEntry {
     /// The ranks of a node outlive its node manager, and the next one takes them over.
     #[serde(default)]
     pub hand_over: bool,
+    /// For how long they wait for the next one.
+    #[serde(default, with = "super::written_time::optional")]
+    pub node_return: Option<Duration>,
     /// Partitions, of about as many nodes each: `all`, or `p1`, `p2` and so on.
     #[serde(default = "one")]
     pub partitions: u32,
@@ -237,6 +240,7 @@ impl Scenario {
             nodes: *nodes,
             spare_nodes: entry.spare_nodes,
             hand_over: entry.hand_over,
+            node_return: entry.node_return.unwrap_or(base.node_return),
             partitions: entry.partitions,
             pes: entry.pes.unwrap_or(base.pes),
             sched: entry.sched.clone(),
