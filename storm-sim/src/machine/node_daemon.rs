@@ -76,10 +76,10 @@ impl NodeDaemon {
     async fn way_in(&self) -> Option<SimPrimitives> {
         use storm_nm::Host;
         loop {
+            self.runtime.sleep(JOIN_PAUSE).await;
             if self.host.is_asked_to_end() {
                 return None;
             }
-            self.runtime.sleep(JOIN_PAUSE).await;
             if let Some(primitives) = self.door.enter() {
                 return Some(primitives);
             }

@@ -21,7 +21,8 @@ pub enum NodeManagerEnd {
     Killed,
     /// It is killed while bytes wait for it; its host resets its link.
     Reset,
-    /// It is asked to end (SIGTERM). One that is frozen, or whose jobs end with it, is killed.
+    /// It is asked to end (SIGTERM). One that is frozen, that looks for its first manager or whose
+    /// jobs end with it is killed.
     Asked,
 }
 
@@ -58,7 +59,9 @@ impl Machine {
         let daemon = life.nodes.borrow_mut().get_mut(&node).and_then(|one| one.daemon.take());
         let Some(daemon) = daemon else { return };
         let (network, number) = (&life.network, self.number(node));
-        let obeys = hand_over && !network.is_frozen(number);
+        // One that has not joined yet has nothing to end.
+        let joins = self.inner.away.borrow().contains_key(&node);
+        let obeys = hand_over && !joins && !network.is_frozen(number);
         match how {
             NodeManagerEnd::Asked if obeys => {
                 host.ask_to_end();
@@ -101,6 +104,12 @@ impl Machine {
             }
         });
         task.detach();
+    }
+
+    /// Whether a node has a node manager: also one that was asked to end and has not yet.
+    pub fn has_node_manager(&self, node: NodeId) -> bool {
+        let life = self.inner.life.borrow();
+        life.as_ref().and_then(|life| life.host(node)).is_some_and(|host| host.has_manager())
     }
 
     /// Starts a node manager on a node whose last one has ended. It looks for a manager

@@ -5,6 +5,11 @@ use crate::{Machine, NodeManagerEnd};
 use std::time::Duration;
 use storm_primitives::{NodeId, Runtime};
 
+/// The next node manager starts once the last one has ended, as systemd has it.
+const LOOK_PAUSE: Duration = Duration::from_millis(1);
+/// Longer than one that looks for a manager takes to notice that it is asked to end.
+const LOOKS_MAX: u32 = 20;
+
 /// Ends the node manager of a random node in one of the ways that there are; the next one starts
 /// within `absence`.
 pub(super) fn restart_node_manager(machine: &Machine, absence: Duration) {
@@ -16,7 +21,12 @@ pub(super) fn restart_node_manager(machine: &Machine, absence: Duration) {
     let (timer, this) = (machine.runtime().sleep(random(machine, absence)), machine.clone());
     let task = machine.runtime().spawn(async move {
         timer.await;
-        this.start_node_manager(node);
+        for _ in 0..LOOKS_MAX {
+            if !this.has_node_manager(node) {
+                return this.start_node_manager(node);
+            }
+            this.runtime().sleep(LOOK_PAUSE).await;
+        }
     });
     task.detach();
 }

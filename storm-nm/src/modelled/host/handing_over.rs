@@ -47,6 +47,8 @@ impl<R: Runtime> ModelledHost<R> {
             return self.observe(HostAct::Left);
         }
         for (key, job) in jobs {
+            // What the node manager knew of its ranks.
+            job.flexible.take();
             if job.is_resuming.replace(false) {
                 job.switches.set(job.switches.get() + 1);
                 self.observe(HostAct::Stop(key));
@@ -118,6 +120,11 @@ impl<R: Runtime> ModelledHost<R> {
         if ledger.lease_over.get() {
             // Else the ends of what was killed would be those of ranks that failed.
             self.inner.events.push(HostEvent::LeaseOver { job: key });
+        }
+        // Other rows than those of its launch only the node manager knew, which was told of them.
+        let rows = ledger.task.launch.rows;
+        if job.rows.replace(rows) != rows {
+            self.observe(HostAct::Rows { job: key, rows });
         }
         let processes = job.processes.borrow();
         for event in processes.values().flat_map(|process| process.told()) {
