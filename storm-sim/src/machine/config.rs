@@ -142,6 +142,8 @@ pub struct JobRequest {
     pub application: Application,
     /// Run it again when its node dies.
     pub requeue: bool,
+    /// So many PMI barriers its ranks pass before and after what it does.
+    pub fences: u32,
 }
 
 impl std::fmt::Debug for MachineConfig {
@@ -264,7 +266,11 @@ impl JobRequest {
             sched: None,
             time_limit: None,
             program,
-            argv: vec![self.name.as_str().into(), application.to_string().as_str().into()],
+            argv: vec![
+                self.name.as_str().into(),
+                application.to_string().as_str().into(),
+                self.fences.to_string().as_str().into(),
+            ],
             env: Default::default(),
             cwd: "/".into(),
             umask: 0o022,

@@ -15,6 +15,8 @@ const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 const JOBS: RangeInclusive<u32> = 1..=100_000;
 /// Rounds of an application.
 const ROUNDS: RangeInclusive<u32> = 1..=1_000_000;
+/// PMI barriers before and after what a job does.
+const FENCES: RangeInclusive<u32> = 0..=1_000;
 /// MiB of a program.
 const BINARY_MIB: RangeInclusive<f64> = 0.0..=16_384.0;
 /// Hundredths of its time that a slow node takes; 100 heals it.
@@ -74,6 +76,7 @@ impl GeneratedJobs {
         within("count", self.count, JOBS)?;
         within("mean-interarrival", self.mean_interarrival, some)?;
         within("max-work", self.max_work, Duration::ZERO..=limit)?;
+        within("fences", self.fences, FENCES)?;
         within("max-binary-mib", self.max_binary_mib, BINARY_MIB)
     }
 }

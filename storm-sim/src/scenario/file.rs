@@ -136,6 +136,9 @@ pub struct GeneratedJobs {
     /// MiB of the largest program.
     #[serde(default)]
     pub max_binary_mib: f64,
+    /// PMI barriers that the ranks of each pass before and after what it does.
+    #[serde(default)]
+    pub fences: u32,
 }
 
 /// A job and when it is submitted.
@@ -271,6 +274,7 @@ impl Scenario {
                 binary_bytes: mib(job.binary_mib),
                 application: job.application.clone(),
                 requeue: job.requeue,
+                fences: 0,
                 partition: None,
             };
             let arrival = Arrival { at: job.at, request };
@@ -314,6 +318,7 @@ impl GeneratedJobs {
                 binary_bytes: random(mib(self.max_binary_mib) + 1),
                 application: self.application(random(4), upto(self.max_work)),
                 requeue: random(2) == 0,
+                fences: self.fences,
                 partition: None,
             };
             arrivals.push(Arrival { at, request });
