@@ -171,13 +171,13 @@ impl Machine {
 /// What a rank does: the application whose number its arguments name, between as many PMI barriers
 /// as they say.
 fn script(applications: &[crate::Application], context: &RankContext<'_>) -> Script {
-    let number = |index| -> Option<u32> {
+    let number = |index: usize| -> Option<u32> {
         context.argv.get(index).and_then(|arg| arg.to_string_lossy().parse().ok())
     };
     let application = number(1).and_then(|number| applications.get(number as usize));
     let Some(application) = application else { return Script::of(Vec::new()) };
     let mut script = application.script(context);
-    let times = number(2).filter(|fences| *fences > 0);
+    let times = number(2).filter(|fences: &u32| *fences > 0);
     if let Some(times) = times {
         let put = Step::Put { key: format!("rank-{}", context.rank), value: "here".to_owned() };
         let fences = Step::Repeat { times, steps: vec![put, Step::Fence] };
