@@ -45,7 +45,11 @@ impl Host for FlawedHost {
     }
 
     fn inherit(&self) -> Vec<Inherited> {
-        self.inner.inherit()
+        let mut inherited = self.inner.inherit();
+        if let Some(defect) = &self.defect {
+            inherited.retain(|one| defect.takes_over(self.node, one.task.key()));
+        }
+        inherited
     }
 
     fn remember_first_run(&self, first: Option<JobIncarnation>) {

@@ -114,6 +114,8 @@ mod tests {
         start(&mut invariant, 3, 1).unwrap();
         invariant.note(&Fact::Host(NodeId(1), &HostAct::LeaseOver(key(1, 3)))).unwrap();
         start(&mut invariant, 4, 2).unwrap();
+        invariant.note(&Fact::Host(NodeId(2), &HostAct::KeeperEnded)).unwrap();
+        start(&mut invariant, 5, 1).unwrap();
     }
 
     #[test]

@@ -349,6 +349,26 @@ mod tests {
     }
 
     #[test]
+    fn a_late_node_manager_excuses_jobs_to_be_queued_again_and_the_end_of_its_keeper_all() {
+        let breakdown = storm_mm::api::LaunchBreakdown::default();
+        for (requeue, ended, excused) in
+            [(false, false, false), (true, false, true), (false, true, true), (true, true, true)]
+        {
+            let mut invariant = running(requeue);
+            let started = JobEventKind::Started { breakdown };
+            invariant.note(&Fact::Journal(JobId(1), &started)).unwrap();
+            invariant.note(&Fact::NodeManagerDown(NodeId(2))).unwrap();
+            let reason = match ended {
+                true => Fact::Host(NodeId(2), &HostAct::KeeperEnded),
+                false => Fact::NodeManagerLate(NodeId(2)),
+            };
+            invariant.note(&reason).unwrap();
+            let lost = invariant.note(&Fact::Journal(JobId(1), &lost()));
+            assert_eq!(lost.is_ok(), excused, "{requeue} {ended}");
+        }
+    }
+
+    #[test]
     fn a_job_to_be_queued_again_that_fails_for_an_edit_is_found() {
         for requeue in [false, true] {
             let mut invariant = running(requeue);
