@@ -84,7 +84,10 @@ fn requests_and_fences_are_handed_over_with_those_that_wait() {
         assert_eq!(inherited.pmi, [PmiStep::Line { rank, line }, fence]);
         // Nobody has taken the barrier of the one and the pair of the other.
         let waiting = inherited.open_requests;
-        assert!(waiting.len() == 2 && waiting.iter().all(|(_, line)| line.is_some()), "{waiting:?}");
+        assert!(
+            waiting.len() == 2 && waiting.iter().all(|(_, line)| line.is_some()),
+            "{waiting:?}"
+        );
         for _ in node.task.ranks() {
             assert!(matches!(node.host.next_event().await, HostEvent::Launched { .. }));
         }

@@ -208,7 +208,8 @@ impl Invariant for GangStart {
             Fact::NodeManagerLate(_)
             | Fact::Acknowledged(_)
             | Fact::NodeBack(_)
-            | Fact::Host(..) | Fact::Compared(_) => {}
+            | Fact::Host(..)
+            | Fact::Compared(_) => {}
         }
         Ok(())
     }

@@ -60,7 +60,8 @@ impl Invariant for OneRun {
                 }
             }
             Fact::Host(node, HostAct::Left | HostAct::KeeperEnded)
-            | Fact::NodeDown(node) | Fact::NodeUp(node) => {
+            | Fact::NodeDown(node)
+            | Fact::NodeUp(node) => {
                 self.gone(*node);
             }
             Fact::Host(..)

@@ -132,9 +132,8 @@ impl Untouched {
             }
             JobEventKind::Placed { incarnation, ranks, .. } => {
                 self.touched(job, "is placed anew")?;
-                let without = |node| {
-                    self.troubled.contains(node) || self.without_manager.contains(node)
-                };
+                let without =
+                    |node| self.troubled.contains(node) || self.without_manager.contains(node);
                 let troubled = ranks.iter().any(|share| without(&share.node));
                 let edited = if troubled { Edited::Excused } else { Edited::Not };
                 let (incarnation, ranks) = (*incarnation, ranks.clone());

@@ -23,8 +23,7 @@ const ENDS: [NodeManagerEnd; 3] =
 fn machine(seed: u64) -> Machine {
     let plain = profile::machine(profile::PLAIN, seed, NODES, Load::NONE).expect("it is there");
     let quantum = Duration::from_millis(5);
-    let config =
-        MachineConfig { pes: PES, quantum, hand_over: true, node_return: RETURN, ..plain };
+    let config = MachineConfig { pes: PES, quantum, hand_over: true, node_return: RETURN, ..plain };
     Machine::start(config).expect("a sound machine")
 }
 
