@@ -4,8 +4,8 @@
 //! is neither ended nor signalled, queued again, started again or suspended.
 //!
 //! The same holds for a run whose ranks all execute when a node manager ends and leaves its ranks
-//! to the next one. If that one is late, runs that are to be queued again may end; if the keeper ends
-//! what it kept, all may.
+//! to the next one. If the next node manager is late, runs that are to be queued again may end. If the
+//! keeper ends its jobs, every run there may.
 //!
 //! A run that loses a node is queued again if its job asked for that; it has not failed.
 //!
@@ -81,7 +81,7 @@ impl Untouched {
     /// The node manager of a node ended. The next one takes over the runs whose ranks all
     /// execute.
     fn judge_running_on(&mut self, node: NodeId) {
-        // The next one may know no more of the node than that.
+        // The next node manager may know nothing of what was launched there.
         self.fresh.insert(node);
         self.without_manager.insert(node);
         for run in self.runs.values_mut() {

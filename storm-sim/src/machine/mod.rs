@@ -405,7 +405,7 @@ impl Machine {
         if let Some(life) = &*self.inner.life.borrow() {
             let primitives = life.network.rejoin(self.number(node));
             if !self.inner.killed.borrow_mut().remove(&node) {
-                // What it had ends with its last life.
+                // The last life of the node ends with all that it had.
                 self.inner.record.note(Fact::NodeDown(node));
             }
             self.inner.record.note(Fact::NodeUp(node));

@@ -59,7 +59,7 @@ impl Machine {
         let daemon = life.nodes.borrow_mut().get_mut(&node).and_then(|one| one.daemon.take());
         let Some(daemon) = daemon else { return };
         let (network, number) = (&life.network, self.number(node));
-        // One that has not joined yet has nothing to end.
+        // A node manager that has not joined yet has no link whose end it could notice.
         let joins = self.inner.away.borrow().contains_key(&node);
         let obeys = hand_over && !joins && !network.is_frozen(number);
         match how {

@@ -7,7 +7,7 @@ use storm_primitives::{NodeId, Runtime};
 
 /// The next node manager starts once the last one has ended, as systemd has it.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
-/// Longer than one that looks for a manager takes to notice that it is asked to end.
+/// A node manager that looks for a manager notices sooner that it is asked to end.
 const LOOKS_MAX: u32 = 20;
 
 /// Ends the node manager of a random node in one of the ways that there are; the next one starts

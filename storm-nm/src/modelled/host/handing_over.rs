@@ -47,7 +47,7 @@ impl<R: Runtime> ModelledHost<R> {
             return self.observe(HostAct::Left);
         }
         for (key, job) in jobs {
-            // What the node manager knew of its ranks.
+            // The classes were the node manager's.
             job.flexible.take();
             if job.is_resuming.replace(false) {
                 job.switches.set(job.switches.get() + 1);
@@ -95,7 +95,7 @@ impl<R: Runtime> ModelledHost<R> {
 
     /// What the next node manager has to know of a job, if it can go on without this one.
     pub(super) fn ledger_of(&self, task: &Rc<JobTask>) -> Option<Ledger> {
-        // What nodes move between ranks is in the node manager.
+        // The node manager itself holds the bytes that nodes move between ranks.
         let survives = self.keeps_jobs().is_some() && !task.launch.buffered;
         let first_run = self.inner.first_run.get().filter(|_| survives)?;
         Some(Ledger::new(task.clone(), first_run))
@@ -118,10 +118,10 @@ impl<R: Runtime> ModelledHost<R> {
     fn hand_over_job(&self, key: JobKey, job: &Job<R>) -> Option<Inherited> {
         let ledger = job.ledger.as_ref()?;
         if ledger.lease_over.get() {
-            // Else the ends of what was killed would be those of ranks that failed.
+            // First, so that the killed ranks do not count as ranks that failed.
             self.inner.events.push(HostEvent::LeaseOver { job: key });
         }
-        // Other rows than those of its launch only the node manager knew, which was told of them.
+        // The next node manager knows the rows of the launch, and is told of others.
         let rows = ledger.task.launch.rows;
         if job.rows.replace(rows) != rows {
             self.observe(HostAct::Rows { job: key, rows });
