@@ -16,6 +16,8 @@ const RETURN: NodeReturn = NodeReturn { within_ms: 100, leased_within_ms: 80 };
 const FIRST_RUN: JobIncarnation = JobIncarnation(1);
 /// Longer than a rank takes to start.
 const STARTED: Duration = Duration::from_millis(1);
+/// So long a rank does nothing that would be heard before all have started.
+const QUIET: Step = Step::Compute(Duration::from_millis(2));
 
 type Acts = Rc<RefCell<Vec<HostAct>>>;
 
@@ -69,7 +71,7 @@ fn run<F: Future<Output = ()> + 'static>(steps: Vec<Step>, body: impl FnOnce(Nod
 #[test]
 fn requests_and_fences_are_handed_over_with_those_that_wait() {
     let put = Step::Put { key: "a".to_owned(), value: "b".to_owned() };
-    run(vec![put, Step::Fence], |node| async move {
+    run(vec![QUIET, put, Step::Fence], |node| async move {
         node.started().await;
         let key = node.task.key();
         let HostEvent::Pmi { rank, line, .. } = node.host.next_event().await else { panic!() };
@@ -96,7 +98,8 @@ fn requests_and_fences_are_handed_over_with_those_that_wait() {
 
 #[test]
 fn a_request_that_was_taken_waits_for_its_answer_alone() {
-    run(vec![Step::Fence, Step::Get { key: "a".to_owned() }], |node| async move {
+    let get = Step::Get { key: "a".to_owned() };
+    run(vec![QUIET, Step::Fence, get], |node| async move {
         node.started().await;
         let HostEvent::Pmi { rank, .. } = node.host.next_event().await else { panic!() };
         node.host.manager_ends();
@@ -105,6 +108,10 @@ fn a_request_that_was_taken_waits_for_its_answer_alone() {
         assert!(waiting.contains(&(rank, None)), "{waiting:?}");
         node.host.pmi_reply(node.task.key(), rank, "cmd=barrier_out");
         node.runtime.sleep(STARTED).await;
+        for _ in node.task.ranks() {
+            assert!(matches!(node.host.next_event().await, HostEvent::Launched { .. }));
+        }
+        assert!(matches!(node.host.next_event().await, HostEvent::Pmi { .. }));
         node.host.manager_ends();
         // A question is asked again.
         let waiting = node.host.inherit().remove(0).open_requests;

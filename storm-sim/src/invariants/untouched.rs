@@ -81,8 +81,6 @@ impl Untouched {
     /// The node manager of a node ended. The next one takes over the runs whose ranks all
     /// execute.
     fn judge_running_on(&mut self, node: NodeId) {
-        // The next node manager may know nothing of what was launched there.
-        self.fresh.insert(node);
         self.without_manager.insert(node);
         for run in self.runs.values_mut() {
             let here = run.is_on(node);
@@ -247,7 +245,10 @@ impl Invariant for Untouched {
                 self.excuse(|_, run| !run.started && on_fresh(run));
             }
             Fact::NodeBack(node) => {
-                self.without_manager.remove(node);
+                // This node manager may know nothing of what was launched there.
+                if self.without_manager.remove(node) {
+                    self.fresh.insert(*node);
+                }
             }
             Fact::Acknowledged(_)
             | Fact::Terminated(_)
