@@ -9,6 +9,7 @@ use crate::record::strobe_fact;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use storm_mm::job::JobEventKind;
+use storm_nm::modelled::HostAct;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::JobId;
 
@@ -65,10 +66,12 @@ impl ChromeTrace {
             Fact::NodeBack(node) => self.instant(now, *node, "back"),
             Fact::Inflicted(node, fault) => self.instant(now, *node, &format!("{fault:?}")),
             Fact::NodeManagerDown(node) => self.instant(now, *node, "node manager down"),
+            Fact::NodeManagerLate(node) => self.instant(now, *node, "node manager late"),
             Fact::Configured(_) => self.instant(now, NodeId::MM, "configuration edited"),
             Fact::ManagerDown => self.instant(now, NodeId::MM, "manager down"),
             Fact::ManagerUp => self.instant(now, NodeId::MM, "manager up"),
             Fact::Over => self.close(now),
+            Fact::Host(node, HostAct::KeeperEnded) => self.instant(now, *node, "keeper ended"),
             Fact::Acknowledged(_) | Fact::Host(..) | Fact::Terminated(_) | Fact::Compared(_) => {}
         }
     }

@@ -32,6 +32,12 @@ pub trait Defect {
         true
     }
 
+    /// Whether a node manager takes over a run that the one before it left.
+    fn takes_over(&self, node: NodeId, job: JobKey) -> bool {
+        let _ = (node, job);
+        true
+    }
+
     /// Whether an event of a job becomes durable.
     fn journals(&self, job: JobId, event: &JobEventKind) -> bool {
         let _ = (job, event);

@@ -34,6 +34,9 @@ pub enum Fact<'a> {
     /// The node manager of a node ended; the node goes on with its ranks. Where they die
     /// with the node manager, the node is down as well.
     NodeManagerDown(NodeId),
+    /// The node has been without a node manager for most of a lease: jobs that are to be queued
+    /// again may end.
+    NodeManagerLate(NodeId),
     /// The configuration was edited: the manager that starts next has read it so.
     Configured(&'a Configuration),
     /// The Machine Manager was killed.
@@ -77,6 +80,7 @@ pub(crate) fn strobe_of(act: &HostAct) -> Option<&Strobe> {
         | HostAct::Signal { .. }
         | HostAct::Destroy(_)
         | HostAct::LeaseOver(_)
+        | HostAct::KeeperEnded
         | HostAct::End(_)
         | HostAct::Forget(_)
         | HostAct::Place(_)

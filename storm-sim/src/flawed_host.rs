@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use storm_nm::modelled::{ModelledHost, ModelledSink};
 use storm_nm::{
-    Content, Host, HostEvent, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone, SwitchedJobs,
+    Content, Host, HostEvent, Inherited, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone,
+    SwitchedJobs,
 };
 use storm_primitives::sim::SimRuntime;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Stream, Strobe};
-use storm_rm::{Coscheduling, FileSpec, Owner, Rank, RankClass, RowSet};
+use storm_rm::{Coscheduling, FileSpec, JobId, JobIncarnation, Owner, Rank, RankClass, RowSet};
 
 /// See the module.
 pub(crate) struct FlawedHost {
@@ -33,6 +34,42 @@ impl Host for FlawedHost {
 
     fn name(&self, _number: NodeId) -> String {
         name_of(self.node)
+    }
+
+    fn is_asked_to_end(&self) -> bool {
+        self.inner.is_asked_to_end()
+    }
+
+    fn keeps_jobs(&self) -> Option<Duration> {
+        self.inner.keeps_jobs()
+    }
+
+    fn inherit(&self) -> Vec<Inherited> {
+        let mut inherited = self.inner.inherit();
+        if let Some(defect) = &self.defect {
+            inherited.retain(|one| defect.takes_over(self.node, one.task.key()));
+        }
+        inherited
+    }
+
+    fn remember_first_run(&self, first: Option<JobIncarnation>) {
+        self.inner.remember_first_run(first);
+    }
+
+    fn remember_fence(&self, job: JobId, sequence: u64, puts: &[(String, String)]) {
+        self.inner.remember_fence(job, sequence, puts);
+    }
+
+    fn count_input_anew(&self, job: JobKey, rank: Rank) {
+        self.inner.count_input_anew(job, rank);
+    }
+
+    fn output_offset(&self, job: JobKey, rank: Rank, stream: Stream) -> u64 {
+        self.inner.output_offset(job, rank, stream)
+    }
+
+    fn detach(&self) {
+        self.inner.detach();
     }
 
     fn status(&self) -> NodeStatus {

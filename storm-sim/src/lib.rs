@@ -44,6 +44,6 @@ pub use interconnect::MessageCosts;
 pub use job_record::JobTimes;
 pub use machine::{
     Configuration, ConfiguredNode, ConfiguredPartition, JobRequest, Machine, MachineConfig,
-    MachineError, RunError, UnfinishedJob, UnfinishedJobs,
+    MachineError, NodeManagerEnd, RunError, UnfinishedJob, UnfinishedJobs,
 };
 pub use report::{HistogramSummary, JobReport, Report};

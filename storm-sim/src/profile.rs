@@ -145,12 +145,16 @@ fn profiled(seed: u64, machine: &Machine) -> Result<MachineConfig, ScenarioError
     })
 }
 
+/// As long beside the lease of a simulated node, 80 ms, as 60 s are beside 7 s.
+const NODE_RETURN: Duration = Duration::from_millis(600);
+
 fn plain(seed: u64, nodes: u32) -> MachineConfig {
     MachineConfig {
         seed,
         nodes,
         spare_nodes: 0,
         hand_over: false,
+        node_return: NODE_RETURN,
         pes: PES,
         partitions: 1,
         sched: "gang".to_owned(),

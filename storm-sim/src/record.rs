@@ -145,6 +145,7 @@ impl Record {
             | Fact::NodeUp(_)
             | Fact::Inflicted(..)
             | Fact::NodeManagerDown(_)
+            | Fact::NodeManagerLate(_)
             | Fact::Configured(_)
             | Fact::Over => false,
         };

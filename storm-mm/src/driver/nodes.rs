@@ -87,6 +87,13 @@ async fn read_reports<P: Primitives, C: Contents + 'static>(
                 return;
             }
         };
+        if shared.primitives.membership().incarnation(node).is_none() {
+            // It was on its way when the node died: the next life of the node counts from 0 again.
+            let Some(plan) = shared.plan.reports(node) else { return };
+            queue = Reader::reset(shared.primitives.clone(), plan);
+            parts = Parts::default();
+            continue;
+        }
         match postcard::from_bytes::<Vec<Report>>(&item.data) {
             Ok(reports) => {
                 for report in reports {

@@ -60,6 +60,8 @@ pub enum HostAct {
     /// The keeper killed every process of a job, as the node manager had not renewed its lease in
     /// time.
     LeaseOver(JobKey),
+    /// The keeper ended all jobs of the node, as no node manager came for them in time.
+    KeeperEnded,
     /// The processes that the ranks of a job left behind were killed.
     End(JobKey),
     /// A job was forgotten.
@@ -98,6 +100,7 @@ impl fmt::Display for HostAct {
             HostAct::Signal { job, signal } => write!(f, "signal {job} {signal}"),
             HostAct::Destroy(job) => write!(f, "destroy {job}"),
             HostAct::LeaseOver(job) => write!(f, "the lease of {job} is over"),
+            HostAct::KeeperEnded => f.write_str("no node manager came, the keeper ended all jobs"),
             HostAct::End(job) => write!(f, "end {job}"),
             HostAct::Forget(job) => write!(f, "forget {job}"),
             HostAct::Place(destination) => write!(f, "placed {destination:?}"),

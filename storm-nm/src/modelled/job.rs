@@ -1,6 +1,7 @@
 //! A job on a modelled node: its processes, and their stops and resumes.
 
 use super::flexible::Flexible;
+use super::ledger::Ledger;
 use super::process::{Freezer, Process};
 use crate::classes::ClassRules;
 use std::cell::{Cell, RefCell};
@@ -17,6 +18,10 @@ pub(super) struct Job<R: Runtime> {
     pub(super) flexible: RefCell<Option<Flexible>>,
     /// Number of stops and resumes so far; a resume that is outdated has no effect.
     pub(super) switches: Cell<u64>,
+    /// It was resumed, and the processors have not changed hands yet.
+    pub(super) is_resuming: Cell<bool>,
+    /// What outlives the node manager; without it the job does not.
+    pub(super) ledger: Option<Ledger>,
     pub(super) processes: RefCell<BTreeMap<Rank, Rc<Process<R>>>>,
 }
 

@@ -2,6 +2,8 @@
 //!
 //! The node manager's tests run on it, and so does a simulated machine. A process uses CPU time
 //! only while its job is not frozen, so that context switches can be checked to the nanosecond.
+//! The node outlives its node manager where [`Model::returns`] says so, and is a keeper until the
+//! next one begins.
 //!
 //! Ranks of a row do not contend for processors, as gang scheduling prevents it. Under policies
 //! that run all rows at once, they share processors like processes of an operating system
@@ -17,6 +19,7 @@ mod flexible;
 mod host;
 mod host_act;
 mod job;
+mod ledger;
 mod model;
 mod pipe;
 mod process;

@@ -4,6 +4,7 @@ use super::{Activity, Exchange, HostAct, NoExchange, RankContext, Script};
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
+use storm_rm::message::NodeReturn;
 
 /// How the operating system of a node shares a processor among several processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub struct Model {
     pub os: OperatingSystem,
     /// The only user as whom jobs can run; `None` if jobs can run as any user.
     pub only_uid: Option<u32>,
+    /// For how long jobs go on without a node manager; they end with it if `None`.
+    pub returns: Option<NodeReturn>,
     /// Time to make a job's directory.
     pub prepare_time: Duration,
     /// Time from the order to start a rank to its first instruction.
@@ -78,6 +81,7 @@ impl Default for Model {
             processors: 5,
             os: OperatingSystem::default(),
             only_uid: None,
+            returns: None,
             prepare_time: Duration::from_micros(60),
             exec_time: Duration::from_micros(190),
             write_time_per_byte: Duration::from_nanos(1),

@@ -12,6 +12,8 @@ const CAPACITY_BYTES: usize = 64 * 1024;
 pub(super) struct Pipe {
     buffer: RefCell<VecDeque<u8>>,
     closed: Cell<bool>,
+    /// Bytes that have been written since they are counted.
+    pub(super) written_bytes: Cell<u64>,
     pub(super) changed: Bell,
 }
 
@@ -27,7 +29,9 @@ impl Pipe {
             if self.closed.get() {
                 return;
             }
-            self.buffer.borrow_mut().extend(data.split_to(free.min(data.len())));
+            let piece = data.split_to(free.min(data.len()));
+            self.written_bytes.set(self.written_bytes.get() + piece.len() as u64);
+            self.buffer.borrow_mut().extend(piece);
             self.changed.ring();
         }
     }

@@ -40,6 +40,11 @@ impl Events {
         self.news.ring();
     }
 
+    /// Whoever was to hear them is gone.
+    pub(super) fn clear(&self) {
+        self.queue.borrow_mut().clear();
+    }
+
     pub(super) async fn next(&self) -> HostEvent {
         self.news.until(|| self.queue.borrow_mut().pop_front()).await
     }
@@ -111,6 +116,18 @@ pub(super) struct Process<R> {
     signalled: Bell,
     replies: RefCell<VecDeque<String>>,
     replied: Bell,
+    /// How its start and its end went, as the node manager was told.
+    told: RefCell<Vec<HostEvent>>,
+    /// The request over PMI that waits for its answer.
+    open_request: RefCell<Option<OpenRequest>>,
+}
+
+/// A request over PMI.
+#[derive(Clone, Debug)]
+pub(super) struct OpenRequest {
+    pub(super) line: String,
+    /// It is in the ledger of the job.
+    pub(super) logged: bool,
 }
 
 impl<R> std::fmt::Debug for Process<R> {
@@ -152,6 +169,8 @@ impl<R: Runtime> Process<R> {
             signalled: Bell::default(),
             replies: RefCell::default(),
             replied: Bell::default(),
+            told: RefCell::default(),
+            open_request: RefCell::default(),
         }
     }
 
@@ -191,7 +210,30 @@ impl<R: Runtime> Process<R> {
         self.signalled.ring();
     }
 
+    /// How far it is, as a node manager is told.
+    pub(super) fn told(&self) -> Vec<HostEvent> {
+        self.told.borrow().clone()
+    }
+
+    /// The request that waits for an answer, unless the process has ended.
+    pub(super) fn open_request(&self) -> Option<OpenRequest> {
+        self.open_request.borrow().clone().filter(|_| !self.ended.get())
+    }
+
+    /// Its open request was taken; whether it is in the ledger now.
+    pub(super) fn request_taken(&self, logged: bool) {
+        if let Some(open) = &mut *self.open_request.borrow_mut() {
+            open.logged = logged;
+        }
+    }
+
+    fn tell(&self, event: HostEvent) {
+        self.told.borrow_mut().push(event.clone());
+        self.events.push(event);
+    }
+
     pub(super) fn reply(&self, line: &str) {
+        self.open_request.take();
         self.replies.borrow_mut().push_back(line.to_owned());
         self.replied.ring();
     }
@@ -234,7 +276,7 @@ impl<R: Runtime> Process<R> {
         let user_us = u64::try_from(self.cpu.get().as_micros()).unwrap_or(u64::MAX);
         (self.model.observer)(&HostAct::Exit { job: self.job, rank: self.rank });
         let exit = RankExit { rank: self.rank, status, user_us, system_us: 0, max_rss_kib: 1024 };
-        self.events.push(HostEvent::Exited { job: self.job, exit });
+        self.tell(HostEvent::Exited { job: self.job, exit });
     }
 
     async fn follow_script(&self, stall: Duration) -> Option<ExitStatus> {
@@ -242,10 +284,10 @@ impl<R: Runtime> Process<R> {
         self.use_cpu(stall + self.model.exec_time + (self.model.extra)(Activity::Exec)).await;
         self.cpu.set(Duration::ZERO);
         if let Some(refused) = self.script.exec_failure.clone() {
-            self.events.push(HostEvent::LaunchFailed { job, rank, refused });
+            self.tell(HostEvent::LaunchFailed { job, rank, refused });
             return None;
         }
-        self.events.push(HostEvent::Launched { job, rank });
+        self.tell(HostEvent::Launched { job, rank });
         self.take_all(&self.script.steps).await;
         self.freezer.resumed().await;
         Some(self.script.status)
@@ -351,6 +393,7 @@ impl<R: Runtime> Process<R> {
 
     async fn ask(&self, line: &str) -> String {
         let (job, rank, line) = (self.job, self.rank, line.to_owned());
+        self.open_request.replace(Some(OpenRequest { line: line.clone(), logged: false }));
         self.events.push(HostEvent::Pmi { job, rank, line });
         self.replied.until(|| self.replies.borrow_mut().pop_front()).await
     }

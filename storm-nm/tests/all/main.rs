@@ -7,4 +7,5 @@ mod lives;
 mod streams_and_files;
 mod support;
 mod switching;
+mod takeover;
 mod turns;

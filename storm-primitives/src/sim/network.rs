@@ -20,6 +20,7 @@ use crate::sim::node::SimPrimitives;
 use crate::sim::operation::{Message, OpId, Pending, Request};
 use crate::sim::{NetworkConfig, NodeFault, ScriptedFault};
 use crate::{Instant, Layout, NodeId, NodeSet};
+use lives::End;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -144,7 +145,7 @@ impl SimNetwork {
     /// As [`kill`](Self::kill), and the management node is told that the node's process has ended:
     /// its host lives and closes its links.
     pub fn end_process(&self, node: NodeId) {
-        self.network.tell_of_end(node);
+        self.network.tell_of_end(node, End::OfProcess);
         self.network.kill(node);
     }
 
@@ -204,10 +205,24 @@ impl SimNetwork {
         self.node(NodeId::MM)
     }
 
-    /// A node leaves, and the management node learns that its process has ended. The tasks of the
-    /// node go on. It can [join again](Self::join_again).
+    /// A node leaves, and the management node learns that its process has ended, unless the node's
+    /// link is cut. The tasks of the node go on. It can [join again](Self::join_again).
     pub fn leave(&self, node: NodeId) {
-        self.network.leave(node);
+        self.network.leave(node, End::OfProcess);
+    }
+
+    /// The same, but the management node is told only that the node's host has closed the
+    /// link, as where bytes were left unread.
+    pub fn reset(&self, node: NodeId) {
+        self.network.leave(node, End::OfLink);
+    }
+
+    /// Whether a node is frozen.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn is_frozen(&self, node: NodeId) -> bool {
+        self.network.state.borrow().nodes[node.index()].frozen
     }
 
     /// Makes a living node join that was cut off or lost its management node. It joins as a new

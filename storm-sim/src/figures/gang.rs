@@ -65,6 +65,7 @@ pub fn gang(setup: &GangSetup) -> Result<GangPoint, FigureError> {
         binary_bytes: 0,
         application: setup.application.clone(),
         requeue: false,
+        fences: 0,
         partition: None,
     };
     let (this, mpl) = (machine.clone(), setup.mpl);

@@ -78,6 +78,7 @@ pub fn launch(setup: &LaunchSetup) -> Result<LaunchPoint, FigureError> {
         binary_bytes: setup.binary_mib * MIB,
         application: Application::Compute { time: Duration::ZERO },
         requeue: false,
+        fences: 0,
         partition: None,
     };
     let this = machine.clone();

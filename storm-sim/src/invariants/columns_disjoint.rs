@@ -124,6 +124,7 @@ impl Invariant for ColumnsDisjoint {
             | Fact::NodeUp(_)
             | Fact::Inflicted(..)
             | Fact::NodeManagerDown(_)
+            | Fact::NodeManagerLate(_)
             | Fact::ManagerDown
             | Fact::ManagerUp
             | Fact::Over => {}

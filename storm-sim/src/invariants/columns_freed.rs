@@ -31,7 +31,7 @@ impl ColumnsFreed {
             HostAct::Forget(job) => {
                 self.on_nodes.remove(&(node, *job));
             }
-            HostAct::Left => self.clear(node),
+            HostAct::Left | HostAct::KeeperEnded => self.clear(node),
             HostAct::Strobe(_)
             | HostAct::Refuse(_)
             | HostAct::Stop(_)
@@ -89,6 +89,7 @@ impl Invariant for ColumnsFreed {
             | Fact::ManagerUp
             | Fact::Inflicted(..)
             | Fact::NodeManagerDown(_)
+            | Fact::NodeManagerLate(_)
             | Fact::Configured(_) => {}
         }
         Ok(())

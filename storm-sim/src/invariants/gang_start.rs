@@ -205,7 +205,11 @@ impl Invariant for GangStart {
                     }
                 }
             }
-            Fact::Acknowledged(_) | Fact::NodeBack(_) | Fact::Host(..) | Fact::Compared(_) => {}
+            Fact::NodeManagerLate(_)
+            | Fact::Acknowledged(_)
+            | Fact::NodeBack(_)
+            | Fact::Host(..)
+            | Fact::Compared(_) => {}
         }
         Ok(())
     }

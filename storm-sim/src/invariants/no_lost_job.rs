@@ -110,6 +110,7 @@ impl Invariant for NoLostJob {
             | Fact::NodeUp(_)
             | Fact::Inflicted(..)
             | Fact::NodeManagerDown(_)
+            | Fact::NodeManagerLate(_)
             | Fact::Configured(_)
             | Fact::ManagerDown
             | Fact::ManagerUp => Ok(()),

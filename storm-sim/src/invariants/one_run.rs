@@ -59,12 +59,15 @@ impl Invariant for OneRun {
                     runs.remove(&(job.incarnation, *node));
                 }
             }
-            Fact::Host(node, HostAct::Left) | Fact::NodeDown(node) | Fact::NodeUp(node) => {
+            Fact::Host(node, HostAct::Left | HostAct::KeeperEnded)
+            | Fact::NodeDown(node)
+            | Fact::NodeUp(node) => {
                 self.gone(*node);
             }
             Fact::Host(..)
             | Fact::Inflicted(..)
             | Fact::NodeManagerDown(_)
+            | Fact::NodeManagerLate(_)
             | Fact::Configured(_)
             | Fact::Journal(..)
             | Fact::Acknowledged(_)
@@ -112,6 +115,8 @@ mod tests {
         start(&mut invariant, 3, 1).unwrap();
         invariant.note(&Fact::Host(NodeId(1), &HostAct::LeaseOver(key(1, 3)))).unwrap();
         start(&mut invariant, 4, 2).unwrap();
+        invariant.note(&Fact::Host(NodeId(2), &HostAct::KeeperEnded)).unwrap();
+        start(&mut invariant, 5, 1).unwrap();
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl OwnRow {
                 node.runs.remove(job);
                 node.told.remove(job);
             }
-            HostAct::Left => {
+            HostAct::Left | HostAct::KeeperEnded => {
                 self.nodes.remove(&id);
             }
             HostAct::Refuse(_)
@@ -220,6 +220,7 @@ impl Invariant for OwnRow {
             | Fact::Terminated(_)
             | Fact::Compared(_)
             | Fact::Inflicted(..)
+            | Fact::NodeManagerLate(_)
             | Fact::ManagerUp
             | Fact::Over => {}
         }

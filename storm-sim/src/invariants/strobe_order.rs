@@ -75,6 +75,7 @@ impl Invariant for StrobeOrder {
             | Fact::NodeDown(_)
             | Fact::Inflicted(..)
             | Fact::NodeManagerDown(_)
+            | Fact::NodeManagerLate(_)
             | Fact::Configured(_)
             | Fact::ManagerDown
             | Fact::Over => Ok(()),

@@ -33,6 +33,7 @@ pub(super) fn submitted(partition: &str, requeue: bool) -> JobEventKind {
         procs: 1,
         binary_bytes: 0,
         requeue,
+        fences: 0,
         partition: Some(partition.to_owned()),
         application: Application::Compute { time: Duration::ZERO },
     };

@@ -4,7 +4,8 @@
 //! is neither ended nor signalled, queued again, started again or suspended.
 //!
 //! The same holds for a run whose ranks all execute when a node manager ends and leaves its ranks
-//! to the next one.
+//! to the next one. If the next node manager is late, runs that are to be queued again may end. If the
+//! keeper ends its jobs, every run there may.
 //!
 //! A run that loses a node is queued again if its job asked for that; it has not failed.
 //!
@@ -33,6 +34,8 @@ pub struct Untouched {
     /// Nodes that have begun anew and launched nothing yet. One that loses its manager now cannot
     /// say whether its last life was told to launch what is on its way there.
     fresh: BTreeSet<NodeId>,
+    /// Nodes without a node manager.
+    without_manager: BTreeSet<NodeId>,
 }
 
 /// The run of a job that has not ended.
@@ -43,6 +46,12 @@ struct Run {
     /// All its ranks execute.
     started: bool,
     edited: Edited,
+}
+
+impl Run {
+    fn is_on(&self, node: NodeId) -> bool {
+        self.ranks.iter().any(|share| share.node == node)
+    }
 }
 
 /// What the last edit or restart means for a run.
@@ -72,8 +81,9 @@ impl Untouched {
     /// The node manager of a node ended. The next one takes over the runs whose ranks all
     /// execute.
     fn judge_running_on(&mut self, node: NodeId) {
+        self.without_manager.insert(node);
         for run in self.runs.values_mut() {
-            let here = run.ranks.iter().any(|share| share.node == node);
+            let here = run.is_on(node);
             if here && !run.started {
                 run.edited = Edited::Excused;
             } else if here && run.edited == Edited::Not {
@@ -82,10 +92,16 @@ impl Untouched {
         }
     }
 
+    /// The keeper of a node may end the runs that are to be queued again.
+    fn late(&mut self, node: NodeId) {
+        let requeue = self.requeue.clone();
+        self.excuse(|job, run| requeue.contains(&job) && run.is_on(node));
+    }
+
     /// A fault may end the runs on a node.
     fn trouble(&mut self, node: NodeId) {
         self.troubled.insert(node);
-        self.excuse(|_, run| run.ranks.iter().any(|share| share.node == node));
+        self.excuse(|_, run| run.is_on(node));
     }
 
     fn excuse(&mut self, which: impl Fn(JobId, &Run) -> bool) {
@@ -114,7 +130,9 @@ impl Untouched {
             }
             JobEventKind::Placed { incarnation, ranks, .. } => {
                 self.touched(job, "is placed anew")?;
-                let troubled = ranks.iter().any(|share| self.troubled.contains(&share.node));
+                let without =
+                    |node| self.troubled.contains(node) || self.without_manager.contains(node);
+                let troubled = ranks.iter().any(|share| without(&share.node));
                 let edited = if troubled { Edited::Excused } else { Edited::Not };
                 let (incarnation, ranks) = (*incarnation, ranks.clone());
                 self.runs.insert(job, Run { incarnation, ranks, started: false, edited });
@@ -180,9 +198,12 @@ impl Untouched {
                 self.fresh.remove(&node);
                 Ok(())
             }
+            HostAct::KeeperEnded => {
+                self.excuse(|_, run| run.is_on(node));
+                Ok(())
+            }
             HostAct::Left => {
-                let here = |run: &Run| run.ranks.iter().any(|share| share.node == node);
-                let ended = self.runs.iter().filter(|(_, run)| here(run));
+                let ended = self.runs.iter().filter(|(_, run)| run.is_on(node));
                 let how = format!("is lost as the node manager of {node} leaves");
                 ended.map(|(job, _)| *job).try_for_each(|job| self.touched(job, &how))
             }
@@ -210,10 +231,12 @@ impl Invariant for Untouched {
             Fact::Journal(job, kind) => return self.journal(*job, kind),
             Fact::Host(node, act) => return self.act(*node, act),
             Fact::NodeDown(node) => self.trouble(*node),
+            Fact::NodeManagerLate(node) => self.late(*node),
             Fact::NodeManagerDown(node) => self.judge_running_on(*node),
             Fact::Inflicted(node, fault) => self.inflicted(*node, *fault),
             Fact::NodeUp(node) => {
                 self.troubled.remove(node);
+                self.without_manager.remove(node);
                 self.fresh.insert(*node);
             }
             Fact::ManagerDown => {
@@ -221,8 +244,13 @@ impl Invariant for Untouched {
                 let on_fresh = |run: &Run| run.ranks.iter().any(|one| fresh.contains(&one.node));
                 self.excuse(|_, run| !run.started && on_fresh(run));
             }
+            Fact::NodeBack(node) => {
+                // This node manager may know nothing of what was launched there.
+                if self.without_manager.remove(node) {
+                    self.fresh.insert(*node);
+                }
+            }
             Fact::Acknowledged(_)
-            | Fact::NodeBack(_)
             | Fact::Terminated(_)
             | Fact::Compared(_)
             | Fact::ManagerUp
@@ -317,6 +345,26 @@ mod tests {
             }
             invariant.note(&Fact::NodeManagerDown(NodeId(2))).unwrap();
             assert_eq!(invariant.note(&Fact::Journal(JobId(1), &lost())).is_err(), started);
+        }
+    }
+
+    #[test]
+    fn a_late_node_manager_excuses_jobs_to_be_queued_again_and_the_end_of_its_keeper_all() {
+        let breakdown = storm_mm::api::LaunchBreakdown::default();
+        for (requeue, ended, excused) in
+            [(false, false, false), (true, false, true), (false, true, true), (true, true, true)]
+        {
+            let mut invariant = running(requeue);
+            let started = JobEventKind::Started { breakdown };
+            invariant.note(&Fact::Journal(JobId(1), &started)).unwrap();
+            invariant.note(&Fact::NodeManagerDown(NodeId(2))).unwrap();
+            let reason = match ended {
+                true => Fact::Host(NodeId(2), &HostAct::KeeperEnded),
+                false => Fact::NodeManagerLate(NodeId(2)),
+            };
+            invariant.note(&reason).unwrap();
+            let lost = invariant.note(&Fact::Journal(JobId(1), &lost()));
+            assert_eq!(lost.is_ok(), excused, "{requeue} {ended}");
         }
     }
 

@@ -86,6 +86,9 @@ pub struct MachineConfig {
     /// The ranks of a node outlive its node manager, and the next one takes them over;
     /// otherwise they die with it.
     pub hand_over: bool,
+    /// For how long they wait for the next one. Those that are to be queued again wait no longer
+    /// than their leases.
+    pub node_return: Duration,
     /// Partitions at first: the nodes are dealt out to them in order.
     pub partitions: u32,
     /// The policy of every partition.
@@ -139,6 +142,8 @@ pub struct JobRequest {
     pub application: Application,
     /// Run it again when its node dies.
     pub requeue: bool,
+    /// So many PMI barriers its ranks pass before and after what it does.
+    pub fences: u32,
 }
 
 impl std::fmt::Debug for MachineConfig {
@@ -261,7 +266,11 @@ impl JobRequest {
             sched: None,
             time_limit: None,
             program,
-            argv: vec![self.name.as_str().into(), application.to_string().as_str().into()],
+            argv: vec![
+                self.name.as_str().into(),
+                application.to_string().as_str().into(),
+                self.fences.to_string().as_str().into(),
+            ],
             env: Default::default(),
             cwd: "/".into(),
             umask: 0o022,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use storm_mm::Core;
 use storm_mm::api::Call;
 use storm_mm::driver::{self, DriverConfig};
-use storm_nm::modelled::{Activity, Model, ModelledHost, RankContext, Script};
+use storm_nm::modelled::{Activity, Model, ModelledHost, RankContext, Script, Step};
 use storm_primitives::sim::{SimNetwork, SimPrimitives, SimRuntime};
 use storm_primitives::{NodeId, Primitives, Runtime, Task};
 
@@ -139,6 +139,7 @@ impl Machine {
         Model {
             hostname: name_of(node),
             pes: config.pes,
+            returns: self.returns(),
             processors: config.hosts.processors(),
             prepare_time: Duration::ZERO,
             exec_time: Duration::ZERO,
@@ -167,9 +168,21 @@ impl Machine {
     }
 }
 
-/// What a rank does: the application whose number its arguments name.
+/// What a rank does: the application whose number its arguments name, between as many PMI barriers
+/// as they say.
 fn script(applications: &[crate::Application], context: &RankContext<'_>) -> Script {
-    let number = context.argv.get(1).and_then(|arg| arg.to_string_lossy().parse::<usize>().ok());
-    let application = number.and_then(|number| applications.get(number));
-    application.map_or_else(|| Script::of(Vec::new()), |application| application.script(context))
+    let number = |index: usize| -> Option<u32> {
+        context.argv.get(index).and_then(|arg| arg.to_string_lossy().parse().ok())
+    };
+    let application = number(1).and_then(|number| applications.get(number as usize));
+    let Some(application) = application else { return Script::of(Vec::new()) };
+    let mut script = application.script(context);
+    let times = number(2).filter(|fences: &u32| *fences > 0);
+    if let Some(times) = times {
+        let put = Step::Put { key: format!("rank-{}", context.rank), value: "here".to_owned() };
+        let fences = Step::Repeat { times, steps: vec![put, Step::Fence] };
+        script.steps.insert(0, fences.clone());
+        script.steps.push(fences);
+    }
+    script
 }

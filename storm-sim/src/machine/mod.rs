@@ -8,6 +8,7 @@ mod config;
 mod configuration;
 mod daemons;
 mod journal;
+mod node_daemon;
 mod node_managers;
 mod numbers;
 mod unfinished;
@@ -15,6 +16,7 @@ mod unfinished;
 pub use config::{JobRequest, MachineConfig, MachineError};
 pub(crate) use config::{name_of, node_named};
 pub use configuration::{Configuration, ConfiguredNode, ConfiguredPartition};
+pub use node_managers::NodeManagerEnd;
 pub use unfinished::{UnfinishedJob, UnfinishedJobs};
 
 use crate::interconnect::Interconnect;
@@ -107,6 +109,8 @@ struct Inner {
     /// Nodes whose node managers a manager had no use for, before they had any job. A service
     /// manager starts them again.
     refused: Rc<RefCell<BTreeSet<NodeId>>>,
+    /// Nodes without a node manager that has joined, and since when.
+    away: Rc<RefCell<BTreeMap<NodeId, Instant>>>,
     /// Nodes that come back with the next manager.
     rejoining: RefCell<BTreeSet<NodeId>>,
 }
@@ -152,6 +156,7 @@ impl Machine {
             killed: RefCell::default(),
             rejoining: RefCell::default(),
             refused: Rc::default(),
+            away: Rc::default(),
             simulation,
             config,
         };
@@ -346,6 +351,7 @@ impl Machine {
     pub fn kill(&self, node: NodeId) {
         if let Some(life) = &*self.inner.life.borrow() {
             life.network.kill(self.number(node));
+            life.host(node).into_iter().for_each(|host| host.power_off());
         }
         self.inner.killed.borrow_mut().insert(node);
         self.inner.record.note(Fact::NodeDown(node));
@@ -398,7 +404,10 @@ impl Machine {
         }
         if let Some(life) = &*self.inner.life.borrow() {
             let primitives = life.network.rejoin(self.number(node));
-            self.inner.killed.borrow_mut().remove(&node);
+            if !self.inner.killed.borrow_mut().remove(&node) {
+                // The last life of the node ends with all that it had.
+                self.inner.record.note(Fact::NodeDown(node));
+            }
             self.inner.record.note(Fact::NodeUp(node));
             self.start_node(life, node, Some(primitives));
         }

@@ -15,12 +15,16 @@ const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 const JOBS: RangeInclusive<u32> = 1..=100_000;
 /// Rounds of an application.
 const ROUNDS: RangeInclusive<u32> = 1..=1_000_000;
+/// PMI barriers before and after what a job does.
+const FENCES: RangeInclusive<u32> = 0..=1_000;
 /// MiB of a program.
 const BINARY_MIB: RangeInclusive<f64> = 0.0..=16_384.0;
 /// Hundredths of its time that a slow node takes; 100 heals it.
 const SLOWED_PERCENT: RangeInclusive<u32> = 100..=1_000_000;
 /// Hundredths of the least work, or time for it, that uneven ranks of an application have.
 const UNEVEN_PERCENT: RangeInclusive<u32> = 100..=100_000;
+/// Nodes tell it in milliseconds.
+const NODE_RETURN: RangeInclusive<Duration> = Duration::from_millis(1)..=LONGEST;
 /// KiB of a chunk.
 const CHUNK_KIB: RangeInclusive<u32> = 1..=65_536;
 
@@ -30,6 +34,9 @@ impl Scenario {
         within("limit", self.limit, Duration::from_nanos(1)..=LONGEST)?;
         if let Some(kib) = self.machine.chunk_kib {
             within("chunk-kib", kib, CHUNK_KIB)?;
+        }
+        if let Some(time) = self.machine.node_return {
+            within("node-return", time, NODE_RETURN)?;
         }
         self.jobs.iter().try_for_each(|job| job.check_bounds(self.limit))?;
         self.generated_jobs.iter().try_for_each(|jobs| jobs.check_bounds(self.limit))?;
@@ -69,6 +76,7 @@ impl GeneratedJobs {
         within("count", self.count, JOBS)?;
         within("mean-interarrival", self.mean_interarrival, some)?;
         within("max-work", self.max_work, Duration::ZERO..=limit)?;
+        within("fences", self.fences, FENCES)?;
         within("max-binary-mib", self.max_binary_mib, BINARY_MIB)
     }
 }

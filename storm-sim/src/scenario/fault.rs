@@ -1,7 +1,7 @@
 //! A misfortune by script.
 
 use super::ScenarioError;
-use crate::{Machine, MachineError};
+use crate::{Machine, MachineError, NodeManagerEnd};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use storm_primitives::NodeId;
@@ -65,6 +65,8 @@ pub enum FaultKind {
     FreeDisk,
     /// The node manager of the node is killed; the node goes on.
     KillNodeManager,
+    /// It is asked to end (SIGTERM), and leaves its jobs to the next one.
+    StopNodeManager,
     /// The next node manager of the node starts.
     StartNodeManager,
     /// The Machine Manager is killed. The nodes keep their jobs.
@@ -105,6 +107,7 @@ enum KindName {
     FillDisk,
     FreeDisk,
     KillNodeManager,
+    StopNodeManager,
     StartNodeManager,
     KillManager,
     RestartManager,
@@ -130,6 +133,7 @@ impl TryFrom<WrittenFault> for Fault {
             KindName::FillDisk => FaultKind::FillDisk,
             KindName::FreeDisk => FaultKind::FreeDisk,
             KindName::KillNodeManager => FaultKind::KillNodeManager,
+            KindName::StopNodeManager => FaultKind::StopNodeManager,
             KindName::StartNodeManager => FaultKind::StartNodeManager,
             KindName::KillManager => FaultKind::KillManager,
             KindName::RestartManager => FaultKind::RestartManager,
@@ -191,6 +195,7 @@ impl Fault {
             FaultKind::FillDisk => machine.fill_disk(node, true),
             FaultKind::FreeDisk => machine.fill_disk(node, false),
             FaultKind::KillNodeManager => machine.kill_node_manager(node),
+            FaultKind::StopNodeManager => machine.end_node_manager(node, NodeManagerEnd::Asked),
             FaultKind::StartNodeManager => machine.start_node_manager(node),
             FaultKind::KillManager => machine.kill_manager(),
             FaultKind::RestartManager => machine.restart_manager()?,

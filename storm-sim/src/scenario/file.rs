@@ -60,6 +60,9 @@ pub struct MachineEntry {
     /// The ranks of a node outlive its node manager, and the next one takes them over.
     #[serde(default)]
     pub hand_over: bool,
+    /// For how long they wait for the next one.
+    #[serde(default, with = "super::written_time::optional")]
+    pub node_return: Option<Duration>,
     /// Partitions, of about as many nodes each: `all`, or `p1`, `p2` and so on.
     #[serde(default = "one")]
     pub partitions: u32,
@@ -133,6 +136,9 @@ pub struct GeneratedJobs {
     /// MiB of the largest program.
     #[serde(default)]
     pub max_binary_mib: f64,
+    /// PMI barriers that the ranks of each pass before and after what it does.
+    #[serde(default)]
+    pub fences: u32,
 }
 
 /// A job and when it is submitted.
@@ -237,6 +243,7 @@ impl Scenario {
             nodes: *nodes,
             spare_nodes: entry.spare_nodes,
             hand_over: entry.hand_over,
+            node_return: entry.node_return.unwrap_or(base.node_return),
             partitions: entry.partitions,
             pes: entry.pes.unwrap_or(base.pes),
             sched: entry.sched.clone(),
@@ -267,6 +274,7 @@ impl Scenario {
                 binary_bytes: mib(job.binary_mib),
                 application: job.application.clone(),
                 requeue: job.requeue,
+                fences: 0,
                 partition: None,
             };
             let arrival = Arrival { at: job.at, request };
@@ -310,6 +318,7 @@ impl GeneratedJobs {
                 binary_bytes: random(mib(self.max_binary_mib) + 1),
                 application: self.application(random(4), upto(self.max_work)),
                 requeue: random(2) == 0,
+                fences: self.fences,
                 partition: None,
             };
             arrivals.push(Arrival { at, request });

@@ -9,6 +9,8 @@ mod file;
 mod flexible;
 mod random_edits;
 mod random_faults;
+mod rates;
+mod restart;
 mod run;
 mod seeds;
 pub(crate) mod written_time;

@@ -3,11 +3,12 @@
 
 use super::ScenarioError;
 use super::edit::Editor;
-use super::random_faults::{check_rates, random};
+use super::rates::{Rates, random};
+use super::restart::restart_node_manager;
 use crate::{Configuration, Machine, MachineError, RunError};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use storm_primitives::{NodeId, Runtime};
+use storm_primitives::Runtime;
 
 /// A manager stays at least so long: its nodes are back by then, so that no job is ended
 /// for want of a manager.
@@ -16,6 +17,11 @@ const MANAGER_STAYS: Duration = Duration::from_millis(30);
 const EDITS: u64 = 3;
 /// One of so many edits takes the one before it back.
 const ONE_UNDOES: u64 = 3;
+
+const EDITS_PER_S: &str = "edits-per-s";
+const MANAGER_RESTARTS_PER_S: &str = "manager-restarts-per-s";
+const NODE_MANAGER_RESTARTS_PER_S: &str = "node-manager-restarts-per-s";
+const NODE_MANAGER_ABSENCES_PER_S: &str = "node-manager-absences-per-s";
 
 /// Rates of edits and restarts, per second of virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +36,8 @@ pub struct RandomEdits {
     pub manager_restarts_per_s: f64,
     /// Restarts of a node manager.
     pub node_manager_restarts_per_s: f64,
+    /// Node managers that end and are back after at most twice `node-return`.
+    pub node_manager_absences_per_s: f64,
     /// A manager or node manager is back after at most so long. Nodes end jobs that are to
     /// be queued again when there is no manager for 50 ms.
     #[serde(with = "super::written_time")]
@@ -43,6 +51,7 @@ impl Default for RandomEdits {
             edits_per_s: 0.0,
             manager_restarts_per_s: 0.0,
             node_manager_restarts_per_s: 0.0,
+            node_manager_absences_per_s: 0.0,
             outage: Duration::from_millis(20),
         }
     }
@@ -50,71 +59,58 @@ impl Default for RandomEdits {
 
 impl RandomEdits {
     pub(super) fn check(&self) -> Result<(), ScenarioError> {
-        check_rates(&self.rates())
+        self.rates().check()
     }
 
-    fn rates(&self) -> [(&'static str, f64); 3] {
-        [
-            ("edits-per-s", self.edits_per_s),
-            ("manager-restarts-per-s", self.manager_restarts_per_s),
-            ("node-manager-restarts-per-s", self.node_manager_restarts_per_s),
-        ]
+    fn rates(&self) -> Rates<4> {
+        Rates([
+            (EDITS_PER_S, self.edits_per_s),
+            (MANAGER_RESTARTS_PER_S, self.manager_restarts_per_s),
+            (NODE_MANAGER_RESTARTS_PER_S, self.node_manager_restarts_per_s),
+            (NODE_MANAGER_ABSENCES_PER_S, self.node_manager_absences_per_s),
+        ])
     }
 
     /// Lets them happen until their time is over, and waits for the last to be back.
     pub(super) async fn happen(self, machine: Machine) -> Result<(), RunError> {
         let runtime = machine.runtime();
         let end = machine.now() + self.lasting;
-        let total: f64 = self.rates().iter().map(|(_, rate)| rate).sum();
-        if total <= 0.0 {
-            return Ok(());
-        }
-        let mean = Duration::from_secs_f64(1.0 / total);
+        let Some(mean) = self.rates().mean_pause() else { return Ok(()) };
+        let absence = machine.config().node_return * 2;
         let mut former = vec![machine.configuration()];
         loop {
             runtime.sleep(random(&machine, mean * 2)).await;
             if machine.now() >= end {
-                runtime.sleep(self.outage).await;
+                let absent = self.node_manager_absences_per_s > 0.0;
+                runtime.sleep(if absent { self.outage.max(absence) } else { self.outage }).await;
                 return Ok(());
             }
-            self.one(&machine, total, &mut former).await.map_err(RunError::Configuration)?;
+            match self.rates().draw(&machine) {
+                NODE_MANAGER_RESTARTS_PER_S => restart_node_manager(&machine, self.outage),
+                NODE_MANAGER_ABSENCES_PER_S => restart_node_manager(&machine, absence),
+                edit_or_restart => {
+                    let edits = edit_or_restart == EDITS_PER_S;
+                    let restarted = self.restart_manager(&machine, edits, &mut former).await;
+                    restarted.map_err(RunError::Configuration)?;
+                }
+            }
         }
     }
 
-    /// One edit or restart.
-    async fn one(
+    async fn restart_manager(
         &self,
         machine: &Machine,
-        total: f64,
+        edits: bool,
         former: &mut Vec<Configuration>,
     ) -> Result<(), MachineError> {
-        const STEPS: u64 = 1 << 32;
-        let drawn = machine.random_below(STEPS) as f64 / STEPS as f64 * total;
-        if drawn >= self.edits_per_s + self.manager_restarts_per_s {
-            self.restart_node_manager(machine);
-            return Ok(());
-        }
         machine.kill_manager();
         machine.runtime().sleep(random(machine, self.outage)).await;
-        if drawn < self.edits_per_s {
+        if edits {
             machine.edit(next(machine, former));
         }
         machine.restart_manager()?;
         machine.runtime().sleep(MANAGER_STAYS).await;
         Ok(())
-    }
-
-    fn restart_node_manager(&self, machine: &Machine) {
-        let nodes = machine.config().all_nodes();
-        let node = NodeId(1 + machine.random_below(nodes.into()) as u32);
-        machine.kill_node_manager(node);
-        let (timer, this) =
-            (machine.runtime().sleep(random(machine, self.outage)), machine.clone());
-        let task = machine.runtime().spawn(async move {
-            timer.await;
-            this.start_node_manager(node);
-        });
-        task.detach();
     }
 }
 

@@ -1,5 +1,7 @@
 //! Misfortunes by seed: random faults at given rates for a while.
 
+use super::rates::{Rates, random};
+use super::restart::restart_node_manager;
 use super::{Fault, FaultKind, ScenarioError};
 use crate::{Machine, RunError};
 use serde::{Deserialize, Serialize};
@@ -7,10 +9,6 @@ use std::time::Duration;
 use storm_primitives::sim::NodeFault;
 use storm_primitives::{NodeId, Runtime};
 
-/// Largest rate of all faults together, per second of virtual time.
-const MOST_PER_S: f64 = 10_000.0;
-/// Smallest rate: one fault in a hundred hours.
-const LEAST_PER_S: f64 = 1e-6;
 /// Hundredths that a slow node may take.
 const SLOWEST_PERCENT: u64 = 1_000;
 
@@ -38,6 +36,11 @@ pub struct RandomFaults {
     pub full_disks_per_s: f64,
     /// Kills of the Machine Manager.
     pub manager_kills_per_s: f64,
+    /// Node managers that end while their nodes go on.
+    pub node_manager_restarts_per_s: f64,
+    /// The next one starts after at most so long.
+    #[serde(with = "super::written_time")]
+    pub absence: Duration,
     /// A dead node or manager is back after at most so long.
     #[serde(with = "super::written_time")]
     pub repair: Duration,
@@ -57,6 +60,8 @@ impl Default for RandomFaults {
             delays_per_s: 0.0,
             full_disks_per_s: 0.0,
             manager_kills_per_s: 0.0,
+            node_manager_restarts_per_s: 0.0,
+            absence: Duration::from_millis(20),
             repair: Duration::from_millis(50),
             freeze: Duration::from_millis(10),
         }
@@ -65,19 +70,20 @@ impl Default for RandomFaults {
 
 impl RandomFaults {
     pub(super) fn check(&self) -> Result<(), ScenarioError> {
-        check_rates(&self.rates())
+        self.rates().check()
     }
 
-    fn rates(&self) -> [(&'static str, f64); 7] {
-        [
+    fn rates(&self) -> Rates<8> {
+        Rates([
             ("kills-per-s", self.kills_per_s),
             ("freezes-per-s", self.freezes_per_s),
             ("slow-per-s", self.slow_per_s),
             ("cuts-per-s", self.cuts_per_s),
             ("delays-per-s", self.delays_per_s),
             ("full-disks-per-s", self.full_disks_per_s),
+            ("node-manager-restarts-per-s", self.node_manager_restarts_per_s),
             ("manager-kills-per-s", self.manager_kills_per_s),
-        ]
+        ])
     }
 
     /// Lets faults happen until their time is over, and waits for what ends the
@@ -85,53 +91,53 @@ impl RandomFaults {
     pub(super) async fn happen(self, machine: Machine) -> Result<(), RunError> {
         let runtime = machine.runtime();
         let end = machine.now() + self.lasting;
-        let total: f64 = self.rates().iter().map(|(_, rate)| rate).sum();
-        if total <= 0.0 {
-            return Ok(());
-        }
-        let mean = Duration::from_secs_f64(1.0 / total);
+        let Some(mean) = self.rates().mean_pause() else { return Ok(()) };
         loop {
             runtime.sleep(random(&machine, mean * 2)).await;
             if machine.now() >= end {
-                runtime.sleep(self.repair.max(self.freeze)).await;
+                runtime.sleep(self.repair.max(self.freeze).max(self.absence)).await;
                 return Ok(());
             }
-            self.one(&machine, total);
+            self.one(&machine);
         }
     }
 
     /// One fault, and what ends it.
-    fn one(&self, machine: &Machine, total: f64) {
-        const STEPS: u64 = 1 << 32;
-        let mut drawn = machine.random_below(STEPS) as f64 / STEPS as f64 * total;
+    fn one(&self, machine: &Machine) {
+        let kind = self.rates().draw(machine);
         let node = NodeId(1 + machine.random_below(machine.config().nodes.into()) as u32);
-        let [kills, freezes, slow, cuts, delays, full, _] = self.rates().map(|(_, rate)| rate);
-        let mut falls_in = |rate: f64| {
-            drawn -= rate;
-            drawn < 0.0
-        };
-        if falls_in(kills) {
-            machine.kill(node);
-            self.later(machine, self.repair, node, FaultKind::Rejoin);
-        } else if falls_in(freezes) {
-            machine.inflict(node, NodeFault::Freeze);
-            self.later(machine, self.freeze, node, FaultKind::Thaw);
-        } else if falls_in(slow) {
-            let percent = 100 + machine.random_below(SLOWEST_PERCENT - 100) as u32;
-            machine.inflict(node, NodeFault::Slow { percent });
-            self.later(machine, self.repair, node, FaultKind::Slow { percent: 100 });
-        } else if falls_in(cuts) {
-            machine.inflict(node, NodeFault::Cut);
-            self.later(machine, self.freeze, node, FaultKind::Mend);
-        } else if falls_in(delays) {
-            machine.inflict(node, NodeFault::Delay(random(machine, LONGEST_DELAY)));
-            self.later(machine, self.repair, node, FaultKind::Mend);
-        } else if falls_in(full) {
-            machine.fill_disk(node, true);
-            self.later(machine, self.repair, node, FaultKind::FreeDisk);
-        } else if machine.manager_is_up() {
-            machine.kill_manager();
-            self.later(machine, self.repair, node, FaultKind::RestartManager);
+        match kind {
+            "kills-per-s" => {
+                machine.kill(node);
+                self.later(machine, self.repair, node, FaultKind::Rejoin);
+            }
+            "freezes-per-s" => {
+                machine.inflict(node, NodeFault::Freeze);
+                self.later(machine, self.freeze, node, FaultKind::Thaw);
+            }
+            "slow-per-s" => {
+                let percent = 100 + machine.random_below(SLOWEST_PERCENT - 100) as u32;
+                machine.inflict(node, NodeFault::Slow { percent });
+                self.later(machine, self.repair, node, FaultKind::Slow { percent: 100 });
+            }
+            "cuts-per-s" => {
+                machine.inflict(node, NodeFault::Cut);
+                self.later(machine, self.freeze, node, FaultKind::Mend);
+            }
+            "delays-per-s" => {
+                machine.inflict(node, NodeFault::Delay(random(machine, LONGEST_DELAY)));
+                self.later(machine, self.repair, node, FaultKind::Mend);
+            }
+            "full-disks-per-s" => {
+                machine.fill_disk(node, true);
+                self.later(machine, self.repair, node, FaultKind::FreeDisk);
+            }
+            "node-manager-restarts-per-s" => restart_node_manager(machine, self.absence),
+            _ if machine.manager_is_up() => {
+                machine.kill_manager();
+                self.later(machine, self.repair, node, FaultKind::RestartManager);
+            }
+            _ => {}
         }
     }
 
@@ -147,19 +153,4 @@ impl RandomFaults {
         });
         task.detach();
     }
-}
-
-/// Whether rates make sense, each with its name.
-pub(super) fn check_rates(rates: &[(&'static str, f64)]) -> Result<(), ScenarioError> {
-    for (name, rate) in rates.iter().copied() {
-        if rate != 0.0 && !(LEAST_PER_S..=MOST_PER_S).contains(&rate) {
-            return Err(ScenarioError::Rate { name, rate, most: MOST_PER_S });
-        }
-    }
-    Ok(())
-}
-
-/// A random time up to `longest`.
-pub(super) fn random(machine: &Machine, longest: Duration) -> Duration {
-    Duration::from_nanos(machine.random_below(longest.as_nanos() as u64 + 1))
 }

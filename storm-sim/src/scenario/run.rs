@@ -245,6 +245,7 @@ async fn fresh_jobs(machine: &Machine) -> Result<(), RunError> {
             binary_bytes: u64::from(machine.config().chunk_bytes),
             application: Application::Compute { time: FRESH_WORK },
             requeue: false,
+            fences: 0,
             partition: Some(partition.name.clone()),
         };
         let job = machine.submit(&request).await?;

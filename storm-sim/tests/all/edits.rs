@@ -41,6 +41,7 @@ fn job(procs: u32, requeue: bool) -> JobRequest {
         procs,
         binary_bytes: 0,
         requeue,
+        fences: 0,
         partition: None,
         application: Application::bulk_synchronous(10, Duration::from_millis(20)),
     }

@@ -11,4 +11,5 @@ mod mutants;
 mod own_policy;
 mod scenarios;
 mod several_rows;
+mod takeover;
 mod trees;

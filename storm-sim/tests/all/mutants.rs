@@ -55,6 +55,8 @@ enum Bug {
     StopsNothing,
     /// A strobe does not resume the new row.
     ResumesNothing,
+    /// The next node manager of a node takes over nothing.
+    TakesNothingOver,
     /// The next manager takes each node for the one behind it, as if one were missing.
     CountsNodes,
 }
@@ -88,6 +90,10 @@ impl Defect for Bug {
 
     fn forgets(&self, node: NodeId, _job: JobKey) -> bool {
         !(*self == Bug::ForgetsNothing && node == WRONG)
+    }
+
+    fn takes_over(&self, node: NodeId, _job: JobKey) -> bool {
+        !(*self == Bug::TakesNothingOver && node == WRONG)
     }
 
     fn journals(&self, job: JobId, event: &JobEventKind) -> bool {
@@ -131,6 +137,7 @@ fn job(number: u32) -> JobRequest {
         binary_bytes: 0,
         application: Application::Compute { time: Duration::from_millis(30) },
         requeue: false,
+        fences: 0,
         partition: None,
     }
 }
@@ -151,6 +158,26 @@ fn run_over_an_edit(seed: u64, bug: Option<Bug>) -> Result<(), RunError> {
         this.kill_manager();
         this.edit(configuration);
         this.restart_manager().expect("a configuration that makes sense");
+        this.all_ended().await;
+        this.runtime().sleep(SETTLED).await;
+        this.over();
+        Ok(())
+    })
+}
+
+/// A job over the whole machine, under which a node manager is started again.
+fn run_over_a_takeover(seed: u64, bug: Option<Bug>) -> Result<(), RunError> {
+    let config = MachineConfig { hand_over: true, ..config(seed, bug) };
+    let machine = Machine::start(config).expect("a sound machine");
+    let this = machine.clone();
+    machine.run(LIMIT, async move {
+        this.joined(NODES).await;
+        let job = this.submit(&job(0)).await?;
+        while this.job(job).is_none_or(|times| times.started.is_none()) {
+            this.runtime().sleep(Duration::from_millis(1)).await;
+        }
+        this.kill_node_manager(WRONG);
+        this.start_node_manager(WRONG);
         this.all_ended().await;
         this.runtime().sleep(SETTLED).await;
         this.over();
@@ -199,7 +226,7 @@ fn finds_in(run: Run, invariant: &dyn Invariant, bug: Bug) {
 #[test]
 fn a_machine_without_a_bug_keeps_every_promise() {
     for seed in SEEDS {
-        for run in [run, run_over_an_edit] {
+        for run in [run, run_over_an_edit, run_over_a_takeover] {
             run(seed, None).unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}"));
         }
     }
@@ -258,6 +285,11 @@ fn own_row_finds_a_new_row_that_stays_stopped() {
 #[test]
 fn untouched_finds_a_manager_that_takes_a_node_for_another() {
     finds_in(run_over_an_edit, &Untouched::default(), Bug::CountsNodes);
+}
+
+#[test]
+fn untouched_finds_a_node_manager_that_takes_over_nothing() {
+    finds_in(run_over_a_takeover, &Untouched::default(), Bug::TakesNothingOver);
 }
 
 #[test]

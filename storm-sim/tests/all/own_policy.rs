@@ -60,6 +60,7 @@ fn job(number: u32) -> JobRequest {
         binary_bytes: 0,
         application: Application::Compute { time: Duration::from_millis(30) },
         requeue: false,
+        fences: 0,
         partition: None,
     }
 }

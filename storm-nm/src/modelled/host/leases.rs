@@ -30,6 +30,7 @@ impl<R: Runtime> ModelledHost<R> {
     fn end_lease(&self, key: JobKey) {
         let Some(job) = self.job(key) else { return };
         self.observe(HostAct::LeaseOver(key));
+        job.ledger.iter().for_each(|ledger| ledger.lease_over.set(true));
         self.inner.events.push(HostEvent::LeaseOver { job: key });
         self.signal_all(key, SIGKILL);
         // The node manager gets the events of their ends when it continues.

@@ -300,27 +300,7 @@ impl World {
 
     /// A job of two ranks on every node, in the rows given.
     pub(crate) fn job(&self, job: u64, rows: RowSet) -> LaunchJob {
-        let per_node = 2;
-        let nodes: Vec<NodeId> = self.nodes().iter().collect();
-        let ranks = (0u32..)
-            .zip(&nodes)
-            .map(|(i, n)| NodeRanks { node: *n, first: Rank(i * per_node), count: per_node })
-            .collect();
-        LaunchJob {
-            job: JobId(job),
-            incarnation: JobIncarnation(1),
-            slot: JobSlot(job as u32),
-            task: None,
-            spec: Rc::new(spec(per_node * nodes.len() as u32)),
-            ranks,
-            partition: PARTITION,
-            rows,
-            active_row: Row(0),
-            coscheduling: Default::default(),
-            announcer: NodeId(1),
-            node_list: self.nodes().to_string(),
-            buffered: false,
-        }
+        launch_on(&self.nodes(), job, rows)
     }
 
     pub(crate) async fn launch(&self, launch: LaunchJob) -> JobKey {
@@ -336,6 +316,31 @@ struct Content(Bytes);
 impl ChunkSource for Content {
     async fn read(&mut self, len: usize) -> io::Result<Bytes> {
         Ok(self.0.split_to(len))
+    }
+}
+
+/// A launch of a job of two ranks on each of these nodes, in the rows given.
+pub(crate) fn launch_on(on: &NodeSet, job: u64, rows: RowSet) -> LaunchJob {
+    let per_node = 2;
+    let nodes: Vec<NodeId> = on.iter().collect();
+    let ranks = (0u32..)
+        .zip(&nodes)
+        .map(|(i, n)| NodeRanks { node: *n, first: Rank(i * per_node), count: per_node })
+        .collect();
+    LaunchJob {
+        job: JobId(job),
+        incarnation: JobIncarnation(1),
+        slot: JobSlot(job as u32),
+        task: None,
+        spec: Rc::new(spec(per_node * nodes.len() as u32)),
+        ranks,
+        partition: PARTITION,
+        rows,
+        active_row: Row(0),
+        coscheduling: Default::default(),
+        announcer: NodeId(1),
+        node_list: on.to_string(),
+        buffered: false,
     }
 }
 

@@ -83,21 +83,21 @@ impl Network {
         self.state.borrow().nodes[node.index()].group
     }
 
-    /// Tells the management node that the process of a node's present life has ended.
-    pub(super) fn tell_of_end(&self, node: NodeId) {
-        let (life, mm) = {
-            let state = self.state.borrow();
-            let mm = state.nodes[NodeId::MM.index()].handle.clone();
-            (state.nodes[node.index()].life, mm)
-        };
-        if let Some(mm) = mm {
-            mm.membership.process_ended(node, Incarnation(life));
+    /// Tells the management node how a node's present life has ended, where its link is whole.
+    pub(super) fn tell_of_end(&self, node: NodeId, end: End) {
+        let state = self.state.borrow();
+        let ending = &state.nodes[node.index()];
+        let mm = state.nodes[NodeId::MM.index()].handle.as_ref();
+        let Some(mm) = mm.filter(|_| !ending.link.cut) else { return };
+        match end {
+            End::OfProcess => mm.membership.process_ended(node, Incarnation(ending.life)),
+            End::OfLink => mm.membership.link_closed(node, Incarnation(ending.life)),
         }
     }
 
     /// Ends the present life of a node whose tasks go on.
-    pub(super) fn leave(self: &Rc<Self>, node: NodeId) {
-        self.tell_of_end(node);
+    pub(super) fn leave(self: &Rc<Self>, node: NodeId, end: End) {
+        self.tell_of_end(node, end);
         let life = self.state.borrow().nodes[node.index()].life;
         self.declare_dead(node, life);
     }
@@ -351,6 +351,15 @@ impl Network {
             }
         });
     }
+}
+
+/// How a life of a node ended, as its host's closing of the link tells.
+#[derive(Clone, Copy)]
+pub(super) enum End {
+    /// With its process.
+    OfProcess,
+    /// The process may go on.
+    OfLink,
 }
 
 /// A change of the membership.

@@ -1,0 +1,151 @@
+//! Between a node manager and the next one: the node is a keeper, which goes on with the jobs for a
+//! bounded time (`docs/decisions/0139-takeover-in-the-simulated-machine.md`).
+
+use super::{ModelledHost, SIGKILL};
+use crate::modelled::HostAct;
+use crate::modelled::job::Job;
+use crate::modelled::ledger::Ledger;
+use crate::{Host, HostEvent, Inherited, InheritedInput, JobKey, JobTask};
+use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::Runtime;
+use storm_rm::Rank;
+
+impl<R: Runtime> ModelledHost<R> {
+    /// A node manager begins here: the keeper waits no more.
+    pub fn manager_begins(&self) {
+        let inner = &self.inner;
+        inner.has_manager.set(true);
+        inner.asked_to_end.set(false);
+        inner.left.set(false);
+        drop(inner.bound.take());
+    }
+
+    /// Whether there is a node manager.
+    pub fn has_manager(&self) -> bool {
+        self.inner.has_manager.get()
+    }
+
+    /// Asks the node manager to end and to leave its jobs to the next one, as SIGTERM does. It notices
+    /// when its link is closed.
+    pub fn ask_to_end(&self) {
+        self.inner.asked_to_end.set(true);
+    }
+
+    /// The node manager is gone. Its jobs go on for the time that
+    /// [`Model::returns`](crate::modelled::Model::returns) says; all end at once where there is nothing to be
+    /// kept.
+    pub fn manager_ends(&self) {
+        let inner = &self.inner;
+        inner.has_manager.set(false);
+        inner.events.clear();
+        inner.ahead.withdraw();
+        let jobs: Vec<(JobKey, Rc<Job<R>>)> =
+            inner.jobs.borrow().iter().map(|(key, job)| (*key, job.clone())).collect();
+        if jobs.iter().all(|(_, job)| job.ledger.is_none()) {
+            self.end_all();
+            return self.observe(HostAct::Left);
+        }
+        for (key, job) in jobs {
+            // The classes were the node manager's.
+            job.flexible.take();
+            if job.is_resuming.replace(false) {
+                job.switches.set(job.switches.get() + 1);
+                self.observe(HostAct::Stop(key));
+            }
+            if job.ledger.is_none() {
+                self.observe(HostAct::Destroy(key));
+                self.signal_all(key, SIGKILL);
+            }
+        }
+        self.wait_for_next();
+    }
+
+    /// The power fails: nothing goes on, and nothing is said of it.
+    pub fn power_off(&self) {
+        self.inner.has_manager.set(false);
+        self.end_all();
+    }
+
+    /// Ends everything when the time is over in which a node manager may come.
+    fn wait_for_next(&self) {
+        let (this, keeper) = (self.clone(), self.inner.keeper.borrow().clone());
+        let (own, within) = (keeper.clone(), self.keeps_jobs().unwrap_or(Duration::ZERO));
+        let bound = keeper.spawn(async move {
+            own.sleep(within).await;
+            // It is this task.
+            this.inner.bound.take().into_iter().for_each(storm_primitives::Task::detach);
+            this.end_all();
+            this.observe(HostAct::KeeperEnded);
+        });
+        drop(self.inner.bound.replace(Some(bound)));
+    }
+
+    /// No process and no job is left.
+    pub(super) fn end_all(&self) {
+        let inner = &self.inner;
+        let jobs = inner.jobs.take();
+        jobs.keys().for_each(|job| inner.leases.borrow_mut().forget(*job));
+        drop(inner.bound.take());
+        drop(inner.ahead.withdraw());
+        inner.events.clear();
+        inner.tasks.cancel();
+        inner.boosting.set(false);
+    }
+
+    /// What the next node manager has to know of a job, if it can go on without this one.
+    pub(super) fn ledger_of(&self, task: &Rc<JobTask>) -> Option<Ledger> {
+        // The node manager itself holds the bytes that nodes move between ranks.
+        let survives = self.keeps_jobs().is_some() && !task.launch.buffered;
+        let first_run = self.inner.first_run.get().filter(|_| survives)?;
+        Some(Ledger::new(task.clone(), first_run))
+    }
+
+    /// A request left its socket.
+    pub(super) fn request_taken(&self, key: JobKey, rank: Rank, line: &str) {
+        let Some(job) = self.job(key) else { return };
+        let (Some(ledger), Some(process)) = (&job.ledger, self.process(key, rank)) else { return };
+        process.request_taken(ledger.log_line(rank, line));
+    }
+
+    /// The jobs, for the node manager that begins; it hears anew how far their ranks are.
+    pub(super) fn hand_over_jobs(&self) -> Vec<Inherited> {
+        self.inner.events.clear();
+        let jobs = self.inner.jobs.borrow();
+        jobs.iter().filter_map(|(key, job)| self.hand_over_job(*key, job)).collect()
+    }
+
+    fn hand_over_job(&self, key: JobKey, job: &Job<R>) -> Option<Inherited> {
+        let ledger = job.ledger.as_ref()?;
+        if ledger.lease_over.get() {
+            // First, so that the killed ranks do not count as ranks that failed.
+            self.inner.events.push(HostEvent::LeaseOver { job: key });
+        }
+        // The next node manager knows the rows of the launch, and is told of others.
+        let rows = ledger.task.launch.rows;
+        if job.rows.replace(rows) != rows {
+            self.observe(HostAct::Rows { job: key, rows });
+        }
+        let processes = job.processes.borrow();
+        for event in processes.values().flat_map(|process| process.told()) {
+            self.inner.events.push(event);
+        }
+        let asked = processes.iter().filter_map(|(rank, one)| Some((*rank, one.open_request()?)));
+        let taken = |(rank, one): (&Rank, &Rc<super::Process<R>>)| InheritedInput {
+            rank: *rank,
+            taken_bytes: one.stdin.written_bytes.get(),
+        };
+        Some(Inherited {
+            task: ledger.task.clone(),
+            first_run: ledger.first_run,
+            stopped: job.freezer.is_frozen(),
+            pmi: ledger.pmi(),
+            open_requests: asked
+                .map(|(rank, open)| (rank, (!open.logged).then_some(open.line)))
+                .collect(),
+            inputs: processes.iter().map(taken).collect(),
+            outputs: ledger.outputs(),
+            flaw: None,
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! What the next node manager has to know of a modelled job, should this one end before the job does
+//! (`docs/decisions/0139-takeover-in-the-simulated-machine.md`).
+//!
+//! What it does not have: where the ranks stand, and the input that they have taken. The modelled ranks
+//! know both.
+
+use crate::{JobTask, PmiStep};
+use bytes::Bytes;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use storm_rm::message::{Report, Stream};
+use storm_rm::{JobIncarnation, Rank};
+
+/// Requests that change nothing: a rank whose question is open is asked for it again.
+const QUESTIONS: [&str; 5] =
+    ["cmd=get ", "cmd=get_maxes", "cmd=get_appnum", "cmd=get_my_kvsname", "cmd=get_universe_size"];
+/// Output older than so many bytes has been handled by the Machine Manager, as on a real node.
+const KEPT_BYTES: usize = 1 << 20;
+/// What each rank may add to that.
+const KEPT_BYTES_PER_RANK: usize = 8 << 10;
+
+/// The ledger of one job.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    pub(super) task: Rc<JobTask>,
+    /// The first run of a job that the node could have heard of when this one was launched.
+    pub(super) first_run: JobIncarnation,
+    /// The keeper has ended the job, as its lease ran out.
+    pub(super) lease_over: Cell<bool>,
+    pmi: RefCell<Vec<PmiStep>>,
+    outputs: RefCell<Outputs>,
+}
+
+#[derive(Debug, Default)]
+struct Outputs {
+    kept: VecDeque<Report>,
+    kept_bytes: usize,
+    /// So much has come of each stream: of standard output, and of standard error.
+    totals: BTreeMap<(Rank, bool), u64>,
+}
+
+impl Ledger {
+    pub(super) fn new(task: Rc<JobTask>, first_run: JobIncarnation) -> Ledger {
+        Ledger {
+            task,
+            first_run,
+            lease_over: Cell::new(false),
+            pmi: RefCell::default(),
+            outputs: RefCell::default(),
+        }
+    }
+
+    /// A request was taken; whether it is among the steps now.
+    pub(super) fn log_line(&self, rank: Rank, line: &str) -> bool {
+        let text = line.trim_start();
+        let is_logged = !QUESTIONS.iter().any(|question| text.starts_with(question));
+        if is_logged {
+            self.pmi.borrow_mut().push(PmiStep::Line { rank, line: line.to_owned() });
+        }
+        is_logged
+    }
+
+    /// A fence is over.
+    pub(super) fn log_fence(&self, sequence: u64, puts: &[(String, String)]) {
+        self.pmi.borrow_mut().push(PmiStep::FenceDone { sequence, puts: puts.to_vec() });
+    }
+
+    pub(super) fn pmi(&self) -> Vec<PmiStep> {
+        self.pmi.borrow().clone()
+    }
+
+    /// Output left the pipe of a rank.
+    pub(super) fn keep_output(&self, rank: Rank, stream: Stream, data: &Bytes) {
+        let outputs = &mut *self.outputs.borrow_mut();
+        let total = outputs.totals.entry((rank, stream == Stream::Stderr)).or_default();
+        let offset = *total;
+        *total += data.len() as u64;
+        let (job, data) = (self.task.key().job, data.clone());
+        outputs.kept_bytes += data.len();
+        outputs.kept.push_back(Report::Output { job, rank, stream, offset, data });
+        let most = KEPT_BYTES + self.task.count as usize * KEPT_BYTES_PER_RANK;
+        while outputs.kept_bytes > most
+            && let Some(Report::Output { data, .. }) = outputs.kept.pop_front()
+        {
+            outputs.kept_bytes -= data.len();
+        }
+    }
+
+    /// How much has come of a stream.
+    pub(super) fn output_offset(&self, rank: Rank, stream: Stream) -> u64 {
+        let outputs = self.outputs.borrow();
+        outputs.totals.get(&(rank, stream == Stream::Stderr)).copied().unwrap_or_default()
+    }
+
+    /// Output that may not have reached the Machine Manager.
+    pub(super) fn outputs(&self) -> Vec<Report> {
+        self.outputs.borrow().kept.iter().cloned().collect()
+    }
+}

@@ -1,0 +1,150 @@
+//! Node Managers that end under running jobs, and the next ones: jobs go on within `node-return`, and
+//! end as documented beyond it.
+
+use std::path::Path;
+use std::time::Duration;
+use storm_mm::api::JobState;
+use storm_primitives::{NodeId, Runtime};
+use storm_qsnet_sim::Load;
+use storm_sim::scenario::{self, RunOptions, Scenario};
+use storm_sim::{
+    Application, JobRequest, JobTimes, Machine, MachineConfig, NodeManagerEnd, RunError, profile,
+};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const NODES: u32 = 3;
+const PES: u32 = 2;
+/// The node whose node manager ends.
+const LEFT: NodeId = NodeId(2);
+const RETURN: Duration = Duration::from_millis(200);
+const ENDS: [NodeManagerEnd; 3] =
+    [NodeManagerEnd::Killed, NodeManagerEnd::Reset, NodeManagerEnd::Asked];
+
+fn machine(seed: u64) -> Machine {
+    let plain = profile::machine(profile::PLAIN, seed, NODES, Load::NONE).expect("it is there");
+    let quantum = Duration::from_millis(5);
+    let config = MachineConfig { pes: PES, quantum, hand_over: true, node_return: RETURN, ..plain };
+    Machine::start(config).expect("a sound machine")
+}
+
+fn job(requeue: bool) -> JobRequest {
+    JobRequest {
+        name: "stays".to_owned(),
+        procs: NODES * PES,
+        binary_bytes: 0,
+        requeue,
+        fences: 2,
+        partition: None,
+        application: Application::bulk_synchronous(10, Duration::from_millis(20)),
+    }
+}
+
+/// What becomes of a job over all nodes, one of which is without a node manager for so long.
+fn job_over(
+    seed: u64,
+    how: NodeManagerEnd,
+    (requeue, absence): (bool, Duration),
+) -> Result<JobTimes, RunError> {
+    let machine = machine(seed);
+    let this = machine.clone();
+    machine.run(LIMIT, async move {
+        this.joined(NODES).await;
+        let job = this.submit(&job(requeue)).await?;
+        while this.job(job).is_none_or(|times| times.started.is_none()) {
+            this.runtime().sleep(Duration::from_millis(1)).await;
+        }
+        this.end_node_manager(LEFT, how);
+        this.runtime().sleep(absence).await;
+        this.start_node_manager(LEFT);
+        let times = this.ended(job).await;
+        this.runtime().sleep(Duration::from_millis(500)).await;
+        this.over();
+        Ok(times)
+    })
+}
+
+#[test]
+fn a_job_goes_on_over_every_end_of_a_node_manager() {
+    for how in ENDS {
+        for seed in 0..5 {
+            for requeue in [false, true] {
+                let absence = Duration::from_millis(20);
+                let times = job_over(seed, how, (requeue, absence)).expect("no promise is broken");
+                assert_eq!(times.state, Some(JobState::Completed), "{how:?} {seed}: {times:?}");
+                assert_eq!(times.requeued, 0, "{how:?}, seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_job_ends_or_runs_again_when_the_node_manager_stays_away() {
+    for how in ENDS {
+        for seed in 0..3 {
+            // Longer than the manager waits.
+            let absence = RETURN + Duration::from_secs(1);
+            let lost = job_over(seed, how, (false, absence)).expect("no promise is broken");
+            assert_eq!(lost.state, Some(JobState::NodeFail), "{how:?} {seed}: {lost:?}");
+            let again = job_over(seed, how, (true, absence)).expect("no promise is broken");
+            assert_eq!(again.state, Some(JobState::Completed), "{how:?} {seed}: {again:?}");
+            assert_eq!(again.requeued, 1, "{how:?}, seed {seed}");
+        }
+    }
+}
+
+/// The manager took a report for that of a node's next life, which it then never heard.
+#[test]
+fn a_node_that_dies_as_soon_as_it_has_joined_is_heard_in_its_next_life() {
+    for micros in (0..100).step_by(2) {
+        let machine = machine(micros);
+        let this = machine.clone();
+        let times = machine.run(LIMIT, async move {
+            this.joined(NODES).await;
+            this.end_node_manager(LEFT, NodeManagerEnd::Killed);
+            this.start_node_manager(LEFT);
+            // A node manager tries to join each 5 ms.
+            this.runtime().sleep(Duration::from_micros(5_000 + micros)).await;
+            this.end_node_manager(LEFT, NodeManagerEnd::Killed);
+            this.runtime().sleep(Duration::from_millis(1)).await;
+            assert_eq!(this.nodes_up().await, Some(NODES - 1), "after {micros} us");
+            this.start_node_manager(LEFT);
+            let job = this.submit(&job(false)).await?;
+            Ok(this.ended(job).await)
+        });
+        let times = times.unwrap_or_else(|failure| panic!("after {micros} us: {failure}"));
+        assert_eq!(times.state, Some(JobState::Completed), "after {micros} us: {times:?}");
+    }
+}
+
+fn scenario_of(file: &str) -> Scenario {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(file);
+    Scenario::read(&path).expect("the scenario is sound")
+}
+
+#[test]
+fn one_seed_gives_one_trace_with_takeovers_among_faults() {
+    let scenario = scenario_of("random-faults.toml");
+    assert!(scenario.machine.hand_over);
+    let run = || {
+        let outcome = scenario::run(&scenario, RunOptions { seed: Some(5), traces: true });
+        let outcome = outcome.expect("it keeps every promise");
+        outcome.trace.expect("a trace was asked for").to_json()
+    };
+    let trace = run();
+    assert!(trace.contains("node manager down"));
+    assert_eq!(trace, run());
+}
+
+/// As where nodes keep no jobs: ranks die with their node manager.
+#[test]
+fn random_edits_keep_every_promise_without_takeovers() {
+    let mut scenario = scenario_of("random-edits.toml");
+    scenario.machine.hand_over = false;
+    for seed in 0..20 {
+        let options = RunOptions { seed: Some(seed), traces: false };
+        scenario::run(&scenario, options).unwrap_or_else(|failure| {
+            let how = std::error::Error::source(&failure).map(ToString::to_string);
+            panic!("seed {seed}: {failure}: {}", how.unwrap_or_default())
+        });
+    }
+}
