@@ -111,8 +111,8 @@ pub(crate) struct NodesOptions {
 /// Options of `drain`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Jobs that run there go on. For the cluster's administrators; it outlasts a restart of the
-Machine Manager.
+Jobs that run on the nodes go on. Only administrators can drain nodes. Nodes stay drained
+when the Machine Manager restarts.
 
 Examples:
   storm drain n3 n7 --reason 'disk is failing'
