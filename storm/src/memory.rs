@@ -6,9 +6,9 @@ use thiserror::Error;
 /// The text is not an amount of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NotMemory {
-    #[error("memory is expected, as 512M, 16G, 64GiB, or 4096 for so many MiB")]
+    #[error("an amount of memory is expected, as 512M, 16G, 64GiB, or 4096 for 4096 MiB")]
     Units,
-    #[error("so much memory cannot be")]
+    #[error("the amount of memory is too large")]
     TooMuch,
 }
 

@@ -7,7 +7,7 @@ use thiserror::Error;
 pub(crate) enum NotASize {
     #[error("a size is expected, as 4096, 512KiB, 12MB or 12MiB")]
     Units,
-    #[error("the size is beyond what a file can have")]
+    #[error("the size is larger than any file can be")]
     TooLarge,
 }
 
@@ -16,7 +16,7 @@ pub(crate) enum NotASize {
 pub(crate) enum NotSomeSize {
     #[error(transparent)]
     NotASize(#[from] NotASize),
-    #[error("a size of more than nothing is expected, as 512MiB")]
+    #[error("a size above 0 is expected, as 512MiB")]
     Nothing,
 }
 

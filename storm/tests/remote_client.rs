@@ -258,7 +258,7 @@ fn who_has_no_key_or_a_wrong_one_is_told_why_on_both_sides() {
     refused("mallory", &["does not count any more"]);
     let nodes = format!("nodes --manager {} --key alice.key", remote.cluster.address);
     let node_port = scratch.does(&nodes);
-    assert!(stderr(&node_port).contains("not that for nodes"), "{}", told(&node_port));
+    assert!(stderr(&node_port).contains("not the one for nodes"), "{}", told(&node_port));
     let log = remote.cluster.manager_log();
     for said in ["made from cluster key", "does not prove that it is root", "does not count"] {
         assert!(log.contains(said), "no {said:?}: {log}");

@@ -181,7 +181,8 @@ impl NodeAddress {
 /// Not a host and a port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "HOST:PORT is expected, as head:7118 or [::1]:7118: a manager has one port for its users, 7118 unless it was told another, and one for its nodes, 7117"
+    "HOST:PORT is expected, as head:7118 or [::1]:7118; the default port of a manager is 7118 for \
+     users and 7117 for nodes"
 )]
 pub(crate) struct NotAnAddress;
 

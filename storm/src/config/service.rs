@@ -147,7 +147,7 @@ pub(crate) enum ServiceProblem {
          \"suspend\", \"requeue\" or \"cancel\""
     )]
     NeverPreempted { key: String, name: String },
-    #[error("{key}.preempts: its jobs would preempt those of {name:?}, and these its own")]
+    #[error("{key}.preempts: its jobs and those of {name:?} would preempt each other")]
     PreemptsItself { key: String, name: String },
 }
 

@@ -174,7 +174,7 @@ fn who_listens_by_a_name_is_told_what_is_expected() {
         format!("{GOOD}\n[clients]\nlisten = \"head:7118\""),
     ] {
         let error = MmConfig::parse(&text).expect_err("a name").to_string();
-        let told = "the address of this host to listen on is expected, a number with its port";
+        let told = "an IP address of this host with a port is expected";
         assert!(error.contains("at line") && error.contains(told), "{error}");
     }
 }

@@ -116,7 +116,7 @@ fn sizes_meet_the_goal_and_name_the_limit() {
     let text = stdout(&model("size --profile gigabit-ethernet --launch 1s"));
     assert!(text.contains("LIMIT"), "{text}");
     let text = stdout(&model("size --fan-out 8"));
-    assert!(text.contains("n/a") && text.contains("The largest is of: es40-qsnet"), "{text}");
+    assert!(text.contains("n/a") && text.contains("The largest machine is es40-qsnet"), "{text}");
     let text = stdout(&model("size --quantum 100us --cost 50"));
     assert!(text.contains("shorter than this machine handles"), "{text}");
     assert!(text.contains("gigabit-ethernet"), "{text}");

@@ -157,7 +157,7 @@ impl Connection {
             "the client speaks version {} of the protocol, the manager version {API_VERSION}",
             hello.storm_api
         );
-        let hint = "use the storm command that belongs to this cluster";
+        let hint = "use the storm command of the same version as this cluster";
         refuse(ApiError::new(ErrorCode::VersionMismatch, message).hint(hint));
         Err(EndOfRequests::Version(hello.storm_api))
     }
