@@ -201,9 +201,9 @@ fn what_cannot_be_is_refused_with_what_stands_against_it() {
     let cases = [
         (ReservationRequest { start: past, ..request.clone() }, "cannot begin at"),
         (ReservationRequest { duration_s: 0, ..request.clone() }, "lasts from 1"),
-        (ReservationRequest { name: "a b".to_owned(), ..request.clone() }, "is no name"),
+        (ReservationRequest { name: "a b".to_owned(), ..request.clone() }, "is not a name"),
         (ReservationRequest { nodes: Some("n99".to_owned()), ..request.clone() }, "no node n99"),
-        (ReservationRequest { nodes: None, ..request.clone() }, "by name, or of a number"),
+        (ReservationRequest { nodes: None, ..request.clone() }, "by name, or a number"),
         (
             ReservationRequest { partition: Some("other".to_owned()), ..request.clone() },
             "no partition \"other\"",

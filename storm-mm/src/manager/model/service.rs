@@ -265,7 +265,7 @@ fn accounts_and_qualities_of_service_are_refused_by_name() {
     ];
     let expected = [
         (ErrorCode::NoSuchAccount, "there is no account \"nobody's\" (your accounts: mine)"),
-        (ErrorCode::NotPermitted, "you are no user of account \"theirs\" (your accounts: mine)"),
+        (ErrorCode::NotPermitted, "you are not a user of account \"theirs\" (your accounts: mine)"),
         (ErrorCode::NoSuchQos, "there is no quality of service \"best\" (yours: premium)"),
         (
             ErrorCode::NotPermitted,
@@ -277,7 +277,7 @@ fn accounts_and_qualities_of_service_are_refused_by_name() {
         ),
         (
             ErrorCode::NotPermitted,
-            "only an administrator may be of niceness -1 (0 or more is free)",
+            "only an administrator may give a job niceness -1 (0 or more is free)",
         ),
     ];
     let said = said.iter().map(|(code, text)| (*code, text.as_str()));
