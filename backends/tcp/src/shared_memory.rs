@@ -89,7 +89,7 @@ pub enum SharedMemoryError {
         source: io::Error,
     },
     /// The file is not the announced one, or not sealed.
-    #[error("the memory of process {process} is not what was announced")]
+    #[error("the memory of process {process} differs from its announcement")]
     Other {
         /// The process.
         process: u32,
