@@ -30,8 +30,8 @@ pub enum ConstraintError {
     },
     /// The name of a feature has a character that it may not have.
     #[error(
-        "{feature:?} is no feature: names have letters, digits, '_', '-', '.', ':' and '=', \
-         and are joined by & (both) and | (either), without brackets or counts"
+        "{feature:?} is not a feature: names have letters, digits, '_', '-', '.', ':' and '=', and \
+         are joined by & (both) and | (either), without brackets or counts"
     )]
     Name {
         /// The name that was given.

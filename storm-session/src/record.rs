@@ -155,7 +155,7 @@ impl Sealed {
         let mut noise = self.noise.borrow_mut();
         if noise.read_message(sealed, &mut into[start..]).is_err() {
             into.truncate(start);
-            return Err(broken("a record is not the next of this session"));
+            return Err(broken("a record is out of order in this session"));
         }
         if noise.receiving_nonce().is_multiple_of(REKEY_RECORDS) {
             noise.rekey_incoming();
