@@ -121,7 +121,7 @@ pub(crate) struct DrainOptions {
     /// Nodes, as n3 or n[1-8,12]
     #[arg(value_name = "NODES", required = true)]
     pub(crate) nodes: Vec<String>,
-    /// The reason, which everybody sees
+    /// Reason, shown to everybody
     #[arg(long, short, value_name = "TEXT")]
     pub(crate) reason: String,
     #[command(flatten)]
