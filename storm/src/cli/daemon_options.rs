@@ -132,7 +132,7 @@ pub(crate) struct NmOptions {
     /// a lost Machine Manager to return
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
     pub(crate) join_timeout: Duration,
-    /// Name of the cluster, the same as on the Machine Manager
+    /// Name of the cluster, as on the Machine Manager
     #[arg(long, value_name = "NAME", default_value = "storm", conflicts_with = "config")]
     pub(crate) cluster: String,
     /// The cluster's configuration file; needed if it changes sizes of the network
