@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_array_is_refused() {
+    fn malformed_arrays_are_refused() {
         for text in ["", "-", "x", "1-", "3-1", "1-4:0", "1-4%0", "1-4%", "1,,2", "0-4294967295"] {
             assert!(text.parse::<ArraySpec>().is_err(), "{text:?}");
         }

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_constraint_is_refused_with_what_to_write() {
+    fn malformed_constraints_are_refused_with_a_remedy() {
         let error = |text: &str| text.parse::<Constraint>().unwrap_err().to_string();
         for text in ["", "a&", "|a", "a||b"] {
             assert!(error(text).contains("a feature is missing"), "{text}");

@@ -211,7 +211,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn what_is_sealed_is_opened_however_it_arrives(
+        fn sealed_records_open_however_they_are_split(
             lengths in prop::collection::vec(0usize..200_000, 0..6),
             short in prop::collection::vec(0usize..300, 0..20),
             cut in 1usize..100_000,

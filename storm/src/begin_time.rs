@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn malformed_times_are_refused() {
         for text in ["", "soon", "now-1hour", "now+", "now+1fortnight", "25:00", "16", "2026-13-01"]
         {
             assert!(parse_begin(text, &now()).is_err(), "{text:?}");

@@ -184,7 +184,7 @@ mod tests {
     use std::io;
 
     #[test]
-    fn who_may_open_no_more_files_is_told_what_to_raise() {
+    fn exhausted_descriptors_are_reported_with_the_limit_to_raise() {
         let full = |errno| io::Error::from_raw_os_error(errno);
         let inside = |errno| io::Error::other(full(errno));
         let hint = |error: io::Error| Failure::of("io", &error).hint;

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_whatever_it_is() {
+    fn every_malformed_key_is_refused() {
         let scratch = tempfile::tempdir().expect("a directory");
         let path = scratch.path().join("x");
         let missing = read::<ClusterKey>(&path).expect_err("missing");

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_memory_is_refused() {
+    fn malformed_memory_amounts_are_refused() {
         for text in ["", "G", "-1", "16gb", "lots"] {
             assert_eq!(parse_memory(text), Err(NotMemory::Units), "{text}");
         }

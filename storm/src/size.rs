@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
+    fn malformed_sizes_are_refused() {
         for text in ["", "MB", "-1", "12mb", "1e3", "..", "12 apples"] {
             assert_eq!(parse_size(text), Err(NotASize::Units), "{text}");
         }

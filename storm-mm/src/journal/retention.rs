@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_of_no_job_the_last_entry_stays() {
+    fn the_last_entry_without_a_job_stays() {
         let mut retention = Retention::new(5);
         let set = entry(0, JobEventKind::PartitionsSet { settings: BTreeMap::new() });
         (0..3).for_each(|sequence| retention.note(sequence, (&set).into()));
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nodes_are_drained_is_kept_in_its_latest_entry() {
+    fn drained_nodes_are_kept_in_the_latest_entry() {
         let mut retention = Retention::new(2);
         let drained = || JobEventKind::NodesDrained { drained: Default::default() };
         let entries = [entry(0, drained()), placed(1, 1), entry(0, drained()), entry(0, drained())];

@@ -197,7 +197,7 @@ mod tests {
     use super::said;
 
     #[test]
-    fn what_the_parser_says_is_one_line_for_programs() {
+    fn parser_errors_are_one_line_in_json() {
         let text = "error: the following required arguments were not provided:\n  <A>\n  <B>\n\n\
                     Usage: storm x <A> <B>\n\nFor more information, try '--help'.\n";
         let (message, hint) = said(text);

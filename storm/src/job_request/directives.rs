@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_to_type_in_their_place_is_told() {
+    fn the_replacement_for_foreign_options_is_told() {
         let told = |dialect, line: &str| {
             let program = ["./a job", "x"].map(Into::into).to_vec();
             let options = JobOptions { program, ..JobOptions::default() };

@@ -190,7 +190,7 @@ fn a_user_whom_the_host_does_not_know_costs_nobody_anything() {
 }
 
 #[test]
-fn what_is_set_at_work_is_marked_reset_and_beaten_by_an_edit() {
+fn a_setting_at_run_time_is_marked_reset_and_overridden_by_an_edit() {
     let mut cluster = start(1, "main", "sched = \"gang\"\nquantum = \"20ms\"");
     says(&cluster, "partition set-quantum main 7ms");
     let listed = says(&cluster, "partition list");

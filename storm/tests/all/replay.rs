@@ -97,7 +97,7 @@ fn through_stdin(scratch: &Scratch, bytes: &[u8]) -> Output {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused_with_the_reason_and_what_to_try() {
+fn unusable_logs_are_refused_with_reason_and_remedy() {
     let scratch = place();
     let work = scratch.work();
     let said = refused(&scratch, "replay log.swf --strict", 1);

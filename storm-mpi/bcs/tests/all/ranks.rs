@@ -144,7 +144,7 @@ fn a_rank_that_ignores_its_window_is_found_out() {
 }
 
 #[test]
-fn who_waits_is_known_and_a_job_that_is_closed_leaves_nothing() {
+fn waiting_ranks_are_known_and_a_closed_job_leaves_nothing() {
     let mut job = Job::new(3, 10_000, PLACEMENT.len());
     assert!(!job.nodes[0].all_wait(JobKey(JOB)));
     for rank in [0, 1] {

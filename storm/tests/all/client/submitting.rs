@@ -122,7 +122,7 @@ fn a_script_may_come_by_standard_input() {
 }
 
 #[test]
-fn what_comes_by_standard_input_and_is_no_script_is_refused() {
+fn standard_input_without_a_script_is_refused() {
     let served = Served::start(async |_| {});
     for (script, arguments, status, told) in [
         ("", &["submit", "-"][..], 126, "there is no script"),
