@@ -18,7 +18,7 @@ pub(super) enum PartsError {
     #[error("a report of a node is longer than {MAX_REPORT_BYTES} bytes")]
     TooLong,
     /// They mean nothing.
-    #[error("the parts of a report make no sense")]
+    #[error("the parts of a report do not fit together")]
     Garbled,
 }
 

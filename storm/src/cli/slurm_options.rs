@@ -81,7 +81,7 @@ const OF_QUEUE: &[(&[&str], &str)] = &[
     (&["--noheader"], "`--quiet` prints no header"),
     (&["--iterate", "-i"], "`watch storm queue` looks again and again, `storm wait JOB` waits"),
     (&["--start"], "`storm explain JOB` says when a waiting job should start"),
-    (&["--sort", "-S"], "the order is that of the numbers: `--json` and jq sort otherwise"),
+    (&["--sort", "-S"], "jobs are listed by number: use `--json` and jq for another order"),
     (
         &["--name", "-n", "--account", "-A", "--qos", "-q", "--nodelist", "-w"],
         "jobs are chosen by number, `--user`, `--state` and `--partition`; `--json` has the rest",

@@ -42,7 +42,7 @@ pub(crate) enum ConfigProblem {
     TooManyNodes { most: usize },
     #[error("{key}: {names:?} is not a list of nodes: {why}")]
     NodeList { key: String, names: String, why: String },
-    #[error("{key}: {name:?} is no name: {}", storm_pl::NAME_RULE)]
+    #[error("{key}: {name:?} is not a name: {}", storm_pl::NAME_RULE)]
     Name { key: String, name: String },
     #[error("{key}: {name} is named twice")]
     NodeTwice { key: String, name: String },

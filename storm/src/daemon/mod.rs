@@ -111,9 +111,10 @@ impl DaemonError {
             DaemonError::Listen { .. } => {
                 Some("is another manager running? `listen` in the configuration names the address")
             }
-            DaemonError::ListenClients { .. } => {
-                Some("`listen` in [clients] names an address of this host, not that for nodes")
-            }
+            DaemonError::ListenClients { .. } => Some(
+                "set `listen` in [clients] to an address of this host other than the one for \
+                 nodes",
+            ),
             DaemonError::Verbs(_) => {
                 Some("`storm nodes --fabric` lists the devices; --backend tcp needs none")
             }

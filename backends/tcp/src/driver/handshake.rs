@@ -144,7 +144,7 @@ impl Greeter {
         );
         if ended {
             // A port probe connects and says nothing.
-            tracing::debug!(node = %core.name, %from, %why, "a connection said nothing");
+            tracing::debug!(node = %core.name, %from, %why, "a connection sent nothing");
             return;
         }
         let (now, address) = (core.runtime.now().since_origin(), from.ip().to_canonical());

@@ -258,7 +258,7 @@ impl RemoteDoor {
 
     fn refused(&mut self, from: SocketAddr, why: &Stranger) {
         if why.said_nothing() {
-            tracing::debug!(%from, %why, "a connection said nothing");
+            tracing::debug!(%from, %why, "a connection sent nothing");
             return;
         }
         let (address, now) = (from.ip().to_canonical(), self.opened.elapsed());

@@ -97,8 +97,9 @@ async fn tell_of_size(
     let (name, pes, machine) = (&partition.name, partition.pes, trace.pes());
     if pes != machine {
         note(&format!(
-            "storm: the cluster's partition {name} has {pes} processing elements, the log's machine {machine}: \
-             their figures are no comparison (with --pes {pes} the log is one of such a machine)\n"
+            "storm: the cluster's partition {name} has {pes} processing elements, the log's \
+             machine {machine}: do not compare their figures (with --pes {pes} the log is for such \
+             a machine)\n"
         ));
     }
     Ok(())
