@@ -215,7 +215,7 @@ fn a_setting_at_run_time_is_marked_reset_and_overridden_by_an_edit() {
     assert!(reset.contains("gang\n") && reset.contains("30 ms\n"), "{reset}");
     // A slice of an hour is noted with its effect.
     let long = says(&cluster, "partition set-quantum main 1h");
-    assert!(long.contains("a slice lasts 3600 s") && long.contains("stand"), "{long}");
+    assert!(long.contains("a slice lasts 3600 s") && long.contains("are stopped"), "{long}");
     let refusal = refused(&cluster, "partition set-quantum main");
     assert!(refusal.contains("--reset") || refusal.contains("TIME"), "{refusal}");
     cluster.end();
