@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_its_reason() {
+    fn senseless_values_are_refused_with_the_reason() {
         for wrong in [-1.0, f64::NAN, f64::INFINITY] {
             let cable = Metres::new(wrong).unwrap_err().to_string();
             assert!(cable.contains("cable") && cable.contains("not negative"), "{cable}");

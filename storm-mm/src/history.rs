@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_many_jobs_pushes_out_the_last_one_of_nobody() {
+    fn a_user_with_many_ended_jobs_pushes_out_no_other_users() {
         // Older jobs of the others go with those of the user.
         assert_eq!(left_of(&[1, 2, 1, 2, 7, 7, 7, 7, 7, 7], 6), [10, 9, 8, 7, 4, 3]);
         // The jobs of a single user, or of users with one job each, go in order.
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn of_twenty_thousand_twenty_of_each_user_are_protected() {
+    fn twenty_jobs_of_each_user_are_protected_among_twenty_thousand() {
         let others = (0..100).map(|n| 1 + n % 2);
         let users: Vec<u32> = others.chain(std::iter::repeat_n(7, 30_000)).collect();
         let left = left_of(&users, 20_000);
@@ -191,7 +191,7 @@ mod tests {
         }
 
         #[test]
-        fn what_else_is_there_of_the_forgotten_ones_makes_no_difference(
+        fn remains_of_forgotten_jobs_make_no_difference(
             users in prop::collection::vec((0..5_u32, any::<bool>()), 0..60), limit in 1..20_usize,
         ) {
             let (users, stays): (Vec<u32>, Vec<bool>) = users.into_iter().unzip();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_place_is_found_though_that_is_forgotten() {
+    fn jobs_after_a_forgotten_one_are_found() {
         let mut history = History::new(4);
         let users = [1, 2, 7, 7, 7];
         let forgotten: Vec<Option<JobId>> =

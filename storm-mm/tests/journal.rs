@@ -103,7 +103,7 @@ fn write_lives(path: &Path) {
 }
 
 #[test]
-fn what_ended_long_ago_is_removed_and_the_file_does_not_grow_with_it() {
+fn old_ended_jobs_are_removed_and_the_file_does_not_grow() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     write_lives(&path);

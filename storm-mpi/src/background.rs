@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_need_not_wait_is_done_at_once() {
+    fn operations_without_dependencies_are_done_at_once() {
         let background = Background::default();
         let done = background.begin(async { 7 });
         assert!(background.is_empty() && done.is_done());

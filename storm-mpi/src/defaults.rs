@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_set_is_known_by_name_and_value() {
+    fn settings_are_known_by_name_and_value() {
         let mut defaults = Defaults::default();
         for (name, value) in [("A", "^x=1,2"), ("B", ""), ("A;", "c"), ("", "c"), ("C", ";")] {
             defaults.add(name.as_ref(), value.as_ref());

@@ -38,7 +38,7 @@ pub enum InitError {
         value: String,
     },
     /// A setting of this library has a value that means nothing.
-    #[error("{variable} is \"{value}\", which it cannot be")]
+    #[error("{variable} has the invalid value \"{value}\"")]
     Setting {
         /// The environment variable.
         variable: &'static str,
@@ -50,7 +50,7 @@ pub enum InitError {
     Token,
     /// The process manager cannot tell the other ranks that several threads of this rank call in.
     /// Ranks would then agree on different contexts.
-    #[error("the process manager did not keep that this rank has threads")]
+    #[error("the process manager did not store that this rank has threads")]
     Threads,
     /// The operating system refused something.
     #[error("{what} failed")]
@@ -62,7 +62,7 @@ pub enum InitError {
     },
     /// Bytes are to go by RDMA, and cannot.
     #[error(
-        "STORM_MPI_NETWORK=verbs: there is no way by RDMA; =auto takes TCP where there is none"
+        "STORM_MPI_NETWORK=verbs: RDMA is not available; STORM_MPI_NETWORK=auto falls back to TCP"
     )]
     Verbs(#[source] Box<storm_verbs::VerbsError>),
 }
@@ -117,7 +117,7 @@ pub enum CommError {
         buffer_bytes: usize,
     },
     /// The length of a message is not a multiple of its element's size.
-    #[error("message of {sent_bytes} bytes from rank {rank} is no whole number of elements")]
+    #[error("message of {sent_bytes} bytes from rank {rank} is not a whole number of elements")]
     PartialElement {
         /// The sender.
         rank: Rank,
@@ -142,7 +142,8 @@ pub enum CommError {
     },
     /// Every context is in use at one member or another: each of them has too many communicators.
     #[error(
-        "no context is free at all members; a process has room for 4096 communicators, and for as many made in the background"
+        "no context is free at all members; a process has room for 4096 communicators and as many \
+         created in the background"
     )]
     NoContext,
     /// A wait could never end: this process is the only one of the job.

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ranks_say_is_read() {
+    fn entries_of_ranks_are_read() {
         in_directory(|path| {
             let page = RankPage::create(path, 2).unwrap();
             assert!(RankPage::create(path, 2).is_err(), "it is there");

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_believed_if_it_can_be() {
+    fn possible_thresholds_are_accepted() {
         let us = Duration::from_micros;
         let told = Thresholds { local: us(3), remote: us(45), wake: us(12) };
         let variables = told.variables();

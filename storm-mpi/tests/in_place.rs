@@ -29,7 +29,7 @@ fn every_byte_of_every_length_and_alignment() {
 }
 
 #[test]
-fn who_is_refused_is_sent_the_message() {
+fn a_refused_receiver_is_sent_the_message() {
     ran(case("sizes").nodes(1, 4).env("CHECK_READV", "refused"));
 }
 

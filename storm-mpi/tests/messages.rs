@@ -95,7 +95,7 @@ fn both_sides_may_send_first() {
 }
 
 #[test]
-fn who_turn_to_each_other_at_once_are_left_with_one_connection() {
+fn ranks_that_connect_at_once_keep_one_connection() {
     for (nodes, per_node) in [(2, 1), (6, 1), (3, 2)] {
         for wait in WAITS {
             let elsewhere = ((nodes - 1) * per_node) as u64;
@@ -112,7 +112,7 @@ fn a_flood_is_bounded_and_matched_in_any_order() {
 }
 
 #[test]
-fn who_reads_a_stream_still_writes() {
+fn a_reader_of_a_stream_still_writes() {
     for (nodes, per_node) in [(3, 1), (1, 3)] {
         for wait in WAITS {
             run(case("stream").nodes(nodes, per_node).env("STORM_MPI_WAIT", wait));

@@ -19,7 +19,7 @@ pub enum PrimitiveError {
     },
     /// Some node of the set did not answer in the backend's time limit, and the
     /// backend cannot tell which.
-    #[error("no answer from some of {nodes} within the time limit")]
+    #[error("some of {nodes} did not answer within the time limit")]
     TimedOut {
         /// The set that was asked.
         nodes: NodeSet,

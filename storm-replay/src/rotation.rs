@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_a_cycle() {
+    fn an_unknown_place_is_not_a_cycle() {
         let rotation = |place, switched| {
             let mut rotation = after(&[(1, 0), (2, 0), (1, 0)]);
             rotation.turn(Some(Slot(2)), place, switched, || turn(7));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_is_not_remembered() {
+    fn a_long_rotation_is_not_remembered() {
         let mut rotation = Rotation::default();
         for place in 0..3 * MAX_TURNS as u64 {
             rotation.turn(Some(Slot(0)), Some(vec![place]), false, || turn(0));

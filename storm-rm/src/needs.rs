@@ -174,7 +174,9 @@ pub enum ArrayError {
     )]
     Syntax(String),
     /// There is no index, a range that goes down, a step of 0, or a limit of 0.
-    #[error("an array has an index at least, ranges that go up, steps and a limit from 1")]
+    #[error(
+        "an array needs at least one index, ascending ranges, and steps and a limit of at least 1"
+    )]
     Empty,
     /// The array has more indices than allowed.
     #[error("the array has more than {most} jobs")]
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_array_is_refused() {
+    fn malformed_arrays_are_refused() {
         for text in ["", "-", "x", "1-", "3-1", "1-4:0", "1-4%0", "1-4%", "1,,2", "0-4294967295"] {
             assert!(text.parse::<ArraySpec>().is_err(), "{text:?}");
         }

@@ -157,7 +157,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn who_has_waited_long_looks_less_often() {
+    fn a_long_waiter_looks_less_often() {
         const PART: u32 = 16;
         let mut backoff = Backoff::patient(Some(PART));
         let question = Duration::from_micros(100);

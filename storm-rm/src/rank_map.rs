@@ -37,7 +37,10 @@ pub struct RankRun {
 
 /// A run without ranks, with impossible nodes or ranks, or with ranks that do not follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{} nodes from {} with {} ranks each from {} make no sense", .0.nodes, .0.node, .0.count, .0.first)]
+#[error(
+    "{} nodes from {} with {} ranks each from {} are impossible",
+    .0.nodes, .0.node, .0.count, .0.first
+)]
 pub struct RankRunError(RankRun);
 
 impl RankMap {

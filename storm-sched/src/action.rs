@@ -83,7 +83,7 @@ pub enum EventError {
         job: JobId,
     },
     /// A job was submitted when the queue was full.
-    #[error("job {job} was submitted when {limit} jobs were waiting, the most there may be")]
+    #[error("job {job} was submitted when {limit} jobs were waiting, which is the limit")]
     QueueFull {
         /// The job.
         job: JobId,
@@ -106,14 +106,14 @@ pub enum EventError {
         job: JobId,
     },
     /// A job was withdrawn or given a priority although it does not wait.
-    #[error("job {job} was withdrawn or given a priority and does not wait")]
+    #[error("job {job} is not waiting, so it cannot be withdrawn or given a priority")]
     NotPending {
         /// The job.
         job: JobId,
     },
     /// A job was reported as suspended although it holds no PEs to lose, or although this policy
     /// suspends no job.
-    #[error("job {job} is said to be suspended and cannot be")]
+    #[error("job {job} cannot be suspended")]
     NotSuspended {
         /// The job.
         job: JobId,
@@ -125,7 +125,7 @@ pub enum EventError {
         node: NodeIndex,
     },
     /// The reservation has ended already, or ends before it begins.
-    #[error("reservation {reservation} is over by now, or never begins")]
+    #[error("reservation {reservation} is over already, or never begins")]
     ReservationOver {
         /// The reservation.
         reservation: ReservationId,

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_as_if_it_had_not_been_taken() {
+    fn giving_back_restores_the_profile() {
         let mut profile = Availability::new(at(0), 8);
         profile.take(at(5), at(9), 3);
         let before = profile.clone();

@@ -30,8 +30,8 @@ pub enum ConstraintError {
     },
     /// The name of a feature has a character that it may not have.
     #[error(
-        "{feature:?} is no feature: names have letters, digits, '_', '-', '.', ':' and '=', \
-         and are joined by & (both) and | (either), without brackets or counts"
+        "{feature:?} is not a feature: names have letters, digits, '_', '-', '.', ':' and '=', and \
+         are joined by & (both) and | (either), without brackets or counts"
     )]
     Name {
         /// The name that was given.
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_constraint_is_refused_with_what_to_write() {
+    fn malformed_constraints_are_refused_with_a_remedy() {
         let error = |text: &str| text.parse::<Constraint>().unwrap_err().to_string();
         for text in ["", "a&", "|a", "a||b"] {
             assert!(error(text).contains("a feature is missing"), "{text}");

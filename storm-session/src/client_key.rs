@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nobody_is_not_a_name() {
+    fn a_text_without_a_user_is_not_a_name() {
         let too_long = "x".repeat(MAX_NAME_BYTES + 1);
         for wrong in ["", "two words", "root:0", "../etc", "tab\t", "nül", "a\nb", &too_long] {
             assert_eq!(wrong.parse::<UserName>(), Err(NotAUserName), "{wrong:?}");

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_told_without_repeating_it() {
+    fn a_malformed_key_is_reported_without_its_text() {
         let key = ClusterKey::generate().expect("random bytes");
         let text = key.to_text();
         let flipped = if text.ends_with("0\n") { "1" } else { "0" };

@@ -155,7 +155,7 @@ impl Sealed {
         let mut noise = self.noise.borrow_mut();
         if noise.read_message(sealed, &mut into[start..]).is_err() {
             into.truncate(start);
-            return Err(broken("a record is not the next of this session"));
+            return Err(broken("a record is out of order in this session"));
         }
         if noise.receiving_nonce().is_multiple_of(REKEY_RECORDS) {
             noise.rekey_incoming();
@@ -211,7 +211,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn what_is_sealed_is_opened_however_it_arrives(
+        fn sealed_records_open_however_they_are_split(
             lengths in prop::collection::vec(0usize..200_000, 0..6),
             short in prop::collection::vec(0usize..300, 0..20),
             cut in 1usize..100_000,

@@ -113,7 +113,7 @@ async fn recorded(trust: &Trust, key: &ClientKey) -> Vec<u8> {
 }
 
 #[test]
-fn who_holds_a_key_is_its_user_with_the_previous_cluster_key_as_well() {
+fn a_client_key_is_valid_with_the_previous_cluster_key_too() {
     run(async {
         let (old, new) = (cluster(), cluster());
         let trust = Trust::new(new.clone()).or_previous(old.clone());
@@ -173,7 +173,7 @@ fn a_manager_without_the_cluster_key_is_not_believed() {
 }
 
 #[test]
-fn what_was_recorded_opens_nothing_again() {
+fn a_recorded_session_opens_nothing() {
     run(async {
         let cluster = cluster();
         let trust = Trust::new(cluster.clone());
@@ -264,7 +264,7 @@ fn everything_arrives_in_both_directions_at_once_and_the_end_is_an_end() {
 }
 
 #[test]
-fn what_was_written_and_flushed_arrives_without_more() {
+fn flushed_data_arrives_without_further_calls() {
     run(async {
         let (mut one, mut other) = session().await;
         let text = vec![9; LONG_BYTES];

@@ -10,12 +10,12 @@ use thiserror::Error;
 pub(crate) enum NotABegin {
     /// The text has none of the forms.
     #[error(
-        "{0:?} is no time: use now+1hour, now+90s, 16:00, midnight, noon, today, tomorrow, \
+        "{0:?} is not a time: use now+1hour, now+90s, 16:00, midnight, noon, today, tomorrow, \
          2026-12-24, 2026-12-24T08:00 or 2026-12-24T08:00Z"
     )]
     NoTime(String),
     /// A bare number may be a year, an hour or a delay.
-    #[error("{0} alone is no time: use now+{0} for so many seconds from now, or a time as 16:00")]
+    #[error("{0} alone is not a time: use now+{0} for {0} seconds from now, or a time as 16:00")]
     Number(String),
 }
 
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn malformed_times_are_refused() {
         for text in ["", "soon", "now-1hour", "now+", "now+1fortnight", "25:00", "16", "2026-13-01"]
         {
             assert!(parse_begin(text, &now()).is_err(), "{text:?}");

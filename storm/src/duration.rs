@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_time_is_refused() {
+    fn malformed_durations_are_refused() {
         for text in ["", "m", "10x", "30m1h", "1m1m", "1:2:3:4", "-5", "1-", ":", "1..5s", "٣"] {
             assert_eq!(seconds(text), Err(NotATime::Limit), "{text:?}");
         }

@@ -104,26 +104,25 @@ impl From<ClientError> for Failure {
                 if source.kind() == std::io::ErrorKind::PermissionDenied =>
             {
                 plain("no-manager").hint(
-                    "a cluster that another user keeps is theirs; one for all has its socket \
-                     where all may reach it",
+                    "only its owner may use a kept cluster; a cluster for all users needs a socket \
+                     that all may reach",
                 )
             }
             ClientError::Connect { path, .. } => plain("no-manager").hint(of_socket(path)),
             ClientError::ConnectRemote { source, .. } => of_session(plain, source),
-            ClientError::Version(_) => {
-                plain("version-mismatch").hint("use the storm command that belongs to this cluster")
-            }
+            ClientError::Version(_) => plain("version-mismatch")
+                .hint("use the storm command of the same version as this cluster"),
             ClientError::Connection(_) | ClientError::Closed => plain("connection")
-                .hint("the manager may have ended: `storm queue` tells, its log says why"),
+                .hint("the manager may have ended: try `storm queue`, and look into its log"),
             ClientError::Unanswered => plain("connection").hint(
-                "it hangs, and may still take the job when it goes on: look with `storm queue` \
+                "the manager hangs, and may still accept the job later: look at `storm queue` \
                  before you submit again",
             ),
             ClientError::Garbled(_) | ClientError::OutOfStep | ClientError::NoSuchFile(_) => {
                 plain("protocol").hint("is this the socket of a Machine Manager?")
             }
             ClientError::ReadFile { .. } => {
-                plain("read-file").hint("it must not change while it is sent: submit again")
+                plain("read-file").hint("the file must not change while it is sent: submit again")
             }
         }
     }
@@ -149,18 +148,18 @@ fn of_socket(path: &Path) -> String {
 fn of_session(plain: impl Fn(&str) -> Failure, error: &ClientSessionError) -> Failure {
     match error {
         ClientSessionError::Closed => plain("no-manager").hint(
-            "is it the address for users (`listen` in [clients]), and not that for nodes? or the \
-             manager is just ending",
+            "is this the address for users (`listen` in [clients]), not the one for nodes? The \
+             manager may also be ending",
         ),
         ClientSessionError::Io(_) => plain("no-manager").hint(
-            "is it up, does it listen there for users (`listen` in its [clients]), and can this \
-             host reach it?",
+            "is the manager up, does it listen there for users (`listen` in its [clients]), and \
+             can this host reach it?",
         ),
-        ClientSessionError::Version { .. } => {
-            plain("version-mismatch").hint("use the storm command that belongs to this cluster")
-        }
+        ClientSessionError::Version { .. } => plain("version-mismatch")
+            .hint("use the storm command of the same version as this cluster"),
         ClientSessionError::UnprovenManager { .. } => plain("key").hint(
-            "is it the address for users (`listen` in [clients]) of the cluster that the key is of?",
+            "is this the address for users (`listen` in [clients]) of the cluster that made the \
+             key?",
         ),
         ClientSessionError::RefusedKey { .. }
         | ClientSessionError::RefusedUser { .. }
@@ -185,7 +184,7 @@ mod tests {
     use std::io;
 
     #[test]
-    fn who_may_open_no_more_files_is_told_what_to_raise() {
+    fn exhausted_descriptors_are_reported_with_the_limit_to_raise() {
         let full = |errno| io::Error::from_raw_os_error(errno);
         let inside = |errno| io::Error::other(full(errno));
         let hint = |error: io::Error| Failure::of("io", &error).hint;

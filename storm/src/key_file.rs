@@ -35,15 +35,15 @@ pub(crate) enum KeyFileProblem {
     Read(#[source] io::Error),
     #[error("it is not a file")]
     NotAFile,
-    #[error("others than its owner may use it (mode {mode:04o}); `chmod 600` keeps them out")]
+    #[error("its mode {mode:04o} gives access to other users; `chmod 600` keeps them out")]
     Exposed { mode: u32 },
-    #[error("it belongs to user {owner}, neither to root nor to user {us}, who runs this")]
+    #[error("its owner is user {owner}, but must be root or user {us}, who runs this command")]
     Owner { owner: u32, us: u32 },
     #[error("it is longer than 64 KiB")]
     TooLong,
     #[error(transparent)]
     NotAKey(#[from] NotAKey),
-    #[error("it exists; --force replaces it, and the old key is lost then")]
+    #[error("it exists; --force replaces it, and the old key is lost")]
     Exists,
     #[error("it cannot be written")]
     Write(#[source] io::Error),
@@ -58,7 +58,8 @@ pub(crate) trait Key: FromStr<Err = NotAKey> {
 }
 
 impl Key for ClusterKey {
-    const COMMENT: &str = "# The key of a STORM cluster. Whoever has it can command every node.\n";
+    const COMMENT: &str = "# The key of a STORM cluster. Anybody who has it can command every \
+                           node.\n";
     fn text(&self) -> Zeroizing<String> {
         self.to_text()
     }
@@ -66,7 +67,7 @@ impl Key for ClusterKey {
 
 impl Key for ClientKey {
     const COMMENT: &str =
-        "# A user's key for a STORM cluster. Whoever has it is that user there.\n";
+        "# A user's key for a STORM cluster. Anybody who has it can act as that user there.\n";
     fn text(&self) -> Zeroizing<String> {
         self.to_text()
     }
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_whatever_it_is() {
+    fn every_malformed_key_is_refused() {
         let scratch = tempfile::tempdir().expect("a directory");
         let path = scratch.path().join("x");
         let missing = read::<ClusterKey>(&path).expect_err("missing");

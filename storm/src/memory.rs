@@ -6,9 +6,9 @@ use thiserror::Error;
 /// The text is not an amount of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NotMemory {
-    #[error("memory is expected, as 512M, 16G, 64GiB, or 4096 for so many MiB")]
+    #[error("an amount of memory is expected, as 512M, 16G, 64GiB, or 4096 for 4096 MiB")]
     Units,
-    #[error("so much memory cannot be")]
+    #[error("the amount of memory is too large")]
     TooMuch,
 }
 
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_memory_is_refused() {
+    fn malformed_memory_amounts_are_refused() {
         for text in ["", "G", "-1", "16gb", "lots"] {
             assert_eq!(parse_memory(text), Err(NotMemory::Units), "{text}");
         }

@@ -7,7 +7,7 @@ use thiserror::Error;
 pub(crate) enum NotASize {
     #[error("a size is expected, as 4096, 512KiB, 12MB or 12MiB")]
     Units,
-    #[error("the size is beyond what a file can have")]
+    #[error("the size is larger than any file can be")]
     TooLarge,
 }
 
@@ -16,7 +16,7 @@ pub(crate) enum NotASize {
 pub(crate) enum NotSomeSize {
     #[error(transparent)]
     NotASize(#[from] NotASize),
-    #[error("a size of more than nothing is expected, as 512MiB")]
+    #[error("a size above 0 is expected, as 512MiB")]
     Nothing,
 }
 
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
+    fn malformed_sizes_are_refused() {
         for text in ["", "MB", "-1", "12mb", "1e3", "..", "12 apples"] {
             assert_eq!(parse_size(text), Err(NotASize::Units), "{text}");
         }

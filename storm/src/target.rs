@@ -111,7 +111,7 @@ impl Choices {
             (_, Some(address)) => {
                 let address = address.to_string_lossy().parse().map_err(|error| {
                     let failure = Failure::of("usage", &error).exit(EXIT_USAGE);
-                    failure.hint("that is the form of STORM_MANAGER")
+                    failure.hint("STORM_MANAGER has to be of that form")
                 })?;
                 Some(remote(address)?)
             }
@@ -136,7 +136,7 @@ impl Choices {
         match place {
             Some(Place::Remote { .. }) => Ok(place),
             _ if self.key => Err(Failure::new("usage", "--key is for a manager on another host")
-                .hint("--manager or STORM_MANAGER names it")
+                .hint("name that manager with --manager or STORM_MANAGER")
                 .exit(EXIT_USAGE)),
             _ => Ok(place),
         }
@@ -174,9 +174,10 @@ impl Choices {
         match (self.place()?, own) {
             (Some(_), Some((option, _))) => {
                 let message = format!(
-                    "{option} is of an embedded cluster, and this job goes to a configured one"
+                    "{option} is for an embedded cluster, but this job goes to a configured one"
                 );
-                Err(Failure::new("usage", message).hint("give --nodes as well for an embedded one"))
+                Err(Failure::new("usage", message)
+                    .hint("give --nodes too, to use an embedded cluster"))
             }
             (Some(place), None) => Ok(Target::Cluster(place)),
             (None, _) => Ok(Target::Embedded { why: Why::NoCluster }),
@@ -217,7 +218,7 @@ fn own_key_file() -> Option<PathBuf> {
 }
 
 fn elsewhere(host: &str) -> Failure {
-    let message = format!("the manager of this job's cluster is on {host}, which is another host");
+    let message = format!("the manager of this job's cluster is on another host, {host}");
     Failure::new("no-manager", message).hint(format!(
         "--manager {host}:PORT and --key reach it where it listens for users ([clients]); with \
          an empty {SOCKET_VARIABLE} the cluster of this host is meant"

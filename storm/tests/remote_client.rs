@@ -90,7 +90,7 @@ impl Remote {
 }
 
 #[test]
-fn what_works_over_the_socket_works_with_a_key_as_the_keys_user() {
+fn every_request_works_with_a_key_as_the_keys_user() {
     let Some(remote) = Remote::start() else { return };
     let alice = User::from_name(ALICE).expect("a database").expect("of any Debian");
     let script = "id -u; id -g; id -G; echo oops >&2; cat; exit 7";
@@ -234,7 +234,7 @@ fn one_user_cannot_cancel_signal_read_or_feed_the_job_of_another() {
 }
 
 #[test]
-fn who_has_no_key_or_a_wrong_one_is_told_why_on_both_sides() {
+fn a_missing_or_wrong_key_is_reported_on_both_sides() {
     let Some(remote) = Remote::start() else { return };
     let scratch = remote.scratch();
     let refused = |file: &str, texts: &[&str]| {
@@ -258,7 +258,7 @@ fn who_has_no_key_or_a_wrong_one_is_told_why_on_both_sides() {
     refused("mallory", &["does not count any more"]);
     let nodes = format!("nodes --manager {} --key alice.key", remote.cluster.address);
     let node_port = scratch.does(&nodes);
-    assert!(stderr(&node_port).contains("not that for nodes"), "{}", told(&node_port));
+    assert!(stderr(&node_port).contains("not the one for nodes"), "{}", told(&node_port));
     let log = remote.cluster.manager_log();
     for said in ["made from cluster key", "does not prove that it is root", "does not count"] {
         assert!(log.contains(said), "no {said:?}: {log}");

@@ -17,7 +17,10 @@ pub enum JoinError {
     #[error("there is no session with the Machine Manager")]
     Session(#[source] SessionError),
     /// The peer does not answer as a root does.
-    #[error("what was reached is no Machine Manager of this cluster, or it is going down")]
+    #[error(
+        "the address does not answer as a Machine Manager of this cluster, or the manager is going \
+         down"
+    )]
     NoAnswer,
     /// The root does not want this node.
     #[error("the Machine Manager refuses this node: {0}")]
@@ -67,7 +70,7 @@ impl Refusal {
             }
             Refusal::KeyNeeded { .. } => "give the node the cluster's key",
             Refusal::Cluster { .. } => {
-                "`cluster` in the configuration, or --cluster, names another"
+                "`cluster` in the configuration, or --cluster, names another cluster"
             }
             Refusal::Fabric { .. } => "use one --backend for the manager and the nodes",
             Refusal::UnknownName { .. } => {

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_is_dead_and_no_one_else() {
+    fn only_the_silent_node_is_declared_dead() {
         let mut liveness = Liveness::new(PATIENCE);
         (1..=3).for_each(|id| liveness.joined(NodeId(id)));
         assert_eq!(look_until(&mut liveness, 0, 1400, 2, 3), NodeSet::new());
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_last_is_no_evidence_against_a_host() {
+    fn the_last_message_is_no_evidence_against_a_host() {
         let mut liveness = Liveness::new(PATIENCE);
         liveness.joined(NodeId(1));
         for ms in (0..2900).step_by(50) {

@@ -89,7 +89,7 @@ pub enum SharedMemoryError {
         source: io::Error,
     },
     /// The file is not the announced one, or not sealed.
-    #[error("the memory of process {process} is not what was announced")]
+    #[error("the memory of process {process} differs from its announcement")]
     Other {
         /// The process.
         process: u32,
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_referred_to_is_the_same_bytes() {
+    fn references_give_the_same_bytes() {
         let original = piece(100_000);
         let reference = original.reference().expect("memory");
         let opened = Piece::open(&reference).expect("it is there");

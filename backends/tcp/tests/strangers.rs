@@ -265,7 +265,7 @@ fn an_open_session_does_not_pass_through_a_relay() {
 }
 
 #[test]
-fn what_is_changed_cut_or_added_on_the_way_ends_the_session() {
+fn altered_bytes_end_the_session() {
     run(async {
         for way in [Way::ToRoot, Way::ToNode] {
             for tampering in [Tampering::Flip, Tampering::Cut, Tampering::Inject] {

@@ -12,7 +12,7 @@ pub enum LaneError {
     #[error(transparent)]
     Verbs(#[from] VerbsError),
     /// The other side's offer makes no sense.
-    #[error("what {peer} says of its end of the lane makes no sense: {why}")]
+    #[error("{peer} describes its end of the lane wrongly: {why}")]
     Offer {
         /// The other side.
         peer: NodeId,

@@ -201,7 +201,7 @@ impl Common {
                     "a port is down: nothing is sent until it is up"
                 );
             }
-            _ => tracing::warn!(device, event = name, "something happened to the device"),
+            _ => tracing::warn!(device, event = name, "the device reported an event"),
         }
     }
 
@@ -276,7 +276,8 @@ async fn watch(common: Rc<Common>) {
     let readable = match crate::watch::device(&device) {
         Ok(readable) => readable,
         Err(error) => {
-            tracing::warn!(device = device.name(), %error, "its events are not seen");
+            tracing::warn!(device = device.name(), %error, "the events of the device cannot be \
+                                                            read");
             return;
         }
     };

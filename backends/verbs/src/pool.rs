@@ -120,7 +120,8 @@ impl Pool {
                 false => return None,
             };
             if let Err(error) = grown {
-                tracing::warn!(%error, "large transfers go on with {count} blocks, by copies");
+                tracing::warn!(%error, "large transfers use only {count} blocks and copy their \
+                                        data");
                 inner.refused = true;
             }
         }

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_values_are_refused() {
         let mut sender = SendRing::default();
         sender.sent_run(10);
         assert_eq!(sender.credit(Credit { bytes: 11, messages: 1 }), Err(Overrun));

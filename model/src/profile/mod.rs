@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_a_simulator_is_let_through() {
+    fn settings_for_a_simulator_are_accepted() {
         let text = builtin_text("ideal").unwrap();
         let more = format!("{text}\n[simulation.anything]\nx = 1\n");
         assert_eq!(Profile::from_toml(&more).unwrap(), builtin("ideal").unwrap());

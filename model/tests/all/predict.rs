@@ -49,7 +49,7 @@ fn compare_and_write_grows_as_in_figure_7() {
 }
 
 #[test]
-fn what_bounds_the_papers_machine_is_what_the_paper_says() {
+fn the_limits_of_the_papers_machine_match_the_paper() {
     let es40 = builtin("es40-qsnet").unwrap();
     let limit = |count| launch(&es40, &Question::of(nodes(count))).limit().to_string();
     assert_eq!(limit(64), "the host process that serves the NIC");

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_manager_left_unfinished_is_removed() {
+    fn unfinished_files_of_an_earlier_manager_are_removed() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().to_owned();
         let spool = Spool::open_directory(path.clone(), 100).expect("a spool");

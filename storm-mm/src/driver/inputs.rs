@@ -153,7 +153,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
             let limit_mib = WAITING_BYTES_MAX >> 20;
             let message = format!("job {job} has not read {limit_mib} MiB of its input yet");
             let error = ApiError::new(ErrorCode::TooLarge, message)
-                .hint("send more when what was sent before is answered");
+                .hint("send more once the previous input is answered");
             self.answer(replies, Reply::Error { error });
         }
         self.pass_input(job);

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_to_be_recalled_is_when_another_strobe_overtakes_the_recall() {
+    fn a_recall_happens_when_another_strobe_overtakes_it() {
         let outbox = Outbox::default();
         let one = NodeSet::single(NodeId(2));
         outbox.strobe(NodeSet::compute(3), strobe(0, 1));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_waits_and_what_never_fits_goes_alone() {
+    fn items_that_do_not_fit_wait_and_oversized_items_go_alone() {
         let outbox = Outbox::default();
         let node = NodeSet::single(NodeId(1));
         let input =
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_told_something_anyway_is_probed_by_that() {
+    fn a_message_to_a_node_also_probes_it() {
         let outbox = Outbox::default();
         outbox.probe(&NodeSet::compute(2));
         outbox.say(NodeSet::compute(3), destroy(1));

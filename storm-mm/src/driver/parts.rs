@@ -18,7 +18,7 @@ pub(super) enum PartsError {
     #[error("a report of a node is longer than {MAX_REPORT_BYTES} bytes")]
     TooLong,
     /// They mean nothing.
-    #[error("the parts of a report make no sense")]
+    #[error("the parts of a report do not fit together")]
     Garbled,
 }
 
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_parts_is_what_was_said() {
+    fn a_message_in_parts_arrives_unchanged() {
         let (report, mut parts) = (fence(1000), Parts::default());
         let encoded = postcard::to_stdvec(&report).expect("encodes");
         let (first, rest) = encoded.split_at(400);

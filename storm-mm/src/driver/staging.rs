@@ -178,8 +178,8 @@ async fn stage_file<P: Primitives, C: super::Contents + 'static>(
         Either::Right(((), _)) => {
             let seconds = STALL_LIMIT.as_secs();
             return Err(format!(
-                "nothing of {name} has moved for {seconds} s, though its nodes answer: does a \
-                 disk of theirs hang?"
+                "sending {name} has made no progress for {seconds} s, though its nodes answer: \
+                 does one of their disks hang?"
             ));
         }
     };
@@ -240,7 +240,7 @@ async fn explain<P: Primitives, C: super::Contents + 'static>(
         && let PrimitiveError::TimedOut { nodes } = cause
     {
         let nodes = shared.core.borrow().names_of_nodes(nodes);
-        return format!("{name} could not be sent: no answer from some of {nodes} in time");
+        return format!("{name} could not be sent: some of {nodes} did not answer in time");
     }
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
     format!("{name} could not be sent: {error}{}", cause.unwrap_or_default())

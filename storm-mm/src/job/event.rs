@@ -437,7 +437,7 @@ impl std::fmt::Display for EndCause {
             EndCause::Shutdown => f.write_str("the cluster was shut down"),
             EndCause::Preempted { by, .. } => write!(f, "preempted by job {by}"),
             EndCause::DependencyNeverSatisfied { condition } => {
-                write!(f, "{condition} can never be (DependencyNeverSatisfied)")
+                write!(f, "{condition} can never be satisfied (DependencyNeverSatisfied)")
             }
         }
     }

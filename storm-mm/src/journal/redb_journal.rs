@@ -115,7 +115,7 @@ impl RedbJournal {
         // The store may panic over bytes that it never wrote.
         let opened = catch_unwind(AssertUnwindSafe(|| open_checked(path, retained)));
         let (database, entries, retention) = opened.unwrap_or_else(|_| {
-            Err(JournalError::Damaged { what: "the store cannot make sense of it".to_owned() })
+            Err(JournalError::Damaged { what: "the store cannot read it".to_owned() })
         })?;
         let next = retention.next_sequence();
         let (mut latest, noted) = Latest::open(path);
@@ -185,7 +185,7 @@ fn open_checked(
     let is_new = !path.exists();
     let file = open_private(path).map_err(JournalError::File)?;
     if !is_new && file.metadata().map_err(JournalError::File)?.len() == 0 {
-        tracing::warn!(path = %path.display(), "the journal is empty, and begins anew");
+        tracing::warn!(path = %path.display(), "the journal is empty: it starts anew");
     }
     let mut database = store(path).create_file(file).map_err(|error| match error {
         redb::DatabaseError::DatabaseAlreadyOpen => JournalError::InUse(path.to_owned()),
@@ -207,7 +207,7 @@ fn open_checked(
     if !unneeded.is_empty() || file_bytes > MAX_SLACK_BYTES + 2 * entry_bytes {
         // Gives the room back. If compacting fails, the file can be used as it is.
         if let Err(error) = database.compact() {
-            tracing::warn!(%error, "the journal's file is not made smaller");
+            tracing::warn!(%error, "the journal's file cannot be made smaller");
         }
     }
     Ok((database, entries.into_iter().map(|(_, entry)| entry).collect(), retention))

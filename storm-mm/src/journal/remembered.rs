@@ -135,7 +135,7 @@ fn shown(entries: Vec<Entry>, arrays: &[JobId], limit: usize) -> String {
 }
 
 #[test]
-fn who_ends_many_jobs_has_their_own_removed() {
+fn a_user_with_many_ended_jobs_loses_their_own() {
     let mut journal = Journal::new(3);
     for user in [7, 9, 9, 9, 9] {
         journal.submit(user, 0);
@@ -148,7 +148,7 @@ fn who_ends_many_jobs_has_their_own_removed() {
 
 proptest! {
     #[test]
-    fn what_was_removed_is_what_is_forgotten(
+    fn removed_entries_are_the_forgotten_ones(
         steps in prop::collection::vec(step(), 0..200), retained in 1..12_usize,
     ) {
         let mut journal = Journal::new(retained);

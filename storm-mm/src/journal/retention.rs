@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nodes_are_drained_is_kept_in_its_latest_entry() {
+    fn drained_nodes_are_kept_in_the_latest_entry() {
         let mut retention = Retention::new(2);
         let drained = || JobEventKind::NodesDrained { drained: Default::default() };
         let entries = [entry(0, drained()), placed(1, 1), entry(0, drained()), entry(0, drained())];

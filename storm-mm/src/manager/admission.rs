@@ -113,9 +113,9 @@ impl Core {
         }
         let (own, most) = (self.held_bytes.jobs_of(uid), self.config.user_jobs_max);
         if own + jobs > most as usize {
-            let message = format!("you have {own} jobs that are not over");
+            let message = format!("you have {own} unfinished jobs");
             return Err(ApiError::new(ErrorCode::QueueFull, message)
-                .why(format!("no more than {most} of one user are possible (user-jobs-max)"))
+                .why(format!("one user may have at most {most} (user-jobs-max)"))
                 .hint("wait for some to end, or cancel some"));
         }
         Ok(())
@@ -130,7 +130,7 @@ impl Core {
         let message =
             "the arguments, environments and dependencies of your jobs are too large together";
         Err(ApiError::new(ErrorCode::QueueFull, message)
-            .why(format!("those that are not over would take more than {most} MiB"))
+            .why(format!("those of your unfinished jobs would take more than {most} MiB"))
             .hint(
                 "wait for some to end, submit an array (--array), or pass data in files (--bcast)",
             ))
@@ -209,7 +209,7 @@ fn check_texts(spec: &JobSpec) -> Result<(), ApiError> {
             ErrorCode::TooLarge,
             format!("the job's {what} has more than {MAX_TEXT_BYTES} bytes"),
         )
-        .hint("a shorter one; what the job needs to know goes into its arguments")),
+        .hint("use a shorter one, and pass data in the job's arguments")),
         None => Ok(()),
     }
 }
@@ -217,7 +217,7 @@ fn check_texts(spec: &JobSpec) -> Result<(), ApiError> {
 fn check_constraint(spec: &JobSpec) -> Result<(), ApiError> {
     let Some(text) = &spec.resources.constraint else { return Ok(()) };
     text.parse::<Constraint>().map(|_| ()).map_err(|why| {
-        ApiError::new(ErrorCode::BadRequest, format!("{text:?} is no constraint"))
+        ApiError::new(ErrorCode::BadRequest, format!("{text:?} is not a constraint"))
             .why(why.to_string())
     })
 }
@@ -229,16 +229,16 @@ fn check_amounts(spec: &JobSpec) -> Result<(), ApiError> {
     };
     match spec.resources.memory {
         Memory::PerNode(0) | Memory::PerCpu(0) => {
-            nothing("the memory asked for", "ask for some, or for that of whole nodes")
+            nothing("the memory asked for", "ask for more than 0, or for the memory of whole nodes")
         }
         Memory::PerNode(bytes) | Memory::PerCpu(bytes) if bytes < LEAST_MEMORY_BYTES => {
-            let message = format!("{bytes} bytes of memory are too few for a process to start");
+            let message = format!("{bytes} bytes of memory are not enough to start a process");
             let least = LEAST_MEMORY_BYTES >> 20;
             Err(ApiError::new(ErrorCode::BadRequest, message)
                 .hint(format!("ask for {least} MiB or more: --mem {least}M")))
         }
         _ if spec.time_limit.is_some_and(|limit| limit.is_zero()) => {
-            nothing("the time limit", "leave it out for a job without one")
+            nothing("the time limit", "leave the limit out for a job without a limit")
         }
         _ => Ok(()),
     }

@@ -117,14 +117,14 @@ impl Group {
     fn in_short(&self) -> String {
         let Group { class, ranks, .. } = self;
         match self.witness {
-            None => format!("{ranks} {class} (nothing is known of them yet)"),
+            None => format!("{ranks} {class} (no reports yet)"),
             Some(Witness::Library) => {
                 let (computes, waits) = (written(self.compute_us), written(self.wait_us));
                 format!("{ranks} {class} (computing {computes}, then waiting {waits})")
             }
             Some(Witness::System) => {
                 let percent = self.cpu_percent;
-                format!("{ranks} {class} (by the use of processors alone: {percent} %)")
+                format!("{ranks} {class} (from the use of processors alone: {percent} %)")
             }
         }
     }
@@ -134,20 +134,20 @@ impl Group {
         let (compute, wait) = (written(self.compute_us), written(self.wait_us));
         let plural = if *ranks == 1 { "" } else { "s" };
         let told = format!("taken for {class} ({ranks} rank{plural})");
-        let unseen = "how often it communicates cannot be seen, as its MPI, if it has one, does not \
-                      say it; classified from the use of processors";
+        let unseen = "how often it communicates cannot be seen, because its MPI, if it has one, \
+                      does not report it; classified from the use of processors";
         match self.witness {
             None => format!(
-                "{told}, as all are at first and now and then anew: not watched for long enough, or \
-                 nothing was heard of it from the nodes"
+                "{told}, as every job is at first and now and then again: not watched for long \
+                 enough, or its nodes have not reported on it"
             ),
             Some(Witness::Library) if *operations == 0 => format!(
-                "{told}: no communication of late, by the word of the library; {cpu_percent} % of \
+                "{told}: no communication of late, according to its library; {cpu_percent} % of \
                  the processors used"
             ),
             Some(Witness::Library) => format!(
                 "{told}: computing {compute} between two communications and waiting {wait} in \
-                 each, by the word of the library"
+                 each, according to its library"
             ),
             Some(Witness::System) if *class == ProcessClass::NeedsCoscheduling => {
                 format!("{told}: {unseen}, {cpu_percent} %: it computes or looks for messages")
@@ -187,23 +187,25 @@ fn sharing(coscheduling: Coscheduling) -> Option<&'static str> {
     match coscheduling {
         Coscheduling::Strobed => None,
         Coscheduling::Local => Some(
-            "under local nothing is switched: it shares its processors with jobs of other rows as \
-             the operating systems of its nodes see fit",
+            "under local nothing is switched: the operating systems of its nodes divide the \
+             processors among the jobs of all rows",
         ),
         Coscheduling::Implicit => Some(
-            "under ics its ranks come to run together by how they wait: those of storm-mpi in two \
-             phases, by what its nodes measured; other MPI libraries are told to yield (Open MPI, \
-             Intel MPI, MPICH from 4.2 on), and how long they look before that is not known",
+            "under ics its ranks come to run together by how they wait: ranks of storm-mpi wait in \
+             two phases, as its nodes measured; other MPI libraries are told to yield (Open MPI, \
+             Intel MPI, MPICH from 4.2 on), but how long they look for messages first is not \
+             known",
         ),
         Coscheduling::PeriodicBoost => Some(
             "under pb ranks of storm-mpi say when they wait, and are put first in turn when a \
-             message has come; what ranks of other MPI libraries wait for cannot be seen from \
-             outside, and they are never put first",
+             message has come; ranks of other MPI libraries do not say it, and are never put \
+             first",
         ),
         Coscheduling::Flexible => Some(
             "under fcs ranks that communicate often and hardly wait (CS) have their slot to \
-             themselves, those that wait long all the same (F) go first in it and leave what they \
-             wait, those that communicate seldom (DC) run where nobody goes first",
+             themselves; ranks that communicate often but wait long (F) run first in their slot \
+             and leave it while they wait; ranks that seldom communicate (DC) run in slots where \
+             no other rank goes first",
         ),
     }
 }
@@ -239,7 +241,7 @@ mod tests {
         assert_eq!(
             short,
             [
-                "1 CS (nothing is known of them yet)",
+                "1 CS (no reports yet)",
                 "1 CS (computing 5.0 ms, then waiting 20 us)",
                 "1 CS (by the use of processors alone: 97 %)",
                 "2 F (computing 5.0 ms, then waiting 20 us)",

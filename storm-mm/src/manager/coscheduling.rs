@@ -35,8 +35,8 @@ impl Core {
         let partition = self.partitions.iter().find(|entry| entry.name == record.partition)?;
         let slice_us = partition.policy.communication_slice()?.as_micros();
         Some(format!(
-            "in slices of {slice_us} us, if it is linked with storm-mpi; as another program (MPICH, Open MPI) by \
-             itself, at any time, and its row is not given away while it waits"
+            "in slices of {slice_us} us if it is linked with storm-mpi; else (MPICH, Open MPI) by \
+             itself at any time, and its row keeps the processors while it waits"
         ))
     }
 

@@ -53,7 +53,7 @@ impl Core {
                 ErrorCode::NoSuchJob,
                 format!("array {other} has no job of index {index}"),
             )
-            .why(format!("aftercorr:{other} has the job of each index wait for that of the same"))
+            .why(format!("aftercorr:{other} makes each job wait for the job of the same index"))
             .hint(format!("afterok:{other} waits for the whole array"))),
         }
     }

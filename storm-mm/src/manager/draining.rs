@@ -105,18 +105,19 @@ impl Core {
     /// The nodes of a folded list.
     pub(super) fn nodes_of_list(&self, names: &str) -> Result<Vec<NodeId>, ApiError> {
         if has_step_of_nothing(names) {
-            let message = format!("{names:?} is no list of nodes");
+            let message = format!("{names:?} is not a list of nodes");
             return Err(ApiError::new(ErrorCode::BadRequest, message)
                 .why("a range has a step of 0")
-                .hint("n[1-9/2] is every second one; storm nodes lists them"));
+                .hint("n[1-9/2] is every second node; storm nodes lists the nodes"));
         }
         if named_at_most(names) > MAX_NAMED {
             let message = format!("the list names more than {MAX_NAMED} nodes");
-            return Err(ApiError::new(ErrorCode::NoSuchNode, message)
-                .hint("storm nodes lists those that there are"));
+            return Err(
+                ApiError::new(ErrorCode::NoSuchNode, message).hint("storm nodes lists the nodes")
+            );
         }
         let unfolded = names.parse::<nodeset::NodeSet>().map_err(|why| {
-            let message = format!("{names:?} is no list of nodes");
+            let message = format!("{names:?} is not a list of nodes");
             ApiError::new(ErrorCode::BadRequest, message).why(why.to_string())
         })?;
         let known: BTreeMap<&str, NodeId> =

@@ -195,7 +195,10 @@ impl Core {
             }
             Obstacle::NeverSatisfied(condition) => {
                 let condition = condition.text(&|job| self.job_name(job));
-                format!("{condition} can never be, so it never starts (DependencyNeverSatisfied)")
+                format!(
+                    "{condition} can never be satisfied, so the job never starts \
+                     (DependencyNeverSatisfied)"
+                )
             }
             Obstacle::ArrayLimit(limit) => {
                 format!("{limit} jobs of its array may run at once (JobArrayTaskLimit)")

@@ -111,7 +111,7 @@ impl Core {
             let (name, sched) = (&partition.name, partition.policy.name());
             tracing::warn!(
                 partition = %name, sched,
-                "qualities of service preempt others, and under this policy nobody is preempted"
+                "qualities of service preempt others, but this policy preempts no job"
             );
         }
     }

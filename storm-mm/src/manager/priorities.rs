@@ -73,7 +73,7 @@ impl Core {
         jobs: u64,
     ) -> Result<Service, ApiError> {
         if asked.nice < 0 && !self.is_admin(peer) {
-            let message = format!("only an administrator may be of niceness {}", asked.nice);
+            let message = format!("only an administrator may give a job niceness {}", asked.nice);
             return Err(ApiError::new(ErrorCode::NotPermitted, message).hint("0 or more is free"));
         }
         let account = self.account_for(peer, asked.account)?;
@@ -94,7 +94,7 @@ impl Core {
             return Err(ApiError::new(ErrorCode::NoSuchAccount, message).hint(hint));
         }
         if !own.contains(&asked.as_str()) && !self.is_admin(peer) {
-            let message = format!("you are no user of account {asked:?}");
+            let message = format!("you are not a user of account {asked:?}");
             let error = ApiError::new(ErrorCode::NotPermitted, message).hint(hint);
             return Err(match self.unknown_users_of(&NamedIn::Account(asked)) {
                 Some(users) => error.why(format!(

@@ -141,7 +141,8 @@ impl Core {
                 }
                 Action::Activate { .. } => {}
                 Action::Migrate { job, .. } => {
-                    tracing::error!(%job, "the policy moves a job, and said that it would not");
+                    tracing::error!(%job, "the policy moves a job, but declared that it moves \
+                                           none");
                 }
                 Action::Preempt { job, mode: PreemptMode::Suspend, by } => {
                     self.suspend(now, JobId(job.0), JobId(by.0));

@@ -106,8 +106,8 @@ impl Core {
             rows => format!("of the {rows} rows that hold jobs now"),
         };
         Some(format!(
-            "a slice lasts {seconds} s: {now}, the jobs of one have the processing elements for so \
-             long, and those of the others stand"
+            "a slice lasts {seconds} s: {now}, the jobs of one row run for that time, and the jobs \
+             of the others are stopped"
         ))
     }
 
@@ -148,7 +148,8 @@ impl Core {
         let given: BTreeMap<String, PartitionConfigured> =
             given.map(|own| (own.name.clone(), self.configuration_of(own))).collect();
         for name in self.settings.keys().filter(|name| !given.contains_key(*name)) {
-            tracing::warn!(partition = %name, "a partition that was changed at work is not there");
+            tracing::warn!(partition = %name, "a partition that was changed at work is no longer \
+                                               configured");
         }
         for id in (0..self.partition_count()).map(PartitionId) {
             let name = self.partition(id).name.clone();
@@ -189,8 +190,7 @@ impl Core {
         match set_quantum {
             Some(_) if quantum_edited => tracing::warn!(
                 partition = %name, quantum_us = own.quantum_us,
-                "quantum was edited in the configuration: what was set at work does not count any \
-                 more"
+                "quantum was edited in the configuration: the value set at work no longer counts"
             ),
             Some(quantum) => partition.params.quantum_us = quantum,
             None => {}
@@ -199,7 +199,7 @@ impl Core {
         if sched_edited && set_sched.is_some_and(|sched| *sched != own.sched) {
             tracing::warn!(
                 partition = %name, sched = %own.sched,
-                "sched was edited in the configuration: what was set at work does not count any more"
+                "sched was edited in the configuration: the policy set at work no longer counts"
             );
         }
         let target = set_sched.filter(|_| !sched_edited).unwrap_or(&own.sched);
@@ -220,7 +220,7 @@ impl Core {
                 partition.switching = Some(Switching { sched, queue: Vec::new() });
             }
             Err(error) => {
-                tracing::error!(partition = %name, %error, "its policy does not change to that");
+                tracing::error!(partition = %name, %error, "its policy cannot change");
             }
         }
     }
@@ -252,16 +252,16 @@ impl Core {
             let set = partition.next_sched().unwrap_or(partition.policy.name());
             tracing::warn!(
                 partition = %name, set, %configured,
-                "its policy was set at work and is not that of the configuration; `storm partition \
-                 set-sched {name} --reset` gives it back"
+                "its policy was set at work and differs from the configuration; `storm partition \
+                 set-sched {name} --reset` restores it"
             );
         }
         if let Some(configured_us) = self.unset_quantum_us(partition) {
             let set_us = u64::from(partition.params.quantum_us);
             tracing::warn!(
                 partition = %name, set_us, configured_us,
-                "its quantum was set at work and is not that of the configuration; `storm \
-                 partition set-quantum {name} --reset` gives it back"
+                "its quantum was set at work and differs from the configuration; `storm partition \
+                 set-quantum {name} --reset` restores it"
             );
         }
     }

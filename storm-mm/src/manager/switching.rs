@@ -311,12 +311,12 @@ fn checked(
         let (message, hint) = match changing {
             Some(name) => (
                 format!("partition {name} is changing to {sched}, which cuts no time slices"),
-                "storm partition set-sched can change it back; until then its rows go on in the \
-                 slices that they have",
+                "storm partition set-sched can change it back; until the change, its rows keep \
+                 their slices",
             ),
             None => (
                 format!("the policy {sched} cuts no time slices"),
-                "storm partition set-sched gives the partition one that does, as gang",
+                "give the partition a policy that does, as gang, with storm partition set-sched",
             ),
         };
         return Err(ApiError::new(ErrorCode::BadRequest, message).hint(hint));

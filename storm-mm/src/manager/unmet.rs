@@ -194,7 +194,7 @@ impl Core {
                 }
             }
         }
-        tracing::info!(name, uid, "the host knows a user now whom the configuration names");
+        tracing::info!(name, uid, "the host now knows a user of the configuration");
         self.look_again_for_users(now);
     }
 
@@ -273,7 +273,7 @@ fn warn_of(lack: &Unmet, jobs: u32) {
             tracing::warn!(%partition, jobs, "jobs wait for a partition that is not configured");
         }
         Unmet::Nodes { partition, why } => {
-            tracing::warn!(%partition, jobs, why, "jobs wait that their partition cannot run");
+            tracing::warn!(%partition, jobs, why, "jobs wait, and their partition cannot run them");
         }
         Unmet::Account(account) => {
             tracing::warn!(%account, jobs, "jobs wait for an account that is not configured");
@@ -282,7 +282,7 @@ fn warn_of(lack: &Unmet, jobs: u32) {
             tracing::warn!(%qos, jobs, "jobs wait for a quality of service that is not configured");
         }
         Unmet::AccountUsers { .. } | Unmet::QosUsers { .. } | Unmet::Room { .. } | Unmet::Files => {
-            tracing::warn!(jobs, why = %said, "jobs wait for what is not there");
+            tracing::warn!(jobs, why = %said, "jobs wait for something that is missing");
         }
     }
 }

@@ -86,7 +86,7 @@ fn a_line_without_end_is_cut_off() {
 }
 
 #[test]
-fn who_says_nothing_is_not_kept() {
+fn a_silent_connection_is_dropped() {
     on_runtime(async {
         let hello_timeout = Duration::from_millis(20);
         let served = Served::with(ServerLimits { hello_timeout, ..ServerLimits::default() }, 0);

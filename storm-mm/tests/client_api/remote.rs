@@ -102,7 +102,7 @@ fn files_come_over_the_network_as_through_a_socket() {
 }
 
 #[test]
-fn who_is_not_wanted_is_told_why_whatever_it_asks() {
+fn a_refused_client_is_told_why_whatever_it_asks() {
     on_runtime(async {
         let remote = Remote::start(ServerLimits::default(), 8).await;
         let mut client = remote.client("mallory").await;
@@ -182,7 +182,7 @@ fn silent_connections_give_way_to_a_client() {
 }
 
 #[test]
-fn who_proves_nothing_in_time_is_not_kept() {
+fn an_unproven_connection_is_dropped() {
     on_runtime(async {
         let patience = Duration::from_millis(20);
         let remote = Remote::patient(ServerLimits::default(), 4, patience).await;

@@ -51,7 +51,7 @@ async fn asks(served: &Served, requests: &str) -> Raw {
 }
 
 #[test]
-fn who_never_reads_gets_a_few_parts_of_a_listing_and_others_all_of_theirs() {
+fn a_client_that_never_reads_gets_few_parts_and_others_get_all() {
     on_runtime(async {
         let served = Served::start();
         let made = listing(&served);
@@ -72,7 +72,7 @@ fn who_never_reads_gets_a_few_parts_of_a_listing_and_others_all_of_theirs() {
 }
 
 #[test]
-fn who_has_not_read_one_answer_is_not_asked_for_another() {
+fn a_client_with_an_unread_answer_gets_no_other() {
     on_runtime(async {
         let served = Served::start();
         let request = "{\"id\":1,\"request\":\"nodes\"}\n";
@@ -90,7 +90,7 @@ fn who_has_not_read_one_answer_is_not_asked_for_another() {
 }
 
 #[test]
-fn who_takes_nothing_of_its_answer_is_dropped_and_who_follows_a_job_is_not() {
+fn a_client_that_reads_no_answer_is_dropped_but_a_follower_is_not() {
     on_runtime(async {
         let read_timeout = Duration::from_millis(20);
         let served = Served::with(ServerLimits { read_timeout, ..ServerLimits::default() }, 0);
@@ -162,7 +162,7 @@ fn a_few_long_requests_of_a_user_are_read_at_a_time_and_short_ones_beside_them()
 }
 
 #[test]
-fn who_stops_in_the_middle_of_a_long_request_is_dropped() {
+fn a_client_that_stops_in_a_long_request_is_dropped() {
     on_runtime(async {
         let upload_timeout = Duration::from_millis(20);
         let served = Served::with(ServerLimits { upload_timeout, ..ServerLimits::default() }, 0);

@@ -39,7 +39,7 @@ fn a_client_that_attaches_later_gets_what_follows() {
 }
 
 #[test]
-fn who_waits_for_jobs_hears_of_each_end_and_last_of_the_last() {
+fn a_waiter_for_jobs_hears_of_each_end_in_order() {
     for_seeds(3, |seed| {
         let cluster = Cluster::start(seed, Shape::fcfs(2, 1));
         cluster.clone().run(async move {
@@ -148,7 +148,7 @@ fn a_client_that_vanishes_while_it_holds_output_does_not_stop_the_job() {
 }
 
 #[test]
-fn what_a_client_types_reaches_the_ranks_that_read() {
+fn client_input_reaches_the_ranks_that_read() {
     for_seeds(3, |seed| {
         let cluster = Cluster::start(seed, Shape::fcfs(2, 1));
         cluster.clone().run(async move {

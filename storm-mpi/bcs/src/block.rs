@@ -156,7 +156,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_comes_out_and_the_rest_is_told(count in 0u64..60, most in 128u64..1024) {
+        fn packed_data_comes_out_and_the_rest_is_reported(count in 0u64..60, most in 128u64..1024) {
             let grants: Vec<Grant> = (0..count).map(grant).collect();
             let (block, packed) = pack(7, most, &grants);
             prop_assert!(block.len() as u64 <= most);

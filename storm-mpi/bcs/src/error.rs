@@ -20,7 +20,7 @@ pub enum BcsError {
         rank: Rank,
     },
     /// The rank called a collective of a communicator to which it does not belong.
-    #[error("a rank called a collective of a communicator that it is no member of")]
+    #[error("a rank called a collective of a communicator to which it does not belong")]
     NotAMember,
     /// The nodes carry out no collectives of such a communicator. All of them give the same answer.
     #[error("nodes carry out no collectives of a communicator of {members} ranks like this: {why}")]
@@ -41,7 +41,7 @@ pub enum BcsError {
     #[error("members of the communicator disagree on its members, the collective or its length")]
     CollectiveMismatch,
     /// A rank wrote bytes that are not a message into the memory that it shares with its node.
-    #[error("rank {rank} wrote what is no message into its shared memory")]
+    #[error("rank {rank} wrote something that is not a message into its shared memory")]
     BadRank {
         /// The rank.
         rank: Rank,

@@ -57,7 +57,7 @@ pub(crate) fn run(language: &Language) -> ExitCode {
     let Some(place) = Place::find() else {
         let name = language.name;
         eprintln!(
-            "{name}: mpi.h and libstormmpi are not where {name} lies, nor in STORM_MPI_PREFIX"
+            "{name}: mpi.h and libstormmpi are neither beside {name} nor in STORM_MPI_PREFIX"
         );
         return ExitCode::from(FAILED_EXIT_CODE);
     };

@@ -294,7 +294,7 @@ fn mistakes_give_their_error_classes() {
 }
 
 #[test]
-fn what_is_fatal_ends_the_whole_job() {
+fn a_fatal_error_ends_the_whole_job() {
     let program = Program::compiled("fatal");
     let end = |how: &str| {
         let outcome = Launcher::new(&program.path).arg(how).nodes(2, 2).run().expect("it starts");
@@ -322,7 +322,7 @@ fn what_is_fatal_ends_the_whole_job() {
 }
 
 #[test]
-fn what_is_absent_does_not_become_a_program() {
+fn an_absent_file_does_not_become_a_program() {
     let directory = TempDir::new().expect("a directory");
     let link = |arguments: &[&str]| {
         let mut command = wrapper("storm-mpicc");

@@ -131,7 +131,7 @@ fn a_part_of_an_array() {
 }
 
 #[test]
-fn what_memory_cannot_hold_is_refused() {
+fn oversized_layouts_are_refused() {
     let double = Layout::number(8, 8);
     let large = double.contiguous(usize::MAX >> 8).unwrap();
     assert!(large.contiguous(1 << 10).is_none());

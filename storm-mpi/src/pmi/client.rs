@@ -36,7 +36,7 @@ pub enum PmiError {
     #[error("process manager sent an unusable line")]
     Wire(#[from] WireError),
     /// The process manager answered, but not to the question.
-    #[error("process manager answered {request} with something else")]
+    #[error("process manager sent an unexpected answer to {request}")]
     Unexpected {
         /// The request.
         request: &'static str,

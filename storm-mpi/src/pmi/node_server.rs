@@ -411,7 +411,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_another_node_says_cannot_break_a_line() {
+    fn text_of_another_node_cannot_break_a_line() {
         let mut server = NodeServer::new(NodeServerConfig {
             kvsname: "kvs".to_owned(),
             size: 2,

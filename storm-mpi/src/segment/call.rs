@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_it_may_be_is_refused() {
+    fn oversized_calls_are_refused() {
         let long = vec![0; COLLECTIVE_MAX_BYTES + 1];
         let call = Call::Broadcast { root: 0, data: &long };
         let bytes = CallDescriptor { members: vec![], call }.encode();

@@ -57,7 +57,7 @@ pub enum Frame<'a> {
 
 /// The bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a segment holds what is no frame")]
+#[error("a segment holds data that is not a frame")]
 pub struct BadFrame;
 
 impl<'a> Frame<'a> {

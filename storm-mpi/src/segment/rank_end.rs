@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rank_sends_the_node_takes_and_says_when_there_is_room() {
+    fn a_node_accepts_a_ranks_bytes_and_reports_free_room() {
         let (node, mut rank) = ends(3);
         let long = vec![7; WINDOW_BYTES + 10];
         assert_eq!(rank.send(Rank(2), [b"ab", &long]).expect("sent"), WINDOW_BYTES);

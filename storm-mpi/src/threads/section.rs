@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_so_long_comes_in_where_others_leave_and_not_where_they_stay() {
+    fn a_long_waiter_enters_where_others_leave() {
         let section = CriticalSection::default();
         section.enter();
         assert!(section.enter_within(Duration::ZERO), "it is inside");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_way_lets_others_in_and_is_as_deep_inside_as_before() {
+    fn yielding_the_gate_lets_others_in_and_restores_the_depth() {
         let section = CriticalSection::default();
         section.enter();
         section.enter();

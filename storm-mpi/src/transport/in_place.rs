@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_mapped_is_told_and_no_refusal() {
+    fn unmapped_options_are_reported_and_not_refused() {
         let mark = Mark::new(NAME);
         let mut readable = own(mark.address());
         assert!(!readable.read(1, &mut [0; 8]).unwrap());
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_is_told() {
+    fn reading_from_a_dead_process_fails() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id();
         child.wait().unwrap();

@@ -101,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn who_need_not_name_anybody_does_not() {
+    fn by_default_no_tracer_is_named() {
         let mut tracer = Tracer::default();
         tracer.admit(std::process::id());
         assert_eq!(tracer.named, None);
     }
 
     #[test]
-    fn who_was_named_is_dismissed_once() {
+    fn a_named_tracer_is_dismissed_once() {
         let mut tracer = Tracer { own: vec![30], named: Some(0) };
         tracer.dismiss();
         assert_eq!(tracer.named, None);

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_read_looks_until_that_may_be_over() {
+    fn a_rank_that_is_read_looks_until_the_read_may_be_over() {
         let (now, us) = (Instant::now(), Duration::from_micros);
         let mut waiting = waiting("spin-block", Some("10"), false);
         for (bytes, longer) in [(0, us(0)), (64 << 10, us(16)), (1 << 40, READING_MAX), (0, us(0))]
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn who_receives_is_more_patient() {
+    fn a_receiver_is_more_patient() {
         let (start, us) = (Instant::now(), Duration::from_micros);
         let mut waiting = waiting("spin-block", Some("10"), false);
         assert_eq!(waiting.patience(start, Way::Own), Patience::Until(start + us(10)));
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_all_looks_longer_by_what_they_differ_unless_that_is_too_long() {
+    fn waiting_for_all_looks_longer_by_their_spread_up_to_a_limit() {
         let (start, us) = (Instant::now(), Duration::from_micros);
         let mut waiting = waiting("spin-block", Some("10"), false);
         let mut at = start;
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_in_vain_looks_seldom_and_never_leaves_it() {
+    fn a_rank_that_looks_in_vain_looks_seldom_but_goes_on() {
         let now = Instant::now();
         let mut waiting = waiting("spin-block", Some("10"), false);
         let mut looked = 0;

@@ -41,7 +41,7 @@ pub enum WireError {
         len: u32,
     },
     /// The content does not decode, or the value does not encode.
-    #[error("a frame that is no message of the suite")]
+    #[error("a frame that is not a message of the suite")]
     Malformed(#[from] postcard::Error),
 }
 

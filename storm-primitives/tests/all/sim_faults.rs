@@ -150,7 +150,7 @@ fn a_link_that_stays_cut_ends_that_life_of_its_node() {
 }
 
 #[test]
-fn what_a_cut_node_had_on_the_way_fails_and_does_not_hang() {
+fn operations_of_a_cut_node_fail_and_do_not_hang() {
     let world = world(1);
     let (victim, word) = (world.network.node(VICTIM), world.word);
     world.network.inflict(VICTIM, NodeFault::Cut);
@@ -163,7 +163,7 @@ fn what_a_cut_node_had_on_the_way_fails_and_does_not_hang() {
 }
 
 #[test]
-fn what_was_on_the_way_when_the_manager_died_fails_and_does_not_hang() {
+fn operations_under_way_at_the_managers_death_fail_and_do_not_hang() {
     let world = world(1);
     let (node, word, network) = (world.network.node(VICTIM), world.word, world.network.clone());
     let answer = world.simulation.run(async move {

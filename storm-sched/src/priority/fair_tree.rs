@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equals_users_come_before_accounts() {
+    fn users_come_before_accounts_of_equal_value() {
         let mut top = root(vec![account("a", 1, vec![user(1, 1, 50.0)])]);
         top.users.push(user(2, 1, 50.0));
         assert_eq!(factors(&top), [(2, 1.0), (1, 0.5)]);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_earlier_counts_less() {
+    fn earlier_usage_counts_less() {
         let week = HalfLife::default();
         let mut usage = Usage::default();
         usage.charge(SchedTime::ZERO, 100.0, week);

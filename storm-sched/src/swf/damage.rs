@@ -14,7 +14,7 @@ pub struct DamagedLine {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// A field is not a number.
-    #[error("field {number} ({name}) is {text:?}, which is no number")]
+    #[error("field {number} ({name}) is {text:?}, which is not a number")]
     NotANumber {
         /// The field, from 1.
         number: usize,

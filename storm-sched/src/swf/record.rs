@@ -262,15 +262,15 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_the_field() {
         let told = |line: &[u8]| SwfRecord::parse(line).unwrap_err().to_string();
-        assert_eq!(told(b"1 2 3 x4 5"), "field 4 (run time) is \"x4\", which is no number");
+        assert_eq!(told(b"1 2 3 x4 5"), "field 4 (run time) is \"x4\", which is not a number");
         assert_eq!(told(b"1 2 3 4"), "there are 4 fields, and a job needs at least 5");
         assert_eq!(
             told(b"1 1e300 3 4 5"),
             "field 2 (submit time) is \"1e300\", which is out of range"
         );
-        assert!(told(b"1 2 3 4 nan").contains("no number"));
+        assert!(told(b"1 2 3 4 nan").contains("not a number"));
         assert!(told(b"1 2 3 4 inf").contains("out of range"));
-        assert!(told(b"1 2 \xff 4 5").contains("no number"));
+        assert!(told(b"1 2 \xff 4 5").contains("not a number"));
     }
 
     proptest! {

@@ -174,7 +174,7 @@ fn refusal(request: &JobRequest) -> String {
 }
 
 #[test]
-fn what_no_node_is_or_has_is_named() {
+fn missing_nodes_and_features_are_named() {
     let one = || request(1, None);
     let on = |text: &str| one().with_constraint(text.parse().unwrap());
     assert_eq!(
@@ -209,7 +209,7 @@ fn what_no_node_is_or_has_is_named() {
 }
 
 #[test]
-fn what_the_nodes_that_will_do_have_no_room_for_is_counted() {
+fn processes_without_room_on_suitable_nodes_are_counted() {
     let gpu = |procs| request(procs, None).with_constraint("gpu".parse().unwrap());
     assert_eq!(feasible(&machine_of_kinds(), &gpu(4)), Ok(()));
     assert_eq!(

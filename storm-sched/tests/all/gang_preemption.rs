@@ -86,7 +86,7 @@ fn a_job_of_a_lower_priority_makes_room_before_a_younger_one() {
 }
 
 #[test]
-fn who_is_suspended_by_slices_makes_no_room_nor_anybody_in_vain() {
+fn a_job_suspended_by_slices_makes_no_room() {
     let mut policy = gang(1);
     submit(&mut policy, lower(1, 2, PreemptMode::Suspend));
     submit(&mut policy, lower(2, 2, PreemptMode::Cancel));
@@ -103,7 +103,7 @@ fn who_is_suspended_by_slices_makes_no_room_nor_anybody_in_vain() {
 }
 
 #[test]
-fn who_waits_in_vain_goes_before_lower_ones_in_the_queue() {
+fn a_job_that_cannot_preempt_goes_before_lower_ones() {
     let mut policy = gang(1);
     let plain = |job, procs| JobRequest::new(JobId(job), procs);
     submit(&mut policy, plain(1, 2));
@@ -127,7 +127,7 @@ fn who_waits_in_vain_goes_before_lower_ones_in_the_queue() {
 }
 
 #[test]
-fn who_withdraws_gives_up_what_was_promised() {
+fn a_withdrawn_job_gives_up_its_promise() {
     let mut policy = gang(1);
     submit(&mut policy, lower(1, 4, PreemptMode::Cancel));
     submit(&mut policy, lower(2, 2, PreemptMode::Cancel));

@@ -50,7 +50,7 @@ fn with_one_row_it_is_the_easy_of_space_sharing() {
 }
 
 #[test]
-fn what_comes_together_is_decided_once_and_starts_in_order() {
+fn simultaneous_events_are_decided_once_and_in_order() {
     let (mut gang, now) = (gang(2, MatrixQueue::Fcfs), SchedTime::ZERO);
     let jobs = (1..=5).map(|job| Event::Submit(request(job, 4, None)));
     let actions = gang.handle_together(now, jobs.collect());

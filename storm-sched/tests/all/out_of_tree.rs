@@ -50,7 +50,7 @@ fn registry() -> Registry {
 }
 
 #[test]
-fn it_is_made_by_its_name_beside_the_others() {
+fn a_policy_is_made_by_name_beside_the_others() {
     let registry = registry();
     let machine = Machine::uniform(8, 1).unwrap();
     let mut policy = registry.make("largest-first", machine, &PolicyParams::default()).unwrap();

@@ -40,7 +40,7 @@ fn covered(
 }
 
 #[test]
-fn whoever_is_preempted_is_so_lawfully_under_every_policy_that_shares_space() {
+fn preemption_is_lawful_under_every_space_sharing_policy() {
     for (name, covered) in covered(Workload::preempting, suite::preempting) {
         assert!(covered.starts > 20 * covered.runs, "{name}: {covered:?}");
         assert!(covered.preemptions > covered.runs, "{name}: {covered:?}");
@@ -72,7 +72,7 @@ fn of_rows(rows: u32) -> PolicyParams {
 }
 
 #[test]
-fn whoever_makes_room_does_so_lawfully_under_gang_scheduling() {
+fn making_room_is_lawful_under_gang_scheduling() {
     for rows in [1, 2, 4] {
         for workload in [Workload::preempting, Workload::reserving_and_preempting] {
             let covered = covered_by_gang(of_rows(rows), workload, SEEDS);
@@ -85,7 +85,7 @@ fn whoever_makes_room_does_so_lawfully_under_gang_scheduling() {
 }
 
 #[test]
-fn whoever_makes_room_does_so_lawfully_under_every_kind_of_gang_scheduling() {
+fn making_room_is_lawful_under_every_kind_of_gang_scheduling() {
     for packing in Packing::ALL {
         for queue in [MatrixQueue::Fcfs, MatrixQueue::Easy] {
             let modes = PolicyParams { packing, queue, ..of_rows(2) };
@@ -146,7 +146,7 @@ fn of_quality(job: u64, qos: u16) -> JobRequest {
 
 /// Jobs were stopped one for the other: the first to resume is the job before which no other goes.
 #[test]
-fn who_was_stopped_last_goes_on_first_if_it_is_over_the_others() {
+fn the_job_stopped_last_resumes_first_if_it_lies_over_others() {
     for name in POLICIES {
         let machine = Machine::uniform(2, 2).unwrap();
         let mut policy = registry::by_name(name, machine, &PolicyParams::default()).unwrap();
@@ -219,7 +219,7 @@ fn reasons_name_who_is_suspended_and_who_makes_room() {
 /// A job became due in the instant in which an urgent job came, and kept the urgent job from
 /// preempting: no later event may follow for hours.
 #[test]
-fn who_is_due_in_the_same_instant_keeps_nobody_from_preempting() {
+fn a_job_due_in_the_same_instant_does_not_prevent_preemption() {
     for name in POLICIES {
         let machine = Machine::uniform(2, 2).unwrap();
         let params =

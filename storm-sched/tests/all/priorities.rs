@@ -131,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn of_equal_jobs_the_most_urgent_starts_first_under_any_policy(
+    fn the_most_urgent_of_equal_jobs_starts_first_under_any_policy(
         urgencies in prop::collection::vec((0..4u32, prop::option::of(0..4u32)), 2..12),
         pes in 1..4u32,
     ) {

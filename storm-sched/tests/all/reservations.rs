@@ -87,7 +87,7 @@ fn starts(actions: Vec<Action>) -> Vec<u64> {
 }
 
 #[test]
-fn who_would_be_there_waits_or_goes_elsewhere_and_is_told() {
+fn a_job_that_would_meet_a_reservation_waits_or_goes_elsewhere() {
     for name in registry::names() {
         let mut policy = reserved(name);
         let mut tell = |secs, event| starts(policy.handle(at(secs), event));
@@ -139,7 +139,7 @@ fn a_job_of_the_reservation_waits_for_it_and_delays_nobody() {
 }
 
 #[test]
-fn whose_reservation_is_taken_back_is_a_job_like_others() {
+fn a_job_of_a_deleted_reservation_is_an_ordinary_job() {
     for name in registry::names() {
         let mut policy = reserved(name);
         let own = job(1, 4, None).with_reservation(RESERVATION);

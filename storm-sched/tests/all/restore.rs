@@ -94,7 +94,7 @@ fn a_job_that_cannot_be_taken_over_is_refused_and_nothing_changes() {
 }
 
 #[test]
-fn what_a_job_has_run_already_counts_in_what_is_believed_of_it() {
+fn the_time_already_run_counts_in_the_estimate() {
     let limited = |job, procs, secs| {
         JobRequest::new(JobId(job), procs).with_time_limit(Duration::from_secs(secs))
     };

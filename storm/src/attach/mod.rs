@@ -316,7 +316,7 @@ impl Follower {
             _ => format!("standard input cannot be read; job {job} ended {state} meanwhile"),
         };
         let mut failure = Failure::new("input", text)
-            .hint("`< /dev/null` or --input none is for jobs that read nothing")
+            .hint("give `< /dev/null` or --input none to a job that reads nothing")
             .exit(EXIT_STORM_FAILED);
         failure.causes.push(error.to_string());
         Some(failure)

@@ -75,7 +75,7 @@ impl Follower {
     fn not_found(&self) -> Failure {
         let job = self.what.job;
         Failure::new("connection", format!("the manager is gone, and job {job} goes on without it"))
-            .hint(format!("`storm show {job}` tells of the job when the manager is back"))
+            .hint(format!("`storm show {job}` shows the job once the manager is back"))
             .exit(EXIT_FAILED)
     }
 }

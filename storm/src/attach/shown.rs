@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_again_is_not_shown_again() {
+    fn repeated_output_is_not_shown_again() {
         let mut shown = Shown::default();
         let mut fresh = |offset, text: &'static str| {
             shown.fresh(Rank(1), Stream::Stdout, offset, Bytes::from_static(text.as_bytes()))

@@ -152,9 +152,9 @@ impl Terminal {
             Stream::Stdout => "output",
             Stream::Stderr => "error",
         };
-        let text = format!("what job {job} writes cannot be written to standard {stream}");
+        let text = format!("the output of job {job} cannot be written to standard {stream}");
         let mut failure = Failure::new("output", text)
-            .hint("is there room where it goes? A job that had not ended is cancelled")
+            .hint("is there space left on its disk? If the job had not ended, it is cancelled")
             .exit(EXIT_STORM_FAILED);
         failure.causes.push(error.to_string());
         Some(failure)

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_has_a_bound() {
+    fn held_lines_are_bounded() {
         let (mut lines, now) = (WholeLines::default(), Instant::now());
         let piece = vec![b'x'; 4096];
         let mut out = 0;

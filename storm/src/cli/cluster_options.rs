@@ -115,8 +115,8 @@ pub(crate) struct UpOptions {
 /// Options of `down`.
 #[derive(Clone, Debug, Default, Args)]
 #[command(after_help = "\
-Ending a configured cluster is for its administrators. To stop or restart its Machine
-Manager alone, send it SIGTERM: the jobs go on.
+Only administrators can end a configured cluster. To stop or restart its Machine Manager
+alone, send it SIGTERM: the jobs go on.
 
 Examples:
   storm down

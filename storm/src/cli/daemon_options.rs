@@ -128,17 +128,17 @@ pub(crate) struct NmOptions {
     /// Address to listen on for other nodes [default: the one that reaches the Machine Manager]
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) listen: Option<NodeAddress>,
-    /// How long to try to join at the start; later, the node waits for a Machine Manager that is
-    /// gone to return
+    /// How long to try to join at the start; later, the node waits for
+    /// a lost Machine Manager to return
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
     pub(crate) join_timeout: Duration,
-    /// The cluster's name, as the Machine Manager has it
+    /// Name of the cluster, as on the Machine Manager
     #[arg(long, value_name = "NAME", default_value = "storm", conflicts_with = "config")]
     pub(crate) cluster: String,
     /// The cluster's configuration file; needed if it changes sizes of the network
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// File with the cluster's key; needed beyond this host
+    /// File with the cluster's key; required if other hosts take part
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
     /// File with the former key, while the key is being replaced
@@ -181,7 +181,8 @@ impl NodeAddress {
 /// Not a host and a port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "HOST:PORT is expected, as head:7118 or [::1]:7118: a manager has one port for its users, 7118 unless it was told another, and one for its nodes, 7117"
+    "HOST:PORT is expected, as head:7118 or [::1]:7118; the default port of a manager is 7118 for \
+     users and 7117 for nodes"
 )]
 pub(crate) struct NotAnAddress;
 

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn malformed_export_lists_are_refused() {
         for (text, expected) in [
             ("", NotAnExport::NoName),
             ("A,", NotAnExport::NoName),

@@ -13,24 +13,26 @@ use std::time::Duration;
 use storm_sched::Constraint;
 
 const AFTER_HELP: &str = "\
-PROGRAM with a slash is a path; without one it is looked for in the current
-directory, then in PATH. It is copied to every node unless --no-bcast is given.
-What follows PROGRAM belongs to it: options of storm come before. `-` is a script
-on standard input, which its processes then do not read. Each process runs all of a
-script, and of what --wrap has.
+A PROGRAM with a slash is a path. Without a slash, storm looks for it in the current
+directory, then in PATH. It is copied to every node unless --no-bcast is given. Put options
+of storm before PROGRAM: all arguments after it go to the program. `-` reads a script from
+standard input; the job then has no other input. Each process runs the whole script, or the
+whole command of --wrap.
 
-`submit` to a cluster prints the job's number and returns (the jobs of an array have the
-numbers after it as well); output goes to storm-JOB.out in the current directory; with --wait it
-returns when the job has ended, as `storm wait JOB`, and Ctrl-C leaves the job alone. `run`, and
-either of them on an embedded cluster, follows the job: output comes here, interrupting (Ctrl-C)
-cancels it, once more after a second ends storm at once. How it ended is told on standard error.
+On a cluster, `submit` prints the job's number and returns; the jobs of an array also have the
+numbers after it. Output goes to storm-JOB.out in the current directory. With --wait, `submit`
+returns when the job has ended, like `storm wait JOB`; Ctrl-C leaves the job alone.
+
+`run` follows the job, and so do both commands on an embedded cluster: output comes here, and
+Ctrl-C cancels the job. A second Ctrl-C, at least a second later, ends storm at once. Storm
+prints the job's result on standard error.
 
 In output names %j is the job, %A the array (or the job), %a the index in it, %r the rank,
 %n the node, %% a percent sign. Each job of an array finds STORM_ARRAY_JOB_ID,
 STORM_ARRAY_TASK_ID, _COUNT, _MIN and _MAX in its environment.
 
---export: with a list only what it names, besides variables of storm's own; a list
-that has ALL in it adds to the whole environment; 'a,b' in quotes is one value.
+--export LIST passes only the variables in LIST and storm's own. If LIST contains ALL, the
+whole environment is passed, and LIST adds to it. A value in quotes may hold commas: 'a,b'.
 
 Examples:
   storm submit -n 256 --sched gang ./sweep3d

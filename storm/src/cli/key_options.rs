@@ -9,7 +9,7 @@ use storm_session::UserName;
 #[command(after_help = "\
 Examples:
   storm key new /etc/storm/cluster.key     make a key, readable by you alone
-  storm key show /etc/storm/cluster.key    its name, by which logs call it
+  storm key show /etc/storm/cluster.key    its name, as in the logs
 
   storm key client --user alice --output alice.key
                                            a key for alice, to command the
@@ -20,7 +20,7 @@ Examples:
 Every daemon of the cluster needs the same key: the Machine Manager finds it by
 key-file in [security] of its configuration, a Node Manager by --key. Copy it as
 you would a password. Users on other hosts need only a client key, which is made from
-it; the manager listens for them where `listen` in [clients] says.")]
+the cluster key; the manager listens for them on `listen` of [clients].")]
 pub(crate) struct KeyOptions {
     #[command(subcommand)]
     pub(crate) command: KeyCommand,

@@ -111,8 +111,8 @@ pub(crate) struct NodesOptions {
 /// Options of `drain`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Jobs that run there go on. For the cluster's administrators; it outlasts a restart of the
-Machine Manager.
+Jobs that run on the nodes go on. Only administrators can drain nodes. Nodes stay drained
+when the Machine Manager restarts.
 
 Examples:
   storm drain n3 n7 --reason 'disk is failing'
@@ -121,7 +121,7 @@ pub(crate) struct DrainOptions {
     /// Nodes, as n3 or n[1-8,12]
     #[arg(value_name = "NODES", required = true)]
     pub(crate) nodes: Vec<String>,
-    /// The reason, which everybody sees
+    /// Reason, shown to everybody
     #[arg(long, short, value_name = "TEXT")]
     pub(crate) reason: String,
     #[command(flatten)]

@@ -13,9 +13,9 @@ use std::time::Duration;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 A machine profile is one of es40-qsnet (the paper's), ideal, gigabit-ethernet,
-infiniband, ethernet-100g, soft-roce, or a file, as `storm model predict --show-profile` and
-`storm model calibrate --output` write it.
-MB are 10^6 bytes and MiB 2^20; what the paper calls MB are MiB.
+infiniband, ethernet-100g, soft-roce, or a file that `storm model predict --show-profile` or
+`storm model calibrate --output` wrote.
+An MB is 10^6 bytes and an MiB 2^20 bytes; the MB of the paper are MiB.
 
 Examples:
   storm model predict --nodes 1024 --profile gigabit-ethernet --bytes 12MiB
@@ -112,9 +112,9 @@ pub(crate) enum TableArgument {
 /// Options of `model size`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-For each profile: the most nodes that meet both wishes, with the fan-out and chunk
-that do, and what one more would break. --fan-out and --chunk are for trees: a machine
-with multicast in hardware has neither (n/a), and is answered for without them.
+For each profile: the largest number of nodes that meets both limits, its fan-out and chunk,
+and the limit that one more node would break. --fan-out and --chunk apply to trees; a machine
+with multicast in hardware ignores them (n/a).
 
 Examples:
   storm model size --launch 150ms --quantum 2ms --cost 2
@@ -154,7 +154,7 @@ pub(crate) struct SizeOptions {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Starts clusters of real daemons on this machine, one after the other, and launches
-do-nothing programs on them. What it fits holds for clusters on this machine.
+do-nothing programs on them. The fitted profile holds for clusters on this machine.
 
 Examples:
   storm model calibrate --output here.toml
@@ -195,8 +195,8 @@ pub(crate) struct CalibrateOptions {
 /// Options of `model compare`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The laws of the others are the paper's (Table 5): launches of 12 MB, of a minimal
-job for rsh and GLUnix. Below the sizes that they were measured at they say little.
+The laws of the other systems are the paper's (Table 5): for launches of 12 MB, or of a
+minimal job for rsh and GLUnix. They say little below the sizes at which they were measured.
 
 Example:
   storm model compare --nodes 64,1024,16384")]

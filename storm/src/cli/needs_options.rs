@@ -84,17 +84,17 @@ impl ConditionKind {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NotADependency {
     #[error(
-        "{0:?} is no condition: use afterok:JOB, afterany:JOB, afternotok:JOB, after:JOB, aftercorr:JOB \
-         or singleton"
+        "{0:?} is not a condition: use afterok:JOB, afterany:JOB, afternotok:JOB, after:JOB, \
+         aftercorr:JOB or singleton"
     )]
     Unknown(String),
-    #[error("{0} names no job, as in {0}:7 or {0}:7:8")]
+    #[error("{0} needs a job, as in {0}:7 or {0}:7:8")]
     NoJob(String),
-    #[error("{0:?} is no job: a number, or 7_3 in an array")]
+    #[error("{0:?} is not a job: write a number, or 7_3 for a job of an array")]
     Job(String),
-    #[error("{0:?} is no number of minutes after the begin, as in after:7+10")]
+    #[error("{0:?} is not a number of minutes after the start, as in after:7+10")]
     Minutes(String),
-    #[error("`,` (all of them) and `?` (any of them) do not go together")]
+    #[error("`,` (all conditions) and `?` (any condition) cannot be mixed")]
     Mixed,
 }
 

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_means_the_same_both_ways() {
+    fn valid_lines_mean_the_same_to_both_parsers() {
         let words = |line: &str| line.split_whitespace().map(OsString::from).collect::<Vec<_>>();
         for line in [
             "storm submit -n 4 -t1:30 --sched gang ./a --json -n 3 -- x",

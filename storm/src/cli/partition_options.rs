@@ -8,11 +8,11 @@ use std::time::Duration;
 /// Options of `partition`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-A partition that gets another policy keeps all of its jobs: those that run go on where they
-are, those that wait keep their order. While more rows hold jobs than the new policy can
-have, nothing new starts and the rows that there are go on in turn; `storm partition show`
-says so. What is set stays over restarts of the Machine Manager, until --reset, or until the
-key is edited in the configuration; lists mark it with (set).
+A partition that gets another policy keeps all of its jobs: running jobs go on where they
+are, waiting jobs keep their order. While more rows hold jobs than the new policy allows,
+no job starts and the rows run in turn; `storm partition show` says so. A setting survives
+restarts of the Machine Manager until --reset, or until its key is edited in the
+configuration; lists mark it with (set).
 
 Examples:
   storm partition list
@@ -75,7 +75,7 @@ pub(crate) enum PartitionCommand {
 /// Options of `hold` and `release`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-A job that is held by an administrator is released by administrators only.
+Only administrators can release a job that an administrator holds.
 
 Examples:
   storm hold 7 8_3

@@ -13,17 +13,17 @@ use storm_replay::{DEFAULT_TRIM_PERCENT, EventOrder, TrimPercent};
 /// Replays a log in virtual time.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The log is in the Standard Workload Format, version 2.2, as the Parallel Workloads Archive
-has them, compressed by gzip or not; `-` is standard input. Times are virtual: a year of a
-machine takes a moment. Jobs are ended at their estimates. Left out, and counted, are jobs
-that did not run, had no processors or more than the machine, or no time of submission. A
-line that cannot be read, or has a time that no machine has seen, is told with its number,
-and the others are used. Published values rest on a decision for each event, those of sjf on
-one for all of a second: --event-order batched. When jobs under local, ics, pb or fcs run is
-decided by the nodes' kernels, or by what their processes do: those cannot be replayed.
+The log is in the Standard Workload Format, version 2.2, as in the Parallel Workloads Archive,
+with or without gzip; `-` is standard input. Times are virtual: a year of a machine takes a
+moment. A job ends at its estimate at the latest. Jobs that did not run, had no processors or
+more than the machine, or have no time of submission are left out and counted. A line that
+cannot be read or has an impossible time is reported with its number, and skipped. Published
+results decide after each event; for those of sjf, which decide once a second, give
+--event-order batched. local, ics, pb and fcs cannot be replayed: there the nodes' kernels or
+the processes themselves decide when jobs run.
 
-With --live a slice of the cluster is one of the log's time multiplied by --speedup, for the
-plan as well: `--quantum 10s --speedup 200` plans with 2000 s. The table says which it was.
+With --live, a slice of the cluster lasts --speedup times as long in the log's time, and so it
+does in the plan: `--quantum 10s --speedup 200` plans with 2000 s. The table shows both.
 
 Examples:
   storm replay KTH-SP2.swf.gz --sched easy

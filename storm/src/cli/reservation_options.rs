@@ -11,11 +11,11 @@ use std::time::Duration;
 /// Options of `reservation`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-From its start to its end the nodes of a reservation are only for jobs that are submitted
-with --reservation, by its users. Other jobs do not get them when by their time limit they
-would still run at its start; a job without a limit would. Jobs that run there already go on.
-A job of the reservation waits for the start and runs on its nodes only; when the reservation
-ends or is deleted, jobs that run may finish, and those that wait are jobs like others.
+From its start to its end, the nodes of a reservation are only for jobs that its users submit
+with --reservation. Another job does not get these nodes if its time limit lets it run past
+the start, or if it has no time limit. Jobs that already run there go on.
+A job of the reservation waits for the start and runs on its nodes only. When the reservation
+ends or is deleted, its running jobs may finish, and its waiting jobs become ordinary jobs.
 
 Examples:
   storm reservation create --name demo --start 16:00 --duration 2h --nodes 'n[1-4]' --users ann

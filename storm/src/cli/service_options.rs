@@ -30,8 +30,8 @@ pub(crate) struct ServiceOptions {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Each column is what a factor contributes: its weight in the configuration times a factor
-from 0 to 1. The priority is their sum, less what the user gave up with --nice. Without
-[priority] in the configuration, as of a cluster of `storm up`, all are equal.")]
+from 0 to 1. The priority is their sum minus the job's --nice. Without [priority] in the
+configuration, as on a cluster of `storm up`, all jobs are equal.")]
 pub(crate) struct PriorityOptions {
     /// Only these jobs
     #[arg(value_name = "JOB")]
@@ -43,10 +43,10 @@ pub(crate) struct PriorityOptions {
 /// Options of `shares`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Usage is in processor-seconds, of which half is forgotten in each half-life; nobody is
-charged without [priority] or [[accounts]] in the configuration. The fair-share
-factor is the user's rank among all users: first those whose account, and who in it, used
-least of what is due (Fair Tree).")]
+Usage is in processor-seconds, and half of it is forgotten in each half-life. Without
+[priority] or [[accounts]] in the configuration, nobody is charged. The fair-share factor is
+the user's rank among all users (Fair Tree): the account that used least of its share comes
+first, and within an account the user that did.")]
 pub(crate) struct SharesOptions {
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,

@@ -36,7 +36,7 @@ const OF_JOBS: &[(&[&str], &str)] = &[
     (&["--parsable"], "`--quiet` prints the number alone, `--json` has it as `id`"),
     (
         &["--test-only"],
-        "nothing is tried out: `storm explain JOB` has when a job that waits should start",
+        "nothing is tried out: `storm explain JOB` says when a waiting job should start",
     ),
     (&["--comment"], "a job has no comment: `--name` says what it is"),
     (
@@ -66,21 +66,22 @@ const OF_JOBS: &[(&[&str], &str)] = &[
 /// For `hist`.
 const OF_HISTORY: &[(&[&str], &str)] = &[(
     &["--since", "--starttime", "-S", "--until", "--endtime", "-E"],
-    "there is no range of times: `--limit N` has the latest, `--json` has when each began and ended",
+    "there is no range of times: `--limit N` lists the latest, `--json` has when each began and \
+     ended",
 )];
 
 /// For `queue`.
 const OF_QUEUE: &[(&[&str], &str)] = &[
     (&["--me"], "`storm queue --user $USER`"),
-    (&["--jobs", "--job", "-j"], "jobs stand without an option: `storm queue 7 8`"),
+    (&["--jobs", "--job", "-j"], "give jobs without an option: `storm queue 7 8`"),
     (
         &["--format", "--Format", "-o", "-O", "--long", "-l"],
         "the columns are fixed: `--json` has everything, `storm show JOB` all of one job",
     ),
     (&["--noheader"], "`--quiet` prints no header"),
     (&["--iterate", "-i"], "`watch storm queue` looks again and again, `storm wait JOB` waits"),
-    (&["--start"], "`storm explain JOB` has when a job that waits should start"),
-    (&["--sort", "-S"], "the order is that of the numbers: `--json` and jq sort otherwise"),
+    (&["--start"], "`storm explain JOB` says when a waiting job should start"),
+    (&["--sort", "-S"], "jobs are listed by number: use `--json` and jq for another order"),
     (
         &["--name", "-n", "--account", "-A", "--qos", "-q", "--nodelist", "-w"],
         "jobs are chosen by number, `--user`, `--state` and `--partition`; `--json` has the rest",
@@ -91,7 +92,7 @@ const OF_QUEUE: &[(&[&str], &str)] = &[
 /// For `cancel`.
 const OF_CANCEL: &[(&[&str], &str)] = &[
     (&["--me"], "`storm cancel --user $USER`"),
-    (&["--jobs", "--job", "-j"], "jobs stand without an option: `storm cancel 7 8`"),
+    (&["--jobs", "--job", "-j"], "give jobs without an option: `storm cancel 7 8`"),
     (
         &["--name", "--jobname", "-n", "--account", "-A", "--qos", "-q", "--nodelist", "-w"],
         "jobs are chosen by number, `--user`, `--state` and `--partition`; `storm queue --json` has the \
@@ -99,7 +100,7 @@ const OF_CANCEL: &[(&[&str], &str)] = &[
     ),
     (
         &["--interactive", "-i"],
-        "nobody is asked: `storm queue` with the same options says who is meant",
+        "`storm cancel` asks no question: `storm queue` with the same options lists the jobs first",
     ),
     (&["--batch", "-b", "--full", "-f"], "it is not needed: all processes of the job are meant"),
     (&["-9", "-KILL", "-TERM", "-INT"], "`--signal 9` or `--signal INT` sends a signal"),

@@ -42,7 +42,7 @@ fn the_definition_is_consistent() {
 }
 
 #[test]
-fn what_follows_the_program_belongs_to_it() {
+fn arguments_after_the_program_belong_to_the_program() {
     let options = job("storm submit -n 256 --sched gang ./sweep3d -n 3 --label --json -- x");
     let program = ["./sweep3d", "-n", "3", "--label", "--json", "--", "x"].map(OsString::from);
     assert_eq!(options.program, program);

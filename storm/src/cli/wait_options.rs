@@ -8,11 +8,11 @@ use std::time::Duration;
 /// Options of `wait`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-An array is waited for as a whole, also for its jobs that wait themselves. How the jobs
-ended is listed when all have, of more than 16 those that did not end well; jobs that had
-ended before count as well, as long as `storm hist` has them. Of jobs of an array that are
-forgotten while others of it are not, it is said how many they are and how they ended, which
-counts. Ctrl-C ends the waiting and leaves the jobs alone.
+An array counts as a whole, with its jobs that have not started. When all jobs have ended,
+storm lists their results; of more than 16 jobs, only the failed ones. Jobs that ended before
+count too, as long as `storm hist` has them. If only part of an array is still remembered,
+storm prints how many of its jobs are forgotten and how they ended; they count too. Ctrl-C
+ends the waiting and leaves the jobs alone.
 
 Examples:
   storm wait 7 && ./evaluate
@@ -20,8 +20,8 @@ Examples:
   storm wait 7 8_3
 
 Exit status:
-  the highest of the jobs', as `storm run` has it: 0 when all ended well
-  124 --timeout was over before   125 storm itself failed while it waited")]
+  the highest status of the jobs, as for `storm run`; 0 when all ended well
+  124 --timeout ended first   125 storm itself failed while it waited")]
 pub(crate) struct WaitOptions {
     /// Jobs, arrays (7), or jobs of arrays (7_3)
     #[arg(value_name = "JOB", required = true)]

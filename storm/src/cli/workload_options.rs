@@ -23,8 +23,8 @@ pub(crate) enum WorkloadModel {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 The log is in the Standard Workload Format: batch jobs in queue 1, interactive ones in queue
-0. Its jobs have no estimates, which a replay takes for perfect ones. The same options give
-the same log.
+0. Its jobs have no estimates, so a replay uses their run times. The same options give the
+same log.
 
 Examples:
   storm workload lublin --load 0.7 --pes 256 > lublin.swf

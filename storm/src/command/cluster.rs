@@ -107,7 +107,7 @@ pub(super) async fn down(
         let message = format!("{variable} names another cluster than the one that `up` keeps");
         return Err(Failure::new("usage", message)
             .hint(format!(
-                "unset {variable} to end the one that is kept; `storm down --socket` ends another"
+                "unset {variable} to end the kept cluster; `storm down --socket` ends another"
             ))
             .exit(EXIT_USAGE));
     }
@@ -125,7 +125,7 @@ pub(super) async fn down(
     clean(&kept, &state)?;
     if !alive {
         storm_pl::remove_abandoned(CLUSTER_NAME);
-        note(&output.note("the cluster that `up` kept had died: what it left is removed"));
+        note(&output.note("the cluster that `up` kept had died: its files are removed"));
     }
     state.leave(lock);
     print(&output.down(alive))?;
@@ -182,8 +182,9 @@ fn clean(kept: &KeptCluster, state: &StateDir) -> Result<(), Failure> {
     state.forget().map_err(|error| Failure::of("local-cluster", &error))?;
     removed.map_err(|error| {
         let left = kept.runtime_dir.display();
-        let mut failure = Failure::new("local-cluster", format!("{left} is not removed whole"))
-            .hint("remove it by hand; `storm up` does without");
+        let mut failure =
+            Failure::new("local-cluster", format!("{left} is not removed completely"))
+                .hint("remove it by hand; `storm up` works either way");
         failure.causes.push(error.to_string());
         failure
     })

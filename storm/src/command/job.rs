@@ -85,7 +85,7 @@ async fn embedded(
         Why::AskedFor { is_another_there: false } => ("", ""),
         // Slurm's --nodes is -N here.
         Why::AskedFor { is_another_there: true } => {
-            ("", ", as --nodes and --pes ask for one; for nodes of the cluster that is there: -N")
+            ("", ", because of --nodes or --pes; -N asks for nodes of the existing cluster")
         }
     };
     let LocalClusterShape { nodes, pes, .. } = shape;
@@ -119,7 +119,7 @@ fn request(options: &JobOptions, attach: bool, output: &dyn Output) -> Result<Su
     }
     if let Some(directory) = absent_directory(options) {
         note(&output.note(&format!(
-            "-D {}: this host has no such directory; the job fails on nodes that have none either",
+            "-D {}: this host has no such directory; the job fails on nodes that lack it too",
             directory.display()
         )));
     }
@@ -145,7 +145,7 @@ fn refuse_alone(options: &JobOptions) -> Result<(), Failure> {
         Some((option, _)) => {
             let message = format!("{option} makes no sense on an embedded cluster");
             Err(Failure::new("usage", message)
-                .hint("it has this job alone; `storm up` keeps a cluster for many")
+                .hint("it runs this job alone; `storm up` keeps a cluster for many jobs")
                 .exit(EXIT_USAGE))
         }
         None => Ok(()),
@@ -177,7 +177,7 @@ fn refuse_absent_directory(options: &JobOptions) -> Result<(), Failure> {
     let Some(directory) = absent_directory(options) else { return Ok(()) };
     let message = format!("-D {}: there is no such directory", directory.display());
     Err(Failure::new("working-directory", message)
-        .hint("the job would run on this host: make it, or name another"))
+        .hint("the job would run on this host: make the directory, or name another"))
 }
 
 fn shape(options: &JobOptions) -> LocalClusterShape {
@@ -259,7 +259,8 @@ fn report(
         && let Some(option) = misplaced_option(options)
     {
         note(&output.note(&format!(
-            "{option} came after the program and was given to it; options of storm come before"
+            "{option} came after the program and went to it; put options of storm before the \
+             program"
         )));
     }
     status

@@ -57,8 +57,8 @@ fn check_user(user: &UserName, allow_root: bool, output: &dyn Output) -> Result<
     let found = User::from_name(user.as_str()).map_err(|error| Failure::of("user", &error))?;
     let is_root = user.as_str() == "root" || found.as_ref().is_some_and(|user| user.uid.is_root());
     if is_root && !allow_root {
-        return Err(Failure::new("key", format!("{user} is root, who commands all jobs"))
-            .hint("--allow-root makes such a key all the same"));
+        return Err(Failure::new("key", format!("{user} is root: the key would command all jobs"))
+            .hint("--allow-root makes the key all the same"));
     }
     if found.is_none() {
         note(

@@ -233,7 +233,7 @@ pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Resul
     jobs.retain(|job| !job.state.is_final() && (waiting_too || job.state != JobState::Pending));
     retain_partitions(&mut client, &mut jobs, &partition).await?;
     if jobs.is_empty() {
-        super::note(&output.note("no job that waits or runs is meant: nothing is cancelled"));
+        super::note(&output.note("no waiting or running job matches: nothing is cancelled"));
     }
     let mut changed = Vec::new();
     for some in jobs.chunks(MAX_NAMED) {
@@ -329,5 +329,5 @@ fn who(user: Option<String>, manager: &Manager) -> Result<(Vec<u32>, Vec<String>
 
 pub(super) fn misunderstood(reply: &Reply) -> Failure {
     let code = "protocol";
-    Failure::new(code, format!("the manager answered something else: {reply:?}"))
+    Failure::new(code, format!("the manager sent an unexpected reply: {reply:?}"))
 }

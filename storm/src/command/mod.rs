@@ -151,7 +151,7 @@ fn own_options(options: JobOptions) -> Result<JobOptions, Failure> {
     let program = options.program.first().map(|name| name.to_string_lossy().into_owned());
     match program.filter(|name| name.starts_with('-') && name != STANDARD_INPUT) {
         Some(name) => Err(Failure::new("usage", format!("there is no option {name}"))
-            .hint(format!("see --help; a program of that name is run as ./{name}"))
+            .hint(format!("see --help; to run a program of that name, write ./{name}"))
             .exit(EXIT_USAGE)),
         None => Ok(options),
     }
@@ -178,8 +178,8 @@ fn state_dir() -> StateDir {
 fn print(text: &str) -> Result<(), Failure> {
     match StandardOutput::Stdout.write_whole(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            let text = "what was asked for cannot be written to standard output";
-            let mut failure = Failure::new("output", text).hint("is there room where it goes?");
+            let text = "the result cannot be written to standard output";
+            let mut failure = Failure::new("output", text).hint("is there space left on its disk?");
             failure.causes.push(error.to_string());
             Err(failure)
         }
@@ -197,7 +197,7 @@ mod tests {
     use super::said;
 
     #[test]
-    fn what_the_parser_says_is_one_line_for_programs() {
+    fn parser_errors_are_one_line_in_json() {
         let text = "error: the following required arguments were not provided:\n  <A>\n  <B>\n\n\
                     Usage: storm x <A> <B>\n\nFor more information, try '--help'.\n";
         let (message, hint) = said(text);

@@ -43,7 +43,8 @@ fn tell_unknown(options: &ReserveOptions, output: &dyn Output) {
         |user: &&String| user.parse::<u32>().is_err() && matches!(User::from_name(user), Ok(None));
     for user in options.users.iter().filter(is_unknown) {
         note(&output.note(&format!(
-            "--users: this host has no user {user}; until somebody has this name its nodes are nobody's"
+            "--users: this host has no user {user}; until that user exists, nobody can use the \
+             nodes by that name"
         )));
     }
 }

@@ -28,7 +28,7 @@ pub(super) async fn priority(options: PriorityOptions, output: &dyn Output) -> R
                 return Err(no_such_job(unknown));
             }
             for job in others {
-                note(&output.note(&format!("job {job} does not wait, and has no priority")));
+                note(&output.note(&format!("job {job} is not waiting, so it has no priority")));
             }
             print(&output.sheet(&priorities(&waiting, left))).map(|()| 0)
         }
@@ -82,7 +82,7 @@ fn priorities(jobs: &[PriorityView], left: u32) -> Sheet {
     let sheet = uses(jobs).into_iter().fold(sheet, Sheet::note);
     match left {
         0 => sheet,
-        _ => sheet.note(format!("and {left} more of lower priorities: name those you mean")),
+        _ => sheet.note(format!("and {left} more of lower priority: name jobs to see them")),
     }
 }
 
@@ -94,8 +94,8 @@ fn uses(jobs: &[PriorityView]) -> Vec<String> {
             let said = match job.counts {
                 PriorityUse::Always => return None,
                 PriorityUse::First => {
-                    "the job of the highest priority is the next to start; those that pass it go \
-                     by their time limits, the shortest first"
+                    "the job with the highest priority starts next; jobs that pass it start in the \
+                     order of their time limits, the shortest first"
                 }
                 PriorityUse::AmongEqualLimits => {
                     "the shortest time limit starts first, and priorities decide among equal limits \

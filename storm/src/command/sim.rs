@@ -16,7 +16,8 @@ use tokio::sync::mpsc;
 /// Most finished seeds that wait to be counted.
 const RESULTS: usize = 64;
 /// The hint if jobs of a scenario with faults have not ended.
-const STAYS_BROKEN: &str = "what a [[fault]] breaks stays broken until a rejoin, thaw, mend or other remedy of the scenario";
+const STAYS_BROKEN: &str = "the damage of a [[fault]] lasts until the scenario repairs it by \
+                            rejoin, thaw, mend or the like";
 /// The file name for standard output.
 const STDOUT: &str = "-";
 

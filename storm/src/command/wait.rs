@@ -171,9 +171,9 @@ impl Waiting {
             if told < some.size as usize {
                 let ForgottenJobs { array, size, jobs, failed, exit_code } = some;
                 note(&format!(
-                    "storm: {jobs} of the {size} jobs of {array} have ended and are forgotten, as \
-                     `history` of the configuration is less; {failed} of these did not end COMPLETED, \
-                     and their highest exit status is {exit_code}\n"
+                    "storm: {jobs} of the {size} jobs of {array} have ended and are forgotten, \
+                     because `history` in the configuration is smaller; {failed} of these did not \
+                     end COMPLETED, and their highest exit status is {exit_code}\n"
                 ));
             }
         }

@@ -42,7 +42,7 @@ pub(crate) enum ConfigProblem {
     TooManyNodes { most: usize },
     #[error("{key}: {names:?} is not a list of nodes: {why}")]
     NodeList { key: String, names: String, why: String },
-    #[error("{key}: {name:?} is no name: {}", storm_pl::NAME_RULE)]
+    #[error("{key}: {name:?} is not a name: {}", storm_pl::NAME_RULE)]
     Name { key: String, name: String },
     #[error("{key}: {name} is named twice")]
     NodeTwice { key: String, name: String },
@@ -53,7 +53,7 @@ pub(crate) enum ConfigProblem {
     #[error("{key}.pes: {pes} is not from 1 to {most}")]
     Pes { key: String, pes: u32, most: u32 },
     #[error(
-        "{key}.features: {feature:?} is no feature; names have letters, digits, '_', '-', '.', \
+        "{key}.features: {feature:?} is not a feature; names have letters, digits, '_', '-', '.', \
          ':' and '='"
     )]
     Feature { key: String, feature: String },
@@ -75,7 +75,7 @@ pub(crate) enum ConfigProblem {
     )]
     CacheBytes { spool_bytes: u64 },
     #[error(
-        "history: it must be at least 1: how a job ended is asked of the manager when it has ended"
+        "history: it must be at least 1: clients ask the manager for a job's result after its end"
     )]
     History,
     #[error("network.{key}: {value} is not from {least} to {most}")]
@@ -83,12 +83,12 @@ pub(crate) enum ConfigProblem {
     #[error("flexible.{0}")]
     Flexible(#[from] storm_nm::classes::ClassRuleError),
     #[error(
-        "listen: {listen} is beyond this host, which needs a cluster key: `storm key new FILE`, then \
-         key-file in [security], and --key for every Node Manager"
+        "listen: other hosts can reach {listen}, which needs a cluster key: `storm key new FILE`, \
+         then key-file in [security], and --key for every Node Manager"
     )]
     KeyNeeded { listen: SocketAddr },
     #[error(
-        "clients.listen: users on {listen} need keys that are made from the cluster's: `storm key new \
+        "clients.listen: users on {listen} need keys made from the cluster key: `storm key new \
          FILE`, then key-file in [security]"
     )]
     ClientKeyNeeded { listen: SocketAddr },
@@ -96,7 +96,7 @@ pub(crate) enum ConfigProblem {
     RevokedUser { name: String, why: NotAUserName },
     #[error("clients.revoked-keys: {serial:?}: {why}")]
     RevokedKey { serial: String, why: NotASerial },
-    #[error("security.previous-key-file: there is no key-file beside it")]
+    #[error("security.previous-key-file: it needs key-file as well")]
     PreviousKeyAlone,
     #[error(transparent)]
     Service(#[from] ServiceProblem),
@@ -126,13 +126,11 @@ fn syntax(error: &toml::de::Error) -> String {
     let said = error.to_string();
     if said.contains("duplicate key") {
         let said = said.trim_end();
-        return format!(
-            "{said}\na table such as [clients] stands in the file once, with all its keys"
-        );
+        return format!("{said}\na table such as [clients] may occur once only, with all its keys");
     }
     match said.contains("invalid type: map, expected a sequence") {
         true => format!(
-            "{}\nwhat there can be several of has two brackets: [[nodes]], [[partitions]], \
+            "{}\ntables that may occur several times have two brackets: [[nodes]], [[partitions]], \
              [[accounts]], [[qos]]",
             said.trim_end()
         ),

@@ -306,7 +306,7 @@ impl MmConfig {
             let (file, line) = (path.display(), super::line::line_of(&text, &key));
             tracing::warn!(
                 %file, line, key, name,
-                "this host knows no such user: as if it were not named, until the host does; a \
+                "this host knows no such user, so the entry counts for nobody until it does; a \
                  number works as well"
             );
         }

@@ -60,7 +60,7 @@ mod tests {
     use super::Idle;
 
     #[test]
-    fn who_has_no_slices_or_rows_has_no_use_for_their_settings() {
+    fn policies_without_slices_or_rows_ignore_their_settings() {
         let idle = |sched| Idle::under(sched).map(|idle| (idle.quantum, idle.mpl_limit));
         assert_eq!(idle("fcfs"), Some((true, true)));
         assert_eq!(idle("easy"), Some((true, true)));

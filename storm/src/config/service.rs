@@ -128,7 +128,7 @@ pub(crate) enum ServiceProblem {
     NoSuchPartition { name: String },
     #[error("{key}: another one is called {name:?} too")]
     Twice { key: String, name: String },
-    #[error("{key}.name: {name:?} is no name; it has letters, digits, '_', '-' and '.'")]
+    #[error("{key}.name: {name:?} is not a name; names have letters, digits, '_', '-' and '.'")]
     Name { key: String, name: String },
     #[error("{key}.parent: there is no account {name:?}")]
     NoSuchParent { key: String, name: String },
@@ -147,7 +147,7 @@ pub(crate) enum ServiceProblem {
          \"suspend\", \"requeue\" or \"cancel\""
     )]
     NeverPreempted { key: String, name: String },
-    #[error("{key}.preempts: its jobs would preempt those of {name:?}, and these its own")]
+    #[error("{key}.preempts: its jobs and those of {name:?} would preempt each other")]
     PreemptsItself { key: String, name: String },
 }
 

@@ -167,14 +167,14 @@ fn a_user_of_two_names_is_named_twice() {
 }
 
 #[test]
-fn who_listens_by_a_name_is_told_what_is_expected() {
+fn a_host_name_to_listen_on_is_refused_with_the_expected_form() {
     for text in [
         GOOD.replace("10.0.0.1:7117", "head:7117"),
         GOOD.replace("10.0.0.1:7117", "localhost"),
         format!("{GOOD}\n[clients]\nlisten = \"head:7118\""),
     ] {
         let error = MmConfig::parse(&text).expect_err("a name").to_string();
-        let told = "the address of this host to listen on is expected, a number with its port";
+        let told = "an IP address of this host with a port is expected";
         assert!(error.contains("at line") && error.contains(told), "{error}");
     }
 }
@@ -285,7 +285,7 @@ fn each_mistake_names_its_line() {
 }
 
 #[test]
-fn who_reads_of_a_mistake_reads_in_which_file_and_line_it_is() {
+fn a_mistake_is_reported_with_its_file_and_line() {
     let scratch = tempfile::tempdir().expect("a directory");
     let file = scratch.path().join("storm.toml");
     std::fs::write(&file, GOOD.replace("pes = 64", "pes = 0")).expect("written");

@@ -6,9 +6,9 @@ use serde::{Deserialize, Deserializer, de};
 use std::net::SocketAddr;
 
 /// The message about any other text.
-const EXPECTED: &str = "the address of this host to listen on is expected, a number with its port, \
-                        as \"10.0.0.1:7117\", or \"0.0.0.0:7117\" for all that it has; a name may \
-                        stand only where somebody connects to it";
+const EXPECTED: &str = "an IP address of this host with a port is expected, as \"10.0.0.1:7117\", \
+                        or \"0.0.0.0:7117\" for all its addresses; a host name works only in \
+                        addresses to connect to";
 
 /// Reads an address such as `"10.0.0.1:7117"`.
 pub(super) fn one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {

@@ -286,7 +286,7 @@ fn listen_for_clients(settings: &Settings) -> io::Result<UnixListener> {
     match fs::symlink_metadata(socket) {
         Ok(found) if found.file_type().is_socket() => fs::remove_file(socket)?,
         Ok(_) => {
-            let why = "something that is no socket is there; it is left alone";
+            let why = "the file there is not a socket; it is left alone";
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -300,15 +300,15 @@ fn listen_for_clients(settings: &Settings) -> io::Result<UnixListener> {
 fn announce_remote(listener: &TcpListener) {
     match listener.local_addr() {
         Ok(clients) => tracing::info!(%clients, "users of other hosts are let in"),
-        Err(error) => tracing::warn!(%error, "nobody of another host can connect"),
+        Err(error) => tracing::warn!(%error, "users of other hosts cannot connect"),
     }
 }
 
 fn announce(settings: &Settings, root: &Root, ready: Option<OwnedFd>) {
     if settings.trust.is_none() {
         tracing::warn!(
-            "no cluster key: every user of this host can pose as a node; `storm key new`, and \
-             key-file in [security]"
+            "no cluster key: every user of this host can pose as a node; run `storm key new` and \
+             set key-file in [security]"
         );
     }
     tracing::info!(
@@ -338,7 +338,7 @@ fn announce_idle_settings(settings: &Settings) {
             ("quantum", idle.quantum && params.quantum_us != defaults.quantum_us),
         ];
         for (setting, _) in given.iter().filter(|(_, in_vain)| *in_vain) {
-            tracing::warn!(partition = %name, %sched, "{setting} means nothing under this policy");
+            tracing::warn!(partition = %name, %sched, "{setting} has no effect under this policy");
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) enum DaemonError {
     Plan(#[from] ConfigProblem),
     #[error(transparent)]
     Key(#[from] KeyFileError),
-    #[error("{address} is beyond this host, and there is no cluster key")]
+    #[error("{address} is not a loopback address, and there is no cluster key")]
     KeyNeeded { address: std::net::SocketAddr },
     #[error("the policies cannot be set up")]
     Partition(#[from] PartitionError),
@@ -111,9 +111,10 @@ impl DaemonError {
             DaemonError::Listen { .. } => {
                 Some("is another manager running? `listen` in the configuration names the address")
             }
-            DaemonError::ListenClients { .. } => {
-                Some("`listen` in [clients] names an address of this host, not that for nodes")
-            }
+            DaemonError::ListenClients { .. } => Some(
+                "set `listen` in [clients] to an address of this host other than the one for \
+                 nodes",
+            ),
             DaemonError::Verbs(_) => {
                 Some("`storm nodes --fabric` lists the devices; --backend tcp needs none")
             }
@@ -124,7 +125,7 @@ impl DaemonError {
                  the nodes keep the jobs meanwhile",
             ),
             DaemonError::NotEmpty { .. } => {
-                Some("name a --runtime-dir that is empty or not there yet")
+                Some("name a --runtime-dir that is empty or does not exist")
             }
             DaemonError::Path { .. } => Some("check that it exists and who may write to it"),
             DaemonError::Key(_) => Some("every daemon of a cluster needs the same key file"),

@@ -415,7 +415,7 @@ mod tests {
     use storm_primitives::NodeId;
 
     #[test]
-    fn who_is_refused_for_its_name_hears_of_the_other_one() {
+    fn a_node_refused_for_its_name_hears_of_the_other_node() {
         let refusal = Refusal::NameInUse { name: "n1".to_owned(), node: NodeId(1) };
         let address = "head:7117".to_owned();
         let failed = JoinFailed::NotLetIn { address, source: JoinError::Refused(refusal) };

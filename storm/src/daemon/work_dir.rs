@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_directory_of_this_user_is_refused() {
+    fn foreign_directories_are_refused() {
         let scratch = tempfile::tempdir().expect("room");
         let own = scratch.path().join(format!("storm-nm-{}-a", geteuid()));
         let refused = |what: &str| {

@@ -76,7 +76,8 @@ impl Foreign {
     /// command.
     pub(crate) fn told(&self, verb: &str, options: &JobOptions) -> String {
         let asked = self.dialect.asked(self.lines.iter().map(String::as_str));
-        let mut text = format!("the {} lines of the script do not count", self.dialect.directive());
+        let mut text =
+            format!("storm ignores the {} lines of the script", self.dialect.directive());
         let ours = asked.options();
         if !ours.is_empty() {
             let program = options.program.iter().map(|word| quoted(&word.to_string_lossy()));
@@ -91,12 +92,12 @@ impl Foreign {
                 &format!("; on the command line they are: storm {verb} {ours} {program}{script}");
         }
         if !asked.left.is_empty() {
-            text += &format!("; storm has not: {}", asked.left.join(", "));
+            text += &format!("; storm lacks: {}", asked.left.join(", "));
         }
         let many = ["-n", "-N", "--ntasks-per-node"];
         if ours.iter().any(|option| many.contains(&option.as_str())) {
-            text += "; each process runs the whole script: of one that calls srun or mpirun, \
-                     give storm what that starts";
+            text += "; each process runs the whole script: if it calls srun or mpirun, give storm \
+                     the program that they start";
         }
         text
     }
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_to_type_in_their_place_is_told() {
+    fn the_replacement_for_foreign_options_is_told() {
         let told = |dialect, line: &str| {
             let program = ["./a job", "x"].map(Into::into).to_vec();
             let options = JobOptions { program, ..JobOptions::default() };

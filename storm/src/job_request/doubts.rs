@@ -17,8 +17,8 @@ fn set_id(spec: &JobSpec) -> Option<String> {
     let names: Vec<_> = without_set_id(spec).map(OsBytes::to_string_lossy).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "the copies of {} on the nodes have no set-uid or set-gid bit; --no-bcast runs a program \
-             that the nodes have, with it",
+            "the copies of {} on the nodes have no set-uid or set-gid bit; --no-bcast runs the \
+             program of the nodes with its bits",
             names.join(", ")
         )
     })

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_storm_has_not_is_named_as_it_is_written() {
+    fn options_that_storm_lacks_are_named_as_written() {
         let asked = asked(["-R rusage[mem=4] -M 4GB -W 90/h1 -N", "-w done(wave)", "-n 2,4"]);
         assert_eq!(asked.options(), ["-t", "90"]);
         assert_eq!(asked.left.join(", "), "-R rusage[mem=4], -M 4GB, -N, -w done(wave), -n 2,4");

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_counts_before_what_the_program_is_linked_with() {
+    fn the_option_overrides_the_linked_library() {
         let plain = Path::new("/bin/true");
         assert_eq!(chosen(MpiArgument::Auto, None, plain, &[]), None);
         assert_eq!(chosen(MpiArgument::Pmix, None, plain, &[]), Some("pmix"));

@@ -24,7 +24,7 @@ pub(super) fn descriptor(name: &OsStr) -> Option<u32> {
 pub(super) fn refusal(option: &str, name: &OsStr, follows: bool) -> Failure {
     let name = Path::new(name).display();
     let message = format!(
-        "{option} {name}: that is a stream of each process itself, and it would be written to nobody"
+        "{option} {name}: this is a stream of each process itself, so nobody would get the output"
     );
     let hint = match follows {
         true => "leave the option out to have the output here, or name a file",

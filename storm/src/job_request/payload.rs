@@ -96,7 +96,7 @@ fn standard_input(options: &JobOptions) -> Result<Vec<u8>, Failure> {
     if options.no_bcast {
         return Err(Failure::new(
             "usage",
-            "with --no-bcast the program is on the nodes, and not -",
+            "--no-bcast runs a program of the nodes, so it cannot be `-`",
         )
         .exit(EXIT_USAGE));
     }
@@ -109,17 +109,17 @@ fn standard_input(options: &JobOptions) -> Result<Vec<u8>, Failure> {
         return Err(failure);
     }
     if contents.len() as u64 > MAX_SCRIPT_BYTES {
-        return Err(refused("what comes by standard input is longer than 16 MiB")
+        return Err(refused("the script on standard input is longer than 16 MiB")
             .hint("put the script into a file, and give its name"));
     }
     if contents.is_empty() {
-        return Err(
-            refused("no script came by standard input").hint("as in: storm submit - < script.sh")
-        );
+        return Err(refused("there is no script on standard input")
+            .hint("as in: storm submit - < script.sh"));
     }
     if !contents.starts_with(SCRIPT) {
-        return Err(refused("what came by standard input is not a script").hint(
-            "its first line says what runs it, as #!/bin/sh; --wrap takes lines of shell without",
+        return Err(refused("standard input does not hold a script").hint(
+            "the first line of a script names its interpreter, as #!/bin/sh; --wrap takes shell \
+             commands without one",
         ));
     }
     Ok(contents)

@@ -51,8 +51,8 @@ impl From<ProgramError> for Failure {
             }
             ProgramError::NotExecutableByUs(_) => (
                 EXIT_NOT_EXECUTABLE,
-                "it is another user's, or its file system has no programs (noexec): ask its owner for \
-                 the permission, or run a copy elsewhere"
+                "it belongs to another user, or its file system is mounted noexec: ask its owner \
+                 for permission, or run a copy elsewhere"
                     .to_owned(),
             ),
             ProgramError::Empty(_) => {
@@ -60,7 +60,7 @@ impl From<ProgramError> for Failure {
             }
             ProgramError::NotAFile(_) | ProgramError::Unreadable { .. } => (
                 EXIT_NOT_EXECUTABLE,
-                "storm reads the program to copy it; --no-bcast runs one that the nodes have"
+                "storm reads the program to copy it; --no-bcast runs the program of the nodes"
                     .to_owned(),
             ),
         };

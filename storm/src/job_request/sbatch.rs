@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_storm_has_not_is_named_as_it_is_written() {
+    fn options_that_storm_lacks_are_named_as_written() {
         let asked = asked([
             "--gres=gpu:2 --nice -w n1 -n 4",
             "--nodes=2-4",

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_storm_takes_no_value_of_is_named() {
+    fn options_without_an_equivalent_are_named() {
         let asked = asked(["-pe mpi 4-8 -tc 2 -hold_jid first", "-pe"]);
         assert_eq!(asked.options(), Vec::<String>::new());
         assert_eq!(asked.left.join(", "), "-pe mpi 4-8, -hold_jid first, -pe, -tc 2");

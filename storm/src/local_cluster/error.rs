@@ -77,8 +77,8 @@ impl LocalClusterError {
                 if too_small_bytes().is_some() =>
             {
                 Some(
-                    "files may not be as large as a cluster's here (RLIMIT_FSIZE): \
-                     `ulimit -f unlimited`, in a new session where that is refused",
+                    "the limit on file sizes (RLIMIT_FSIZE) is too small for a cluster: `ulimit -f \
+                     unlimited`, in a new session if it is refused",
                 )
             }
             LocalClusterError::RuntimeDir(_) => Some("set TMPDIR to a directory that you can use"),
@@ -87,7 +87,7 @@ impl LocalClusterError {
             LocalClusterError::Busy => Some("wait for it"),
             LocalClusterError::Refused(error) => error.hint.as_deref(),
             LocalClusterError::Died { .. } | LocalClusterError::Late { .. } => {
-                Some("if the machine is too small for it, fewer nodes: --nodes 4")
+                Some("if the machine is too small, use fewer nodes: --nodes 4")
             }
             LocalClusterError::KeptDied { .. } => {
                 Some("`storm up` starts another, `storm down` forgets it; both remove its log")
@@ -95,11 +95,12 @@ impl LocalClusterError {
             // After su the directory is another user's; or its file system is read-only.
             LocalClusterError::StateDir { .. } if std::env::var_os("XDG_RUNTIME_DIR").is_some() => {
                 Some(
-                    "XDG_RUNTIME_DIR names the directory that it is in: is that yours? unset it, or set it to one that is",
+                    "its directory comes from XDG_RUNTIME_DIR: unset it, or set it to a directory \
+                     of yours",
                 )
             }
             LocalClusterError::StateDir { .. } => {
-                Some("XDG_RUNTIME_DIR names another directory for it, one that is yours")
+                Some("set XDG_RUNTIME_DIR to a directory of yours")
             }
             LocalClusterError::Spawn(_) | LocalClusterError::WillNotEnd { .. } => None,
         }

@@ -266,7 +266,7 @@ mod tests {
 
     /// A lock on a file that was removed excludes nobody.
     #[test]
-    fn who_waited_at_a_lock_that_was_removed_does_not_have_it() {
+    fn a_waiter_for_a_removed_lock_does_not_get_it() {
         let scratch = tempfile::tempdir().expect("a directory");
         let state = StateDir { path: scratch.path().join("storm") };
         let first = state.lock().expect("it is free");

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_there_whatever_the_kernel_lets_us_do_and_goes_again() {
+    fn mount_appears_and_disappears_with_any_kernel_rights() {
         for above in ["/dev/shm", "/tmp"] {
             let (_above, cluster) = cluster_in(above);
             make(&cluster).expect("it is made");

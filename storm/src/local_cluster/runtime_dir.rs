@@ -91,7 +91,7 @@ pub(crate) fn check_unused(directory: &Path) -> io::Result<()> {
         let name = entry?.file_name();
         if name != LOG_NAME {
             let found = name.to_string_lossy();
-            let why = format!("{found:?} is in it, and it would be removed with the cluster");
+            let why = format!("it contains {found:?}, which would be removed with the cluster");
             return Err(io::Error::new(io::ErrorKind::DirectoryNotEmpty, why));
         }
     }

@@ -45,7 +45,8 @@ fn row(partition: &PartitionView) -> Vec<String> {
 pub(super) fn details(partition: &PartitionView) -> String {
     let draining = partition.next_sched.as_ref().map(|next| {
         format!(
-            "to {next}: nothing new starts until its jobs have ended or, but from and to bcs, their rows fit"
+            "to {next}: no job starts until its jobs have ended or, except from and to bcs, their \
+             rows fit"
         )
     });
     pairs(&[

@@ -278,7 +278,7 @@ fn failures() {
 }
 
 #[test]
-fn of_many_ranks_only_the_failed_ones_are_shown() {
+fn a_report_of_many_ranks_shows_only_failed_ranks() {
     let mut job = detail();
     let template = job.ranks[0].clone();
     job.ranks.extend((2..100).map(|rank| RankView { rank: Rank(rank), ..template.clone() }));

@@ -178,7 +178,7 @@ fn a_user_whom_the_host_does_not_know_costs_nobody_anything() {
 }
 
 #[test]
-fn what_is_set_at_work_is_marked_reset_and_beaten_by_an_edit() {
+fn a_setting_at_run_time_is_marked_reset_and_overridden_by_an_edit() {
     let mut cluster = start(1, "main", "sched = \"gang\"\nquantum = \"20ms\"");
     cluster.says("partition set-quantum main 7ms");
     let listed = cluster.says("partition list");
@@ -203,7 +203,7 @@ fn what_is_set_at_work_is_marked_reset_and_beaten_by_an_edit() {
     assert!(reset.contains("gang\n") && reset.contains("30 ms\n"), "{reset}");
     // A slice of an hour is noted with its effect.
     let long = cluster.says("partition set-quantum main 1h");
-    assert!(long.contains("a slice lasts 3600 s") && long.contains("stand"), "{long}");
+    assert!(long.contains("a slice lasts 3600 s") && long.contains("are stopped"), "{long}");
     let refusal = cluster.refused("partition set-quantum main");
     assert!(refusal.contains("--reset") || refusal.contains("TIME"), "{refusal}");
     cluster.end();

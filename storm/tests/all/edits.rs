@@ -150,7 +150,7 @@ fn nodes_of_more_or_fewer_elements_keep_their_jobs() {
 
 /// Regression: failures on `n0` and `n01` were both reported as `n1`'s.
 #[test]
-fn what_a_node_says_names_it_as_the_configuration_does() {
+fn a_nodes_reports_use_its_configured_name() {
     for (names, name) in [("n[0-1]", "n0"), ("n[01-04]", "n01")] {
         let mut cluster = RealCluster::without_manager(1, "");
         cluster.configure("", &nodes(names, 2));

@@ -48,7 +48,7 @@ fn the_exit_status_is_the_jobs_highest() {
 }
 
 #[test]
-fn what_cannot_run_is_told_before_it_is_tried() {
+fn a_program_that_cannot_run_is_reported_before_the_launch() {
     let scratch = cluster();
     let missing = scratch.does("run ./nosuchprogram");
     assert_eq!(missing.status.code(), Some(127), "{}", told(&missing));

@@ -53,7 +53,7 @@ fn ranks_have_the_classes_of_what_they_do_and_people_are_told_why() {
     assert!(explained.contains("from the use of processors"), "{explained}");
     let explained = scratch.prints(&format!("explain {lopsided}"));
     assert!(explained.contains("under fcs"), "{explained}");
-    assert!(explained.contains("by the word of the library"), "{explained}");
+    assert!(explained.contains("according to its library"), "{explained}");
     // Under another policy there are no classes, and all jobs continue.
     scratch.prints("partition set-sched fcs local");
     let shown = scratch.json(&format!("show {lopsided}"));

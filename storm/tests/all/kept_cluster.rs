@@ -89,7 +89,7 @@ fn every_listing_can_be_read_by_a_script() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_what_can() {
+fn impossible_values_are_refused_with_the_possible_ones() {
     let scratch = Scratch::make();
     scratch.prints("up --nodes 2 --pes 1");
     let refused = scratch.does("submit --sched nosuch true");

@@ -21,7 +21,7 @@ fn json(words: &str) -> Value {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_reason_and_remedy() {
+fn senseless_options_are_refused_with_reason_and_remedy() {
     for (words, reason, remedy) in [
         ("predict --nodes 0", "0 nodes", "at least 1"),
         ("predict --nodes 4 --pes 0", "processes", "more than 0"),
@@ -64,7 +64,7 @@ fn what_makes_no_sense_is_refused_with_reason_and_remedy() {
 }
 
 #[test]
-fn what_cannot_be_read_is_wrong_usage() {
+fn malformed_options_are_wrong_usage() {
     for words in [
         "predict",
         "predict --show-profile --nodes 4",
@@ -116,7 +116,7 @@ fn sizes_meet_the_goal_and_name_the_limit() {
     let text = stdout(&model("size --profile gigabit-ethernet --launch 1s"));
     assert!(text.contains("LIMIT"), "{text}");
     let text = stdout(&model("size --fan-out 8"));
-    assert!(text.contains("n/a") && text.contains("The largest is of: es40-qsnet"), "{text}");
+    assert!(text.contains("n/a") && text.contains("The largest machine is es40-qsnet"), "{text}");
     let text = stdout(&model("size --quantum 100us --cost 50"));
     assert!(text.contains("shorter than this machine handles"), "{text}");
     assert!(text.contains("gigabit-ethernet"), "{text}");

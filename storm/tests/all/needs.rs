@@ -214,7 +214,7 @@ fn a_partition_gets_another_policy_with_its_jobs_and_keeps_it() {
 }
 
 #[test]
-fn who_waits_for_jobs_gets_their_highest_status_and_leaves_them_alone() {
+fn waiting_gives_the_highest_status_and_leaves_jobs_alone() {
     let mut cluster = RealCluster::start(1, "");
     let long = submit(&cluster, "", &format!("{UNTIL_GO}; exit 3"));
     let array = submit(&cluster, "--array 1-2", "exit $STORM_ARRAY_TASK_ID");

@@ -224,7 +224,7 @@ fn a_copy_without_its_set_uid_bit_is_told_of_and_recorded() {
 
 /// `show --json` has a single form for text that is not UTF-8: an array of bytes.
 #[test]
-fn what_is_not_utf_8_is_an_array_of_bytes_in_json() {
+fn bytes_that_are_not_utf_8_are_an_array_in_json() {
     let scratch = cluster("--nodes 1 --pes 1");
     let odd = std::ffi::OsStr::from_bytes(b"d\xff");
     fs::create_dir(scratch.work().join(odd)).expect("made");

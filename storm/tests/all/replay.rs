@@ -97,7 +97,7 @@ fn through_stdin(scratch: &Scratch, bytes: &[u8]) -> Output {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused_with_the_reason_and_what_to_try() {
+fn unusable_logs_are_refused_with_reason_and_remedy() {
     let scratch = place();
     let work = scratch.work();
     let said = refused(&scratch, "replay log.swf --strict", 1);
@@ -137,10 +137,10 @@ fn what_is_wrong_is_told_line_by_line_and_what_is_in_vain_is_said() {
     assert_says(&said, &["damaged in 12 of its lines", "line 3", "line 21", "and 2 more"]);
     assert!(!said.contains("line 23"), "{said}");
     let done = scratch.does("replay log.swf --sched fcfs --mpl-limit 4 --quantum 1s");
-    let in_vain = ["--mpl-limit means nothing under fcfs", "--quantum means nothing under fcfs"];
+    let in_vain = ["--mpl-limit has no effect under fcfs", "--quantum has no effect under fcfs"];
     assert_says(&stderr(&done), &in_vain);
     let done = scratch.does("replay log.swf --sched gang --mpl-limit 4 --quantum 1s");
-    assert!(!stderr(&done).contains("means nothing"), "{}", told(&done));
+    assert!(!stderr(&done).contains("has no effect"), "{}", told(&done));
     assert_says(&told(&done), &["quantum", "1 s"]);
 }
 
@@ -238,7 +238,7 @@ fn parameters_of_a_policy_are_given_by_name_and_refused_with_names_and_ranges() 
         assert_says(&refused(&scratch, &format!("replay log.swf {words}"), 2), &[said]);
     }
     let idle = scratch.does("replay log.swf --sched fcfs --repack --param packing=buddy");
-    assert_says(&stderr(&idle), &["--repack means nothing under fcfs", "--param packing means"]);
+    assert_says(&stderr(&idle), &["--repack has no effect under fcfs", "--param packing has"]);
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn an_unknown_figure_is_refused_with_those_that_there_are() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_before_anything_is_simulated() {
+fn impossible_requests_are_refused_before_the_simulation() {
     for (words, reason) in [
         ("all --output /proc/no/such/place", "cannot be written"),
         ("all --live --program ./no-such-program", "does not exist"),

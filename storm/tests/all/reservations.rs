@@ -95,7 +95,7 @@ fn a_reservation_is_seen_at_its_nodes_and_named_beside_the_job_that_is_in_the_wa
 }
 
 #[test]
-fn what_cannot_be_reserved_or_used_is_refused_with_the_reason() {
+fn impossible_reservations_are_refused_with_the_reason() {
     let cluster = RealCluster::start(2, "");
     let create = "reservation create --name demo --duration 1h";
     cluster.says(&format!("{create} -N 1 --users nobody-else"));

@@ -79,7 +79,7 @@ fn processes_are_dealt_out_as_many_to_a_node_as_is_said() {
 }
 
 #[test]
-fn who_wants_nodes_alone_waits_for_them_and_shares_them_with_nobody() {
+fn an_exclusive_job_waits_for_whole_nodes_and_shares_none() {
     let scratch = cluster("fcfs");
     let first = occupy(&scratch, "-n 1");
     let alone = submit(&scratch, "-n 2 -N 2 --exclusive", "sleep 1000");

@@ -233,7 +233,7 @@ fn the_server_of_bound_ranks_may_run_wherever_the_node_may() {
 }
 
 #[test]
-fn what_a_users_file_of_parameters_sets_is_not_set_otherwise() {
+fn a_users_parameter_file_is_not_overridden() {
     on_two_hosts(|bench, _| {
         let home = bench.scratch.work().join("home");
         fs::create_dir_all(home.join(".openmpi")).expect("made");

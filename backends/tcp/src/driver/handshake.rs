@@ -46,16 +46,16 @@ enum Stranger {
     #[error("{0}")]
     Refused(Refusal),
     /// Bytes after the handshake that the session's other end did not make.
-    #[error("what it sent was changed on the way")]
+    #[error("its message was changed on the way")]
     Broken,
     /// The connection broke or ended.
     #[error("the connection ended")]
     Ended,
     /// The peer took too long.
-    #[error("it did not say within {HELLO_TIMEOUT:?} what it is for")]
+    #[error("it did not state its purpose within {HELLO_TIMEOUT:?}")]
     Late,
     /// The connection was dropped for newer ones.
-    #[error("more than {MAX_STRANGERS} connections did not say what they are for")]
+    #[error("more than {MAX_STRANGERS} connections did not state their purpose")]
     Crowded,
 }
 
@@ -144,7 +144,7 @@ impl Greeter {
         );
         if ended {
             // A port probe connects and says nothing.
-            tracing::debug!(node = %core.name, %from, %why, "a connection said nothing");
+            tracing::debug!(node = %core.name, %from, %why, "a connection sent nothing");
             return;
         }
         let (now, address) = (core.runtime.now().since_origin(), from.ip().to_canonical());

@@ -116,7 +116,7 @@ mod tests {
     const PARENT: Lender = (NodeId(1), Incarnation(1));
 
     #[test]
-    fn what_came_too_late_or_from_the_dead_is_no_reason_to_refuse() {
+    fn outdated_references_are_no_reason_to_refuse() {
         let references = References::new(true);
         for _ in 1..MAX_OUTDATED {
             assert_eq!(references.failed(PARENT, Outlook::Outdated), None);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_none_takes_none() {
+    fn a_node_without_references_takes_none() {
         let references = References::new(false);
         assert!(!references.are_taken() && !references.follow(PARENT));
         assert_eq!(references.failed(PARENT, Outlook::Closed), None);

@@ -217,7 +217,8 @@ async fn read_control(
                 FromNode::Pong { number } => {
                     if sequencer.answered(node, Instant::from_nanos(number)) {
                         let node = sequencer.name(node);
-                        tracing::warn!(%node, "somebody has said more of it than it had issued");
+                        tracing::warn!(%node, "operations of this node were acknowledged that it \
+                                               had not issued");
                     }
                 }
                 FromNode::Parting if started => return Ok(End::Parting),
@@ -265,7 +266,7 @@ impl RootRole {
         sequencer.set_now(self.now());
         if let Err(error) = sequencer.request(NodeId::MM, issued.request, issued.data) {
             // The root numbers its own requests and sends all their data.
-            tracing::error!(%error, "the root does not understand itself");
+            tracing::error!(%error, "the root cannot process its own message");
         }
     }
 
@@ -289,7 +290,7 @@ impl RootRole {
             match output {
                 Output::View(view) => {
                     if let Err(error) = core.on_view(&view) {
-                        tracing::error!(%error, "the root does not understand itself");
+                        tracing::error!(%error, "the root cannot process its own message");
                     }
                     let frame = encode(&FromRoot::View(view), &[]);
                     for link in self.controls.borrow().values() {
@@ -316,7 +317,7 @@ impl RootRole {
                     };
                     let result = core.engine.borrow_mut().on_chunk(&chunk, payload);
                     if let Err(error) = result {
-                        tracing::error!(%error, "the root does not understand itself");
+                        tracing::error!(%error, "the root cannot process its own message");
                     }
                 }
                 Output::Done { to: NodeId::MM, request, outcome } => {

@@ -50,7 +50,7 @@ pub enum Output {
 #[derive(Debug, Error)]
 pub enum ProtocolError {
     /// A piece of a transfer was left out.
-    #[error("a chunk of {stage:?} at {offset} where {expected} was next")]
+    #[error("a chunk of {stage:?} at {offset}, but {expected} was next")]
     Gap {
         /// The transfer.
         stage: StageId,
@@ -343,7 +343,7 @@ impl Engine {
             Operation::Store { var, value } => self.memory.store_word(var, value),
         };
         if let Err(error) = result {
-            tracing::error!(?seq, %error, "an operation does not fit memory");
+            tracing::error!(?seq, %error, "an operation lies outside global memory");
         }
         self.verdicts.get(&seq).copied().unwrap_or(true)
     }
@@ -355,7 +355,7 @@ impl Engine {
         event: Option<EventId>,
     ) -> Result<(), storm_primitives::OutOfBounds> {
         let Some(staging) = self.stagings.remove(&stage) else {
-            tracing::error!(?stage, "a transfer is committed that is not here");
+            tracing::error!(?stage, "a transfer is committed that has not arrived");
             return Ok(());
         };
         for (offset, piece) in staging.chunks() {

@@ -89,7 +89,7 @@ pub enum RequestError {
     #[error("more requests are waiting than allowed")]
     WindowExceeded,
     /// The data is not as long as announced.
-    #[error("request {request:?} came with {len} bytes, which is not what it announced")]
+    #[error("request {request:?} came with {len} bytes, but announced another number")]
     WrongLength {
         /// The request.
         request: RequestId,

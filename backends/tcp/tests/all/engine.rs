@@ -173,7 +173,7 @@ fn transfers_survive_changes_of_the_tree() -> Result<(), TestCaseError> {
 
 /// Every sweep of the tree would wake every node twice.
 #[test]
-fn what_goes_by_reference_is_neither_staged_nor_committed() {
+fn data_by_reference_is_neither_staged_nor_committed() {
     let plan = plan();
     let dest = NodeSet::compute(5);
     let lent_of = |lent_bytes| {

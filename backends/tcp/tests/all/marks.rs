@@ -113,7 +113,7 @@ fn an_answer_waits_for_what_was_issued_and_no_longer() {
 }
 
 #[test]
-fn who_says_more_of_a_node_than_is_true_holds_answers_until_the_node_is_asked() {
+fn an_excessive_acknowledgement_holds_answers_until_the_node_is_asked() {
     let mut root = Root::new();
     root.set_now(10);
     let asked = root.ask(u64::MAX).expect("there is room");
@@ -129,7 +129,7 @@ fn who_says_more_of_a_node_than_is_true_holds_answers_until_the_node_is_asked() 
 }
 
 #[test]
-fn what_has_come_and_waits_for_its_place_is_waited_for_all_the_same() {
+fn data_that_arrived_out_of_order_is_still_awaited() {
     let mut root = Root::new();
     let asked = root.ask(1).expect("there is room");
     assert!(!root.sequencer.answered(ASKED, Instant::ORIGIN));

@@ -30,7 +30,7 @@ pub enum VerbsError {
         present: Vec<String>,
     },
     /// The port carries no data.
-    #[error("port {port} of {device} is {state}, and not active: look at its cable or its link")]
+    #[error("port {port} of {device} is {state}, not active: check its cable or its link")]
     PortNotActive {
         /// The device.
         device: String,
@@ -62,8 +62,9 @@ pub enum VerbsError {
     },
     /// The same for the memory of an adapter's queue.
     #[error(
-        "{call} on {device}: there is no memory; queues of an adapter lie in locked memory, of which this process \
-         may have {limit} bytes (RLIMIT_MEMLOCK); raise it with LimitMEMLOCK= or `ulimit -l`"
+        "{call} on {device}: out of memory; an adapter's queues need locked memory, and this \
+         process may have {limit} bytes (RLIMIT_MEMLOCK); raise it with LimitMEMLOCK= or `ulimit \
+         -l`"
     )]
     QueueMemory {
         /// The function.
@@ -74,7 +75,7 @@ pub enum VerbsError {
         limit: u64,
     },
     /// Multicast is not possible.
-    #[error("{device} cannot send to all members at once: {why}")]
+    #[error("{device} cannot multicast to all members: {why}")]
     NoMulticast {
         /// The device.
         device: String,

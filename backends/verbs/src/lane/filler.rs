@@ -235,7 +235,8 @@ impl Filler {
         if self.shared.is_in_vain() {
             tracing::warn!(
                 peer = %pipe.peer,
-                "most of what is sent to all does not arrive there: it goes by the tree"
+                "most multicast frames do not arrive at this peer: it gets large transfers by the \
+                 tree"
             );
             self.shared.hears = None;
             return None;

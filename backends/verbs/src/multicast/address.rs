@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_group_is_seen() {
+    fn impossible_group_addresses_are_detected() {
         assert_eq!(address().fault(), None);
         assert_eq!(address().piece_bytes(), 1000);
         let changed = |change: fn(&mut GroupAddress)| {

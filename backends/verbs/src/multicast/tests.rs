@@ -277,7 +277,7 @@ fn a_number_far_ahead_is_not_believed() {
 
 /// The memory of claimed chunks is bounded, for any number of them and any numbers.
 #[test]
-fn what_is_over_is_forgotten() {
+fn ended_transfers_are_forgotten() {
     let mut assembler = Assembler::<Memory>::new(LAYOUT);
     for number in (0..2000).chain((0..2000).map(|step| step << 40)) {
         assembler.tell(number);
@@ -287,7 +287,7 @@ fn what_is_over_is_forgotten() {
 }
 
 #[test]
-fn what_a_lane_tells_of_counts_for_more_than_what_was_heard() {
+fn lane_reports_count_more_than_hearsay() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
     // The first number heard is a lie.
     take(&mut assembler, now, &datagram(1 << 60, 0, 250, &[0; 100]));
@@ -328,7 +328,7 @@ fn holes_are_ranges_that_cover_what_is_missing() {
 }
 
 #[test]
-fn what_does_not_come_is_asked_for_when_later_things_come_or_time_passes() {
+fn missing_messages_are_requested_after_later_ones_or_a_timeout() {
     let (mut assembler, now) = (Assembler::<Memory>::new(LAYOUT), Instant::now());
     let awaited = Awaited { number: 5, total: 250, since: now };
     let Step::Wait(pause) = awaited.step(&assembler, now) else { panic!("nothing is lost yet") };

@@ -34,7 +34,7 @@ fn a_peer_that_vanishes_in_the_middle_of_a_write_is_named() {
 }
 
 #[test]
-fn what_comes_after_the_end_changes_nothing() {
+fn messages_after_the_end_change_nothing() {
     run(async {
         let pair = Pair::new();
         let ends = pair.lane(Lane::Bulk);

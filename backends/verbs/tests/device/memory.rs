@@ -64,7 +64,7 @@ fn write_to(access: Access) -> (Outcome, Vec<u8>) {
 }
 
 #[test]
-fn who_knows_the_key_writes_only_where_that_is_meant() {
+fn a_writer_with_the_key_writes_only_to_permitted_memory() {
     assert_eq!(write_to(Access::RemoteWrite), (Outcome::Sent, vec![7; LEN]));
     for access in [Access::Receive, Access::Read] {
         let (outcome, bytes) = write_to(access);

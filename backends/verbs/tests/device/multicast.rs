@@ -72,7 +72,7 @@ fn report(fabric: &VerbsFabric) -> MulticastReport {
 }
 
 #[test]
-fn what_is_for_many_is_sent_once_and_is_the_same_everywhere() {
+fn a_multicast_is_sent_once_and_arrives_unchanged_everywhere() {
     run(async {
         let (root, children) = (root(Multicast::Auto), [open(config(2)), open(config(3))]);
         let lanes = children.each_ref().map(|child| bulk(&root, child));
@@ -172,7 +172,7 @@ fn nothing_is_sent_to_all_that_a_forwarder_sends_once_more() {
 }
 
 #[test]
-fn what_was_for_others_is_not_kept() {
+fn data_for_others_is_not_kept() {
     run(async {
         let (root, children) = (root(Multicast::Auto), [open(config(2)), open(config(3))]);
         let lanes = children.each_ref().map(|child| bulk(&root, child));

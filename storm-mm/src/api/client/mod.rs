@@ -51,7 +51,7 @@ pub enum ClientError {
         source: ClientSessionError,
     },
     /// The manager was asked and did not answer in time. It may still carry out the request.
-    #[error("the manager has the request and does not answer")]
+    #[error("the manager received the request and does not answer")]
     Unanswered,
     /// The manager speaks another version of the protocol.
     #[error("the manager speaks version {0} of the protocol, this program version {API_VERSION}")]
@@ -66,7 +66,7 @@ pub enum ClientError {
     #[error("the manager closed the connection")]
     Closed,
     /// The manager's line is not valid in the protocol.
-    #[error("the manager sent what is not understood")]
+    #[error("the manager sent a message that cannot be decoded")]
     Garbled(#[source] serde_json::Error),
     /// The reply answers another request.
     #[error("the manager's reply does not answer the request")]

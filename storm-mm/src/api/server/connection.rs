@@ -34,7 +34,7 @@ pub(super) struct Connection {
 /// Why no more requests are read.
 #[derive(Debug, Error)]
 enum EndOfRequests {
-    #[error("it said no hello in time")]
+    #[error("it sent no hello in time")]
     NoHello,
     #[error("it speaks version {0} of the protocol")]
     Version(u32),
@@ -42,9 +42,9 @@ enum EndOfRequests {
     NotTheProtocol,
     #[error(transparent)]
     Line(#[from] LineError),
-    #[error("a request did not come to its end in time")]
+    #[error("a request did not arrive completely in time")]
     TooSlow,
-    #[error("bytes follow that nothing is known about")]
+    #[error("it sent bytes that belong to no request")]
     OutOfStep,
     #[error(transparent)]
     Upload(#[from] UploadError),
@@ -157,7 +157,7 @@ impl Connection {
             "the client speaks version {} of the protocol, the manager version {API_VERSION}",
             hello.storm_api
         );
-        let hint = "use the storm command that belongs to this cluster";
+        let hint = "use the storm command of the same version as this cluster";
         refuse(ApiError::new(ErrorCode::VersionMismatch, message).hint(hint));
         Err(EndOfRequests::Version(hello.storm_api))
     }

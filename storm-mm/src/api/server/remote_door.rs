@@ -71,11 +71,11 @@ pub(super) struct Arrival {
 enum Stranger {
     #[error(transparent)]
     Session(#[from] ClientSessionError),
-    #[error("it did not prove in time who it is")]
+    #[error("it did not authenticate in time")]
     Late,
-    #[error("too many connections did not prove who they are")]
+    #[error("too many connections did not authenticate")]
     Crowded,
-    #[error("the key of {} is good, and of no use: {error}", user.name)]
+    #[error("the key of {} is valid, but cannot be used: {error}", user.name)]
     Unwanted { user: RemoteUser, error: ApiError },
 }
 
@@ -258,7 +258,7 @@ impl RemoteDoor {
 
     fn refused(&mut self, from: SocketAddr, why: &Stranger) {
         if why.said_nothing() {
-            tracing::debug!(%from, %why, "a connection said nothing");
+            tracing::debug!(%from, %why, "a connection sent nothing");
             return;
         }
         let (address, now) = (from.ip().to_canonical(), self.opened.elapsed());

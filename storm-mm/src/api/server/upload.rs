@@ -21,15 +21,15 @@ const BLOCK_BYTES: usize = 256 << 10;
 pub(super) enum UploadError {
     #[error("{hash} has {found_bytes} bytes here, the job says {said_bytes}")]
     Size { hash: ContentHash, said_bytes: u64, found_bytes: u64 },
-    #[error("{0} was not asked for with that size")]
+    #[error("the manager did not ask for {0} with that size")]
     NotAskedFor(ContentHash),
     #[error("a file is expected")]
     NotAFile,
     #[error(transparent)]
     NotStored(SpoolError),
-    #[error("a file came, but was not taken")]
+    #[error("a file arrived, but was not accepted")]
     NotTaken(#[source] SpoolError),
-    #[error("nothing came for too long")]
+    #[error("no data arrived for too long")]
     Idle,
     #[error(transparent)]
     Line(#[from] LineError),
@@ -62,8 +62,9 @@ impl UploadError {
 }
 
 /// The hint for a file that cannot be stored.
-const WHERE_FILES_ARE: &str = "it keeps files below its `state-dir`, that of `storm up` in /dev/shm, \
-    and some room for its journal; what is on every node needs no copy: --no-bcast";
+const WHERE_FILES_ARE: &str = "the manager keeps files below its `state-dir` (for `storm up`, in \
+                               /dev/shm) and leaves room for its journal; a file that is on every \
+                               node needs no copy: --no-bcast";
 
 fn spool_refusal(error: &SpoolError) -> ApiError {
     match error {
@@ -72,7 +73,7 @@ fn spool_refusal(error: &SpoolError) -> ApiError {
                 .hint("the file may have changed while it was sent: submit again")
         }
         SpoolError::TooLarge { .. } => ApiError::new(ErrorCode::TooLarge, error.to_string())
-            .hint("put it on every node and use --no-bcast"),
+            .hint("put the file on every node and use --no-bcast"),
         SpoolError::Storage(cause) => ApiError::new(ErrorCode::Storage, error.to_string())
             .why(cause.to_string())
             .hint(WHERE_FILES_ARE),

@@ -50,7 +50,7 @@ fn remembered(world: &World) -> Vec<JobId> {
 }
 
 #[test]
-fn who_ends_many_jobs_does_not_push_out_the_last_of_others_also_over_a_restart() {
+fn a_user_with_many_ended_jobs_does_not_push_out_others_over_a_restart() {
     let mut world = world();
     let others = end(&mut world, other(7), 4);
     let own = end(&mut world, USER, 200);

@@ -191,7 +191,7 @@ fn nobody_is_stopped_for_want_of_nodes_that_are_about_to_come_back() {
 }
 
 #[test]
-fn who_waits_for_whose_elements_is_the_same_after_a_restart() {
+fn waiters_for_elements_are_the_same_after_a_restart() {
     let mut world = world("fcfs");
     // The two jobs take both elements of a node, one after the other.
     let patient = submit(&mut world, spec(1, false, false), "patient");

@@ -142,7 +142,7 @@ fn a_node_is_reserved_while_its_reservation_is_under_way_and_nobody_runs_there()
 }
 
 #[test]
-fn what_is_deleted_binds_nobody_and_its_number_is_not_given_again() {
+fn a_deleted_reservation_binds_no_job_and_its_number_is_not_reused() {
     let mut world = World::joined("fcfs", 8);
     let request = window(&world, "demo");
     reserve(&mut world, &request).expect("nothing stands against it");
@@ -188,7 +188,7 @@ fn a_job_of_a_reservation_that_has_lost_nodes_says_so_and_runs_when_it_is_over()
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_what_stands_against_it() {
+fn impossible_reservations_are_refused_with_the_obstacle() {
     let mut world = World::joined("fcfs", 8);
     let request = window(&world, "demo");
     let refused = |world: &mut World, request: ReservationRequest| {
@@ -201,9 +201,9 @@ fn what_cannot_be_is_refused_with_what_stands_against_it() {
     let cases = [
         (ReservationRequest { start: past, ..request.clone() }, "cannot begin at"),
         (ReservationRequest { duration_s: 0, ..request.clone() }, "lasts from 1"),
-        (ReservationRequest { name: "a b".to_owned(), ..request.clone() }, "is no name"),
+        (ReservationRequest { name: "a b".to_owned(), ..request.clone() }, "is not a name"),
         (ReservationRequest { nodes: Some("n99".to_owned()), ..request.clone() }, "no node n99"),
-        (ReservationRequest { nodes: None, ..request.clone() }, "by name, or of a number"),
+        (ReservationRequest { nodes: None, ..request.clone() }, "by name, or a number"),
         (
             ReservationRequest { partition: Some("other".to_owned()), ..request.clone() },
             "no partition \"other\"",

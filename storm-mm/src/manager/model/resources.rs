@@ -33,7 +33,7 @@ fn reason(world: &World, job: JobId) -> String {
 }
 
 #[test]
-fn what_no_node_can_give_is_refused_by_name() {
+fn demands_beyond_every_node_are_refused_by_name() {
     let mut world = World::joined("fcfs", 8);
     let mut refusal = |resources: Resources| {
         let spec = asking(1, resources);

@@ -108,7 +108,7 @@ fn the_priority_is_what_the_factors_contribute_less_the_niceness() {
 }
 
 #[test]
-fn who_has_used_less_goes_first_after_the_next_reckoning_under_any_policy() {
+fn the_user_with_less_usage_goes_first_after_the_next_reckoning() {
     for sched in ["fcfs", "easy", "conservative", "easy-sjbf", "sjf", "gang"] {
         let mut world = world(sched, fair());
         let running: Vec<JobId> = (0..if sched == "gang" { 3 } else { 1 })
@@ -134,7 +134,7 @@ fn who_has_used_less_goes_first_after_the_next_reckoning_under_any_policy() {
 const LATER: Duration = Duration::from_secs(60);
 
 #[test]
-fn what_is_shown_while_somebody_runs_is_the_order_in_which_jobs_start() {
+fn the_order_shown_is_the_order_of_starts() {
     for sched in ["fcfs", "easy", "conservative", "easy-sjbf", "sjf", "gang"] {
         for asked in [false, true] {
             let mut world = world(sched, fair());
@@ -257,7 +257,7 @@ fn accounts_and_qualities_of_service_are_refused_by_name() {
     ];
     let expected = [
         (ErrorCode::NoSuchAccount, "there is no account \"nobody's\" (your accounts: mine)"),
-        (ErrorCode::NotPermitted, "you are no user of account \"theirs\" (your accounts: mine)"),
+        (ErrorCode::NotPermitted, "you are not a user of account \"theirs\" (your accounts: mine)"),
         (ErrorCode::NoSuchQos, "there is no quality of service \"best\" (yours: premium)"),
         (
             ErrorCode::NotPermitted,
@@ -269,7 +269,7 @@ fn accounts_and_qualities_of_service_are_refused_by_name() {
         ),
         (
             ErrorCode::NotPermitted,
-            "only an administrator may be of niceness -1 (0 or more is free)",
+            "only an administrator may give a job niceness -1 (0 or more is free)",
         ),
     ];
     let said = said.iter().map(|(code, text)| (*code, text.as_str()));

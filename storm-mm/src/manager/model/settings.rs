@@ -44,7 +44,7 @@ fn quanta(view: &PartitionView) -> (Option<u64>, Option<u64>) {
 }
 
 #[test]
-fn what_is_set_at_work_is_marked_and_stays_until_it_is_reset() {
+fn a_setting_at_run_time_is_marked_and_stays_until_reset() {
     let mut world = World::joined("gang", 8);
     assert_eq!(quanta(&view(&world)), (Some(CONFIGURED_US), None));
     assert_eq!(quanta(&set(&mut world, None, Some(7_000))), (Some(7_000), Some(CONFIGURED_US)));
@@ -91,7 +91,7 @@ fn a_key_that_is_edited_counts_before_what_was_set_and_others_do_not() {
 }
 
 #[test]
-fn what_was_set_is_kept_for_a_partition_that_is_away() {
+fn settings_of_an_absent_partition_are_kept() {
     let mut world = World::joined("gang", 8);
     set(&mut world, None, Some(7_000));
     for _ in 0..2 {

@@ -272,7 +272,7 @@ fn a_rank_that_leaves_its_peers_ends_the_job_and_one_that_had_none_does_not() {
 }
 
 #[test]
-fn who_aborts_because_another_has_crashed_is_not_why_the_job_ends() {
+fn a_rank_that_aborts_after_a_crash_is_not_the_reason_of_the_end() {
     for (signal, expected) in [(11, 139), (7, 135), (6, 14), (9, 14)] {
         let (mut world, job) = in_phase("running", true);
         let incarnation = world.record(job).incarnation;
@@ -291,7 +291,7 @@ fn who_aborts_because_another_has_crashed_is_not_why_the_job_ends() {
 }
 
 #[test]
-fn who_aborts_with_zero_has_failed_all_the_same() {
+fn an_abort_with_zero_is_a_failure() {
     let (mut world, job) = in_phase("running", true);
     let incarnation = world.record(job).incarnation;
     world.report(NodeId(2), Report::Aborted { job, incarnation, rank: Rank(3), exit_code: 0 });
@@ -301,7 +301,7 @@ fn who_aborts_with_zero_has_failed_all_the_same() {
 }
 
 #[test]
-fn what_listings_repeat_is_short() {
+fn texts_in_listings_are_short() {
     let mut world = World::joined("fcfs", 2);
     let mut named = spec(1, false, false);
     named.name = "n".repeat(1024);

@@ -151,7 +151,7 @@ fn a_job_that_is_to_run_again_waits_for_what_is_gone_as_well() {
 }
 
 #[test]
-fn what_has_ended_keeps_its_partition_and_its_policy() {
+fn an_ended_job_keeps_its_partition_and_policy() {
     let mut world = World::joined("fcfs", 8);
     let job = world.submit(spec(2, false, false));
     world.started(0);

@@ -45,7 +45,7 @@ impl Core {
             (None, Some(count), None) => self.chosen_nodes(now, partition, window, count, 0)?,
             (None, None, Some(pes)) => self.chosen_nodes(now, partition, window, 0, pes)?,
             _ => {
-                let message = "a reservation is of nodes by name, or of a number of nodes or PEs";
+                let message = "a reservation takes nodes by name, or a number of nodes or PEs";
                 return Err(ApiError::new(ErrorCode::BadRequest, message)
                     .hint("give one of --nodes, -N and -n"));
             }
@@ -97,8 +97,8 @@ impl Core {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.chars().all(allowed) {
             return bad(format!(
-                "{name:?} is no name of a reservation: 1 to {MAX_NAME_BYTES} letters, digits, \
-                 '_', '-' and '.'"
+                "{name:?} is not a name for a reservation: use 1 to {MAX_NAME_BYTES} letters, \
+                 digits, '_', '-' and '.'"
             ));
         }
         if self.reservations.named(name, at).is_some() {
@@ -107,9 +107,7 @@ impl Core {
                 .hint("choose another name, or delete it first"));
         }
         if self.reservations.left(at).count() >= MAX_RESERVATIONS {
-            return bad(format!(
-                "there are {MAX_RESERVATIONS} reservations, the most there may be"
-            ));
+            return bad(format!("there are {MAX_RESERVATIONS} reservations, which is the limit"));
         }
         let sound = |user: &String| !user.is_empty() && user.len() <= MAX_NAME_BYTES;
         if request.users.len() > MAX_USERS || !request.users.iter().all(sound) {
@@ -144,8 +142,9 @@ impl Core {
         if let Some(node) = nodes.iter().find(|node| !partition.nodes.contains(**node)) {
             let (node, name) = (self.node_name(*node), &partition.name);
             let message = format!("node {node} is not in partition {name:?}");
-            return Err(ApiError::new(ErrorCode::NoSuchNode, message)
-                .hint("a reservation has nodes of one partition: name it with --partition"));
+            return Err(ApiError::new(ErrorCode::NoSuchNode, message).hint(
+                "all nodes of a reservation are in one partition: name it with --partition",
+            ));
         }
         for node in &nodes {
             if let Some(other) = self.reserved_by_another(*node, window) {
@@ -172,7 +171,7 @@ impl Core {
         pes: u32,
     ) -> Result<Vec<NodeId>, ApiError> {
         if count == 0 && pes == 0 {
-            let message = "a reservation is of one node or PE at least";
+            let message = "a reservation needs at least one node or PE";
             return Err(ApiError::new(ErrorCode::BadRequest, message));
         }
         let partition = &self.partitions[usize::from(id.0)];
@@ -230,7 +229,7 @@ impl Core {
 fn window(request: &ReservationRequest, at: Timestamp) -> Result<Window, ApiError> {
     let start = request.start.unwrap_or(at);
     if start < at {
-        let message = format!("the reservation cannot begin at {start}: it is {at} by now");
+        let message = format!("the reservation cannot begin at {start}: it is {at} already");
         return Err(
             ApiError::new(ErrorCode::BadRequest, message).hint("leave the start out for now")
         );

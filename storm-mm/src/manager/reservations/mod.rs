@@ -122,7 +122,7 @@ impl Core {
                 let (reservation, partition) = (&record.name, &record.partition);
                 tracing::warn!(
                     %reservation, %partition, nodes,
-                    "a reservation has nodes that its partition is not configured with any more"
+                    "a reservation has nodes that its partition no longer has in the configuration"
                 );
             }
         }

@@ -39,7 +39,7 @@ impl Core {
                 let own = &record.partition;
                 let message = format!("reservation {name:?} has no nodes of partition {other:?}");
                 return Err(ApiError::new(ErrorCode::Infeasible, message)
-                    .why(format!("it is of partition {own:?}")));
+                    .why(format!("its nodes are in partition {own:?}")));
             }
             Some(_) => {}
             None => spec.partition = Some(record.partition.clone()),

@@ -244,7 +244,7 @@ fn a_message_that_is_longer_than_its_buffer_is_cut_and_says_so() {
 }
 
 #[test]
-fn what_is_posted_in_one_slice_is_done_when_the_next_but_one_begins() {
+fn an_operation_is_done_two_slices_after_it_was_posted() {
     let mut machine = Lockstep::new(1, 2, small());
     machine.open(0, &[1, 2]);
     machine.step();
@@ -258,7 +258,7 @@ fn what_is_posted_in_one_slice_is_done_when_the_next_but_one_begins() {
 }
 
 #[test]
-fn who_is_not_there_can_neither_send_nor_be_sent_to() {
+fn an_absent_rank_can_neither_send_nor_receive() {
     let mut machine = Lockstep::new(1, 2, small());
     machine.open(0, &[1, 2]);
     let mut post = |node: usize, who, what: Post| machine.engines[node].post(who, what).is_err();

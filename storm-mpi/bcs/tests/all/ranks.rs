@@ -116,7 +116,10 @@ fn a_rank_that_names_another_that_does_not_exist_ends_its_job_and_no_other() {
     assert_eq!(job.failures(), [(JobKey(JOB), BcsError::BadRank { rank: Rank(3) })]);
     for rank in [3, 4] {
         let error = job.ranks[rank].news().expect_err("it is over");
-        assert!(error.to_string().contains("rank 3 wrote what is no message"), "{error}");
+        assert!(
+            error.to_string().contains("rank 3 wrote something that is not a message"),
+            "{error}"
+        );
     }
     // The others hear of it from their nodes, whose engines are told when the rank is killed.
     job.machine.engines[2].rank_gone(member(JOB, 3));
@@ -141,7 +144,7 @@ fn a_rank_that_ignores_its_window_is_found_out() {
 }
 
 #[test]
-fn who_waits_is_known_and_a_job_that_is_closed_leaves_nothing() {
+fn waiting_ranks_are_known_and_a_closed_job_leaves_nothing() {
     let mut job = Job::new(3, 10_000, PLACEMENT.len());
     assert!(!job.nodes[0].all_wait(JobKey(JOB)));
     for rank in [0, 1] {

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_has_of_a_matrix_lies_where_it_is() {
+    fn a_processs_part_of_a_matrix_lies_in_place() {
         let line =
             |part, parts| Dimension { length: 4, kind: CYCLIC, argument: DEFAULT, parts, part };
         let byte = Layout::number(1, 1);

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_order_in_a_file_is_no_view() {
+    fn an_unordered_datatype_is_not_a_view() {
         let byte = Layout::number(1, 1);
         let back = byte.hindexed([(1, 4), (1, 0)]).expect("small");
         let over = byte.hindexed([(3, 0), (1, 1)]).expect("small");

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_zeros_the_negative_one_is_the_lesser_from_either_side() {
+    fn negative_zero_is_less_than_zero_on_either_side() {
         let zero = [0; LONG_DOUBLE_BYTES];
         let mut negative = zero;
         negative[9] = 0x80;
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_numbers_the_lower_index_wins() {
+    fn the_lower_index_wins_among_equal_numbers() {
         let pair = |n, index: c_int| [&whole(n)[..], &index.to_ne_bytes()].concat();
         let combined = |op, mut left: Vec<u8>, mut right: Vec<u8>| {
             assert!(apply_pairs(op, &mut left, &mut right));

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_values_the_lower_index_wins() {
+    fn the_lower_index_wins_among_equal_values() {
         let pair = |value: i16, index: i32| {
             let (v, i) = (value.to_le_bytes(), index.to_le_bytes());
             [v[0], v[1], i[0], i[1], i[2], i[3]]
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_standard_does_not_define_is_refused() {
+    fn operations_outside_the_standard_are_refused() {
         let no = |op, number| !apply(op, number, &mut [], &mut []);
         assert!(no(Predefined::Band, Number::Float64));
         assert!(no(Predefined::Max, Number::Complex64));

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_in_the_gate_is_alone() {
+    fn a_thread_in_the_gate_is_alone() {
         const EACH: usize = 20_000;
         let (mut word, mut sum) = ([0_u32; 1], [0_u64; 1]);
         let (word, sum) = (word.as_mut_ptr() as usize, sum.as_mut_ptr() as usize);

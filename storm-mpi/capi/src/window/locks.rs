@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_shares_does_not_pass_who_waits_to_be_alone() {
+    fn a_sharing_job_does_not_pass_an_exclusive_one() {
         let mut locks = Locks::default();
         for (member, is_exclusive) in [(0, false), (1, false), (2, true), (3, false), (4, true)] {
             locks.ask(member, is_exclusive, member as i32);

@@ -116,7 +116,7 @@ mod tests {
     use crate::operation::Predefined;
 
     #[test]
-    fn what_is_told_is_understood_and_nothing_cut_short_is() {
+    fn whole_reports_are_understood_and_truncated_ones_refused() {
         for verb in VERBS {
             let change = Change::Combine(Predefined::MaxLoc);
             let runs = vec![(8, 4), (u64::MAX, 0)];

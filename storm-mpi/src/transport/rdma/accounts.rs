@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_values_are_refused() {
         let ring = Ring::of_job(2);
         let mut out = Outward::new(ring);
         out.sent(10);

@@ -115,7 +115,7 @@ fn one_connection_carries_both_ways_whoever_dials() {
 }
 
 #[test]
-fn of_two_that_dial_at_once_the_lower_ones_connection_stays() {
+fn the_lower_rank_keeps_its_connection_when_both_dial_at_once() {
     let mut ends = End::pair();
     let [low_at, high_at] = [0, 1].map(|end: usize| ends[end].tcp.address());
     ends[0].dial(high_at);
@@ -234,7 +234,7 @@ fn two_that_write_until_nothing_fits_read_on() {
 }
 
 #[test]
-fn what_was_sent_before_an_end_arrives_before_it() {
+fn data_sent_before_an_end_arrives_before_the_end() {
     let mut ends = End::pair();
     let at = ends[0].tcp.address();
     ends[1].dial(at);
@@ -253,7 +253,7 @@ fn what_was_sent_before_an_end_arrives_before_it() {
 }
 
 #[test]
-fn who_is_gone_before_it_answered_is_lost() {
+fn a_peer_that_leaves_before_its_answer_is_lost() {
     for dialing in [0, 1] {
         let mut ends = End::pair();
         let at = ends[1 - dialing].tcp.address();
@@ -274,7 +274,7 @@ fn who_is_gone_before_it_answered_is_lost() {
 }
 
 #[test]
-fn who_answers_something_else_is_none_of_the_job() {
+fn a_process_with_a_foreign_answer_is_not_of_the_job() {
     let [mut low, _] = End::pair();
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     low.dial(other.local_addr().unwrap());

@@ -23,7 +23,7 @@ enum Wrong {
 
 impl Invariant for NobodySpared {
     fn name(&self) -> &'static str {
-        "those make room whom it takes, and no others"
+        "only the jobs whose PEs are needed make room"
     }
 
     fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {

@@ -27,7 +27,7 @@ enum Unlawful {
 
 impl Invariant for PreemptionLawful {
     fn name(&self) -> &'static str {
-        "jobs are preempted by those who may, and only for need"
+        "only permitted jobs preempt others, and only if they need to"
     }
 
     fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {

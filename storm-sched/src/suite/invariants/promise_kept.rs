@@ -33,7 +33,7 @@ struct Broken {
 
 impl Invariant for PromiseKept {
     fn name(&self) -> &'static str {
-        "what is given up for a job is not given to others"
+        "PEs given up for a job go to no other job"
     }
 
     fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {

@@ -22,9 +22,9 @@ enum Untrue {
     Ahead { job: JobId, place: usize, reason: Box<PendingReason> },
     #[error("job {job}: {why}: there are {actual} in truth")]
     Count { job: JobId, why: Shortage, actual: u32 },
-    #[error("job {job}: {why}: that is no shortage")]
+    #[error("job {job}: {why}, which is not a shortage")]
     Enough { job: JobId, why: Shortage },
-    #[error("job {0} is told that there is room for it, and there is none")]
+    #[error("job {0} is told that there is room for it, but there is none")]
     NoRoom(JobId),
     #[error("job {job} waits for a reservation, and there is no such one: {reason}")]
     Reservation { job: JobId, reason: Box<PendingReason> },

@@ -74,7 +74,7 @@ fn sheet(profile: &Profile, prediction: &Prediction) -> Sheet {
         .note(match profile.network {
             Network::Multicast(_) | Network::Tree(_) => {
                 "Reading, sending and writing overlap, so that they add up to more than the \
-                 transfer; what is last adds up."
+                 transfer; the parts in the last table add up."
             }
             Network::SharedHost(_) => {
                 "One host does all of the work, one thing after the other: nothing overlaps, \
@@ -86,8 +86,9 @@ fn sheet(profile: &Profile, prediction: &Prediction) -> Sheet {
     }
     let list = uncertain.iter().map(Uncertain::to_string).collect::<Vec<_>>().join("; ");
     sheet.note(format!(
-        "UNCERTAIN: of these values the calibration knows little, and of what rests on them: \
-         {list}. Calibrate on a quieter machine, with more --runs and more numbers of --nodes."
+        "UNCERTAIN: the calibration measured these values poorly, so their results are uncertain \
+         too: {list}. Calibrate on a quieter machine, with more --runs and more numbers of \
+         --nodes."
     ))
 }
 

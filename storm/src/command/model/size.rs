@@ -172,10 +172,10 @@ fn apart(value: f64, goal: f64) -> String {
 
 fn meaning(goal: &Goal) -> String {
     format!(
-        "NODES is the most that launch {} MiB within {} ms while a time slice of {} ms costs at \
-         most {} %, with the FAN-OUT and CHUNK of the shortest launch of those that do. LIMIT is \
-         what one node more would break; n/a: the machine has multicast in hardware, or one host, \
-         and no tree to set.",
+        "NODES is the largest number that launches {} MiB within {} ms while a time slice of {} ms \
+         costs at most {} %. FAN-OUT and CHUNK are those of the shortest such launch. LIMIT is the \
+         limit that one more node would break; n/a: the machine has multicast in hardware, or one \
+         host, and no tree to set.",
         number(goal.size.get()),
         number(goal.launch_ms),
         number(goal.quantum_us / 1e3),
@@ -197,8 +197,8 @@ fn conclusion(goal: &Goal, answers: &[Answer]) -> Option<String> {
             "None of them meets both wishes with even 1 node: allow more, or send less.".to_owned()
         }
         _ if most == goal.most_nodes.get() => {
-            format!("The {most} nodes that are enough can be of: {largest}.")
+            format!("These profiles are enough for {most} nodes: {largest}.")
         }
-        _ => format!("The largest is of: {largest}, with {most} nodes."),
+        _ => format!("The largest machine is {largest}, with {most} nodes."),
     })
 }

@@ -82,7 +82,8 @@ fn crossover_sheet() -> Sheet {
         let paper = row.paper_nodes.map_or_else(String::new, |nodes| nodes.to_string());
         vec![row.rival.to_string(), nodes, paper]
     });
-    Sheet::new(&rows)
-        .table(["MANAGER", ">NODES", ">PAPER"], cells)
-        .note("From so many nodes on it would launch faster than STORM on the paper's network.")
+    Sheet::new(&rows).table(["MANAGER", ">NODES", ">PAPER"], cells).note(
+        "From this number of nodes on, the system would launch faster than STORM on the paper's \
+         network.",
+    )
 }

@@ -63,9 +63,11 @@ pub(super) async fn replay(
     if let Some(place) = choices(&options.cluster)?.place()? {
         let own = [("--nodes", options.nodes.is_some()), ("--param", !options.params.is_empty())];
         if let Some((option, _)) = own.iter().find(|(_, given)| *given) {
-            let message = format!("{option} is for an embedded cluster, and there is one");
+            let message = format!(
+                "{option} is for an embedded cluster, but the jobs go to a running cluster"
+            );
             return Err(Failure::new("usage", message)
-                .hint("without it the jobs go to that one; `storm down` ends a kept one")
+                .hint("leave it out to use that cluster, or end a kept cluster with `storm down`")
                 .exit(EXIT_USAGE));
         }
         let manager = place.open()?;
@@ -95,8 +97,9 @@ async fn tell_of_size(
     let (name, pes, machine) = (&partition.name, partition.pes, trace.pes());
     if pes != machine {
         note(&format!(
-            "storm: the cluster's partition {name} has {pes} processing elements, the log's machine {machine}: \
-             their figures are no comparison (with --pes {pes} the log is one of such a machine)\n"
+            "storm: the cluster's partition {name} has {pes} processing elements, the log's \
+             machine {machine}: do not compare their figures (with --pes {pes} the log is for such \
+             a machine)\n"
         ));
     }
     Ok(())

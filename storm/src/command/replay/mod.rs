@@ -239,7 +239,7 @@ fn tell_idle(options: &ReplayOptions) {
             .map(|param| (format!("--param {}", param.name()), idle.means_nothing(param.name()))),
     );
     for (option, _) in given.iter().filter(|(_, in_vain)| *in_vain) {
-        note(&format!("storm: {option} means nothing under {}\n", options.sched));
+        note(&format!("storm: {option} has no effect under {}\n", options.sched));
     }
 }
 

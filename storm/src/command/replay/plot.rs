@@ -42,8 +42,10 @@ pub(super) fn check(path: Option<&Path>) -> Result<(), Failure> {
     let svg = |path: &Path| path.extension().is_some_and(|end| end.eq_ignore_ascii_case("svg"));
     match path {
         Some(path) if !svg(path) => {
-            let message = format!("{} is no name of a plot", path.display());
-            Err(Failure::new("usage", message).hint("it has to end in .svg").exit(EXIT_USAGE))
+            let message = format!("{} cannot be the name of a plot", path.display());
+            Err(Failure::new("usage", message)
+                .hint("the name of a plot ends in .svg")
+                .exit(EXIT_USAGE))
         }
         Some(_) | None => Ok(()),
     }

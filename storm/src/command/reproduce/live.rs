@@ -73,7 +73,8 @@ pub(super) async fn add(
         }
         one.what.notes.push(format!(
             "Live: on this host, medians of {RUNS}; {NODES} nodes of {PES} processing element, \
-             each a process here, with whatever else runs here. No bound is asked of them."
+             each a process here, beside whatever else runs here. They are not checked against \
+             bounds."
         ));
     }
     Ok(())

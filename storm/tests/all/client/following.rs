@@ -243,8 +243,8 @@ fn refuses_input(input: File, after_bytes: usize, why: &str) {
     });
     let output = served.command(&["run", "cat"]).stdin(input).output().expect("started");
     let told = format!(
-        "storm: standard input cannot be read, so job 7 is cancelled: {why}\n  try: `< /dev/null` or \
-         --input none is for jobs that read nothing\n"
+        "storm: standard input cannot be read, so job 7 is cancelled: {why}\n  try: give `< \
+         /dev/null` or --input none to a job that reads nothing\n"
     );
     assert_eq!((stderr(&output), output.status.code()), (told, Some(125)));
     served.end();

@@ -122,11 +122,11 @@ fn a_script_may_come_by_standard_input() {
 }
 
 #[test]
-fn what_comes_by_standard_input_and_is_no_script_is_refused() {
+fn standard_input_without_a_script_is_refused() {
     let served = Served::start(async |_| {});
     for (script, arguments, status, told) in [
-        ("", &["submit", "-"][..], 126, "no script came"),
-        ("echo\n", &["submit", "-"], 126, "its first line says what runs it"),
+        ("", &["submit", "-"][..], 126, "there is no script"),
+        ("echo\n", &["submit", "-"], 126, "names its interpreter"),
         ("#!/bin/sh\r\nls\r\n", &["submit", "-"], 126, "dos2unix < SCRIPT | storm submit -"),
         ("#!/bin/sh\n", &["submit", "--no-bcast", "-"], 2, "--no-bcast"),
         ("#!/bin/sh\n", &["run", "--input", "all", "-"], 2, "standard input is the script"),

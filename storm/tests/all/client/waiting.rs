@@ -28,7 +28,7 @@ async fn explain(calls: &Receiver<Call>) {
 
 /// Regression: nothing was reported until the end of a job that waited for hours.
 #[test]
-fn who_follows_a_job_is_told_why_it_waits() {
+fn a_follower_is_told_why_the_job_waits() {
     let served = Served::start(async |calls| {
         let submitted = call(&calls).await;
         let events = submitted.replies;
@@ -51,7 +51,7 @@ fn who_follows_a_job_is_told_why_it_waits() {
 }
 
 #[test]
-fn who_waits_for_the_job_just_submitted_is_told_why_it_waits() {
+fn a_waiter_for_a_new_job_is_told_why_it_waits() {
     let served = Served::start(async |calls| {
         call(&calls).await.replies.send(Reply::Submitted { job: JOB }).expect("it waits");
         let waited = call(&calls).await;

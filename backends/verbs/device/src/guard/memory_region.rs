@@ -279,7 +279,7 @@ impl Drop for MemoryRegion {
             let _ = unsafe { munmap(self.start, self.len) };
         } else {
             // Leaked on purpose: an adapter might otherwise write to memory that is reused.
-            tracing::error!(code, len = self.len, "memory stays registered");
+            tracing::error!(code, len = self.len, "memory could not be deregistered");
         }
     }
 }

@@ -122,7 +122,8 @@ impl RawPair {
         let code = unsafe { (self.domain.device().functions().destroy_qp)(self.as_ptr()) };
         if code != 0 {
             let error = io::Error::from_raw_os_error(code.abs());
-            tracing::error!(%error, "a queue pair stays: so does all that it uses");
+            tracing::error!(%error, "a queue pair could not be destroyed: its memory and queues \
+                                     stay too");
             std::mem::forget(self.queue.clone());
         }
         code == 0

@@ -18,12 +18,12 @@ type Check = fn(&World) -> Result<(), String>;
 /// The invariants by name.
 const ALL: &[(&str, Check)] = &[
     ("every live job has one slot of its own", slots::check),
-    ("elements are held by whom the core believes", elements_accounted::check),
-    ("nobody waits for an edge on what is free", no_idle_wait::check),
-    ("nobody starts before it may", needs_respected::check),
+    ("elements are held by the jobs that the core believes", elements_accounted::check),
+    ("no job waits for a slice edge on free elements", no_idle_wait::check),
+    ("no job starts before it may", needs_respected::check),
     ("the journal gives the same records", replay::check),
     ("a job ends once and nothing follows", one_end::check),
-    ("nodes and policy know who is stopped", rows_told::check),
+    ("nodes and policy agree on the stopped jobs", rows_told::check),
     ("the time of a job passes in its row only", running_in_turn::check),
     ("nothing is placed on the dead or forgotten alive", surroundings::check),
 ];

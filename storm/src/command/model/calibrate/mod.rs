@@ -130,7 +130,7 @@ fn earlier(path: &Path) -> Result<Measured, Failure> {
     let unreadable = |cause: String| {
         let mut failure = Failure::new("file", format!("{} cannot be read", path.display()));
         failure.causes.push(cause);
-        failure.hint("give --with what `storm model calibrate --json` printed")
+        failure.hint("give --with the output of `storm model calibrate --json`")
     };
     let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
     serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))
