@@ -73,6 +73,13 @@ pub trait Host: 'static {
         0
     }
 
+    /// Output of a job that may not have reached the Machine Manager, in the order in which it was
+    /// read; `None` if none is kept.
+    fn kept_output(&self, job: JobKey) -> Option<Vec<Report>> {
+        let _ = job;
+        None
+    }
+
     /// This node manager ends and leaves its jobs to the next one.
     fn detach(&self) {}
 

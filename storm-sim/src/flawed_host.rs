@@ -15,7 +15,7 @@ use storm_nm::{
 };
 use storm_primitives::sim::SimRuntime;
 use storm_primitives::{Instant, NodeId};
-use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Stream, Strobe};
+use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Report, Stream, Strobe};
 use storm_rm::{Coscheduling, FileSpec, JobId, JobIncarnation, Owner, Rank, RankClass, RowSet};
 
 /// See the module.
@@ -66,6 +66,10 @@ impl Host for FlawedHost {
 
     fn output_offset(&self, job: JobKey, rank: Rank, stream: Stream) -> u64 {
         self.inner.output_offset(job, rank, stream)
+    }
+
+    fn kept_output(&self, job: JobKey) -> Option<Vec<Report>> {
+        self.inner.kept_output(job)
     }
 
     fn detach(&self) {

@@ -79,9 +79,10 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.held.changed.ring();
     }
 
-    /// Nobody takes output now. Unsent output is kept, and no more is read until each job is told
-    /// to continue. Other reports are useless to the next Machine Manager, which gets all of them
-    /// anew.
+    /// Nobody takes output now, and no more is read until each job is told to continue. Kept for
+    /// then is all output that may not have reached a client: unsent reports, and sent ones that
+    /// the lost Machine Manager may have had without passing them on. Clients drop what they have
+    /// had. Other reports are useless to the next Machine Manager, which gets all of them anew.
     pub(super) fn cut_outputs(&self) {
         let mut cut = self.held.cut.borrow_mut();
         for job in self.core.borrow().jobs() {
@@ -95,6 +96,11 @@ impl<P: Primitives, H: Host> Node<P, H> {
             };
             if let Some((_, kept)) = of_job {
                 kept.push(report);
+            }
+        }
+        for (job, kept) in cut.iter_mut() {
+            if let Some(reports) = self.host.kept_output(*job) {
+                *kept = reports;
             }
         }
     }

@@ -108,16 +108,29 @@ fn jobs_of_an_ordinary_user_go_on_over_the_end_of_a_node_manager() {
         job_goes_on(RealCluster::start_in(scratch, 2), signal);
     }
     if let Some(scratch) = Scratch::make_for_ordinary_user() {
-        every_byte_comes_once(RealCluster::start_in(scratch, 1));
+        every_byte_comes_once(RealCluster::start_in(scratch, 1), restart_node);
     }
 }
 
 #[test]
 fn every_byte_of_output_comes_once_however_often_the_node_manager_ends() {
-    every_byte_comes_once(RealCluster::start(1, ""));
+    every_byte_comes_once(RealCluster::start(1, ""), restart_node);
 }
 
-fn every_byte_comes_once(mut cluster: RealCluster) {
+#[test]
+fn every_byte_of_output_comes_once_however_often_the_manager_ends() {
+    every_byte_comes_once(RealCluster::start(1, ""), |cluster, signal| {
+        cluster.end_manager(signal);
+        cluster.start_manager();
+    });
+}
+
+fn restart_node(cluster: &mut RealCluster, signal: Signal) {
+    end_node(cluster, 1, signal);
+    start_node(cluster, 1);
+}
+
+fn every_byte_comes_once(mut cluster: RealCluster, restart: fn(&mut RealCluster, Signal)) {
     let mut command = cluster.caller().storm("run -n 2 --label --no-bcast /bin/sh -c");
     command.arg(LINES);
     let mut followed = piped(command);
@@ -131,8 +144,7 @@ fn every_byte_comes_once(mut cluster: RealCluster) {
     let mut all: Vec<String> = Vec::new();
     for signal in [ENDS, ENDS].concat() {
         all.extend(lines.by_ref().take(200).map(|line| line.expect("text")));
-        end_node(&mut cluster, 1, signal);
-        start_node(&mut cluster, 1);
+        restart(&mut cluster, signal);
     }
     go(&cluster);
     all.extend(lines.map(|line| line.expect("text")));

@@ -1,6 +1,6 @@
 //! The [`Host`] trait on a real node.
 
-use super::inheriting::kept_id;
+use super::inheriting::{self, kept_id};
 use super::{LiveHost, PINGS_UNANSWERED_MAX, Sources, remove_in_background};
 use crate::environment::joins_by_pmix;
 use crate::live::cache::CacheError;
@@ -23,7 +23,7 @@ use std::time::Duration;
 use storm_mpi::segment::NodeEnd;
 use storm_pl::{Credentials, HostTime, PadId, PlaceSpec};
 use storm_primitives::{Instant, NodeId};
-use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Stream, Strobe};
+use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Report, Stream, Strobe};
 use storm_rm::{
     Coscheduling, Destination, FileSpec, JobId, JobIncarnation, OsBytes, Owner, Rank, RankClass,
     RowSet,
@@ -215,6 +215,15 @@ impl Host for LiveHost {
         let ledger = live.as_ref().and_then(|live| live.ledger.as_ref());
         let spool = ledger.and_then(|ledger| ledger.spool());
         spool.map_or(0, |spool| spool.total(rank, stream))
+    }
+
+    fn kept_output(&self, job: JobKey) -> Option<Vec<Report>> {
+        let live = self.job(job)?;
+        let ledger = live.ledger.as_ref()?;
+        ledger.spool()?;
+        inheriting::outputs(job, ledger)
+            .inspect_err(|error| tracing::error!(job = %job.job, %error, "output is lost"))
+            .ok()
     }
 
     fn detach(&self) {

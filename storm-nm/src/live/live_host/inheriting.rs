@@ -361,7 +361,7 @@ fn unanswered(
 }
 
 /// Output of the job that may not have reached the Machine Manager.
-fn outputs(job: JobKey, ledger: &Ledger) -> io::Result<Vec<Report>> {
+pub(super) fn outputs(job: JobKey, ledger: &Ledger) -> io::Result<Vec<Report>> {
     let Some(spool) = ledger.spool() else { return Ok(Vec::new()) };
     let report = |spooled: Spooled| Report::Output {
         job: job.job,

@@ -14,7 +14,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, Runtime};
-use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Stream, Strobe};
+use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Report, Stream, Strobe};
 use storm_rm::{Coscheduling, FileSpec, JobId, JobIncarnation, Owner, Rank, RankClass, RowSet};
 
 const MEMORY_MIB: u64 = 1024;
@@ -77,6 +77,10 @@ impl<R: Runtime> Host for ModelledHost<R> {
         let job = self.job(job);
         let ledger = job.as_ref().and_then(|job| job.ledger.as_ref());
         ledger.map_or(0, |ledger| ledger.output_offset(rank, stream))
+    }
+
+    fn kept_output(&self, job: JobKey) -> Option<Vec<Report>> {
+        Some(self.job(job)?.ledger.as_ref()?.outputs())
     }
 
     fn detach(&self) {
