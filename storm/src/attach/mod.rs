@@ -87,6 +87,7 @@ pub(crate) async fn follow(
         what,
         requests,
         input: Input::start(what.input),
+        sent_input: false,
         input_failure: None,
         awaiting_ok: None,
         running: false,
@@ -121,6 +122,8 @@ struct Follower {
     what: Follow,
     requests: ClientRequests,
     input: Input,
+    /// Whether the job was sent any input.
+    sent_input: bool,
     /// The error that ended our standard input early.
     input_failure: Option<io::Error>,
     /// The request that must be answered before the next input is sent.
@@ -284,6 +287,7 @@ impl Follower {
 
     async fn send_input(&mut self, data: Bytes) -> Result<(), Failure> {
         let eof = data.is_empty();
+        self.sent_input |= !eof;
         let input = ManagerRequest::Input { job: self.what.job, data, eof };
         let sent = self.requests.send(input).await;
         self.awaiting_ok = Some(sent.map_err(|error| self.lose(error))?);
