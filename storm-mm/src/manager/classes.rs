@@ -243,7 +243,7 @@ mod tests {
             [
                 "1 CS (no reports yet)",
                 "1 CS (computing 5.0 ms, then waiting 20 us)",
-                "1 CS (by the use of processors alone: 97 %)",
+                "1 CS (from the use of processors alone: 97 %)",
                 "2 F (computing 5.0 ms, then waiting 20 us)",
             ]
         );

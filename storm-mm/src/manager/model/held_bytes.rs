@@ -44,7 +44,7 @@ fn one_user_does_not_fill_the_queue_of_all() {
     let arrays: Vec<_> = (0..3).map(|_| array(&mut world, USER, 10).expect("room")).collect();
     let refused = array(&mut world, USER, 1).expect_err("one too many");
     assert_eq!(refused.code, ErrorCode::QueueFull);
-    assert!(refused.message.contains("you have 30 jobs"), "{refused:?}");
+    assert!(refused.message.contains("you have 30 unfinished jobs"), "{refused:?}");
     array(&mut world, Peer { uid: USER.uid + 1, ..USER }, 10).expect("others have room");
     assert!(world.cancel(arrays[0]));
     array(&mut world, USER, 10).expect("there is room again");
