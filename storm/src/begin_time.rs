@@ -136,6 +136,6 @@ mod tests {
             assert!(parse_begin(text, &now()).is_err(), "{text:?}");
         }
         let said = parse_begin("9999", &now()).expect_err("a number").to_string();
-        assert!(said.starts_with("9999 alone is no time: use now+9999"), "{said}");
+        assert!(said.starts_with("9999 alone is not a time: use now+9999"), "{said}");
     }
 }

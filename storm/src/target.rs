@@ -309,6 +309,6 @@ mod tests {
         let params = vec!["mpl-limit=2".parse().expect("a parameter")];
         let options = EmbeddedOptions { params, ..EmbeddedOptions::default() };
         let refused = choices([true; 4]).for_job(&options).expect_err("it is configured");
-        assert!(refused.message.starts_with("--param is of an embedded cluster"));
+        assert!(refused.message.starts_with("--param is for an embedded cluster"));
     }
 }

@@ -176,11 +176,11 @@ mod tests {
         };
         assert_eq!(
             told(Dialect::Slurm, "-t 5 --comment=x"),
-            "the #SBATCH lines of the script do not count; on the command line they are: \
-             storm submit -t 5 './a job' x; storm has not: --comment=x"
+            "storm ignores the #SBATCH lines of the script; on the command line they are: \
+             storm submit -t 5 './a job' x; storm lacks: --comment=x"
         );
         assert!(told(Dialect::Slurm, "--nodes 2").contains("-N 2 './a job' x; each process runs"));
-        assert_eq!(told(Dialect::Slurm, ""), "the #SBATCH lines of the script do not count");
+        assert_eq!(told(Dialect::Slurm, ""), "storm ignores the #SBATCH lines of the script");
         let pbs = told(Dialect::Pbs, "-l walltime=60");
         assert!(pbs.ends_with("they are: storm submit -t 60s './a job' x"), "{pbs}");
         for (dialect, line) in

@@ -236,7 +236,7 @@ mod tests {
         check_unused(scratch.path()).expect("its log is its own");
         fs::write(scratch.path().join("thesis"), "precious").expect("ours");
         let refused = check_unused(scratch.path()).expect_err("it is somebody's");
-        assert!(refused.to_string().contains("\"thesis\" is in it"), "{refused}");
+        assert!(refused.to_string().contains("it contains \"thesis\""), "{refused}");
     }
 
     #[test]

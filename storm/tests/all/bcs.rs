@@ -82,7 +82,7 @@ fn the_checks_of_the_library_hold_in_slices() {
     let shown = scratch.prints("partition show bcs");
     assert!(shown.contains("was the last to end, with nothing on the way"), "{shown}");
     let shown = scratch.prints("show 1");
-    assert!(shown.contains("in slices of 500 us, if it is linked with storm-mpi"), "{shown}");
+    assert!(shown.contains("in slices of 500 us if it is linked with storm-mpi"), "{shown}");
     scratch.prints("down");
     scratch.assert_nothing_runs();
 }

@@ -181,7 +181,7 @@ fn a_job_whose_output_has_no_room_here_is_cancelled_and_one_that_was_submitted_i
     let done = run.stdout(full()).output().expect("storm starts");
     assert_eq!(done.status.code(), Some(125), "{}", told(&done));
     let said = stderr(&done);
-    assert!(said.contains("what job 1 writes") && said.contains("No space"), "{said}");
+    assert!(said.contains("the output of job 1") && said.contains("No space"), "{said}");
     assert_eq!(scratch.json("hist 1")[0]["state"], "CANCELLED");
     let mut submit = scratch.storm(["submit", "-e", "error.log", "sh", "-c", "echo oh >&2"]);
     let done = submit.stdout(full()).output().expect("storm starts");

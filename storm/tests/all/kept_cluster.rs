@@ -240,7 +240,7 @@ fn a_file_where_the_socket_should_be_is_left_alone() {
     fs::write(scratch.work().join("storm.toml"), config).expect("written");
     let refused = scratch.does("mm --config storm.toml");
     assert_eq!(refused.status.code(), Some(1), "{}", told(&refused));
-    assert!(stderr(&refused).contains("no socket"), "{}", told(&refused));
+    assert!(stderr(&refused).contains("not a socket"), "{}", told(&refused));
     assert_eq!(fs::read_to_string(&file).expect("it is there"), "data");
 }
 

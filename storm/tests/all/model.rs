@@ -121,7 +121,7 @@ fn sizes_meet_the_goal_and_name_the_limit() {
     assert!(text.contains("shorter than this machine handles"), "{text}");
     assert!(text.contains("gigabit-ethernet"), "{text}");
     let text = stdout(&model("size --nodes 10000"));
-    let whom = "can be of: es40-qsnet, ideal, ethernet-100g";
+    let whom = "enough for 10000 nodes: es40-qsnet, ideal, ethernet-100g";
     assert!(text.contains(whom), "{text}");
 }
 

@@ -49,6 +49,6 @@ fn a_job_on_another_host_is_told_where_its_manager_is() {
     let done = command.output().expect("storm starts");
     let said = stderr(&done);
     assert_eq!(done.status.code(), Some(1), "{}", told(&done));
-    assert!(said.contains("the manager of this job's cluster is on head"), "{said}");
+    assert!(said.contains("the manager of this job's cluster is on another host, head"), "{said}");
     assert!(said.contains("--manager head:PORT"), "{said}");
 }

@@ -91,6 +91,14 @@ impl Hosts {
         kill(Pid::from_raw(pid.cast_signed()), signal).expect("it lives");
     }
 
+    /// The processes that the daemon of a host has started itself, its keeper among them.
+    pub(crate) fn children(&self, host: usize) -> Vec<Pid> {
+        let pid = self.daemons.pid(&host.to_string());
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.expect("it lives");
+        children.split_whitespace().map(|pid| Pid::from_raw(pid.parse().expect("a pid"))).collect()
+    }
+
     /// Bytes that a host has sent so far.
     pub(crate) fn sent_bytes(&self, host: usize) -> u64 {
         // Bytes leaving the host arrive at its port on the bridge.
