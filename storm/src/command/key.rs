@@ -63,7 +63,7 @@ fn check_user(user: &UserName, allow_root: bool, output: &dyn Output) -> Result<
     if found.is_none() {
         note(
             &output
-                .note(&format!("this host knows no user {user}; the Machine Manager's host must")),
+                .warning(&format!("this host knows no user {user}; the Machine Manager's host must")),
         );
     }
     Ok(())
