@@ -112,7 +112,7 @@ fn request(options: &JobOptions, attach: bool, output: &dyn Output) -> Result<Su
     for foreign in foreign_directives(&submission) {
         note(&output.warning(&foreign.told(verb, options)));
     }
-    for doubt in doubts(&submission.spec) {
+    for doubt in doubts(&submission) {
         note(&output.warning(&doubt));
     }
     if let Some(doubt) = mpi_doubt(options.mpi.unwrap_or_default(), &options.program) {
@@ -165,7 +165,8 @@ fn refuse_too_many(options: &JobOptions, shape: &LocalClusterShape) -> Result<()
     }
     let enough = procs.div_ceil(pes / each);
     let message = format!(
-        "{procs} processes need {asked} PEs, and the embedded cluster has {room} PEs on {nodes} nodes"
+        "{procs} processes need {asked} PEs, and the embedded cluster has {}",
+        dimensions(nodes, pes)
     );
     Err(Failure::new("infeasible", message).hint(match enough <= MAX_EMBEDDED_NODES {
         true => format!("--nodes {enough} makes it large enough; --pes has more on each node"),
