@@ -111,12 +111,12 @@ pub(crate) fn foreign_directives(submission: &Submission) -> Vec<Foreign> {
         // The program is the first of the files, and is sent from its beginning, wherever this read
         // ends.
         Program::Shipped(_) => {
-            let script = submission.files.first().map(|(_, file)| file);
-            let script = script.filter(|file| (*file).rewind().is_ok());
-            let head = |file| {
-                in_head(BufReader::with_capacity(BLOCK_BYTES, Read::take(file, MAX_HEAD_BYTES)))
-            };
-            script.map(head).unwrap_or_default()
+            let Some((_, script)) = submission.files.first() else { return Vec::new() };
+            let mut script = script;
+            if script.rewind().is_err() {
+                return Vec::new();
+            }
+            in_head(BufReader::with_capacity(BLOCK_BYTES, script.take(MAX_HEAD_BYTES)))
         }
     }
 }
@@ -171,9 +171,9 @@ mod tests {
         for none in
             ["", "#SBATCH -n 4\n", "#!/bin/sh\necho\n#SBATCH -n 4\n", "#!/bin/sh\n##SBATCH -n 4\n"]
         {
-            assert_eq!(found(none), [], "{none:?}");
+            assert!(found(none).is_empty(), "{none:?}");
         }
-        assert_eq!(in_head(&b"\x7fELF\n#SBATCH"[..]), []);
+        assert!(in_head(&b"\x7fELF\n#SBATCH"[..]).is_empty());
     }
 
     #[test]
