@@ -7,6 +7,8 @@ use storm_rm::{ArraySpec, JobSpec, OsBytes, OutputSpec, Program};
 
 /// The extended attribute with the capabilities of a file (capabilities(7)).
 const CAPABILITIES: &str = "security.capability";
+/// Its longest form, version 3 (`struct vfs_ns_cap_data`).
+const CAPABILITIES_MAX_BYTES: usize = 24;
 
 /// The notes on a job.
 pub(crate) fn doubts(submission: &Submission) -> Vec<String> {
@@ -54,9 +56,8 @@ fn capabilities(submission: &Submission) -> Option<String> {
 
 /// Whether a file has capabilities. A file system without such attributes has none.
 fn has_capabilities(file: &File) -> bool {
-    // An empty buffer asks for the length only.
-    let no_room: &mut [u8] = &mut [];
-    rustix::fs::fgetxattr(file, CAPABILITIES, no_room).is_ok_and(|bytes| bytes > 0)
+    let mut set = [0_u8; CAPABILITIES_MAX_BYTES];
+    rustix::fs::fgetxattr(file, CAPABILITIES, &mut set[..]).is_ok_and(|bytes| bytes > 0)
 }
 
 /// A note if all jobs of an array write to the same file.
