@@ -135,8 +135,10 @@ pub enum Infeasible {
     },
     /// The job has more processes than the partition has PEs.
     #[error(
-        "{asked} processes were asked for, and the partition has {pes} PEs on {nodes} nodes: \
-         ask for at most {pes} with -n"
+        "{asked} processes were asked for, and the partition has {} on {}: \
+         ask for at most {pes} with -n",
+        plural(*pes, "", "PE"),
+        plural(*nodes, "", "node")
     )]
     TooManyProcs {
         /// Processes asked for.
@@ -159,8 +161,10 @@ pub enum Infeasible {
     },
     /// The job has fewer processes than nodes.
     #[error(
-        "{procs} processes cannot be on {nodes} nodes, one each at least: \
-         ask for at least {nodes} with -n, or at most {procs} nodes with -N"
+        "{} cannot be on {nodes} nodes, one each at least: \
+         ask for at least {nodes} with -n, or at most {} with -N",
+        plural(*procs, "", "process"),
+        plural(*procs, "", "node")
     )]
     FewerProcsThanNodes {
         /// Processes asked for.
@@ -170,8 +174,11 @@ pub enum Infeasible {
     },
     /// The nodes are too small for that many processes each.
     #[error(
-        "{procs} processes on {nodes} nodes put {ranks} on each of {needed} nodes, \
-         and {large_enough} of the partition's {total} nodes have {ranks} PEs or more: {}",
+        "{procs} processes on {} put {ranks} on each of {}, \
+         and {large_enough} of the partition's {} have {ranks} PEs or more: {}",
+        plural(*nodes, "", "node"),
+        plural(*needed, "", "node"),
+        plural(*total, "", "node"),
         MoreNodes(*.enough_nodes)
     )]
     TooManyPerNode {

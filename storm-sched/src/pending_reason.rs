@@ -133,6 +133,9 @@ pub struct AbsentNode {
     pub name: String,
     /// Down or drained.
     pub state: NodeState,
+    /// The manager refuses it. The policies know it as drained, and nobody drained it.
+    #[serde(default)]
+    pub refused: bool,
 }
 
 impl PendingReason {
@@ -159,14 +162,29 @@ impl Shortage {
     pub fn unavailable(machine: &Machine, request: &JobRequest, shortfall: Shortfall) -> Self {
         let absent = |node: &&crate::Node| node.state() != NodeState::Up && request.may_have(node);
         let nodes = machine.nodes().iter().filter(absent);
-        let named =
-            |node: &crate::Node| AbsentNode { name: node.name().to_owned(), state: node.state() };
+        let named = |node: &crate::Node| AbsentNode {
+            name: node.name().to_owned(),
+            state: node.state(),
+            refused: false,
+        };
         let absent: Vec<_> = nodes.clone().take(MAX_NAMED_NODES).map(named).collect();
         Self::Unavailable { shortfall, more: nodes.count() - absent.len(), absent }
     }
 }
 
 impl PendingReason {
+    /// Marks the nodes that the manager refuses, by their names.
+    pub fn mark_refused(&mut self, is_refused: impl Fn(&str) -> bool) {
+        let shortage = match self {
+            Self::Resources(shortage) => Some(shortage),
+            Self::Priority { shortage, .. } => shortage.as_mut(),
+            _ => None,
+        };
+        if let Some(Shortage::Unavailable { absent, .. }) = shortage {
+            absent.iter_mut().for_each(|node| node.refused = is_refused(&node.name));
+        }
+    }
+
     /// The reason in words. `name` gives the name of a job.
     #[must_use]
     pub fn text(&self, name: &dyn Fn(JobId) -> String) -> String {
@@ -250,7 +268,11 @@ impl fmt::Display for Shortage {
                 write!(f, "the matrix is full at {rows} (multiprogramming limit), ")?;
                 write!(f, "and the roomiest, slot {closest}, has ")?;
                 match unit {
+                    Room::Pes if needed == 1 => f.write_str("no free PE"),
                     Room::Pes => write!(f, "{have} of the {needed} free PEs needed"),
+                    Room::NodesOf { .. } | Room::NodesWith { .. } if needed == 1 => {
+                        write!(f, "no node with {}", unit.of_each("free "))
+                    }
                     Room::NodesOf { .. } | Room::NodesWith { .. } => {
                         write!(
                             f,
@@ -268,7 +290,11 @@ impl fmt::Display for Shortage {
                 write_absent(f, absent, *more)?;
                 let Shortfall { unit, needed, have } = *shortfall;
                 match unit {
+                    Room::Pes if needed == 1 => f.write_str(": no PE is up"),
                     Room::Pes => write!(f, ": {have} of the {needed} PEs asked for are up"),
+                    Room::NodesOf { .. } | Room::NodesWith { .. } if needed == 1 => {
+                        write!(f, ": no node with {} is up", unit.of_each(""))
+                    }
                     Room::NodesOf { .. } | Room::NodesWith { .. } => {
                         write!(
                             f,
@@ -327,10 +353,16 @@ fn write_busy(f: &mut fmt::Formatter<'_>, shortfall: Shortfall, up_pes: u32) -> 
 /// Writes, for example, "n3 and n9 are down and n4 is drained".
 fn write_absent(f: &mut fmt::Formatter<'_>, absent: &[AbsentNode], more: usize) -> fmt::Result {
     let mut groups = Vec::new();
-    for (state, word) in [(NodeState::Down, "down"), (NodeState::Drained, "drained")] {
+    let kinds = [
+        (NodeState::Down, false, "down"),
+        (NodeState::Drained, false, "drained"),
+        (NodeState::Down, true, "refused"),
+        (NodeState::Drained, true, "refused"),
+    ];
+    for (state, refused, word) in kinds {
         let names: Vec<String> = absent
             .iter()
-            .filter(|node| node.state == state)
+            .filter(|node| node.state == state && node.refused == refused)
             .map(|node| node.name.clone())
             .collect();
         let verb = if names.len() == 1 { "is" } else { "are" };

@@ -63,6 +63,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
+    /// Whether the next line is here already, so that [`line`](Self::line) does not wait for it.
+    pub(super) fn has_line(&self) -> bool {
+        self.line.is_empty() && self.inner.buffer().contains(&b'\n')
+    }
+
     /// The next line if it has at most about `short_bytes`. A longer line is not read any further.
     ///
     /// # Errors

@@ -89,6 +89,11 @@ impl NodeTable {
         self.get(node).map_or_else(former, |entry| entry.name.clone())
     }
 
+    /// Whether the node of this name offers less than is configured.
+    pub(super) fn is_refused(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.name == name && entry.refused.is_some())
+    }
+
     /// Why the first refused node among those that a job waits for was refused, as the end of its
     /// reason.
     pub(super) fn why_refused(&self, reason: &PendingReason) -> String {

@@ -124,7 +124,10 @@ impl Core {
         if info.pes < entry.pes {
             let configured_pes = entry.pes;
             let reason = format!("it offers {} PEs, {configured_pes} are configured", info.pes);
-            tracing::error!(node = %name, %reason, "node refused: correct the configuration");
+            tracing::error!(
+                node = %name, %reason,
+                "node refused: lower `pes` in [[nodes]], or start its Node Manager with as many --pes"
+            );
             entry.refused = Some(reason);
             entry.info = Some(info);
             let answer = Command::RefuseNode { configured_pes };

@@ -228,7 +228,8 @@ impl Core {
         let asked = || partition.and_then(|p| p.policy.explain(sched_time(now), id));
         let reason = known.or_else(asked);
         match (reason, partition) {
-            (Some(reason), _) => {
+            (Some(mut reason), _) => {
+                reason.mark_refused(|node| self.nodes.is_refused(node));
                 let told = self.reserved_reason(&reason);
                 let told = told.unwrap_or_else(|| reason.text(&|job| self.job_name(JobId(job.0))));
                 let loss = self.reservation_loss(now, record).unwrap_or_default();

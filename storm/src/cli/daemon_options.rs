@@ -111,7 +111,7 @@ pub(crate) struct NmOptions {
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) mm: NodeAddress,
     /// Name of this node in the cluster's configuration
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) name: String,
     /// Processing elements to offer [default: the processors that it may use]
     #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = within::<1, MAX_PES>)]
@@ -133,7 +133,8 @@ pub(crate) struct NmOptions {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
     pub(crate) join_timeout: Duration,
     /// Name of the cluster, as on the Machine Manager
-    #[arg(long, value_name = "NAME", default_value = "storm", conflicts_with = "config")]
+    #[arg(long, value_name = "NAME", default_value = "storm", conflicts_with = "config",
+          value_parser = name)]
     pub(crate) cluster: String,
     /// The cluster's configuration file; needed if it changes sizes of the network
     #[arg(long, value_name = "FILE")]
@@ -160,6 +161,16 @@ pub(crate) struct NmOptions {
     pub(crate) switch_log: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) network: BackendOptions,
+}
+
+/// Not a name for a cluster or a node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", storm_pl::NAME_RULE)]
+struct NotAName;
+
+/// A name by the rule that the manager's configuration follows as well.
+fn name(text: &str) -> Result<String, NotAName> {
+    if storm_pl::is_name(text) { Ok(text.to_owned()) } else { Err(NotAName) }
 }
 
 /// A host, by name or number, and a port.

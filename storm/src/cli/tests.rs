@@ -236,3 +236,18 @@ fn options_of_slurm_have_tips_of_their_own() {
         assert!(told.contains("a whole number from 1") && !told.contains("tip:"), "{line}: {told}");
     }
 }
+
+/// Regression: a Node Manager with such a name told of a keeper that could not be started.
+#[test]
+fn a_name_that_no_node_can_have_is_refused_with_the_rule() {
+    for (option, value) in
+        [("--name", "a b"), ("--name", "ünode"), ("--name", "../x"), ("--cluster", "my lab")]
+    {
+        let own = if option == "--name" { [].as_slice() } else { &["--name", "n1"] };
+        let words = ["storm", "nm", "--mm", "head:7117", option, value];
+        let refused = Cli::try_parse_from(words.iter().chain(own)).unwrap_err().to_string();
+        assert!(refused.contains(option) && refused.contains(value), "{refused}");
+        assert!(refused.contains("letters of ASCII, digits, '-', '_' and '.'"), "{refused}");
+    }
+    assert!(parse("storm nm --mm head:7117 --name n-1_a.b --cluster lab.2").is_ok());
+}

@@ -104,21 +104,22 @@ async fn embedded(
     Ok(report(options, &outcome?, Some(procs), output))
 }
 
-/// The job. Notes options for another resource manager in its script.
+/// The job. Warns of what its user may not expect, such as options for another resource manager in
+/// its script.
 fn request(options: &JobOptions, attach: bool, output: &dyn Output) -> Result<Submission, Failure> {
     let submission = job_request(options, attach)?;
-    if let Some(foreign) = foreign_directives(&submission) {
-        let verb = if attach { "run" } else { "submit" };
-        note(&output.note(&foreign.told(verb, options)));
+    let verb = if attach { "run" } else { "submit" };
+    for foreign in foreign_directives(&submission) {
+        note(&output.warning(&foreign.told(verb, options)));
     }
-    for doubt in doubts(&submission.spec) {
-        note(&output.note(&doubt));
+    for doubt in doubts(&submission) {
+        note(&output.warning(&doubt));
     }
     if let Some(doubt) = mpi_doubt(options.mpi.unwrap_or_default(), &options.program) {
-        note(&output.note(&doubt));
+        note(&output.warning(&doubt));
     }
     if let Some(directory) = absent_directory(options) {
-        note(&output.note(&format!(
+        note(&output.warning(&format!(
             "-D {}: this host has no such directory; the job fails on nodes that lack it too",
             directory.display()
         )));
@@ -164,7 +165,8 @@ fn refuse_too_many(options: &JobOptions, shape: &LocalClusterShape) -> Result<()
     }
     let enough = procs.div_ceil(pes / each);
     let message = format!(
-        "{procs} processes need {asked} PEs, and the embedded cluster has {room} PEs on {nodes} nodes"
+        "{procs} processes need {asked} PEs, and the embedded cluster has {}",
+        dimensions(nodes, pes)
     );
     Err(Failure::new("infeasible", message).hint(match enough <= MAX_EMBEDDED_NODES {
         true => format!("--nodes {enough} makes it large enough; --pes has more on each node"),

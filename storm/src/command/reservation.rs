@@ -42,7 +42,7 @@ fn tell_unknown(options: &ReserveOptions, output: &dyn Output) {
     let is_unknown =
         |user: &&String| user.parse::<u32>().is_err() && matches!(User::from_name(user), Ok(None));
     for user in options.users.iter().filter(is_unknown) {
-        note(&output.note(&format!(
+        note(&output.warning(&format!(
             "--users: this host has no user {user}; until that user exists, nobody can use the \
              nodes by that name"
         )));

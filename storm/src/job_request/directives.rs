@@ -1,7 +1,8 @@
 //! Lines of a script that are meant for another resource manager, such as `#SBATCH -n 64`.
 //!
 //! storm treats them as comments. A user of that manager would get a single process where the
-//! script asks for 64, so `storm` says that it ignores them, and what to type instead.
+//! script asks for 64, so `storm` says that it ignores them, and what to type instead. A script may
+//! have lines for several managers, because a site moved from one to another.
 
 use super::asked::{Asked, quoted};
 use super::{STANDARD_INPUT, flux, lsf, pbs, sbatch, sge};
@@ -103,33 +104,39 @@ impl Foreign {
     }
 }
 
-/// The directives of the job's script, if its program is a script that has any.
-pub(crate) fn foreign_directives(submission: &Submission) -> Option<Foreign> {
+/// The directives of the job's script, for each manager that it has any for.
+pub(crate) fn foreign_directives(submission: &Submission) -> Vec<Foreign> {
     match &submission.spec.program {
-        Program::OnNodes(_) => None,
+        Program::OnNodes(_) => Vec::new(),
         // The program is the first of the files, and is sent from its beginning, wherever this read
         // ends.
         Program::Shipped(_) => {
-            let mut script = submission.files.first().map(|(_, file)| file)?;
-            script.rewind().ok()?;
+            let Some((_, script)) = submission.files.first() else { return Vec::new() };
+            let mut script = script;
+            if script.rewind().is_err() {
+                return Vec::new();
+            }
             in_head(BufReader::with_capacity(BLOCK_BYTES, script.take(MAX_HEAD_BYTES)))
         }
     }
 }
 
-fn in_head(mut script: impl BufRead) -> Option<Foreign> {
+/// The directives by manager, in the order in which the managers occur. A head that cannot be read
+/// has those before the error.
+fn in_head(mut script: impl BufRead) -> Vec<Foreign> {
     let mut line = Vec::new();
     let mut is_first = true;
-    let mut found: Option<Foreign> = None;
-    while script.read_until(b'\n', &mut line).ok()? > 0 {
+    let mut found: Vec<Foreign> = Vec::new();
+    while script.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
         let text = line.trim_ascii();
         if is_first && !text.starts_with(b"#!") || !text.is_empty() && text[0] != b'#' {
             break;
         }
         if let Some((dialect, behind)) = Dialect::of(&String::from_utf8_lossy(text)) {
-            let foreign = found.get_or_insert(Foreign { dialect, lines: Vec::new() });
-            if foreign.dialect == dialect {
-                foreign.lines.push(behind.trim().to_owned());
+            let behind = behind.trim().to_owned();
+            match found.iter_mut().find(|foreign| foreign.dialect == dialect) {
+                Some(foreign) => foreign.lines.push(behind),
+                None => found.push(Foreign { dialect, lines: vec![behind] }),
             }
         }
         is_first = false;
@@ -147,24 +154,26 @@ mod tests {
         let found = |script: &str| in_head(script.as_bytes());
         let lines = |dialect, lines: &[&str]| {
             let lines = lines.iter().map(|line| (*line).to_owned()).collect();
-            Some(Foreign { dialect, lines })
+            Foreign { dialect, lines }
         };
         let script =
             "#!/bin/sh\n\n# a job\n  #SBATCH -n 4\n#PBS -x\n#SBATCH\t-t 5 \necho\n#SBATCH -N 2\n";
-        assert_eq!(found(script), lines(Dialect::Slurm, &["-n 4", "-t 5"]));
+        // Regression: only the lines of the first manager were told of.
+        let both = [lines(Dialect::Slurm, &["-n 4", "-t 5"]), lines(Dialect::Pbs, &["-x"])];
+        assert_eq!(found(script), both);
         let pbs = "#!/bin/bash\r\n#PBS -l nodes=2\r\n";
-        assert_eq!(found(pbs), lines(Dialect::Pbs, &["-l nodes=2"]));
-        assert_eq!(found("#!/bin/sh\n#BSUB"), lines(Dialect::Lsf, &[""]));
+        assert_eq!(found(pbs), [lines(Dialect::Pbs, &["-l nodes=2"])]);
+        assert_eq!(found("#!/bin/sh\n#BSUB"), [lines(Dialect::Lsf, &[""])]);
         let sge = "#!/bin/sh\n#$Id: job.sh $\n#$ -cwd\n";
-        assert_eq!(found(sge), lines(Dialect::GridEngine, &["-cwd"]));
+        assert_eq!(found(sge), [lines(Dialect::GridEngine, &["-cwd"])]);
         let flux = "#!/bin/sh\n#flux: -N2\n# flux: -n 4\n";
-        assert_eq!(found(flux), lines(Dialect::Flux, &["-N2", "-n 4"]));
+        assert_eq!(found(flux), [lines(Dialect::Flux, &["-N2", "-n 4"])]);
         for none in
             ["", "#SBATCH -n 4\n", "#!/bin/sh\necho\n#SBATCH -n 4\n", "#!/bin/sh\n##SBATCH -n 4\n"]
         {
-            assert_eq!(found(none), None, "{none:?}");
+            assert!(found(none).is_empty(), "{none:?}");
         }
-        assert_eq!(in_head(&b"\x7fELF\n#SBATCH"[..]), None);
+        assert!(in_head(&b"\x7fELF\n#SBATCH"[..]).is_empty());
     }
 
     #[test]

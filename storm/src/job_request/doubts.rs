@@ -1,14 +1,21 @@
 //! Notes at submission about consequences that the user may not expect.
 
-use storm_mm::api::without_set_id;
+use std::fs::File;
+use storm_mm::api::{Submission, without_set_id};
 use storm_nm::names_one_file;
-use storm_rm::{ArraySpec, JobSpec, OsBytes, OutputSpec};
+use storm_rm::{ArraySpec, JobSpec, OsBytes, OutputSpec, Program};
+
+/// The extended attribute with the capabilities of a file (capabilities(7)).
+const CAPABILITIES: &str = "security.capability";
+/// Its longest form, version 3 (`struct vfs_ns_cap_data`).
+const CAPABILITIES_MAX_BYTES: usize = 24;
 
 /// The notes on a job.
-pub(crate) fn doubts(spec: &JobSpec) -> Vec<String> {
+pub(crate) fn doubts(submission: &Submission) -> Vec<String> {
+    let spec = &submission.spec;
     let array = spec.needs.array.as_ref();
     let shared = array.and_then(|array| shared_output(array, &spec.output));
-    set_id(spec).into_iter().chain(shared).collect()
+    [set_id(spec), capabilities(submission), shared].into_iter().flatten().collect()
 }
 
 /// A note if copies lose the set-user-ID or set-group-ID bit of the original. With it, a node would
@@ -22,6 +29,35 @@ fn set_id(spec: &JobSpec) -> Option<String> {
             names.join(", ")
         )
     })
+}
+
+/// A note if copies lose the capabilities of the original. A node gives none to a file that a user
+/// sends, for the same reason.
+fn capabilities(submission: &Submission) -> Option<String> {
+    let spec = &submission.spec;
+    let program = match &spec.program {
+        Program::Shipped(file) => Some(file),
+        Program::OnNodes(_) => None,
+    };
+    let has_any = |hash| {
+        let original = submission.files.iter().find(|(known, _)| known == hash);
+        original.is_some_and(|(_, file)| has_capabilities(file))
+    };
+    let files = program.into_iter().chain(&spec.files).filter(|file| has_any(&file.hash));
+    let names: Vec<_> = files.map(|file| file.name.to_string_lossy()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "the copies of {} on the nodes have no file capabilities; --no-bcast runs the program \
+             of the nodes with its own",
+            names.join(", ")
+        )
+    })
+}
+
+/// Whether a file has capabilities. A file system without such attributes has none.
+fn has_capabilities(file: &File) -> bool {
+    let mut set = [0_u8; CAPABILITIES_MAX_BYTES];
+    rustix::fs::fgetxattr(file, CAPABILITIES, &mut set[..]).is_ok_and(|bytes| bytes > 0)
 }
 
 /// A note if all jobs of an array write to the same file.
@@ -59,5 +95,19 @@ mod tests {
         assert_eq!(told("7", files("out", None)), None);
         assert_eq!(told("1-20", files("/dev/null", None)), None);
         assert_eq!(told("1-20", OutputSpec::Client), None);
+    }
+    /// Regression: a copy lost them without a word.
+    #[test]
+    fn capabilities_of_a_file_are_seen() {
+        // Version 2 with CAP_NET_RAW, permitted and effective.
+        let set: Vec<u8> =
+            [0x0200_0001_u32, 1 << 13, 0, 0, 0].into_iter().flat_map(u32::to_le_bytes).collect();
+        let file = tempfile::tempfile().expect("a file");
+        assert!(!has_capabilities(&file));
+        let flags = rustix::fs::XattrFlags::empty();
+        match rustix::fs::fsetxattr(&file, CAPABILITIES, &set, flags) {
+            Ok(()) => assert!(has_capabilities(&file)),
+            Err(why) => eprintln!("no capabilities on this file system: NOT tested: {why}"),
+        }
     }
 }

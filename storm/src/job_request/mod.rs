@@ -155,8 +155,10 @@ fn working_directory(chosen: Option<&Path>) -> Result<PathBuf, Failure> {
 }
 
 fn output(options: &JobOptions, attach: bool) -> Result<OutputSpec, Failure> {
+    let directory = working_directory(options.chdir.as_deref())?;
+    let stream_of = |name: &OsString| own_stream::descriptor(name, &directory);
     let checked = |option: &str, name: &OsString| {
-        if own_stream::descriptor(name).is_some() {
+        if stream_of(name).is_some() {
             return Err(own_stream::refusal(option, name, attach));
         }
         let pattern = OsBytes::from(name.clone());
@@ -172,7 +174,7 @@ fn output(options: &JobOptions, attach: bool) -> Result<OutputSpec, Failure> {
         Ok::<_, Failure>(pattern)
     };
     // The output of a followed job comes here anyhow.
-    let here = |name: &&OsString, stream| attach && own_stream::descriptor(name) == Some(stream);
+    let here = |name: &&OsString, stream| attach && stream_of(name) == Some(stream);
     let stdout = options.output.as_ref().filter(|name| !here(name, 1));
     let stderr = options.error.as_ref().filter(|name| stdout.is_some() || !here(name, 2));
     let stderr = stderr.map(|name| checked("--error", name)).transpose()?;

@@ -68,6 +68,8 @@ fn resources(asked: &mut Asked, list: &str) {
             "walltime" => asked.take_value("-t", time(value), &written),
             "procs" => asked.take_value("-n", value, &written),
             "ncpus" => asked.take_value("-c", value, &written),
+            // Memory of a process, which has a single CPU unless `ncpus` is there.
+            "pmem" => asked.take_value("--mem-per-cpu", memory(value), &written),
             "nodes" | "select" => chunk(asked, name, value),
             _ => asked.leave(&written),
         }
@@ -139,6 +141,7 @@ mod tests {
     fn chunks_have_processes_processors_and_memory() {
         let select = asked(["-l select=2:ncpus=8:mpiprocs=4:mem=8gb"]);
         assert_eq!(select.options().join(" "), "-N 2 --ntasks-per-node 4 --mem 8G -c 2");
+        assert_eq!(asked(["-l procs=4,pmem=2gb"]).options().join(" "), "-n 4 --mem-per-cpu 2G");
         assert_eq!(asked(["-l select=1:ncpus=8"]).options().join(" "), "-N 1 -c 8");
         let left =
             asked(["-l select=1:ncpus=8+2:ncpus=1 -l nodes=1:ppn=2:gpus=1 -m abe -j oe", "-l"]);

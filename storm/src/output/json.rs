@@ -123,6 +123,10 @@ impl Output for JsonOutput {
         String::new()
     }
 
+    fn warning(&self, text: &str) -> String {
+        line(&json!({ "warning": text }))
+    }
+
     fn failure(&self, failure: &Failure) -> String {
         let Failure { code, message, causes, hint, exit } = failure;
         line(&json!({ "error": {

@@ -82,6 +82,10 @@ pub(crate) trait Output {
     fn outcome(&self, outcome: &Outcome, launch_of: Option<u32>) -> String;
     /// A line about the progress of a command: for standard error.
     fn note(&self, text: &str) -> String;
+    /// A line about a consequence that the user may not expect: for standard error, in every form.
+    fn warning(&self, text: &str) -> String {
+        format!("storm: {text}\n")
+    }
     /// Whether programs read the output; they want all the data.
     fn is_for_programs(&self) -> bool {
         false

@@ -112,9 +112,12 @@ fn marked(value: String, is_set: bool) -> String {
 fn unset_sched(partition: &PartitionView) -> String {
     let told = |configured: &String| {
         let name = &partition.name;
-        format!(
-            " (set at work; configured: {configured}; storm partition set-sched {name} --reset)"
-        )
+        // The policy that was set may still wait for its turn.
+        let set = match &partition.next_sched {
+            Some(next) => format!("{next} set at work, waits for running jobs"),
+            None => "set at work".to_owned(),
+        };
+        format!(" ({set}; configured: {configured}; storm partition set-sched {name} --reset)")
     };
     partition.configured_sched.as_ref().map_or_else(String::new, told)
 }
@@ -127,4 +130,28 @@ fn unset_quantum(partition: &PartitionView) -> String {
         )
     };
     partition.configured_quantum_us.map_or_else(String::new, told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: a policy that waited for jobs was shown as if the former one had been set.
+    #[test]
+    fn a_policy_that_was_set_and_waits_is_named() {
+        let json = serde_json::json!({
+            "name": "main", "sched": "gang", "next_sched": "fcfs", "configured_sched": "gang",
+            "default": true, "node_list": "n1", "nodes": 1, "nodes_up": 1, "pes": 4,
+            "quantum_us": null, "rows_used": 2, "rows_max": 4, "jobs_running": 2,
+            "jobs_pending": 0,
+        });
+        let mut partition: PartitionView = serde_json::from_value(json).expect("a partition");
+        assert_eq!(
+            unset_sched(&partition),
+            " (fcfs set at work, waits for running jobs; configured: gang; storm partition \
+             set-sched main --reset)"
+        );
+        (partition.sched, partition.next_sched) = ("fcfs".to_owned(), None);
+        assert!(unset_sched(&partition).starts_with(" (set at work; configured: gang;"));
+    }
 }

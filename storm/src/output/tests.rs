@@ -241,6 +241,7 @@ fn short_answers() {
         form.up(&kept),
         form.down(true),
         form.note("running on an embedded cluster"),
+        form.warning("a file has no such bit"),
     ]
     .concat()));
 }

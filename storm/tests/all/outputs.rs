@@ -217,6 +217,11 @@ fn a_copy_without_its_set_uid_bit_is_told_of_and_recorded() {
     assert!(stderr(&done).contains("the copies of own on the nodes have no set-uid"), "{done:?}");
     let shown = scratch.prints("show 1");
     assert!(shown.contains("copies of own"), "{shown}");
+    // Regression: these forms hid it.
+    for (form, told) in [("-q", "storm: the copies"), ("--json", "{\"warning\":\"the copies")] {
+        let done = scratch.does(&format!("run {form} ./own"));
+        assert!(stderr(&done).starts_with(told) && stdout(&done).is_empty(), "{done:?}");
+    }
     let mode = storm(&scratch, "run --bcast own", "stat -c %a $STORM_JOB_DIR/own");
     assert!(!stdout(&mode).trim().starts_with('4'), "{}", told(&mode));
     assert!(stderr(&mode).contains("the copies of own"), "{}", told(&mode));

@@ -111,7 +111,8 @@ impl Client {
     pub async fn connect(path: &Path) -> Result<Client, ClientError> {
         let connect_error = |source| ClientError::Connect { path: path.to_owned(), source };
         let stream = UnixStream::connect(path).await.map_err(connect_error)?;
-        Client::over(local_halves(stream), &[], connect_error).await
+        let client = Client::over(local_halves(stream), &[], connect_error).await?;
+        client.unless_refused().await
     }
 
     /// Connects as [`connect`](Self::connect) does and submits a job at once. The request goes with
@@ -134,6 +135,7 @@ impl Client {
         let mut client = Client::over(local_halves(stream), early, connect_error).await?;
         client.requests.next_id += 1;
         if early.is_empty() {
+            client = client.unless_refused().await?;
             client.requests.encoded(&encoded).await?;
         }
         let job = client.submitted(FIRST_ID, files, progress).await?;
@@ -168,11 +170,10 @@ impl Client {
             Ok(()) => write.flush().await,
             Err(error) => Err(error),
         };
-        match said {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                return Err(connect_error(error));
-            }
-            Ok(()) | Err(_) => {}
+        if let Err(error) = said
+            && !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+        {
+            return Err(connect_error(error));
         }
         let mut reader = LineReader::new(read, MAX_REPLY_LINE_BYTES);
         let line = timeout(HELLO_TIMEOUT, reader.line())
@@ -188,6 +189,16 @@ impl Client {
         }
         let requests = ClientRequests { write, next_id: FIRST_ID };
         Ok(Client { requests, replies: ClientReplies { reader }, server })
+    }
+
+    /// This client, if the manager did not refuse it. A manager of this host writes a refusal
+    /// together with its hello and hangs up, so a request would only find a broken connection.
+    async fn unless_refused(mut self) -> Result<Client, ClientError> {
+        if self.replies.reader.has_line() {
+            // Every other line answers a request, and none was sent.
+            self.replies.reply_to(0).await?;
+        }
+        Ok(self)
     }
 
     /// The manager's hello.

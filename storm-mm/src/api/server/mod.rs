@@ -37,6 +37,12 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// KiB is enough.
 const SEND_BUFFER_BYTES: usize = 32 << 10;
 
+/// Descriptors that only trusted users get, so that the clients of others cannot shut out an
+/// administrator who wants to end them.
+const TRUSTED_DESCRIPTORS: u64 = 8;
+/// The part of a low limit that is kept for trusted users.
+const TRUSTED_PART: u64 = 4;
+
 /// Limits on what clients may cost.
 #[derive(Clone, Debug)]
 pub struct ServerLimits {
@@ -47,7 +53,8 @@ pub struct ServerLimits {
     /// Users that no limit on clients holds: the cluster's administrator gets in however many
     /// clients are connected.
     pub trusted: Vec<u32>,
-    /// A client of this host is refused if its descriptor has this number or a higher one. The
+    /// A client of this host is refused if its descriptor has this number or a higher one, and a
+    /// client of a user who is not [`trusted`](Self::trusted) up to 8 numbers earlier. The
     /// kernel gives the lowest free descriptor, and the manager needs the rest for its nodes and
     /// files.
     pub descriptors: u64,
@@ -85,6 +92,17 @@ impl Default for ServerLimits {
             upload_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(2),
         }
+    }
+}
+
+impl ServerLimits {
+    /// A client of this user is refused if its descriptor has this number or a higher one.
+    fn descriptors_of(&self, uid: u32) -> u64 {
+        let reserved = match self.trusted.contains(&uid) {
+            true => 0,
+            false => TRUSTED_DESCRIPTORS.min(self.descriptors / TRUSTED_PART),
+        };
+        self.descriptors - reserved
     }
 }
 
@@ -170,8 +188,8 @@ impl Server {
         let number = u64::try_from(stream.as_raw_fd()).unwrap_or(u64::MAX);
         if !self.admits(peer, number, connections) {
             // A client over the limit must cost nothing, so the bytes that the socket does not take
-            // are lost.
-            let _ = stream.try_write(&refusal_line(too_many_clients()));
+            // are lost. Both lines go in one write: the client reads them together.
+            let _ = SockRef::from(&stream).send(&refusal_line(too_many_clients()));
             return;
         }
         // The kernel's buffer for a client that does not read counts as the manager's memory.
@@ -198,7 +216,7 @@ impl Server {
     /// Whether one more client of this user is served, whose connection has the descriptor
     /// `number`. Logs the first refusal.
     fn admits(&self, peer: Peer, number: u64, connections: &mut Connections) -> bool {
-        let has_room = number < self.limits.descriptors;
+        let has_room = number < self.limits.descriptors_of(peer.uid);
         let admitted = has_room && connections.admits(peer.uid, &self.limits);
         if !admitted && connections.refusals_begin() {
             let descriptors = self.limits.descriptors;
@@ -252,5 +270,21 @@ fn refusal_line(error: ApiError) -> Vec<u8> {
         (Ok(hello), Ok(line)) => format!("{hello}\n{line}\n").into_bytes(),
         // JSON has a form for every value in them, so this cannot happen.
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the waiting clients of one user shut out the administrators.
+    #[test]
+    fn the_last_descriptors_are_for_trusted_users() {
+        let of = |descriptors, uid| {
+            ServerLimits { descriptors, ..ServerLimits::default() }.descriptors_of(uid)
+        };
+        assert_eq!((of(1000, 0), of(1000, 7)), (1000, 992));
+        assert_eq!((of(16, 0), of(16, 7)), (16, 12));
+        assert_eq!(of(0, 7), 0);
     }
 }

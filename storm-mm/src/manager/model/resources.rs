@@ -141,3 +141,18 @@ fn only_administrators_change_nodes_and_only_nodes_that_there_are() {
     assert_eq!(resumed.expect_err("refused").code, ErrorCode::NotPermitted);
     assert_eq!(world.journal, before, "nothing has changed");
 }
+
+/// Regression: the job was told that the nodes are drained, and nobody had drained them.
+#[test]
+fn nodes_that_offer_less_than_is_configured_now_are_refused_and_not_drained() {
+    let mut world = World::joined("fcfs", 8);
+    world.edit = |config| config.nodes.iter_mut().take(2).for_each(|node| node.pes = 4);
+    world.restart(|_| false, |_| false);
+    let all = world.submit(spec(12, false, false));
+    assert_eq!(
+        reason(&world, all),
+        "n1 and n2 are refused: 4 of the 12 PEs asked for are up (n1 was refused: it offers 2 \
+         PEs, 4 are configured)"
+    );
+    check_all(&world);
+}
