@@ -91,7 +91,9 @@ pub use descriptors::DescriptorLimit;
 pub use exit::{ExitStatus, Usage};
 pub use host_time::HostTime;
 pub use ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
-pub use keeper::{KeptId, Leftovers, PlaceFailure, PlaceSpec, PlaceStep, Survival, give_back_heap};
+pub use keeper::{
+    KeptId, Leftovers, PlaceFailure, PlaceSpec, PlaceStep, Survival, give_back_heap, keeper_at,
+};
 pub use launch_failure::{LaunchFailure, LaunchStep, RefusedLimit};
 pub use launch_spec::{EncodedSpec, Input, LaunchSpec, Output, RankSpec, ResourceLimit, SpecError};
 pub use node::{

@@ -3,11 +3,34 @@
 use super::shared_memory::SharedMemory;
 use crate::NmConfig;
 use crate::classes::ClassRules;
-use std::path::PathBuf;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use storm_pl::{KeeperConfig, StartMethod, Survival};
+use storm_pl::{KeeperConfig, ProcessId, StartMethod, Survival, keeper_at};
+
+/// Begins the names of keepers' doors. The cluster follows.
+const DOOR_PREFIX: &str = "keeper-";
+
+/// The keeper of another cluster that lives in this directory of a node, with that cluster. The
+/// directory is not to be cleared while its jobs wait there for their next node manager.
+///
+/// # Errors
+/// The directory cannot be read, or a door not be tried.
+pub fn keeper_of_other_cluster(dir: &Path, own: &str) -> io::Result<Option<(String, ProcessId)>> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let cluster = name.to_str().and_then(|name| name.strip_prefix(DOOR_PREFIX));
+        let Some(cluster) = cluster.filter(|cluster| *cluster != own) else { continue };
+        if let Some(keeper) = keeper_at(&entry.path())? {
+            return Ok(Some((cluster.to_owned(), keeper)));
+        }
+    }
+    Ok(None)
+}
 
 /// The program that ranks of a job under PMIx are until they become the job's: `storm __pmix`.
 #[derive(Clone, Debug)]
@@ -110,7 +133,7 @@ impl LiveConfig {
     /// keeper of a node of another cluster keeps what is not this one's.
     fn survival(&self) -> Option<Survival> {
         let bound = self.nm.node_return;
-        let door = self.dir.join(format!("keeper-{}", self.cluster));
+        let door = self.dir.join(format!("{DOOR_PREFIX}{}", self.cluster));
         (!bound.is_zero()).then_some(Survival { door, bound })
     }
 

@@ -113,6 +113,8 @@ pub(super) enum Told {
     Some,
     /// All have been.
     All,
+    /// The keeper could not be told of all.
+    Unkept,
 }
 
 /// The file of one job.
@@ -192,6 +194,9 @@ impl Ledger {
 
     /// How far its launch is, from now on.
     pub(super) fn set_told(&self, told: Told) -> io::Result<()> {
+        if self.told()? == Told::Unkept {
+            return Ok(());
+        }
         self.file.write_all_at(&[told as u8], LAUNCH_AT)
     }
 
@@ -201,7 +206,8 @@ impl Ledger {
         Ok(match byte[0] {
             0 => Told::Nobody,
             1 => Told::Some,
-            _ => Told::All,
+            2 => Told::All,
+            _ => Told::Unkept,
         })
     }
 

@@ -104,14 +104,15 @@ fn pad_in(membership: &str, name: &str) -> Option<PadId> {
     below.next()?.strip_prefix("pad-")?.parse().ok().map(PadId)
 }
 
-/// Whether a signal that ends the process waits for it to run.
+/// Whether a signal that ends the process waits for it to run, or to unblock the signal: a shell blocks
+/// all signals while it starts a child.
 fn is_told_to_end(status: &str) -> bool {
     let set = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
     };
     let pending = set("SigPnd:") | set("ShdPnd:");
-    let harmless = set("SigBlk:") | set("SigIgn:") | set("SigCgt:");
+    let harmless = set("SigIgn:") | set("SigCgt:");
     let ending = ENDING.iter().fold(0, |set, signal| set | 1 << (signal - 1));
     pending & ending & !harmless != 0
 }
@@ -163,7 +164,8 @@ mod tests {
         };
         let (term, kill, user) = (1 << 14, 1 << 8, 1 << 9);
         assert!(is_told_to_end(&sets(term, 0, 0)) && is_told_to_end(&sets(kill | user, 0, term)));
-        assert!(!is_told_to_end(&sets(term, term, 0)) && !is_told_to_end(&sets(term, 0, term)));
+        assert!(is_told_to_end(&sets(term, term, 0)), "it ends when it has started its child");
+        assert!(!is_told_to_end(&sets(term, 0, term)) && !is_told_to_end(&sets(term, term, term)));
         assert!(!is_told_to_end(&sets(user, 0, 0)) && !is_told_to_end(""));
     }
 

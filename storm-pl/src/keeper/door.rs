@@ -125,14 +125,7 @@ pub(crate) fn knock(path: &Path) -> io::Result<Option<Seqpacket>> {
     let connected = with_short_name(path, |address| Ok(connect(socket.as_raw_fd(), address)?));
     match connected {
         Ok(()) => {}
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-            ) =>
-        {
-            return Ok(None);
-        }
+        Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return Err(error),
     }
     let socket = Seqpacket::from(socket);
@@ -141,6 +134,24 @@ pub(crate) fn knock(path: &Path) -> io::Result<Option<Seqpacket>> {
         Err(error) if error.raw_os_error() == Some(libc::EPIPE) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The process that listens at this door, if there is any. It is told nothing, so it goes on as before.
+///
+/// # Errors
+/// The door cannot be tried, or too many wait there.
+pub fn keeper_at(door: &Path) -> io::Result<Option<ProcessId>> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
+    match with_short_name(door, |address| Ok(connect(socket.as_raw_fd(), address)?)) {
+        Ok(()) => Ok(Some(ProcessId(getsockopt(&socket, PeerCredentials)?.pid()))),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
 /// The name of a socket has 107 bytes at most, paths have more: it is named from its directory.
@@ -174,6 +185,22 @@ mod tests {
         assert_eq!((heard.version, heard.pid), (77, ProcessId(5)));
         drop(door);
         assert!(knock(&path).expect("no error").is_none(), "the name is gone");
+    }
+
+    #[test]
+    fn a_look_at_a_door_tells_whose_it_is_and_lets_nobody_in() {
+        let directory = tempfile::tempdir().expect("room");
+        let path = directory.path().join("keeper");
+        assert_eq!(keeper_at(&path).expect("no error"), None);
+        let door = Door::open(&path).expect("opened");
+        let own = Greeting::own().pid;
+        assert_eq!(keeper_at(&path).expect("no error"), Some(own));
+        assert!(door.admit().is_none(), "nobody has greeted");
+        // As a keeper that is killed leaves it.
+        let left = directory.path().join("left");
+        fs::hard_link(&path, &left).expect("linked");
+        drop(door);
+        assert_eq!(keeper_at(&left).expect("no error"), None);
     }
 
     #[test]

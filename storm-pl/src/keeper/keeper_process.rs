@@ -339,7 +339,7 @@ impl KeeperProcess {
             let cgroup = pad.cgroup.as_ref().map(PadCgroup::directory);
             match make_pl(cgroup, self.sizes.descriptors_max, &self.name) {
                 Ok(NewPl { pid, command }) => {
-                    pad.pls[usize::from(index)] = Some(pid);
+                    pad.set_process(pl, pid);
                     self.children.insert(pid.0, Child::Pl(id, pl));
                     untold.push((Report::PlReady { pad: id, pl, pid }, Some(command)));
                 }

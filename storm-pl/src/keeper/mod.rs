@@ -13,6 +13,7 @@ mod pad;
 mod place;
 mod process_state;
 
+pub use door::keeper_at;
 pub(crate) use keeper_process::run_keeper;
 pub(crate) use kept::Keeps;
 pub use kept::{KeptId, Survival};

@@ -1,6 +1,9 @@
 //! One pad: its PLs, its cgroup, and whether it is being cleaned.
 
+use std::collections::BTreeMap;
+
 use crate::cgroup::PadCgroup;
+use crate::exit::{ExitStatus, Usage};
 use crate::ids::{PadId, PlIndex, ProcessId};
 use crate::keeper::abandoned::Abandoned;
 use crate::process_tree;
@@ -16,6 +19,8 @@ pub(super) struct Pad {
     pub(super) cgroup: Option<PadCgroup>,
     /// The process of each PL, or of the application it became, until it is reaped.
     pub(super) pls: Vec<Option<ProcessId>>,
+    /// PLs that have ended, and what was told of it: that they are kept may be heard later.
+    pub(super) ends: BTreeMap<PlIndex, (ProcessId, Option<(ExitStatus, Usage)>)>,
     /// Set from the end of a job until its last process is gone.
     pub(super) draining: Option<Draining>,
     /// Its lease has run out, and not everything in it is known to be dead.
@@ -57,6 +62,7 @@ impl Pad {
             id,
             cgroup,
             pls: vec![None; usize::from(capacity)],
+            ends: BTreeMap::new(),
             draining: None,
             condemned: false,
             abandoned: Abandoned::default(),
@@ -66,6 +72,17 @@ impl Pad {
     /// The live process of a PL.
     pub(super) fn process(&self, pl: PlIndex) -> Option<ProcessId> {
         self.pls.get(usize::from(pl.0)).copied().flatten()
+    }
+
+    /// A PL has this process from now on.
+    pub(super) fn set_process(&mut self, pl: PlIndex, pid: ProcessId) {
+        self.pls[usize::from(pl.0)] = Some(pid);
+        self.ends.remove(&pl);
+    }
+
+    /// The process of a PL, or the one that it had.
+    pub(super) fn last_process(&self, pl: PlIndex) -> Option<ProcessId> {
+        self.process(pl).or_else(|| self.ends.get(&pl).map(|(pid, _)| *pid))
     }
 
     /// Live processes that are no PL of this pad. When they cannot be listed, says so with `None`.

@@ -19,8 +19,9 @@ use crate::cgroup::{MemoryControl, remove_remains};
 use crate::descriptors::DescriptorLimit;
 use crate::exit::{ExitStatus, Usage};
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
-use crate::keeper::PlaceFailure;
+use crate::keeper::{KeptId, PlaceFailure};
 use crate::launch_failure::LaunchFailure;
+use crate::node::outbox::Outbox;
 use crate::node::pads::{Pads, Source};
 use crate::node::{Keeper, KeeperHandle};
 use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, PadStep};
@@ -126,6 +127,13 @@ pub enum Event {
         /// Whether the file is there.
         result: Result<(), PlaceFailure>,
     },
+    /// The keeper cannot be told what a later daemon needs of this job, which ends with this one.
+    NotKept {
+        /// Which job.
+        job: KeptId,
+        /// Why.
+        errno: Errno,
+    },
     /// The keeper ended and every process of every pad with it. The last event.
     KeeperGone {
         /// Whether [`KeeperHandle::shutdown`] asked for it.
@@ -158,6 +166,7 @@ impl KeeperEvents {
         let mut pads = Pads {
             former: None,
             control,
+            outbox: Outbox::default(),
             keeper: pid,
             gone: false,
             unanswered: 0,
@@ -226,7 +235,9 @@ impl KeeperEvents {
                 Ok(true)
             }
             Source::Keeper | Source::PadKeeper(_) => self.take_reports(source),
+            Source::Room | Source::PadRoom(_) => Ok(true),
         };
+        lock(&self.pads).send_waiting(source, &mut self.queue);
         match (result, source) {
             (Ok(true), _) => {}
             (Ok(false), Source::PadKeeper(pad)) => self.lose_pad(pad),
@@ -244,7 +255,7 @@ impl KeeperEvents {
                     Some(Some(control)) => control,
                     _ => return Ok(true),
                 },
-                Source::Keeper | Source::Pl(..) => &pads.control,
+                _ => &pads.control,
             };
             let received = match control.receive(&mut self.buffer, Wait::No) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
@@ -279,6 +290,7 @@ impl KeeperEvents {
         // Closing our ends makes a keeper that still lives (its message was bad) end as well.
         let _ = protocol::send(&pads.control, &Command::End, &[], Wait::No);
         let _ = pads.control.finish();
+        pads.outbox = Outbox::default();
         pads.ending = true;
         for (_, pad) in std::mem::take(&mut pads.pads) {
             if let Some(control) = pad.control {

@@ -15,9 +15,9 @@ use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::{KeptId, PlaceSpec};
 use crate::launch_spec::{EncodedSpec, RankSpec, SpecBody, SpecError};
 use crate::node::event::lock;
+use crate::node::outbox::Line;
 use crate::node::pads::{Pad, Pads, Pl};
 use crate::node::streams::{LineEnds, NewStreams, OwnEnds, PlEnds};
-use crate::node::takeover::keep_rank;
 use crate::protocol::{self, Command};
 use crate::seqpacket::{Seqpacket, Wait};
 use crate::shared_files::SharedFilesSpec;
@@ -40,6 +40,8 @@ pub struct Launching {
     pub lines: LineEnds,
     /// What keeps them open.
     pub own: OwnEnds,
+    /// Whether the keeper has, or will have, what the next daemon needs of the rank.
+    pub kept: io::Result<()>,
 }
 
 /// Why a launch was not even started.
@@ -138,24 +140,24 @@ impl KeeperHandle {
     /// [`Keeper::take_over`]: crate::Keeper::take_over
     ///
     /// # Errors
-    /// When the keeper is gone or does not read: the job will end with this process.
+    /// When the keeper is gone, or there are no descriptors: the job will end with this process.
     pub fn keep(&self, job: KeptId, pad: PadId, files: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut pads = lock(&self.pads);
         let count = u8::try_from(files.len()).unwrap_or(u8::MAX);
         let command = Command::Keep { job, pad, files: count, ranks: Vec::new() };
         pads.kept.insert(job, pad);
-        protocol::send(pads.control_of(pad), &command, files, Wait::No)
+        pads.line(pad).send(command, files)
     }
 
     /// The input of a kept rank has ended: its pipe is closed when this process has closed it too.
     pub fn close_kept_input(&self, job: KeptId, pl: PlIndex) {
-        say(&lock(&self.pads), job, &Command::CloseInput { job, pl });
+        say(&mut lock(&self.pads), job, Command::CloseInput { job, pl });
     }
 
     /// The job is over, and nothing of it is kept any more.
     pub fn forget_kept(&self, job: KeptId) {
         let mut pads = lock(&self.pads);
-        say(&pads, job, &Command::Forget { job });
+        say(&mut pads, job, Command::Forget { job });
         pads.kept.remove(&job);
     }
 
@@ -193,11 +195,12 @@ impl KeeperHandle {
         let limit = pads.limit;
         pads.begin_time(pad);
         let draining = pads.pads.get(&pad).is_some_and(|state| state.draining);
+        let line = Line::to_node((&pads.control, &mut pads.outbox), &pads.epoll, limit);
         let state = pads.pads.get_mut(&pad);
-        let found = state.and_then(|Pad { control, pls, .. }| {
-            Some((control.as_ref().unwrap_or(&pads.control), pls.get_mut(usize::from(pl.0))?))
+        let found = state.and_then(|Pad { control, outbox, pls, .. }| {
+            Some((line.or_to(pad, (control, outbox)), pls.get_mut(usize::from(pl.0))?))
         });
-        let Some((control, state)) = found else { return Err(LaunchError::Unknown { pad, pl }) };
+        let Some((mut line, state)) = found else { return Err(LaunchError::Unknown { pad, pl }) };
         if draining {
             return Err(LaunchError::NotWaiting { pad, pl });
         }
@@ -205,9 +208,8 @@ impl KeeperHandle {
             return Err(LaunchError::NotWaiting { pad, pl });
         };
         let streams = NewStreams::make(spec, rank, limit).map_err(LaunchError::Streams)?;
-        if let Some(job) = kept {
-            keep_rank(control, job, (pad, pl), (command, &streams.ends));
-        }
+        let kept =
+            kept.map_or(Ok(()), |job| line.keep_rank(job, (pad, pl), (command, &streams.ends)));
         send_launch(command, spec, &encoded, &streams).map_err(LaunchError::Send)?;
         let (ends, lines, own) = streams.handed_over(limit);
         let Pl::Idle { pid, command } = std::mem::take(state) else {
@@ -219,7 +221,7 @@ impl KeeperHandle {
             // It is launched all the same, and heard of when it ends.
             tracing::warn!(%pad, %error, "the launch of a process cannot be watched");
         }
-        Ok(Launching { pid, ends, lines, own })
+        Ok(Launching { pid, ends, lines, own, kept })
     }
 
     /// Starts the process that writes a job's shared files, with its end of the socket.
@@ -300,7 +302,7 @@ impl KeeperHandle {
         let ticket = state.drain();
         let fill = if fill { state.size } else { 0 };
         let command = Command::Release { pad, ticket, running, failed, fill };
-        protocol::send(pads.control_of(pad), &command, &[], Wait::No)
+        pads.line(pad).say(command)
     }
 
     /// Kills every process in the pad at once, stopped or not, then fills it again.
@@ -316,7 +318,7 @@ impl KeeperHandle {
             *pl = Pl::Absent;
         }
         let command = Command::Destroy { pad, ticket, fill: state.size };
-        protocol::send(pads.control_of(pad), &command, &[], Wait::No)
+        pads.line(pad).say(command)
     }
 
     /// Kills every process in the pad and forgets it: it is not filled again, and nothing more is said of it.
@@ -328,7 +330,7 @@ impl KeeperHandle {
         let Some(state) = pads.pads.remove(&pad) else { return Err(no_pad()) };
         // A keeper of its own ends with the socket to it, and takes everything along.
         let Some(control) = &state.control else {
-            return protocol::send(&pads.control, &Command::Discard { pad }, &[], Wait::No);
+            return pads.line_to_node().say(Command::Discard { pad });
         };
         // Else a process that is just being forked would keep it in the set.
         let _ = pads.epoll.delete(control);
@@ -435,10 +437,11 @@ impl KeeperHandle {
 }
 
 /// Tells whoever keeps the job. A keeper that is gone keeps nothing.
-fn say(pads: &Pads, job: KeptId, command: &Command) {
-    let pad = pads.kept.get(&job);
-    let control = pad.map_or(&pads.control, |pad| pads.control_of(*pad));
-    let _ = protocol::send(control, command, &[], Wait::No);
+fn say(pads: &mut Pads, job: KeptId, command: Command) {
+    let _ = match pads.kept.get(&job).copied() {
+        Some(pad) => pads.line(pad).send(command, &[]),
+        None => pads.line_to_node().send(command, &[]),
+    };
 }
 
 /// What comes along, length of the rank's part, rank's part, and the shared part unless its file

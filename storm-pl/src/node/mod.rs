@@ -4,6 +4,7 @@ mod event;
 mod handle;
 mod inherited_pads;
 mod keeper;
+mod outbox;
 mod pad_time;
 mod pads;
 mod streams;

@@ -15,6 +15,7 @@ use crate::ids::{Errno, PadId, PlIndex, ProcessId};
 use crate::keeper::KeptId;
 use crate::launch_failure::LaunchFailure;
 use crate::node::Event;
+use crate::node::outbox::Outbox;
 use crate::node::pad_time::PadTime;
 use crate::protocol::{self, Command, PadStep, Report};
 use crate::seqpacket::{Received, Seqpacket, Wait};
@@ -24,9 +25,9 @@ use crate::sys;
 /// A launch failure is two small integers.
 const FAILURE_MAX_BYTES: usize = 64;
 
-/// All pads of the node.
 pub(super) struct Pads {
     pub(super) control: Seqpacket,
+    pub(super) outbox: Outbox,
     pub(super) keeper: ProcessId,
     /// The keeper's process, where another process has started it.
     pub(super) former: Option<OwnedFd>,
@@ -55,6 +56,7 @@ pub(super) struct Pads {
 pub(super) struct Pad {
     /// Its own keeper's socket, where the node has no cgroups.
     pub(super) control: Option<Seqpacket>,
+    pub(super) outbox: Outbox,
     pub(super) freezer: Option<Arc<Freezer>>,
     pub(super) pls: Vec<Pl>,
     /// It is ready when so many of them wait.
@@ -99,6 +101,9 @@ pub(super) enum Source {
     Keeper,
     PadKeeper(PadId),
     Pl(PadId, PlIndex),
+    /// A keeper has room for more.
+    Room,
+    PadRoom(PadId),
 }
 
 impl Source {
@@ -107,6 +112,8 @@ impl Source {
             Self::Keeper => 0,
             Self::PadKeeper(pad) => 1 << 32 | u64::from(pad.0) << 16,
             Self::Pl(pad, pl) => 2 << 32 | u64::from(pad.0) << 16 | u64::from(pl.0),
+            Self::Room => 3 << 32,
+            Self::PadRoom(pad) => 4 << 32 | u64::from(pad.0) << 16,
         }
     }
 
@@ -116,6 +123,8 @@ impl Source {
         match token >> 32 {
             0 => Self::Keeper,
             1 => Self::PadKeeper(pad),
+            3 => Self::Room,
+            4 => Self::PadRoom(pad),
             _ => Self::Pl(pad, pl),
         }
     }

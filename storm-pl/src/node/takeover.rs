@@ -17,7 +17,7 @@ use crate::keeper::{Keeps, KeptId};
 use crate::launch_failure::LaunchFailure;
 use crate::node::keeper::cgroup_name;
 use crate::node::{Keeper, KeeperConfig, PlEnds, StartError};
-use crate::protocol::{self, Command, KEEPER_VERSION, MESSAGE_MAX_BYTES, Report};
+use crate::protocol::{self, KEEPER_VERSION, MESSAGE_MAX_BYTES, Report};
 use crate::seqpacket::{Received, Seqpacket, Wait};
 use crate::sys;
 
@@ -26,8 +26,6 @@ use crate::sys;
 const GREETING_TIMEOUT_MS: u16 = 15_000;
 /// Between two messages of one that hands over.
 const MESSAGE_TIMEOUT_MS: u16 = 5_000;
-/// How long a launch waits for a keeper that has much to read.
-const ROOM_TIMEOUT_MS: u16 = 100;
 /// How often somebody is told that the keeper of another version is waited for.
 const STILL_WAITING: Duration = Duration::from_secs(60);
 /// A launch failure is two small integers.
@@ -262,33 +260,6 @@ fn ends(keeps: Keeps, descriptors: Vec<OwnedFd>) -> io::Result<(Seqpacket, PlEnd
     let command = next(true)?.ok_or(io::ErrorKind::InvalidData)?.into();
     let (stdin, stdout, stderr) = (next(keeps.stdin)?, next(keeps.stdout)?, next(keeps.stderr)?);
     Ok((command, PlEnds { stdin, stdout, stderr, pmi: next(keeps.pmi)? }))
-}
-
-/// Leaves the streams of a rank that is about to be launched with the keeper.
-pub(super) fn keep_rank(
-    control: &Seqpacket,
-    job: KeptId,
-    (pad, pl): (PadId, PlIndex),
-    (command, ends): (&Seqpacket, &PlEnds),
-) {
-    let all = [&ends.stdin, &ends.stdout, &ends.stderr, &ends.pmi];
-    let [stdin, stdout, stderr, pmi] = all.map(Option::is_some);
-    let keeps = Keeps { stdin, stdout, stderr, pmi };
-    let ends = all.into_iter().flatten().map(AsFd::as_fd);
-    let descriptors: Vec<_> = [command.as_fd()].into_iter().chain(ends).collect();
-    let said = Command::Keep { job, pad, files: 0, ranks: vec![(pl, keeps)] };
-    let mut sent = protocol::send(control, &said, &descriptors, Wait::No);
-    if sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
-        // A keeper that gets no processor has not read what was said of the ranks before.
-        let mut room = [PollFd::new(control.as_fd(), PollFlags::POLLOUT)];
-        let _ = poll(&mut room, PollTimeout::from(ROOM_TIMEOUT_MS));
-        sent = protocol::send(control, &said, &descriptors, Wait::No);
-    }
-    if let Err(error) = sent {
-        tracing::warn!(%pad, %error, "a job will end with this node manager");
-        // Without this rank it could not go on.
-        let _ = protocol::send(control, &Command::Forget { job }, &[], Wait::No);
-    }
 }
 
 fn next(control: &Seqpacket) -> io::Result<(Report, Received)> {

@@ -16,6 +16,8 @@ use crate::support::{self, BOTH, Mechanism, Node, alive, marked, shell, unique_c
 
 const JOB: KeptId = KeptId(7);
 const PAD: PadId = PadId(0);
+/// More than a socket has room for messages.
+const MANY_RANKS: u16 = 500;
 
 /// A configuration whose keeper survives for so long.
 fn surviving(mechanism: Mechanism, door: &Path, bound: Duration) -> KeeperConfig {
@@ -36,6 +38,18 @@ async fn start(config: &KeeperConfig) -> Option<Node> {
         node.until_ready(pad).await;
     }
     Some(node)
+}
+
+/// The process that keeps the first pad.
+fn keeper_of_pad(node: &Node, mechanism: Mechanism) -> i32 {
+    match mechanism {
+        Mechanism::Cgroup => node.pid,
+        Mechanism::Signals => {
+            let children = format!("/proc/{0}/task/{0}/children", node.pid);
+            let children = std::fs::read_to_string(children).unwrap();
+            children.split_whitespace().next().unwrap().parse().unwrap()
+        }
+    }
 }
 
 fn note(text: &str) -> OwnedFd {
@@ -335,14 +349,7 @@ async fn a_rank_that_ends_before_its_keeper_reads_of_it_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let config = surviving(mechanism, directory.path(), support::HANG);
         let Some(mut node) = start(&config).await else { continue };
-        let keeper = match mechanism {
-            Mechanism::Cgroup => node.pid,
-            Mechanism::Signals => {
-                let children = format!("/proc/{0}/task/{0}/children", node.pid);
-                let children = std::fs::read_to_string(children).unwrap();
-                children.split_whitespace().next().unwrap().parse().unwrap()
-            }
-        };
+        let keeper = keeper_of_pad(&node, mechanism);
         let signal = |signal| nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), signal);
         signal(nix::sys::signal::Signal::SIGSTOP).unwrap();
         let launching = launch(&node, "exit 6");
@@ -353,6 +360,62 @@ async fn a_rank_that_ends_before_its_keeper_reads_of_it_is_kept() {
         drop((node, launching));
         let (node, job) = take_over(&config);
         let ended = job.ranks[0].ended.map(|(status, _)| status);
+        assert_eq!(ended, Some(ExitStatus::Code(6)));
+        node.shut_down().await;
+    }
+}
+
+/// The keeper was given 100 ms, and the job could not be taken over any more.
+#[tokio::test]
+async fn a_job_of_many_ranks_is_kept_although_its_keeper_stood_still_while_they_started() {
+    for mechanism in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let survival = Survival { door: directory.path().join("keeper"), bound: support::HANG };
+        let config =
+            KeeperConfig { survival: Some(survival), ..support::config(mechanism, MANY_RANKS) };
+        let keeper = Keeper::start(&config).unwrap();
+        if keeper.cgroup().is_none() && !config.signals_only {
+            eprintln!("no cgroup v2 on this host: NOT tested");
+            continue;
+        }
+        let mut node = Node::attach(keeper);
+        node.handle.make_pads(1).unwrap();
+        node.until_ready(PAD).await;
+        let keeper = keeper_of_pad(&node, mechanism);
+        let signal = |signal| nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), signal);
+        signal(nix::sys::signal::Signal::SIGSTOP).unwrap();
+        node.handle.keep(JOB, PAD, &[note("known").as_fd()]).unwrap();
+        let waits = shell("read line; exit 3").encode().unwrap();
+        // One ends before its keeper can have heard of it.
+        let ends = shell("exit 6").encode().unwrap();
+        let rank = RankSpec { stdin: Input::Pipe, ..RankSpec::default() };
+        let last = PlIndex(MANY_RANKS - 1);
+        let launched = (0..MANY_RANKS).map(PlIndex).map(|pl| {
+            let spec = if pl == last { &ends } else { &waits };
+            let launching = node.handle.launch_kept(PAD, pl, spec, &rank, Some(JOB)).unwrap();
+            assert!(launching.kept.is_ok());
+            launching
+        });
+        let mut launched: Vec<_> = launched.collect();
+        // Said last: when this rank sees the end of its input, all has been read.
+        launched[0].ends.stdin = None;
+        node.handle.close_kept_input(JOB, PlIndex(0));
+        until("it has ended", || support::is_gone(launched.last().unwrap().pid.0));
+        signal(nix::sys::signal::Signal::SIGCONT).unwrap();
+        let mut ended = Vec::new();
+        while ended.len() < 2 {
+            match node.next().await {
+                Event::Exited { pl, .. } => ended.push(pl),
+                Event::Launched { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(ended.contains(&PlIndex(0)) && ended.contains(&last), "{ended:?}");
+        drop((node, launched));
+
+        let (node, job) = take_over(&config);
+        assert_eq!(job.ranks.len(), usize::from(MANY_RANKS));
+        let ended = job.ranks.last().unwrap().ended.map(|(status, _)| status);
         assert_eq!(ended, Some(ExitStatus::Code(6)));
         node.shut_down().await;
     }

@@ -80,6 +80,11 @@ pub(crate) enum DaemonError {
     NotOwn { path: PathBuf, what: String },
     #[error("another Node Manager works in {}", path.display())]
     InUse { path: PathBuf },
+    #[error(
+        "jobs of cluster {cluster} wait for its Node Manager in {} (their keeper is process {pid})",
+        path.display()
+    )]
+    OtherCluster { path: PathBuf, cluster: String, pid: i32 },
 }
 
 impl DaemonError {
@@ -151,6 +156,10 @@ impl DaemonError {
             DaemonError::InUse { .. } => {
                 Some("end it; if it is of another cluster, name another directory by --work-dir")
             }
+            DaemonError::OtherCluster { .. } => Some(
+                "is --cluster right? to give up those jobs end their keeper (`kill`), else name \
+                 another directory by --work-dir",
+            ),
             DaemonError::Serve(_) | DaemonError::Resolve { .. } => Some(
                 "check --mm, --cluster, --name and --key, --config where the manager's file changes \
                  [network], and that the manager runs the same version",

@@ -50,7 +50,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     let security = security(&options)?;
     check_reach(&options, root, &security)?;
     let above = options.work_dir.clone().unwrap_or_else(memory_directory);
-    let work_dir = WorkDir::make(&above, &options.name)?;
+    let work_dir = WorkDir::make(&above, &options.name, &cluster)?;
     let mut config = live_config(&options, cluster.clone(), address, &work_dir);
     config.class_rules = class_rules;
     config.cache_bytes = options.cache_bytes.or(cache_bytes);

@@ -9,6 +9,7 @@ use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use storm_nm::live::keeper_of_other_cluster;
 
 /// Users of jobs pass through to their own files; only this user lists or changes the directory.
 const MODE: u32 = 0o711;
@@ -28,8 +29,9 @@ pub(super) struct WorkDir {
 
 impl WorkDir {
     /// Makes the directory of the Node Manager of this name in `above`, which need not exist. Takes
-    /// over the directory of a former life. Call it before the keeper is started.
-    pub(super) fn make(above: &Path, name: &str) -> Result<WorkDir, DaemonError> {
+    /// over the directory of a former life, unless the keeper of another cluster lives in it. Call it
+    /// before the keeper is started.
+    pub(super) fn make(above: &Path, name: &str, cluster: &str) -> Result<WorkDir, DaemonError> {
         let path = above.join(format!("storm-nm-{}-{name}", geteuid()));
         let failed = |path: &Path, source| DaemonError::Path { path: path.to_owned(), source };
         if name.contains(['/', '\0']) {
@@ -47,6 +49,7 @@ impl WorkDir {
                 made => made.map_err(|error| failed(&path, error))?,
             }
             if let Some(lock) = lock(&path)? {
+                refuse_foreign_jobs(&path, cluster)?;
                 // At creation the umask has reduced the mode.
                 let is_set = lock.set_permissions(Permissions::from_mode(MODE));
                 is_set.map_err(|error| failed(&path, error))?;
@@ -116,6 +119,18 @@ fn check(path: &Path) -> Result<(), DaemonError> {
     Err(DaemonError::NotOwn { path: path.to_owned(), what })
 }
 
+/// Refuses a directory in which the jobs of another cluster wait for their next Node Manager: it finds
+/// their keeper by a file there.
+fn refuse_foreign_jobs(path: &Path, cluster: &str) -> Result<(), DaemonError> {
+    let failed = |source| DaemonError::Path { path: path.to_owned(), source };
+    match keeper_of_other_cluster(path, cluster).map_err(failed)? {
+        None => Ok(()),
+        Some((cluster, pid)) => {
+            Err(DaemonError::OtherCluster { path: path.to_owned(), cluster, pid: pid.0 })
+        }
+    }
+}
+
 /// Locks the directory for the lifetime of the lock; `None` if it was removed meanwhile.
 fn lock(path: &Path) -> Result<Option<Flock<File>>, DaemonError> {
     let failed = |source| DaemonError::Path { path: path.to_owned(), source };
@@ -152,8 +167,8 @@ mod tests {
         fs::write(above.join("jobs/alice/thesis"), "precious").expect("ours");
         fs::write(above.join("cache/7/mine"), "precious").expect("ours");
         fs::set_permissions(&above, Permissions::from_mode(0o1777)).expect("ours");
-        let one = WorkDir::make(&above, "a").expect("it is made");
-        let other = WorkDir::make(&above, "b").expect("it is made");
+        let one = WorkDir::make(&above, "a", "c").expect("it is made");
+        let other = WorkDir::make(&above, "b", "c").expect("it is made");
         assert_eq!(name_of(&one), format!("storm-nm-{}-a", geteuid()));
         assert_eq!((mode(one.path()), mode(other.path())), (MODE, MODE));
         let (one_path, other_path) = (one.path().to_owned(), other.path().to_owned());
@@ -169,19 +184,41 @@ mod tests {
     fn one_that_is_made_goes_again_when_nothing_else_is_in_it() {
         let scratch = tempfile::tempdir().expect("room");
         let above = scratch.path().join("made/here");
-        let one = WorkDir::make(&above, "a").expect("it is made");
-        let other = WorkDir::make(&above, "b").expect("it is made");
+        let one = WorkDir::make(&above, "a", "c").expect("it is made");
+        let other = WorkDir::make(&above, "b", "c").expect("it is made");
         assert_eq!(mode(&above), MODE);
-        let second = WorkDir::make(&above, "a").expect_err("the first is there");
+        let second = WorkDir::make(&above, "a", "c").expect_err("the first is there");
         assert!(matches!(second, DaemonError::InUse { .. }), "{second}");
         drop(one);
         assert!(other.path().exists(), "the other is in it");
         drop(other);
-        let again = WorkDir::make(&above, "a").expect("it is there");
+        let again = WorkDir::make(&above, "a", "c").expect("it is there");
         fs::write(again.path().join("left"), "by a life that was killed").expect("ours");
         drop(again);
-        let next = WorkDir::make(&above, "a").expect("what a former life left is taken over");
+        let next = WorkDir::make(&above, "a", "c").expect("what a former life left is taken over");
         assert!(next.path().join("left").exists(), "who works in it removes it");
+    }
+
+    #[test]
+    fn one_in_which_the_keeper_of_another_cluster_lives_is_left_as_it_is() {
+        use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
+        use nix::sys::socket::{bind, listen, socket};
+        use std::os::fd::AsRawFd;
+        let scratch = tempfile::tempdir().expect("room");
+        let own = WorkDir::make(scratch.path(), "a", "c").expect("it is made");
+        let door = own.path().join("keeper-c");
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let keeper = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).expect("one");
+        bind(keeper.as_raw_fd(), &UnixAddr::new(&door).expect("short")).expect("bound");
+        listen(&keeper, Backlog::new(4).expect("few")).expect("it listens");
+        drop(own);
+        let refused = WorkDir::make(scratch.path(), "a", "zz").expect_err("jobs wait there");
+        let DaemonError::OtherCluster { cluster, pid, .. } = &refused else { panic!("{refused}") };
+        assert_eq!((cluster.as_str(), *pid), ("c", nix::unistd::getpid().as_raw()));
+        assert!(door.exists(), "the next Node Manager finds it");
+        drop(WorkDir::make(scratch.path(), "a", "c").expect("that is its own"));
+        drop(keeper);
+        WorkDir::make(scratch.path(), "a", "zz").expect("nobody lives there any more");
     }
 
     #[test]
@@ -189,7 +226,7 @@ mod tests {
         let scratch = tempfile::tempdir().expect("room");
         let own = scratch.path().join(format!("storm-nm-{}-a", geteuid()));
         let refused = |what: &str| {
-            let error = WorkDir::make(scratch.path(), "a").expect_err("it is not its own");
+            let error = WorkDir::make(scratch.path(), "a", "c").expect_err("it is not its own");
             let DaemonError::NotOwn { what: found, .. } = error else { panic!("{error}") };
             assert_eq!(found, what);
         };

@@ -2,7 +2,7 @@
 //! daemons and processes (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
 
 use crate::scratch::real_cluster::RealCluster;
-use crate::scratch::{Scratch, mpi_program, stdout, told};
+use crate::scratch::{Scratch, mpi_program, stderr, stdout, told};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
@@ -94,6 +94,29 @@ fn job_goes_on(mut cluster: RealCluster, signal: Signal) {
     go(&cluster);
     assert_ended(&cluster.caller().until(job, "FAILED"), 3);
     cluster.caller().until_idle(2);
+    cluster.end();
+}
+
+/// It cleared the directory, the file included by which the keeper is found.
+#[test]
+fn a_node_manager_of_another_cluster_leaves_jobs_to_their_own() {
+    let mut cluster = RealCluster::start(1, "");
+    let job = cluster.caller().submit("-n 2", &["/bin/sh", "-c", UNTIL_GO]).expect("a manager");
+    cluster.caller().until(job, "RUNNING");
+    end_node(&mut cluster, 1, Signal::SIGTERM);
+    until_away(&cluster, job, 1);
+    let dir = cluster.node_dir(1).display().to_string();
+    let words = format!("{} --cluster zz --work-dir {dir}", cluster.node_words(1));
+    let refused = cluster.scratch.does(&words);
+    assert!(!refused.status.success(), "{}", told(&refused));
+    let said = stderr(&refused);
+    let named = format!("jobs of cluster {} wait for its Node Manager", cluster.scratch.cluster());
+    assert!(said.contains(&named) && said.contains("--work-dir"), "{said}");
+    start_node(&mut cluster, 1);
+    assert_eq!(cluster.caller().until(job, "RUNNING")["runs"], 1);
+    go(&cluster);
+    assert_ended(&cluster.caller().until(job, "FAILED"), 3);
+    cluster.caller().until_idle(1);
     cluster.end();
 }
 

@@ -1,5 +1,6 @@
 //! What the keeper's events mean for the node manager.
 
+use super::inheriting::kept_id;
 use super::{LiveHost, SIGKILL};
 use crate::HostEvent;
 use crate::live::launch_plan::refused;
@@ -77,6 +78,12 @@ impl LiveHost {
                     // Who asked may have gone.
                     let _ = waiting.send(result);
                 }
+            }
+            Event::NotKept { job, errno } => {
+                let jobs = self.jobs.borrow();
+                let of_id = jobs.iter().find(|(key, _)| kept_id(**key) == job);
+                let error = std::io::Error::from_raw_os_error(errno.0);
+                of_id.into_iter().for_each(|(_, job)| self.rank_not_kept(job, &error));
             }
             Event::KeeperGone { expected } => {
                 self.keeper_gone.set(true);

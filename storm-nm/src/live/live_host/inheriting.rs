@@ -28,6 +28,8 @@ use storm_rm::{Coscheduling, Rank};
 
 /// Why a job that was found does not go on.
 const CUT_LAUNCH: &str = "its Node Manager ended while it launched its ranks";
+const UNKEPT: &str =
+    "its keeper could not be told of all its ranks (the log of its Node Manager says why)";
 const CUT_STREAM: &str =
     "its Node Manager was killed in the middle of a message to one of its ranks";
 
@@ -136,6 +138,22 @@ impl LiveHost {
         self.keeper.forget_kept(kept_id(job));
     }
 
+    /// The keeper does not have all ranks of the job: the next node manager ends it, and says so.
+    pub(super) fn rank_not_kept(&self, job: &LiveJob, error: &io::Error) {
+        let Some(ledger) = &job.ledger else { return };
+        let key = job.task.key();
+        match ledger.told() {
+            Ok(Told::Unkept) => {}
+            Ok(_) => match ledger.set_told(Told::Unkept) {
+                Ok(()) => {
+                    tracing::warn!(job = %key, %error, "this job will not outlive this node manager")
+                }
+                Err(_) => self.not_kept(key, error),
+            },
+            Err(_) => self.not_kept(key, error),
+        }
+    }
+
     /// Leaves with the keeper what the next one has to know, before there are ranks.
     pub(super) fn leave_with_keeper(&self, job: &LiveJob) {
         let Some(ledger) = &job.ledger else { return };
@@ -192,7 +210,10 @@ impl LiveHost {
         let task = live.task.clone();
         let key = task.key();
         let is_whole = told == Told::All && job.ranks.len() == task.count as usize;
-        let mut flaw = (!is_whole).then(|| CUT_LAUNCH.to_owned());
+        let mut flaw = match told {
+            Told::Unkept => Some(UNKEPT.to_owned()),
+            _ => (!is_whole).then(|| CUT_LAUNCH.to_owned()),
+        };
         let past = ledger.pmi_past(task.ranks()).unwrap_or_else(|error| {
             flaw = Some(format!("what its Node Manager left of it cannot be read: {error}"));
             Default::default()

@@ -36,6 +36,9 @@ impl LiveHost {
             .keeper
             .launch_kept(job.pad, pl, spec, &rank_spec, kept)
             .map_err(|error| LaunchRefused::because(&error))?;
+        if let Err(error) = &launching.kept {
+            self.rank_not_kept(job, error);
+        }
         if let Some(files) = &job.shared_files {
             files.add(Path::new(job.task.spec().cwd.as_os_str()), &rank_spec, launching.lines);
         }

@@ -115,7 +115,11 @@ impl KeeperProcess {
             usage = usage.plus(pad.abandoned.take(pid));
             strays = strays.plus(pad.abandoned.others());
         }
-        self.kept.ended(pid, status, usage.plus(strays));
+        let all = usage.plus(strays);
+        self.kept.ended(pid, status, all);
+        if let Some((_, end)) = self.pads.get_mut(&pad).and_then(|pad| pad.ends.get_mut(&pl)) {
+            *end = Some((status, all));
+        }
         self.report(&Report::Exited { pad, pl, pid, status, usage, strays }, &[]);
     }
 
@@ -139,6 +143,7 @@ impl KeeperProcess {
                     self.hear_of_kept();
                     if let Some(pad) = self.pads.get_mut(&id) {
                         pad.pls[usize::from(pl.0)] = None;
+                        pad.ends.insert(pl, (dead, None));
                     }
                     self.hold_exit((id, pl, dead), status, usage);
                 }

@@ -149,12 +149,16 @@ impl KeeperProcess {
         descriptors: Vec<OwnedFd>,
     ) {
         let Some(of_pad) = self.pads.get(&pad) else { return };
-        let known = |(pl, keeps): (PlIndex, Keeps)| Some((pl, keeps, of_pad.process(pl)?));
-        // One that has died before its launch makes the job's launch fail.
+        // A rank may end before this is heard. One that has died before its launch makes that fail.
+        let known = |(pl, keeps): (PlIndex, Keeps)| Some((pl, keeps, of_pad.last_process(pl)?));
+        let pls: Vec<PlIndex> = ranks.iter().map(|(pl, _)| *pl).collect();
         let ranks: Option<Vec<_>> = ranks.into_iter().map(known).collect();
-        match ranks {
-            Some(ranks) => self.kept.keep(job, pad, usize::from(files), ranks, descriptors),
-            None => drop(self.kept.0.remove(&job)),
+        let Some(ranks) = ranks else { return drop(self.kept.0.remove(&job)) };
+        let told = pls.into_iter().filter_map(|pl| of_pad.ends.get(&pl)).copied();
+        let told: Vec<_> = told.filter_map(|(pid, end)| Some((pid, end?))).collect();
+        self.kept.keep(job, pad, usize::from(files), ranks, descriptors);
+        for (pid, (status, usage)) in told {
+            self.kept.ended(pid, status, usage);
         }
     }
 

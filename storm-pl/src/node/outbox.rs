@@ -1,0 +1,200 @@
+//! What a keeper is told of kept jobs: in order, and however long it does not read.
+//!
+//! A keeper that gets no processor while a large job starts leaves its socket full. The caller does
+//! not wait for it: commands wait here, and are sent as soon as the keeper has read some.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
+
+use crate::descriptors::DescriptorLimit;
+use crate::ids::{Errno, PadId, PlIndex};
+use crate::keeper::{Keeps, KeptId};
+use crate::node::Event;
+use crate::node::pads::{Pad, Pads, Source};
+use crate::node::streams::PlEnds;
+use crate::protocol::{self, Command};
+use crate::seqpacket::{Seqpacket, Wait};
+
+/// Commands that wait until a keeper has room for them.
+#[derive(Default)]
+pub(super) struct Outbox {
+    unsent: VecDeque<(Command, Vec<OwnedFd>)>,
+    room: Option<Room>,
+}
+
+/// Has the node woken each time that the keeper has read something.
+struct Room {
+    /// A descriptor of its own: edges count here, and levels for what the keeper says.
+    socket: OwnedFd,
+    epoll: Arc<Epoll>,
+}
+
+impl Room {
+    fn watch(control: &Seqpacket, epoll: &Arc<Epoll>, source: Source) -> io::Result<Self> {
+        let socket = control.as_fd().try_clone_to_owned()?;
+        let edges = EpollFlags::EPOLLOUT | EpollFlags::EPOLLET;
+        epoll.add(&socket, EpollEvent::new(edges, source.token()))?;
+        Ok(Self { socket, epoll: Arc::clone(epoll) })
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        // The close does not do: the socket has another descriptor.
+        let _ = self.epoll.delete(&self.socket);
+    }
+}
+
+/// The way to one keeper.
+pub(super) struct Line<'a> {
+    pub(super) control: &'a Seqpacket,
+    outbox: &'a mut Outbox,
+    epoll: &'a Arc<Epoll>,
+    source: Source,
+    limit: DescriptorLimit,
+}
+
+impl<'a> Line<'a> {
+    /// The way to the node's keeper.
+    pub(super) fn to_node(
+        (control, outbox): (&'a Seqpacket, &'a mut Outbox),
+        epoll: &'a Arc<Epoll>,
+        limit: DescriptorLimit,
+    ) -> Self {
+        Self { control, outbox, epoll, source: Source::Room, limit }
+    }
+
+    /// The way to the keeper of a pad, if it has one of its own; else this one.
+    pub(super) fn or_to(self, pad: PadId, own: (&'a Option<Seqpacket>, &'a mut Outbox)) -> Self {
+        match own {
+            (Some(control), outbox) => {
+                Self { control, outbox, source: Source::PadRoom(pad), ..self }
+            }
+            (None, _) => self,
+        }
+    }
+
+    /// Leaves the streams of a rank that is about to be launched with the keeper.
+    ///
+    /// # Errors
+    /// The keeper is gone, or this process has no more descriptors: the job cannot go on without it.
+    pub(super) fn keep_rank(
+        &mut self,
+        job: KeptId,
+        (pad, pl): (PadId, PlIndex),
+        (command, ends): (&Seqpacket, &PlEnds),
+    ) -> io::Result<()> {
+        let all = [&ends.stdin, &ends.stdout, &ends.stderr, &ends.pmi];
+        let [stdin, stdout, stderr, pmi] = all.map(Option::is_some);
+        let keeps = Keeps { stdin, stdout, stderr, pmi };
+        let ends = all.into_iter().flatten().map(AsFd::as_fd);
+        let descriptors: Vec<_> = [command.as_fd()].into_iter().chain(ends).collect();
+        self.send(Command::Keep { job, pad, files: 0, ranks: vec![(pl, keeps)] }, &descriptors)
+    }
+
+    /// Sends a command, after those that wait. Where there is no room for it, it waits as well.
+    ///
+    /// # Errors
+    /// The keeper is gone, or this process has no descriptors for what comes along.
+    pub(super) fn send(
+        &mut self,
+        command: Command,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        if !self.outbox.waits() {
+            match protocol::send(self.control, &command, descriptors, Wait::No) {
+                Err(error) if is_full(&error) => {}
+                sent => return sent,
+            }
+        }
+        let copies: io::Result<Vec<OwnedFd>> =
+            descriptors.iter().map(|fd| self.copy(*fd)).collect();
+        let copies = copies?;
+        if self.outbox.room.is_none() {
+            self.outbox.room = Some(Room::watch(self.control, self.epoll, self.source)?);
+        }
+        self.outbox.unsent.push_back((command, copies));
+        Ok(())
+    }
+
+    /// Sends a command that the caller repeats or does without, after those that wait.
+    ///
+    /// # Errors
+    /// The keeper is gone or does not read.
+    pub(super) fn say(&mut self, command: Command) -> io::Result<()> {
+        match self.outbox.waits() {
+            true => self.send(command, &[]),
+            false => protocol::send(self.control, &command, &[], Wait::No),
+        }
+    }
+
+    /// Sends what there is room for. Jobs that the keeper cannot be told of are not kept.
+    fn send_waiting(&mut self, events: &mut VecDeque<Event>) {
+        while let Some((command, copies)) = self.outbox.unsent.front() {
+            let copies: Vec<BorrowedFd<'_>> = copies.iter().map(AsFd::as_fd).collect();
+            match protocol::send(self.control, command, &copies, Wait::No) {
+                Err(error) if is_full(&error) => return,
+                Err(error) => {
+                    if let Command::Keep { job, .. } = command {
+                        events.push_back(Event::NotKept { job: *job, errno: Errno::of(&error) });
+                    }
+                }
+                Ok(()) => {}
+            }
+            self.outbox.unsent.pop_front();
+        }
+        self.outbox.room = None;
+    }
+
+    /// The command may outlive what the caller has: the rank's streams, for one.
+    fn copy(&self, descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        let copy = descriptor.try_clone_to_owned()?;
+        match self.limit.admits(&copy) {
+            true => Ok(copy),
+            false => Err(io::Error::from_raw_os_error(libc::EMFILE)),
+        }
+    }
+}
+
+impl Outbox {
+    /// Whether something has not been sent.
+    pub(super) fn waits(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+}
+
+impl Pads {
+    /// The way to whoever keeps `pad`.
+    pub(super) fn line(&mut self, pad: PadId) -> Line<'_> {
+        let Self { control, outbox, epoll, limit, pads, .. } = self;
+        let line = Line::to_node((control, outbox), epoll, *limit);
+        match pads.get_mut(&pad) {
+            Some(Pad { control, outbox, .. }) => line.or_to(pad, (control, outbox)),
+            None => line,
+        }
+    }
+
+    /// The way to the node's keeper.
+    pub(super) fn line_to_node(&mut self) -> Line<'_> {
+        Line::to_node((&self.control, &mut self.outbox), &self.epoll, self.limit)
+    }
+
+    /// Something was heard: there may be room for what waits.
+    pub(super) fn send_waiting(&mut self, heard: Source, events: &mut VecDeque<Event>) {
+        match heard {
+            Source::Keeper | Source::Room => self.line_to_node().send_waiting(events),
+            Source::PadKeeper(pad) | Source::PadRoom(pad) | Source::Pl(pad, _) => {
+                self.line(pad).send_waiting(events);
+            }
+        }
+    }
+}
+
+/// Whether the receiver has much to read, or too many descriptors of this user are on their way.
+fn is_full(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ETOOMANYREFS)
+}
