@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(
             told,
             [
-                "line 4: field 1 (job number) is \"broken\", which is no number",
+                "line 4: field 1 (job number) is \"broken\", which is not a number",
                 "line 7: there are 4 fields, and a job needs at least 5",
             ]
         );
