@@ -198,8 +198,11 @@ fn inherit(control: &Seqpacket, offered: u16) -> io::Result<Taken> {
     Ok((cgroup, next_pad, pads, inherited))
 }
 
-/// What the keeper of one pad keeps.
-fn inherit_pad(control: &Seqpacket) -> io::Result<(Vec<InheritedJob>, Vec<(PlIndex, FormerPl)>)> {
+/// The PLs of a pad that a former node manager launched.
+type FormerPls = Vec<(PlIndex, FormerPl)>;
+
+/// The jobs that the keeper of one pad keeps, and the PLs of the job that still has the pad.
+fn inherit_pad(control: &Seqpacket) -> io::Result<(Vec<InheritedJob>, FormerPls)> {
     let (report, _) = next_within(control, GREETING_TIMEOUT_MS)?;
     let Report::InheritedPad { jobs } = report else {
         return Err(io::ErrorKind::InvalidData.into());
@@ -215,7 +218,7 @@ fn inherit_pad(control: &Seqpacket) -> io::Result<(Vec<InheritedJob>, Vec<(PlInd
     Ok((inherited, in_pad))
 }
 
-fn inherit_job(control: &Seqpacket) -> io::Result<(InheritedJob, Vec<(PlIndex, FormerPl)>)> {
+fn inherit_job(control: &Seqpacket) -> io::Result<(InheritedJob, FormerPls)> {
     let (report, received) = next(control)?;
     let Report::InheritedJob { job, pad, given_back, lease_over, ranks: count } = report else {
         return Err(io::ErrorKind::InvalidData.into());
