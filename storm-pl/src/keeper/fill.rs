@@ -16,8 +16,8 @@ pub(super) struct NewPl {
     pub(super) command: OwnedFd,
 }
 
-/// Forks one PL of this keeper, inside `cgroup` when there is one, on the node of this name. The PL
-/// may have `descriptors_max` descriptors open.
+/// Forks one PL of this keeper on the node `node`, inside `cgroup` if there is one. The PL may have
+/// `descriptors_max` descriptors open.
 pub(super) fn make_pl(
     cgroup: Option<BorrowedFd<'_>>,
     descriptors_max: u64,

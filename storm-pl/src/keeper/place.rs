@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::credentials::{Credentials, become_user};
 use crate::ids::Errno;
 
-/// Attempts to find a free temporary name; names hold the process id, so a second is exceptional.
+/// Attempts to find a free temporary name. Names contain the process id, so a second is rare.
 const TEMPORARY_NAMES_MAX: u32 = 16;
 
 /// A file to place.
@@ -29,7 +29,7 @@ pub struct PlaceSpec {
     pub mode: u32,
     /// Replace what is there; otherwise an existing file is an error.
     pub replace: bool,
-    /// Who writes it and owns it.
+    /// The user who writes the file and owns it.
     pub credentials: Credentials,
 }
 
@@ -69,7 +69,7 @@ pub enum PlaceStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
 #[error("{step}: {errno}")]
 pub struct PlaceFailure {
-    /// What failed.
+    /// The step that failed.
     pub step: PlaceStep,
     /// Why, in the kernel's words.
     pub errno: Errno,
@@ -91,7 +91,7 @@ pub(super) fn place(spec: &PlaceSpec) -> Result<(), PlaceFailure> {
     let (temporary, file) = create_temporary(directory).map_err(at(PlaceStep::Create))?;
     let result = fill_and_name(spec, &source, &file, &temporary);
     if result.is_err() {
-        // The failure is what the caller hears; that the remains cannot be removed adds nothing.
+        // The caller hears of the failure above. A failed removal adds nothing.
         let _ = fs::remove_file(&temporary);
     }
     result.map_err(|(step, error)| at(step)(error))
