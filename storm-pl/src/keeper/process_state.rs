@@ -38,8 +38,9 @@ pub(super) fn settle(control: OwnedFd) -> Result<Seqpacket, Errno> {
     Ok(Seqpacket::from(unsafe { OwnedFd::from_raw_fd(CONTROL_DESCRIPTOR) }))
 }
 
-/// Signals that a keeper ignores but a program does not expect to find ignored. The first three come
-/// from a terminal, and the NM decides about them. SIGPIPE comes from an unread standard error.
+/// Signals that a keeper ignores but a program does not expect to find ignored. The first three
+/// come from a terminal, and the NM decides about them. SIGPIPE comes from an unread standard
+/// error.
 pub(crate) const IGNORED: [Signal; 4] =
     [Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGPIPE];
 
