@@ -95,8 +95,9 @@ impl Process {
 
     /// Puts the process and its descendants, with all their threads, behind all ordinary ones
     /// (SCHED_IDLE), or back among them. Behind others they run on idle processors, and get three
-    /// thousandths of a busy one (sched(7)). Threads that start meanwhile are included. A thread
-    /// that has just ended may have passed its number on, as with [`Process::set_boosted`].
+    /// thousandths of a busy one (sched(7)). Threads and processes inherit the place of their
+    /// starter. The number of a thread that has just ended may name another thread, as with
+    /// [`Process::set_boosted`].
     ///
     /// If the kernel makes a group of each session (autogroup, sched(7)), a policy counts only
     /// inside the group. The whole session then gets the nice value 19, or 0 again. With 19 it gets
@@ -443,7 +444,7 @@ mod tests {
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let child = child.as_mut().unwrap();
         let pid = ProcessId(child.id() as i32);
-        // The shell's pipe is of no use here: cat takes its input. So look at a pipe of our own.
+        // `cat` empties its own pipe, so the test looks at a pipe of this process.
         let (mut reader, mut writer) = io::pipe().unwrap();
         let own = Process::of(ProcessId(std::process::id() as i32)).unwrap();
         let seen = own.descriptor(reader.as_raw_fd()).unwrap();

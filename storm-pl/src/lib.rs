@@ -26,10 +26,10 @@
 //!   ([`KeeperHandle::keep`]); it kills the rest. For a bounded time the next NM can take the jobs
 //!   over ([`Keeper::take_over`]). If no job was left, or the time is over, the keeper removes its
 //!   cgroups and ends. A stopped keeper resumes by PR_SET_PDEATHSIG.
-//! - **The keeper dies**: PLs and ranks die by PR_SET_PDEATHSIG. The NM kills the node's cgroup with
-//!   all processes that escaped.
-//! - **The NM is stopped**: the keeper kills the pads with a lease ([`KeeperHandle::lease`]) when the
-//!   lease runs out. The rest goes on.
+//! - **The keeper dies**: PLs and ranks die by PR_SET_PDEATHSIG. The NM kills the node's cgroup
+//!   with all processes that escaped.
+//! - **The NM is stopped**: the keeper kills the pads with a lease ([`KeeperHandle::lease`]) when
+//!   the lease runs out. The rest goes on.
 //! - **Both die at once**: the ranks die as above. Daemonised children stay in the node's cgroup,
 //!   which the next keeper of this name empties before it starts.
 //!
