@@ -120,7 +120,7 @@ pub struct EncodedSpec {
     pub(crate) pmi: bool,
 }
 
-/// Where the encoded bytes are.
+/// The place of the encoded bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum SpecBody {
     /// In the message.

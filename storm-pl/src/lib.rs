@@ -37,8 +37,8 @@
 //! it is the ancestor of every process of the job, however often a process forks or calls `setsid`.
 //! The processes of a job are therefore exactly its descendants. It keeps its job when the NM is
 //! gone. The node's keeper has the bound, and hands the next NM a socket to the pad's keeper. One
-//! case stays open: if the node's keeper and a pad's keeper are killed in the same instant,
-//! daemonised children of the pad survive, and no later start can tell them from others.
+//! case stays open: the node's keeper and a pad's keeper are killed in the same instant.
+//! Daemonised children of the pad then survive, and no later start can tell them from others.
 //!
 //! # Files that ranks share
 //!
@@ -54,7 +54,7 @@
 //!
 //! # Forking is sound here
 //!
-//! Only the keeper forks, and it has one thread from its first instruction to its last: no lock
+//! Only the keeper forks, and it has one thread from its first instruction to its last. No lock
 //! can be held by a thread that the child lacks, so PLs may allocate. PLs leave by `execve` or
 //! `_exit`, never through destructors or exit handlers of the keeper.
 //!

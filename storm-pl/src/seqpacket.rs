@@ -114,7 +114,7 @@ impl Seqpacket {
         self.receive_into(buffer, (&mut space, DESCRIPTORS_MAX), wait)
     }
 
-    /// Receives a message like [`receive`](Self::receive), but with up to [`MANY_MAX`] descriptors.
+    /// Receives a message like [`receive`](Self::receive), but with up to `MANY_MAX` descriptors.
     pub(crate) fn receive_many(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Received> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MANY_MAX))];
         self.receive_into(buffer, (&mut space, MANY_MAX), wait)

@@ -1,5 +1,5 @@
 //! The name of a process in process lists. A keeper and its PLs are forked from a daemon and would
-//! show its command line: a user who looks for the daemon by name would find, and kill, them.
+//! show its command line. A user who looks for the daemon by name would find, and kill, them.
 
 use std::ffi::CString;
 use std::fs;

@@ -47,7 +47,7 @@ fn burn(threads: usize) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints every open descriptor and what it is.
+/// Prints every open descriptor and the file behind it.
 fn list_descriptors() -> ExitCode {
     // SAFETY: collects numbers first; descriptors are not touched.
     let open: Vec<i32> =

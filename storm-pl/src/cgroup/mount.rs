@@ -39,8 +39,8 @@ fn is_memory_v1(kind: &[u8], options: &[u8]) -> bool {
     kind == b"cgroup" && options.split(|&byte| byte == b',').any(|option| option == MEMORY)
 }
 
-/// The root inside the file system and the mount point of the first mount whose type and options
-/// are `wanted`.
+/// Finds the first mount whose type and options are `wanted`. Returns its root inside the file
+/// system and its mount point.
 fn find_mount(
     mountinfo: &[u8],
     wanted: impl Fn(&[u8], &[u8]) -> bool,

@@ -138,8 +138,8 @@ pub(crate) fn remove_remains(path: &Path) -> io::Result<()> {
 }
 
 /// Removes the directories of dead keepers in clusters whose names begin with `cluster`, and kills
-/// the processes inside. Meant for clusters that nobody starts again: otherwise a node takes its
-/// own directory over. Directories of another user stay.
+/// the processes inside. Directories of another user stay. The function is for clusters that are
+/// never started again: in others, a node takes over its own directory.
 pub fn remove_abandoned(cluster: &str) {
     let Ok(parent) = super::own_directory() else { return };
     remove_abandoned_in(&parent, &format!("{NAME}-{cluster}"));

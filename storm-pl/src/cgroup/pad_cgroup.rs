@@ -1,5 +1,5 @@
-//! The cgroup of one pad: a directory, and one below it in which every process of the pad is born.
-//! A run with a memory limit has another one beside the latter ([`super::MemoryControl`]).
+//! The cgroup of one pad: its own directory, and a directory below it in which every process of the
+//! pad is born. A run with a memory limit has a third, also below ([`super::MemoryControl`]).
 //!
 //! The pad's own directory holds no process, as the kernel demands of directories that hand
 //! controllers down. It stops and resumes everything below it.

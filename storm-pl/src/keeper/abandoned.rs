@@ -54,7 +54,7 @@ impl Abandoned {
 /// A process as `/proc` shows it. The process may have ended without being reaped.
 pub(super) struct Glimpse {
     pub(super) session: ProcessId,
-    /// The process is about to be reaped: it has been told to end, or has already given back its
+    /// The process is about to be reaped. It has been told to end, or has already given back its
     /// memory, which is the first step of an exit.
     pub(super) ends: bool,
     usage: Usage,

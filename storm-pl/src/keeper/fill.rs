@@ -9,7 +9,7 @@ use crate::seqpacket::Seqpacket;
 use crate::sys::{self, Forked};
 use crate::title::set_title;
 
-/// A PL just forked, with what goes to the NM.
+/// A PL just forked, with the end of its socket for the NM.
 pub(super) struct NewPl {
     pub(super) pid: ProcessId,
     /// The NM's end of its command socket.

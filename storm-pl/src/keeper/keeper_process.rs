@@ -353,7 +353,7 @@ impl KeeperProcess {
         self.tell(&mut untold);
     }
 
-    /// Removes what is left of a job that is over. The pad is then filled to `draining.fill` PLs.
+    /// Removes the remains of a job that is over, then fills the pad to `draining.fill` PLs.
     fn release(&mut self, id: PadId, running: &[PlIndex], mut draining: Draining) {
         // A pad that could not be made is tried again.
         let Some(pad) = self.pads.get(&id) else {

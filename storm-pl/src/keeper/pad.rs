@@ -15,7 +15,7 @@ const LOOKS_FOR_AWAITED_MAX: u32 = 100;
 /// A place for one job.
 pub(super) struct Pad {
     pub(super) id: PadId,
-    /// `None` where signals are used; then the keeper has this pad only.
+    /// `None` if signals are used. The keeper then has only this pad.
     pub(super) cgroup: Option<PadCgroup>,
     /// The process of each PL, or of the application it became, until it is reaped.
     pub(super) pls: Vec<Option<ProcessId>>,

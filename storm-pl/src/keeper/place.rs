@@ -23,7 +23,7 @@ const TEMPORARY_NAMES_MAX: u32 = 16;
 pub struct PlaceSpec {
     /// The file, readable by the daemon.
     pub source: PathBuf,
-    /// Where it goes, absolute, patterns already expanded.
+    /// The absolute path of the copy, with patterns expanded.
     pub destination: PathBuf,
     /// Its permissions, exactly (no mask is applied).
     pub mode: u32,
@@ -115,7 +115,7 @@ fn fill_and_name(
     named.map_err(|error| (PlaceStep::Rename, error))
 }
 
-/// Shares the blocks where the file system can, else lets the kernel copy, else copies.
+/// Shares the blocks if the file system can, else lets the kernel copy, else copies itself.
 fn copy(source: &File, file: &File) -> io::Result<()> {
     // SAFETY: FICLONE takes the source's descriptor as its argument; both are open.
     if unsafe { libc::ioctl(file.as_raw_fd(), libc::FICLONE, source.as_raw_fd()) } == 0 {

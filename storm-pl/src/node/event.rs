@@ -127,7 +127,8 @@ pub enum Event {
         /// Whether the file is there.
         result: Result<(), PlaceFailure>,
     },
-    /// The keeper cannot be told what a later daemon needs of a job. The job ends with this daemon.
+    /// The keeper did not get a part of the job that a later daemon needs. The job ends with this
+    /// daemon.
     NotKept {
         /// Which job.
         job: KeptId,

@@ -24,8 +24,8 @@ use crate::shared_files::SharedFilesSpec;
 use crate::shortage::Shortage;
 use crate::switch::Freezer;
 
-/// How often the descriptors of a rank are tried (some 20 ms) while too many of this user's are on
-/// their way to processes that have not had a processor.
+/// How often the descriptors of a rank are sent again (some 20 ms) while too many of this user's
+/// are in flight. Their receivers may still wait for a processor.
 const SEND_TRIES_MAX: u32 = 20;
 const SEND_AGAIN_MS: u16 = 1;
 

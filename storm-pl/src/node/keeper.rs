@@ -68,7 +68,7 @@ pub struct KeeperConfig {
     pub capacity: u16,
     /// The cgroup v2 directory for the node's directory; that of the calling process if `None`.
     pub cgroup_parent: Option<PathBuf>,
-    /// Switch by signals even where cgroup v2 could be used.
+    /// Switch by signals even if cgroup v2 could be used.
     pub signals_only: bool,
     /// Files that the keeper removes when it ends, after all processes of jobs. The keeper can do
     /// so because it outlives a daemon that is killed.

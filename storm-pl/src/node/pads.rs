@@ -269,7 +269,7 @@ impl Pads {
         Ok(())
     }
 
-    /// Handles a launch of the pad that is over, most likely that of `pl`: records the outcome of
+    /// Handles the end of a launch in the pad, most likely that of `pl`. Records the outcome of
     /// every launch that is over, and watches the last one that is not.
     pub(super) fn take_launches(&mut self, pad: PadId, pl: PlIndex, events: &mut VecDeque<Event>) {
         if !self.take_launch(pad, pl, events) {

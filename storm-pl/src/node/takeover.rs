@@ -41,7 +41,7 @@ pub(super) struct Former {
     pub(super) pads: Vec<FormerPad>,
 }
 
-/// A pad in which a job goes on, or of whose job the keeper keeps the result.
+/// A pad in which a job goes on, or has ended with a result that the keeper keeps.
 #[derive(Debug)]
 pub(super) struct FormerPad {
     pub(super) pad: PadId,
@@ -118,7 +118,7 @@ impl Keeper {
     /// of another version of this program cannot be taken over, so the call waits for its end.
     ///
     /// # Errors
-    /// A keeper is there but does not hand over its jobs. Such a keeper ends in time.
+    /// A keeper is there but does not hand over its jobs. It ends them when its time is over.
     pub fn take_over(
         config: &KeeperConfig,
     ) -> Result<Option<(Self, Vec<InheritedJob>)>, StartError> {

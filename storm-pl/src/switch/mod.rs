@@ -1,8 +1,8 @@
 //! The context switch of a node: it stops every process of one job and resumes those of another.
 //!
-//! The NM calls [`switch()`] on its real-time path when a strobe arrives. The call does not wait
-//! until all threads have stopped: they do so microseconds later, when the last one leaves the
-//! kernel (the paper, section 4: the switch is local to each node).
+//! The NM calls [`switch()`] on its real-time path when a strobe arrives. The switch is local to
+//! each node (the paper, section 4). The call does not wait until all threads have stopped: the
+//! last one stops microseconds later, when it leaves the kernel.
 
 mod cgroup_freezer;
 mod freezer;
