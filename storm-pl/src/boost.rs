@@ -297,7 +297,7 @@ fn set_session_background(leader: ProcessId, background: bool) -> io::Result<()>
     let session = getsid(Some(Pid::from_raw(leader.0)))?;
     match (session == Pid::from_raw(leader.0), background) {
         (true, _) => match write_autogroup(leader, if background { "19" } else { "0" }) {
-            // The value is reset even so, since groups may have been enabled before.
+            // Groups may have been enabled before, so the reset is tried and may fail.
             Err(_) if !enabled => Ok(()),
             done => done,
         },
