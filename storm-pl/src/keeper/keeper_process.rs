@@ -1,7 +1,7 @@
 //! The keeper's event loop: commands from the NM, deaths of children, pads becoming clean.
 //!
 //! The keeper has one thread and blocks whenever nothing happens. It ends when the NM tells it to.
-//! It also ends when the NM is gone and no next NM takes over a kept job. It kills every process.
+//! It also ends when the NM is gone and no next NM takes over a kept job. Every process dies with it.
 
 mod exits;
 mod leases;
@@ -292,7 +292,7 @@ impl KeeperProcess {
         true
     }
 
-    /// The next command and its descriptors, or `None` if none is there or the NM is gone.
+    /// The next command and its descriptors, if any. Handles a lost NM and a malformed command.
     fn receive(&mut self) -> Option<(Command, Vec<OwnedFd>)> {
         let received = match self.control.receive(&mut self.buffer, Wait::No) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,

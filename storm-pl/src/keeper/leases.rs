@@ -2,7 +2,7 @@
 //! no process and no clock.
 //!
 //! An NM that is stopped, or gets no processor, cannot end processes whose job may already run
-//! elsewhere. The NM therefore sets a time beforehand, and extends it while it knows that they may.
+//! elsewhere. The NM therefore sets a time in advance, and extends it while they may go on.
 
 use std::collections::BTreeMap;
 

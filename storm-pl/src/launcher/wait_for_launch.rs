@@ -152,7 +152,7 @@ fn settle(command: BorrowedFd<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Lowers the limit again, which the keeper may have raised for itself.
+/// Sets the limit for the application, since the keeper may have raised its own.
 fn limit_descriptors(descriptors_max: u64) -> Result<(), Errno> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if soft != descriptors_max {

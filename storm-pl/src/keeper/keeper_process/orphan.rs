@@ -87,7 +87,7 @@ impl KeeperProcess {
         self.let_go_of_idle();
     }
 
-    /// Handles the word of the node's keeper that the NM is gone.
+    /// Handles the news from the node's keeper that the NM is gone.
     pub(super) fn orphan(&mut self) {
         self.hears_last = false;
         if self.kept.0.is_empty() || self.asked_to_end {
