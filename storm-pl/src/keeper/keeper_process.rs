@@ -1,7 +1,7 @@
 //! The keeper's event loop: commands from the NM, deaths of children, pads becoming clean.
 //!
 //! The keeper has one thread and blocks whenever nothing happens. It ends when the NM tells it to.
-//! It also ends when the NM is gone and no next NM takes over a kept job. Every process dies with it.
+//! It also ends when the NM is gone and no next NM takes over a kept job. All processes die then.
 
 mod exits;
 mod leases;

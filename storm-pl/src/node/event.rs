@@ -288,7 +288,7 @@ impl KeeperEvents {
         let mut pads = lock(&self.pads);
         pads.gone = true;
         let expected = pads.ending;
-        // A keeper that still lives, after a bad message, ends as well.
+        // `End` and our closed ends also end a keeper that still lives after a bad message.
         let _ = protocol::send(&pads.control, &Command::End, &[], Wait::No);
         let _ = pads.control.finish();
         pads.outbox = Outbox::default();

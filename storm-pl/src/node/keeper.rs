@@ -61,8 +61,8 @@ pub enum StartMethod {
 pub struct KeeperConfig {
     /// The cluster this node belongs to.
     pub cluster: String,
-    /// This node's name in the cluster. Both names together name the node's cgroup directory, so
-    /// that a new daemon finds the directory of a crashed one.
+    /// This node's name in the cluster. `cluster` and this name are the name of the node's cgroup
+    /// directory, so that a new daemon finds the directory of a crashed one.
     pub node: String,
     /// PLs in each pad: the PEs of this node.
     pub capacity: u16,

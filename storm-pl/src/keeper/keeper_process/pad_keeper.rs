@@ -19,7 +19,7 @@ use super::orphan::tell;
 /// The keeper of a pad, as the node's keeper knows it.
 pub(super) struct PadKeeper {
     pid: ProcessId,
-    /// The NM's end of its control socket. The pad's keeper ends with its job when all copies close.
+    /// The NM's end of its control socket. The keeper ends with its job when no copy is left.
     control: Seqpacket,
 }
 
