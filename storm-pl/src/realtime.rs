@@ -13,7 +13,7 @@ pub const DEFAULT_PRIORITY: u8 = 40;
 /// The reason why a thread did not become a real-time thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RealtimeRefused {
-    /// The thread has neither root, nor CAP_SYS_NICE, nor a sufficient limit.
+    /// The thread is not root, and has neither CAP_SYS_NICE nor a sufficient limit.
     #[error(
         "not permitted: needs CAP_SYS_NICE, or RLIMIT_RTPRIO of at least {wanted} (it is {limit})"
     )]
@@ -35,7 +35,7 @@ pub enum RealtimeRefused {
 /// The kernel refuses. The thread goes on as before.
 pub fn become_realtime(priority: u8) -> Result<(), RealtimeRefused> {
     set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority)?;
-    // Saves up to 50 us of lateness for timers that are armed as an ordinary thread.
+    // The call only saves up to 50 us of lateness for timers that are armed as an ordinary thread.
     // SAFETY: PR_SET_TIMERSLACK takes one integer.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
     Ok(())

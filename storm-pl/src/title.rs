@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 static ARGUMENTS: OnceLock<Option<(usize, usize)>> = OnceLock::new();
 /// The fields of `/proc/PID/stat` with this address, counted from 0 after the name.
 const ARGUMENTS_FIELDS: (usize, usize) = (45, 46);
-/// More arguments are left alone.
+/// The most bytes of arguments; a larger area is left alone.
 const ARGUMENTS_MAX: usize = 1 << 20;
 
 /// Sets the title of this process. If the call fails, the process keeps its name.

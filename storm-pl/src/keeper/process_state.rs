@@ -46,7 +46,8 @@ pub(crate) const IGNORED: [Signal; 4] =
 
 /// Makes deaths, the loss of the parent and SIGTERM readable events. SIGTERM ends a keeper without
 /// an NM. Signals of [`IGNORED`] are ignored, and all others have their default action, regardless
-/// of the parent's choice. A PL, which is forked from the keeper, only has to undo the ignored ones.
+/// of the parent's choice. A PL, forked from the keeper, therefore has to undo only the ignored
+/// ones.
 pub(super) fn watch_signals() -> Result<SignalFd, Errno> {
     let is_ignored = |signal: &i32| IGNORED.iter().any(|ignored| *ignored as i32 == *signal);
     sys::reset_signals((1..=sys::SIGNALS).filter(|signal| !is_ignored(signal)));
