@@ -82,7 +82,7 @@ fn measure(program: &str, count: u16) -> Outcome<()> {
     })
 }
 
-/// When the last rank had executed, when the last had ended, when all pads were ready again.
+/// The times at which all ranks had executed, all had ended, and all pads were ready again.
 struct Run {
     launched: Duration,
     ended: Duration,
@@ -203,7 +203,7 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Memory that is this process's alone.
+/// Memory that belongs to this process alone.
 fn private_kib(pid: i32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     text.lines()
@@ -212,7 +212,7 @@ fn private_kib(pid: i32) -> u64 {
         .sum()
 }
 
-/// The environment as C has it.
+/// The environment in the form of C.
 fn environ() -> *const *mut libc::c_char {
     unsafe extern "C" {
         static environ: *const *mut libc::c_char;

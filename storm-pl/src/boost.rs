@@ -1,5 +1,5 @@
-//! Putting a process before all ordinary ones for a while, or behind them, and seeing whether something
-//! has come for it: what periodic boost and flexible coscheduling do with processes of others.
+//! Puts a process before all ordinary ones for a while, or behind them, and checks whether a
+//! message waits for it. Periodic boost and flexible coscheduling use it on processes of jobs.
 
 use std::collections::HashSet;
 use std::fs::OpenOptions;
@@ -15,13 +15,13 @@ use crate::ids::ProcessId;
 use crate::process_tree;
 use crate::realtime::{RealtimeRefused, probe_realtime};
 
-/// The lowest of real time: before all ordinary processes, behind whatever else is real time.
+/// The lowest real-time priority: before all ordinary processes, behind all other real-time ones.
 const PRIORITY: u8 = 1;
-/// A process of more threads is not put behind others: that takes a call for each.
+/// A process with more threads is not put behind others, since each thread takes a call.
 const THREADS_MAX: usize = 256;
-/// Passes over the threads of a process. One finds those that were started during the one before.
+/// Passes over the threads of a process. Each finds those that were started during the last one.
 const PASSES_MAX: u32 = 64;
-/// Whether each session is a group that has its share of the processors as one.
+/// Tells whether each session is a group with one common share of the processors.
 const AUTOGROUP_ENABLED: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 
 /// Why processes cannot be put behind others and back.
@@ -30,7 +30,7 @@ pub enum BackgroundRefused {
     /// Neither root, nor CAP_SYS_NICE, nor a limit (RLIMIT_NICE) that allows it.
     #[error("SCHED_IDLE cannot be entered and left (needs CAP_SYS_NICE)")]
     Policy(#[source] io::Error),
-    /// Each session is a group of its own, and only root may set what it weighs as often as it likes.
+    /// Each session is a group, and only root may set its weight as often as it likes.
     #[error(
         "the kernel groups processes by sessions (sched_autogroup_enabled is 1), and the nice value \
          of an autogroup cannot be set at any time (needs CAP_SYS_ADMIN, or \
@@ -39,27 +39,26 @@ pub enum BackgroundRefused {
     Autogroup(#[source] io::Error),
 }
 
-/// A process of another's, known by a descriptor (pidfd): its number may be another's once it is
-/// over.
+/// A process of a job, held by a pidfd: its number may name another process after its end.
 #[derive(Debug)]
 pub struct Process {
     pid: ProcessId,
     descriptor: OwnedFd,
 }
 
-/// What a process has used of the processors; of one of several threads, what its first has.
+/// The processor usage of a process. For several threads, only the first thread's is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessUsage {
     /// Processor time (`/proc/PID/schedstat`).
     pub cpu: Duration,
-    /// Time that it wanted a processor and had none (the same file).
+    /// Time that it wanted a processor and had none (`/proc/PID/schedstat`).
     pub queued: Duration,
-    /// How often it slept by itself: `voluntary_ctxt_switches` of `/proc/PID/status`.
+    /// How often it slept by itself (`voluntary_ctxt_switches` of `/proc/PID/status`).
     pub sleeps: u64,
 }
 
 impl Process {
-    /// The one that has this number now.
+    /// The process that has this number now.
     ///
     /// # Errors
     /// The kernel's: no such process, or no descriptors left.
@@ -74,9 +73,9 @@ impl Process {
         self.pid
     }
 
-    /// Puts it before all ordinary ones (SCHED_RR), or back among them. Its children are
-    /// ordinary ones in either case. The kernel wants the number for that: if the process was over
-    /// by then, whoever has its number now is an ordinary one again.
+    /// Puts the process before all ordinary ones (SCHED_RR), or back among them. Its children are
+    /// ordinary in either case. The kernel takes a number for the call, so the process may have
+    /// ended by then. A new process with this number is made ordinary again.
     ///
     /// # Errors
     /// The kernel's: no such process, or not permitted (`EPERM`: neither root nor CAP_SYS_NICE).
@@ -89,26 +88,28 @@ impl Process {
         if !boosted || !self.is_over().unwrap_or(true) {
             return Ok(());
         }
-        // Nobody may have the number: then there is nothing to take back.
+        // If nobody has the number, there is nothing to take back.
         let _ = set_policy(self.pid, false);
         gone()
     }
 
-    /// Puts all its threads, and those of the processes that it and they have started, behind all ordinary
-    /// ones (SCHED_IDLE): they run where nobody else wants to,
-    /// and have three thousandths of a processor that somebody does (sched(7)); or back among
-    /// them. What they start meanwhile is as it is. Numbers of threads may be others' by then, if one
-    /// has just ended, as with [`Process::set_boosted`].
+    /// Puts the process and its descendants, with all their threads, behind all ordinary ones
+    /// (SCHED_IDLE), or back among them. Behind others they run on idle processors, and get three
+    /// thousandths of a busy one (sched(7)). Threads and processes inherit the place of their
+    /// starter. The number of a thread that has just ended may name another thread, as with
+    /// [`Process::set_boosted`].
     ///
-    /// Where the kernel makes a group of each session (autogroup, sched(7)) a policy counts only inside
-    /// of it: there the whole session has the nice value 19, or 0 again. That has 15 parts of
-    /// 1039 of a processor that a session of 0 wants too.
+    /// If the kernel makes a group of each session (autogroup, sched(7)), a policy counts only
+    /// inside the group. The whole session then gets the nice value 19, or 0 again. With 19 it gets
+    /// 15 parts of 1039 of a processor that it shares with a session of nice value 0.
     ///
     /// # Errors
     /// The kernel's: no such process, or not permitted (`EPERM`: neither root nor CAP_SYS_NICE).
-    /// Behind others: they have more than 256 threads, or start them faster than they can be found; it
-    /// is in a session of somebody else's, or has started [others](Process::has_sessions_below). Then it is
-    /// where it was.
+    /// The call to go behind others also fails in these cases, and leaves the process where it was:
+    ///
+    /// - There are more than 256 threads, or they start faster than they can be found.
+    /// - The process is in a session that another process leads.
+    /// - A descendant has a [session of its own](Process::has_sessions_below).
     pub fn set_background(&self, background: bool) -> io::Result<()> {
         let gone = || Err(io::Error::from_raw_os_error(libc::ESRCH));
         if self.is_over()? {
@@ -123,7 +124,7 @@ impl Process {
             .and_then(|()| set_session_background(self.pid, background));
         let over = self.is_over().unwrap_or(true);
         if background && (over || done.is_err()) {
-            // Nobody may have a number: then there is nothing to take back.
+            // If nobody has a number, there is nothing to take back.
             for thread in put {
                 let _ = set_scheduler(thread, libc::SCHED_OTHER, 0);
             }
@@ -132,9 +133,9 @@ impl Process {
         if over { gone() } else { done }
     }
 
-    /// Whether a process that it has started, or that one of those has, is in a session of its own: where
-    /// the kernel makes a group of each, it has its full share beside one that is behind others. Of those
-    /// whose parents have ended nothing is known.
+    /// Whether a descendant of the process is in a session of its own. If the kernel groups by
+    /// sessions, such a descendant would keep its full share while the process is behind others.
+    /// Nothing is known of processes whose parents have ended.
     pub fn has_sessions_below(&self) -> bool {
         let session = |pid: ProcessId| getsid(Some(Pid::from_raw(pid.0)));
         let Ok(own) = session(self.pid) else { return false };
@@ -142,7 +143,7 @@ impl Process {
         family.into_iter().any(|pid| session(pid).is_ok_and(|session| session != own))
     }
 
-    /// Puts all threads that they have, and those that these start meanwhile.
+    /// Sets the policy of all threads of the family, and of threads that start meanwhile.
     fn put_threads(
         &self,
         background: bool,
@@ -152,7 +153,7 @@ impl Process {
         let policy = if background { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
         for _ in 0..PASSES_MAX {
             let before = put.len();
-            // Its own are there, or it is over.
+            // Fails if the process is over.
             std::fs::read_dir(format!("/proc/{}/task", self.pid.0))?;
             let family = process_tree::descendants(self.pid);
             let all = std::iter::once(self.pid).chain(family);
@@ -164,7 +165,7 @@ impl Process {
                     return Err(io::Error::other("it has too many threads"));
                 }
                 match set_scheduler(thread, policy, 0) {
-                    // It has ended meanwhile.
+                    // The thread has ended meanwhile.
                     Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                     done => done?,
                 }
@@ -176,10 +177,10 @@ impl Process {
         Err(io::Error::other("its threads multiply faster than they can be found"))
     }
 
-    /// What it has used and how often it slept, since its start.
+    /// The processor usage of the process since its start.
     ///
     /// # Errors
-    /// The kernel's; that it says something else than it is documented to.
+    /// The kernel's, or `InvalidData` if its files are not in their documented form.
     pub fn usage(&self) -> io::Result<ProcessUsage> {
         let unknown = || io::Error::from(io::ErrorKind::InvalidData);
         let read = |name| std::fs::read_to_string(format!("/proc/{}/{name}", self.pid.0));
@@ -198,23 +199,23 @@ impl Process {
         })
     }
 
-    /// A descriptor of it, as one's own (pidfd_getfd(2)).
+    /// A copy of one of its descriptors (pidfd_getfd(2)).
     ///
     /// # Errors
-    /// The kernel's: no such process or descriptor, or not permitted to look into that process.
+    /// The kernel's: no such process or descriptor, or no permission to look into the process.
     pub fn descriptor(&self, fd: RawFd) -> io::Result<OwnedFd> {
         let process = self.descriptor.as_raw_fd();
         // SAFETY: takes three integers.
         own(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process, fd, 0) })
     }
 
-    /// A pidfd is readable from the end of the process on, before its number is free.
+    /// A pidfd becomes readable when the process ends, before its number is free.
     fn is_over(&self) -> io::Result<bool> {
         is_readable(&self.descriptor)
     }
 }
 
-/// A descriptor that the kernel has just made, or why it has not.
+/// The descriptor that the kernel has just made, or the error of the call.
 fn own(result: libc::c_long) -> io::Result<OwnedFd> {
     let fd = i32::try_from(result).ok().filter(|fd| *fd >= 0);
     // SAFETY: the kernel has just made this descriptor for this process, and nobody has it yet.
@@ -237,10 +238,10 @@ fn set_scheduler(pid: ProcessId, policy: i32, sched_priority: i32) -> io::Result
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether this process may boost others: whether it may put itself there.
+/// Whether this process may boost others, which is so if it may boost itself.
 ///
 /// # Errors
-/// Why not.
+/// The reason why not.
 pub fn permitted() -> Result<(), RealtimeRefused> {
     probe_realtime(PRIORITY)
 }
@@ -248,10 +249,10 @@ pub fn permitted() -> Result<(), RealtimeRefused> {
 /// Whether this process may put others behind ordinary ones and back ([`Process::set_background`]).
 ///
 /// # Errors
-/// Why not.
+/// The reason why not.
 pub fn background_permitted() -> Result<(), BackgroundRefused> {
     let probe = || {
-        // This thread ends with the policy that it has then.
+        // The probe has a thread of its own, which ends with whatever policy it has.
         set_scheduler(ProcessId(0), libc::SCHED_IDLE, 0)?;
         set_scheduler(ProcessId(0), libc::SCHED_OTHER, 0)
     };
@@ -265,15 +266,15 @@ pub fn background_permitted() -> Result<(), BackgroundRefused> {
     }
 }
 
-/// Writes what is there already, twice: who is not privileged may do so once in a tenth of a second.
+/// Writes the present value twice. An unprivileged process may write once in a tenth of a second.
 fn probe_autogroup() -> io::Result<()> {
     let own = ProcessId(std::process::id().cast_signed());
     let shown = std::fs::read_to_string(format!("/proc/{}/autogroup", own.0))?;
     let nice = shown.split_whitespace().last().unwrap_or("0");
     for _ in 0..2 {
         match write_autogroup(own, nice) {
-            // Who has not had a session since the system began is in no group; the right to
-            // write is looked at before that.
+            // A process without a new session since boot is in no group. The kernel checks the
+            // permission before that.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             done => done?,
         }
@@ -285,18 +286,18 @@ fn autogroup_enabled() -> bool {
     std::fs::read_to_string(AUTOGROUP_ENABLED).is_ok_and(|text| text.trim() == "1")
 }
 
-/// Puts the group that the kernel makes of a session behind others, or back; where it makes none,
-/// there is nothing to do.
+/// Puts the kernel's group of a session behind others, or back. Does nothing if the kernel makes no
+/// groups.
 fn set_session_background(leader: ProcessId, background: bool) -> io::Result<()> {
     let enabled = autogroup_enabled();
     if background && !enabled {
         return Ok(());
     }
-    // 0 is a session that was begun outside of this process namespace, or a process that is being reaped.
+    // 0 names a session from outside of this process namespace, or a process that is being reaped.
     let session = getsid(Some(Pid::from_raw(leader.0)))?;
     match (session == Pid::from_raw(leader.0), background) {
         (true, _) => match write_autogroup(leader, if background { "19" } else { "0" }) {
-            // It may have been enabled before.
+            // Groups may have been enabled before, so the reset is tried and may fail.
             Err(_) if !enabled => Ok(()),
             done => done,
         },
@@ -392,7 +393,7 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// A regression: only the rank itself was behind others.
+    /// A regression: only the rank itself was put behind others.
     #[test]
     fn what_a_process_has_started_goes_with_it_and_one_with_a_session_of_its_own_keeps_it() {
         // Children end with this test's end of the pipe.
@@ -400,7 +401,7 @@ mod tests {
             let mut shell = Command::new("sh");
             shell.args(["-c", &format!("exec 3<&0; {child} <&3 & exec 3<&-; echo; wait")]);
             shell.stdin(Stdio::piped()).stdout(Stdio::piped());
-            // SAFETY: setsid(2) is async-signal-safe, and nothing else is done there.
+            // SAFETY: setsid(2) is async-signal-safe, and nothing else is called there.
             unsafe { shell.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
             let mut shell = shell.spawn().unwrap();
             shell.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
@@ -430,7 +431,7 @@ mod tests {
         shell.wait().unwrap();
     }
 
-    /// As a rank has one.
+    /// A sleeper in a session of its own, like a rank.
     fn sleeper_with_a_session() -> std::process::Child {
         let mut sleeper = Command::new("sleep");
         // SAFETY: setsid(2) is async-signal-safe, and nothing else is done there.
@@ -443,7 +444,7 @@ mod tests {
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let child = child.as_mut().unwrap();
         let pid = ProcessId(child.id() as i32);
-        // Its end of the pipe from us; cat itself takes what comes, so look at one of our own.
+        // `cat` empties its own pipe, so the test looks at a pipe of this process.
         let (mut reader, mut writer) = io::pipe().unwrap();
         let own = Process::of(ProcessId(std::process::id() as i32)).unwrap();
         let seen = own.descriptor(reader.as_raw_fd()).unwrap();

@@ -1,4 +1,4 @@
-//! What this node lets the daemon do, for one line in its log at the start.
+//! The capabilities that this node gives the daemon, for one line in its log at the start.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use crate::cgroup::{self, CgroupUnusable};
 use crate::realtime::{DEFAULT_PRIORITY, RealtimeRefused, probe_realtime};
 
-/// What can be used here, and for the rest the reason why not.
+/// The capabilities that can be used here, or the reason why not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Where cgroup v2 directories can be made; without them signals do the switch.
+    /// The directory for cgroups of version 2. Without one, signals do the switch.
     pub cgroup: Result<PathBuf, CgroupUnusable>,
     /// Whether a thread may be put on SCHED_FIFO.
     pub realtime: Result<(), RealtimeRefused>,
 }
 
 impl Capabilities {
-    /// Tries everything, in `cgroup_parent` or else in this process's own cgroup, and leaves
+    /// Tries every capability, in `cgroup_parent` or else in this process's own cgroup, and leaves
     /// nothing behind.
     #[must_use]
     pub fn probe(cgroup_parent: Option<&Path>) -> Self {

@@ -1,8 +1,8 @@
-//! Which descriptors come along with a launch message. They have one order, so that a byte says it.
+//! The descriptors sent with a launch message. Their order is fixed, so one byte names them.
 
 use std::os::fd::OwnedFd;
 
-/// A descriptor that a launch message may carry, in the order in which they come.
+/// A descriptor that a launch message may carry. The variants are in the order of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carried {
     /// The reading end of standard input.
@@ -23,17 +23,17 @@ pub(crate) const CARRIED_MAX: usize = 5;
 const ORDER: [Carried; CARRIED_MAX] =
     [Carried::Stdin, Carried::Stdout, Carried::Stderr, Carried::Pmi, Carried::Spec];
 
-/// Some of them.
+/// A set of carried descriptors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CarriedSet(u8);
 
 impl CarriedSet {
-    /// As it is in a message.
+    /// The set as a byte of a message.
     pub(crate) fn byte(self) -> u8 {
         self.0
     }
 
-    /// From a message; `None` for what no sender says.
+    /// The set of a byte from a message; `None` for a byte that no sender uses.
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         (byte < 1 << CARRIED_MAX).then_some(Self(byte))
     }
@@ -46,12 +46,12 @@ impl CarriedSet {
         self.0 & 1 << one as u8 != 0
     }
 
-    /// What it has, in order.
+    /// The members of the set, in order.
     pub(crate) fn names(self) -> impl Iterator<Item = Carried> + Clone {
         ORDER.into_iter().filter(move |one| self.contains(*one))
     }
 
-    /// Says of each descriptor what it is; `None` when they are not as many as the set has.
+    /// Names each descriptor; `None` if their number differs from the size of the set.
     pub(crate) fn name(self, descriptors: Vec<OwnedFd>) -> Option<Vec<(Carried, OwnedFd)>> {
         let enough = self.names().count() == descriptors.len();
         enough.then(|| self.names().zip(descriptors).collect())

@@ -1,4 +1,4 @@
-//! Whom a job runs as: user, group, supplementary groups.
+//! The user that a job runs as: user, group, supplementary groups.
 
 use std::ffi::CString;
 use std::io;
@@ -20,30 +20,30 @@ pub struct Credentials {
     pub groups: Vec<u32>,
 }
 
-/// Why the groups of a user are not known.
+/// The reason why the groups of a user are not known.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CredentialsError {
     /// The user database answered with an error.
     #[error("the user database of this node cannot be read for user id {uid}: {errno}")]
     Database {
-        /// Who was looked up.
+        /// The user id that was looked up.
         uid: u32,
         /// The reason.
         errno: Errno,
     },
-    /// Nobody has this id here.
+    /// No user has this id here.
     #[error("no user has the id {uid} on this node")]
     Unknown {
-        /// Who was looked up.
+        /// The user id that was looked up.
         uid: u32,
     },
 }
 
 impl Credentials {
-    /// Looks a user up in this node's user database (what `initgroups` would give).
+    /// Looks a user up in this node's user database, as `initgroups` does.
     ///
     /// # Errors
-    /// When the user does not exist on this node or the database cannot be read.
+    /// The user does not exist on this node, or the database cannot be read.
     pub fn lookup(uid: u32) -> Result<Self, CredentialsError> {
         let failed =
             |errno: nix::errno::Errno| CredentialsError::Database { uid, errno: errno.into() };
@@ -59,7 +59,7 @@ impl Credentials {
         })
     }
 
-    /// Those of the calling process.
+    /// The credentials of the calling process.
     #[must_use]
     pub fn own() -> Self {
         let groups = getgroups().unwrap_or_default();
@@ -70,14 +70,14 @@ impl Credentials {
         }
     }
 
-    /// Whether this process has these groups already: in a user namespace it may not set any, not even
-    /// its own (user_namespaces(7)).
+    /// Whether this process has these groups already. In a user namespace it may not set any
+    /// groups, not even its own (user_namespaces(7)).
     pub(crate) fn has_groups(&self) -> bool {
         Self::own().groups == self.groups
     }
 }
 
-/// Drops to the user for good; refuses anybody else when the daemon is not root.
+/// Becomes the user for good. Refuses another user if the daemon is not root.
 pub(crate) fn become_user(wanted: &Credentials) -> io::Result<()> {
     if !geteuid().is_root() {
         return if wanted.uid == geteuid().as_raw() {

@@ -1,7 +1,7 @@
-//! How many descriptors this process may have open, and what launches leave of them for the rest.
+//! The number of descriptors that this process may have open, and the reserve that launches leave.
 //!
-//! The kernel gives the lowest free number to a new descriptor. Its number therefore tells how many
-//! are open at least, without asking.
+//! The kernel gives the lowest free number to a new descriptor. Its number is therefore a lower
+//! bound for the number of open ones, without a further call.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::OnceLock;
@@ -10,15 +10,15 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::ids::Errno;
 
-/// So many are left to the daemon.
+/// How many descriptors are reserved for the daemon.
 const RESERVE: u64 = 48;
-/// Of a low limit one in so many is.
+/// With a low limit, one descriptor out of this number is reserved.
 const RESERVED_PART: u64 = 8;
 
 /// The soft limit that this process began with.
 static BEFORE: OnceLock<u64> = OnceLock::new();
 
-/// The descriptors that this process may have open.
+/// How many descriptors this process may have open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorLimit(pub u64);
 
@@ -26,14 +26,14 @@ impl DescriptorLimit {
     /// The soft limit of this process now.
     #[must_use]
     pub fn of_this_process() -> Self {
-        // It fails for no resource that the kernel knows.
+        // The call does not fail for a resource that the kernel knows.
         Self(getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft))
     }
 
     /// Raises the soft limit to the hard one.
     ///
     /// # Errors
-    /// When the kernel refuses; the limit stays as it was.
+    /// The kernel refuses. The limit stays as it was.
     pub fn raise() -> Result<Self, Errno> {
         let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
         BEFORE.get_or_init(|| soft);
@@ -43,16 +43,17 @@ impl DescriptorLimit {
         Ok(Self(hard))
     }
 
-    /// Puts the soft limit back to what it was before [`DescriptorLimit::raise`]: for a program that
+    /// Puts the soft limit back to its value before [`DescriptorLimit::raise`], for a program that
     /// this process becomes or starts.
     pub fn restore() {
         if let (Some(&before), Ok((_, hard))) = (BEFORE.get(), getrlimit(Resource::RLIMIT_NOFILE)) {
-            // The program has more then, which harms nothing.
+            // After a failure the program has a higher limit, which does no harm.
             let _ = setrlimit(Resource::RLIMIT_NOFILE, before.min(hard), hard);
         }
     }
 
-    /// How many launches and clients may use. The rest is left to the files and links of the daemon.
+    /// How many descriptors launches and clients may use. The daemon's files and links have the
+    /// rest.
     #[must_use]
     pub fn usable(self) -> u64 {
         self.0 - RESERVE.min(self.0 / RESERVED_PART)
@@ -63,12 +64,12 @@ impl DescriptorLimit {
         number(descriptor) < self.usable()
     }
 
-    /// Whether there is more than enough while this descriptor is open.
+    /// Whether plenty of descriptors are free while this one is open.
     pub(crate) fn is_far_from(self, descriptor: impl AsFd) -> bool {
         self.is_far_beyond(descriptor, 0)
     }
 
-    /// Whether there is more than enough when so many more are open than this descriptor tells of.
+    /// Whether plenty are free even if `more` are open than the number of this descriptor shows.
     pub(crate) fn is_far_beyond(self, descriptor: impl AsFd, more: u32) -> bool {
         number(descriptor).saturating_add(more.into()) < self.0 / 2
     }

@@ -1,4 +1,4 @@
-//! How an application process ended and what it used.
+//! The end of an application process, and its usage of resources.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExitStatus {
-    /// It returned or called `exit`.
+    /// The process returned or called `exit`.
     Code(u8),
     /// A signal ended it.
     Signal {
@@ -19,19 +19,19 @@ pub enum ExitStatus {
     },
 }
 
-/// Resources of one rank: its own, those of the children it waited for, and those of children that
-/// it left behind. The last rank of a pad to end also has what belongs to no single rank.
+/// The usage of one rank: its own, and that of the children that it waited for or left behind. The
+/// last rank of a pad to end also has the usage that belongs to no single rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time in user mode.
     pub user: Duration,
     /// CPU time in the kernel.
     pub system: Duration,
-    /// Resident set of the largest process; never below that of the waiting PL it began as.
+    /// Resident set of the largest process, at least that of the waiting PL that it began as.
     pub max_rss_kib: u64,
-    /// Times it gave the CPU up by itself.
+    /// How often it gave up the CPU by itself.
     pub voluntary_switches: u64,
-    /// Times the CPU was taken from it.
+    /// How often it lost the CPU to another process.
     pub involuntary_switches: u64,
 }
 
@@ -56,7 +56,7 @@ impl ExitStatus {
 }
 
 impl Usage {
-    /// Both together; of the resident sets the larger.
+    /// The sum of both usages, with the larger of the resident sets.
     #[must_use]
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What `fuzz/` reaches of the messages between NM, keeper and PL, which are private.
+//! Access for `fuzz/` to the private messages between NM, keeper and PL.
 //! Compiled by cargo-fuzz only.
 
 use crate::carried::CarriedSet;
@@ -9,11 +9,11 @@ use crate::{FilesEnd, LaunchFailure, LaunchSpec, RankSpec};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A message to or from the keeper, of a process that writes files, or of a PL that failed: what decodes is encoded
-/// as it decodes.
+/// Decodes a message to or from the keeper, of a writer of files, or of a PL that failed. A decoded
+/// message must have the same form after it is encoded and decoded again.
 ///
 /// # Panics
-/// It is not.
+/// The two forms differ.
 pub fn message(kind: u8, bytes: &[u8]) {
     match kind % 4 {
         0 => survives::<Command>(bytes),
@@ -23,7 +23,7 @@ pub fn message(kind: u8, bytes: &[u8]) {
     }
 }
 
-/// A launch message; whether a PL would act on it. Looks at all that a PL looks at.
+/// Decodes all that a PL reads of a launch message. Returns whether a PL would act on it.
 pub fn launch(message: &[u8]) -> bool {
     let decoded =
         Request::open(message).and_then(|(_, rank, shared)| Request::decode(rank, shared));
@@ -33,8 +33,8 @@ pub fn launch(message: &[u8]) -> bool {
     })
 }
 
-/// The launch message of a rank, as the NM sends it; `None` when it cannot be sent, or
-/// not in one message.
+/// The launch message of a rank, as the NM sends it. `None` if it cannot be sent, or needs more
+/// than one message.
 pub fn launch_message(spec: &LaunchSpec, rank: &RankSpec) -> Option<Vec<u8>> {
     let rank = rank.encode().ok()?;
     let SpecBody::Inline(shared) = spec.encode().ok()?.body else { return None };

@@ -1,23 +1,23 @@
-//! Time of this host, the same for all of its processes, which goes on while the host is suspended.
+//! The time of this host, common to all its processes. It goes on while the host is suspended.
 
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// A point in time: so much after the host was started.
+/// A point in time, as the time since the host was started.
 ///
-/// Other hosts go on while this one is suspended. Whatever is to be over here before something
-/// begins there has to count that time.
+/// Other hosts go on while this one is suspended. If something must be over here before something
+/// else begins there, the time of the suspension counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostTime(pub Duration);
 
 impl HostTime {
-    /// Now.
+    /// The present time.
     #[must_use]
     pub fn now() -> Self {
         let now = clock_gettime(ClockId::CLOCK_BOOTTIME);
-        // Linux has had it since 2.6.39: it does not fail.
+        // Linux has had this clock since 2.6.39, so the call does not fail.
         Self(now.map_or(Duration::ZERO, Duration::from))
     }
 }

@@ -31,7 +31,7 @@ impl Errno {
         Self(error.raw_os_error().unwrap_or(libc::EIO))
     }
 
-    /// The error number the last failed call of this thread left.
+    /// The error number of the last failed call of this thread.
     #[must_use]
     pub fn last() -> Self {
         Self::of(&std::io::Error::last_os_error())

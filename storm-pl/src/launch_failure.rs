@@ -48,8 +48,7 @@ pub enum LaunchStep {
     /// Executing the program.
     #[error("cannot execute the program")]
     Program,
-    /// The program exists, but not what it needs to start: the interpreter in its first line,
-    /// or its dynamic loader.
+    /// The program exists, but not its interpreter (named in its first line) or its dynamic loader.
     #[error("cannot execute the interpreter or loader that the program asks for")]
     Interpreter,
     /// Arguments and environment together are more than the kernel takes.
@@ -64,7 +63,7 @@ pub struct RefusedLimit {
     pub resource: u32,
     /// The soft limit that the job asks for.
     pub wanted: u64,
-    /// The highest that was permitted.
+    /// The highest permitted limit.
     pub permitted: u64,
 }
 
@@ -110,7 +109,7 @@ fn name_of_limit(resource: u32) -> Option<&'static str> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
 #[error("{step}: {errno}")]
 pub struct LaunchFailure {
-    /// What failed.
+    /// The step that failed.
     pub step: LaunchStep,
     /// Why, in the kernel's words.
     pub errno: Errno,
@@ -121,7 +120,7 @@ impl LaunchFailure {
         Self { step, errno: errno.into() }
     }
 
-    /// As the PL said it. What makes no sense is a failure all the same.
+    /// Decodes the message of a PL. A malformed message is a failure all the same.
     pub(crate) fn decode(bytes: &[u8]) -> Self {
         let malformed = Self { step: LaunchStep::Request, errno: Errno(libc::EBADMSG) };
         postcard::from_bytes(bytes).unwrap_or(malformed)
@@ -132,7 +131,7 @@ impl LaunchFailure {
 mod tests {
     use super::*;
 
-    /// "cannot set a resource limit: Operation not permitted" named neither the limit nor the values.
+    /// The message "cannot set a resource limit" used to name neither the limit nor the values.
     #[test]
     fn a_limit_that_cannot_be_set_is_named_with_what_is_permitted() {
         let resource = libc::RLIMIT_NOFILE;

@@ -1,8 +1,8 @@
-//! What to run: the part shared by all ranks of a job on a node, and the part of one rank.
+//! The launch request: the part shared by all ranks of a job on a node, and the part of one rank.
 //!
-//! A [`LaunchSpec`] is encoded once; each launch then sends it with a small [`RankSpec`] in one
-//! write straight to the PL. It expands no pattern and looks nothing up: paths are final, and the
-//! [`Credentials`] are resolved by the caller.
+//! A [`LaunchSpec`] is encoded once. Each launch then sends it with a small [`RankSpec`] in one
+//! write straight to the PL. The caller expands all patterns and resolves the [`Credentials`];
+//! paths are final.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -35,23 +35,23 @@ pub struct ResourceLimit {
     pub hard: u64,
 }
 
-/// What every rank of a job on this node has in common.
+/// The part of a launch that all ranks of a job on this node share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchSpec {
-    /// The program; without a slash it is looked up in the job's `PATH`, as the user.
+    /// The program. A name without a slash is looked up in the job's `PATH`, as the user.
     pub program: PathBuf,
-    /// What [`LaunchSpec::program`] is a copy of, if that looks for other files beside itself: executed in
-    /// its place where it has the same content.
+    /// The file of which [`LaunchSpec::program`] is a copy, for a program that looks for other
+    /// files beside itself. If the content is the same, the original is executed instead.
     pub original: Option<PathBuf>,
-    /// All arguments; the first is the name the program sees itself under.
+    /// All arguments. The first is the name under which the program sees itself.
     pub args: Vec<OsString>,
-    /// The whole environment; nothing of the daemon's is added but `PMI_FD`.
+    /// The whole environment. The daemon adds only `PMI_FD`.
     pub env: Vec<(OsString, OsString)>,
     /// The working directory, absolute.
     pub cwd: PathBuf,
     /// File mode creation mask.
     pub umask: u32,
-    /// Whom to run as. Anybody but the daemon's own user needs a daemon that is root.
+    /// The user to run as. A user other than the daemon's own needs a daemon that is root.
     pub credentials: Credentials,
     /// Limits to set, before the privileges are dropped.
     pub limits: Vec<ResourceLimit>,
@@ -62,7 +62,7 @@ pub struct LaunchSpec {
 /// Standard input of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Input {
-    /// Nothing to read.
+    /// Standard input is empty.
     #[default]
     Null,
     /// The pipe whose other end is [`crate::PlEnds::stdin`].
@@ -77,30 +77,30 @@ pub enum Output {
     /// The pipe whose other end is in [`crate::PlEnds`].
     #[default]
     Pipe,
-    /// Thrown away.
+    /// The output is thrown away.
     Null,
     /// A file, opened (created if need be) as the user, relative to the working directory.
     File {
-        /// Where, every pattern already expanded.
+        /// The path, with every pattern expanded.
         path: PathBuf,
-        /// Keep what is there; otherwise it is emptied first. Writes append in either case.
+        /// Keep the old content; otherwise the file is emptied first. Writes append in either case.
         append: bool,
     },
-    /// A file that other ranks write to as well: a pipe whose other end is in [`crate::LineEnds`], for
-    /// [`crate::SharedFiles`], which append whole lines. What is there and is no regular file the rank
-    /// writes to itself.
+    /// A file that other ranks write to as well. The rank gets a pipe whose other end is in
+    /// [`crate::LineEnds`], and [`crate::SharedFiles`] appends whole lines to the file. If the path
+    /// exists and is no regular file, the rank writes to it directly.
     Lines {
-        /// As that of [`Output::File`].
+        /// The path, with every pattern expanded.
         path: PathBuf,
     },
     /// Standard error only: the same open file as standard output.
     SameAsStdout,
 }
 
-/// What is different for each rank.
+/// The part of a launch that differs from rank to rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RankSpec {
-    /// Variables to add; they win over those of the [`LaunchSpec`].
+    /// Variables to add, which take precedence over those of the [`LaunchSpec`].
     pub env: Vec<(OsString, OsString)>,
     /// Standard input.
     pub stdin: Input,
@@ -120,7 +120,7 @@ pub struct EncodedSpec {
     pub(crate) pmi: bool,
 }
 
-/// Where the encoded bytes are.
+/// The place of the encoded bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum SpecBody {
     /// In the message.
@@ -155,8 +155,8 @@ pub enum SpecError {
     MemoryFile(#[source] io::Error),
 }
 
-/// The encoded form of [`LaunchSpec`] but for its strings, which follow it, each ended by NUL:
-/// program, its original, working directory, arguments, variables.
+/// The encoded form of [`LaunchSpec`] without its strings. The strings follow it, each ended by
+/// NUL: program, original, working directory, arguments, variables.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SpecHead {
     pub(crate) args: u32,
@@ -167,7 +167,7 @@ pub(crate) struct SpecHead {
     pub(crate) pmi: bool,
 }
 
-/// The encoded form of [`RankSpec`] but for its strings: the variables, then the three paths.
+/// The encoded form of [`RankSpec`] without its strings: the variables, then the three paths.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RankHead {
     pub(crate) variables: u32,
@@ -177,7 +177,7 @@ pub(crate) struct RankHead {
     pub(crate) cpus: Vec<u16>,
 }
 
-/// What a standard stream becomes.
+/// The kind of a standard stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum StreamKind {
     Pipe,
@@ -190,10 +190,10 @@ pub(crate) enum StreamKind {
 }
 
 impl LaunchSpec {
-    /// Encodes what all ranks share.
+    /// Encodes the part that all ranks share.
     ///
     /// # Errors
-    /// When a string can never be passed to a program, or all of them are too large.
+    /// A string can never be passed to a program, or all strings together are too large.
     pub fn encode(&self) -> Result<EncodedSpec, SpecError> {
         if self.args.is_empty() {
             return Err(SpecError::NoArguments);
@@ -303,7 +303,7 @@ impl Strings {
 /// Length of the head, head, strings.
 fn join<T: Serialize>(head: &T, strings: &Strings) -> Vec<u8> {
     let head = postcard::to_stdvec(head)
-        // Plain structs of integers and vectors into a growing buffer: nothing there can fail.
+        // Plain integers and vectors are written into a growing buffer, so nothing can fail.
         .expect("postcard encodes integers and vectors");
     let mut bytes = Vec::with_capacity(4 + head.len() + strings.0.len());
     bytes.extend_from_slice(&count(head.len()).to_le_bytes());

@@ -2,59 +2,64 @@
 //!
 //! # Keeper, pads, PLs
 //!
-//! The NM starts one **keeper** per node: a tiny process with one thread, forked before the NM
-//! makes a thread or executed as a hidden subcommand. The keeper keeps **pads**. A pad is a place
-//! to run one job on this node: where cgroup v2 can be used a cgroup directory, and in it one
-//! pre-forked **PL** per PE, born inside by `clone3(CLONE_INTO_CGROUP)` so that nothing migrates
-//! later. Each PL waits on its command socket, the other end of which the NM holds: one descriptor
-//! per waiting PL, handed over by SCM_RIGHTS.
+//! The NM starts one **keeper** per node. The keeper is a tiny process with one thread, forked
+//! before the NM makes a thread, or executed as a hidden subcommand. The keeper keeps **pads**. A
+//! pad is a place to run one job on this node. It holds one pre-forked **PL** per PE. With cgroup
+//! v2 it is also a cgroup directory, in which `clone3(CLONE_INTO_CGROUP)` creates the PLs, so that
+//! nothing migrates later. Each PL waits on its command socket, whose other end the NM gets by
+//! SCM_RIGHTS. The NM thus has one descriptor per waiting PL.
 //!
-//! A launch is one message from the NM straight to the PL ([`KeeperHandle::launch`]); the keeper
-//! is not involved. The NM makes the pipes and the PMI socket that the rank uses, and sends the
-//! rank's ends along. While it has plenty of descriptors it keeps copies of those ends until the rank
-//! has ended ([`OwnEnds`]). The PL turns itself into the application (limits, CPUs, user, directory,
-//! streams, `execve`), and says which step failed if one did. Its command socket is closed by
-//! `execve`, so the NM sees the very moment.
+//! A launch is one message from the NM straight to the PL ([`KeeperHandle::launch`]); the keeper is
+//! not involved. The NM makes the pipes and the PMI socket of the rank, and sends the rank's ends
+//! along. While it has plenty of descriptors it keeps copies of those ends until the rank has ended
+//! ([`OwnEnds`]). The PL turns itself into the application (limits, CPUs, user, directory, streams,
+//! `execve`). If a step fails, the PL reports it. `execve` closes the command socket, so the NM
+//! sees the very moment.
 //!
-//! The keeper is the parent and the reaper of all of them and the subreaper of what they leave
-//! behind. It reports each end with its resource usage, kills strays when the job is over, and
-//! fills the pad again off the critical path; PLs that a job did not use stay as they are.
+//! The keeper is the parent and the reaper of all PLs and the subreaper of their descendants. It
+//! reports each end with its resource usage, kills strays when the job is over, and fills the pad
+//! again off the critical path. PLs that a job did not use stay as they are.
 //!
 //! # Nobody outlives anybody
 //!
-//! | who dies | what follows |
-//! |---|---|
-//! | NM | the keeper reads end of file. It keeps the jobs that the NM left with it ([`KeeperHandle::keep`]) for a bounded time, in which the next NM takes them over ([`Keeper::take_over`]); all else it kills. Where nothing was left, or the time is over, it removes its cgroups and ends. One that was stopped goes on by PR_SET_PDEATHSIG |
-//! | keeper | PLs and ranks die by PR_SET_PDEATHSIG; the NM kills the node's cgroup with all that had escaped them |
-//! | NM stopped | what it holds a lease for ([`KeeperHandle::lease`]) the keeper ends when that runs out; all else goes on |
-//! | both at once | ranks as above; daemonised children stay in the node's cgroup, which the next keeper of this name empties before it starts |
+//! - **The NM dies**: the keeper reads end of file and keeps the jobs that the NM left with it
+//!   ([`KeeperHandle::keep`]); it kills the rest. For a bounded time the next NM can take the jobs
+//!   over ([`Keeper::take_over`]). If no job was left, or the time is over, the keeper removes its
+//!   cgroups and ends. A stopped keeper resumes by PR_SET_PDEATHSIG.
+//! - **The keeper dies**: PLs and ranks die by PR_SET_PDEATHSIG. The NM kills the node's cgroup
+//!   with all processes that escaped.
+//! - **The NM is stopped**: the keeper kills the pads with a lease ([`KeeperHandle::lease`]) when
+//!   the lease runs out. The rest goes on.
+//! - **Both die at once**: the ranks die as above. Daemonised children stay in the node's cgroup,
+//!   which the next keeper of this name empties before it starts.
 //!
-//! Without cgroup v2 every pad has its own keeper, a child of the node's: being the nearest
-//! subreaper, it is the ancestor of every process of the job however often that forks or calls
-//! `setsid`, so the processes of a job are exactly its descendants. It keeps its job when the NM is gone; the
-//! node's keeper has the bound, and hands the next NM a socket to it.
-//! What that cannot do: when the node's keeper and a pad's keeper are killed in the same instant,
-//! daemonised children of that pad survive, and no later start can tell them from others.
+//! Without cgroup v2 every pad has its own keeper, a child of the node's. As the nearest subreaper
+//! it is the ancestor of every process of the job, however often a process forks or calls `setsid`.
+//! The processes of a job are therefore exactly its descendants. It keeps its job when the NM is
+//! gone. The node's keeper has the bound, and hands the next NM a socket to the pad's keeper. One
+//! case stays open: the node's keeper and a pad's keeper are killed in the same instant.
+//! Daemonised children of the pad then survive, and no later start can tell them from others.
 //!
 //! # Files that ranks share
 //!
-//! Ranks that write to one file ([`Output::Lines`]) write into pipes. A further child of the keeper for
-//! each job appends their lines to the file, as the user ([`SharedFiles`]). It is in no pad: it is
-//! neither stopped nor killed with the job, and ends when the last writer of its pipes has ended.
+//! Ranks that write to one file ([`Output::Lines`]) write into pipes. A further child of the keeper
+//! for each job appends their lines to the file, as the user ([`SharedFiles`]). The writer is in no
+//! pad: it is neither stopped nor killed with the job, and ends when the last writer of its pipes
+//! has ended.
 //!
 //! # Switching
 //!
 //! [`switch()`] stops one set of pads and resumes another: one byte into `cgroup.freeze` per job,
-//! or SIGSTOP to every thread. [`Capabilities`] says which, and why not the better one.
+//! or SIGSTOP to every thread. [`Capabilities`] tells which, and why not the better way.
 //!
 //! # Forking is sound here
 //!
-//! Only the keeper forks, and it has one thread from its first instruction to its last: no lock
+//! Only the keeper forks, and it has one thread from its first instruction to its last. No lock
 //! can be held by a thread that the child lacks, so PLs may allocate. PLs leave by `execve` or
 //! `_exit`, never through destructors or exit handlers of the keeper.
 //!
-//! What is deliberately not here: the network, the job table, output to clients, PMI. The NM has
-//! those. This crate depends on no other crate of STORM.
+//! The crate deliberately contains no network, job table, client output or PMI, which belong to the
+//! NM. It depends on no other crate of STORM.
 
 pub mod boost;
 mod capabilities;

@@ -1,4 +1,4 @@
-//! A program that was copied here, and stands here already.
+//! Whether the original of a copied program can be executed on this node.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -8,23 +8,23 @@ use std::path::Path;
 use libc::O_NONBLOCK;
 use nix::unistd::geteuid;
 
-/// Compared at a time.
+/// Bytes compared at a time.
 const BLOCK_BYTES: usize = 64 << 10;
-/// Of the mode of a directory (inode(7)).
+/// The sticky bit in the mode of a directory (inode(7)).
 const STICKY: u32 = 0o1000;
 
-/// Whether `original` can be executed in the place of the program `copy`: it has the same bytes, so it does the same
-/// and finds what lies beside it. False where one of them cannot be read.
+/// Whether `original` can be executed in place of the program `copy`. It must have the same bytes;
+/// it then does the same, and finds the files beside it. False if one of them cannot be read.
 ///
-/// To be asked as the user whose job it is: it opens what the user names. False for root as well
-/// where somebody else could put another program there before it is executed.
+/// Call it as the user of the job, since it opens a file that the user names. As root it is also
+/// false if another user could replace the program before it is executed.
 pub fn stands_in_for(original: &Path, copy: &Path) -> bool {
     let trusted = || !geteuid().is_root() || is_roots_alone(original).unwrap_or(false);
     is_same(original, copy).unwrap_or(false) && trusted()
 }
 
 fn is_same(original: &Path, copy: &Path) -> io::Result<bool> {
-    // What is no file makes nobody wait.
+    // Non-blocking, so that a pipe or a device does not make the caller wait.
     let mut original = File::options().read(true).custom_flags(O_NONBLOCK).open(original)?;
     let mut copy = File::open(copy)?;
     let expected = copy.metadata()?;
@@ -45,11 +45,11 @@ fn is_same(original: &Path, copy: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether nobody but root can write the file or change what its path leads to.
+/// Whether only root can write the file or change the target of its path.
 fn is_roots_alone(path: &Path) -> io::Result<bool> {
     for part in path.canonicalize()?.ancestors() {
         let found = part.symlink_metadata()?;
-        // In a sticky directory others have only what is theirs (inode(7)).
+        // In a sticky directory other users can change only their own files (inode(7)).
         let others = found.mode() & 0o022 != 0 && found.mode() & STICKY == 0;
         if found.uid() != 0 || others {
             return Ok(false);
@@ -84,7 +84,7 @@ mod tests {
         }
         let pipe = path("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
-        // That nobody writes to.
+        // Nobody writes to the pipe, so an open that blocks would never return.
         assert!(!stands_in_for(&pipe, &path("copy")));
     }
 

@@ -27,14 +27,14 @@ pub(crate) fn descendants(root: ProcessId) -> Vec<ProcessId> {
     found
 }
 
-/// The live children of `parent`, whichever of its threads forked them.
+/// The live children of `parent`, forked by any of its threads.
 pub(crate) fn children(parent: ProcessId) -> Vec<ProcessId> {
     let mut found = children_and_dead(parent);
     found.retain(|&pid| !is_dead(pid));
     found
 }
 
-/// The children of `parent`, those included that have ended and are not reaped.
+/// The children of `parent`, including those that have ended and are not reaped.
 pub(crate) fn children_and_dead(parent: ProcessId) -> Vec<ProcessId> {
     let mut found = Vec::new();
     for thread in threads(parent) {
@@ -52,13 +52,13 @@ pub(crate) fn children_and_dead(parent: ProcessId) -> Vec<ProcessId> {
     found
 }
 
-/// The threads of a process; empty when it is gone.
+/// The threads of a process; empty if it is gone.
 pub(crate) fn threads(process: ProcessId) -> Vec<i32> {
     let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Kills every live descendant of `root` that is not in `spared`; how many it found.
+/// Kills every live descendant of `root` that is not in `spared`. Returns how many it found.
 pub(crate) fn kill_descendants(root: ProcessId, spared: &[ProcessId]) -> usize {
     let doomed = descendants(root);
     let family: HashSet<ProcessId> = doomed.iter().copied().chain([root]).collect();
@@ -71,7 +71,7 @@ pub(crate) fn kill_descendants(root: ProcessId, spared: &[ProcessId]) -> usize {
 }
 
 /// Kills `pid` if its parent is in `family`. The descriptor pins the process before its parent is
-/// read again, so that a number which was reused in between is never hit.
+/// read again, so a process that reused the number is never hit.
 fn kill_member(pid: ProcessId, family: &HashSet<ProcessId>) {
     let Ok(pinned) = sys::open_process(pid) else { return };
     if stat(pid).is_some_and(|(_, parent)| family.contains(&parent)) {
@@ -85,8 +85,8 @@ pub(crate) fn is_dead(pid: ProcessId) -> bool {
     stat(pid).is_none_or(|(state, _)| state == b'Z' && threads(pid).len() <= 1)
 }
 
-/// Whether a signal has stopped any thread of a process, or is about to: a thread without a processor
-/// stops when it gets one.
+/// Whether a signal has stopped any thread of a process, or is about to. A thread without a
+/// processor stops when it gets one.
 pub(crate) fn is_stopped(process: ProcessId) -> bool {
     let status = |thread| fs::read_to_string(format!("/proc/{process}/task/{thread}/status"));
     threads(process).into_iter().filter_map(|thread| status(thread).ok()).any(|status| {
@@ -111,10 +111,10 @@ fn scan_for_children(parent: ProcessId) -> Vec<ProcessId> {
         .collect()
 }
 
-/// State letter and parent of a process; `None` when it is gone.
+/// The state letter and the parent of a process; `None` if it is gone.
 fn stat(pid: ProcessId) -> Option<(u8, ProcessId)> {
     let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold blanks and parentheses: the fields begin after the last one.
+    // The name may contain blanks and parentheses, so the fields begin after the last one.
     let end = text.iter().rposition(|&byte| byte == b')')?;
     let mut fields = text.get(end + 2..)?.split(|&byte| byte == b' ');
     let state = *fields.next()?.first()?;

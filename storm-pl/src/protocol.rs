@@ -1,7 +1,8 @@
 //! The messages between the NM and its keeper, and their encoding.
 //!
-//! A keeper may outlive the binary that it was started from: a Node Manager that finds one compares
-//! [`KEEPER_VERSION`] before anything else is said. Every message is decoded as untrusted bytes.
+//! A keeper may outlive the binary that it was started from. A Node Manager that finds such a
+//! keeper therefore compares [`KEEPER_VERSION`] before any other message. Every message is decoded
+//! as untrusted bytes.
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -22,24 +23,24 @@ use crate::shared_files::SharedFilesSpec;
 /// PLs of a pad.
 pub(crate) const MESSAGE_MAX_BYTES: usize = 32 * 1024;
 
-/// Version of these messages and of what Node Managers leave with a keeper. It rises with every
-/// change of either.
+/// The version of these messages and of the files that Node Managers leave with a keeper. Every
+/// change of either raises it.
 pub(crate) const KEEPER_VERSION: u32 = 2;
 
-/// What the keeper has to know before it does anything.
+/// Everything that a keeper has to know at its start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
     /// Name of the node's cgroup directory.
     pub(crate) name: String,
     /// PLs per pad.
     pub(crate) capacity: u16,
-    /// Directory to make the node's cgroup in; the keeper's own if `None`.
+    /// Directory for the node's cgroup; the keeper's own if `None`.
     pub(crate) cgroup_parent: Option<PathBuf>,
-    /// Use signals even where cgroups would do.
+    /// Use signals even if cgroups could be used.
     pub(crate) signals_only: bool,
-    /// To be removed at the end.
+    /// Files to remove at the end.
     pub(crate) leftovers: Option<Leftovers>,
-    /// How it goes on when its NM is gone; not at all if `None`.
+    /// How the keeper goes on without its NM; not at all if `None`.
     pub(crate) survival: Option<Survival>,
     /// Name of the node in the titles of processes.
     pub(crate) node: String,
@@ -50,58 +51,60 @@ pub(crate) struct Setup {
 pub(crate) enum Command {
     /// The first message.
     Setup(Setup),
-    /// Make a pad and fill it with so many PLs.
+    /// Make a pad and fill it with `fill` PLs.
     MakePad { pad: PadId, fill: u16 },
-    /// The job is over: clean the pad, and fill it until it has `fill` PLs again. Of its PLs,
-    /// `running` have not ended as far as the NM knows, and `failed` are about to end by themselves
-    /// after a failed launch.
+    /// The job is over: clean the pad, and fill it until it has `fill` PLs again. As far as the NM
+    /// knows, the PLs `running` have not ended. The PLs `failed` end by themselves after a failed
+    /// launch.
     Release { pad: PadId, ticket: u32, running: Vec<PlIndex>, failed: Vec<PlIndex>, fill: u16 },
-    /// Kill everything in the pad, then as `Release`.
+    /// Kill everything in the pad, then continue as after `Release`.
     Destroy { pad: PadId, ticket: u32, fill: u16 },
-    /// Kill everything in the pad and remove it. Nothing more is said of it.
+    /// Kill everything in the pad and remove it. No report follows.
     Discard { pad: PadId },
     /// Send a signal to the process groups of these PLs.
     Kill { pad: PadId, pls: Vec<PlIndex>, signal: i32 },
     /// Copy a file as a user.
     Place { id: PlaceId, spec: PlaceSpec },
-    /// Write the files that ranks of a job share. The process's end of the socket by which it gets the
-    /// streams of the ranks comes along.
+    /// Write the files that ranks of a job share. The writer's end of a socket is sent along, by
+    /// which it gets the streams of the ranks.
     WriteFiles { spec: SharedFilesSpec },
-    /// Show that you live.
+    /// Answer with `Pong`, as a sign of life.
     Ping,
-    /// Kill everything in these pads at that time, unless another is said before or the job is over.
+    /// Kill everything in these pads at `until`. A later `Lease` replaces the time, and the end of
+    /// the job cancels it.
     Lease { pads: Vec<PadId>, until: HostTime },
-    /// Keep this job for the next NM. Descriptors come along: `files` of the NM's own, then those of
-    /// each rank, in the order of [`Keeps`]. Said again of the same job, it adds ranks.
+    /// Keep this job for the next NM. Descriptors are sent along: `files` of the NM's own, then
+    /// those of each rank, in the order of [`Keeps`]. A repetition for the same job adds ranks.
     Keep { job: KeptId, pad: PadId, files: u8, ranks: Vec<(PlIndex, Keeps)> },
-    /// The input of this rank has ended: close what is kept of it.
+    /// The input of this rank has ended: close the kept copy.
     CloseInput { job: KeptId, pl: PlIndex },
-    /// The job is over, and everybody knows how it ended.
+    /// The job is over and its end has been told: keep nothing of it.
     Forget { job: KeptId },
-    /// End, with all that is kept.
+    /// End, with all kept jobs.
     End,
-    /// From the node's keeper to a pad's: the NM is gone. Go on with what was left with you, or end.
+    /// From the node's keeper to a pad's: the NM is gone. Go on with the kept jobs, or end.
     Orphan,
-    /// From the node's keeper to a pad's: hand what you keep to the next NM, whose socket comes along.
+    /// From the node's keeper to a pad's: hand the kept jobs to the next NM. Its socket is sent
+    /// along.
     Adopt,
 }
 
 /// Keeper to NM.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
-    /// Answer to `Setup`: the node's cgroup directory, or why there is none; and whether jobs can be
-    /// kept without an NM.
+    /// Answer to `Setup`: the node's cgroup directory, or why there is none, and whether jobs can
+    /// be kept without an NM.
     Started { cgroup: Result<PathBuf, CgroupUnusable>, survives: bool },
-    /// Setup failed for good.
+    /// The set-up failed for good.
     Refused { what: Refusal },
-    /// Signals only: this pad has its own keeper; its control socket comes along.
+    /// Signals only: this pad has its own keeper, whose control socket is sent along.
     PadKeeper { pad: PadId, pid: ProcessId },
-    /// A PL waits. The NM's end of its command socket comes along.
+    /// A PL waits. The NM's end of its command socket is sent along.
     PlReady { pad: PadId, pl: PlIndex, pid: ProcessId },
     /// A pad or one of its PLs could not be made; ask again with `Release`.
     PadFailed { pad: PadId, step: PadStep, errno: Errno },
-    /// A PL, or the application that it became, ended. `strays` is what processes of the pad used that
-    /// belong to no PL, until now.
+    /// A PL, or the application that it became, ended. `strays` is the usage so far of processes of
+    /// the pad that belong to no PL.
     Exited {
         pad: PadId,
         pl: PlIndex,
@@ -118,11 +121,11 @@ pub(crate) enum Report {
     Placed { id: PlaceId, result: Result<(), PlaceFailure> },
     /// Answer to `Ping`.
     Pong,
-    /// The lease of a pad has run out: everything in it is being killed. Said before the ends of what
-    /// was killed.
+    /// The lease of a pad has run out, and everything in it is being killed. Comes before the ends
+    /// of the killed processes.
     LeaseOver { pad: PadId },
-    /// To an NM that takes over: the node's cgroup directory, or why there is none; and how many jobs
-    /// follow, and how many `PadKeeper`. Pads from number `next_pad` on are free.
+    /// To an NM that takes over: the node's cgroup directory, or why there is none, and how many
+    /// jobs and `PadKeeper` follow. Pads from number `next_pad` on are free.
     Inheritance {
         cgroup: Result<PathBuf, CgroupUnusable>,
         capacity: u16,
@@ -132,19 +135,19 @@ pub(crate) enum Report {
     },
     /// To an NM that takes over, from the keeper of a pad: how many jobs follow.
     InheritedPad { jobs: u32 },
-    /// A job that is kept; its files come along, and so many ranks follow.
+    /// A kept job. Its files are sent along, and `ranks` ranks follow.
     InheritedJob { job: KeptId, pad: PadId, given_back: bool, lease_over: bool, ranks: u32 },
-    /// A rank of it; what is kept of it comes along.
+    /// A rank of the last job. Its kept descriptors are sent along.
     InheritedRank { pl: PlIndex, pid: ProcessId, keeps: Keeps, ended: Option<(ExitStatus, Usage)> },
 }
 
-/// Why a keeper gave up at its start.
+/// The reason why a keeper gave up at its start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
     /// Another keeper of the same cluster and node lives.
     #[error("another daemon of this cluster and node is running (it holds {0})")]
     NodeInUse(PathBuf),
-    /// Something of a former keeper could not be removed.
+    /// A remainder of a former keeper could not be removed.
     #[error("processes left by a former daemon in {path} cannot be killed: {errno}")]
     StaleCgroup {
         /// The directory.
@@ -152,18 +155,18 @@ pub enum Refusal {
         /// The reason.
         errno: Errno,
     },
-    /// A call that never fails in practice did.
+    /// A call failed that never fails in practice.
     #[error("the keeper cannot set itself up: {0}")]
     System(Errno),
 }
 
-/// What failed when a pad was made or filled.
+/// The step that failed while a pad was made or filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum PadStep {
     /// Making its cgroup directory.
     #[error("cannot make the control group of the pad")]
     Cgroup,
-    /// Making the socket by which a PL or the keeper of a pad is told what to do.
+    /// Making the command socket of a PL or of a pad's keeper.
     #[error("cannot make the socket of a PL")]
     Socket,
     /// Forking.

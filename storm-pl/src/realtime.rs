@@ -1,7 +1,6 @@
-//! Puts the NM's strobe thread on SCHED_FIFO, and says why not when the kernel refuses.
+//! Puts the NM's strobe thread on SCHED_FIFO, or says why the kernel refuses.
 //!
-//! Does not touch other threads, nor what is forked: the policy is reset on fork, so no job ever
-//! inherits it.
+//! Other threads are not changed. The policy is reset on fork, so no job ever inherits it.
 
 use nix::sys::resource::{Resource, getrlimit};
 use thiserror::Error;
@@ -11,21 +10,21 @@ use crate::ids::Errno;
 /// A default above ordinary real-time work and below the kernel's own threads (50 and up).
 pub const DEFAULT_PRIORITY: u8 = 40;
 
-/// Why a thread did not become a real-time thread.
+/// The reason why a thread did not become a real-time thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RealtimeRefused {
-    /// Neither root, nor CAP_SYS_NICE, nor a limit that allows it.
+    /// The thread is not root, and has neither CAP_SYS_NICE nor a sufficient limit.
     #[error(
         "not permitted: needs CAP_SYS_NICE, or RLIMIT_RTPRIO of at least {wanted} (it is {limit})"
     )]
     NotPermitted {
         /// The priority asked for.
         wanted: u8,
-        /// What the limit allows.
+        /// The highest priority that the limit allows.
         limit: u64,
     },
-    /// The control group of the daemon has no real-time budget (`cpu.rt_runtime_us` is 0), or the
-    /// kernel refused for another reason.
+    /// The cgroup of the daemon has no real-time budget (`cpu.rt_runtime_us` is 0), or the kernel
+    /// refused for another reason.
     #[error("refused by the kernel: {0} (a control group without real-time budget?)")]
     Kernel(Errno),
 }
@@ -33,21 +32,21 @@ pub enum RealtimeRefused {
 /// Puts the calling thread on SCHED_FIFO, and makes its timers exact.
 ///
 /// # Errors
-/// When the kernel refuses; the thread goes on as before.
+/// The kernel refuses. The thread goes on as before.
 pub fn become_realtime(priority: u8) -> Result<(), RealtimeRefused> {
     set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority)?;
-    // Only saves up to 50 us of lateness for timers that are armed as an ordinary thread.
+    // The call only saves up to 50 us of lateness for timers that are armed as an ordinary thread.
     // SAFETY: PR_SET_TIMERSLACK takes one integer.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
     Ok(())
 }
 
-/// Whether [`become_realtime`] would be allowed; leaves the thread as it was.
+/// Whether [`become_realtime`] would be allowed. Leaves the thread as it was.
 ///
 /// # Errors
-/// As [`become_realtime`].
+/// The errors of [`become_realtime`].
 pub fn probe_realtime(priority: u8) -> Result<(), RealtimeRefused> {
-    // A thread of its own, so that the caller's policy is not touched for an instant.
+    // A separate thread, so that the caller's policy is never changed.
     std::thread::scope(|scope| {
         scope
             .spawn(|| set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority))
@@ -87,7 +86,7 @@ mod tests {
         assert_eq!(policy(), libc::SCHED_OTHER);
         let (result, inside, child) = std::thread::spawn(|| {
             let result = become_realtime(DEFAULT_PRIORITY);
-            // A thread is born as a process is: without the policy.
+            // A new thread, like a new process, does not have the policy.
             (result, policy(), std::thread::spawn(policy).join().unwrap())
         })
         .join()

@@ -1,8 +1,9 @@
-//! Removes a directory with all that is in it, whoever made that.
+//! Removes a directory with all its content, of whatever owner.
 //!
-//! A job may leave directories inside one another, tens of thousands deep. Whoever goes down there step by step, as
-//! `rm -r` and [`std::fs::remove_dir_all`] do, takes a piece of stack or a descriptor for each. Here what is in a
-//! directory is brought up to the top before it is removed, so that two are open at a time.
+//! A job may nest directories tens of thousands deep. A descent step by step, as in `rm -r` and
+//! [`std::fs::remove_dir_all`], takes a piece of stack or a descriptor for each. Here the content
+//! of a directory is moved up to the top before the directory is removed, so only two are open at a
+//! time.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -14,15 +15,16 @@ use rustix::fs::{CWD, chmod, fchmod, fstat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-/// So many names are read before what has them is removed.
+/// How many names are read before they are removed.
 const AT_ONCE_MAX: usize = 4096;
 
-/// Removes the directory `path`, which is one itself and no link to one, and all below it. Links are not followed,
-/// whoever puts some there meanwhile. What cannot be removed does not keep the rest; the modes of directories do only
-/// where they are somebody else's. Blocking.
+/// Removes the directory `path` and everything below it. Blocking. `path` must not be a link, and
+/// links are never followed, even if another process makes them meanwhile. An entry that cannot be
+/// removed does not keep the rest. The modes of directories matter only if another user owns them.
 ///
 /// # Errors
-/// When something cannot be removed, most often as a file system is mounted there, or more is being made than removed.
+/// An entry cannot be removed, most often because a file system is mounted there, or entries are
+/// made faster than they are removed.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let top = open(CWD, path)?;
     let mut brought = 0;
@@ -34,19 +36,19 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
         let (mut removed, mut failed, before) = (false, None, brought);
         for (name, is_directory) in some {
             match remove_entry(&top, &name, is_directory, &mut brought) {
-                // Somebody else may have removed it.
+                // Another process may have removed it.
                 Ok(()) | Err(Errno::NOENT) => removed = true,
                 Err(error) => _ = failed.get_or_insert(error),
             }
         }
-        // What was brought up is still to be removed.
+        // Entries that were moved up are still to be removed.
         if let (false, Some(error)) = (removed || brought > before, failed) {
             return Err(error.into());
         }
     }
 }
 
-/// Removes what is in the top. Of its directories `brought` were further below.
+/// Removes one entry of the top. `brought` counts the directories that were moved up from below.
 fn remove_entry(
     top: &OwnedFd,
     name: &CStr,
@@ -65,7 +67,7 @@ fn remove_entry(
     }
 }
 
-/// Removes the files of a directory below the top, and brings its directories up there.
+/// Removes the files of a directory below the top, and moves its directories up to the top.
 fn bring_up(top: &OwnedFd, name: &CStr, brought: &mut u64) -> Result<(), Errno> {
     let directory = open(top, name)?;
     loop {
@@ -85,7 +87,7 @@ fn bring_up(top: &OwnedFd, name: &CStr, brought: &mut u64) -> Result<(), Errno> 
     }
 }
 
-/// Brings one directory up, under the next name that is free.
+/// Moves one directory up to the top, under the next free name.
 fn bring_one_up(
     top: &OwnedFd,
     from: &OwnedFd,
@@ -95,9 +97,9 @@ fn bring_one_up(
     let mut is_opened = false;
     loop {
         match renameat(from, name, top, format!(".storm-removes-{brought}")) {
-            // A file has it, or a directory with something in it.
+            // A file has the name, or a directory with content.
             Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => *brought += 1,
-            // The directory itself is changed, as it has another one above it then.
+            // A move changes the directory's own entry for its parent, so it must be writable.
             Err(Errno::ACCESS) if !is_opened => {
                 open(from, name)?;
                 is_opened = true;
@@ -111,7 +113,7 @@ fn bring_one_up(
     }
 }
 
-/// Opens a directory, whatever its owner, who we are, is not allowed to do in it.
+/// Opens a directory, even if its mode denies its owner, who we are, the access.
 fn open(at: impl AsFd, path: impl Arg + Copy) -> Result<OwnedFd, Errno> {
     let no_link = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = match openat(&at, path, no_link | OFlags::RDONLY, Mode::empty()) {
@@ -123,14 +125,15 @@ fn open(at: impl AsFd, path: impl Arg + Copy) -> Result<OwnedFd, Errno> {
         opened => opened?,
     };
     if !Mode::from_raw_mode(fstat(&opened)?.st_mode).contains(Mode::RWXU) {
-        // Where it is another's, what is done in it tells.
+        // The call fails for another user's directory. Later calls in it then report the error.
         let _ = fchmod(&opened, Mode::RWXU);
     }
     Ok(opened)
 }
 
-/// Names in a directory, and whether they are directories'; none when there is nothing in it. They are told before they are
-/// removed, as nothing certain is told of a directory that changes, and not all of them, as there may be millions.
+/// Some names in a directory, and whether each is a directory's; empty if there are none. Names are
+/// collected before any is removed, since a listing of a changing directory is unreliable. There
+/// may be millions, so the number is bounded.
 fn some_entries(directory: &OwnedFd) -> Result<Vec<(CString, bool)>, Errno> {
     let mut found = Vec::new();
     let mut all = Dir::read_from(directory)?;
@@ -172,7 +175,7 @@ mod tests {
             inner = open(&inner, c"d").expect("there");
         }
         drop(inner);
-        // Some bytes of stack for each.
+        // A small stack: a few bytes for each directory.
         let small = std::thread::Builder::new().stack_size(64 << 10);
         let removed = small.spawn(move || remove_tree(&path).map(|()| path)).expect("started");
         let path = removed.join().expect("it does not panic").expect("removed");
@@ -181,7 +184,7 @@ mod tests {
 
     const NOBODY: u32 = 65534;
 
-    /// Makes these nobody's. Whether it did: only root makes what another user cannot remove.
+    /// Gives the entries to the user nobody, which only root can do. Returns whether it did.
     fn given_away(tree: &Path, names: &[&str]) -> bool {
         if !rustix::process::geteuid().is_root() {
             eprintln!("NOT TESTED: we are not root");
@@ -193,7 +196,7 @@ mod tests {
         true
     }
 
-    /// In a thread that is nobody's, if we are root: the modes of directories are nothing to root.
+    /// Runs `work` as the user nobody if we are root, since root is not bound by the modes.
     fn as_nobody(base: &Path, work: impl FnOnce() + Send) {
         let nobody = rustix::process::Uid::from_raw(NOBODY);
         fs::set_permissions(base, fs::Permissions::from_mode(0o777)).expect("ours");
@@ -239,7 +242,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let tree = dir.path().join("tree");
         fs::create_dir_all(tree.join("theirs/deep/er")).expect("made");
-        // Others may take what is theirs from there, and nothing else.
+        // Other users can remove their own files from the directory, and no others.
         let all = fs::Permissions::from_mode(0o1777);
         fs::set_permissions(tree.join("theirs"), all).expect("ours");
         fs::write(tree.join("theirs/x"), "x").expect("written");

@@ -1,6 +1,6 @@
 //! A connected pair of local sockets that keeps message boundaries and carries descriptors.
 //!
-//! Every message between NM, keeper and PL travels on one. It does not know what is in them.
+//! Every message between NM, keeper and PL travels on such a pair. The content is opaque here.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -20,17 +20,17 @@ use crate::carried::CARRIED_MAX;
 
 /// The most descriptors one message carries.
 pub(crate) const DESCRIPTORS_MAX: usize = CARRIED_MAX;
-/// The most that [`Seqpacket::receive_many`] takes.
+/// The most descriptors that [`Seqpacket::receive_many`] takes.
 pub(crate) const MANY_MAX: usize = 64;
 
-/// Tries (some 100 ms) to send what cannot be left out.
+/// How often an indispensable message is tried (some 100 ms).
 const SOON_TRIES_MAX: u32 = 100;
 const SOON_MS: u16 = 1;
 
 /// Whether a call may sleep.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Sleep until it can be done.
+    /// Sleep until the call can succeed.
     Block,
     /// Fail with `WouldBlock` instead.
     No,
@@ -47,7 +47,8 @@ pub(crate) struct Received {
     pub(crate) len: usize,
     /// Descriptors that came with it.
     pub(crate) descriptors: Vec<OwnedFd>,
-    /// More were sent: this process may have no more open (`EMFILE`), and the kernel has closed them.
+    /// More descriptors were sent than this process may open (`EMFILE`). The kernel closed the
+    /// rest.
     pub(crate) cut: bool,
 }
 
@@ -79,8 +80,8 @@ impl Seqpacket {
         }
     }
 
-    /// As [`send`](Self::send), for a message that nobody can do without: waits a little for a peer
-    /// that gets no processor, and while too many descriptors of this user are on their way.
+    /// Sends an indispensable message like [`send`](Self::send). Waits a little for a peer that
+    /// gets no processor, and while too many descriptors of this user are on their way.
     pub(crate) fn send_soon(
         &self,
         parts: &[IoSlice<'_>],
@@ -103,17 +104,17 @@ impl Seqpacket {
         }
     }
 
-    /// Receives one message into `buffer`. A message for whose descriptors this process has no room
-    /// comes without them ([`Received::cut`]).
+    /// Receives one message into `buffer`. If this process has no room for the descriptors, the
+    /// message comes without them ([`Received::cut`]).
     ///
     /// # Errors
-    /// `InvalidData` when the message did not fit, or had more descriptors than one carries.
+    /// `InvalidData` if the message did not fit, or had more descriptors than one message carries.
     pub(crate) fn receive(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Received> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         self.receive_into(buffer, (&mut space, DESCRIPTORS_MAX), wait)
     }
 
-    /// As [`receive`](Self::receive), of a message that may carry many descriptors.
+    /// Receives a message like [`receive`](Self::receive), but with up to `MANY_MAX` descriptors.
     pub(crate) fn receive_many(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Received> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MANY_MAX))];
         self.receive_into(buffer, (&mut space, MANY_MAX), wait)
@@ -131,13 +132,13 @@ impl Seqpacket {
             match recvmsg(&self.0, &mut parts, &mut control, wait.receive_flags()) {
                 Ok(message) => break message,
                 Err(Interruption::INTR) => {}
-                // A peer that died with unread data resets. That is told once, before what it had sent: a
-                // keeper has to know of jobs that were left with it in that moment.
+                // A peer that died with unread data causes a reset, which is reported once, before
+                // the data that it sent. A keeper needs this data: it may leave jobs to be kept.
                 Err(Interruption::CONNRESET) => {}
                 Err(errno) => return Err(errno.into()),
             }
         };
-        // Also of a message that is cut: those that came are open.
+        // The descriptors of a cut message are taken too, since they are open.
         let mut descriptors = Vec::new();
         for item in control.drain() {
             if let RecvAncillaryMessage::ScmRights(came) = item {
@@ -146,7 +147,7 @@ impl Seqpacket {
         }
         let too_long = message.flags.contains(ReturnFlags::TRUNC);
         let cut = message.flags.contains(ReturnFlags::CTRUNC);
-        // The space may have room for more than was asked for, and is full when too many were sent.
+        // The space may hold more descriptors than permitted, and is full if too many were sent.
         let too_many = descriptors.len() + usize::from(cut) > descriptors_max;
         if too_long || too_many {
             return Err(io::Error::from(io::ErrorKind::InvalidData));
@@ -154,7 +155,8 @@ impl Seqpacket {
         Ok(Received { len: message.bytes, descriptors, cut })
     }
 
-    /// Reads the next message into `buffer` and leaves it there for others who have this end.
+    /// Reads the next message into `buffer` and leaves it in the socket, for other holders of this
+    /// end.
     pub(crate) fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match recv(&self.0, &mut *buffer, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
@@ -165,7 +167,7 @@ impl Seqpacket {
         }
     }
 
-    /// Waits for the next message and tells its length, 0 when the other end is gone.
+    /// Waits for the next message and returns its length, or 0 if the other end is gone.
     pub(crate) fn next_len(&self) -> io::Result<usize> {
         loop {
             // SAFETY: a null buffer of length 0 is never written to.
@@ -187,7 +189,7 @@ impl Seqpacket {
         }
     }
 
-    /// Tells the other end that nothing more will come.
+    /// Tells the other end that no more messages follow.
     pub(crate) fn finish(&self) -> io::Result<()> {
         Ok(nix::sys::socket::shutdown(self.0.as_raw_fd(), nix::sys::socket::Shutdown::Write)?)
     }
@@ -231,7 +233,7 @@ impl From<Seqpacket> for OwnedFd {
 mod tests {
     use super::*;
 
-    /// This process's descriptors of a pipe.
+    /// Counts this process's descriptors of a pipe.
     fn open_on(pipe: &io::PipeReader) -> usize {
         let link = |fd: String| std::fs::read_link(format!("/proc/self/fd/{fd}")).ok();
         let own = link(pipe.as_raw_fd().to_string());

@@ -1,4 +1,4 @@
-//! What a node has run out of, as the kernel's number says, and what gives it more.
+//! The limit behind an error number of the kernel, and how to raise it.
 
 use std::fmt;
 use std::fs;
@@ -6,7 +6,7 @@ use std::fs;
 use crate::descriptors::DescriptorLimit;
 use crate::ids::Errno;
 
-/// The most open files of a host.
+/// The file with the limit on open files of a host.
 const FILES_OF_HOST: &str = "/proc/sys/fs/file-max";
 
 /// A limit of a process or a host that was reached.
@@ -14,7 +14,7 @@ const FILES_OF_HOST: &str = "/proc/sys/fs/file-max";
 pub struct Shortage(Errno);
 
 impl Shortage {
-    /// The limit that an error tells of, if it tells of one.
+    /// The limit that an error is about, if any.
     #[must_use]
     pub fn of(errno: Errno) -> Option<Self> {
         let known = [

@@ -12,7 +12,7 @@ const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// Signals of Linux (`_NSIG` but on MIPS).
 pub(crate) const SIGNALS: libc::c_int = 64;
-/// A set of them, as the kernel has it.
+/// The size of the kernel's set of signals.
 const SIGNAL_SET_BYTES: usize = 8;
 
 /// Which side of a fork this is.
@@ -26,10 +26,10 @@ pub(crate) enum Forked {
 /// Forks; the child starts inside `cgroup` when one is given, which costs no migration.
 ///
 /// # Safety
-/// The calling process must be single-threaded: the child goes on to allocate and to run ordinary
-/// code, which is sound only if no other thread could hold a lock at the instant of the fork.
-/// With a cgroup the fork handlers of libc do not run in the child: its cached thread id is stale,
-/// so the child must not call `raise` or `abort` and must leave by `execve` or `_exit`.
+/// The calling process must be single-threaded. The child goes on to allocate and to run ordinary
+/// code, which is sound only if no other thread could hold a lock at the instant of the fork. With
+/// a cgroup the fork handlers of libc do not run in the child, so its cached thread id is stale.
+/// The child must therefore not call `raise` or `abort`, and must leave by `execve` or `_exit`.
 pub(crate) unsafe fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Forked> {
     let result = match cgroup {
         None => {
@@ -56,7 +56,7 @@ pub(crate) unsafe fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<For
     }
 }
 
-/// Leaves at once: no destructor, no exit handler of the program this one was forked from.
+/// Leaves at once, without destructors or exit handlers of the program that was forked.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: `_exit` has no precondition.
     unsafe { libc::_exit(code) }
@@ -97,10 +97,10 @@ pub(crate) fn reset_signals(signals: impl IntoIterator<Item = libc::c_int>) {
     /// `struct sigaction` of the kernel: handler, flags, restorer, mask. Zeros are SIG_DFL.
     const DEFAULT: [u64; 4] = [0; 4];
     for signal in signals {
-        // Not through libc, which keeps signals 32 and 33 to itself: a caller that ignored them
-        // would have them ignored in every job.
+        // Not through libc, which reserves signals 32 and 33: if the caller ignored them, every job
+        // would ignore them.
         // SAFETY: the kernel reads 32 bytes; the default action runs no handler. SIGKILL and
-        // SIGSTOP are refused by an error, which is what is wanted.
+        // SIGSTOP are refused by an error, as they should be.
         unsafe {
             libc::syscall(
                 libc::SYS_rt_sigaction,
@@ -119,7 +119,7 @@ pub(crate) fn reset_signals(signals: impl IntoIterator<Item = libc::c_int>) {
     }
 }
 
-/// How many bytes that were sent on a local stream socket its peer has not read.
+/// How many bytes sent on a local stream socket its peer has not read.
 ///
 /// # Errors
 /// The kernel's.
@@ -130,7 +130,7 @@ pub fn unread_by_peer(socket: BorrowedFd<'_>) -> io::Result<usize> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(bytes.max(0) as usize) }
 }
 
-/// Pins a process: the descriptor never names another one, even after its number is reused.
+/// Pins a process: the descriptor never names another process, even after its number is reused.
 pub(crate) fn open_process(process: ProcessId) -> Result<OwnedFd, Errno> {
     // SAFETY: pidfd_open takes two integers.
     let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, process.0, 0) };
@@ -141,7 +141,7 @@ pub(crate) fn open_process(process: ProcessId) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw as RawFd) })
 }
 
-/// Kills a pinned process. One that has ended meanwhile is as dead as wanted: no result.
+/// Kills a pinned process. Has no result, since a process that has already ended is no failure.
 pub(crate) fn kill_process(pinned: &OwnedFd) {
     let no_info = std::ptr::null::<libc::siginfo_t>();
     // SAFETY: pidfd_send_signal without a siginfo acts like kill.

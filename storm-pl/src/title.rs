@@ -1,18 +1,18 @@
-//! What a process is called in lists of processes. A keeper and its PLs are forked from a daemon,
-//! and would have its command line: who looks for the daemon by that would find, and kill, them.
+//! The name of a process in process lists. A keeper and its PLs are forked from a daemon and would
+//! show its command line. A user who looks for the daemon by name would find, and kill, them.
 
 use std::ffi::CString;
 use std::fs;
 use std::sync::OnceLock;
 
-/// Where the kernel has the arguments of this process and of those that it forks.
+/// The address of the arguments of this process, which processes forked from it share.
 static ARGUMENTS: OnceLock<Option<(usize, usize)>> = OnceLock::new();
-/// Fields of `/proc/PID/stat` after the name, counted from 0, that say where they are.
+/// The fields of `/proc/PID/stat` with this address, counted from 0 after the name.
 const ARGUMENTS_FIELDS: (usize, usize) = (45, 46);
-/// More arguments than that are left alone.
+/// The most bytes of arguments; a larger area is left alone.
 const ARGUMENTS_MAX: usize = 1 << 20;
 
-/// Calls this process so. Where that cannot be done it keeps its name.
+/// Sets the title of this process. If the call fails, the process keeps its name.
 ///
 /// Nothing may read the arguments of the process afterwards: a keeper has none of its own, and a
 /// PL becomes another program.
@@ -23,7 +23,7 @@ pub(crate) fn set_title(title: &str) {
     }
     let Some((start, end)) = *ARGUMENTS.get_or_init(arguments) else { return };
     let room = end - start;
-    // The last byte stays NUL, or the kernel takes what is behind for a part of it.
+    // The last byte stays NUL. Otherwise the kernel adds the bytes behind it to the title.
     let length = title.len().min(room - 1);
     let arguments = std::ptr::with_exposed_provenance_mut::<u8>(start);
     // SAFETY: the kernel put the arguments of this process there, on its stack, in pages that are
@@ -37,7 +37,7 @@ pub(crate) fn set_title(title: &str) {
 
 fn arguments() -> Option<(usize, usize)> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name, in parentheses, may have anything in it.
+    // The name, in parentheses, may contain any characters.
     let (_, fields) = stat.rsplit_once(") ")?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let at = |field: usize| fields.get(field)?.parse::<usize>().ok();

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Spins in several threads for ever, after saying that all of them do.
+/// Spins in several threads for ever, after printing that all of them run.
 fn burn(threads: usize) -> ExitCode {
     let ready = std::sync::Barrier::new(threads + 1);
     thread::scope(|scope| {
@@ -47,7 +47,7 @@ fn burn(threads: usize) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints every open descriptor and what it is.
+/// Prints every open descriptor and the file behind it.
 fn list_descriptors() -> ExitCode {
     // SAFETY: collects numbers first; descriptors are not touched.
     let open: Vec<i32> =
@@ -59,8 +59,8 @@ fn list_descriptors() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// An NM that runs one shell script on a pad as `user`, prints `keeper PID` and `started`, and waits for
-/// its end.
+/// An NM that runs one shell script on a pad as `user`, prints `keeper PID` and `started`, and
+/// waits for the script's end.
 fn manage(cluster: &str, mechanism: &str, user: u32, script: &str) -> ExitCode {
     let config = KeeperConfig {
         cluster: cluster.to_owned(),

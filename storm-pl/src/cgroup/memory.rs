@@ -1,10 +1,11 @@
-//! Limits on the memory of runs, by the memory controller of cgroup v2, or else that of v1. A
-//! directory is made for each run, below the pad's with v2, beside it with v1; the PLs that wait
-//! are moved into it before they become the job, and it is removed when they are gone. What files
-//! in memory the run leaves behind (tmpfs, /dev/shm) then counts against no other run
+//! Limits the memory of runs by the memory controller of cgroup v2, or else of v1.
+//!
+//! Each run has its own directory, below the pad's with v2, and beside it with v1. The waiting PLs
+//! are moved into it before they become the job, and it is removed when they are gone. Files in
+//! memory that the run leaves behind (tmpfs, /dev/shm) therefore count against no other run
 //! (`docs/decisions/0057-memory-of-each-run.md`).
 //!
-//! Without either nothing is limited, and the reason is kept to be told.
+//! Without a controller there is no limit, and the reason is kept for messages.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -29,18 +30,18 @@ pub struct MemoryUnlimited {
     v1: String,
 }
 
-/// How the memory of what runs in a node's pads is limited.
+/// The means to limit the memory of the jobs in a node's pads.
 #[derive(Clone, Debug)]
 pub(crate) enum MemoryControl {
-    /// Below the pads' own directories, which are in this one.
+    /// Directories below those of the pads, which are in this directory.
     V2(PathBuf),
-    /// In directories of the pads' names in this one.
+    /// Directories in this directory, named like the pads.
     V1(PathBuf),
 }
 
 impl MemoryControl {
-    /// Looks for a controller; `node` is the node's directory of cgroup v2, if it has one, and
-    /// `name` what one of v1 is called.
+    /// Looks for a controller. `node` is the node's directory of cgroup v2, if it has one, and
+    /// `name` is the name for a directory of v1.
     pub(crate) fn find(node: Option<&Path>, name: &str) -> Result<Self, MemoryUnlimited> {
         let v2 = match node {
             Some(node) => enable_v2(node),
@@ -57,11 +58,11 @@ impl MemoryControl {
         }
     }
 
-    /// Holds these processes of a pad, and what they start, to so many bytes.
+    /// Limits these processes of a pad, and their descendants, to `bytes` in total.
     pub(crate) fn limit(&self, pad: PadId, bytes: u64, processes: &[ProcessId]) -> io::Result<()> {
         let directory = self.directory(pad);
-        // That of a former run goes with what is charged to it. While something holds it, as a
-        // process that is not quite gone, it serves once more.
+        // The directory of a former run goes, with the memory charged to it. If a dying process
+        // still holds the directory, it is used again.
         let _ = fs::remove_dir(&directory);
         if let Self::V2(node) = self {
             let pad = PadCgroup::path_in(node, pad);
@@ -73,8 +74,8 @@ impl MemoryControl {
         enter(&directory, processes)
     }
 
-    /// The run is over: these processes, which had no part in it, go back to where they were
-    /// born, and its directory goes. One that something still holds goes with the next run's.
+    /// Ends a run. These `processes`, which had no part in it, go back to their place of birth, and
+    /// the directory is removed. A directory that is still held goes with the next run's.
     pub(crate) fn forget(&self, pad: PadId, processes: &[ProcessId]) -> io::Result<()> {
         let directory = self.directory(pad);
         match self {
@@ -87,7 +88,7 @@ impl MemoryControl {
         Ok(())
     }
 
-    /// How many processes the kernel has killed in a pad for too much memory, so far.
+    /// How many processes of a pad the kernel has killed so far for exceeding the limit.
     pub(crate) fn kills(&self, pad: PadId) -> u64 {
         let file = match self {
             Self::V2(_) => "memory.events",
@@ -97,12 +98,12 @@ impl MemoryControl {
         parse_kills(&text)
     }
 
-    /// Removes what was made for it; the processes of the pads are gone.
+    /// Removes all directories made for limits. The processes of the pads are gone.
     pub(crate) fn remove(&self) {
         let Self::V1(directory) = self else { return };
         let Ok(entries) = fs::read_dir(directory) else { return };
         for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
-            // One that stays is taken over by the next daemon of this name.
+            // A directory that stays is taken over by the next daemon of this name.
             let _ = fs::remove_dir(entry.path());
         }
         let _ = fs::remove_dir(directory);
@@ -115,7 +116,7 @@ impl MemoryControl {
         }
     }
 
-    /// The directory of the run that a pad has.
+    /// The directory of the pad's run.
     fn directory(&self, pad: PadId) -> PathBuf {
         match self {
             Self::V2(node) => PadCgroup::run_in(&PadCgroup::path_in(node, pad)),
@@ -130,8 +131,8 @@ fn enter(directory: &Path, processes: &[ProcessId]) -> io::Result<()> {
     processes.iter().try_for_each(|process| write(&list, &process.0.to_string()))
 }
 
-/// Hands the controller down to the pads, which hand it on to their runs. The node's directory holds no process itself; the one
-/// above it may have been told already.
+/// Hands the controller down to the pads, which hand it on to their runs. The node's directory has
+/// no process of its own. The directory above may already hand the controller down.
 fn enable_v2(node: &Path) -> io::Result<()> {
     if let Some(parent) = node.parent() {
         let _ = write(&parent.join("cgroup.subtree_control"), "+memory");
@@ -139,14 +140,14 @@ fn enable_v2(node: &Path) -> io::Result<()> {
     write(&node.join("cgroup.subtree_control"), "+memory")
 }
 
-/// A directory below this process's own in the hierarchy of v1, which is made when it is needed.
+/// A directory below this process's own in the hierarchy of v1, made when it is needed.
 fn find_v1(name: &str) -> io::Result<PathBuf> {
     let own = memory_v1_directory().ok_or_else(|| io::Error::other("not mounted"))?;
     nix::unistd::access(&own, AccessFlags::W_OK)?;
     Ok(own.join(name))
 }
 
-/// One write, as these files want it; never makes a file.
+/// Writes `text` in one call, as these files require. Never creates a file.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     File::options().write(true).open(path)?.write_all(text.as_bytes())
 }

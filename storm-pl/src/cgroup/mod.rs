@@ -1,7 +1,7 @@
-//! Control groups of version 2: finding them, and the directories this node makes in them.
+//! Control groups of version 2: finding them, and the directories that this node makes in them.
 //!
-//! Uses what every cgroup has without any controller: `cgroup.procs`, `cgroup.freeze`,
-//! `cgroup.kill`; and the memory controller, where it can be had ([`MemoryControl`]).
+//! The files used exist in every cgroup without any controller: `cgroup.procs`, `cgroup.freeze`,
+//! `cgroup.kill`. The memory controller is used if it is available ([`MemoryControl`]).
 
 mod memory;
 mod mount;

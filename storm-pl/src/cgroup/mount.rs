@@ -1,4 +1,4 @@
-//! Where cgroup v2 is mounted and which of its directories this process is in.
+//! Finds the mount point of cgroup v2 and the directory of this process in it.
 
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
@@ -18,7 +18,7 @@ pub(crate) fn own_directory() -> Result<PathBuf, CgroupUnusable> {
     }
 }
 
-/// The directory of this process in the memory hierarchy of cgroup v1, where there is one.
+/// The directory of this process in the memory hierarchy of cgroup v1, if there is one.
 pub(crate) fn memory_v1_directory() -> Option<PathBuf> {
     let mounts = fs::read("/proc/self/mountinfo").ok()?;
     let (root, mount) = find_mount(&mounts, is_memory_v1)?;
@@ -29,8 +29,8 @@ pub(crate) fn memory_v1_directory() -> Option<PathBuf> {
 /// The controller's name.
 const MEMORY: &[u8] = b"memory";
 
-/// Any mount of cgroup v2, be it the whole tree (`/sys/fs/cgroup`) or the extra one of a hybrid
-/// set-up (`/sys/fs/cgroup/unified`).
+/// Whether a mount is of cgroup v2, be it the whole tree (`/sys/fs/cgroup`) or the extra one of a
+/// hybrid set-up (`/sys/fs/cgroup/unified`).
 fn is_v2(kind: &[u8], _options: &[u8]) -> bool {
     kind == b"cgroup2"
 }
@@ -39,8 +39,8 @@ fn is_memory_v1(kind: &[u8], options: &[u8]) -> bool {
     kind == b"cgroup" && options.split(|&byte| byte == b',').any(|option| option == MEMORY)
 }
 
-/// Root inside the file system and mount point of the first mount whose type and options are
-/// those that are `wanted`.
+/// Finds the first mount whose type and options are `wanted`. Returns its root inside the file
+/// system and its mount point.
 fn find_mount(
     mountinfo: &[u8],
     wanted: impl Fn(&[u8], &[u8]) -> bool,
@@ -57,10 +57,10 @@ fn find_mount(
     })
 }
 
-/// The path on the line of the hierarchy with this controller; that of v2 has none.
+/// The path on the line of the hierarchy with this controller. The line of v2 has no controller.
 fn own_path(membership: &[u8], controller: &[u8]) -> Option<PathBuf> {
     let path = membership.split(|&byte| byte == b'\n').find_map(|line| {
-        // The path may have colons of its own.
+        // The path may contain colons.
         let mut fields = line.splitn(3, |&byte| byte == b':');
         let controllers = fields.nth(1)?;
         let mut controllers = controllers.split(|&byte| byte == b',');

@@ -1,7 +1,8 @@
-//! The cgroup directory of this node: it holds those of the pads and proves who owns them.
+//! The cgroup directory of this node: it holds the pads' directories and proves the ownership of
+//! them.
 //!
-//! A lock on the directory, held as long as the keeper lives, tells a directory in use from one
-//! that a crashed daemon left; a stale one is emptied by force and taken over.
+//! The keeper holds a lock on the directory as long as it lives. The lock tells a directory in use
+//! from one that a crashed daemon left. A stale directory is emptied by force and taken over.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,17 +19,17 @@ use crate::ids::{Errno, PadId};
 use crate::protocol::Refusal;
 use crate::sys::{self, Forked};
 
-/// Begins the names of the nodes' directories.
+/// The first part of the names of the nodes' directories.
 pub(crate) const NAME: &str = "storm";
 
-/// How often a step that waits for other processes to end looks again.
+/// The pause between two looks while other processes are ending.
 const LOOK_AGAIN_MS: u16 = 2;
-/// A former keeper that is still cleaning up gets this many looks (4 s): killed processes with
-/// much memory take their time.
+/// A former keeper that is still cleaning up gets this many looks (4 s): killed processes with much
+/// memory take their time.
 const LOOKS_MAX: u32 = 2_000;
 
-/// Looks (some 200 ms) at the lock of a directory whose keeper is dead: only children that it had
-/// just forked may still hold it, and they end by themselves.
+/// Looks (some 200 ms) at the lock of a directory whose keeper is dead. Only children that the
+/// keeper had just forked may still hold the lock, and they end by themselves.
 const LOOKS_FOR_ORPHAN_MAX: u32 = 100;
 
 /// The node's directory, locked.
@@ -38,7 +39,7 @@ pub(crate) struct NodeCgroup {
     _lock: Flock<File>,
 }
 
-/// What a failed attempt means.
+/// The consequence of a failed attempt.
 pub(crate) enum NodeCgroupError {
     /// Do without cgroups.
     Unusable(CgroupUnusable),
@@ -47,8 +48,8 @@ pub(crate) enum NodeCgroupError {
 }
 
 impl NodeCgroup {
-    /// Makes or takes over the directory `name` in `parent` and checks that it can be used. Waits for
-    /// a former keeper to end, for as long as somebody `wants` it.
+    /// Makes or takes over the directory `name` in `parent` and checks that it can be used. Waits
+    /// for a former keeper to end, as long as `wants` is true.
     pub(crate) fn claim(
         parent: &Path,
         name: &str,
@@ -67,7 +68,7 @@ impl NodeCgroup {
             }
             let directory = match File::open(&path) {
                 Ok(directory) => directory,
-                // A former keeper has just removed it.
+                // A former keeper has just removed the directory.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(cannot(&error)),
             };
@@ -92,12 +93,12 @@ impl NodeCgroup {
         &self.path
     }
 
-    /// Where the cgroup of a pad goes.
+    /// The path of a pad's cgroup.
     pub(crate) fn pad_path(&self, pad: PadId) -> PathBuf {
         super::PadCgroup::path_in(&self.path, pad)
     }
 
-    /// Kills all that a former daemon left inside.
+    /// Kills all processes that a former daemon left inside.
     fn empty(&self) -> Result<(), NodeCgroupError> {
         kill_and_empty(&self.path).map_err(|error| {
             let errno = Errno::of(&error);
@@ -105,19 +106,20 @@ impl NodeCgroup {
         })
     }
 
-    /// Freeze, kill and birth inside must all work, or signals do better.
+    /// Checks that freeze, kill and birth inside all work. Otherwise signals are the better
+    /// mechanism.
     fn check(&self) -> Result<(), CgroupUnusable> {
         let result = check_features(&self.path);
         if result.is_err() {
-            // Leave nothing behind; a failure to remove an empty directory changes nothing.
+            // An empty directory that cannot be removed does no harm.
             let _ = fs::remove_dir(&self.path);
         }
         result
     }
 }
 
-/// What a dead keeper left in `path` goes, unless another keeper has taken the directory over and
-/// emptied it: its lock, and its processes, are not ours.
+/// Removes the remains of a dead keeper in `path`. If another keeper has taken the directory over,
+/// it has already emptied it, and its lock and processes are left alone.
 pub(crate) fn remove_remains(path: &Path) -> io::Result<()> {
     for _ in 0..LOOKS_FOR_ORPHAN_MAX {
         let directory = match File::open(path) {
@@ -135,8 +137,9 @@ pub(crate) fn remove_remains(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what dead keepers left of the nodes of clusters whose names begin with `cluster`, and kills what is
-/// inside. For clusters that nobody starts again: of one that is, a node takes its own over. What is another user's stays.
+/// Removes the directories of dead keepers in clusters whose names begin with `cluster`, and kills
+/// the processes inside. Directories of another user stay. The function is for clusters that are
+/// never started again: in others, a node takes over its own directory.
 pub fn remove_abandoned(cluster: &str) {
     let Ok(parent) = super::own_directory() else { return };
     remove_abandoned_in(&parent, &format!("{NAME}-{cluster}"));
@@ -161,13 +164,13 @@ fn remove_abandoned_in(parent: &Path, prefix: &str) {
     }
 }
 
-/// Kills everything inside `path`, waits until it is gone, removes `path` and all below it.
+/// Kills every process in `path`, waits for their ends, and removes `path` with all below it.
 pub(crate) fn kill_and_remove(path: &Path) -> io::Result<()> {
     kill_and_empty(path)?;
     fs::remove_dir(path)
 }
 
-/// Whether cgroups can be used in `parent`: makes one inside, starts a process in it, removes it.
+/// Checks whether cgroups can be used in `parent`: makes one, starts a process in it, removes it.
 pub(crate) fn check_features(parent: &Path) -> Result<(), CgroupUnusable> {
     let path = parent.join(format!("storm-probe-{}", std::process::id()));
     fs::create_dir(&path).map_err(|error| CgroupUnusable::CannotCreate {
@@ -175,7 +178,7 @@ pub(crate) fn check_features(parent: &Path) -> Result<(), CgroupUnusable> {
         errno: Errno::of(&error),
     })?;
     let result = check_in(&path);
-    // An empty directory that stays is harmless; the next attempt of this process will name it.
+    // An empty directory that stays is harmless, and the next attempt of this process reports it.
     let _ = fs::remove_dir(&path);
     result
 }
@@ -188,10 +191,10 @@ fn check_in(path: &Path) -> Result<(), CgroupUnusable> {
     }
     let cannot = |errno| CgroupUnusable::CannotEnter(errno);
     let directory = File::open(path).map_err(|error| cannot(Errno::of(&error)))?;
-    // SAFETY: the child calls nothing but `_exit`, which is sound whatever other threads hold.
+    // SAFETY: the child calls only `_exit`, which is sound even if other threads hold locks.
     match unsafe { sys::fork_into(Some(directory.as_fd())) } {
         Ok(Forked::Child) => sys::exit_now(0),
-        // The kernel kills it at birth where `cgroup.kill` has been used on the caller's cgroup.
+        // The kernel kills the child at birth if `cgroup.kill` was used on the caller's cgroup.
         Ok(Forked::Parent(pid)) => match waitpid(Pid::from_raw(pid.0), None) {
             Ok(WaitStatus::Exited(_, 0)) => Ok(()),
             Ok(_) => Err(cannot(Errno(libc::ECANCELED))),
@@ -201,7 +204,7 @@ fn check_in(path: &Path) -> Result<(), CgroupUnusable> {
     }
 }
 
-/// Kills everything below and in `path`; removes the directories below.
+/// Kills all processes in and below `path`, and removes the directories below.
 fn kill_and_empty(path: &Path) -> io::Result<()> {
     for _ in 0..LOOKS_MAX {
         match fs::write(path.join("cgroup.kill"), b"1") {
@@ -216,7 +219,7 @@ fn kill_and_empty(path: &Path) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(libc::EBUSY))
 }
 
-/// Removes the directories below `path`, which hold no process; whether all are gone.
+/// Removes the empty directories below `path`. Returns whether all are gone.
 fn remove_below(path: &Path) -> io::Result<bool> {
     let mut all = true;
     for entry in fs::read_dir(path)? {
@@ -232,8 +235,8 @@ fn populated(path: &Path) -> io::Result<bool> {
     Ok(fs::read_to_string(path.join("cgroup.events"))?.contains("populated 1"))
 }
 
-/// Whether the locked directory is the one that the path names: its former owner may have removed
-/// it between the opening and the lock.
+/// Whether the locked directory still has this path. Its former owner may have removed it between
+/// the opening and the lock.
 fn still_there(lock: &Flock<File>, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     match (lock.metadata(), fs::metadata(path)) {
@@ -245,7 +248,7 @@ fn still_there(lock: &Flock<File>, path: &Path) -> bool {
 /// Gives other processes a moment to end.
 fn pause() {
     let none: &mut [PollFd<'_>] = &mut [];
-    // Being woken early only makes the next look come sooner.
+    // An early return only makes the next look come sooner.
     let _ = poll(none, PollTimeout::from(LOOK_AGAIN_MS));
 }
 
@@ -254,7 +257,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A node manager that was killed while its keeper waited left that for up to 25 s on an overrun host.
+    /// A killed node manager used to leave such a directory for up to 25 s on an overrun host.
     #[test]
     fn a_directory_in_use_is_waited_for_only_while_somebody_wants_it() {
         let parent = tempfile::tempdir().expect("a directory");

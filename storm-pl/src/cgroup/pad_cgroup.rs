@@ -1,9 +1,8 @@
-//! The cgroup of one pad: a directory with one below it that every process of the pad is born
-//! in, and while a run with a limit on its memory lasts another one for that
-//! ([`super::MemoryControl`]).
+//! The cgroup of one pad: its own directory, and a directory below it in which every process of the
+//! pad is born. A run with a memory limit has a third, also below ([`super::MemoryControl`]).
 //!
-//! The pad's own directory holds no process, as those that hand controllers down must not. It
-//! stops and resumes all below it.
+//! The pad's own directory holds no process, as the kernel demands of directories that hand
+//! controllers down. It stops and resumes everything below it.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
@@ -14,17 +13,17 @@ use std::path::{Path, PathBuf};
 use crate::ids::ProcessId;
 use crate::sys;
 
-/// Where PLs are born, below the pad's directory.
+/// The directory in which PLs are born, below the pad's.
 const BIRTHS: &str = "pl";
-/// Where those of them are that run with a limit on their memory.
+/// The directory of PLs that run with a memory limit.
 const RUN: &str = "run";
 /// The list of a directory's processes.
 pub(crate) const PROCESSES: &str = "cgroup.procs";
 
-/// Processes that are pinned by a descriptor at once.
+/// How many processes are pinned by a descriptor at once.
 const PINNED_MAX: usize = 64;
 
-/// The cgroup of one pad, with the files the keeper uses held open.
+/// The cgroup of one pad. The files that the keeper uses stay open.
 #[derive(Debug)]
 pub(crate) struct PadCgroup {
     births: File,
@@ -34,7 +33,7 @@ pub(crate) struct PadCgroup {
 }
 
 impl PadCgroup {
-    /// Makes the directories. Leaves none behind when it fails, so that it can be tried again.
+    /// Makes the directories. After a failure none is left behind, so that a retry works.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         fs::create_dir(path)?;
         let made = Self::create_in(path);
@@ -55,27 +54,27 @@ impl PadCgroup {
         })
     }
 
-    /// Removes the directories, in which no process is left.
+    /// Removes the directories, which hold no process.
     pub(crate) fn remove(self) {
         remove(&self.path);
     }
 
-    /// The directory for starting processes inside.
+    /// The directory in which processes are started.
     pub(crate) fn directory(&self) -> BorrowedFd<'_> {
         self.births.as_fd()
     }
 
-    /// Kills every process inside, frozen or not. Freezes the cgroup, so that nothing forks away
-    /// meanwhile; the kill does not wait for a thaw.
+    /// Kills every process inside, frozen or not. Freezes the cgroup, so that no process forks away
+    /// meanwhile. The kill does not wait for a thaw.
     ///
-    /// Not by `cgroup.kill`: kernels since 6.14 count its uses and, when the counts of the
-    /// parent's cgroup and of the target differ, kill what `CLONE_INTO_CGROUP` starts there. The
-    /// pad could never be filled again.
+    /// `cgroup.kill` is not used: kernels since 6.14 count its uses. If the counts of the parent's
+    /// cgroup and of the target differ, they kill every process that `CLONE_INTO_CGROUP` starts
+    /// there. The pad could then never be filled again.
     pub(crate) fn kill(&self) -> io::Result<()> {
         self.freeze.write_all_at(b"1", 0)?;
         for found in self.processes()?.chunks(PINNED_MAX) {
             let pinned: Vec<_> = found.iter().map(|&pid| sys::open_process(pid)).collect();
-            // Those that are still there after they were pinned are the ones that were meant.
+            // A process that is still listed after it was pinned is the one that was found.
             let still = self.processes()?;
             for (pid, pinned) in found.iter().zip(&pinned) {
                 if let (Ok(pinned), true) = (pinned, still.contains(pid)) {
@@ -99,7 +98,7 @@ impl PadCgroup {
         file.read_to_string(&mut text)?;
         match File::open(Self::run_in(&self.path).join(PROCESSES)) {
             Ok(mut file) => drop(file.read_to_string(&mut text)?),
-            // No run with a limit on its memory.
+            // There is no run with a memory limit.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -111,18 +110,18 @@ impl PadCgroup {
         node.join(format!("pad-{}", pad.0))
     }
 
-    /// Where the PLs of the pad `path` are born.
+    /// The directory in which the PLs of the pad `path` are born.
     pub(crate) fn births_in(path: &Path) -> PathBuf {
         path.join(BIRTHS)
     }
 
-    /// Where those of the pad `path` are whose memory is limited.
+    /// The directory of the PLs with a memory limit, in the pad `path`.
     pub(crate) fn run_in(path: &Path) -> PathBuf {
         path.join(RUN)
     }
 }
 
-/// Removes a pad's directory and those below it. One that something still holds stays, and goes
+/// Removes a pad's directory and those below it. A directory that is still held stays, and goes
 /// with the node's.
 fn remove(path: &Path) {
     for directory in [PadCgroup::run_in(path), PadCgroup::births_in(path), path.to_owned()] {

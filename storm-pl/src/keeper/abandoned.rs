@@ -1,8 +1,8 @@
-//! What processes use that nobody in their job waits for. A keeper reaps them, as it is their nearest
-//! subreaper, and so hears what each used. Those that still live are looked up in `/proc`.
+//! The usage of processes that nobody in their job waits for. The keeper is their nearest
+//! subreaper, so it reaps them and hears what each used. Live ones are looked up in `/proc`.
 //!
-//! Not known is the use of a child whose parent ignores SIGCHLD and that ends before its job does:
-//! the kernel reaps it by itself. A control group of the pad counts its CPU time.
+//! The usage of a child is unknown if its parent ignores SIGCHLD and the child ends before its job:
+//! the kernel reaps the child by itself. The cgroup of the pad still counts its CPU time.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,26 +12,26 @@ use crate::exit::Usage;
 use crate::ids::{PadId, ProcessId};
 use crate::process_tree;
 
-/// Units of the times in `/proc/PID/stat` where the system does not name them: USER_HZ of Linux.
+/// Units of the times in `/proc/PID/stat` if the system does not name them: USER_HZ of Linux.
 const TICKS_PER_SECOND: u64 = 100;
-/// Places of the session and of four times in `/proc/PID/stat`, counted from the state.
+/// Positions of the session and of four times in `/proc/PID/stat`, counted from the state.
 const SESSION: usize = 3;
 const TIMES: [usize; 4] = [11, 12, 13, 14];
 
-/// Signals that jobs are ended by.
+/// Signals that are used to end jobs.
 const ENDING: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGKILL, libc::SIGTERM];
 
-/// What the abandoned processes of a pad used that have been reaped.
+/// The usage of the abandoned processes of a pad that have been reaped.
 #[derive(Debug, Default)]
 pub(super) struct Abandoned {
-    /// Of the sessions of PLs that run, by the process of each.
+    /// Usage in the sessions of running PLs, by the process of each PL.
     by_session: HashMap<i32, Usage>,
-    /// Of all other sessions.
+    /// Usage in all other sessions.
     others: Usage,
 }
 
 impl Abandoned {
-    /// A process of `session` was reaped. It is counted to a PL if `leads` says that one leads it.
+    /// Adds a reaped process of `session`. If a PL `leads` the session, the usage counts to the PL.
     pub(super) fn add(&mut self, session: ProcessId, leads: bool, usage: Usage) {
         let sum = match leads {
             true => self.by_session.entry(session.0).or_default(),
@@ -40,31 +40,31 @@ impl Abandoned {
         *sum = sum.plus(usage);
     }
 
-    /// What belongs to the PL that led this session and has ended.
+    /// Takes the usage in the session of a PL that has ended.
     pub(super) fn take(&mut self, session: ProcessId) -> Usage {
         self.by_session.remove(&session.0).unwrap_or_default()
     }
 
-    /// What belongs to no PL.
+    /// The usage that belongs to no PL.
     pub(super) fn others(&self) -> Usage {
         self.others
     }
 }
 
-/// A process as `/proc` shows it, which may have ended and not been reaped.
+/// A process as `/proc` shows it. The process may have ended without being reaped.
 pub(super) struct Glimpse {
     pub(super) session: ProcessId,
-    /// It is about to be reaped: it has been told to end, or has no memory any more, which a process
-    /// gives back first.
+    /// The process is about to be reaped. It has been told to end, or has already given back its
+    /// memory, which is the first step of an exit.
     pub(super) ends: bool,
     usage: Usage,
 }
 
 impl Glimpse {
-    /// `None` when it is gone.
+    /// `None` if the process is gone.
     pub(super) fn of(process: ProcessId) -> Option<Self> {
         let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
-        // The name may hold blanks and parentheses: the fields begin after the last one.
+        // The name may contain blanks and parentheses, so the fields begin after the last one.
         let end = stat.iter().rposition(|&byte| byte == b')')?;
         let fields = std::str::from_utf8(stat.get(end + 2..)?).ok()?;
         let fields: Vec<&str> = fields.split(' ').collect();
@@ -85,14 +85,14 @@ impl Glimpse {
     }
 }
 
-/// What `roots` and their descendants have used so far.
+/// The usage of `roots` and their descendants so far.
 pub(super) fn used_by(roots: &[ProcessId]) -> Usage {
     let below = roots.iter().flat_map(|&root| process_tree::descendants(root));
     let all = roots.iter().copied().chain(below).filter_map(Glimpse::of);
     all.fold(Usage::default(), |sum, glimpse| sum.plus(glimpse.usage))
 }
 
-/// The pad that a process of a node with cgroups is in, dead or alive; `name` is that of the node's
+/// The pad of a process, dead or alive, on a node with cgroups. `name` is the name of the node's
 /// directory.
 pub(super) fn pad_of(process: ProcessId, name: &str) -> Option<PadId> {
     pad_in(&fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?, name)
@@ -104,8 +104,8 @@ fn pad_in(membership: &str, name: &str) -> Option<PadId> {
     below.next()?.strip_prefix("pad-")?.parse().ok().map(PadId)
 }
 
-/// Whether a signal that ends the process waits for it to run, or to unblock the signal: a shell blocks
-/// all signals while it starts a child.
+/// Whether a signal that ends the process is pending. A pending signal may wait until the process
+/// runs or unblocks it: a shell blocks all signals while it starts a child.
 fn is_told_to_end(status: &str) -> bool {
     let set = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));

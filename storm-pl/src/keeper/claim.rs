@@ -1,4 +1,4 @@
-//! What a keeper has to itself of its node.
+//! The keeper's exclusive claim on its node.
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
@@ -10,7 +10,7 @@ use crate::seqpacket::Seqpacket;
 /// The node's cgroup, or why there is none.
 pub(super) type Claim = (Option<NodeCgroup>, Result<std::path::PathBuf, CgroupUnusable>);
 
-/// Takes the node's control group, where there may be one.
+/// Claims the node's cgroup, unless the set-up asks for signals only.
 pub(super) fn claim_node(setup: &Setup, control: &Seqpacket) -> Result<Claim, Refusal> {
     if setup.signals_only {
         return Ok((None, Err(CgroupUnusable::SwitchedOff)));
@@ -23,7 +23,7 @@ pub(super) fn claim_node(setup: &Setup, control: &Seqpacket) -> Result<Claim, Re
         Ok(parent) => parent,
         Err(why) => return Ok((None, Err(why))),
     };
-    // It says nothing before it is told of the start: what can be read is its end.
+    // The NM sends nothing before it hears of the start, so a readable socket means that it ended.
     let is_there = || {
         let mut end = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
         poll(&mut end, PollTimeout::ZERO).unwrap_or(0) == 0

@@ -1,7 +1,7 @@
-//! Where the next Node Manager of a node finds the keeper of the last one.
+//! The socket at which the next Node Manager of a node finds the keeper of the last one.
 //!
-//! The two may be of different versions. So the first message of each side has one form for ever:
-//! [`MAGIC`], then a version and a process, four bytes each, little-endian.
+//! Keeper and Node Manager may be of different versions. The first message of each side therefore
+//! never changes its form: [`MAGIC`], a version and a process, four bytes each, little-endian.
 
 use std::fs::{self, File};
 use std::io::{self, IoSlice};
@@ -24,12 +24,12 @@ use crate::seqpacket::{Seqpacket, Wait};
 
 const MAGIC: [u8; 8] = *b"STORMkpr";
 const GREETING_BYTES: usize = 16;
-/// A greeting is sent right after the connection: one that is not there by then never comes.
+/// A greeting follows the connection at once, so a late greeting never comes.
 const GREETING_TIMEOUT_MS: u16 = 1_000;
-/// Node Managers that wait at once; there is one.
+/// How many Node Managers may wait to connect. In practice there is one.
 const BACKLOG: i32 = 4;
 
-/// What one side says first.
+/// The first message of each side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Greeting {
     pub(crate) version: u32,
@@ -37,7 +37,7 @@ pub(crate) struct Greeting {
 }
 
 impl Greeting {
-    /// That of this process.
+    /// The greeting of this process.
     pub(crate) fn own() -> Self {
         Self { version: KEEPER_VERSION, pid: ProcessId(nix::unistd::getpid().as_raw()) }
     }
@@ -48,7 +48,7 @@ impl Greeting {
         socket.send(&parts, &[], Wait::No)
     }
 
-    /// Reads the other side's, waiting so long for it.
+    /// Reads the greeting of the other side. Waits for it up to `timeout`.
     pub(crate) fn receive(socket: &Seqpacket, timeout: PollTimeout) -> io::Result<Self> {
         let mut source = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
         while let Err(errno) = poll(&mut source, timeout) {
@@ -68,7 +68,7 @@ impl Greeting {
     }
 }
 
-/// The socket of a keeper; dropped, its name is gone.
+/// The socket of a keeper. Dropping it removes its name.
 #[derive(Debug)]
 pub(crate) struct Door {
     path: PathBuf,
@@ -76,8 +76,8 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Makes it. One that is there is of a keeper that has ended: the directory is locked by the
-    /// Node Manager that starts this one.
+    /// Makes the socket. An old one belongs to a keeper that has ended, since the Node Manager that
+    /// starts this keeper holds the lock on the directory.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -90,7 +90,7 @@ impl Door {
         Ok(Self { path: path.to_owned(), socket })
     }
 
-    /// The next who comes, if it is this user and says something right.
+    /// Accepts the next connection, if it is of the same user and sends a valid greeting.
     pub(crate) fn admit(&self) -> Option<(Seqpacket, Greeting)> {
         let fd = accept4(self.socket.as_raw_fd(), SockFlag::SOCK_CLOEXEC).ok()?;
         // SAFETY: the kernel has just made this descriptor for this process.
@@ -113,12 +113,12 @@ impl AsFd for Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        // Whoever finds it meets nobody.
+        // A name that stays behind leads to no keeper, so a failure does no harm.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Knocks: the connection to the keeper whose door this is, or nothing where there is none.
+/// Connects to the keeper that listens at `path`. Returns `None` if no keeper is there.
 pub(crate) fn knock(path: &Path) -> io::Result<Option<Seqpacket>> {
     let flags = SockFlag::SOCK_CLOEXEC;
     let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
@@ -136,10 +136,10 @@ pub(crate) fn knock(path: &Path) -> io::Result<Option<Seqpacket>> {
     }
 }
 
-/// The process that listens at this door, if there is any. It is told nothing, so it goes on as before.
+/// The process that listens at this door, if any. The keeper is told nothing and goes on.
 ///
 /// # Errors
-/// The door cannot be tried, or too many wait there.
+/// The connection fails, or too many wait at the door.
 pub fn keeper_at(door: &Path) -> io::Result<Option<ProcessId>> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
@@ -154,7 +154,7 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-/// The name of a socket has 107 bytes at most, paths have more: it is named from its directory.
+/// The name of a socket has at most 107 bytes, so a longer path is named from its directory.
 fn with_short_name<T>(path: &Path, act: impl FnOnce(&UnixAddr) -> io::Result<T>) -> io::Result<T> {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -196,7 +196,7 @@ mod tests {
         let own = Greeting::own().pid;
         assert_eq!(keeper_at(&path).expect("no error"), Some(own));
         assert!(door.admit().is_none(), "nobody has greeted");
-        // As a keeper that is killed leaves it.
+        // A killed keeper leaves its socket behind in the same way.
         let left = directory.path().join("left");
         fs::hard_link(&path, &left).expect("linked");
         drop(door);

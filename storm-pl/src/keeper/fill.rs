@@ -9,15 +9,15 @@ use crate::seqpacket::Seqpacket;
 use crate::sys::{self, Forked};
 use crate::title::set_title;
 
-/// A PL just forked, with what goes to the NM.
+/// A PL just forked, with the end of its socket for the NM.
 pub(super) struct NewPl {
     pub(super) pid: ProcessId,
     /// The NM's end of its command socket.
     pub(super) command: OwnedFd,
 }
 
-/// Forks one PL of this keeper, inside `cgroup` when there is one, on the node of this name. The PL
-/// may have `descriptors_max` descriptors open.
+/// Forks one PL of this keeper on the node `node`, inside `cgroup` if there is one. The PL may have
+/// `descriptors_max` descriptors open.
 pub(super) fn make_pl(
     cgroup: Option<BorrowedFd<'_>>,
     descriptors_max: u64,

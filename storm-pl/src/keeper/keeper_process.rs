@@ -1,7 +1,7 @@
 //! The keeper's event loop: commands from the NM, deaths of children, pads becoming clean.
 //!
-//! One thread, no runtime. It blocks whenever nothing happens. It ends when the NM tells it to, or is gone
-//! and the next one has nothing to take over or does not come. It takes every process along.
+//! The keeper has one thread and blocks whenever nothing happens. It ends when the NM tells it to.
+//! It also ends when the NM is gone and no next NM takes over a kept job. All processes die then.
 
 mod exits;
 mod leases;
@@ -40,17 +40,17 @@ use orphan::Survivor;
 use pad_keeper::PadKeeper;
 
 /// How soon a draining pad is looked at again. Deaths wake the keeper anyhow; the timer is for
-/// processes that leave their cgroup a moment after their parent heard of it.
+/// processes that leave their cgroup a moment after their parent heard of their death.
 const LOOK_AGAIN_MS: u16 = 2;
-/// After so many looks (some 10 s) the NM hears that a pad does not become clean.
+/// After this many looks (some 10 s) the NM hears that a pad does not become clean.
 const LOOKS_BEFORE_STUCK: u32 = 5_000;
-/// As many processes are named in that report.
+/// How many processes that report names at most.
 const STUCK_NAMED_MAX: usize = 16;
-/// So many reports may wait for those after them, each with the socket of a PL.
+/// How many reports may wait to be sent together, each with the socket of a PL.
 const UNTOLD_MAX: usize = 5;
-/// Looks at the end of the keeper (some 4 s) before it leaves what cannot be killed.
+/// How often an ending keeper looks (some 4 s) before it leaves processes that it cannot kill.
 const LAST_LOOKS_MAX: u32 = 2_000;
-/// So many of these for processes that write files.
+/// How many of those looks spare the processes that write files.
 const WRITERS_LOOKS_MAX: u32 = 1_000;
 
 /// Runs a keeper on `control` for as long as [`crate::KeeperConfig`] says.
@@ -59,11 +59,10 @@ pub(crate) fn run_keeper(control: OwnedFd) {
     let mut buffer = vec![0; MESSAGE_MAX_BYTES];
     let Ok(received) = control.receive(&mut buffer, Wait::Block) else { return };
     let Ok(Command::Setup(setup)) = protocol::decode(&buffer[..received.len]) else { return };
-    // A keeper that somebody has stopped goes on when its NM dies, and ends the ranks: they could be
-    // at work elsewhere already.
+    // A stopped keeper resumes when its NM dies, to end ranks that may run elsewhere by now.
     let _ = sys::set_parent_death_signal(libc::SIGCONT);
-    // The session of the NM and its terminal must not reach the jobs. Fails only for a process
-    // that leads its group already, which a fresh child does not.
+    // Separates the jobs from the session and the terminal of the NM. The call fails only for the
+    // leader of a process group, which a fresh child is not.
     let _ = nix::unistd::setsid();
     set_title(&format!("storm: keeper {}", setup.node));
     let (node, cgroup) = match claim_node(&setup, &control) {
@@ -73,27 +72,27 @@ pub(crate) fn run_keeper(control: OwnedFd) {
             return;
         }
     };
-    // A keeper that cannot be found ends with its NM.
+    // A keeper without a door cannot be found, and ends with its NM.
     let survivor =
         setup.survival.and_then(|survival| Survivor::open(&survival, cgroup.clone()).ok());
     let started = Report::Started { cgroup, survives: survivor.is_some() };
     if protocol::send(&control, &started, &[], Wait::Block).is_err() {
-        // An NM that died before it could be told: nobody else knows of it.
+        // The NM died before it heard of the cgroup, which nobody else knows of.
         if let Some(node) = &node {
             let _ = kill_and_remove(node.path());
         }
         return;
     }
-    // What each PL may have, and its program, unless the job says otherwise.
+    // The limit of each PL and its program, unless the job has its own.
     let descriptors_max = DescriptorLimit::of_this_process().0;
-    // Where that fails, the keeper serves as many pads as it can.
+    // If the limit cannot be raised, the keeper serves as many pads as it can.
     let _ = DescriptorLimit::raise();
     let sizes = Sizes { capacity: setup.capacity, descriptors_max };
     match KeeperProcess::new(control, sizes, node, (Kind::Node, setup.node)) {
         Ok(mut keeper) => {
             keeper.survivor = survivor;
             keeper.run();
-            // While it has the node: the next keeper waits for it.
+            // Before the node is given up, since the next keeper waits for it.
             if let Some(leftovers) = setup.leftovers {
                 leftovers.remove();
             }
@@ -102,17 +101,17 @@ pub(crate) fn run_keeper(control: OwnedFd) {
     }
 }
 
-/// What a keeper keeps.
+/// The pads that a keeper is responsible for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// All pads of a node.
     Node,
-    /// One pad, on a node without cgroup v2: being the nearest subreaper of every process of the
-    /// pad, it knows them all by descent.
+    /// One pad, on a node without cgroup v2. The keeper is the nearest subreaper of every process
+    /// of the pad, so all of them are its descendants.
     OnePad,
 }
 
-/// What a child of the keeper is.
+/// The purpose of a child of the keeper.
 #[derive(Clone, Copy)]
 enum Child {
     Pl(PadId, PlIndex),
@@ -122,7 +121,7 @@ enum Child {
     FilesWriter,
 }
 
-/// What all pads of a node have in common.
+/// Sizes that all pads of a node have in common.
 #[derive(Clone, Copy)]
 struct Sizes {
     /// PLs in each.
@@ -131,7 +130,7 @@ struct Sizes {
     descriptors_max: u64,
 }
 
-/// A report, and the descriptor that comes along.
+/// A report, and the descriptor that is sent with it.
 type News = (Report, Option<OwnedFd>);
 
 struct KeeperProcess {
@@ -142,31 +141,31 @@ struct KeeperProcess {
     kind: Kind,
     pads: BTreeMap<PadId, Pad>,
     leases: Leases,
-    /// Pads whose leases have run out, which the NM has not been told.
+    /// Pads with an expired lease of which the NM has not been told.
     leases_over: Vec<PadId>,
     children: HashMap<i32, Child>,
-    /// Ends of PLs that the NM has not been told.
+    /// Ends of PLs of which the NM has not been told.
     exits: Vec<HeldExit>,
     buffer: Vec<u8>,
     /// Commands that were read before their turn.
     early: VecDeque<(Command, Vec<OwnedFd>)>,
-    /// A pad's keeper died: orphans of its pad have to be found and killed.
+    /// Set when a pad's keeper died: the orphans of its pad have to be found and killed.
     orphans: bool,
-    /// What is kept for the next NM.
+    /// Jobs that are kept for the next NM.
     kept: KeptJobs,
     /// How this process goes on without an NM, if it does.
     survivor: Option<Survivor>,
-    /// The keepers of pads that go on without an NM, as this one does.
+    /// The keepers of pads that go on without an NM, as this keeper does.
     pad_keepers: BTreeMap<PadId, PadKeeper>,
-    /// This is the keeper of a pad, and the node's has said that there is no NM.
+    /// Set in the keeper of a pad when the node's keeper has said that the NM is gone.
     orphaned: bool,
-    /// The NM is gone, and its last commands are being taken.
+    /// Set while the last commands of a dead NM are taken.
     hears_last: bool,
-    /// Somebody has asked it to end, which it does when there is no NM.
+    /// Set by SIGTERM: the keeper ends as soon as there is no NM.
     asked_to_end: bool,
     /// The name of the node, for titles.
     name: String,
-    /// It is over.
+    /// The event loop is over.
     ended: bool,
 }
 
@@ -221,7 +220,7 @@ impl KeeperProcess {
                 PollFd::new(heard, PollFlags::POLLIN),
                 PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
             ];
-            // Interrupted or not, both sources are asked without blocking.
+            // Both sources are read without blocking, so an interruption does no harm.
             let _ = poll(&mut sources, timeout);
             let [commanded, signalled] = sources.map(|source| source.any().unwrap_or(false));
             if signalled {
@@ -252,7 +251,7 @@ impl KeeperProcess {
         self.reap();
     }
 
-    /// Whether there was one.
+    /// Executes one command. Returns false if none was there.
     fn take_command(&mut self) -> bool {
         let next = self.early.pop_front().or_else(|| self.receive());
         let Some((command, came)) = next else { return false };
@@ -287,14 +286,13 @@ impl KeeperProcess {
             Command::Adopt => self.adopt(came),
             Command::End => self.ended = true,
             Command::Ping => self.report(&Report::Pong, &[]),
-            // The NM is this same program: a second set-up is a bug there, and a keeper that guesses would
-            // make it worse.
+            // A second set-up is a bug of the NM, and a guess would make it worse.
             Command::Setup(_) => self.ended = true,
         }
         true
     }
 
-    /// The next command and what came along; none will come when the NM is gone or talks nonsense.
+    /// The next command and its descriptors, if any. Handles a lost NM and a malformed command.
     fn receive(&mut self) -> Option<(Command, Vec<OwnedFd>)> {
         let received = match self.control.receive(&mut self.buffer, Wait::No) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
@@ -324,8 +322,8 @@ impl KeeperProcess {
         self.fill(id, pls, Vec::new());
     }
 
-    /// Makes the PLs that the pad lacks to have so many. The NM hears of several at once, after what is
-    /// `untold`: it is woken once and not between any two forks.
+    /// Makes PLs until the pad has `pls`. The NM hears of several at once, after the `untold`
+    /// reports: it is woken once, and not between any two forks.
     fn fill(&mut self, id: PadId, pls: u16, mut untold: Vec<News>) {
         for index in 0..self.sizes.capacity {
             let Some(pad) = self.pads.get_mut(&id) else { break };
@@ -355,9 +353,9 @@ impl KeeperProcess {
         self.tell(&mut untold);
     }
 
-    /// The job is over: what is left of it goes, then the pad is filled again, or stays as it is.
+    /// Removes the remains of a job that is over, then fills the pad to `draining.fill` PLs.
     fn release(&mut self, id: PadId, running: &[PlIndex], mut draining: Draining) {
-        // Another try for a pad that could not be made.
+        // A pad that could not be made is tried again.
         let Some(pad) = self.pads.get(&id) else {
             self.report(&Report::PadClean { pad: id, ticket: draining.ticket }, &[]);
             return self.make_pad(id, draining.fill);
@@ -385,7 +383,7 @@ impl KeeperProcess {
         let draining: Vec<PadId> =
             self.pads.values().filter(|pad| pad.draining.is_some()).map(|pad| pad.id).collect();
         for id in draining {
-            // Deaths that the look depends on may have come since the last signal.
+            // More children may have died since the last signal.
             self.reap();
             self.tell_exits();
             if self.holds_exit_of(id) {
@@ -412,10 +410,10 @@ impl KeeperProcess {
         }
     }
 
-    /// Nothing is left in a pad that the NM has forgotten.
+    /// Removes a clean pad that the NM has forgotten.
     fn remove(&mut self, id: PadId) {
         let pad = self.pads.remove(&id);
-        // A directory that something still holds goes with the node's.
+        // A directory that something still holds is removed with the node's.
         if let Some(cgroup) = pad.and_then(|pad| pad.cgroup) {
             cgroup.remove();
         }
@@ -424,8 +422,8 @@ impl KeeperProcess {
     fn kill(&self, id: PadId, pls: &[PlIndex], signal: i32) {
         let Some(pad) = self.pads.get(&id) else { return };
         for pid in pls.iter().filter_map(|&pl| pad.process(pl)) {
-            // The process is an unreaped child and leads its group, so the number cannot name
-            // anything else; that the group is already empty is no failure.
+            // The process is an unreaped child that leads its group, so the number cannot name
+            // another group. An empty group is no failure.
             // SAFETY: kill takes two integers.
             unsafe { libc::kill(-pid.0, signal) };
         }
@@ -436,7 +434,7 @@ impl KeeperProcess {
         // SAFETY: the keeper has one thread.
         match unsafe { sys::fork_into(None) } {
             Ok(Forked::Child) => {
-                // With the lock of the node's cgroup, which must not outlive the keeper.
+                // The lock of the node's cgroup, among others, must not outlive the keeper.
                 let _ = sys::close_from(CONTROL_DESCRIPTOR + 1);
                 let result = place(spec);
                 let orphan = nix::unistd::getppid().as_raw() != parent.0;
@@ -452,7 +450,7 @@ impl KeeperProcess {
         }
     }
 
-    /// A process that placed a file has ended; it has told of its success itself.
+    /// Reports the end of a placement that failed. A successful process has reported itself.
     fn place_ended(&mut self, id: PlaceId, status: ExitStatus) {
         if !status.success() {
             let failure = PlaceFailure { step: PlaceStep::Killed, errno: Errno(libc::ECANCELED) };
@@ -460,7 +458,7 @@ impl KeeperProcess {
         }
     }
 
-    /// After the death of a pad's keeper, what it kept is this keeper's by descent.
+    /// Kills the processes that a dead keeper of a pad left: they are children of this keeper now.
     fn look_for_orphans(&mut self) {
         if !self.orphans {
             return;
@@ -479,16 +477,16 @@ impl KeeperProcess {
         self.orphans = !orphans.is_empty();
     }
 
-    /// Takes everything along.
+    /// Kills every process and removes the node's cgroup.
     fn end(&mut self) {
         if let Some(node) = &self.node {
-            // What cannot be killed within the bound stays behind and is found at the next start.
+            // Processes that cannot be killed in time stay behind, and are found at the next start.
             let _ = kill_and_remove(node.path());
         }
         let own = ProcessId(nix::unistd::getpid().as_raw());
         for look in 0..LAST_LOOKS_MAX {
             self.reap();
-            // They end by themselves, as soon as the last output of what was killed is written.
+            // Writers end by themselves once they have written the last output of the killed ranks.
             let spared = if look < WRITERS_LOOKS_MAX { self.files_writers() } else { Vec::new() };
             let left = process_tree::kill_descendants(own, &spared);
             if left == 0 && spared.is_empty() {

@@ -1,5 +1,5 @@
-//! What a keeper keeps of a job for the Node Manager that takes it over: the files that the last
-//! one left, what it had of each rank, and how ranks ended meanwhile.
+//! Everything that a keeper keeps of a job for the next Node Manager: the files that the last one
+//! left, the streams of each rank, and how ranks ended meanwhile.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -18,15 +18,15 @@ pub struct KeptId(pub u64);
 /// How a keeper goes on when its Node Manager is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survival {
-    /// The socket at which the next Node Manager finds it. Its directory is there, and belongs to
-    /// this user.
+    /// The socket at which the next Node Manager finds the keeper. The directory exists and belongs
+    /// to this user.
     pub door: PathBuf,
-    /// For how long. Then it ends all that it keeps.
+    /// How long the keeper waits for the next Node Manager. It then ends all kept jobs.
     pub bound: Duration,
 }
 
-/// What of a rank is kept beside its command socket: the streams that it has. Descriptors travel in
-/// this order.
+/// The streams of a rank that are kept beside its command socket. Their descriptors travel in the
+/// order of the fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Keeps {
     pub(crate) stdin: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Keeps {
 }
 
 impl Keeps {
-    /// How many descriptors that is, with the command socket.
+    /// The number of those descriptors, with the command socket.
     fn descriptors(self) -> usize {
         let Self { stdin, stdout, stderr, pmi } = self;
         1 + [stdin, stdout, stderr, pmi].into_iter().filter(|kept| *kept).count()
@@ -49,13 +49,13 @@ pub(super) struct KeptJob {
     pub(super) pad: PadId,
     pub(super) files: Vec<OwnedFd>,
     pub(super) ranks: BTreeMap<PlIndex, KeptRank>,
-    /// The pad is not this job's any more.
+    /// The pad no longer belongs to this job.
     pub(super) given_back: bool,
-    /// Its lease has run out.
+    /// The job's lease has run out.
     pub(super) lease_over: bool,
 }
 
-/// One rank of it.
+/// One rank of a kept job.
 #[derive(Debug)]
 pub(super) struct KeptRank {
     pub(super) pid: ProcessId,
@@ -65,9 +65,9 @@ pub(super) struct KeptRank {
 }
 
 impl KeptRank {
-    /// Nothing more is written to its standard input. Where it has none, nothing happens.
+    /// Closes the rank's standard input. Does nothing for a rank without one.
     pub(super) fn close_input(&mut self) {
-        // After the command socket.
+        // Standard input comes after the command socket.
         if self.keeps.stdin && self.ends.len() == self.keeps.descriptors() {
             drop(self.ends.remove(1));
             self.keeps.stdin = false;
@@ -80,8 +80,8 @@ impl KeptRank {
 pub(super) struct KeptJobs(pub(super) BTreeMap<KeptId, KeptJob>);
 
 impl KeptJobs {
-    /// Keeps more of a job. Descriptors that did not arrive, this process having too many, make
-    /// it a job that is not kept: what is left of it would be a job without its streams.
+    /// Keeps more of a job. If descriptors did not arrive because this process has too many, the
+    /// job is not kept: it would be a job without its streams.
     pub(super) fn keep(
         &mut self,
         id: KeptId,
@@ -113,7 +113,7 @@ impl KeptJobs {
         }
     }
 
-    /// A process ended that may be a rank of one.
+    /// Records the end of a process that may be a rank of a kept job.
     pub(super) fn ended(&mut self, pid: ProcessId, status: ExitStatus, usage: Usage) {
         let ranks = self.0.values_mut().flat_map(|job| job.ranks.values_mut());
         for rank in ranks.filter(|rank| rank.pid == pid && rank.ended.is_none()) {

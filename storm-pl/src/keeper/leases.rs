@@ -1,8 +1,8 @@
-//! Until when the processes of pads may go on without a word of the NM. Knows no process and no
-//! clock.
+//! The times until which the processes of pads may run without word from the NM. The module knows
+//! no process and no clock.
 //!
-//! An NM that is stopped, or gets no processor, cannot end what may run elsewhere by now. It says
-//! beforehand how long that may go on, and again and again while it knows that it may.
+//! An NM that is stopped, or gets no processor, cannot end processes whose job may already run
+//! elsewhere. The NM therefore sets a time in advance, and extends it while they may go on.
 
 use std::collections::BTreeMap;
 
@@ -14,27 +14,27 @@ use crate::ids::PadId;
 pub(super) struct Leases(BTreeMap<PadId, HostTime>);
 
 impl Leases {
-    /// The pad's processes may go on until then, whatever was said before.
+    /// Lets the pad's processes run until `until`. Replaces an earlier time.
     pub(super) fn hold(&mut self, pad: PadId, until: HostTime) {
         self.0.insert(pad, until);
     }
 
-    /// The pad's job is over.
+    /// Removes the lease of a pad when its job is over.
     pub(super) fn forget(&mut self, pad: PadId) {
         self.0.remove(&pad);
     }
 
-    /// When the next one runs out.
+    /// When the next lease runs out.
     pub(super) fn next(&self) -> Option<HostTime> {
         self.0.values().min().copied()
     }
 
-    /// Whether one has run out.
+    /// Whether any lease has run out.
     pub(super) fn are_over(&self, now: HostTime) -> bool {
         self.next().is_some_and(|until| until <= now)
     }
 
-    /// Takes those that have run out.
+    /// Removes the leases that have run out and returns their pads.
     pub(super) fn take_over(&mut self, now: HostTime) -> Vec<PadId> {
         let over = self.0.iter().filter(|(_, until)| **until <= now);
         let over: Vec<PadId> = over.map(|(pad, _)| *pad).collect();

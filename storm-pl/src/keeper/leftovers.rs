@@ -1,5 +1,5 @@
-//! What jobs leave in a directory that others use too, like `/dev/shm`: whoever made it for them may be
-//! killed, and the keeper goes last.
+//! Files that jobs leave in a directory that others use too, like `/dev/shm`. The process that made
+//! them for the jobs may be killed, so the keeper, which ends last, removes them.
 
 use crate::remove_tree;
 use nix::fcntl::{Flock, FlockArg, OFlag};
@@ -9,18 +9,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Everything in a directory of which the name begins in one way, which nobody else's does.
+/// Files and directories of a directory, chosen by a prefix that nobody else's names have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leftovers {
     /// The directory.
     pub directory: PathBuf,
-    /// How the names begin. Nothing is removed where this is empty.
+    /// The prefix of the names. Nothing is removed if it is empty.
     pub prefix: String,
 }
 
 impl Leftovers {
-    /// Removes it, what is in it included; links are not followed. What cannot be removed stays, and so do
-    /// directories that are locked (flock(2)): the next daemon of the node may use them already.
+    /// Removes the leftovers with all their content; links are not followed. Anything that cannot
+    /// be removed stays. Locked directories (flock(2)) stay: the next daemon may use them already.
     pub(crate) fn remove(&self) {
         for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
             let ours = entry.file_name().as_bytes().starts_with(self.prefix.as_bytes());

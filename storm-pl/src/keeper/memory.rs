@@ -8,17 +8,17 @@ use std::fs;
 
 /// How the kernel names the stack of a process's first thread in the list of mappings.
 const STACK: &str = "[stack]";
-/// Left alone below the present frame: what is called from here.
+/// Bytes that are left alone below the present frame, for the functions called from here.
 const MARGIN_BYTES: usize = 16 << 10;
 
-/// Gives back what is free of the stack and of the heap.
+/// Gives the free parts of the stack and of the heap back to the system.
 pub(super) fn give_back() {
     give_back_stack();
     give_back_heap();
 }
 
-/// Gives back to the system what is free of this process's heap (malloc_trim(3)); where the C library
-/// does so by itself, nothing.
+/// Gives the free parts of the heap back to the system (malloc_trim(3)). Does nothing with a C
+/// library that does so by itself.
 pub fn give_back_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: touches only memory that nobody has allocated.
@@ -27,7 +27,7 @@ pub fn give_back_heap() {
     };
 }
 
-/// That it fails changes nothing: the pages stay.
+/// A failure is harmless: the pages stay.
 fn give_back_stack() {
     let here = 0_u8;
     let frame = (&raw const here).addr();
@@ -35,23 +35,23 @@ fn give_back_stack() {
         return;
     };
     let Some(page) = page_bytes() else { return };
-    // Whole pages, as the kernel would make of it, and no more: the stack begins at one.
+    // Whole pages only; the stack begins at a page boundary.
     let length = frame.saturating_sub(start + MARGIN_BYTES) & !(page - 1);
     debug_assert!(start + length < end);
     let start = std::ptr::without_provenance_mut(start);
-    // SAFETY: the process has one thread, whose stack this is, and which grows down: what lies more than
-    // the margin below the frame is of calls that have returned.
+    // SAFETY: the process has one thread, whose stack this is, and the stack grows down. Everything
+    // more than the margin below the frame belongs to calls that have returned.
     unsafe { libc::madvise(start, length, libc::MADV_DONTNEED) };
 }
 
-/// A power of two.
+/// The size of a page, which is a power of two.
 fn page_bytes() -> Option<usize> {
     // SAFETY: only asks.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two())
 }
 
-/// From where to where the stack is.
+/// The start and the end of the stack.
 fn stack() -> Option<(usize, usize)> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.ends_with(STACK))?;

@@ -8,37 +8,37 @@ use crate::ids::{PadId, PlIndex, ProcessId};
 use crate::keeper::abandoned::Abandoned;
 use crate::process_tree;
 
-/// A PL that failed to launch exits at once; one that has not after so many looks (some 200 ms) is
-/// killed.
+/// A PL that failed to launch exits at once. If it has not after this many looks (some 200 ms), it
+/// is killed.
 const LOOKS_FOR_AWAITED_MAX: u32 = 100;
 
 /// A place for one job.
 pub(super) struct Pad {
     pub(super) id: PadId,
-    /// `None` where signals are used; then the keeper has this pad only.
+    /// `None` if signals are used. The keeper then has only this pad.
     pub(super) cgroup: Option<PadCgroup>,
     /// The process of each PL, or of the application it became, until it is reaped.
     pub(super) pls: Vec<Option<ProcessId>>,
-    /// PLs that have ended, and what was told of it: that they are kept may be heard later.
+    /// PLs that have ended, and the report of each end. The command to keep a PL may come later.
     pub(super) ends: BTreeMap<PlIndex, (ProcessId, Option<(ExitStatus, Usage)>)>,
     /// Set from the end of a job until its last process is gone.
     pub(super) draining: Option<Draining>,
-    /// Its lease has run out, and not everything in it is known to be dead.
+    /// The pad's lease has run out, and not every process in it is known to be dead.
     pub(super) condemned: bool,
-    /// What its abandoned processes used, until the pad is clean.
+    /// The usage of the pad's abandoned processes, until the pad is clean.
     pub(super) abandoned: Abandoned,
 }
 
 /// A pad on its way to be clean.
 #[derive(Debug, Default)]
 pub(super) struct Draining {
-    /// Which of the requests to be clean is the latest.
+    /// The number of the latest request to clean the pad.
     pub(super) ticket: u32,
-    /// Every process has to go; otherwise only the former job's, the waiting PLs stay.
+    /// Every process has to go. Otherwise the waiting PLs stay, and only the former job's go.
     pub(super) everything: bool,
-    /// When it is clean it is filled until it has so many PLs.
+    /// The clean pad is filled until it has this many PLs.
     pub(super) fill: u16,
-    /// When it is clean it is removed.
+    /// The clean pad is removed.
     pub(super) discarded: bool,
     /// PLs that are ending by themselves.
     pub(super) awaited: Vec<PlIndex>,
@@ -46,9 +46,9 @@ pub(super) struct Draining {
     pub(super) looks: u32,
 }
 
-/// No process of the former job is left.
+/// The result for a pad in which no process of the former job is left.
 pub(super) struct Clean {
-    /// The latest request that it is clean for.
+    /// The latest request to clean the pad.
     pub(super) ticket: u32,
     /// How many PLs the pad is to have.
     pub(super) fill: u16,
@@ -74,18 +74,18 @@ impl Pad {
         self.pls.get(usize::from(pl.0)).copied().flatten()
     }
 
-    /// A PL has this process from now on.
+    /// Sets the process of a PL.
     pub(super) fn set_process(&mut self, pl: PlIndex, pid: ProcessId) {
         self.pls[usize::from(pl.0)] = Some(pid);
         self.ends.remove(&pl);
     }
 
-    /// The process of a PL, or the one that it had.
+    /// The process of a PL, or its last one.
     pub(super) fn last_process(&self, pl: PlIndex) -> Option<ProcessId> {
         self.process(pl).or_else(|| self.ends.get(&pl).map(|(pid, _)| *pid))
     }
 
-    /// Live processes that are no PL of this pad. When they cannot be listed, says so with `None`.
+    /// Live processes that are no PL of this pad, or `None` if they cannot be listed.
     pub(super) fn strays(&self) -> Option<Vec<ProcessId>> {
         let mut all = match &self.cgroup {
             Some(cgroup) => cgroup.processes().ok()?,
@@ -95,9 +95,9 @@ impl Pad {
         Some(all)
     }
 
-    /// Kills what has escaped the end of the lease so far, by having been born meanwhile.
+    /// Kills processes of a condemned pad that were born during the last kill and escaped it.
     pub(super) fn look_at_condemned(&mut self) {
-        // Draining it is the same, and more.
+        // Draining a pad does the same, and more.
         let left = self.draining.is_none()
             && self.strays().is_none_or(|strays| {
                 let pls = self.pls.iter().flatten();
@@ -112,14 +112,14 @@ impl Pad {
     /// Kills everything in the pad.
     pub(super) fn kill_everything(&self) {
         match &self.cgroup {
-            // Without the file (the pad was removed under us) there is nothing to kill either;
-            // the drain looks again in any case.
+            // A missing file means that the pad was removed, with nothing left to kill. The drain
+            // looks again in any case.
             Some(cgroup) => drop(cgroup.kill()),
             None => drop(process_tree::kill_descendants(own_id(), &[])),
         }
     }
 
-    /// Whether everything in it is being killed.
+    /// Whether every process in the pad is being killed.
     pub(super) fn is_killed(&self) -> bool {
         self.condemned || self.draining.as_ref().is_some_and(|draining| draining.everything)
     }
@@ -145,7 +145,7 @@ impl Pad {
             return Some(clean);
         }
         if draining.everything || !no_stray || draining.looks > LOOKS_FOR_AWAITED_MAX {
-            // A stray may be forking. Nothing escapes a kill of the whole pad, and that takes the
+            // A stray may be forking. Nothing escapes a kill of the whole pad, which takes the
             // waiting PLs along; strays are rare.
             draining.everything = true;
             self.kill_everything();

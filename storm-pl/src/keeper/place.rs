@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::credentials::{Credentials, become_user};
 use crate::ids::Errno;
 
-/// Attempts to find a free temporary name; names hold the process id, so a second is exceptional.
+/// Attempts to find a free temporary name. Names contain the process id, so a second is rare.
 const TEMPORARY_NAMES_MAX: u32 = 16;
 
 /// A file to place.
@@ -23,13 +23,13 @@ const TEMPORARY_NAMES_MAX: u32 = 16;
 pub struct PlaceSpec {
     /// The file, readable by the daemon.
     pub source: PathBuf,
-    /// Where it goes, absolute, patterns already expanded.
+    /// The absolute path of the copy, with patterns expanded.
     pub destination: PathBuf,
     /// Its permissions, exactly (no mask is applied).
     pub mode: u32,
     /// Replace what is there; otherwise an existing file is an error.
     pub replace: bool,
-    /// Who writes it and owns it.
+    /// The user who writes the file and owns it.
     pub credentials: Credentials,
 }
 
@@ -69,7 +69,7 @@ pub enum PlaceStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
 #[error("{step}: {errno}")]
 pub struct PlaceFailure {
-    /// What failed.
+    /// The step that failed.
     pub step: PlaceStep,
     /// Why, in the kernel's words.
     pub errno: Errno,
@@ -91,7 +91,7 @@ pub(super) fn place(spec: &PlaceSpec) -> Result<(), PlaceFailure> {
     let (temporary, file) = create_temporary(directory).map_err(at(PlaceStep::Create))?;
     let result = fill_and_name(spec, &source, &file, &temporary);
     if result.is_err() {
-        // The failure is what the caller hears; that the remains cannot be removed adds nothing.
+        // The caller hears of the failure above. A failed removal adds nothing.
         let _ = fs::remove_file(&temporary);
     }
     result.map_err(|(step, error)| at(step)(error))
@@ -115,7 +115,7 @@ fn fill_and_name(
     named.map_err(|error| (PlaceStep::Rename, error))
 }
 
-/// Shares the blocks where the file system can, else lets the kernel copy, else copies.
+/// Shares the blocks if the file system can, else lets the kernel copy, else copies itself.
 fn copy(source: &File, file: &File) -> io::Result<()> {
     // SAFETY: FICLONE takes the source's descriptor as its argument; both are open.
     if unsafe { libc::ioctl(file.as_raw_fd(), libc::FICLONE, source.as_raw_fd()) } == 0 {

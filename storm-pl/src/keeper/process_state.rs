@@ -1,4 +1,4 @@
-//! What a fresh keeper does to its process: which descriptors stay open, and what signals do.
+//! How a fresh keeper prepares its process: the open descriptors and the handling of signals.
 
 use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
@@ -11,14 +11,14 @@ use crate::ids::Errno;
 use crate::seqpacket::Seqpacket;
 use crate::sys;
 
-/// Where every keeper has its control socket.
+/// The number of every keeper's control socket.
 pub(super) const CONTROL_DESCRIPTOR: RawFd = 3;
 /// Tells a pad's own keeper that the node's keeper died.
 pub(super) const PARENT_GONE: Signal = Signal::SIGUSR1;
 
 /// Leaves open the control socket, standard error (for a panic's last words) and nothing else.
 pub(super) fn settle(control: OwnedFd) -> Result<Seqpacket, Errno> {
-    // First out of the way of the numbers that are about to be overwritten.
+    // Moved away from the numbers that are about to be overwritten.
     let parked = fcntl(control.as_fd(), FcntlArg::F_DUPFD(CONTROL_DESCRIPTOR + 1))?;
     let null = open(c"/dev/null", OFlag::O_RDWR, Mode::empty())?.into_raw_fd();
     let _ = control.into_raw_fd();
@@ -38,15 +38,16 @@ pub(super) fn settle(control: OwnedFd) -> Result<Seqpacket, Errno> {
     Ok(Seqpacket::from(unsafe { OwnedFd::from_raw_fd(CONTROL_DESCRIPTOR) }))
 }
 
-/// What a keeper ignores, and a program does not expect to find ignored: what a terminal sends, as
-/// the NM decides, and words to a standard error that nobody reads.
+/// Signals that a keeper ignores but a program does not expect to find ignored. The first three
+/// come from a terminal, and the NM decides about them. SIGPIPE comes from an unread standard
+/// error.
 pub(crate) const IGNORED: [Signal; 4] =
     [Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGPIPE];
 
-/// Deaths, the loss of the parent and SIGTERM, which ends a keeper without an NM, come as readable
-/// events; of all other signals those of
-/// [`IGNORED`] are ignored and the rest do what they do by default, whoever started this process:
-/// a PL, which is forked from it, has to undo those few and no more.
+/// Makes deaths, the loss of the parent and SIGTERM readable events. SIGTERM ends a keeper without
+/// an NM. Signals of [`IGNORED`] are ignored, and all others have their default action, regardless
+/// of the parent's choice. A PL, forked from the keeper, therefore has to undo only the ignored
+/// ones.
 pub(super) fn watch_signals() -> Result<SignalFd, Errno> {
     let is_ignored = |signal: &i32| IGNORED.iter().any(|ignored| *ignored as i32 == *signal);
     sys::reset_signals((1..=sys::SIGNALS).filter(|signal| !is_ignored(signal)));

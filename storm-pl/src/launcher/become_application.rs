@@ -1,8 +1,8 @@
-//! Turns the PL into the application in place, step by step; each step that can fail has a name.
+//! Turns the PL into the application in place, step by step. Each step that can fail has a name.
 //!
-//! The order matters: limits and affinity need the daemon's privileges; everything that touches
-//! the user's files comes after they are dropped; the parent-death signal is set last of the
-//! two because a change of user clears it.
+//! The order matters. Limits and affinity need the daemon's privileges. Steps that touch the user's
+//! files come after the privileges are dropped. The parent-death signal is set after the change of
+//! user, which clears it.
 
 use std::os::fd::RawFd;
 
@@ -42,13 +42,13 @@ fn prepare(request: &Request<'_>, keeper: ProcessId) -> Result<(), LaunchFailure
     Ok(())
 }
 
-/// Sets a limit, or as much of it as this process may have: root may lack CAP_SYS_RESOURCE, as in
-/// containers, and nobody may have more descriptors than fs.nr_open.
+/// Sets a limit, or as much of it as this process may have. In containers root may lack
+/// CAP_SYS_RESOURCE, and no process may have more descriptors than fs.nr_open.
 fn set_limit(limit: &ResourceLimit) -> Result<(), LaunchFailure> {
     let ResourceLimit { resource, soft, hard } = *limit;
     let Err(errno) = set(resource, soft, hard) else { return Ok(()) };
     let mut own = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `own` is a valid rlimit for the whole call. Where that fails it stays as it is.
+    // SAFETY: `own` is a valid rlimit for the whole call. If the call fails, `own` is unchanged.
     unsafe { libc::getrlimit(resource as _, &raw mut own) };
     let permitted = own.rlim_max;
     if errno == Errno(libc::EPERM) && set(resource, soft.min(permitted), permitted).is_ok() {
@@ -92,7 +92,7 @@ fn change_user(request: &Request<'_>) -> Result<(), LaunchFailure> {
     if set == -1 && !wanted.has_groups() {
         return Err(failed(LaunchStep::Groups));
     }
-    // SAFETY: takes integers only. This process has one thread, so changing it changes all.
+    // SAFETY: the call takes integers only. The process has one thread, so all of it changes.
     if unsafe { libc::setresgid(wanted.gid, wanted.gid, wanted.gid) } == -1 {
         return Err(failed(LaunchStep::Group));
     }
@@ -103,13 +103,12 @@ fn change_user(request: &Request<'_>) -> Result<(), LaunchFailure> {
     Ok(())
 }
 
-/// Pipes that root has made are given to the user, who could not open them as `/dev/stderr` and its
-/// kin otherwise.
+/// Gives pipes that root has made to the user, who could not open them as `/dev/stderr` otherwise.
 fn give_pipes(rank: &RankHead, user: &Credentials) {
     let streams = [rank.stdin, rank.stdout, rank.stderr];
     for (descriptor, kind) in (0..).zip(streams) {
         if matches!(kind, StreamKind::Pipe | StreamKind::Lines) {
-            // Where that fails, the stream itself can be used.
+            // If the call fails, the stream itself can still be used.
             // SAFETY: fchown takes integers; the descriptor is a standard stream of this process.
             unsafe { libc::fchown(descriptor, user.uid, user.gid) };
         }
@@ -117,7 +116,7 @@ fn give_pipes(rank: &RankHead, user: &Credentials) {
 }
 
 fn close(descriptor: RawFd) {
-    // Everything above is the command socket, which `execve` closes, or not open at all.
-    // SAFETY: `settle` has put something there and no object owns it.
+    // The only higher descriptor is the command socket, which `execve` closes.
+    // SAFETY: `settle` has put a descriptor there, and no object owns it.
     unsafe { libc::close(descriptor) };
 }

@@ -1,4 +1,4 @@
-//! The last step: `execve`, with the search in `PATH` and the script rule that shells apply.
+//! The last step: `execve`, with the search in `PATH` and the rule of shells for scripts.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::io::Read;
@@ -13,35 +13,35 @@ use crate::launcher::request::Request;
 use crate::launcher::wait_for_launch::PMI_DESCRIPTOR;
 use crate::original::stands_in_for;
 
-/// Where to look when the job has no `PATH`, as `confstr(_CS_PATH)` says on Linux.
+/// The search path of a job without `PATH`, as in `confstr(_CS_PATH)` on Linux.
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
-/// What runs a script that names no interpreter.
+/// The interpreter of a script that names none.
 const SHELL: &CStr = c"/bin/sh";
-/// How much of a file tells text from a program: every ELF header has a NUL in it, and other data
-/// characters that no text has.
+/// How many bytes are read to tell a text from a program. Every ELF header contains a NUL, and
+/// other data contain characters that no text has.
 const HEAD_BYTES: usize = 256;
 
-/// Executes the program; returns only if that failed.
+/// Executes the program. Returns only after a failure.
 pub(super) fn execute(request: &Request<'_>) -> LaunchFailure {
     let pmi = pmi_variable(PMI_DESCRIPTOR);
     let mut env: Vec<*const libc::c_char> = Vec::with_capacity(request.env.len() + 2);
     if request.head.pmi {
         env.push(pmi.as_ptr());
     }
-    // One that the job brought along would name a descriptor of the submitter's.
+    // A `PMI_FD` of the job's would name a descriptor of the submitter.
     let others = request.env.iter().filter(|variable| !variable.to_bytes().starts_with(b"PMI_FD="));
     env.extend(others.map(|variable| variable.as_ptr()));
     env.push(ptr::null());
 
     if let Some(original) = original(request) {
-        // Where that fails, as on a file system without programs, the copy is executed.
+        // If the call fails, as on a file system mounted noexec, the copy is executed.
         try_one(original, &request.args, &env);
     }
     let mut worst = Errno(libc::ENOENT);
     for path in candidates(request) {
         let errno = try_one(&path, &request.args, &env);
         match errno.0 {
-            // Not in this directory: go on, but remember a file that may not be executed.
+            // The file is not in this directory: go on, but remember a file without permission.
             libc::ENOENT if !exists(&path) => {}
             libc::ENOTDIR => {}
             libc::EACCES => worst = errno,
@@ -51,7 +51,7 @@ pub(super) fn execute(request: &Request<'_>) -> LaunchFailure {
     LaunchFailure::new(LaunchStep::Program, worst)
 }
 
-/// What the program was copied from, where that is the same.
+/// The original of the program, if it has the same content.
 fn original<'a>(request: &Request<'a>) -> Option<&'a CStr> {
     let path = |text: &'a CStr| Path::new(OsStr::from_bytes(text.to_bytes()));
     let original = Some(request.original).filter(|original| !original.is_empty())?;
@@ -59,7 +59,7 @@ fn original<'a>(request: &Request<'a>) -> Option<&'a CStr> {
 }
 
 fn pmi_variable(descriptor: RawFd) -> CString {
-    // Digits hold no NUL, so this is never the empty default.
+    // Digits contain no NUL, so the empty default never occurs.
     CString::new(format!("PMI_FD={descriptor}")).unwrap_or_default()
 }
 
@@ -76,7 +76,7 @@ fn candidates(request: &Request<'_>) -> Vec<CString> {
         .collect()
 }
 
-/// Why `execve` refused this file.
+/// Executes one file. Returns the reason why `execve` refused it.
 fn try_one(path: &CStr, args: &[&CStr], env: &[*const libc::c_char]) -> Errno {
     let mut argv: Vec<*const libc::c_char> = args.iter().map(|arg| arg.as_ptr()).collect();
     argv.push(ptr::null());
@@ -84,14 +84,14 @@ fn try_one(path: &CStr, args: &[&CStr], env: &[*const libc::c_char]) -> Errno {
     if errno.0 != libc::ENOEXEC || is_binary(path) {
         return errno;
     }
-    // A script without `#!`: the shell reads it, under its own name, with the same arguments.
+    // A script without `#!`: the shell reads it, with the script's name and arguments.
     let mut argv = vec![SHELL.as_ptr(), path.as_ptr()];
     argv.extend(args.iter().skip(1).map(|arg| arg.as_ptr()));
     argv.push(ptr::null());
     raw_execve(SHELL, &argv, env)
 }
 
-/// Whether it is no text: a program of another architecture, which the shell would take
+/// Whether the file is no text, such as a program of another architecture. The shell would take it
 /// for a script full of mistakes.
 fn is_binary(path: &CStr) -> bool {
     let mut head = [0; HEAD_BYTES];
@@ -100,7 +100,7 @@ fn is_binary(path: &CStr) -> bool {
     read.is_ok_and(|len| head[..len].iter().copied().any(is_in_no_text))
 }
 
-/// Control characters, but for those of texts: BEL to CR, and ESC.
+/// Whether the byte is a control character that texts lack. Texts have BEL to CR, and ESC.
 fn is_in_no_text(byte: u8) -> bool {
     byte.is_ascii_control() && !matches!(byte, 0x07..=0x0d | 0x1b)
 }
@@ -112,7 +112,7 @@ fn raw_execve(path: &CStr, argv: &[*const libc::c_char], env: &[*const libc::c_c
     Errno::last()
 }
 
-/// Names the step: "no such file" about a file that exists is about its interpreter.
+/// Names the failed step. If the file exists, "no such file" is about its interpreter.
 fn explain(path: &CStr, errno: Errno) -> LaunchFailure {
     let step = match errno.0 {
         libc::E2BIG => LaunchStep::Arguments,

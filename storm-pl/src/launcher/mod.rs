@@ -1,4 +1,4 @@
-//! The PL proper: what runs in each pre-forked process until it is the application.
+//! The PL itself: the code of each pre-forked process until it is the application.
 
 mod become_application;
 mod execute;

@@ -16,11 +16,11 @@ pub(crate) struct Request<'a> {
     pub(crate) head: SpecHead,
     pub(crate) rank: RankHead,
     pub(crate) program: &'a CStr,
-    /// Empty: there is none.
+    /// Empty if there is none.
     pub(crate) original: &'a CStr,
     pub(crate) cwd: &'a CStr,
     pub(crate) args: Vec<&'a CStr>,
-    /// Variables of the rank first; those of the job that they do not replace after them.
+    /// The variables of the rank, then those of the job that the rank does not replace.
     pub(crate) env: Vec<&'a CStr>,
     pub(crate) stdin: &'a CStr,
     pub(crate) stdout: &'a CStr,
@@ -28,20 +28,22 @@ pub(crate) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Splits a message into what it carries, the rank's part and, when it came inline, the shared part.
+    /// Splits a message into its set of descriptors, the rank's part, and the shared part if
+    /// inline.
     pub(crate) fn open(message: &'a [u8]) -> Option<(CarriedSet, &'a [u8], &'a [u8])> {
         let (carried, rest) = message.split_first()?;
         let (rank, shared) = Self::split(rest)?;
         Some((CarriedSet::from_byte(*carried)?, rank, shared))
     }
 
-    /// Splits what begins with its length from what follows.
+    /// Splits a part that begins with its length from the rest.
     fn split(message: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         let (length, rest) = message.split_first_chunk::<4>()?;
         rest.split_at_checked(u32::from_le_bytes(*length) as usize)
     }
 
-    /// Decodes both parts; `None` if they are not what [`crate::EncodedSpec`] makes.
+    /// Decodes both parts. Returns `None` if they differ from the form that [`crate::EncodedSpec`]
+    /// makes.
     pub(crate) fn decode(rank: &'a [u8], shared: &'a [u8]) -> Option<Self> {
         let (head, mut strings): (SpecHead, _) = Strings::open(shared)?;
         let (program, original) = (strings.next()?, strings.next()?);
@@ -63,7 +65,7 @@ impl<'a> Request<'a> {
         Some(Self { head, rank, program, original, cwd, args, env, stdin, stdout, stderr })
     }
 
-    /// The value of a variable the application will see.
+    /// The value of a variable in the application's environment.
     pub(crate) fn variable(&self, wanted: &[u8]) -> Option<&'a [u8]> {
         self.env
             .iter()
@@ -72,13 +74,13 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Bytes before the first `=`.
+/// The bytes before the first `=`.
 fn name(variable: &CStr) -> &[u8] {
     let bytes = variable.to_bytes();
     bytes.split(|&byte| byte == b'=').next().unwrap_or(bytes)
 }
 
-/// Whether that is its name; looks no further than at the first byte that is another.
+/// Whether the variable has this name. Reads only up to the first byte that differs.
 fn is_named(variable: &CStr, name: &[u8]) -> bool {
     let rest = variable.to_bytes().strip_prefix(name);
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'=')))
@@ -100,7 +102,7 @@ impl<'a> Strings<'a> {
     }
 
     fn take(&mut self, count: u32) -> Option<Vec<&'a CStr>> {
-        // A string takes at least its NUL: a larger count is a lie and would only cost memory.
+        // A string has at least its NUL, so a larger count is false and would only cost memory.
         if count as usize > self.0.len() {
             return None;
         }
@@ -192,7 +194,7 @@ mod tests {
             prop_assert_eq!(request.stdout.to_bytes(), path.into_vec());
             prop_assert_eq!(&request.rank.cpus, &rank.cpus);
             for (name, value) in &rank.env {
-                // Of several with one name the first counts, as for getenv.
+                // Of variables with the same name the first counts, as for getenv.
                 let first = rank.env.iter().find(|(other, _)| other == name).unwrap();
                 let seen = request.variable(&name.clone().into_vec()).unwrap();
                 prop_assert_eq!(seen == value.clone().into_vec().as_slice(), &first.1 == value);

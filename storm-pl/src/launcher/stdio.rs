@@ -1,5 +1,5 @@
 //! Opens the files that the rank asked for as its streams, as the user. Its pipes came with the
-//! launch; a stream that is neither is `/dev/null` since before.
+//! launch. All other streams are already `/dev/null`.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -43,7 +43,7 @@ fn replace(descriptor: RawFd, kind: StreamKind, path: &CStr) -> Result<(), Errno
     };
     let file = open(path, flags | OFlag::O_CLOEXEC | OFlag::O_NOCTTY, FILE_MODE)?;
     match kind {
-        // Opened to find out whether that can be done: the file is there, and the pipe as well.
+        // The file is only opened to find errors: it exists now, and the rank has its pipe.
         StreamKind::Lines if is_regular(&file)? => return Ok(()),
         StreamKind::Lines => {}
         StreamKind::Truncate => empty_if_unused(&file)?,
@@ -53,15 +53,14 @@ fn replace(descriptor: RawFd, kind: StreamKind, path: &CStr) -> Result<(), Errno
     move_to(file.into_raw_fd(), descriptor)
 }
 
-/// Empties an output file, unless another job writes to it now: both append then, and neither loses
-/// what it wrote. A lock (flock(2)) says that a job writes; it lasts as long as any process of the job
-/// has the file open.
+/// Empties an output file, unless another job is writing to it: both then append, and neither loses
+/// output. A writing job holds a lock (flock(2)) as long as any of its processes has the file open.
 fn empty_if_unused(file: &OwnedFd) -> Result<(), Errno> {
     // Pipes, terminals and devices cannot be emptied, and need not be.
     if !is_regular(file)? {
         return Ok(());
     }
-    // Where a file system has no locks nothing is known of others.
+    // On a file system without locks other writers are unknown.
     let in_use = lock(file, libc::LOCK_EX) == Err(Errno(libc::EWOULDBLOCK));
     let emptied = if in_use { Ok(()) } else { ftruncate(file, 0) };
     say_used(file);
@@ -72,9 +71,9 @@ fn is_regular(file: &OwnedFd) -> Result<bool, Errno> {
     Ok(fstat(file)?.st_mode & libc::S_IFMT == libc::S_IFREG)
 }
 
-/// Has later jobs append to the file for as long as this one has it open.
+/// Makes later jobs append to the file while this job has it open.
 fn say_used(file: &OwnedFd) {
-    // Without it the file is written to all the same.
+    // Without the lock the job still writes to the file.
     let _ = lock(file, libc::LOCK_SH);
 }
 
@@ -86,7 +85,7 @@ fn lock(file: &OwnedFd, operation: libc::c_int) -> Result<(), Errno> {
     }
 }
 
-/// The original closes at `execve`; the copy does not.
+/// Copies a descriptor. The original closes at `execve`; the copy does not.
 fn move_to(from: RawFd, to: RawFd) -> Result<(), Errno> {
     // SAFETY: `to` is a standard stream of this process, which no Rust object owns.
     if unsafe { libc::dup2(from, to) } == -1 { Err(Errno::last()) } else { Ok(()) }

@@ -1,9 +1,9 @@
-//! The life of a PL before its launch: settle on fixed descriptors, then wait for one message, which
+//! A PL before its launch: it settles on fixed descriptors, then waits for one message, which
 //! brings the streams of the rank along.
 //!
-//! All that can be done before the job is known is done here, off the critical path. Runs in a
-//! child forked by the single-threaded keeper, so it may allocate; it never returns, and leaves
-//! only by `execve` or `_exit` (see [`crate::sys::fork_into`]).
+//! All work that needs no knowledge of the job is done here, off the critical path. The code runs
+//! in a child of the single-threaded keeper, so it may allocate. It never returns, and leaves only
+//! by `execve` or `_exit` (see [`crate::sys::fork_into`]).
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -20,21 +20,21 @@ use crate::launcher::request::Request;
 use crate::seqpacket::{Received, Seqpacket, Wait};
 use crate::sys;
 
-/// Where the PMI socket is in the application, if it asked for one.
+/// The number of the PMI socket in the application, if it asked for PMI.
 pub(crate) const PMI_DESCRIPTOR: RawFd = 3;
-/// Where the command socket is until `execve` closes it.
+/// The number of the command socket, which `execve` closes.
 const COMMAND_DESCRIPTOR: RawFd = 4;
-/// Standard output, standard error and the PMI socket are copies of standard input before the
-/// launch, which is `/dev/null` (`keeper::process_state`): what comes with the launch then has none
-/// of the numbers that it is copied to.
+/// The numbers of standard output, standard error and the PMI socket. Before the launch all are
+/// copies of standard input, which is `/dev/null` (`keeper::process_state`). The descriptors of a
+/// launch therefore never arrive with a number that they are to be copied to.
 const EMPTY_DESCRIPTORS: [RawFd; 3] = [libc::STDOUT_FILENO, libc::STDERR_FILENO, PMI_DESCRIPTOR];
-/// Sizes of blocks as a launch asks for them: the message, its strings' places, the environment.
+/// Sizes of the blocks of a launch: the message, the table of its strings, the environment.
 const HEAP_BLOCKS: [usize; 3] = [4 << 10, 2 << 10, 1 << 10];
-/// Exit code of a PL that could not become its application; the NM hears the reason apart.
+/// Exit code of a PL that could not become its application. The NM hears the reason separately.
 const FAILED_EXIT_CODE: i32 = 127;
 
 /// Waits for the launch message and becomes the application, or exits when the NM is gone. The
-/// application may have `descriptors_max` descriptors open unless its job says otherwise.
+/// application may have `descriptors_max` descriptors open, unless its job has its own limit.
 pub(crate) fn wait_for_launch(command: &Seqpacket, keeper: ProcessId, descriptors_max: u64) -> ! {
     let settled = settle(command.as_fd()).and_then(|()| limit_descriptors(descriptors_max));
     if settled.is_err() || follow_keeper(keeper).is_err() {
@@ -48,7 +48,7 @@ pub(crate) fn wait_for_launch(command: &Seqpacket, keeper: ProcessId, descriptor
         Ok(len) => {
             let failure = launch(&command, len, keeper);
             let bytes = postcard::to_stdvec(&failure).unwrap_or_default();
-            // If even this cannot be sent, the exit code is all the NM gets.
+            // If the message cannot be sent either, the NM gets only the exit code.
             let _ = command.send(&[IoSlice::new(&bytes)], &[], Wait::Block);
             sys::exit_now(FAILED_EXIT_CODE)
         }
@@ -56,16 +56,16 @@ pub(crate) fn wait_for_launch(command: &Seqpacket, keeper: ProcessId, descriptor
     }
 }
 
-/// Asks to die with the keeper, and makes sure that it was still alive when that took effect.
+/// Asks to die with the keeper, and makes sure that the keeper was still alive at that moment.
 pub(super) fn follow_keeper(keeper: ProcessId) -> Result<(), Errno> {
     sys::set_parent_death_signal(libc::SIGKILL)?;
     if nix::unistd::getppid().as_raw() == keeper.0 { Ok(()) } else { Err(Errno(libc::ESRCH)) }
 }
 
-/// Makes the heap ready for what a launch takes of it: the first larger block that is asked for makes
-/// glibc join the small ones that were freed, in pages that are copied when they are written to, and
-/// the block itself is in new pages. That is done before there is a launch, and for as much as most
-/// launches need: who has a larger environment waits for the pages that it takes.
+/// Prepares the heap for a launch. The first larger block makes glibc join the freed small ones,
+/// whose pages are then copied on write, and the block itself is in new pages. Both are done here
+/// in advance, for the needs of most launches. A launch with a larger environment waits for its
+/// further pages.
 fn touch_heap() {
     let blocks = HEAP_BLOCKS.map(|len| vec![1_u8; len]);
     std::hint::black_box(&blocks);
@@ -100,7 +100,7 @@ fn launch(command: &Seqpacket, len: usize, keeper: ProcessId) -> LaunchFailure {
     }
 }
 
-/// Puts the streams in their places, and reads the memory file if there is one.
+/// Puts the streams in their places. Returns the content of the memory file, if there is one.
 fn take(descriptors: Vec<(Carried, OwnedFd)>) -> Result<Vec<u8>, Errno> {
     let mut bytes = Vec::new();
     for (name, descriptor) in descriptors {
@@ -119,7 +119,7 @@ fn take(descriptors: Vec<(Carried, OwnedFd)>) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-/// Reads a memory file that other PLs read at the same time, so without moving its offset.
+/// Reads a memory file without moving its offset, since other PLs read it at the same time.
 fn read_whole(file: &OwnedFd) -> Result<Vec<u8>, Errno> {
     let size = nix::sys::stat::fstat(file)?.st_size;
     let size = usize::try_from(size).unwrap_or(usize::MAX);
@@ -137,12 +137,13 @@ fn read_whole(file: &OwnedFd) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-/// Puts the command socket in its place, closes all others, and drops what was inherited.
+/// Puts the command socket in its place. Drops the other descriptors, the session and the ignored
+/// signals of the keeper.
 fn settle(command: BorrowedFd<'_>) -> Result<(), Errno> {
-    // A keeper has its control socket and its signals below, so this is another number.
+    // The keeper's control socket and signals have lower numbers, so this number differs.
     put(command, COMMAND_DESCRIPTOR, libc::O_CLOEXEC)?;
     for place in EMPTY_DESCRIPTORS {
-        // SAFETY: a keeper has its standard input open, and a PL is forked from one.
+        // SAFETY: a keeper has its standard input open, and a PL is forked from a keeper.
         put(unsafe { BorrowedFd::borrow_raw(libc::STDIN_FILENO) }, place, 0)?;
     }
     sys::close_from(COMMAND_DESCRIPTOR + 1)?;
@@ -151,7 +152,7 @@ fn settle(command: BorrowedFd<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The keeper may have raised its own limit.
+/// Sets the limit for the application, since the keeper may have raised its own.
 fn limit_descriptors(descriptors_max: u64) -> Result<(), Errno> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if soft != descriptors_max {
@@ -165,8 +166,8 @@ fn put(descriptor: BorrowedFd<'_>, place: RawFd, flags: i32) -> Result<(), Errno
     if descriptor.as_raw_fd() == place {
         return Err(Errno(libc::EINVAL));
     }
-    // SAFETY: whatever was at these low numbers belongs to the keeper this was forked from, or was
-    // put there by this function; no object of this process owns it.
+    // SAFETY: a descriptor at these low numbers belongs to the keeper that forked this process, or
+    // was put there by this function. No object of this process owns it.
     match unsafe { libc::dup3(descriptor.as_raw_fd(), place, flags) } {
         -1 => Err(Errno::last()),
         _ => Ok(()),

@@ -1,7 +1,7 @@
-//! What the NM hears from its keeper, in order, from one place.
+//! The events of the keeper, in order, from one place.
 //!
-//! Behind it is one epoll instance with the keeper's socket and those of the PLs being launched;
-//! the runtime watches that instance only.
+//! One epoll instance holds the keeper's socket and those of the PLs being launched. The runtime
+//! watches only this instance.
 
 use std::collections::VecDeque;
 use std::io;
@@ -43,8 +43,8 @@ const LAST_MESSAGES_MAX: usize = 16 * 1024;
 /// is killed between its launch and its first instruction counts as launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// As many PLs of the pad wait as it was made for. After [`KeeperHandle::make_pads`] or
-    /// [`KeeperHandle::make_pad`], and again after `PadClean`.
+    /// The pad has as many waiting PLs as it was made for. Follows [`KeeperHandle::make_pads`] or
+    /// [`KeeperHandle::make_pad`], and comes again after `PadClean`.
     Ready {
         /// Which pad.
         pad: PadId,
@@ -53,7 +53,7 @@ pub enum Event {
     PadFailed {
         /// Which pad.
         pad: PadId,
-        /// What failed.
+        /// The step that failed.
         step: PadStep,
         /// Why.
         errno: Errno,
@@ -71,7 +71,7 @@ pub enum Event {
         pad: PadId,
         /// Which PL.
         pl: PlIndex,
-        /// What failed and why.
+        /// The step that failed, and why.
         failure: LaunchFailure,
     },
     /// The application's process ended. Its children may live on until the pad is released.
@@ -84,7 +84,7 @@ pub enum Event {
         pid: ProcessId,
         /// How it ended.
         status: ExitStatus,
-        /// What it used.
+        /// Its usage of resources.
         usage: Usage,
     },
     /// A PL died while it waited for a launch; it comes back when the pad is released.
@@ -101,21 +101,21 @@ pub enum Event {
         /// Which pad.
         pad: PadId,
     },
-    /// Processes of the former job have not died for some ten seconds, most likely waiting for a
-    /// file system that does not answer. `PadClean` comes when they do.
+    /// Processes of the former job have not died for some ten seconds. Most likely they wait for a
+    /// file system that does not answer. `PadClean` comes when they die.
     PadStuck {
         /// Which pad.
         pad: PadId,
         /// Up to 16 of them.
         processes: Vec<ProcessId>,
     },
-    /// The lease of the pad has run out ([`KeeperHandle::lease`]): all that was in it is dead, or about to
-    /// be. Comes before the ends of the processes that the keeper has killed for it.
+    /// The lease of the pad has run out ([`KeeperHandle::lease`]): every process in it is dead or
+    /// about to be. Comes before the ends of the processes that the keeper killed for the lease.
     LeaseOver {
         /// Which pad.
         pad: PadId,
     },
-    /// The pad's own keeper (on a node without cgroup v2) died, and every process in the pad.
+    /// The pad's own keeper (on a node without cgroup v2) died, with every process in the pad.
     PadLost {
         /// Which pad; it will not come back.
         pad: PadId,
@@ -127,14 +127,15 @@ pub enum Event {
         /// Whether the file is there.
         result: Result<(), PlaceFailure>,
     },
-    /// The keeper cannot be told what a later daemon needs of this job, which ends with this one.
+    /// The keeper did not get a part of the job that a later daemon needs. The job ends with this
+    /// daemon.
     NotKept {
         /// Which job.
         job: KeptId,
         /// Why.
         errno: Errno,
     },
-    /// The keeper ended and every process of every pad with it. The last event.
+    /// The keeper ended with every process of every pad. The last event.
     KeeperGone {
         /// Whether [`KeeperHandle::shutdown`] asked for it.
         expected: bool,
@@ -246,7 +247,7 @@ impl KeeperEvents {
         }
     }
 
-    /// False when the other end is gone.
+    /// Takes reports from a keeper. Returns false when the other end is gone.
     fn take_reports(&mut self, source: Source) -> io::Result<bool> {
         let mut pads = lock(&self.pads);
         for _ in 0..MESSAGES_PER_TURN_MAX {
@@ -278,7 +279,7 @@ impl KeeperEvents {
         }
     }
 
-    /// Makes sure that nothing the keeper kept outlives it.
+    /// Makes sure that no process of a pad outlives the keeper.
     fn lose_keeper(&mut self, why: &io::Error) {
         if self.gone {
             return;
@@ -287,7 +288,7 @@ impl KeeperEvents {
         let mut pads = lock(&self.pads);
         pads.gone = true;
         let expected = pads.ending;
-        // Closing our ends makes a keeper that still lives (its message was bad) end as well.
+        // `End` and our closed ends also end a keeper that still lives after a bad message.
         let _ = protocol::send(&pads.control, &Command::End, &[], Wait::No);
         let _ = pads.control.finish();
         pads.outbox = Outbox::default();
@@ -300,8 +301,8 @@ impl KeeperEvents {
         if !expected {
             tracing::error!(keeper = pads.keeper.0, %why, "the keeper of this node is gone");
         }
-        // It has closed its sockets, so it has ended or is about to; if somebody else has reaped
-        // it already, that is as good.
+        // The keeper has closed its sockets, so it has ended or is about to. Another part of the
+        // program may have reaped it already, which does no harm.
         match &pads.former {
             None => drop(waitpid(Pid::from_raw(pads.keeper.0), None)),
             Some(process) => {

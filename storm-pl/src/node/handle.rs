@@ -24,8 +24,8 @@ use crate::shared_files::SharedFilesSpec;
 use crate::shortage::Shortage;
 use crate::switch::Freezer;
 
-/// Tries (some 20 ms) to send the descriptors of a rank while too many of this user's are on their
-/// way to processes that have not had a processor.
+/// How often the descriptors of a rank are sent again (some 20 ms) while too many of this user's
+/// are in flight. Their receivers may still wait for a processor.
 const SEND_TRIES_MAX: u32 = 20;
 const SEND_AGAIN_MS: u16 = 1;
 
@@ -36,11 +36,11 @@ pub struct Launching {
     pub pid: ProcessId,
     /// The streams of the rank, now the caller's.
     pub ends: PlEnds,
-    /// The streams for files that it shares.
+    /// The streams for files that the rank shares.
     pub lines: LineEnds,
-    /// What keeps them open.
+    /// Copies that keep the streams open.
     pub own: OwnEnds,
-    /// Whether the keeper has, or will have, what the next daemon needs of the rank.
+    /// Whether the keeper has, or will have, the next daemon's part of the rank.
     pub kept: io::Result<()>,
 }
 
@@ -66,7 +66,7 @@ pub enum LaunchError {
     /// The rank's part cannot be sent.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The streams of the rank cannot be made. Nothing is left of them.
+    /// The streams of the rank cannot be made. None of them is left open.
     #[error("cannot make the streams of a process{}", limit(.0))]
     Streams(#[source] io::Error),
     /// The message could not be sent: the PL has just died.
@@ -91,20 +91,20 @@ impl KeeperHandle {
         lock(&self.pads).capacity
     }
 
-    /// Makes `count` pads with as many PLs as fit; each is announced by [`crate::Event::Ready`].
+    /// Makes `count` pads with as many PLs as fit. [`crate::Event::Ready`] announces each.
     ///
     /// # Errors
-    /// When the keeper is gone or does not read.
+    /// The keeper is gone or does not read.
     pub fn make_pads(&self, count: u16) -> io::Result<Vec<PadId>> {
         let capacity = self.capacity();
         (0..count).map(|_| self.make_pad(capacity)).collect()
     }
 
-    /// Makes a pad that is ready, and says so, with so many PLs: for a job that needs no more, since
-    /// each is a process.
+    /// Makes a pad with only `pls` PLs, for a job that needs no more: each PL is a process. The pad
+    /// is announced as ready with this number.
     ///
     /// # Errors
-    /// When the keeper is gone or does not read.
+    /// The keeper is gone or does not read.
     pub fn make_pad(&self, pls: u16) -> io::Result<PadId> {
         let mut pads = lock(&self.pads);
         let pad = pads.new_id().ok_or(io::ErrorKind::QuotaExceeded)?;
@@ -115,11 +115,11 @@ impl KeeperHandle {
         Ok(pad)
     }
 
-    /// From now on the pad is ready with so many PLs, if it was with fewer: it gets them with the
-    /// next [`release`](Self::release).
+    /// Raises the number of PLs with which the pad is ready to `pls`. The pad gets them at the next
+    /// [`release`](Self::release).
     ///
     /// # Errors
-    /// When there is no such pad.
+    /// There is no such pad.
     pub fn enlarge(&self, pad: PadId, pls: u16) -> io::Result<()> {
         let mut pads = lock(&self.pads);
         let capacity = pads.capacity;
@@ -128,19 +128,19 @@ impl KeeperHandle {
         Ok(())
     }
 
-    /// With how many PLs the pad is ready; 0 when there is no such pad.
+    /// The number of PLs with which the pad is ready; 0 if there is no such pad.
     #[must_use]
     pub fn size(&self, pad: PadId) -> u16 {
         lock(&self.pads).pads.get(&pad).map_or(0, |state| state.size)
     }
 
-    /// Leaves these files of a job with the keeper, for the daemon that comes after this one
-    /// ([`Keeper::take_over`]): what it has to know of the job. Said before its ranks are launched.
+    /// Leaves these files of a job with the keeper, for the next daemon ([`Keeper::take_over`]):
+    /// they tell it what it has to know of the job. Call it before the ranks are launched.
     ///
     /// [`Keeper::take_over`]: crate::Keeper::take_over
     ///
     /// # Errors
-    /// When the keeper is gone, or there are no descriptors: the job will end with this process.
+    /// The keeper is gone, or there are no descriptors. The job then ends with this process.
     pub fn keep(&self, job: KeptId, pad: PadId, files: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut pads = lock(&self.pads);
         let count = u8::try_from(files.len()).unwrap_or(u8::MAX);
@@ -149,12 +149,13 @@ impl KeeperHandle {
         pads.line(pad).send(command, files)
     }
 
-    /// The input of a kept rank has ended: its pipe is closed when this process has closed it too.
+    /// Closes the keeper's copy of a kept rank's input. The pipe closes when this process has
+    /// closed it too.
     pub fn close_kept_input(&self, job: KeptId, pl: PlIndex) {
         say(&mut lock(&self.pads), job, Command::CloseInput { job, pl });
     }
 
-    /// The job is over, and nothing of it is kept any more.
+    /// Forgets a job that is over: nothing of it is kept any more.
     pub fn forget_kept(&self, job: KeptId) {
         let mut pads = lock(&self.pads);
         say(&mut pads, job, Command::Forget { job });
@@ -164,8 +165,8 @@ impl KeeperHandle {
     /// Tells a waiting PL to become `rank` of the job: one message, straight to the PL.
     ///
     /// # Errors
-    /// When the PL does not wait, or has just died, or there are no descriptors for its streams. The PL
-    /// waits on then, if it did. Later failures are events.
+    /// The PL does not wait, or has just died, or there are no descriptors for its streams. A
+    /// waiting PL waits on after an error. Later failures are events.
     pub fn launch(
         &self,
         pad: PadId,
@@ -176,11 +177,11 @@ impl KeeperHandle {
         self.launch_kept(pad, pl, spec, rank, None)
     }
 
-    /// As [`launch`](Self::launch). The streams of the rank are left with the keeper first, as those of a
-    /// rank of the job that is `kept`.
+    /// Launches like [`launch`](Self::launch), but first leaves the streams of the rank with the
+    /// keeper, as those of a rank of the job `kept`.
     ///
     /// # Errors
-    /// The same.
+    /// The errors of `launch`.
     pub fn launch_kept(
         &self,
         pad: PadId,
@@ -213,18 +214,18 @@ impl KeeperHandle {
         send_launch(command, spec, &encoded, &streams).map_err(LaunchError::Send)?;
         let (ends, lines, own) = streams.handed_over(limit);
         let Pl::Idle { pid, command } = std::mem::take(state) else {
-            // The same variable matched above and nothing has changed it since.
+            // Unreachable: the same variable matched above and has not changed since.
             return Err(LaunchError::NotWaiting { pad, pl });
         };
         *state = Pl::Launching { command };
         if let Err(error) = pads.watch_launch(pad, pl) {
-            // It is launched all the same, and heard of when it ends.
+            // The rank is launched all the same. Its outcome is noticed when it ends.
             tracing::warn!(%pad, %error, "the launch of a process cannot be watched");
         }
         Ok(Launching { pid, ends, lines, own, kept })
     }
 
-    /// Starts the process that writes a job's shared files, with its end of the socket.
+    /// Starts the process that writes a job's shared files, and gives it `socket`.
     pub(crate) fn write_files(
         &self,
         spec: &SharedFilesSpec,
@@ -234,17 +235,17 @@ impl KeeperHandle {
         protocol::send_soon(&lock(&self.pads).control, &command, &[socket])
     }
 
-    /// Whether so many descriptors more leave this process plenty.
+    /// Whether this process has plenty of descriptors left beside so many `descriptors`.
     #[must_use]
     pub fn has_plenty_beside(&self, descriptors: u32) -> bool {
         let pads = lock(&self.pads);
-        // The lowest free number is that of the copy.
+        // The number of a fresh copy is the lowest free one.
         let next = pads.control.as_fd().try_clone_to_owned();
         next.is_ok_and(|next| pads.limit.is_far_beyond(next, descriptors))
     }
 
-    /// Whether the pad was given back and is not clean yet. [`Event::Ready`] tells of the time
-    /// at which it was reported: the pad may have been given back once more since.
+    /// Whether the pad was given back and is not clean yet. [`Event::Ready`] is about the time of
+    /// its report: the pad may have been given back again since.
     ///
     /// [`Event::Ready`]: crate::Event::Ready
     #[must_use]
@@ -252,11 +253,11 @@ impl KeeperHandle {
         lock(&self.pads).pads.get(&pad).is_some_and(|state| state.draining)
     }
 
-    /// Holds the job that is launched in the pad next to so many bytes of memory together, or to
-    /// nothing.
+    /// Limits the memory of the next job in the pad to `bytes` for all its processes together.
+    /// `None` removes the limit.
     ///
     /// # Errors
-    /// When the limit cannot be set, or this node has no way to ([`Keeper::limits_memory`]).
+    /// The limit cannot be set, or this node has no means for it ([`Keeper::limits_memory`]).
     ///
     /// [`Keeper::limits_memory`]: crate::Keeper::limits_memory
     pub fn limit_memory(&self, pad: PadId, bytes: Option<u64>) -> io::Result<()> {
@@ -269,27 +270,27 @@ impl KeeperHandle {
         memory.limit(pad, bytes, &state.waiting())
     }
 
-    /// How many processes of the job on the pad the kernel has killed so far for more memory
-    /// than [`limit_memory`](Self::limit_memory) allows.
+    /// How many processes of the pad's job the kernel has killed so far for exceeding the limit of
+    /// [`limit_memory`](Self::limit_memory).
     #[must_use]
     pub fn memory_kills(&self, pad: PadId) -> u64 {
         lock(&self.pads).memory.as_ref().map_or(0, |memory| memory.kills(pad))
     }
 
-    /// The job on this pad is over: kills what is left of it, then fills the pad again.
-    /// PLs that were not used stay. Ranks that still run are killed.
+    /// Ends the job on this pad: kills its processes, ranks included, then fills the pad again.
+    /// Unused PLs stay.
     ///
     /// # Errors
-    /// When the keeper is gone or does not read.
+    /// The keeper is gone or does not read.
     pub fn release(&self, pad: PadId) -> io::Result<()> {
         self.give_back(pad, true)
     }
 
-    /// As [`release`](Self::release), but the pad is not filled again before that is called:
-    /// making processes can wait for a time at which nobody else wants the processors.
+    /// Cleans the pad like [`release`](Self::release), but does not fill it. A later `release`
+    /// fills it, at a time when nobody else needs the processors.
     ///
     /// # Errors
-    /// When the keeper is gone or does not read.
+    /// The keeper is gone or does not read.
     pub fn clean(&self, pad: PadId) -> io::Result<()> {
         self.give_back(pad, false)
     }
@@ -308,12 +309,12 @@ impl KeeperHandle {
     /// Kills every process in the pad at once, stopped or not, then fills it again.
     ///
     /// # Errors
-    /// When the keeper is gone or does not read.
+    /// The keeper is gone or does not read.
     pub fn destroy(&self, pad: PadId) -> io::Result<()> {
         let mut pads = lock(&self.pads);
         let Some(state) = pads.pads.get_mut(&pad) else { return Err(no_pad()) };
         let ticket = state.drain();
-        // The waiting PLs die as well; their sockets are of no more use.
+        // The waiting PLs die as well, so their sockets are useless.
         for pl in state.pls.iter_mut().filter(|pl| matches!(pl, Pl::Idle { .. })) {
             *pl = Pl::Absent;
         }
@@ -321,27 +322,28 @@ impl KeeperHandle {
         pads.line(pad).say(command)
     }
 
-    /// Kills every process in the pad and forgets it: it is not filled again, and nothing more is said of it.
+    /// Kills every process in the pad and forgets it. The pad is not filled again, and no event
+    /// follows.
     ///
     /// # Errors
-    /// When the keeper is gone or does not read; it is forgotten all the same.
+    /// The keeper is gone or does not read. The pad is forgotten all the same.
     pub fn discard(&self, pad: PadId) -> io::Result<()> {
         let mut pads = lock(&self.pads);
         let Some(state) = pads.pads.remove(&pad) else { return Err(no_pad()) };
-        // A keeper of its own ends with the socket to it, and takes everything along.
+        // A pad's own keeper ends when its socket closes, and kills every process.
         let Some(control) = &state.control else {
             return pads.line_to_node().say(Command::Discard { pad });
         };
-        // Else a process that is just being forked would keep it in the set.
+        // Otherwise a process that is just being forked would keep the socket in the set.
         let _ = pads.epoll.delete(control);
         control.finish()
     }
 
-    /// Sends `signal` to the process group of every rank that runs. In a stopped pad it acts when
-    /// the pad is resumed.
+    /// Sends `signal` to the process group of every running rank. In a stopped pad the signal acts
+    /// when the pad is resumed.
     ///
     /// # Errors
-    /// When the keeper is gone or does not read.
+    /// The keeper is gone or does not read.
     pub fn kill(&self, pad: PadId, signal: i32) -> io::Result<()> {
         let pads = lock(&self.pads);
         let Some(state) = pads.pads.get(&pad) else { return Err(no_pad()) };
@@ -349,10 +351,10 @@ impl KeeperHandle {
         protocol::send(pads.control_of(pad), &Command::Kill { pad, pls, signal }, &[], Wait::No)
     }
 
-    /// Copies a file as a user; ends with [`crate::Event::Placed`].
+    /// Copies a file as a user. [`crate::Event::Placed`] tells the result.
     ///
     /// # Errors
-    /// When the keeper is gone or does not read.
+    /// The keeper is gone or does not read.
     pub fn place(&self, spec: PlaceSpec) -> io::Result<PlaceId> {
         let mut pads = lock(&self.pads);
         let id = PlaceId(pads.next_place);
@@ -361,8 +363,8 @@ impl KeeperHandle {
         Ok(id)
     }
 
-    /// Stops and resumes the pad; known once the pad is ready. Do not stop a pad after its
-    /// release and before the next launch.
+    /// The freezer that stops and resumes the pad, or `None` before the pad is ready. Do not stop a
+    /// pad between its release and the next launch.
     #[must_use]
     pub fn freezer(&self, pad: PadId) -> Option<Arc<Freezer>> {
         lock(&self.pads).pads.get(&pad)?.freezer.clone()
@@ -377,14 +379,15 @@ impl KeeperHandle {
             .map_or_else(Vec::new, |state| state.select(|pl| matches!(pl, Pl::Idle { .. })))
     }
 
-    /// Has the keeper kill everything in these pads at that time, stopped or not, whatever has become of
-    /// this process by then: unless this is said of them again, with another time, or they are given
-    /// back. [`Event::LeaseOver`] tells of each; it is to be given back then as well.
+    /// Makes the keeper kill every process in these pads at `until`, stopped or not, even if this
+    /// process is gone by then. A later call for the same pads replaces the time, and giving a pad
+    /// back ends its lease. [`Event::LeaseOver`] tells of each expired lease; the pad must then
+    /// still be given back.
     ///
     /// [`Event::LeaseOver`]: crate::Event::LeaseOver
     ///
     /// # Errors
-    /// When the keeper is gone or does not read.
+    /// The keeper is gone or does not read.
     pub fn lease(&self, leased: &[PadId], until: HostTime) -> io::Result<()> {
         let pads = lock(&self.pads);
         let (own, together): (Vec<PadId>, _) = leased
@@ -396,15 +399,15 @@ impl KeeperHandle {
         for leased in own.into_iter().map(|pad| vec![pad]).chain(together) {
             let control = leased.first().map_or(&pads.control, |pad| pads.control_of(*pad));
             let command = Command::Lease { pads: leased, until };
-            // The others do not suffer for one that does not read.
+            // A keeper that does not read must not affect the others.
             said = said.and(protocol::send(control, &command, &[], Wait::No));
         }
         said
     }
 
-    /// Asks the keeper for a sign of life. One that has left the last `unanswered_max` questions
-    /// without an answer is stopped or hangs, and is killed with everything it keeps;
-    /// [`crate::Event::KeeperGone`] tells when. Answers are taken in with the events.
+    /// Asks the keeper for a sign of life. A keeper that has not answered the last `unanswered_max`
+    /// pings is stopped or hangs, and is killed with all its processes.
+    /// [`crate::Event::KeeperGone`] tells when. Answers are read with the events.
     pub fn ping(&self, unanswered_max: u32) {
         let mut pads = lock(&self.pads);
         if pads.unanswered >= unanswered_max {
@@ -412,31 +415,31 @@ impl KeeperHandle {
             return pads.kill_keeper();
         }
         pads.unanswered += 1;
-        // A message that cannot even be sent finds no answer.
+        // A ping that cannot be sent counts as unanswered.
         let _ = protocol::send(&pads.control, &Command::Ping, &[], Wait::No);
     }
 
-    /// Kills the keeper, which takes everything it keeps along; for one that does not end by
-    /// [`shutdown`](Self::shutdown). [`crate::Event::KeeperGone`] tells when.
+    /// Kills a keeper that [`shutdown`](Self::shutdown) does not end, with all its processes.
+    /// [`crate::Event::KeeperGone`] tells when.
     pub fn kill_keeper(&self) {
         lock(&self.pads).kill_keeper();
     }
 
-    /// Ends the keeper and everything it keeps; [`crate::Event::KeeperGone`] tells when.
+    /// Ends the keeper and all its processes. [`crate::Event::KeeperGone`] tells when.
     ///
     /// # Errors
-    /// When it is gone already.
+    /// The keeper is already gone.
     pub fn shutdown(&self) -> io::Result<()> {
         let mut pads = lock(&self.pads);
         pads.ending = true;
-        // Without this word it would keep the jobs that were left with it. One that does not read is
-        // killed.
+        // Without this command the keeper would keep the jobs that were left with it. A keeper that
+        // does not read is killed.
         let _ = protocol::send(&pads.control, &Command::End, &[], Wait::No);
         pads.control.finish()
     }
 }
 
-/// Tells whoever keeps the job. A keeper that is gone keeps nothing.
+/// Sends a command to the keeper of the job. A keeper that is gone keeps nothing.
 fn say(pads: &mut Pads, job: KeptId, command: Command) {
     let _ = match pads.kept.get(&job).copied() {
         Some(pad) => pads.line(pad).send(command, &[]),
@@ -444,8 +447,8 @@ fn say(pads: &mut Pads, job: KeptId, command: Command) {
     };
 }
 
-/// What comes along, length of the rank's part, rank's part, and the shared part unless its file
-/// comes along.
+/// Sends the set of carried descriptors, the length of the rank's part, and this part. The shared
+/// part follows, unless it is sent as a file.
 fn send_launch(
     command: &Seqpacket,
     spec: &EncodedSpec,
@@ -462,7 +465,7 @@ fn send_launch(
             &[]
         }
     };
-    // RankSpec::encode has bounded it.
+    // `RankSpec::encode` has bounded the length.
     let length = (rank.len() as u32).to_le_bytes();
     let carried = [carried.byte()];
     let parts = [&carried[..], &length, rank, shared].map(IoSlice::new);
@@ -480,7 +483,7 @@ fn send_launch(
     }
 }
 
-/// Which limit an error is about, to follow what failed.
+/// Names the limit that an error is about, for the end of a message.
 fn limit(error: &io::Error) -> String {
     Shortage::of(Errno::of(error)).map_or_else(String::new, |shortage| format!(" ({shortage})"))
 }

@@ -1,4 +1,4 @@
-//! Pads in which jobs of a former daemon go on, as this one has its own.
+//! Pads in which jobs of a former daemon go on. They become pads of this daemon.
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Pads {
         let last = pls.iter().map(|(pl, _)| pl.0.saturating_add(1)).max().unwrap_or(0);
         let mut state = Pad::new(self.capacity.max(last), size);
         state.filling = false;
-        // Whether it was is not known; to lift a limit that there is not does nothing.
+        // A former limit is unknown. Lifting a limit that does not exist does nothing.
         state.limited = true;
         let freezer = match (own, &self.cgroup) {
             (Some(OwnKeeper { control, pid, jobs, is_vacant }), _) => {

@@ -22,19 +22,19 @@ use crate::realtime::{DEFAULT_PRIORITY, probe_realtime};
 use crate::seqpacket::{Seqpacket, Wait};
 use crate::sys::{self, Forked};
 
-/// A keeper says that it has started after a millisecond, or after the 4 s that it gives a former
-/// one to clean up.
+/// A keeper reports its start after a millisecond, or after the 4 s that it gives a former keeper
+/// to clean up.
 const START_TIMEOUT_MS: u16 = 15_000;
 /// The NM has a descriptor for every waiting PL: more than this is a mistake.
 const CAPACITY_MAX: u16 = 4_096;
 
 /// The longest name of a cluster or a node: both are in the name of a directory (NAME_MAX).
 const NAME_BYTES_MAX: usize = 100;
-/// What [`is_name`] asks for, for messages.
+/// The rule of [`is_name`], for messages.
 pub const NAME_RULE: &str =
     "names have letters of ASCII, digits, '-', '_' and '.', and at most 100 of them";
 
-/// Whether a cluster or a node can be called so.
+/// Whether a cluster or a node may have this name.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -44,8 +44,8 @@ pub fn is_name(name: &str) -> bool {
 /// How the keeper's process is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartMethod {
-    /// Fork the calling process, which must have one thread and should be small: the keeper keeps
-    /// what is in its memory, and each PL is forked from it.
+    /// Fork the calling process, which must have one thread. It should be small: the keeper keeps
+    /// its memory, and each PL is forked from the keeper.
     Fork,
     /// Run a program that calls [`keeper_main`]; possible from any process.
     Exec {
@@ -56,25 +56,25 @@ pub enum StartMethod {
     },
 }
 
-/// What a keeper needs to know.
+/// The configuration of a keeper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeeperConfig {
     /// The cluster this node belongs to.
     pub cluster: String,
-    /// This node's name in the cluster. With `cluster`, names the node's cgroup directory, so
-    /// that a new daemon finds what a crashed one left.
+    /// This node's name in the cluster. `cluster` and this name are the name of the node's cgroup
+    /// directory, so that a new daemon finds the directory of a crashed one.
     pub node: String,
     /// PLs in each pad: the PEs of this node.
     pub capacity: u16,
-    /// The cgroup v2 directory to make the node's in; that of the calling process if `None`.
+    /// The cgroup v2 directory for the node's directory; that of the calling process if `None`.
     pub cgroup_parent: Option<PathBuf>,
-    /// Switch by signals even where cgroup v2 could be used.
+    /// Switch by signals even if cgroup v2 could be used.
     pub signals_only: bool,
-    /// What the keeper removes when it ends, after all processes of jobs have: it outlives a daemon that is
-    /// killed.
+    /// Files that the keeper removes when it ends, after all processes of jobs. The keeper can do
+    /// so because it outlives a daemon that is killed.
     pub leftovers: Option<Leftovers>,
-    /// How it goes on when this process is gone, with what was left with it
-    /// ([`KeeperHandle::keep`](crate::KeeperHandle::keep)); not at all if `None`.
+    /// How the keeper goes on without this process, with the jobs that were left with it
+    /// ([`KeeperHandle::keep`](crate::KeeperHandle::keep)). If `None`, it does not.
     pub survival: Option<Survival>,
     /// How to make the process.
     pub start: StartMethod,
@@ -95,10 +95,10 @@ pub enum StartError {
     /// The process could not be made.
     #[error("cannot start the keeper")]
     Spawn(#[source] io::Error),
-    /// It ended, or said something else, before it was ready.
+    /// The keeper ended, or sent another message, before it was ready.
     #[error("the keeper did not come up")]
     NotUp(#[source] io::Error),
-    /// It gave its reason.
+    /// The keeper gave its reason.
     #[error(transparent)]
     Refused(Refusal),
 }
@@ -112,17 +112,17 @@ pub struct Keeper {
     pub(super) cgroup: Result<PathBuf, CgroupUnusable>,
     pub(super) memory: Result<MemoryControl, MemoryUnlimited>,
     pub(super) survives: bool,
-    /// Of one that was started by another process, which is taken over.
+    /// Set for a keeper that another process started and this one takes over.
     pub(super) former: Option<Former>,
 }
 
 impl Keeper {
-    /// Starts it and waits until it is ready. Raises this process's soft limit on descriptors to
-    /// the hard one, as the keeper does: a waiting PL takes one of them, a rank up to six. Ranks keep
-    /// the limit from before, unless their job has its own.
+    /// Starts a keeper and waits until it is ready. Raises this process's soft limit on descriptors
+    /// to the hard limit, as the keeper does: a waiting PL takes one descriptor, a rank up to six.
+    /// Ranks keep the earlier limit, unless their job has its own.
     ///
     /// # Errors
-    /// When the process cannot be made, or another daemon already serves this node.
+    /// The process cannot be made, or another daemon already serves this node.
     pub fn start(config: &KeeperConfig) -> Result<Self, StartError> {
         let name = cgroup_name(config)?;
         if config.capacity == 0 || config.capacity > CAPACITY_MAX {
@@ -160,13 +160,13 @@ impl Keeper {
         Ok(Self { control, pid, capacity, cgroup, memory, survives, former: None })
     }
 
-    /// Whether it goes on without this process, with what is left with it.
+    /// Whether the keeper goes on without this process, with the jobs that are left with it.
     #[must_use]
     pub fn survives(&self) -> bool {
         self.survives
     }
 
-    /// What this node can do, to be logged once.
+    /// The capabilities of this node, to be logged once.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         Capabilities { cgroup: self.cgroup.clone(), realtime: probe_realtime(DEFAULT_PRIORITY) }
@@ -175,12 +175,12 @@ impl Keeper {
     /// Whether the memory of jobs can be limited here.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it cannot.
     pub fn limits_memory(&self) -> Result<(), MemoryUnlimited> {
         self.memory.as_ref().map(|_| ()).map_err(Clone::clone)
     }
 
-    /// The node's cgroup directory; `None` where signals do the switch.
+    /// The node's cgroup directory; `None` if signals do the switch.
     #[must_use]
     pub fn cgroup(&self) -> Option<&Path> {
         self.cgroup.as_deref().ok()
@@ -192,13 +192,13 @@ impl Keeper {
         self.pid
     }
 
-    /// Attaches it to the tokio runtime that the caller runs in.
+    /// Attaches the keeper to the tokio runtime of the caller.
     ///
     /// # Errors
-    /// When the kernel refuses an epoll instance.
+    /// The kernel refuses an epoll instance.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with I/O enabled.
+    /// There is no tokio runtime with I/O enabled.
     pub fn into_async(self) -> io::Result<(KeeperHandle, KeeperEvents)> {
         KeeperEvents::attach(self)
     }
@@ -233,7 +233,7 @@ fn fork_keeper(theirs: Seqpacket) -> Result<ProcessId, StartError> {
     }
 }
 
-/// The node's control group, or why there is none; and whether the keeper survives this process.
+/// The node's cgroup, or why there is none, and whether the keeper survives this process.
 type Started = (Result<PathBuf, CgroupUnusable>, bool);
 
 fn await_start(control: &Seqpacket) -> Result<Started, StartError> {
@@ -275,10 +275,10 @@ mod tests {
     use super::*;
     use std::env;
 
-    /// There where this test is run once more, as the keeper.
+    /// The environment variable that makes this test's second run act as the keeper.
     const AS_KEEPER: &str = "STORM_TEST_AS_KEEPER";
 
-    /// Its directory stayed for ever.
+    /// The keeper's directory used to stay for ever.
     #[test]
     fn a_keeper_whose_manager_died_before_it_was_up_leaves_no_cgroup() {
         if env::var_os(AS_KEEPER).is_some() {
@@ -301,7 +301,7 @@ mod tests {
         };
         let (control, theirs) = Seqpacket::pair().expect("a pair");
         protocol::send(&control, &Command::Setup(setup), &[], Wait::Block).expect("sent");
-        // It says what to do, and dies.
+        // The manager sends its set-up, and dies.
         drop(control);
         let name =
             "node::keeper::tests::a_keeper_whose_manager_died_before_it_was_up_leaves_no_cgroup";

@@ -1,4 +1,4 @@
-//! What a keeper is told of kept jobs: in order, and however long it does not read.
+//! Commands about kept jobs: they reach a keeper in order, however long it does not read.
 //!
 //! A keeper that gets no processor while a large job starts leaves its socket full. The caller does
 //! not wait for it: commands wait here, and are sent as soon as the keeper has read some.
@@ -26,9 +26,9 @@ pub(super) struct Outbox {
     room: Option<Room>,
 }
 
-/// Has the node woken each time that the keeper has read something.
+/// Wakes the node each time that the keeper has read something.
 struct Room {
-    /// A descriptor of its own: edges count here, and levels for what the keeper says.
+    /// A separate descriptor, watched for edges. The original is watched for levels.
     socket: OwnedFd,
     epoll: Arc<Epoll>,
 }
@@ -44,7 +44,7 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        // The close does not do: the socket has another descriptor.
+        // Closing the socket is not enough, since it has another descriptor.
         let _ = self.epoll.delete(&self.socket);
     }
 }
@@ -68,7 +68,7 @@ impl<'a> Line<'a> {
         Self { control, outbox, epoll, source: Source::Room, limit }
     }
 
-    /// The way to the keeper of a pad, if it has one of its own; else this one.
+    /// The way to the pad's own keeper, or `self` if the pad has none.
     pub(super) fn or_to(self, pad: PadId, own: (&'a Option<Seqpacket>, &'a mut Outbox)) -> Self {
         match own {
             (Some(control), outbox) => {
@@ -81,7 +81,8 @@ impl<'a> Line<'a> {
     /// Leaves the streams of a rank that is about to be launched with the keeper.
     ///
     /// # Errors
-    /// The keeper is gone, or this process has no more descriptors: the job cannot go on without it.
+    /// The keeper is gone, or this process has no more descriptors. The job then ends with this
+    /// process.
     pub(super) fn keep_rank(
         &mut self,
         job: KeptId,
@@ -96,10 +97,10 @@ impl<'a> Line<'a> {
         self.send(Command::Keep { job, pad, files: 0, ranks: vec![(pl, keeps)] }, &descriptors)
     }
 
-    /// Sends a command, after those that wait. Where there is no room for it, it waits as well.
+    /// Sends a command after those that wait. If there is no room for it, it waits as well.
     ///
     /// # Errors
-    /// The keeper is gone, or this process has no descriptors for what comes along.
+    /// The keeper is gone, or this process has no descriptors for those of the command.
     pub(super) fn send(
         &mut self,
         command: Command,
@@ -121,7 +122,8 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// Sends a command that the caller repeats or does without, after those that wait.
+    /// Sends a command after those that wait. After an error the caller repeats the command, or
+    /// does without it.
     ///
     /// # Errors
     /// The keeper is gone or does not read.
@@ -132,7 +134,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Sends what there is room for. Jobs that the keeper cannot be told of are not kept.
+    /// Sends the commands for which there is room. If a `Keep` fails, its job is not kept.
     fn send_waiting(&mut self, events: &mut VecDeque<Event>) {
         while let Some((command, copies)) = self.outbox.unsent.front() {
             let copies: Vec<BorrowedFd<'_>> = copies.iter().map(AsFd::as_fd).collect();
@@ -150,7 +152,7 @@ impl<'a> Line<'a> {
         self.outbox.room = None;
     }
 
-    /// The command may outlive what the caller has: the rank's streams, for one.
+    /// A copy, since the command may outlive the caller's descriptor, such as a stream of the rank.
     fn copy(&self, descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         let copy = descriptor.try_clone_to_owned()?;
         match self.limit.admits(&copy) {
@@ -161,14 +163,14 @@ impl<'a> Line<'a> {
 }
 
 impl Outbox {
-    /// Whether something has not been sent.
+    /// Whether a command waits.
     pub(super) fn waits(&self) -> bool {
         !self.unsent.is_empty()
     }
 }
 
 impl Pads {
-    /// The way to whoever keeps `pad`.
+    /// The way to the keeper of `pad`.
     pub(super) fn line(&mut self, pad: PadId) -> Line<'_> {
         let Self { control, outbox, epoll, limit, pads, .. } = self;
         let line = Line::to_node((control, outbox), epoll, *limit);
@@ -183,7 +185,7 @@ impl Pads {
         Line::to_node((&self.control, &mut self.outbox), &self.epoll, self.limit)
     }
 
-    /// Something was heard: there may be room for what waits.
+    /// Sends waiting commands after news from a keeper, which may have room now.
     pub(super) fn send_waiting(&mut self, heard: Source, events: &mut VecDeque<Event>) {
         match heard {
             Source::Keeper | Source::Room => self.line_to_node().send_waiting(events),

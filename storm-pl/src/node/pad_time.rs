@@ -1,5 +1,5 @@
-//! The CPU time of one job on a pad, for what no `wait4` tells: by the pad's control group, which
-//! counts every process, also those that the kernel reaped for their parents.
+//! The CPU time of one job on a pad, including processes that no `wait4` reports. The pad's cgroup
+//! counts every process, even one that the kernel reaped for its parent.
 
 use std::fs;
 use std::path::Path;
@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use crate::exit::Usage;
 
-/// What is known of the job that a pad has.
+/// The known CPU time of the pad's present job.
 #[derive(Debug)]
 pub(super) struct PadTime {
-    /// What the control group had counted before the job; `None` without one.
+    /// The count of the cgroup before the job; `None` without a cgroup.
     before: Option<Counted>,
-    /// What ranks that have ended used.
+    /// The usage of the ranks that have ended.
     told: Usage,
 }
 
-/// CPU time that a control group counted.
+/// CPU time that a cgroup counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counted {
     user: Duration,
@@ -24,18 +24,18 @@ struct Counted {
 }
 
 impl PadTime {
-    /// A job begins on the pad with this control group.
+    /// Begins to count for a job on the pad with this cgroup.
     pub(super) fn begin(group: Option<&Path>) -> Self {
         Self { before: group.and_then(counted), told: Usage::default() }
     }
 
-    /// A rank has ended, and others have not.
+    /// Adds the usage of a rank that ended before the last one.
     pub(super) fn ended(&mut self, usage: Usage) {
         self.told = self.told.plus(usage);
     }
 
-    /// The use of the last rank to end, with all that belongs to no rank: `strays` is what the keeper
-    /// saw of that.
+    /// The usage of the last rank to end, with all usage that belongs to no rank. `strays` is the
+    /// part of the latter that the keeper saw.
     pub(super) fn last(&self, usage: Usage, strays: Usage, group: Option<&Path>) -> Usage {
         let seen = usage.plus(strays);
         match (self.before, group.and_then(counted)) {
@@ -44,12 +44,12 @@ impl PadTime {
         }
     }
 
-    /// What the control group counted beyond what was seen.
+    /// The CPU time that the cgroup counted beyond the known usage.
     fn unseen(&self, last: Usage, before: Counted, now: Counted) -> Usage {
         let seen = self.told.plus(last);
         let user = now.user.saturating_sub(before.user);
         let system = now.system.saturating_sub(before.system);
-        // The sum counts: the kernel shares it out between user and system by samples.
+        // Only the sum is exact: the kernel divides it into user and system time by samples.
         let more = user.saturating_add(system).saturating_sub(seen.cpu());
         let user = user.saturating_sub(seen.user).min(more);
         Usage { user, system: more.saturating_sub(user), ..Usage::default() }
@@ -60,7 +60,7 @@ fn counted(group: &Path) -> Option<Counted> {
     parse(&fs::read_to_string(group.join("cpu.stat")).ok()?)
 }
 
-/// From the text of `cpu.stat`, which each control group of version 2 has without any controller.
+/// Parses `cpu.stat`, which every cgroup of version 2 has without any controller.
 fn parse(text: &str) -> Option<Counted> {
     let field = |name: &str| {
         let value = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -96,11 +96,11 @@ mod tests {
         let mut time = PadTime { before: Some(counted_ms(1_000, 1_000)), told: Usage::default() };
         time.ended(used(300, 20));
         let unseen = |now| time.unseen(used(5, 1), counted_ms(1_000, 1_000), now);
-        // Less than the ranks used themselves.
+        // The cgroup counted less than the ranks used.
         assert_eq!(unseen(counted_ms(1_200, 1_000)), used(0, 0));
         // A child that nobody waited for.
         assert_eq!(unseen(counted_ms(2_305, 1_021)), used(1_000, 0));
-        // The same time shared out otherwise.
+        // The same sum is divided differently.
         assert_eq!(unseen(counted_ms(1_285, 1_041)), used(0, 0));
         assert_eq!(unseen(counted_ms(1_285, 1_051)), used(0, 10));
     }

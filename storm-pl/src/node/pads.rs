@@ -1,4 +1,4 @@
-//! What the NM knows of its pads and PLs: the state shared by the handle and the event stream.
+//! The NM's record of its pads and PLs: the state shared by the handle and the event stream.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -29,7 +29,7 @@ pub(super) struct Pads {
     pub(super) control: Seqpacket,
     pub(super) outbox: Outbox,
     pub(super) keeper: ProcessId,
-    /// The keeper's process, where another process has started it.
+    /// The keeper's process, if another process started it.
     pub(super) former: Option<OwnedFd>,
     /// The keeper is gone, and reaped or about to be.
     pub(super) gone: bool,
@@ -42,66 +42,66 @@ pub(super) struct Pads {
     pub(super) pads: BTreeMap<PadId, Pad>,
     /// Pads that were made so far.
     pub(super) made: u32,
-    /// Of this process.
+    /// The limit on descriptors of this process.
     pub(super) limit: DescriptorLimit,
     pub(super) next_place: u64,
     /// The NM asked the keeper to end.
     pub(super) ending: bool,
-    /// Where the jobs are that were left with the keepers.
+    /// The pads of the jobs that were left with the keepers.
     pub(super) kept: BTreeMap<KeptId, PadId>,
 }
 
 /// One pad.
 #[derive(Default)]
 pub(super) struct Pad {
-    /// Its own keeper's socket, where the node has no cgroups.
+    /// The socket of the pad's own keeper, on a node without cgroups.
     pub(super) control: Option<Seqpacket>,
     pub(super) outbox: Outbox,
     pub(super) freezer: Option<Arc<Freezer>>,
     pub(super) pls: Vec<Pl>,
-    /// It is ready when so many of them wait.
+    /// The pad is ready when this many PLs wait.
     pub(super) size: u16,
-    /// Between the end of a job and `PadClean`.
+    /// Set between the end of a job and `PadClean`.
     pub(super) draining: bool,
-    /// How often it was given back: a `PadClean` of an earlier time says nothing of the last.
+    /// How often the pad was given back. A `PadClean` for an earlier ticket is outdated.
     pub(super) ticket: u32,
-    /// The memory of the job that it has, or had before it was filled again, is limited.
+    /// The memory of the present job, or of the last one before the pad was filled, is limited.
     pub(super) limited: bool,
-    /// `Ready` has not been said since the last fill.
+    /// `Ready` has not been reported since the last fill.
     pub(super) filling: bool,
-    /// Whose launch is watched: see [`Pads::watch_launch`].
+    /// The PL whose launch is watched: see [`Pads::watch_launch`].
     pub(super) watched: Option<PlIndex>,
-    /// It was given back before this daemon: its keeper only keeps what has become of its jobs.
+    /// An earlier daemon gave the pad back. Its keeper only keeps the results of the pad's jobs.
     pub(super) vacant: bool,
-    /// Of the job that it has, from its first launch on.
+    /// The CPU time of the present job, from its first launch on.
     pub(super) time: Option<PadTime>,
 }
 
 /// One PL.
 #[derive(Default)]
 pub(super) enum Pl {
-    /// Not there (yet, or any more).
+    /// No process yet, or no longer.
     #[default]
     Absent,
     /// Waiting for a launch.
     Idle { pid: ProcessId, command: Seqpacket },
-    /// Told to launch; has neither executed nor failed.
+    /// Told to launch, and has neither executed nor failed.
     Launching { command: Seqpacket },
     /// The application runs.
     Running,
-    /// The launch failed, or its socket did not come, which has been said; its end is of no interest.
+    /// The launch failed, or its socket did not arrive. Both have been reported, so the end is not.
     Failed,
     /// The application ended.
     Ended,
 }
 
-/// Which descriptor became readable, as epoll carries it.
+/// The descriptor that became readable, as epoll carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Keeper,
     PadKeeper(PadId),
     Pl(PadId, PlIndex),
-    /// A keeper has room for more.
+    /// A keeper has room for more commands.
     Room,
     PadRoom(PadId),
 }
@@ -118,7 +118,7 @@ impl Source {
     }
 
     pub(super) fn from_token(token: u64) -> Self {
-        // Truncation picks the two halves that `token` put there.
+        // The casts pick the two halves that `token` put there.
         let (pad, pl) = (PadId((token >> 16) as u16), PlIndex(token as u16));
         match token >> 32 {
             0 => Self::Keeper,
@@ -131,10 +131,10 @@ impl Source {
 }
 
 impl Pads {
-    /// A number that no pad has; those of pads that were given up long ago are used again.
+    /// A number that no pad has. Numbers of pads that were given up long ago are used again.
     pub(super) fn new_id(&mut self) -> Option<PadId> {
         for _ in 0..=u16::MAX {
-            // Truncation begins anew after the last number.
+            // The cast starts again from 0 after the last number.
             let pad = PadId(self.made as u16);
             self.made = self.made.wrapping_add(1);
             if !self.pads.contains_key(&pad) {
@@ -144,7 +144,7 @@ impl Pads {
         None
     }
 
-    /// The socket to whoever keeps `pad`.
+    /// The socket to the keeper of `pad`.
     pub(super) fn control_of(&self, pad: PadId) -> &Seqpacket {
         self.pads.get(&pad).and_then(|pad| pad.control.as_ref()).unwrap_or(&self.control)
     }
@@ -161,12 +161,12 @@ impl Pads {
         }
     }
 
-    /// The control group of a pad.
+    /// The cgroup of a pad.
     pub(super) fn group_of(&self, pad: PadId) -> Option<PathBuf> {
         self.cgroup.as_ref().map(|node| crate::cgroup::PadCgroup::path_in(node, pad))
     }
 
-    /// Something is about to be launched in the pad: the time of its job counts from the first.
+    /// Starts to count the time of the pad's job, at its first launch.
     pub(super) fn begin_time(&mut self, pad: PadId) {
         let group = self.group_of(pad);
         if let Some(state) = self.pads.get_mut(&pad).filter(|state| !state.draining) {
@@ -179,7 +179,7 @@ impl Pads {
         Ok(self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, source.token()))?)
     }
 
-    /// What is launched in the pad next is not held to what a former job was.
+    /// Removes the memory limit of a former job, so that it does not bind the next job.
     pub(super) fn lift_limit(&mut self, pad: PadId) -> io::Result<()> {
         let Some(state) = self.pads.get_mut(&pad).filter(|state| state.limited) else {
             return Ok(());
@@ -252,9 +252,8 @@ impl Pads {
         }
     }
 
-    /// Watches the launch of `pl`, and of no other PL of the pad: when it is over, so are most likely
-    /// those that began before it, which are looked at then. The node is woken once for its ranks
-    /// and not for each.
+    /// Watches the launch of `pl`, and of no other PL of the pad: the NM is woken once for all
+    /// ranks. When this launch is over, the earlier ones most likely are too, and are looked at.
     pub(super) fn watch_launch(&mut self, pad: PadId, pl: PlIndex) -> io::Result<()> {
         let Some(state) = self.pads.get_mut(&pad) else { return Ok(()) };
         let Some(Pl::Launching { command }) = state.pls.get(usize::from(pl.0)) else {
@@ -270,8 +269,8 @@ impl Pads {
         Ok(())
     }
 
-    /// A launch of the pad is over, most likely that of `pl`: takes in what all that are under way have
-    /// come to, and goes on to watch the last of those that are not over.
+    /// Handles the end of a launch in the pad, most likely that of `pl`. Records the outcome of
+    /// every launch that is over, and watches the last one that is not.
     pub(super) fn take_launches(&mut self, pad: PadId, pl: PlIndex, events: &mut VecDeque<Event>) {
         if !self.take_launch(pad, pl, events) {
             return;
@@ -288,28 +287,28 @@ impl Pads {
         let under_way = state.select(|pl| matches!(pl, Pl::Launching { .. }));
         let Some(last) = under_way.last().filter(|_| state.watched.is_none()) else { return };
         if let Err(error) = self.watch_launch(pad, *last) {
-            // It is heard of when it ends.
+            // The outcome of the launch is then noticed when the process ends.
             tracing::warn!(%pad, %error, "the launch of a process cannot be watched");
         }
     }
 
-    /// Takes in what the command socket of a launching PL says: nothing more (the application
-    /// runs), or why it does not. False when it has said neither yet.
+    /// Reads the command socket of a launching PL. End of file means that the application runs; a
+    /// message says why it does not. Returns false if there is neither yet.
     fn take_launch(&mut self, pad: PadId, pl: PlIndex, events: &mut VecDeque<Event>) -> bool {
         let Some(pad_state) = self.pads.get_mut(&pad) else { return false };
         let is_watched = pad_state.watched == Some(pl);
         let Some(state @ Pl::Launching { .. }) = pad_state.pl_mut(pl) else { return false };
         let Pl::Launching { command } = &*state else { return false };
         let mut buffer = [0; FAILURE_MAX_BYTES];
-        // Left there: the keeper may have to hand this end to the next daemon.
+        // The message stays unread: the keeper may have to hand this end to the next daemon.
         let len = match command.peek(&mut buffer) {
             Ok(len) => len,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
             Err(_) => 0,
         };
         if is_watched {
-            // Not left to the close that follows: a process that the NM is just forking would keep
-            // the socket, always readable, in the set. It is there, so this does not fail.
+            // The close that follows is not enough: a process that the NM is just forking would
+            // keep the readable socket in the set. The call finds it there, so it does not fail.
             let _ = self.epoll.delete(command);
         }
         if len == 0 {
@@ -335,7 +334,7 @@ impl Pads {
         events: &mut VecDeque<Event>,
     ) -> io::Result<()> {
         if !self.pads.contains_key(&pad) {
-            // What is told of a pad that was discarded meanwhile ends with the socket that came along.
+            // The pad was discarded meanwhile. The PL ends as the received socket is dropped.
             return Ok(());
         }
         let command = self.open_freezer(pad).and_then(|()| self.socket(received));
@@ -347,7 +346,7 @@ impl Pads {
                 state.announce(pad, events);
             }
             Err(refused) => {
-                // It ends as its socket has no other end any more.
+                // The PL ends, because its socket has lost the other end.
                 *slot = Pl::Failed;
                 state.fail(pad, refused, events);
             }
@@ -369,7 +368,7 @@ impl Pads {
         Ok(())
     }
 
-    /// The socket that came along, unless this process has no room for it.
+    /// The received socket, unless this process has no room for it.
     fn socket(&self, received: Received) -> Result<Seqpacket, (PadStep, Errno)> {
         let came = received.descriptors.into_iter().next().filter(|fd| self.limit.admits(fd));
         came.map(Seqpacket::from).ok_or((PadStep::Handover, Errno(libc::EMFILE)))
@@ -398,7 +397,7 @@ impl Pads {
             }
             Err(refused) => {
                 state.fail(pad, refused, events);
-                // The node's keeper may have a copy of the socket; the next try makes another keeper.
+                // The node's keeper may have a copy of the socket. A retry makes another keeper.
                 protocol::send(&self.control, &Command::Discard { pad }, &[], Wait::No)?;
             }
         }
@@ -413,7 +412,7 @@ impl Pads {
         events: &mut VecDeque<Event>,
     ) {
         let group = self.group_of(pad);
-        // Whether it executed has to be known, and said, first.
+        // An execution has to be found, and reported, before the end.
         self.take_launches(pad, pl, events);
         let Some(pad_state) = self.pads.get_mut(&pad) else { return };
         pad_state.watched.take_if(|watched| *watched == pl);
@@ -443,7 +442,8 @@ impl Pad {
         self.pls.get_mut(usize::from(pl.0))
     }
 
-    /// What a PL used that has just ended, with what belongs to no PL if it is the last of its job.
+    /// The usage of a PL that has just ended. For the last PL of a job it includes all usage that
+    /// belongs to no PL.
     fn usage_at_exit(&mut self, usage: Usage, strays: Usage, group: Option<&Path>) -> Usage {
         let is_under_way = |pl: &Pl| matches!(pl, Pl::Launching { .. } | Pl::Running);
         match (&mut self.time, self.pls.iter().any(is_under_way)) {
@@ -471,14 +471,14 @@ impl Pad {
         waiting.collect()
     }
 
-    /// It is given back, for the so-manieth time.
+    /// Marks the pad as given back, and returns a new ticket.
     pub(super) fn drain(&mut self) -> u32 {
         self.draining = true;
         self.ticket = self.ticket.wrapping_add(1);
         self.ticket
     }
 
-    /// The pad is not filled, which is said once for each time.
+    /// Reports that the pad could not be filled, once for each fill.
     fn fail(&mut self, pad: PadId, (step, errno): (PadStep, Errno), events: &mut VecDeque<Event>) {
         if std::mem::take(&mut self.filling) {
             events.push_back(Event::PadFailed { pad, step, errno });

@@ -1,4 +1,4 @@
-//! The streams of a rank, made when it is launched: those that it uses and no others.
+//! The streams of a rank, made at its launch: those that it uses and no others.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,11 +11,11 @@ use crate::carried::{Carried, CarriedSet};
 use crate::descriptors::DescriptorLimit;
 use crate::launch_spec::{EncodedSpec, Input, Output, RankSpec};
 
-/// The NM's ends of the streams of one rank. All are non-blocking and closed on exec. A stream that
-/// the rank does not have as a pipe, or a PMI connection that it does not want, is `None`.
+/// The NM's ends of the streams of one rank. All are non-blocking and closed on exec. An end is
+/// `None` if the rank has no such pipe, or wants no PMI connection.
 #[derive(Debug, Default)]
 pub struct PlEnds {
-    /// Write here what the rank reads from standard input; dropping it is the end of file.
+    /// Write the rank's standard input here; dropping it is the end of file.
     pub stdin: Option<OwnedFd>,
     /// Read the rank's standard output here.
     pub stdout: Option<OwnedFd>,
@@ -25,25 +25,25 @@ pub struct PlEnds {
     pub pmi: Option<OwnedFd>,
 }
 
-/// The rank's own ends of its standard output, standard error and PMI socket, while this process has
-/// plenty of descriptors. As long as somebody holds them, their other ends do not come to an end with the rank:
-/// a holder that hears of its end anyhow ([`Event::Exited`](crate::Event::Exited)) drops them then, and is not woken
-/// for each stream before.
+/// Copies of the rank's own ends of its standard output, standard error and PMI socket, made while
+/// this process has plenty of descriptors. While a copy is open, the other end sees no end of file.
+/// The holder drops the copies at [`Event::Exited`](crate::Event::Exited), so it is not woken for
+/// each stream before.
 #[derive(Debug, Default)]
 pub struct OwnEnds {
     held: Vec<OwnedFd>,
 }
 
 impl OwnEnds {
-    /// How many there are.
+    /// The number of copies.
     #[must_use]
     pub fn count(&self) -> usize {
         self.held.len()
     }
 }
 
-/// The NM's ends of the streams of one rank whose lines go to files that it shares
-/// ([`Output::Lines`]). They belong to [`crate::SharedFiles`].
+/// The NM's ends of the streams of one rank whose lines go to shared files ([`Output::Lines`]).
+/// The ends belong to [`crate::SharedFiles`].
 #[derive(Debug, Default)]
 pub struct LineEnds {
     /// Read the rank's standard output here.
@@ -55,23 +55,23 @@ pub struct LineEnds {
 /// Streams just made.
 #[derive(Debug, Default)]
 pub(super) struct NewStreams {
-    /// What stays here.
+    /// The ends that stay here.
     pub(super) ends: PlEnds,
-    /// What goes to the process that writes the files.
+    /// The ends for the process that writes the files.
     pub(super) lines: LineEnds,
-    /// What goes to the rank, in the order of [`CarriedSet`].
+    /// The ends for the rank, in the order of [`CarriedSet`].
     pub(super) theirs: Vec<OwnedFd>,
-    /// What those are.
+    /// The names of the ends for the rank.
     pub(super) carried: CarriedSet,
-    /// The streams of which no copy stays here: their readers wait for the end.
+    /// The streams of which no copy stays here, since their readers wait for the end.
     let_go: CarriedSet,
 }
 
 impl NewStreams {
-    /// Makes what the rank uses.
+    /// Makes the streams that the rank uses.
     ///
     /// # Errors
-    /// The kernel's; `EMFILE` also when only what launches leave to others is free.
+    /// The kernel's; `EMFILE` also if only the reserve of descriptors is free.
     pub(super) fn make(
         spec: &EncodedSpec,
         rank: &RankSpec,
@@ -95,7 +95,7 @@ impl NewStreams {
         }
     }
 
-    /// An output stream of the rank: a pipe to the NM, one to its files, or neither.
+    /// Makes an output stream of the rank: a pipe to the NM, a pipe to its files, or neither.
     fn output(
         &mut self,
         name: Carried,
@@ -112,7 +112,7 @@ impl NewStreams {
         })
     }
 
-    /// The NM's end does not block, because it is used by an event loop; the rank's does, as programs
+    /// Sets the NM's end to non-blocking, for an event loop. The rank's end blocks, as programs
     /// expect of their standard streams.
     fn keep(&mut self, name: Carried, (ours, theirs): (OwnedFd, OwnedFd)) -> io::Result<OwnedFd> {
         fcntl(ours.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
@@ -121,10 +121,10 @@ impl NewStreams {
         Ok(ours)
     }
 
-    /// When the rank has its ends: what stays of them here.
+    /// The ends that stay here once the rank has its own.
     pub(super) fn handed_over(self, limit: DescriptorLimit) -> (PlEnds, LineEnds, OwnEnds) {
         let Self { ends, lines, theirs, carried, mut let_go } = self;
-        // It is read at this end: that nobody reads any more is news.
+        // A copy of this end, which the rank reads, would hide that nobody reads any more.
         let_go.insert(Carried::Stdin);
         let held = carried.names().zip(theirs).filter(|(name, _)| !let_go.contains(*name));
         let held = held.map(|(_, end)| end).filter(|end| limit.is_far_from(end)).collect();

@@ -21,30 +21,31 @@ use crate::protocol::{self, KEEPER_VERSION, MESSAGE_MAX_BYTES, Report};
 use crate::seqpacket::{Received, Seqpacket, Wait};
 use crate::sys;
 
-/// A keeper notices at once that its daemon is gone, and greets; on an overrun host it may wait for a
-/// processor for seconds.
+/// A keeper notices at once that its daemon is gone, and greets. On an overrun host it may wait for
+/// a processor for seconds.
 const GREETING_TIMEOUT_MS: u16 = 15_000;
-/// Between two messages of one that hands over.
+/// The longest wait between two messages of a keeper that hands over.
 const MESSAGE_TIMEOUT_MS: u16 = 5_000;
-/// How often somebody is told that the keeper of another version is waited for.
+/// How often the wait for a keeper of another version is logged.
 const STILL_WAITING: Duration = Duration::from_secs(60);
 /// A launch failure is two small integers.
 const FAILURE_MAX_BYTES: usize = 64;
 
-/// What is known of a keeper that another process has started.
+/// A keeper that another process started.
 #[derive(Debug)]
 pub(super) struct Former {
-    /// It is no child of this process: its number alone could be another one's by now.
+    /// A pidfd: the keeper is no child of this process, so its number may name another process by
+    /// now.
     pub(super) process: OwnedFd,
     pub(super) next_pad: PadId,
     pub(super) pads: Vec<FormerPad>,
 }
 
-/// A pad in which a job goes on, or of which the keeper keeps what has become of one.
+/// A pad in which a job goes on, or has ended with a result that the keeper keeps.
 #[derive(Debug)]
 pub(super) struct FormerPad {
     pub(super) pad: PadId,
-    /// Its own keeper, where the node has no cgroups.
+    /// The pad's own keeper, on a node without cgroups.
     pub(super) own: Option<OwnKeeper>,
     pub(super) pls: Vec<(PlIndex, FormerPl)>,
 }
@@ -59,7 +60,7 @@ pub(super) struct OwnKeeper {
     pub(super) is_vacant: bool,
 }
 
-/// A PL of it.
+/// A PL of a former pad.
 #[derive(Debug)]
 pub(super) enum FormerPl {
     Launching(Seqpacket),
@@ -71,54 +72,53 @@ pub(super) enum FormerPl {
 /// A job that the former daemon left.
 #[derive(Debug)]
 pub struct InheritedJob {
-    /// What that one called it.
+    /// The former daemon's name of the job.
     pub job: KeptId,
-    /// Where it runs, or ran.
+    /// The pad of the job.
     pub pad: PadId,
-    /// It has been given back: what is left of the job is what follows.
+    /// The job has given its pad back, and only the fields below are left of it.
     pub given_back: bool,
-    /// Its lease has run out, and it was ended.
+    /// The job's lease has run out, and the job was ended.
     pub lease_over: bool,
-    /// What the former daemon left of its own.
+    /// Files that the former daemon left for the next one.
     pub files: Vec<OwnedFd>,
     /// Its ranks.
     pub ranks: Vec<InheritedRank>,
 }
 
-/// A rank of such a job.
+/// A rank of an inherited job.
 #[derive(Debug)]
 pub struct InheritedRank {
-    /// Its place in the pad.
+    /// Its PL in the pad.
     pub pl: PlIndex,
-    /// Its process, or what was.
+    /// Its process, which may have ended.
     pub pid: ProcessId,
-    /// What its launch has come to: [`Event::Launched`](crate::Event::Launched) or
-    /// [`Event::LaunchFailed`](crate::Event::LaunchFailed) follows where that is not known yet.
+    /// The outcome of its launch. While it is unknown, [`Event::Launched`](crate::Event::Launched)
+    /// or [`Event::LaunchFailed`](crate::Event::LaunchFailed) follows.
     pub launch: InheritedLaunch,
-    /// What was kept of its streams: standard input while it is open, the others for good.
+    /// Its kept streams: standard input while it is open, the others for good.
     pub ends: PlEnds,
-    /// How it ended; [`Event::Exited`](crate::Event::Exited) follows where it has not.
+    /// How it ended. If it has not, [`Event::Exited`](crate::Event::Exited) follows.
     pub ended: Option<(ExitStatus, Usage)>,
 }
 
-/// What a launch has come to.
+/// The outcome of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InheritedLaunch {
-    /// It is under way, or was never told of.
+    /// The launch is under way, or was never reported.
     UnderWay,
-    /// The application executes, or has.
+    /// The application executes, or has executed.
     Executed,
-    /// It never executed.
+    /// The application never executed.
     Failed(LaunchFailure),
 }
 
 impl Keeper {
-    /// Takes over the keeper that a former daemon of this node has left, if there is one. Of one that
-    /// another version of this program started, waits for the end, as nobody but it knows what
-    /// it keeps.
+    /// Takes over the keeper that a former daemon of this node has left, if there is one. A keeper
+    /// of another version of this program cannot be taken over, so the call waits for its end.
     ///
     /// # Errors
-    /// When there is one that does not hand over what it keeps; it ends that in time.
+    /// A keeper is there but does not hand over its jobs. It ends them when its time is over.
     pub fn take_over(
         config: &KeeperConfig,
     ) -> Result<Option<(Self, Vec<InheritedJob>)>, StartError> {
@@ -133,7 +133,7 @@ impl Keeper {
         let timeout = PollTimeout::from(GREETING_TIMEOUT_MS);
         let greeting = match Greeting::receive(&control, timeout) {
             Ok(greeting) => greeting,
-            // It had nothing to keep, and has just ended.
+            // The keeper had nothing to keep, and has just ended.
             Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(None),
             Err(error) => return Err(StartError::NotUp(error)),
         };
@@ -188,7 +188,7 @@ fn inherit(control: &Seqpacket, offered: u16) -> io::Result<Taken> {
                 pads.push(FormerPad { pad, own, pls });
                 inherited.extend(jobs);
             }
-            // The others go on. One that had nothing to keep has just ended.
+            // The other pads go on. A keeper that had nothing to keep has just ended.
             Err(error) => {
                 tracing::info!(%pad, %error, "the keeper of this place hands nothing over");
                 let _ = own.finish();
@@ -201,7 +201,7 @@ fn inherit(control: &Seqpacket, offered: u16) -> io::Result<Taken> {
 /// The PLs of a pad that a former node manager launched.
 type FormerPls = Vec<(PlIndex, FormerPl)>;
 
-/// The jobs that the keeper of one pad keeps, and the PLs of the job that still has the pad.
+/// Takes over the jobs that the keeper of one pad keeps, and the PLs of the job in the pad.
 fn inherit_pad(control: &Seqpacket) -> io::Result<(Vec<InheritedJob>, FormerPls)> {
     let (report, _) = next_within(control, GREETING_TIMEOUT_MS)?;
     let Report::InheritedPad { jobs } = report else {
@@ -290,7 +290,7 @@ fn next_within(control: &Seqpacket, timeout_ms: u16) -> io::Result<(Report, Rece
     Ok((protocol::decode(&buffer[..received.len])?, received))
 }
 
-/// Waits until a keeper has ended that speaks another version.
+/// Waits for the end of a keeper of another version.
 fn await_end(control: &Seqpacket, greeting: Greeting, bound: Duration) {
     let Greeting { version, pid } = greeting;
     let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();

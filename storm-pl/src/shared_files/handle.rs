@@ -11,23 +11,23 @@ use crate::ids::Errno;
 use crate::node::KeeperHandle;
 use crate::seqpacket::{Seqpacket, Wait};
 
-/// The files of one job on this node. Ranks write into their pipes from their start on. The keeper
-/// starts the process that reads them after all launches, so that no launch waits for it.
+/// The shared files of one job on this node. Ranks write into their pipes from their start on. The
+/// keeper starts the reading process after all launches, so that no launch waits for it.
 #[derive(Debug)]
 pub struct SharedFiles {
     socket: Seqpacket,
-    /// The other end, until the process is started.
+    /// The writer's end, until the process is started.
     other: RefCell<Option<Seqpacket>>,
-    /// Streams that it has not been sent, with the numbers of their files.
+    /// Streams that the writer has not been sent, with the numbers of their files.
     unsent: RefCell<Vec<(u8, OwnedFd)>>,
     /// There are streams.
     is_used: Cell<bool>,
-    /// Why it cannot be told of all.
+    /// The reason why the writer cannot be sent all streams.
     failure: Cell<Option<FileFailure>>,
 }
 
 impl SharedFiles {
-    /// For a job that is about to be launched.
+    /// Makes the socket of a job that is about to be launched.
     ///
     /// # Errors
     /// The kernel's.
@@ -36,7 +36,7 @@ impl SharedFiles {
         Ok(Self { other: RefCell::new(Some(other)), ..Self::of(socket) })
     }
 
-    /// Takes over the files of a former NM's job, by that NM's end of the socket.
+    /// Takes over the files of a former NM's job, with that NM's end of the socket.
     #[must_use]
     pub fn take_over(socket: OwnedFd) -> Self {
         Self { is_used: Cell::new(true), ..Self::of(socket.into()) }
@@ -52,7 +52,7 @@ impl SharedFiles {
         }
     }
 
-    /// The lines of this stream go to the file of that number in [`SharedFilesSpec::files`].
+    /// Adds a stream whose lines go to the file number `file` of [`SharedFilesSpec::files`].
     pub fn add(&self, file: u8, stream: OwnedFd) {
         self.is_used.set(true);
         self.unsent.borrow_mut().push((file, stream));
@@ -61,7 +61,7 @@ impl SharedFiles {
         }
     }
 
-    /// All ranks have been launched: has the keeper start the process, if there are streams.
+    /// Makes the keeper start the writer after all launches, if there are streams.
     pub fn begin(&self, keeper: &KeeperHandle, spec: &SharedFilesSpec) {
         let Some(other) = self.other.take().filter(|_| self.is_used.get()) else { return };
         self.send(true);
@@ -73,7 +73,7 @@ impl SharedFiles {
     /// Tells how the output ended. The message stays in the socket, where the next NM finds it.
     ///
     /// # Errors
-    /// `WouldBlock` before the end; the descriptor becomes readable at the end.
+    /// `WouldBlock` before the end. The descriptor becomes readable at the end.
     pub fn end(&self) -> io::Result<FilesEnd> {
         if let Some(failure) = self.failure.get() {
             return Ok(FilesEnd::Failed(failure));
@@ -120,7 +120,7 @@ impl AsRawFd for SharedFiles {
     }
 }
 
-/// Says how it ended; a reader that is gone needs nothing.
+/// Reports the end. A reader that is gone does not need the report.
 pub(crate) fn say_end(socket: &Seqpacket, end: FilesEnd) {
     let bytes = postcard::to_stdvec(&end).unwrap_or_default();
     let _ = socket.send(&[IoSlice::new(&bytes)], &[], Wait::Block);

@@ -2,19 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-/// How long an unfinished line is held without more of it. Somebody may follow the file as it
-/// grows; nobody waits for a prompt there.
+/// How long an unfinished line is held while no more of it arrives. A user may follow the growing
+/// file, but no user waits for a prompt there.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Buffers of standard output that is no terminal have this size, or a multiple (C, Python).
+/// Buffers of standard output have this size, or a multiple, if it is no terminal (C, Python).
 const BLOCK_BYTES: u64 = 4096;
-/// A longer line goes on in pieces.
+/// A longer line is written in pieces.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// The line that a rank has not finished.
+/// The unfinished line of a rank.
 #[derive(Debug)]
 pub(super) struct Line {
     unfinished: Vec<u8>,
-    /// When the last of the stream came.
+    /// The time of the last data of the stream.
     at: Instant,
     /// Bytes of the stream since its last pause.
     since_pause: u64,
@@ -25,7 +25,7 @@ impl Line {
         Self { unfinished: Vec::new(), at: now, since_pause: 0 }
     }
 
-    /// Takes what the rank wrote; appends to `out` what is whole by it.
+    /// Takes output of the rank, and appends the lines that it completes to `out`.
     pub(super) fn take(&mut self, data: &[u8], now: Instant, out: &mut Vec<u8>) {
         if now.saturating_duration_since(self.at) >= PAUSE {
             self.since_pause = 0;
@@ -43,8 +43,8 @@ impl Line {
         }
     }
 
-    /// When the unfinished line goes on as it is. A stream that stops after full buffers is in the
-    /// middle of a line without meaning it, so that its line has no such time.
+    /// The time at which the unfinished line is passed on as it is. A stream that stops after full
+    /// buffers is in the middle of a line only by accident, so its line has no such time.
     pub(super) fn due(&self) -> Option<Instant> {
         let is_full_buffer = self.since_pause.is_multiple_of(BLOCK_BYTES);
         (!self.unfinished.is_empty() && !is_full_buffer).then(|| self.at + PAUSE)
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(line.due(), Some(now + PAUSE));
     }
 
-    /// Else a program that flushes once and then fills buffers would have its lines cut.
+    /// Otherwise a program that flushes once and then fills buffers has its lines cut.
     #[test]
     fn a_buffer_that_is_filled_after_a_pause_is_a_full_one() {
         let now = Instant::now();

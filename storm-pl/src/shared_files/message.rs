@@ -11,9 +11,9 @@ use crate::ids::Errno;
 use crate::launch_spec::ResourceLimit;
 use crate::seqpacket::MANY_MAX;
 
-/// The most streams that one message brings.
+/// The most streams in one message.
 pub(crate) const STREAMS_MAX: usize = MANY_MAX;
-/// Stands behind the numbers of the files in the last message.
+/// The byte after the numbers of the files in the last message.
 pub(crate) const LAST: u8 = u8::MAX;
 /// The longest message of either side: a byte for each stream, or a [`FilesEnd`].
 pub(crate) const MESSAGE_BYTES_MAX: usize = STREAMS_MAX + 1;
@@ -21,13 +21,13 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = STREAMS_MAX + 1;
 /// The files of a job on this node that several of its ranks write to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedFilesSpec {
-    /// The user who opens them.
+    /// The user who opens the files.
     pub credentials: Credentials,
-    /// File mode creation mask: a file may have been removed since the ranks made it.
+    /// File mode creation mask, for a file that was removed after the ranks had made it.
     pub umask: u32,
     /// The job's limit on the size of files.
     pub file_size: Option<ResourceLimit>,
-    /// Their absolute paths, patterns already expanded. Messages name a file by its place here.
+    /// Absolute paths, with patterns expanded. Messages name a file by its index here.
     pub files: Vec<PathBuf>,
 }
 
@@ -36,54 +36,54 @@ pub struct SharedFilesSpec {
 pub enum FilesEnd {
     /// All streams have ended, and their bytes are in the files.
     Written,
-    /// Something is lost.
+    /// Some output is lost.
     Failed(FileFailure),
 }
 
-/// Why output is lost.
+/// The reason why output is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileFailure {
-    /// What failed.
+    /// The step that failed.
     pub step: FileStep,
-    /// Which file, for the steps that concern one.
+    /// The index of the file, for steps that concern a file.
     pub file: u8,
     /// Why, in the kernel's words.
     pub errno: Errno,
 }
 
-/// The steps of the process that writes.
+/// The steps of the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
 pub enum FileStep {
-    /// Starting it.
+    /// Starting the writer.
     #[error("the process that writes its output files cannot be started")]
     Start,
     /// Becoming the user.
     #[error("the process that writes its output files cannot act as the user")]
     User,
-    /// Handing it the streams of the ranks.
+    /// Handing the streams of the ranks to the writer.
     #[error("the process that writes its output files does not get the output of the ranks")]
     Streams,
     /// Opening a file.
     #[error("cannot open its output file")]
     Open,
-    /// Writing or closing it.
+    /// Writing or closing a file.
     #[error("cannot write its output file")]
     Write,
-    /// Any step: it was killed.
+    /// Any step: the writer was killed.
     #[error("the process that writes its output files was killed")]
     Killed,
 }
 
 impl FileStep {
-    /// Whether it concerns one of the files.
+    /// Whether the step concerns one of the files.
     #[must_use]
     pub fn is_of_a_file(self) -> bool {
         matches!(self, Self::Open | Self::Write)
     }
 }
 
-/// Says of each stream that came which file it is for, and whether it was the last message; `None`
-/// for what no sender says.
+/// Names the file of each received stream, and tells whether the message is the last. `None` for a
+/// message that no sender makes.
 pub(crate) fn name_streams(
     message: &[u8],
     streams: Vec<OwnedFd>,

@@ -1,9 +1,9 @@
 //! Output files that several ranks of a job write to
 //! (`docs/decisions/0140-ranks-that-share-a-file.md`).
 //!
-//! The ranks write into pipes. One process per job and node, a child of the keeper, reads them and
-//! appends whole lines to the files. It acts as the job's user, and needs no Node Manager while it
-//! works.
+//! The ranks write into pipes. One process per job and node, a child of the keeper, reads the pipes
+//! and appends whole lines to the files. The process acts as the job's user, and needs no Node
+//! Manager while it works.
 
 mod handle;
 mod line;

@@ -1,8 +1,8 @@
-//! The process that writes a job's shared files: reads the pipes of the ranks, and appends whole
+//! The process that writes a job's shared files: it reads the pipes of the ranks and appends whole
 //! lines.
 //!
-//! It blocks whenever nothing happens, and when the disk does: the ranks then wait in their pipes.
-//! It ends when every stream has ended, or when a file cannot be written.
+//! The writer blocks whenever nothing happens, and when the disk does: the ranks then wait in their
+//! pipes. It ends when every stream has ended, or when a file cannot be written.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -26,15 +26,15 @@ use crate::credentials::become_user;
 use crate::ids::Errno;
 use crate::seqpacket::{Seqpacket, Wait};
 
-/// Bytes asked of a stream at once: what a pipe has room for.
+/// Bytes read from a stream at once, which is the size of a pipe.
 const READ_BYTES: usize = 64 << 10;
-/// Lines of all ranks are written together, up to so many bytes.
+/// Lines of all ranks are written together, up to this many bytes.
 const WRITE_BYTES: usize = 1 << 20;
 /// Permissions of a new file before the mask.
 const FILE_MODE: u32 = 0o666;
 
-/// Serves the streams that come by `socket`, to their ends. Called in a child that ends afterwards,
-/// as it changes its user.
+/// Serves the streams that arrive by `socket`, to their ends. Runs in a child that ends afterwards,
+/// since it changes its user.
 pub(crate) fn run_writer(spec: &SharedFilesSpec, socket: Seqpacket) {
     let mut writer = Writer::new(spec, socket);
     let done = prepare(spec).and_then(|()| writer.serve());
@@ -42,8 +42,8 @@ pub(crate) fn run_writer(spec: &SharedFilesSpec, socket: Seqpacket) {
         Ok(()) => say_end(&writer.socket, FilesEnd::Written),
         Err(failure) => {
             say_end(&writer.socket, FilesEnd::Failed(failure));
-            // A rank that finds its pipe closed ends by SIGPIPE, and that would be the job's reason.
-            // The NM ends the job, and all streams with it.
+            // A closed pipe would end a rank by SIGPIPE, which would become the job's reason. The
+            // NM ends the job instead, and all streams with it.
             writer.outlive_streams();
         }
     }
@@ -51,7 +51,7 @@ pub(crate) fn run_writer(spec: &SharedFilesSpec, socket: Seqpacket) {
 
 fn prepare(spec: &SharedFilesSpec) -> Result<(), FileFailure> {
     if let Some(limit) = &spec.file_size {
-        // Where the daemon may not, the job's files are under the daemon's own limit.
+        // If the daemon may not set it, the daemon's own limit applies to the files.
         let _ = setrlimit(Resource::RLIMIT_FSIZE, limit.soft, limit.hard);
     }
     // SAFETY: ignoring a signal runs no handler. A write beyond the limit fails instead.
@@ -71,7 +71,7 @@ fn at(step: FileStep, file: usize) -> impl Fn(io::Error) -> FileFailure {
 
 struct Writer {
     socket: Seqpacket,
-    /// No more streams will come.
+    /// No more streams follow.
     has_all: bool,
     streams: Vec<Stream>,
     files: Vec<Target>,
@@ -86,7 +86,7 @@ struct Stream {
 
 struct Target {
     path: PathBuf,
-    /// Open from the first output on: ranks whose output is no regular file have none for us.
+    /// Opened at the first output, since it is not needed if the output is no regular file.
     file: Option<File>,
     /// Whole lines that have not been written.
     out: Vec<u8>,
@@ -118,22 +118,22 @@ impl Writer {
         files.try_for_each(|(number, target)| target.close().map_err(at(FileStep::Write, number)))
     }
 
-    /// Waits for more of the streams, more streams, or that time. Which of the streams are ready, and
-    /// whether there is a message.
+    /// Waits for data of streams, a message, or the time `until`. Returns whether there is a
+    /// message, and which of the streams are ready.
     fn wait(&self, wanted: PollFlags, until: Option<Instant>) -> (bool, Vec<bool>) {
         let timeout = until.map_or(PollTimeout::NONE, |until| {
             let left = until.saturating_duration_since(Instant::now());
-            // Rounded up, so as not to wake in vain.
+            // Rounded up, so that the writer does not wake too early.
             PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX)
         });
         let of_socket = if self.has_all { PollFlags::empty() } else { PollFlags::POLLIN };
         let mut sources = vec![PollFd::new(self.socket.as_fd(), of_socket)];
         sources.extend(self.streams.iter().map(|stream| PollFd::new(stream.pipe.as_fd(), wanted)));
         if self.has_all {
-            // Its other end may be gone, which would be told without an end.
+            // If the other end is gone, poll would report it again and again.
             sources.remove(0);
         }
-        // Interrupted or not, nothing is read that is not there.
+        // After an interruption nothing counts as ready.
         if poll(&mut sources, timeout).is_err() {
             return (false, vec![false; self.streams.len()]);
         }
@@ -142,7 +142,7 @@ impl Writer {
         (told, ready.collect())
     }
 
-    /// Takes over streams of ranks; with nobody to tell of more these are all.
+    /// Takes over streams of ranks. If the other end is gone, no more follow.
     fn take_streams(&mut self) -> Result<(), FileFailure> {
         let mut message = [0; MESSAGE_BYTES_MAX];
         let received = match self.socket.receive_many(&mut message, Wait::No) {
@@ -171,7 +171,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads once from each of the first streams that is ready, and passes on lines that are due.
+    /// Reads once from each ready stream, and passes on lines that are due.
     fn read(&mut self, ready: &[bool]) -> Result<(), FileFailure> {
         let now = Instant::now();
         let mut ended = Vec::new();
@@ -183,7 +183,7 @@ impl Writer {
                         stream.line.take(&self.buffer[..len], now, &mut target.out);
                     }
                     Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => {}
-                    // The end. A pipe has no other errors.
+                    // The end of the stream. A pipe has no other errors.
                     Ok(_) | Err(_) => {
                         stream.line.flush(&mut target.out);
                         ended.push(number);
@@ -210,7 +210,7 @@ impl Writer {
         })
     }
 
-    /// Holds the streams, and reads no more of them, until every rank is gone.
+    /// Holds the streams without reading them, until every rank is gone.
     fn outlive_streams(&mut self) {
         while !self.has_all || !self.streams.is_empty() {
             let (told, gone) = self.wait(PollFlags::empty(), None);
@@ -224,7 +224,7 @@ impl Writer {
 }
 
 impl Target {
-    /// Appends the lines that are whole, by one call, so that those of other writers stay whole too.
+    /// Appends the whole lines in one call, so that lines of other writers stay whole too.
     fn write(&mut self) -> Result<(), (FileStep, io::Error)> {
         if self.out.is_empty() {
             return Ok(());
@@ -239,10 +239,10 @@ impl Target {
         Ok(())
     }
 
-    /// Some file systems tell only now that they have no room.
+    /// Closes the file. Some file systems report only now that they have no room.
     fn close(&mut self) -> io::Result<()> {
         let Some(file) = self.file.take() else { return Ok(()) };
-        // SAFETY: the descriptor is taken out of its owner just here.
+        // SAFETY: the descriptor was just taken out of its owner.
         match unsafe { libc::close(file.into_raw_fd()) } {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(()),
@@ -250,16 +250,16 @@ impl Target {
     }
 }
 
-/// Opens the file as ranks do. Another job does not empty it as long as this one has it open.
+/// Opens the file as ranks do. Another job does not empty it while this one has it open.
 fn open(path: &PathBuf) -> io::Result<File> {
     let file = OpenOptions::new()
         .append(true)
         .create(true)
         .mode(FILE_MODE)
-        // A pipe that stands there by now is refused, and not waited for.
+        // A pipe that has taken its place is refused, and not waited for.
         .custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK)
         .open(path)?;
-    // SAFETY: flock takes an open descriptor and an integer. Without locks it is written all the same.
+    // SAFETY: flock takes an open descriptor and an integer. The file is used even without a lock.
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) };
     Ok(file)
 }

@@ -15,20 +15,20 @@ impl CgroupFreezer {
     /// Opens the freezer of the cgroup at `directory`.
     ///
     /// # Errors
-    /// When the file is not there or may not be written.
+    /// The file is not there or may not be written.
     pub fn open(directory: &Path) -> io::Result<Self> {
         File::options().read(true).write(true).open(directory.join("cgroup.freeze")).map(Self)
     }
 
-    /// Stops everything inside, now and until resumed: processes born meanwhile are born stopped.
+    /// Stops everything inside until it is resumed. Processes born meanwhile are born stopped.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// The kernel refuses.
     pub fn stop(&self) -> Result<(), FreezeError> {
         self.0.write_all_at(b"1", 0).map_err(FreezeError::Cgroup)
     }
 
-    /// Whether it was stopped last. Where that cannot be read, it was not.
+    /// Whether the pad was stopped last. Returns false if the file cannot be read.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         let mut state = [0];
@@ -38,7 +38,7 @@ impl CgroupFreezer {
     /// Resumes everything inside.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// The kernel refuses.
     pub fn resume(&self) -> Result<(), FreezeError> {
         self.0.write_all_at(b"0", 0).map_err(FreezeError::Cgroup)
     }

@@ -1,4 +1,4 @@
-//! Stops and resumes all processes of one pad, by whichever mechanism the node has.
+//! Stops and resumes all processes of one pad, by the mechanism of the node.
 
 use std::io;
 
@@ -9,16 +9,16 @@ use crate::switch::{CgroupFreezer, SignalFreezer};
 /// The switch of one pad.
 #[derive(Debug)]
 pub enum Freezer {
-    /// One write, whatever the number of processes.
+    /// One write for any number of processes.
     Cgroup(CgroupFreezer),
     /// A signal for every thread.
     Signal(SignalFreezer),
 }
 
-/// Why a pad was not stopped or resumed.
+/// The reason why a pad was not stopped or resumed.
 #[derive(Debug, Error)]
 pub enum FreezeError {
-    /// The kernel refused; most often the pad is gone.
+    /// The kernel refused, most often because the pad is gone.
     #[error("the control group of the pad cannot be written")]
     Cgroup(#[source] io::Error),
     /// A process could not be signalled.
@@ -33,7 +33,7 @@ impl Freezer {
     /// Stops every thread of every process. Stopping a stopped pad changes nothing.
     ///
     /// # Errors
-    /// When a process may still be running.
+    /// A process may still be running.
     pub fn stop(&self) -> Result<(), FreezeError> {
         match self {
             Self::Cgroup(freezer) => freezer.stop(),
@@ -41,8 +41,8 @@ impl Freezer {
         }
     }
 
-    /// Whether it was stopped last. Without a control group, whether anything in it is stopped: a switch
-    /// that was cut short stopped a part, and a process may have stopped itself.
+    /// Whether the pad was stopped last. Without a cgroup, whether any process in it is stopped: an
+    /// interrupted switch may have stopped a part, and a process may have stopped itself.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         match self {
@@ -54,7 +54,7 @@ impl Freezer {
     /// Lets every process run again. Resuming a running pad changes nothing.
     ///
     /// # Errors
-    /// When a process may still be stopped.
+    /// A process may still be stopped.
     pub fn resume(&self) -> Result<(), FreezeError> {
         match self {
             Self::Cgroup(freezer) => freezer.resume(),

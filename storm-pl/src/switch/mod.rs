@@ -1,8 +1,8 @@
-//! The context switch of a node: stop every process of one job, resume every process of another.
+//! The context switch of a node: it stops every process of one job and resumes those of another.
 //!
-//! The NM calls [`switch()`] on its real-time path when a strobe arrives. It waits for nothing: a
-//! stopped job has stopped when its last thread leaves the kernel's way, microseconds later, and
-//! is not asked (the paper, section 4: the switch is local to each node).
+//! The NM calls [`switch()`] on its real-time path when a strobe arrives. The switch is local to
+//! each node (the paper, section 4). The call does not wait until all threads have stopped: the
+//! last one stops microseconds later, when it leaves the kernel.
 
 mod cgroup_freezer;
 mod freezer;
@@ -16,7 +16,7 @@ pub use cgroup_freezer::CgroupFreezer;
 pub use freezer::{FreezeError, Freezer};
 pub use signal_freezer::SignalFreezer;
 
-/// What went wrong in a switch. All other jobs were switched all the same.
+/// A failure of a switch. All other jobs were still switched.
 #[derive(Debug, Error)]
 pub enum SwitchError {
     /// A job of the old row may still be running.
@@ -30,8 +30,8 @@ pub enum SwitchError {
 /// Stops all jobs of `from`, then resumes all of `to`.
 ///
 /// # Errors
-/// The first failure; the rest of the work is done nevertheless, because a job that does not stop
-/// is no reason to keep another from running.
+/// The first failure. The rest of the work is still done, because a job that does not stop is no
+/// reason to keep another from running.
 pub fn switch<'a>(
     from: impl IntoIterator<Item = &'a Freezer>,
     to: impl IntoIterator<Item = &'a Freezer>,
@@ -50,7 +50,7 @@ pub fn switch<'a>(
     first
 }
 
-/// An I/O error with the kernel's number kept.
+/// An I/O error with the kernel's number.
 fn io_error(errno: crate::ids::Errno) -> io::Error {
     io::Error::from_raw_os_error(errno.0)
 }

@@ -1,9 +1,9 @@
 //! Stops a pad by signals, for nodes without cgroup v2.
 //!
-//! SIGSTOP goes to every thread, not to the process: sent to the process it would kick one thread
-//! and let the others run on to their next tick, 8 to 14 % of a short quantum. What the cgroup
-//! does better: a parent sees its children stop and continue, and a process that had stopped
-//! itself is resumed with the rest.
+//! SIGSTOP goes to every thread, not to the process. A signal to the process would reach one thread
+//! and let the others run until their next tick, which is 8 to 14 % of a short quantum. The cgroup
+//! does better in two ways: with signals a parent sees its children stop and continue, and a
+//! process that had stopped itself is resumed with the rest.
 
 use std::collections::HashSet;
 
@@ -12,28 +12,29 @@ use crate::process_tree::{descendants, is_stopped, threads};
 use crate::switch::{FreezeError, io_error};
 use crate::sys::signal_thread;
 
-/// Passes over the process tree before giving up. A pass finds what was forked during the one
-/// before; a thread with SIGSTOP pending cannot fork, so a job in good faith needs two or three.
+/// Passes over the process tree before giving up. A pass finds the processes that were forked
+/// during the last pass. A thread with SIGSTOP pending cannot fork, so a job in good faith needs
+/// two or three.
 const PASSES_MAX: u32 = 64;
 
-/// Stops and resumes all descendants of one process: the pad's own keeper, which as their
-/// subreaper stays their ancestor whatever they do.
+/// Stops and resumes all descendants of one process, the pad's own keeper. As their subreaper the
+/// keeper always stays their ancestor.
 #[derive(Debug)]
 pub struct SignalFreezer {
     root: ProcessId,
 }
 
 impl SignalFreezer {
-    /// Of the descendants of `root`, not `root` itself.
+    /// A freezer of the descendants of `root`, without `root` itself.
     #[must_use]
     pub fn new(root: ProcessId) -> Self {
         Self { root }
     }
 
-    /// Stops them all.
+    /// Stops all descendants.
     ///
     /// # Errors
-    /// When one may not be signalled, or new ones keep appearing.
+    /// A process may not be signalled, or new ones keep appearing.
     pub fn stop(&self) -> Result<(), FreezeError> {
         let mut stopped = HashSet::new();
         for _ in 0..PASSES_MAX {
@@ -52,16 +53,16 @@ impl SignalFreezer {
         Err(FreezeError::Unstable)
     }
 
-    /// Whether any of them is stopped.
+    /// Whether any descendant is stopped.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         descendants(self.root).into_iter().any(is_stopped)
     }
 
-    /// Resumes them all; one pass is enough, as what is stopped does not fork.
+    /// Resumes all descendants. One pass is enough, since a stopped process does not fork.
     ///
     /// # Errors
-    /// When one may not be signalled.
+    /// A process may not be signalled.
     pub fn resume(&self) -> Result<(), FreezeError> {
         for process in descendants(self.root) {
             // SAFETY: kill takes two integers.
@@ -72,7 +73,7 @@ impl SignalFreezer {
     }
 }
 
-/// A process that has ended meanwhile needs neither stopping nor resuming.
+/// Ignores the error of a process that has ended meanwhile.
 fn signal(result: Result<(), Errno>) -> Result<(), FreezeError> {
     match result {
         Ok(()) | Err(Errno(libc::ESRCH)) => Ok(()),

@@ -1,7 +1,7 @@
-//! Descriptors: how many an element costs, and what happens when there are no more.
+//! Descriptors: the cost of an element, and the behaviour when there are no more.
 //!
-//! Limits belong to a process, and other tests run in this one: each test here runs once more by
-//! itself, in a process of its own, where it lowers them.
+//! Limits belong to a process, and other tests run in this one. Each test here therefore runs once
+//! more in a process of its own, and lowers the limits there.
 
 use std::fs;
 use std::future::Future;
@@ -15,7 +15,7 @@ use storm_pl::{
     Errno, Event, Input, Keeper, LaunchError, LaunchSpec, Output, PadId, PadStep, PlIndex, RankSpec,
 };
 
-/// Says that this process is the one to run out of descriptors.
+/// Marks the process that is to run out of descriptors.
 const ALONE: &str = "STORM_TEST_DESCRIPTORS_ALONE";
 const PAD: PadId = PadId(0);
 const EMFILE: Errno = Errno(libc::EMFILE);
@@ -39,14 +39,14 @@ fn open_of(process: impl std::fmt::Display) -> usize {
     fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
 }
 
-/// Of this process, which may have no room for another to list them.
+/// Counts the descriptors of this process, which may have no room for another to list them.
 fn open() -> usize {
     // SAFETY: F_GETFD takes no argument and changes nothing.
     (0..4096).filter(|&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } != -1).count()
 }
 
-/// Descriptors of the keeper of a node with so many pads: standard streams, its control socket, its signals,
-/// and in cgroups the lock of the node and three files of each pad.
+/// Descriptors of a keeper with `pads` pads: standard streams, control socket, signals. With
+/// cgroups also the lock of the node and three files of each pad.
 fn kept_by(node: &Node, pads: usize) -> usize {
     5 + node.cgroup.as_ref().map_or(0, |_| 1 + 3 * pads)
 }
@@ -56,7 +56,7 @@ fn set_limit(limit: u64) {
     setrlimit(Resource::RLIMIT_NOFILE, limit, limit.min(hard)).unwrap();
 }
 
-/// Takes descriptors until one has this number.
+/// Takes descriptors until `number` is taken.
 fn take_up_to(number: i32) -> Vec<OwnedFd> {
     let mut taken: Vec<OwnedFd> = Vec::new();
     while taken.last().is_none_or(|last| last.as_raw_fd() < number) {
@@ -82,19 +82,19 @@ fn a_waiting_pl_costs_one_descriptor_and_a_rank_what_it_uses() {
             let empty = open();
             let pad = node.handle.make_pad(8).unwrap();
             node.until_ready(pad).await;
-            // And the pad's freezer, or the socket of its keeper.
+            // One more for the pad's freezer, or the socket of its keeper.
             assert_eq!(open(), empty + 8 + 1, "{mechanism:?}");
             support::until("the keeper rests", || open_of(node.pid) == kept_by(&node, 2));
             let spec = with_pmi("exec sleep 1000").encode().unwrap();
             let both = RankSpec { stdin: Input::Pipe, ..RankSpec::default() };
-            // The command socket goes; of what the rank writes this process has both ends.
+            // The command socket goes. This process has both ends of the rank's output.
             for (pl, rank, more) in [(0, silent(), 2), (1, RankSpec::default(), 6), (2, both, 7)] {
                 let before = open();
                 let pl = PlIndex(pl);
                 let launching = node.handle.launch(PAD, pl, &spec, &rank).unwrap();
                 assert_eq!(node.next().await, Event::Launched { pad: PAD, pl });
                 assert_eq!(open(), before - 1 + more, "{mechanism:?} {pl:?}");
-                // Its loader opens libraries, one at a time.
+                // The rank's loader opens libraries, one at a time.
                 let pid = launching.pid;
                 support::until("it has standard streams and PMI only", || open_of(pid) == 4);
                 std::mem::forget(launching);
@@ -112,12 +112,12 @@ fn a_pad_without_descriptors_fails_and_is_filled_when_there_are() {
             set_limit(128);
             let mut node = Node::attach(keeper);
             let at_rest = open();
-            // All of the reserve is free, a part of the sockets fit beside it, nothing is free at all.
+            // The whole reserve is free, then only room for some sockets, then nothing.
             for number in [112, 104, 127] {
                 let taken = take_up_to(number);
                 let pad = node.handle.make_pad(16).unwrap();
                 let failed = Event::PadFailed { pad, step: PadStep::Handover, errno: EMFILE };
-                // A freezer is opened before the socket is looked at.
+                // The freezer is opened before the socket is checked.
                 match node.next().await {
                     Event::PadFailed { step: PadStep::Freezer, errno: EMFILE, .. } => {}
                     other => assert_eq!(other, failed, "{mechanism:?} {number}"),
@@ -210,18 +210,18 @@ fn a_keeper_without_descriptors_makes_pads_again_when_it_has_some() {
             let mut node = Node::start(mechanism, 2).await;
             let at_rest = kept_by(&node, 1);
             support::until("the keeper rests", || open_of(node.pid) == at_rest);
-            // Its first file of the pad, its last, the first socket.
+            // The shortage hits the first file of the pad, its last file, and the first socket.
             for more in [0, 2, 3] {
                 let hard = limit_other(node.pid, (at_rest + more) as u64).unwrap();
                 let pad = node.handle.make_pad(2).unwrap();
                 match node.next().await {
                     Event::PadFailed { pad: failed, errno: EMFILE, .. } if failed == pad => {}
-                    // The keeper of this pad could not do without.
+                    // The pad's own keeper cannot do without the descriptor.
                     Event::PadLost { .. } if mechanism == Mechanism::Signals => {
                         limit_other(node.pid, hard).unwrap();
                         continue;
                     }
-                    // One with a keeper of its own needs no more.
+                    // A pad with a keeper of its own needs no more descriptors.
                     Event::Ready { .. } if mechanism == Mechanism::Signals && more > 0 => {}
                     other => panic!("{mechanism:?} {more}: {other:?}"),
                 }

@@ -1,4 +1,4 @@
-//! The switch: a stopped job does nothing at all, a resumed one goes on.
+//! The switch: a stopped job does nothing at all, and a resumed job goes on.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use crate::support::{
 use nix::time::{ClockId, clock_gettime};
 use storm_pl::{Event, Freezer, Output, PadId, PlIndex, RankSpec, switch};
 
-/// CPU time the test itself burns while a stopped job must not run: 12 ticks at 250 Hz.
+/// CPU time that the test burns while a stopped job must not run: 12 ticks at 250 Hz.
 const OWN_WORK_NS: i64 = 50_000_000;
 
 /// Nanoseconds on a CPU of every thread of the processes.
@@ -28,8 +28,8 @@ fn work(token: &str) -> Work {
     work
 }
 
-/// Whether the last thread has stopped. Until then one that was told to may still have to be
-/// scheduled, only to stop.
+/// Whether the last thread has stopped. A signalled thread may still have to be scheduled, only to
+/// stop.
 fn all_stopped(node: &Node, pad: PadId, token: &str) -> bool {
     if let Some(directory) = &node.cgroup {
         let events = directory.join(format!("pad-{}/cgroup.events", pad.0));
@@ -54,7 +54,7 @@ fn burn(ns: i64) {
     }
 }
 
-/// Starts a rank whose threads, children and fugitives all spin.
+/// Starts a rank that spins in all its threads, children and processes outside of its session.
 async fn start_burner(node: &Node, pad: PadId, token: &str) -> PipeReader {
     let script = "$BED burn 2 & (setsid $BED burn 1 &); exec $BED burn 1";
     let mut spec = marked(shell(script), token);

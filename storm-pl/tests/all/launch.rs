@@ -1,4 +1,4 @@
-//! Launches: what an application sees, how its end is reported, and what a failed step says.
+//! Launches: the view of the application, the report of its end, and the errors of failed steps.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -407,8 +407,8 @@ async fn limits_mask_and_cpus_are_set() {
     assert_eq!(failure_of(&spec).await, (LaunchStep::Limit(refused), libc::EINVAL));
 }
 
-/// Root in a container has no CAP_SYS_RESOURCE, and its jobs ended with 126. Nobody at all may have more
-/// descriptors than the kernel permits.
+/// Root in a container has no CAP_SYS_RESOURCE, and its jobs used to end with 126. No process may
+/// have more descriptors than the kernel permits.
 #[tokio::test]
 async fn a_limit_above_what_is_permitted_is_what_is_permitted() {
     let mut spec = shell("ulimit -n; ulimit -Hn");

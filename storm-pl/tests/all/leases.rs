@@ -1,4 +1,4 @@
-//! Jobs that end when the NM does not say in time that they may go on.
+//! Jobs that end if the NM does not extend their lease in time.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use storm_pl::{Event, ExitStatus, HostTime, PadId, PlIndex, RankSpec};
 
 const PAD: PadId = PadId(0);
 const KILLED: ExitStatus = ExitStatus::Signal { signal: libc::SIGKILL, core_dumped: false };
-/// Outlives any test.
+/// Longer than any test.
 const LONG: Duration = Duration::from_secs(10_000);
-/// More ends of ranks than the socket to the NM holds.
+/// More ends of ranks than the socket to the NM can hold.
 const MANY: u16 = 600;
 
 fn after(time: Duration) -> HostTime {
     HostTime(HostTime::now().0 + time)
 }
 
-/// A rank that leaves its session, with another process.
+/// A rank and a second process that leaves the rank's session.
 const FUGITIVE: &str = "(setsid sleep 1000 &); exec sleep 1000";
 
 #[tokio::test]
@@ -45,11 +45,11 @@ async fn a_lease_that_runs_out_ends_the_job_stopped_or_not_and_no_other() {
         let Event::Exited { pad, status, .. } = node.next().await else { panic!("no exit") };
         assert_eq!((pad, status), (PAD, KILLED));
         until("nothing of it is left", || alive(&tokens[0]).is_empty());
-        // One that just executes shows no environment for a moment.
+        // A process shows no environment for a moment while it executes.
         until("the other job is whole", || alive(&tokens[1]).len() == 2);
         node.handle.destroy(PAD).unwrap();
         node.until_ready(PAD).await;
-        // It is not stopped any more, and has no lease.
+        // The pad is no longer stopped, and has no lease.
         assert!(node.run(&shell("exit 0"), &RankSpec::default()).await.status().success());
         node.shut_down().await;
         assert!(alive(&tokens[1]).is_empty());
@@ -63,14 +63,14 @@ async fn a_keeper_that_had_no_processor_ends_nothing_that_may_go_on() {
         let spec = shell("exec sleep 1000").encode().unwrap();
         let _launching = node.handle.launch(PAD, PlIndex(0), &spec, &RankSpec::default()).unwrap();
         assert!(matches!(node.next().await, Event::Launched { .. }));
-        // The keeper of the pad, where that has its own, keeps all its leases.
+        // A pad's own keeper, if there is one, has the pad's leases.
         let keeper = if node.cgroup.is_some() { node.pid } else { only_child(node.pid) };
         signal(keeper, Signal::SIGSTOP);
         until("it is stopped", || is_stopped(keeper));
         node.handle.lease(&[PAD], HostTime::now()).unwrap();
         node.handle.lease(&[PAD], after(LONG)).unwrap();
         signal(keeper, Signal::SIGCONT);
-        // What is asked of it afterwards it does afterwards.
+        // A command that follows the leases is executed after them.
         node.handle.kill(PAD, libc::SIGTERM).unwrap();
         let Event::Exited { status, .. } = node.next().await else { panic!("no exit") };
         assert_eq!(status, ExitStatus::Signal { signal: libc::SIGTERM, core_dumped: false });
@@ -95,19 +95,19 @@ fn is_stopped(process: i32) -> bool {
     stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T"))
 }
 
-/// It takes no report, as one that is stopped does not.
+/// The NM takes no report, like a stopped NM.
 #[tokio::test]
 async fn a_lease_runs_out_also_when_the_keeper_cannot_tell_of_anything() {
     nobody_takes_reports(true).await;
 }
 
-/// What was said before it stopped waited behind reports that it did not take.
+/// The lease used to wait behind reports that the NM did not take.
 #[tokio::test]
 async fn a_lease_counts_also_where_it_is_said_when_the_keeper_cannot_tell_of_anything() {
     nobody_takes_reports(false).await;
 }
 
-/// The lease comes before the reports, or when there is no room for more of them.
+/// Grants the lease before the reports, or when there is no room for more of them.
 async fn nobody_takes_reports(before: bool) {
     let mut node = Node::start(Mechanism::Cgroup, MANY).await;
     node.handle.make_pad(1).unwrap();

@@ -15,8 +15,8 @@ use storm_pl::{
 
 const PAD: PadId = PadId(0);
 
-/// Leaves its session twice over, forks twice, ignores what can be ignored: five processes that
-/// stay, one of them the rank itself.
+/// Leaves its session twice, forks twice, and ignores all signals that it can. Five processes stay,
+/// one of which is the rank.
 const FUGITIVES: &str = "trap '' TERM HUP INT; \
     (setsid sh -c 'sleep 1000 & exec sleep 1000' &); \
     (setsid setsid sleep 1000 &); \
@@ -62,7 +62,7 @@ async fn a_pad_that_is_only_cleaned_stays_as_it_is_until_it_is_released() {
         assert!(node.run_only(&spec, &RankSpec::default()).await.status().success());
         node.handle.clean(PAD).unwrap();
         assert_eq!(node.next().await, Event::PadClean { pad: PAD });
-        // The keeper answers what it is asked in turn: it is not at work on the pad.
+        // The keeper answers in turn, so an answer shows that it does not work on the pad.
         node.handle.make_pads(1).unwrap();
         node.until_ready(PadId(1)).await;
         assert_eq!(node.handle.waiting(PAD), [PlIndex(1)], "only the one that was not used");
@@ -89,7 +89,7 @@ async fn destroy_ends_a_stopped_job() {
         assert_eq!(node.next().await, Event::PadClean { pad: PAD });
         assert_eq!(alive(&token), [0; 0]);
         node.until_ready(PAD).await;
-        // Not stopped any more.
+        // The pad is no longer stopped.
         assert!(node.run(&shell("exit 0"), &RankSpec::default()).await.status().success());
         node.shut_down().await;
     }
@@ -130,7 +130,7 @@ async fn a_signal_reaches_the_group_of_every_rank() {
             }
         }
         assert_eq!(codes, [ExitStatus::Code(7); 2]);
-        // The children in the groups got it too: the pipes are at their ends.
+        // The children in the groups got the signal too, so the pipes are at their ends.
         for output in &mut outputs {
             assert_eq!(output.read().await, None);
         }
@@ -167,7 +167,7 @@ async fn a_pad_can_be_used_a_thousand_times() {
             let (descriptors, directories, children) = measure();
             descriptors <= before.0 && (directories, children) == (before.1, before.2)
         });
-        // Other tests of this program have descriptors of their own; a leak would be thousands.
+        // Other tests of this program have descriptors of their own, but a leak would be thousands.
         assert!(own() < own_before + 500, "{} descriptors, then {}", own_before, own());
         node.shut_down().await;
     }
@@ -343,7 +343,7 @@ fn death_of_the_nm_ends_everything() {
     }
 }
 
-/// A job that was submitted to run again did so within a second, beside the ranks that nobody ended.
+/// A resubmitted job used to start within a second, beside its old ranks, which still ran.
 #[test]
 fn death_of_the_nm_ends_everything_though_the_keeper_is_stopped() {
     for mechanism in BOTH {
@@ -386,7 +386,7 @@ fn death_of_the_nm_ends_stopped_jobs() {
 fn what_outlived_nm_and_keeper_is_found_at_the_next_start() {
     let mut manager = Manager::with_fugitives(Mechanism::Cgroup);
     let Some(path) = manager.cgroup() else { return assert!(!is_root(), "root has cgroups") };
-    // Both at once: the NM must not see the keeper's death.
+    // Both die at once: the NM must not see the keeper's death.
     let nm = nix::unistd::Pid::from_raw(manager.child.id() as i32);
     nix::sys::signal::kill(nm, nix::sys::signal::SIGSTOP).unwrap();
     fs::write(path.join("pad-0/cgroup.freeze"), "1").unwrap();
@@ -422,7 +422,7 @@ fn a_second_daemon_of_the_same_node_is_refused() {
     assert_eq!(sleepers(&manager.cluster), FUGITIVES_COUNT);
 }
 
-/// Its name was taken over before its manager noticed: what is there now is not the former's.
+/// The keeper's name was taken over before its manager noticed: the directory is the successor's.
 #[tokio::test]
 async fn a_manager_that_lost_its_keeper_leaves_its_successor_alone() {
     let config = config(Mechanism::Cgroup, 1);
@@ -464,10 +464,10 @@ async fn a_pad_that_could_not_be_made_can_be_tried_again() {
 #[test]
 fn an_ordinary_user_runs_own_jobs_only_and_leaves_nothing() {
     if !is_root() {
-        // Every other test of this program has then shown it.
+        // Every other test of this program has then shown the same.
         return assert_ne!(storm_pl::Credentials::own().uid, 0);
     }
-    // Where nobody can execute it.
+    // A place from which the user nobody can execute the program.
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("testbed");
     fs::copy(testbed(), &program).unwrap();

@@ -1,4 +1,4 @@
-//! Limits on the memory of jobs: each run has its own, and owes nothing for the one before.
+//! Limits on the memory of jobs: each run has its own limit, free of charges from the run before.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::support::{BOTH, Mechanism, Node, config, shell};
 use storm_pl::{Keeper, PadId, RankSpec};
 
 const LIMIT_BYTES: u64 = 64 << 20;
-/// Runs that leave more than half of the limit each.
+/// Runs that each leave more than half of the limit behind.
 const RUNS: usize = 3;
 
 /// A node of one ready pad, unless this machine has no memory controller.

@@ -1,4 +1,4 @@
-//! Pads have as many processes as they were asked to, and no more than fit.
+//! Pads have as many processes as requested, and no more than fit.
 
 use crate::support::{BOTH, HANG, Node, shell};
 use std::path::Path;
@@ -35,7 +35,7 @@ async fn a_pad_has_as_many_processes_as_it_was_made_for() {
     }
 }
 
-/// Of one that could not be filled the processes that were made waited for as long as its node lived.
+/// The processes of a pad that could not be filled used to wait as long as their node lived.
 #[tokio::test]
 async fn a_pad_that_is_given_up_leaves_no_process_and_says_nothing_more() {
     for mechanism in BOTH {
@@ -65,7 +65,7 @@ async fn a_pad_that_is_given_up_leaves_no_process_and_says_nothing_more() {
         })
         .await
         .expect("they end");
-        // What comes next is of another pad.
+        // The next event is of another pad.
         let other = node.handle.make_pad(1).unwrap();
         node.until_ready(other).await;
         node.shut_down().await;

@@ -41,7 +41,7 @@ fn spec(source: &Path, destination: &Path) -> PlaceSpec {
 #[tokio::test]
 async fn a_file_arrives_whole_with_owner_and_mode() {
     let mut node = Node::start(Mechanism::Cgroup, 1).await;
-    // Readable by the daemon only.
+    // The source is readable only by the daemon.
     let source = tempfile::NamedTempFile::new().unwrap();
     let content: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
     fs::write(&source, &content).unwrap();

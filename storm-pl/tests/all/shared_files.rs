@@ -1,4 +1,4 @@
-//! Files that several ranks write to: whole lines, everything, as the user.
+//! Files that several ranks write to: whole lines, complete output, as the user.
 
 use std::fs::{self, Permissions};
 use std::io::Read;
@@ -20,11 +20,11 @@ use crate::support::{self, BOTH, Mechanism, NOBODY, Node, shell};
 const PAD: PadId = PadId(0);
 const RANKS: u16 = 4;
 const LINES: usize = 3_000;
-/// As C's standard output does: full buffers, wherever a line ends.
+/// Writes like C's standard output: full buffers, without regard to the ends of lines.
 const BLOCKS: &str =
     "exec awk -v r=$R 'BEGIN { for (i = 0; i < 3000; i++) printf \"%d %070d\\n\", r, i }'";
 
-/// A directory that nobody else than its user may write to, and that user.
+/// A directory to which only its user may write, and the user.
 fn directory() -> (tempfile::TempDir, Credentials) {
     let dir = tempfile::tempdir().unwrap();
     let mut user = Credentials::own();
@@ -48,7 +48,7 @@ impl Job {
         Job { spec, path: path.into(), files: Rc::new(SharedFiles::make().unwrap()) }
     }
 
-    /// Launches so many ranks, with their number in `R`.
+    /// Launches `ranks` ranks, each with its number in `R`.
     fn launch(&self, node: &Node, ranks: u16) {
         let spec = self.spec.encode().unwrap();
         for rank in 0..ranks {
@@ -102,7 +102,7 @@ async fn until_exited(node: &mut Node, ranks: u16) {
     }
 }
 
-/// 8,308 of 24,000 were broken.
+/// 8,308 of 24,000 lines used to be broken.
 #[tokio::test]
 async fn lines_of_ranks_in_one_file_are_whole_and_the_file_is_the_users() {
     for mechanism in BOTH {
@@ -150,7 +150,7 @@ async fn what_a_rank_leaves_behind_may_write_until_the_job_is_over() {
     }
 }
 
-/// The line that is held with the process that writes is not lost with the keeper.
+/// A line that the writer holds is not lost with the keeper.
 #[tokio::test]
 async fn what_was_said_is_written_when_everything_ends() {
     for mechanism in BOTH {
@@ -189,7 +189,7 @@ async fn what_cannot_be_written_is_told_and_ranks_wait_for_their_end() {
     node.shut_down().await;
 }
 
-/// The child of the keeper that writes files.
+/// The keeper's child that writes files.
 fn writer_of(keeper: i32) -> Option<i32> {
     let children = fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children")).ok()?;
     let mut children = children.split_whitespace().map(|pid| pid.parse::<i32>().unwrap());
@@ -247,7 +247,7 @@ async fn a_file_that_the_user_may_not_open_fails_the_launch() {
     node.shut_down().await;
 }
 
-/// A pipe belongs to the one who made it: `/dev/stderr` could not be opened by a job's user.
+/// The user of a job used to be unable to open `/dev/stderr`: a pipe belongs to its maker.
 #[tokio::test]
 async fn a_rank_may_open_its_streams_by_name() {
     let (dir, user) = directory();

@@ -1,4 +1,4 @@
-//! Starting a keeper: what is refused, and what a node is said to be capable of.
+//! Starting a keeper: the refused configurations, and the reported capabilities of a node.
 
 use std::fs;
 
@@ -28,7 +28,7 @@ fn a_bad_configuration_is_refused_with_its_reason() {
 
 #[test]
 fn forking_with_several_threads_is_refused() {
-    // The test harness runs this in a thread of its own.
+    // The test harness runs each test in a thread of its own.
     let error = refused(|config| config.start = StartMethod::Fork);
     assert!(matches!(error, StartError::Threads(2..)), "{error}");
 }
@@ -82,7 +82,7 @@ async fn a_node_falls_back_to_signals_and_says_why() {
 #[test]
 fn a_configured_parent_is_used() {
     let Ok(own) = Capabilities::probe(None).cgroup else {
-        // Then there is no cgroup to configure, which only an ordinary user can see.
+        // There is then no cgroup to configure, which only an ordinary user can see.
         return assert_ne!(Credentials::own().uid, 0);
     };
     let parent = own.join(support::unique_cluster());

@@ -1,4 +1,4 @@
-//! A daemon that is gone, and the next one, which takes over what the keeper kept.
+//! A daemon that is gone, and the next daemon, which takes over the kept jobs.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -16,10 +16,10 @@ use crate::support::{self, BOTH, Mechanism, Node, alive, marked, shell, unique_c
 
 const JOB: KeptId = KeptId(7);
 const PAD: PadId = PadId(0);
-/// More than a socket has room for messages.
+/// More ranks than a socket has room for messages.
 const MANY_RANKS: u16 = 500;
 
-/// A configuration whose keeper survives for so long.
+/// A configuration of a keeper that survives its daemon for `bound`.
 fn surviving(mechanism: Mechanism, door: &Path, bound: Duration) -> KeeperConfig {
     let survival = Some(Survival { door: door.join("keeper"), bound });
     KeeperConfig { survival, ..support::config(mechanism, 2) }
@@ -134,7 +134,7 @@ async fn the_next_daemon_takes_over_a_rank_with_its_streams_and_its_end() {
         node.handle.forget_kept(JOB);
         let new = node.handle.make_pad(1).unwrap();
         node.until_ready(new).await;
-        // Nothing is kept now: it ends with this daemon.
+        // No job is kept now, so the keeper ends with this daemon.
         node.handle.shutdown().unwrap();
         while !matches!(node.next().await, Event::KeeperGone { .. }) {}
         assert!(cgroup.is_none_or(|cgroup| !cgroup.exists()));
@@ -153,7 +153,7 @@ async fn an_end_that_nobody_saw_is_told_and_a_closed_input_is_closed() {
         let stdin = launching.ends.stdin.take().unwrap();
         File::from(stdin).write_all(b"all of it").unwrap();
         node.handle.close_kept_input(JOB, PlIndex(0));
-        // Its end comes whether the daemon is there to hear of it or not.
+        // The rank ends in any case, whether the daemon is there to hear of it or not.
         drop((node, launching));
         let (mut node, job) = take_over(&config);
         let rank = job.ranks.into_iter().next().unwrap();
@@ -202,7 +202,7 @@ async fn a_lease_that_runs_out_ends_a_job_without_a_daemon_and_the_next_one_hear
         until_launched(&mut node).await;
         let until = HostTime(HostTime::now().0 + Duration::from_millis(100));
         node.handle.lease(&[PAD], until).unwrap();
-        // The end of its output is that of the rank.
+        // The end of the output shows the end of the rank.
         let stdout = launching.ends.stdout.as_ref().unwrap().try_clone().unwrap();
         drop((node, launching));
         assert_eq!(read_to_end(stdout), "");
@@ -230,7 +230,7 @@ async fn a_keeper_without_a_daemon_ends_when_it_is_asked_to() {
         let (cgroup, pid) = (node.cgroup.clone(), nix::unistd::Pid::from_raw(node.pid));
         let launching = launch(&node, "sleep 1000");
         until_launched(&mut node).await;
-        // While there is a daemon, that one decides.
+        // While there is a daemon, SIGTERM does not end the keeper.
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
         node.handle.make_pad(1).unwrap();
         node.until_ready(PadId(2)).await;
@@ -240,7 +240,7 @@ async fn a_keeper_without_a_daemon_ends_when_it_is_asked_to() {
     }
 }
 
-/// Also what has left its session and its parent.
+/// Processes that have left their session and their parent end as well.
 #[tokio::test]
 async fn nothing_of_a_job_is_left_after_the_bound() {
     for mechanism in BOTH {
@@ -279,7 +279,7 @@ async fn jobs_of_several_pads_go_on_over_several_daemons_and_stopped_ones_stay_s
             let (keeper, jobs) = Keeper::take_over(&config).unwrap().expect("a keeper is there");
             let found: Vec<_> = jobs.iter().map(|job| (job.pad, job.ranks[0].pid)).collect();
             assert_eq!(found, [(PAD, pids[0]), (other_pad, pids[1])]);
-            // This one ends before it has done anything.
+            // The second daemon ends before it has done anything.
             drop((keeper, jobs));
         }
         let (keeper, jobs) = Keeper::take_over(&config).unwrap().expect("a keeper is there");
@@ -309,7 +309,7 @@ async fn jobs_of_several_pads_go_on_over_several_daemons_and_stopped_ones_stay_s
     }
 }
 
-/// Its pad may have another job by then.
+/// The job's pad may have another job by then.
 #[tokio::test]
 async fn a_job_that_gave_its_pad_back_is_told_of_until_it_is_forgotten() {
     for mechanism in BOTH {
@@ -334,7 +334,7 @@ async fn a_job_that_gave_its_pad_back_is_told_of_until_it_is_forgotten() {
         node.handle.forget_kept(job.job);
         node.handle.make_pads(1).unwrap();
         let pid = nix::unistd::Pid::from_raw(node.pid);
-        // It says nothing of the pad that is gone.
+        // No event is of the pad that is gone.
         assert!(matches!(node.next().await, Event::Ready { pad } if pad != PAD));
         drop(node);
         let _ = nix::sys::wait::waitpid(pid, None);
@@ -342,7 +342,7 @@ async fn a_job_that_gave_its_pad_back_is_told_of_until_it_is_forgotten() {
     }
 }
 
-/// The keeper found no such process when it read of a rank that had ended, and kept nothing of its job.
+/// The keeper used to read of a rank that had ended, find no process, and keep nothing of its job.
 #[tokio::test]
 async fn a_rank_that_ends_before_its_keeper_reads_of_it_is_kept() {
     for mechanism in BOTH {
@@ -365,7 +365,7 @@ async fn a_rank_that_ends_before_its_keeper_reads_of_it_is_kept() {
     }
 }
 
-/// The keeper was given 100 ms, and the job could not be taken over any more.
+/// The keeper used to get 100 ms, after which the job could not be taken over any more.
 #[tokio::test]
 async fn a_job_of_many_ranks_is_kept_although_its_keeper_stood_still_while_they_started() {
     for mechanism in BOTH {
@@ -386,7 +386,7 @@ async fn a_job_of_many_ranks_is_kept_although_its_keeper_stood_still_while_they_
         signal(nix::sys::signal::Signal::SIGSTOP).unwrap();
         node.handle.keep(JOB, PAD, &[note("known").as_fd()]).unwrap();
         let waits = shell("read line; exit 3").encode().unwrap();
-        // One ends before its keeper can have heard of it.
+        // A rank ends before its keeper can have heard of it.
         let ends = shell("exit 6").encode().unwrap();
         let rank = RankSpec { stdin: Input::Pipe, ..RankSpec::default() };
         let last = PlIndex(MANY_RANKS - 1);
@@ -397,7 +397,7 @@ async fn a_job_of_many_ranks_is_kept_although_its_keeper_stood_still_while_they_
             launching
         });
         let mut launched: Vec<_> = launched.collect();
-        // Said last: when this rank sees the end of its input, all has been read.
+        // The last command: when this rank sees the end of its input, the keeper has read all.
         launched[0].ends.stdin = None;
         node.handle.close_kept_input(JOB, PlIndex(0));
         until("it has ended", || support::is_gone(launched.last().unwrap().pid.0));
@@ -445,8 +445,7 @@ async fn the_keeper_of_a_pad_that_dies_without_a_daemon_takes_its_job_along_and_
     node.shut_down().await;
 }
 
-/// Connects to the keeper as a daemon of the version does that it says, and reads nothing of what it
-/// hands over.
+/// Connects to the keeper like a daemon of the keeper's version. Reads nothing of the handover.
 fn knock(config: &KeeperConfig) -> OwnedFd {
     let door = UnixAddr::new(&config.survival.as_ref().unwrap().door).unwrap();
     let greeted = |version: u32| {

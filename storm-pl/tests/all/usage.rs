@@ -1,21 +1,21 @@
-//! What a rank used is told with its end, whoever waited for its children, and however it ended.
+//! The usage reported with the end of a rank, for every kind of child and of end.
 
 use crate::support::{BOTH, Mechanism, Node, PipeReader, shell};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 use storm_pl::{Event, Input, LaunchSpec, PadId, PlIndex, RankSpec, Usage};
 
-/// Takes 32 MiB, works, says its number, and stays.
+/// Takes 32 MiB, works, prints its number, and stays.
 const WORKER: &str = "x=$(head -c 33554432 /dev/zero | tr \"\\0\" x); \
     i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo $$; sleep 1000; true";
-/// As that, and ends.
+/// The same, but ends after its work.
 const BRIEF_WORKER: &str = "x=$(head -c 33554432 /dev/zero | tr \"\\0\" x); \
     i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo $$";
 const WORKER_KIB: u64 = 32 << 10;
-/// Resolution of what `/proc` says.
+/// The resolution of times in `/proc`.
 const TICK: Duration = Duration::from_millis(10);
 
-/// A rank that has said a number, and what keeps it from reading its end.
+/// A rank that has printed a number, and the pipe that keeps it from reading its end.
 struct Started {
     stdin: OwnedFd,
     number: i32,
@@ -33,7 +33,7 @@ async fn start(node: &mut Node, pl: PlIndex, spec: &LaunchSpec) -> Started {
     Started { stdin: launching.ends.stdin.expect("a pipe"), number, _output: output, _held: held }
 }
 
-/// The CPU time of a process as it is now, and of the children that it waited for.
+/// The CPU time so far of a process and of the children that it waited for.
 fn used_by(pid: i32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields = stat.rsplit(')').next().unwrap().split(' ').skip(12);
@@ -57,7 +57,7 @@ fn assert_covers(usage: Usage, worked: Duration, what: &str) {
     assert!(usage.max_rss_kib >= WORKER_KIB, "{what}: {} KiB", usage.max_rss_kib);
 }
 
-/// The script itself has used 4 ms, which was what the job's end said.
+/// The script itself used 4 ms, and the job's end used to report no more.
 #[tokio::test]
 async fn a_script_that_is_killed_used_what_its_child_did() {
     for mechanism in BOTH {
@@ -78,7 +78,7 @@ async fn a_script_that_is_killed_used_what_its_child_did() {
 #[tokio::test]
 async fn children_that_nobody_waits_for_count() {
     for mechanism in BOTH {
-        // Lives on, in the rank's session and outside; has ended before the rank.
+        // Children that live on, in the rank's session and outside, or have ended before the rank.
         for child in [
             format!("sh -c '{WORKER}' & read x"),
             format!("setsid sh -c '{WORKER}' & read x"),
@@ -89,7 +89,7 @@ async fn children_that_nobody_waits_for_count() {
             let started = start(&mut node, PlIndex(0), &shell(&child)).await;
             drop(started.stdin);
             let usage = exit_of(&mut node, PlIndex(0)).await;
-            // One that ended shows nothing any more: it worked for more than two ticks.
+            // A child that ended shows nothing any more, but has worked for more than two ticks.
             assert_covers(usage, TICK * 3, &format!("{mechanism:?} {child}"));
             node.handle.release(PadId(0)).unwrap();
             node.until_ready(PadId(0)).await;
@@ -98,7 +98,7 @@ async fn children_that_nobody_waits_for_count() {
     }
 }
 
-/// Nobody reaps such a child: the control group alone has counted it.
+/// No process reaps such a child, so only the cgroup has counted it.
 #[tokio::test]
 async fn a_child_that_its_parent_disowns_counts_by_the_control_group() {
     let mut node = Node::start(Mechanism::Cgroup, 1).await;
@@ -108,7 +108,7 @@ async fn a_child_that_its_parent_disowns_counts_by_the_control_group() {
     }
     let spec = shell(&format!("trap '' CHLD; sh -c '{BRIEF_WORKER}' & exec cat"));
     let started = start(&mut node, PlIndex(0), &spec).await;
-    // Its number is said just before its end, which the kernel takes notice of.
+    // The child prints its number just before its end, which the kernel has to notice.
     crate::support::until("it is gone", || crate::support::is_gone(started.number));
     drop(started.stdin);
     let usage = exit_of(&mut node, PlIndex(0)).await;

@@ -1,4 +1,4 @@
-//! The ends of PLs, told once it is known what the processes that they leave behind have used.
+//! The ends of PLs, which are told once the usage of the processes that they left behind is known.
 
 use super::{Child, KeeperProcess, Kind};
 use crate::exit::{ExitStatus, Usage};
@@ -7,11 +7,11 @@ use crate::keeper::abandoned::{Glimpse, pad_of, used_by};
 use crate::process_tree;
 use crate::protocol::Report;
 
-/// An end is told after so many looks (some 1 s), whatever processes are still ending: a process
-/// with much memory takes a while, and one that waits for a file system may never end.
+/// An end is told after this many looks (some 1 s), even if processes are still ending. A process
+/// with much memory takes a while, and a process that waits for a file system may never end.
 const LOOKS_FOR_USAGE_MAX: u32 = 500;
 
-/// A PL that ended and of which the NM has not been told.
+/// A PL that ended without the NM having been told.
 pub(super) struct HeldExit {
     pad: PadId,
     pl: PlIndex,
@@ -35,7 +35,7 @@ impl KeeperProcess {
         Some(ProcessId(unsafe { info.si_pid() })).filter(|pid| pid.0 != 0)
     }
 
-    /// Where a child belongs that its job abandoned: its pad, and its session.
+    /// The pad and the session of a child that its job abandoned.
     pub(super) fn abandoned_by(&self, process: ProcessId) -> Option<(PadId, ProcessId)> {
         let session = Glimpse::of(process)?.session;
         Some((self.pad_of(process)?, session))
@@ -50,7 +50,7 @@ impl KeeperProcess {
         }
     }
 
-    /// A child was reaped that its job had abandoned.
+    /// Adds the usage of a reaped child that its job had abandoned.
     pub(super) fn add_abandoned(&mut self, (pad, session): (PadId, ProcessId), usage: Usage) {
         let held = self.exits.iter().any(|exit| exit.pid == session);
         let Some(pad) = self.pads.get_mut(&pad) else { return };
@@ -58,7 +58,7 @@ impl KeeperProcess {
         pad.abandoned.add(session, leads, usage);
     }
 
-    /// A PL has ended.
+    /// Stores the end of a PL until it can be told.
     pub(super) fn hold_exit(
         &mut self,
         (pad, pl, pid): (PadId, PlIndex, ProcessId),
@@ -79,7 +79,7 @@ impl KeeperProcess {
         self.tell_exits();
     }
 
-    /// Tells the ends that are complete: nothing that was abandoned in their pads is about to end.
+    /// Tells the ends that are complete: no abandoned process in their pads is about to end.
     pub(super) fn tell_exits(&mut self) {
         if self.exits.is_empty() {
             return;
@@ -96,7 +96,7 @@ impl KeeperProcess {
             let of_pad = abandoned.iter().filter(|(_, pad, _)| *pad == exit.pad);
             let killed = self.pads.get(&exit.pad).is_some_and(super::Pad::is_killed);
             let incomplete = of_pad.clone().any(|(_, _, ends)| killed || *ends);
-            // In their order: what belongs to no PL is told with the last.
+            // Ends are told in order, since the last carries the usage that belongs to no PL.
             let behind = kept.iter().any(|before: &HeldExit| before.pad == exit.pad);
             if behind || (incomplete && exit.looks < LOOKS_FOR_USAGE_MAX) {
                 kept.push(exit);
@@ -149,7 +149,7 @@ impl KeeperProcess {
                 }
                 Some(Child::Place(id)) => self.place_ended(id, status),
                 Some(Child::PadKeeper(pad)) => self.pad_keeper_ended(pad, dead),
-                // It has told the NM itself, or its socket has by its end.
+                // The writer has told the NM itself, or the end of its socket has.
                 Some(Child::FilesWriter) => {}
                 None => {
                     if let Some(place) = abandoned {

@@ -1,4 +1,4 @@
-//! Ends what the NM holds no lease for any more: see [`crate::keeper::leases`].
+//! Kills pads whose lease from the NM has run out: see [`crate::keeper::leases`].
 
 use super::{KeeperProcess, LOOK_AGAIN_MS};
 use crate::host_time::HostTime;
@@ -8,15 +8,15 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// The longest sleep while there is a lease: the clock of a sleep stands still while the host is
-/// suspended, that of leases does not.
+/// The longest sleep while there is a lease. The clock of a sleep stands still while the host is
+/// suspended; the clock of leases does not.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
-/// So many commands are read before their turn: more than an NM has on their way.
+/// How many commands are read before their turn: more than an NM ever has on their way.
 const EARLY_MAX: usize = 1024;
 
 impl KeeperProcess {
-    /// The pads' processes may go on until then. Of a lease that has run out nothing is left to be held.
+    /// Lets the pads' processes run until `until`. A pad whose lease has run out gets no new lease.
     pub(super) fn hold_leases(&mut self, pads: &[PadId], until: HostTime) {
         for id in pads {
             let held = |pad: &&super::Pad| pad.draining.is_none() && !pad.condemned;
@@ -26,7 +26,7 @@ impl KeeperProcess {
         }
     }
 
-    /// How long there is nothing to do: about leases, or for an orphan to go on waiting.
+    /// How long the keeper may sleep before a lease or the wait for the next NM runs out.
     pub(super) fn next_look(&self) -> PollTimeout {
         if self.pads.values().any(|pad| pad.condemned) {
             return LOOK_AGAIN_MS.into();
@@ -35,28 +35,28 @@ impl KeeperProcess {
         let of_leases = of_leases.map(|until| until.0.saturating_sub(HostTime::now().0));
         let next = of_leases.into_iter().chain(self.orphan_timeout()).min();
         let Some(left) = next.map(|left| left.min(LONGEST_SLEEP)) else { return PollTimeout::NONE };
-        // Rounded up: it is not looked at before its time again and again.
+        // Rounded up, so that the keeper does not wake again and again just before the time.
         let left = left.as_micros().div_ceil(1_000);
         u16::try_from(left).map_or(PollTimeout::MAX, PollTimeout::from)
     }
 
-    /// Whether this process may not sleep for long, whatever it waits for.
+    /// Whether the keeper must not sleep for long, because it has leases to watch.
     pub(super) fn must_look(&self) -> bool {
         self.leases.next().is_some() || self.pads.values().any(|pad| pad.condemned)
     }
 
-    /// Ends what has no lease any more.
+    /// Kills the pads whose lease has run out, and reports them.
     pub(super) fn look_at_leases(&mut self) {
         if !self.must_look() {
             return;
         }
-        // This process may have had no processor: what was said in time may wait to be read.
+        // The keeper may have had no processor, so an extension sent in time may still be unread.
         while self.leases.are_over(HostTime::now()) && !self.ended && self.take_command() {}
         self.end_leases();
         self.tell_of_leases();
     }
 
-    /// Kills what has no lease any more. Tells nobody: that may have to wait.
+    /// Kills the pads whose lease has run out. Sends no report, because sending may have to wait.
     fn end_leases(&mut self) {
         for id in self.leases.take_over(HostTime::now()) {
             let Some(pad) = self.pads.get_mut(&id) else { continue };
@@ -68,8 +68,8 @@ impl KeeperProcess {
         self.pads.values_mut().filter(|pad| pad.condemned).for_each(super::Pad::look_at_condemned);
     }
 
-    /// Waits until the NM takes reports again, or there is something to do about a lease. What the NM has said of
-    /// leases before it stopped taking any counts at once; all else has its turn later.
+    /// Waits until the NM takes reports again, or a lease needs attention. Commands about leases
+    /// that the NM sent before it stopped reading count at once; others have their turn later.
     pub(super) fn await_room(&mut self) {
         let mut wanted = PollFlags::POLLOUT;
         wanted.set(PollFlags::POLLIN, self.may_read_ahead());
@@ -87,13 +87,13 @@ impl KeeperProcess {
 
     /// Whether a command may be read before its turn.
     pub(super) fn may_read_ahead(&self) -> bool {
-        // Behind the end of an NM comes the socket of the next one, and nothing behind that.
+        // After the end of an NM only the socket of the next one arrives, and nothing behind it.
         !self.hears_last && !self.is_orphan() && self.early.len() < EARLY_MAX
     }
 
-    /// A command that was read before its turn has it later.
+    /// Stores a command that was read before its turn.
     pub(super) fn put_off(&mut self, command: Command, came: Vec<OwnedFd>) {
-        // Nobody takes what is being reported any more.
+        // Nobody takes the present report any more.
         self.hears_last |= matches!(command, Command::Orphan);
         self.early.push_back((command, came));
     }

@@ -1,6 +1,6 @@
-//! A keeper whose NM is gone: it keeps what jobs there are for a bounded time, in which the next NM
-//! may take them over (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`). Without cgroup v2
-//! the keepers of pads have the jobs, and the node's keeper has the door and the bound.
+//! A keeper whose NM is gone. It keeps the jobs for a bounded time, in which the next NM may take
+//! them over (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`). Without cgroup v2 the
+//! keepers of pads have the jobs, and the node's keeper has the door and the bound.
 
 use super::{KeeperProcess, Kind, LOOK_AGAIN_MS};
 use crate::cgroup::CgroupUnusable;
@@ -20,18 +20,18 @@ use std::time::Duration;
 
 /// Node Managers of another version that wait for the end of this keeper.
 const STRANGERS_MAX: usize = 8;
-/// Tries (some 2 s) to hand over descriptors.
+/// How often the handover of descriptors is tried (some 2 s).
 const HANDOVER_TRIES_MAX: u32 = 1_000;
 
 /// How a keeper survives its NM.
 pub(super) struct Survivor {
     pub(super) door: Door,
     bound: Duration,
-    /// The node's cgroup directory, or why there is none: what the next NM is told.
+    /// The node's cgroup directory, or why there is none, for the next NM.
     cgroup: Result<PathBuf, CgroupUnusable>,
-    /// Until when it does; `None` while there is an NM.
+    /// The end of the bounded time; `None` while there is an NM.
     until: Option<HostTime>,
-    /// They hear of the end by that of their connections.
+    /// Connections whose end tells Node Managers of another version that this keeper has ended.
     strangers: Vec<Seqpacket>,
 }
 
@@ -51,8 +51,8 @@ impl KeeperProcess {
         self.orphaned || self.is_at_door()
     }
 
-    /// Whether it waits for the next NM at its door. The keeper of a pad has none: it hears of that NM
-    /// from the node's keeper.
+    /// Whether the keeper waits for the next NM at its door. The keeper of a pad has no door: the
+    /// node's keeper tells it of the next NM.
     pub(super) fn is_at_door(&self) -> bool {
         self.survivor.as_ref().is_some_and(|survivor| survivor.until.is_some())
     }
@@ -61,7 +61,7 @@ impl KeeperProcess {
         self.kept.0.is_empty() && self.pad_keepers.is_empty()
     }
 
-    /// The NM is gone. Where it left jobs they are kept; else this is the end.
+    /// Handles the loss of the NM: the keeper keeps the jobs that were left with it, or else ends.
     pub(super) fn lose_nm(&mut self) {
         let Some(survivor) = self.survivor.as_ref().filter(|_| !self.asked_to_end) else {
             self.ended = true;
@@ -70,8 +70,8 @@ impl KeeperProcess {
         if survivor.until.is_some() || self.hears_last {
             return;
         }
-        // What the NM said before its end counts: a rank that it left here, an input that it closed.
-        // A reset shows before what was sent ahead of it.
+        // The last commands of the NM still count, such as a rank that it left or an input that it
+        // closed. A connection reset is reported before the data that was sent ahead of it.
         self.hears_last = true;
         while !self.ended && self.take_command() {}
         self.hears_last = false;
@@ -87,7 +87,7 @@ impl KeeperProcess {
         self.let_go_of_idle();
     }
 
-    /// The node's keeper has said that the NM is gone.
+    /// Handles the news from the node's keeper that the NM is gone.
     pub(super) fn orphan(&mut self) {
         self.hears_last = false;
         if self.kept.0.is_empty() || self.asked_to_end {
@@ -98,7 +98,7 @@ impl KeeperProcess {
         self.let_go_of_idle();
     }
 
-    /// Ends what no kept job needs.
+    /// Ends the pads that have no kept job.
     fn let_go_of_idle(&mut self) {
         let idle: Vec<PadId> =
             self.pads.keys().copied().filter(|pad| self.kept.on(*pad).next().is_none()).collect();
@@ -109,7 +109,7 @@ impl KeeperProcess {
         }
     }
 
-    /// PLs that wait for a launch end with the NM, whose sockets they have.
+    /// Forgets PLs that wait for a launch: they end with the NM, which has their sockets.
     fn forget_waiting(&mut self) {
         for pad in self.pads.values_mut() {
             let kept: Vec<ProcessId> = self
@@ -126,13 +126,13 @@ impl KeeperProcess {
         }
     }
 
-    /// How long there is nothing to do but to wait for the next NM.
+    /// How long the keeper still waits for the next NM.
     pub(super) fn orphan_timeout(&self) -> Option<Duration> {
         let until = self.survivor.as_ref()?.until?;
         Some(until.0.saturating_sub(HostTime::now().0))
     }
 
-    /// The bound may be over, or nothing be left to be kept.
+    /// Ends an orphaned keeper when its time is over or no kept job is left.
     pub(super) fn look_at_bound(&mut self) {
         let over = self.orphan_timeout().is_some_and(|left| left.is_zero());
         if self.is_orphan() && (over || self.asked_to_end || self.keeps_nothing()) {
@@ -149,7 +149,8 @@ impl KeeperProcess {
         descriptors: Vec<OwnedFd>,
     ) {
         let Some(of_pad) = self.pads.get(&pad) else { return };
-        // A rank may end before this is heard. One that has died before its launch makes that fail.
+        // A rank may end before this command is read. If it dies before its launch, the launch
+        // fails.
         let known = |(pl, keeps): (PlIndex, Keeps)| Some((pl, keeps, of_pad.last_process(pl)?));
         let pls: Vec<PlIndex> = ranks.iter().map(|(pl, _)| *pl).collect();
         let ranks: Option<Vec<_>> = ranks.into_iter().map(known).collect();
@@ -162,8 +163,8 @@ impl KeeperProcess {
         }
     }
 
-    /// A rank has ended, and that it is to be kept may wait to be read: said before it was launched. All
-    /// else that was said has its turn later.
+    /// Reads ahead for commands to keep a rank. The NM sends them before the launch, so they may
+    /// wait unread when the rank ends. All other commands have their turn later.
     pub(super) fn hear_of_kept(&mut self) {
         let keeps = self.survivor.is_some() || self.kind == Kind::OnePad;
         while keeps && self.may_read_ahead() {
@@ -177,7 +178,7 @@ impl KeeperProcess {
         }
     }
 
-    /// Somebody is at the door.
+    /// Handles a connection at the door.
     pub(super) fn answer_door(&mut self) {
         let Some(survivor) = &mut self.survivor else { return };
         let Some((socket, greeting)) = survivor.door.admit() else { return };
@@ -202,15 +203,15 @@ impl KeeperProcess {
         }
     }
 
-    /// The job is over, and everybody knows how it ended.
+    /// Forgets a job that is over and whose end has been told.
     pub(super) fn forget_kept(&mut self, job: KeptId) {
         self.kept.0.remove(&job);
-        // The keeper of a pad that was given back while there was no NM has nothing more to do.
+        // A keeper whose pad was given back while there was no NM has nothing more to do.
         let is_vacant = self.pads.is_empty() && self.kept.0.is_empty();
         self.ended |= self.kind == Kind::OnePad && is_vacant;
     }
 
-    /// Tells the next NM what there is.
+    /// Tells the next NM of all kept jobs.
     fn hand_over(&self, to: &Seqpacket) -> io::Result<()> {
         tell(to, &self.inheritance(), &[], Wait::Block)?;
         for (job, of_job) in &self.kept.0 {
@@ -232,11 +233,11 @@ impl KeeperProcess {
         Report::Inheritance { cgroup, capacity: self.sizes.capacity, next_pad, jobs, pad_keepers }
     }
 
-    /// The keeper of a pad tells the next NM what it keeps. It does not wait in a call: an NM that takes
-    /// nothing must not hold up a lease.
+    /// Tells the next NM what this keeper of a pad keeps. The calls do not block: an NM that reads
+    /// nothing must not delay the end of a lease.
     pub(super) fn adopt(&mut self, came: Vec<OwnedFd>) {
         let Some(socket) = came.into_iter().next() else {
-            // Nobody can reach it.
+            // Without a socket nobody can reach this keeper.
             self.ended = true;
             return;
         };
@@ -257,7 +258,7 @@ impl KeeperProcess {
     fn send_copies(&mut self, report: Report, copies: io::Result<Vec<OwnedFd>>) {
         match copies {
             Ok(copies) => self.send(&report, &copies.iter().collect::<Vec<_>>()),
-            // What the next NM got of the job would be a job without its streams.
+            // The next NM would get the job without its streams.
             Err(_) => self.ended = true,
         }
     }
@@ -299,7 +300,7 @@ pub(super) fn tell<T: Serialize>(
     let mut tries = 0;
     loop {
         match protocol::send(to, message, descriptors, wait) {
-            // Their receivers have to take some.
+            // The receivers of those descriptors have to take some first.
             Err(error)
                 if error.raw_os_error() == Some(libc::ETOOMANYREFS)
                     && tries < HANDOVER_TRIES_MAX =>

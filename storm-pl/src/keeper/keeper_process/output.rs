@@ -1,4 +1,4 @@
-//! The processes that write files which ranks of a job share.
+//! Processes that write the files that ranks of a job share.
 
 use super::{Child, KeeperProcess};
 use crate::ids::{Errno, ProcessId};
@@ -10,9 +10,9 @@ use crate::title::set_title;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 impl KeeperProcess {
-    /// Starts one. It is in no pad, as it has to write what a pad leaves in its pipes.
+    /// Starts a writer. It is in no pad, since it writes the output that a pad leaves in its pipes.
     pub(super) fn write_files(&mut self, spec: &SharedFilesSpec, came: Vec<OwnedFd>) {
-        // Where it did not come, the NM sees the end of its own end.
+        // If the socket did not arrive, the NM reads an end of file at its own end.
         let Some(socket) = came.into_iter().next() else { return };
         // SAFETY: the keeper has one thread.
         match unsafe { sys::fork_into(None) } {
@@ -41,8 +41,8 @@ impl KeeperProcess {
     }
 }
 
-/// Leaves the socket open and nothing else of the keeper: neither the lock of the node's cgroup nor
-/// the end of a stream may outlive it here.
+/// Closes everything of the keeper but the writer's socket. The lock of the node's cgroup and the
+/// ends of streams must not outlive the keeper here.
 fn settle(socket: &OwnedFd) -> Result<Seqpacket, Errno> {
     // SAFETY: the control socket and standard error are the keeper's, of which this process uses no
     // object any more. Standard input is `/dev/null`.

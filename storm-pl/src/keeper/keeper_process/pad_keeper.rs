@@ -1,8 +1,8 @@
 //! Keepers of one pad each, on a node without cgroup v2.
 //!
-//! Each reaps the processes of its pad, so it is the one that keeps the job there when the NM is gone. The
-//! node's keeper is found by the next NM, and knows the bound: it keeps a copy of the NM's end of each
-//! of their sockets. Through that it tells them of the end of an NM, and of the next one
+//! The keeper of a pad reaps the processes there, so it keeps the pad's job when the NM is gone.
+//! The next NM finds the node's keeper, which also knows the bound. The node's keeper has a copy of
+//! the NM's end of each pad keeper's socket. The copy carries the news of a lost and of a next NM
 //! (`docs/decisions/0138-jobs-outlive-a-node-manager-without-control-groups.md`).
 
 use super::{Child, KeeperProcess, Kind, Sizes};
@@ -19,12 +19,12 @@ use super::orphan::tell;
 /// The keeper of a pad, as the node's keeper knows it.
 pub(super) struct PadKeeper {
     pid: ProcessId,
-    /// The NM's end of its control socket. It ends with its job when nobody has that end any more.
+    /// The NM's end of its control socket. The keeper ends with its job when no copy is left.
     control: Seqpacket,
 }
 
 impl PadKeeper {
-    /// Has it hand over what it keeps, through a new socket.
+    /// Makes the keeper of the pad hand over its job through a new socket.
     fn adopt(&mut self) -> io::Result<()> {
         let (ours, theirs) = Seqpacket::pair()?;
         tell(&self.control, &Command::Adopt, &[theirs.as_fd()], Wait::No)?;
@@ -34,7 +34,7 @@ impl PadKeeper {
 }
 
 impl KeeperProcess {
-    /// Forks the keeper of one pad. It gets its own control socket to the NM.
+    /// Forks the keeper of one pad, with a control socket of its own to the NM.
     pub(super) fn make_pad_keeper(&mut self, id: PadId, pls: u16) {
         let (ours, theirs) = match Seqpacket::pair() {
             Ok((ours, theirs)) => (OwnedFd::from(ours), theirs),
@@ -50,7 +50,8 @@ impl KeeperProcess {
             }
             Ok(Forked::Parent(pid)) => {
                 self.children.insert(pid.0, Child::PadKeeper(id));
-                // Without a copy it ends with the NM. Before the report, which may find the NM gone.
+                // The copy is made before the report, which may find the NM gone. Without a copy
+                // the keeper of the pad ends with the NM.
                 if self.survivor.is_some()
                     && let Ok(copy) = ours.try_clone()
                 {
@@ -62,7 +63,7 @@ impl KeeperProcess {
         }
     }
 
-    /// The keeper of a pad has ended. Another may have its pad by now.
+    /// Handles the end of a pad's keeper. Another may have its pad by now.
     pub(super) fn pad_keeper_ended(&mut self, pad: PadId, process: ProcessId) {
         self.orphans = true;
         if self.pad_keepers.get(&pad).is_some_and(|keeper| keeper.pid == process) {
@@ -70,18 +71,20 @@ impl KeeperProcess {
         }
     }
 
-    /// Tells the keepers of pads that the NM is gone. One that cannot be told ends with its job.
+    /// Tells the keepers of pads that the NM is gone. A keeper ends with its job if it cannot be
+    /// told.
     pub(super) fn orphan_pad_keepers(&mut self) {
         self.pad_keepers
             .retain(|_, keeper| tell(&keeper.control, &Command::Orphan, &[], Wait::No).is_ok());
     }
 
-    /// Tells the keepers of pads that there is an NM again. One that cannot be told ends with its job.
+    /// Tells the keepers of pads that there is an NM again. A keeper ends with its job if it cannot
+    /// be told.
     pub(super) fn adopt_pad_keepers(&mut self) {
         self.pad_keepers.retain(|_, keeper| keeper.adopt().is_ok());
     }
 
-    /// Hands their sockets to the next NM.
+    /// Hands the sockets of the pads' keepers to the next NM.
     pub(super) fn hand_over_pad_keepers(&self, to: &Seqpacket) -> io::Result<()> {
         for (pad, PadKeeper { pid, control }) in &self.pad_keepers {
             let report = Report::PadKeeper { pad: *pad, pid: *pid };

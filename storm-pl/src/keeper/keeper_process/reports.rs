@@ -1,4 +1,4 @@
-//! What the keeper tells the NM.
+//! Reports of the keeper to the NM.
 
 use super::{KeeperProcess, Kind, LOOK_AGAIN_MS, News};
 use crate::ids::{Errno, PadId};
@@ -9,7 +9,7 @@ use nix::poll::{PollTimeout, poll};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Tries (some 2 s) to say what the kernel has no room for.
+/// How often a message is tried (some 2 s) for which the kernel has no room.
 const TRIES_MAX: u32 = 1_000;
 
 impl KeeperProcess {
@@ -25,7 +25,7 @@ impl KeeperProcess {
     }
 
     pub(super) fn report(&mut self, report: &Report, descriptors: &[&OwnedFd]) {
-        // Else the ends of what was killed would be those of ranks that failed.
+        // Told first: otherwise the NM takes the ends of killed ranks for failures.
         self.tell_of_leases();
         self.send(report, descriptors);
     }
@@ -39,37 +39,37 @@ impl KeeperProcess {
 
     pub(super) fn send(&mut self, report: &Report, descriptors: &[&OwnedFd]) {
         if self.is_orphan() || self.hears_last {
-            // The next NM is told of what it has to know by what is kept.
+            // The next NM learns everything from the kept jobs.
             return;
         }
         let borrowed: Vec<_> = descriptors.iter().map(|fd| fd.as_fd()).collect();
         let mut tries = 0;
         while tries < TRIES_MAX && !self.ended {
-            // An NM that is stopped takes nothing, and the leases go on.
+            // A stopped NM takes no report, and the leases must be served meanwhile.
             match protocol::send(&self.control, report, &borrowed, Wait::No) {
                 Ok(()) => return,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.await_room(),
-                // Too many descriptors of this user are on their way, and an NM has to take some; or
-                // the kernel has no memory for the message.
+                // Too many descriptors of this user are on their way until an NM takes some, or the
+                // kernel has no memory for the message.
                 Err(error) if Shortage::of(Errno::of(&error)).is_some() => {
                     let _ = poll(&mut [], PollTimeout::from(LOOK_AGAIN_MS));
                     tries += 1;
                 }
-                // The node's keeper may have said what comes next: it is read in its turn, and so is the
-                // end of this socket.
+                // The node's keeper may already have sent the next command. The command and the end
+                // of this socket are read in their turn.
                 Err(_) if self.kind == Kind::OnePad => return,
                 Err(_) => return self.lose_nm(),
             }
             if self.is_orphan() || self.hears_last {
-                // It went while this waited for room.
+                // The NM went away while this call waited for room.
                 return;
             }
         }
         if let Report::PlReady { pad, .. } = report {
-            // Its socket closes with this function; the PL sees that and exits.
+            // The PL's socket closes with this function; the PL sees the end and exits.
             self.failed(*pad, PadStep::Handover, Errno(libc::ETOOMANYREFS));
         } else {
-            // An NM that misses the end of a rank waits for it for ever.
+            // An NM that misses the end of a rank would wait for it for ever.
             self.ended = true;
         }
     }

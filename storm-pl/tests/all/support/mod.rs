@@ -12,9 +12,9 @@ use storm_pl::{
 };
 use tokio::io::unix::AsyncFd;
 
-/// Nothing here takes longer unless it hangs.
+/// No step takes longer unless it hangs.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
-/// Nobody's user and group.
+/// The id of the user and of the group nobody.
 pub(crate) const NOBODY: u32 = 65_534;
 
 static CLUSTERS: AtomicU32 = AtomicU32::new(0);
@@ -27,7 +27,7 @@ pub(crate) struct Node {
     pub(crate) pid: i32,
 }
 
-/// How a launch went.
+/// The outcome of a launch.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Ran {
@@ -39,7 +39,7 @@ pub(crate) enum Outcome {
     Failed(LaunchFailure),
 }
 
-/// Which mechanism a test asks for.
+/// The mechanism that a test asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mechanism {
     Cgroup,
@@ -123,7 +123,8 @@ impl Node {
         }
     }
 
-    /// Launches on PL 0 of pad 0, collects everything, releases the pad, waits until it is ready.
+    /// Launches on PL 0 of pad 0, collects all output, releases the pad, and waits until it is
+    /// ready.
     pub(crate) async fn run(&mut self, spec: &LaunchSpec, rank: &RankSpec) -> Outcome {
         let outcome = self.run_only(&spec.encode().unwrap(), rank).await;
         self.handle.release(PadId(0)).unwrap();
@@ -131,7 +132,7 @@ impl Node {
         outcome
     }
 
-    /// As `run`, without the release.
+    /// Does the same as `run`, without the release.
     pub(crate) async fn run_only(&mut self, spec: &EncodedSpec, rank: &RankSpec) -> Outcome {
         let (pad, pl) = (PadId(0), PlIndex(0));
         let Launching { ends, .. } = self.handle.launch(pad, pl, spec, rank).unwrap();
@@ -216,7 +217,7 @@ impl PipeReader {
         )
     }
 
-    /// What is there; `None` at the end.
+    /// Reads the available output; `None` at the end.
     pub(crate) async fn read(&mut self) -> Option<Vec<u8>> {
         tokio::time::timeout(HANG, self.wait_and_read()).await.expect("output or its end in time")
     }
@@ -235,7 +236,7 @@ impl PipeReader {
         }
     }
 
-    /// Reads on until `text` has come.
+    /// Reads until `text` has arrived.
     pub(crate) async fn until(&mut self, text: &str) -> String {
         let mut seen = String::new();
         while !seen.contains(text) {
@@ -246,7 +247,7 @@ impl PipeReader {
     }
 }
 
-/// Live processes whose first environment holds `STORM_TEST=token`.
+/// Live processes whose first environment contains `STORM_TEST=token`.
 pub(crate) fn alive(token: &str) -> Vec<i32> {
     let wanted = format!("STORM_TEST={token}");
     let holds = |pid: &i32| {
@@ -270,7 +271,7 @@ pub(crate) fn is_gone(pid: i32) -> bool {
     }
 }
 
-/// Looks until `condition` holds, giving the CPU up in between.
+/// Looks until `condition` holds, and gives the CPU up in between.
 pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !condition() {
