@@ -1,4 +1,4 @@
-//! What the kernel says of this node.
+//! Facts about this node, as the kernel reports them.
 
 use std::fs;
 use storm_rm::message::NodeStatus;
