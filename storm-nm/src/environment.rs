@@ -72,8 +72,8 @@ pub(crate) fn submitted_environment(
     all.filter(|(name, _)| !NODES_OWN.iter().any(|own| name == own))
 }
 
-/// Variables that describe a rank, which are set whatever the submitter has. In a submitter's
-/// environment, they describe the submitting job.
+/// Variables that describe a rank. They are always set anew: a submitter's variables of these names
+/// describe the submitting job.
 const RANKS_OWN: [&str; 27] = [
     "STORM_JOB_ID",
     "STORM_RANK",

@@ -21,11 +21,11 @@ const SAMPLES: usize = 8;
 /// drifted apart by one part in this many.
 const DRIFT_DIVISOR: i128 = 10_000;
 
-/// When the Machine Manager's strobes would arrive by this node's clock without delays. The unknown
-/// origins of the two clocks are part of the difference, which the fastest of the last strobes
-/// determines. So a delayed strobe is recognised, and nodes begin slices together however a single
-/// strobe reached them. The clock filter takes the samples of least delay for the same reason. A
-/// clock that is set or slewed is followed eight strobes later.
+/// When the Machine Manager's strobes would arrive by this node's clock without delays. The
+/// difference includes the unknown origins of the two clocks, so the fastest of the last strobes
+/// determines it. A delayed strobe is then recognised, and nodes begin slices together however a
+/// single strobe reached them. The clock filter takes the samples of least delay for the same
+/// reason. A clock that is set or slewed is followed eight strobes later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Arrivals {
     /// For each of the last strobes: its arrival, and the node's clock minus the manager's at the
