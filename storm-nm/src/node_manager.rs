@@ -325,7 +325,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     /// Carries out a heartbeat's commands for this node, without waiting: a strobe switches before
-    /// the return. The answer to a join goes first, since commands before it would be ignored.
+    /// the return. The answer to a join goes first: strobes overtake it but count only after it.
     fn obey(self: &Rc<Self>, heartbeat: &Heartbeat) {
         let id = self.id.get();
         let here = heartbeat.commands.iter().filter(|(set, _)| set.contains(id));

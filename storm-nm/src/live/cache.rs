@@ -23,8 +23,8 @@ use storm_rm::{ContentHash, ContentSum, FileSpec, Owner};
 use thiserror::Error;
 use tokio::task::spawn_blocking;
 
-/// How long content is kept for a job that does not come for it, because the job was cancelled or
-/// its manager is gone. A job that is launched later may find its file evicted, and fails.
+/// How long content is kept for a job that does not come for it. The job was cancelled, or its
+/// manager is gone. A job that is launched later may find its file evicted, and fails.
 const CLAIMED: Duration = Duration::from_secs(600);
 /// The most that a cache takes by default: a few programs of the size of real applications.
 const DEFAULT_BYTES: u64 = 2 << 30;
@@ -102,8 +102,8 @@ impl Entry {
 
 impl Cache {
     /// Opens the cache at `root`, with the content of a former daemon if it can be trusted. Without
-    /// `capacity_bytes`, the cache takes half of the space that the file system has left for it,
-    /// now or later, and at most 2 GiB.
+    /// `capacity_bytes`, the cache takes half of the space that its file system has left, now or
+    /// later. It then takes at most 2 GiB.
     pub(super) fn open(root: PathBuf, capacity_bytes: Option<u64>) -> Result<Cache, CacheError> {
         Cache::open_on(root, capacity_bytes, available)
     }

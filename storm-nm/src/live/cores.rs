@@ -53,8 +53,8 @@ impl Cores {
         self.cores.iter().flatten().copied().collect()
     }
 
-    /// Gives each of `ranks` ranks `each` cores, or as many as there are. The fewest bound ranks of
-    /// other jobs run on these cores at the same time as this job. Among equal cores the first from
+    /// Gives each of `ranks` ranks `each` cores, or as many as there are. Takes the cores with the
+    /// fewest bound ranks that run at the same time as this job. Among equal cores the first from
     /// `start` on is taken: `start` differs between the nodes of a host, so that their ranks
     /// spread.
     pub(super) fn bind(

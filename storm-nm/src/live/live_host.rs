@@ -79,7 +79,7 @@ pub struct LiveHost {
     capabilities: Vec<String>,
     /// Whether jobs can be held to the memory that they ask for.
     memory: Result<(), MemoryUnlimited>,
-    /// Whether the missing limit was reported. It is reported once.
+    /// Whether the missing limit was reported, which happens once.
     told_of_memory: Cell<bool>,
     /// This node's number in the network.
     node: Cell<NodeId>,

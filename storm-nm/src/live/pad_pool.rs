@@ -128,8 +128,8 @@ impl PadPool {
         self.made.set(self.made.get().saturating_add(1));
     }
 
-    /// Makes a pad for a job of `pls` processes. Pads that are not made at the start have as many
-    /// processes as the largest job that took them, so small jobs do not cause large pads.
+    /// Makes a pad for a job of `pls` processes. Except for the pads of the start, a pad has as
+    /// many processes as the largest job that took it. Small jobs therefore make small pads.
     fn make_another(&self, pls: u16) -> Result<(), PadError> {
         self.keeper.make_pad(pls).map_err(PadError::Keeper)?;
         self.made.set(self.made.get() + 1);

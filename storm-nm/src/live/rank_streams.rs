@@ -289,8 +289,8 @@ fn read_noted(
     Ok(len)
 }
 
-/// Takes out of the socket the bytes that a former node manager was about to read and had written
-/// down, if they are still there.
+/// Takes out of the socket the bytes that a former node manager was about to read, if they are
+/// still there. They are in the ledger.
 pub(super) fn skip_unread(ends: &PlEnds, bytes: usize) {
     if let Some(pmi) = &ends.pmi {
         let mut unread = vec![0; bytes];

@@ -76,8 +76,8 @@ impl From<Keeper> for LiveKeeper {
 /// # Errors
 /// [`StartError`].
 pub fn start_keeper(config: &LiveConfig) -> Result<LiveKeeper, StartError> {
-    // The keeper removes by the directory's place what remains at the end, so the directory must
-    // exist. If it cannot be made, the node manager says so when it uses it. Parents are not made:
+    // The directory must exist: its real path names the leftovers that the keeper removes at the
+    // end. If it cannot be made, the node manager says so when it uses it. Parents are not made:
     // another process may just have removed them.
     let _ = std::fs::create_dir(&config.dir);
     let config = config.keeper();
@@ -89,9 +89,9 @@ pub fn start_keeper(config: &LiveConfig) -> Result<LiveKeeper, StartError> {
 
 /// Runs a node manager on the calling thread until it is shut down or the cluster is lost.
 ///
-/// `join` runs inside the runtime (one thread, tokio, in a `LocalSet`). It returns the node's end
-/// of the network, with the plan of global memory if it differs from `plan` or from the plan of the
-/// life before. If the link is lost and the jobs are kept
+/// `join` runs inside the runtime (one thread, tokio, in a `LocalSet`) and returns the node's end
+/// of the network. It adds the plan of global memory if the plan differs from `plan`, or from that
+/// of the life before. If the link is lost and the jobs are kept
 /// ([`NmConfig::manager_lost`](crate::NmConfig)), `join` is called again.
 ///
 /// # Errors

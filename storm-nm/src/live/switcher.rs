@@ -1,5 +1,5 @@
 //! The thread that begins slices by the node's own clock. It freezes and thaws jobs at the times
-//! that it was given, so a slice costs its processor a wake-up and the writes of the switch.
+//! that it was given. A slice costs its processor only a wake-up and the writes of the switch.
 //! `Turns` decides what slots mean for jobs under flexible coscheduling.
 
 use super::flexible::Turns;

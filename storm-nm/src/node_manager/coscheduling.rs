@@ -239,8 +239,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
         drop(bells);
     }
 
-    /// An event may have changed which row gets the processing elements. If `is_turn`, that was
-    /// decided already. Checks again after the next switch that the host does by itself.
+    /// Checks which row gets the processing elements, since an event may have changed it. If
+    /// `is_turn`, that was decided already. Checks again after the next switch that the host does
+    /// by itself.
     pub(super) fn look_at_turns(self: &Rc<Self>, is_turn: bool) {
         let present = self.coscheduling.borrow();
         let Some(coscheduling) = &*present else { return };
@@ -276,8 +277,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// The Machine Manager is gone, and its slices with it. Jobs that communicated in slices end;
-    /// others end as soon as they try.
+    /// Ends the jobs that communicated in slices, since the Machine Manager and its slices are
+    /// gone. Other jobs end as soon as they try.
     pub(super) fn end_slices(self: &Rc<Self>) {
         let Some(coscheduling) = self.coscheduling.take() else { return };
         let jobs: Vec<Opened> = coscheduling.jobs.borrow().values().copied().collect();

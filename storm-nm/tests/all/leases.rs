@@ -54,8 +54,8 @@ fn who_asked_to_be_queued_again_has_a_lease_until_it_is_over() {
     assert_eq!(core.requeued(), []);
 }
 
-/// A regression: the next manager believed that the node had never heard of a run that was given
-/// up, and launched the same run there again.
+/// A regression: the next manager believed that the node had never heard of a run that it had given
+/// up. The same run was launched there again.
 #[test]
 fn a_run_that_was_given_up_is_none_that_was_never_heard_of() {
     let mut core = with_job(true);

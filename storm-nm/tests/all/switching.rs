@@ -150,8 +150,8 @@ fn a_strobe_recalls_the_slices_that_follow() {
         two_rows(&world).await;
         world.say(vec![ten_slices(&world)]).await;
         world.sleep(ms(5)).await;
-        // The nodes may have reached nine numbers by themselves. A strobe with any of them is
-        // ignored.
+        // The slices that follow take nine numbers. A strobe is ignored if the node has reached its
+        // number by itself.
         world.strobe(0).await;
         world.sleep(ms(1)).await;
         let second = world.host(1).cpu_time(key(2), Rank(0));

@@ -30,7 +30,7 @@ struct Boosts {
     turns: BoostTurns<Seat>,
     boosted: Seats,
     news: BTreeMap<Seat, News>,
-    /// Whether the missing permission was reported. It is reported once.
+    /// Whether the missing permission was reported, which happens once.
     refused: bool,
 }
 

@@ -20,8 +20,8 @@ const PART: Duration = Duration::from_millis(50);
 /// processes. With many ranks and short slots it skips some edges.
 const REST: u32 = 9;
 
-/// Every this many looks, the thread also checks whether a rank has started a session that is not
-/// behind others. This check takes as long as all the rest.
+/// The number of looks between two checks for sessions that ranks have started and that are not
+/// behind others. A check takes as long as all the rest of a look.
 const FAMILY_EVERY: u32 = 16;
 
 /// The part of a job that is looked at, and the edge for which it is.
