@@ -23,8 +23,9 @@ use storm_rm::{ContentHash, ContentSum, FileSpec, Owner};
 use thiserror::Error;
 use tokio::task::spawn_blocking;
 
-/// How long content is kept for a job that does not come for it. The job was cancelled, or its
-/// manager is gone. A job that is launched later may find its file evicted, and fails.
+/// How long content is kept for a job that does not come for it: the job was cancelled, or its
+/// manager is gone. A job that is launched later than this after its file came may find the file
+/// evicted. It then fails.
 const CLAIMED: Duration = Duration::from_secs(600);
 /// The most that a cache takes by default: a few programs of the size of real applications.
 const DEFAULT_BYTES: u64 = 2 << 30;
@@ -345,7 +346,7 @@ fn short_after(
     is_looked_at.then(available)?.ok().filter(|available| *available < bytes)
 }
 
-/// Finds checked content and removes what was being written.
+/// Finds checked content, and removes files that are not complete.
 fn scan(root: &Path) -> io::Result<BTreeMap<(u32, ContentHash), Entry>> {
     let mut contents = BTreeMap::new();
     for directory in fs::read_dir(root)? {

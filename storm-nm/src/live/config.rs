@@ -62,13 +62,12 @@ pub struct LiveConfig {
     pub cache_bytes: Option<u64>,
     /// Leave the cache in place at the end, for the next start.
     pub keep_cache: bool,
-    /// Places for jobs made at the start: one for the job that runs and one for
-    /// the next, so that a launch finds processes waiting. More are made when
-    /// more jobs come at once.
+    /// Places for jobs made at the start: one for the running job and one for the next, so that a
+    /// launch finds processes waiting. If more jobs come at once, more are made.
     pub pads: u16,
     /// Most places for jobs: jobs on the node at once.
     pub pads_max: u16,
-    /// The control group to make the node's in; that of the daemon if `None`.
+    /// The control group in which the node makes its own; the daemon's group if `None`.
     pub cgroup_parent: Option<PathBuf>,
     /// Switch by signals even where control groups could be used.
     pub signals_only: bool,
@@ -78,8 +77,8 @@ pub struct LiveConfig {
     /// is killed then, and the node with it. The keeper answers within a millisecond, but on an
     /// overrun host an ordinary process may wait for seconds.
     pub keeper_timeout: Duration,
-    /// SCHED_FIFO priority of the node manager's thread and of the one that begins slices; `None`
-    /// leaves them ordinary threads.
+    /// SCHED_FIFO priority of the node manager's thread and of the thread that begins slices.
+    /// `None` leaves them ordinary threads.
     pub realtime_priority: Option<u8>,
     /// How often ranks are boosted that wait for a message which has arrived.
     pub boost_period: Duration,

@@ -91,7 +91,7 @@ impl Cores {
         cpus
     }
 
-    /// The job runs in these rows from now on, on the cores that it has.
+    /// Notes the rows of a job from now on. The job keeps its cores.
     pub(super) fn set_rows(&self, job: JobKey, rows: RowSet) {
         if let Some(bound) = self.bound.borrow_mut().get_mut(&job) {
             bound.rows = rows;
@@ -104,8 +104,7 @@ impl Cores {
     }
 }
 
-/// The processors of a processor's core, itself among them; empty where the kernel does
-/// not tell.
+/// The processors of a processor's core, itself among them; empty if the kernel does not tell.
 fn siblings(cpu: u16) -> Vec<u16> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     parse_list(&fs::read_to_string(path).unwrap_or_default())

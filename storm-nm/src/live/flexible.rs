@@ -114,8 +114,8 @@ struct Job {
     may_spin: bool,
     /// Whether ranks may run behind others. If not, all count as CS.
     may_yield: bool,
-    /// Whether no other job could run while its ranks do not. Its ranks then stay in front of the
-    /// other processes of the host.
+    /// Whether no other job could run while its ranks do not. Its ranks then stay ordinary
+    /// processes: to put them behind the rest of the host would help no job.
     alone: bool,
     /// How often its ranks were looked at.
     looks: u32,
@@ -270,7 +270,7 @@ impl Flexible {
         self.shared.changed.notify_all();
     }
 
-    /// Keeps the job's slots no longer. The job runs in its slot only from now on, and its ranks
+    /// Stops keeping the job's slots. From now on the job runs only in its slot, and its ranks
     /// become ordinary processes soon.
     pub(super) fn unwatch(&self, job: JobKey) {
         let mut state = self.shared.settled();
@@ -419,8 +419,10 @@ impl Job {
         }
     }
 
-    /// A job whose ranks all need each other is stopped out of its slot. In another job, all ranks
-    /// run there, behind all ordinary processes, once all of them have been put there.
+    /// Whether the job must be stopped. In its slot it runs, unless it is suspended. Out of its
+    /// slot, it is stopped if all its ranks need coscheduling, or if its ranks may not run behind
+    /// others. Any other job runs there if it is alone, or once all its ranks are behind all
+    /// ordinary processes.
     fn is_to_be_frozen(&self) -> bool {
         let are_behind = || self.ranks.keys().all(|rank| self.behind.contains(rank));
         let yields = || self.may_yield && !self.classes.all_need() && (self.alone || are_behind());

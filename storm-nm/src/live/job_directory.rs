@@ -76,7 +76,7 @@ pub(super) fn plain_name(name: &OsBytes) -> Result<&Path, DirectoryError> {
     if plain { Ok(path) } else { Err(DirectoryError::Name(name.clone())) }
 }
 
-/// A second name for the content, or a copy where the file system has no links.
+/// Makes a second name for the content, or a copy if the file system has no links.
 fn link(content: &Path, path: &Path) -> io::Result<()> {
     match fs::hard_link(content, path) {
         Ok(()) => Ok(()),

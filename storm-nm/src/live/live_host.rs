@@ -370,7 +370,7 @@ impl LiveHost {
         }
     }
 
-    /// Queues an event of this thread's own making.
+    /// Queues an event that this thread makes itself.
     fn tell(&self, event: HostEvent) {
         if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(event) {
             // PMI lines fill the queue: wait behind them.

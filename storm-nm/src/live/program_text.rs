@@ -58,7 +58,7 @@ mod tests {
     fn what_was_written_is_kept() {
         let maps = Process::myself().and_then(|process| process.smaps()).expect("Linux says it");
         let kept = maps.iter().filter(|map| !is_unchanged_file(map));
-        // Relocated constants cannot be written any more, but were.
+        // Relocated constants were written, though they cannot be written any more.
         assert!(kept.clone().any(|map| matches!(map.pathname, MMapPath::Heap)));
         assert!(kept.clone().any(|map| map.perms.contains(MMPermissions::WRITE)));
     }

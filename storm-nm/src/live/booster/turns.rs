@@ -34,7 +34,7 @@ struct Boosts {
     refused: bool,
 }
 
-/// The descriptor of a rank that tells of news.
+/// A rank's descriptor that becomes readable when a message arrives.
 #[derive(Debug)]
 struct News {
     process: Arc<Process>,
@@ -62,7 +62,7 @@ pub(super) fn boost(shared: &Shared, period: Duration, at_once: usize) {
 }
 
 impl Boosts {
-    /// Closes what was known of ranks that are no longer among these.
+    /// Closes the descriptors of ranks that are not among these jobs.
     fn forget_others(&mut self, jobs: &BTreeMap<JobKey, Watched>) {
         let here = |(job, place): &Seat| {
             jobs.get(job).is_some_and(|watched| watched.ranks.contains_key(place))

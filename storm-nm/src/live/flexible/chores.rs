@@ -12,14 +12,14 @@ use storm_mpi::page::{RankPage, Way};
 use storm_pl::boost::Process;
 use storm_rm::Rank;
 
-/// A rank is to be behind others, or back.
+/// An order to put a rank behind others, or back.
 struct Put {
     of: Of,
     process: Arc<Process>,
     behind: bool,
 }
 
-/// A rank is to be told how to wait.
+/// An order to tell a rank how to wait.
 struct Tell {
     of: Of,
     page: Arc<RankPage>,

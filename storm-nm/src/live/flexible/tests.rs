@@ -30,7 +30,7 @@ impl Sleeper {
         ProcessId(self.0.id() as i32)
     }
 
-    /// The 41st word of `/proc/PID/stat`, of which the second may have spaces (proc(5)).
+    /// The 41st word of `/proc/PID/stat` (proc(5)). The second word may contain spaces.
     fn policy(&self) -> String {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
         stat.rsplit(')').next().unwrap().split_whitespace().nth(38).unwrap().to_owned()
