@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use storm_rm::Rank;
 use storm_rm::message::Stream;
 
-/// The head of a record: mark, rank, stream, length (0 in the last record) and offset in the
+/// The head of a record: mark, rank, stream, length (0 until its bytes have come) and offset in the
 /// stream. The bytes follow.
 const RECORD_BYTES: u64 = 24;
 const MARK: u32 = u32::from_le_bytes(*b"outp");
