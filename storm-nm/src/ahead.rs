@@ -1,5 +1,5 @@
-//! Future switches: the switches that a node manager orders from its host for the slices that it
-//! begins by its own clock ([decision 0091](../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
+//! Future switches: a node manager orders them from its host, for the slices that it begins by its
+//! own clock ([decision 0091](../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
 
 use crate::JobKey;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,12 +1,12 @@
 //! The class that flexible coscheduling gives a process, by its behaviour in slots of its own
 //! (Frachtenberg, Feitelson, Petrini, Fernandez, IPDPS 2003 and IEEE TPDS 16(11), 2005; A5 of the
-//! policy reference). Pure: the same in a live node manager and in a simulated one
+//! policy reference). Pure: the same in a live node manager and in a simulated node manager
 //! ([decision 0103](../../docs/decisions/0103-classes-of-flexible-coscheduling.md)).
 //!
-//! A process begins as one that needs coscheduling, and is classified once per window of slots. Its
-//! waits mean something only while its peers run too. So they count only in its own slots, and for
-//! a process that shares its slots (DC) not even there. Therefore all are classified anew now and
-//! then.
+//! A process begins in the class that needs coscheduling, and is classified once per window of
+//! slots. Its waits mean something only while its peers run too, so they count only in its own
+//! slots. For a process that shares its slots (DC) they do not count at all. Therefore all
+//! processes are classified anew now and then.
 
 pub use crate::class_rules::{ClassRuleError, ClassRules};
 
@@ -177,7 +177,7 @@ impl Classifier {
         if self.class != before {
             self.compute_then = told.compute;
             if self.class == ProcessClass::NeedsCoscheduling && self.slots > 0 {
-                // These figures are not the reason: the process is to be classified anew.
+                // The figures are not the reason, since the process is only to be classified anew.
                 self.figures = None;
             }
         }

@@ -72,8 +72,8 @@ pub(crate) fn submitted_environment(
     all.filter(|(name, _)| !NODES_OWN.iter().any(|own| name == own))
 }
 
-/// Variables that describe a rank, which are set whatever the submitter has. In a submitter's
-/// environment, they describe the submitting job.
+/// Variables that describe a rank. They are always set anew: a submitter's variables of these names
+/// describe the submitting job.
 const RANKS_OWN: [&str; 27] = [
     "STORM_JOB_ID",
     "STORM_RANK",
@@ -104,9 +104,9 @@ const RANKS_OWN: [&str; 27] = [
     defaults::VARIABLE,
 ];
 
-/// This process's environment for a job that it submits. If the process is a rank, it excludes
-/// variables that STORM has set to describe it. Variables that the user has set stay, whatever
-/// their names.
+/// This process's environment for a job that it submits. A rank's environment is returned without
+/// the variables that STORM has set to describe it. Variables that the user has set stay, with any
+/// name.
 pub fn environment_to_submit(
     own: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Vec<(OsString, OsString)> {
@@ -147,9 +147,11 @@ pub fn boosted_waiting() -> Vec<(&'static str, String)> {
 }
 
 /// The variables of a rank, in addition to those of the job. They replace the submitter's variables
-/// of the same names, except for how to wait. Libraries are told to yield if the ranks on the host
-/// exceed its `cores`, or share them with jobs that run at the same time. Our own library gets
-/// `waiting`. The submitter's own settings for waiting take precedence.
+/// of the same names, except for how to wait.
+///
+/// Libraries are told to yield if the ranks on the host exceed its `cores`, or if other jobs run on
+/// them at the same time. Our own library gets `waiting`. The submitter's own settings for waiting
+/// take precedence.
 pub fn rank_environment(
     task: &JobTask,
     rank: Rank,

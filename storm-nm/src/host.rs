@@ -80,7 +80,7 @@ pub trait Host: 'static {
         None
     }
 
-    /// This node manager ends and leaves its jobs to the next one.
+    /// Prepares for the end of this node manager, which leaves its jobs to the next one.
     fn detach(&self) {}
 
     /// Looks for content in the owner's part of the cache. If it is missing, makes room and a file

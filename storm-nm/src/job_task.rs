@@ -78,8 +78,8 @@ impl JobTask {
     }
 
     /// The configuration of this node's PMI server. The name of the key-value space differs for
-    /// every run. So a run cannot see the keys of an earlier run, nor mistake another run's shared
-    /// memory for its own.
+    /// every run. A run therefore cannot see the keys of an earlier run, nor mistake another run's
+    /// shared memory for its own.
     pub(crate) fn pmi_config(&self) -> NodeServerConfig {
         let launch = &self.launch;
         let mut blocks: Vec<Block> = Vec::new();

@@ -16,8 +16,8 @@
 //! for a file, an output stream or another job's launch. For slices that the node begins by its own
 //! clock, the switches are ordered from the host ahead. [`SwitchLog`] holds their times.
 //!
-//! This crate does not decide what runs where or when (the Machine Manager does), names no network
-//! backend, and touches no process (storm-pl does).
+//! This crate does not decide where and when jobs run: the Machine Manager does. It names no
+//! network backend, and touches no process: storm-pl does.
 
 mod ahead;
 mod bell;

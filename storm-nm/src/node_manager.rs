@@ -1,5 +1,4 @@
-//! The loop of the node manager, with the network on one side, the node on the other, and the core
-//! between them.
+//! The loop of the node manager, which connects the network, the node and the core.
 
 mod classes;
 mod coscheduling;
@@ -97,9 +96,8 @@ pub async fn run<P: Primitives, H: Host>(
 }
 
 /// Like [`run`], but keeps jobs when the node is cut off or its Machine Manager is gone. For
-/// [`NmConfig::manager_lost`], `way_back` may join the cluster again, under another id or with
-/// another plan of global memory ([`Life`]). `way_back` completes with `None` if there is no way
-/// back.
+/// [`NmConfig::manager_lost`], `way_back` may join the cluster again, under another id or plan of
+/// global memory ([`Life`]). `way_back` completes with `None` if there is no way back.
 pub async fn run_and_return<P: Primitives, H: Host, L: Into<Life<P>>>(
     primitives: P,
     plan: GlobalPlan,
@@ -160,7 +158,7 @@ struct Node<P: Primitives, H: Host> {
     held: HeldOutputs,
     switches: RefCell<SwitchLog>,
     tasks: TaskSet,
-    /// Tasks that end with a life in the cluster.
+    /// The tasks that end with a life in the cluster.
     life_tasks: TaskSet,
     receptions: RefCell<BTreeMap<Channel, Task>>,
     /// The slices of each partition that this node begins by itself.
@@ -326,9 +324,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Carries out the commands of a heartbeat for this node, without waiting: a strobe switches
-    /// before the return. The answer to a join goes first, as strobes overtake it and everything
-    /// before the answer is forgotten.
+    /// Carries out a heartbeat's commands for this node, without waiting: a strobe switches before
+    /// the return. The answer to a join goes first: strobes overtake it but count only after it.
     fn obey(self: &Rc<Self>, heartbeat: &Heartbeat) {
         let id = self.id.get();
         let here = heartbeat.commands.iter().filter(|(set, _)| set.contains(id));
@@ -462,8 +459,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Queues a report. If the report is too large, its job is ended, as the job would wait for
-    /// ever for the effect of the report.
+    /// Queues a report. If the report is too large, ends its job, which would wait for the report's
+    /// effect for ever.
     fn post(self: &Rc<Self>, report: Report, urgency: Urgency) {
         if let Report::Fence { job, .. } = &report
             && !self.outbox.try_post(&report, urgency)

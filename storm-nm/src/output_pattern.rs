@@ -51,8 +51,8 @@ pub fn names_one_file(pattern: &OsBytes) -> bool {
     pattern.as_bytes() != b"/dev/null" && of(2, 1) == of(3, 2)
 }
 
-/// Whether a file under this pattern has several ranks as its writers. The job has `procs` ranks, of
-/// which `here` are on this node. `/dev/null` keeps nothing and counts as no file.
+/// Whether several ranks write to a file under this pattern. The job has `procs` ranks, of which
+/// `here` are on this node. `/dev/null` keeps nothing and counts as no file.
 pub(crate) fn names_file_of_ranks(pattern: &OsBytes, procs: u32, here: u32) -> bool {
     let of = |rank, node_name| {
         let parts = FileNameParts { job: JobId(1), task: None, rank: Rank(rank), node_name };

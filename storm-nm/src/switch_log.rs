@@ -85,7 +85,7 @@ impl SwitchLog {
     /// Writes the ring as comma-separated values with a header line.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn write_csv(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "partition,row,strobe,issued_ns,before_ns,after_ns,stopped,resumed")?;
         for record in &self.records {

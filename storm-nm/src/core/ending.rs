@@ -1,4 +1,4 @@
-//! The end of jobs on a node, by itself, by order or by force, and the reports of it to the Machine
+//! The end of jobs on a node, by itself, by order or by force. The end is reported to the Machine
 //! Manager (paper, Algorithm 9).
 //!
 //! If a part of a job did not end by itself or by order, its end is never announced without a
@@ -43,8 +43,8 @@ impl NodeCore {
         }
     }
 
-    /// A job cannot continue here. The Machine Manager is told why and ends it everywhere, as its
-    /// ranks on other nodes may wait for those here.
+    /// Ends a job that cannot continue here. The Machine Manager is told why and ends it
+    /// everywhere, as its ranks on other nodes may wait for those here.
     pub(super) fn unserviceable(&mut self, key: JobKey, reason: String, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&key) else { return };
         if !job.doomed && !job.silent && job.phase != JobPhase::Ended {
@@ -73,7 +73,7 @@ impl NodeCore {
         self.release_run(key, actions);
     }
 
-    /// The job is over on all nodes.
+    /// Forgets a job that is over on all nodes. If it has not ended here, kills it first.
     pub(super) fn release(&mut self, job: JobId, actions: &mut Vec<Action>) {
         if let Some(key) = self.current(job) {
             self.release_run(key, actions);
@@ -105,8 +105,8 @@ impl NodeCore {
         actions.push(Action::Leave);
     }
 
-    /// This node leaves without an order. The node reports nothing of the jobs that it kills, so
-    /// that the loss of the node is the reason of their end.
+    /// Leaves without an order. The node reports nothing of the jobs that it kills, so that the
+    /// loss of the node is the reason of their end.
     pub(super) fn leave_unasked(&mut self, actions: &mut Vec<Action>) {
         if !self.leaving {
             self.jobs.values_mut().for_each(|job| job.silent = true);
@@ -114,8 +114,8 @@ impl NodeCore {
         self.leave(actions);
     }
 
-    /// The processes of all jobs died with their keeper. The node is useless from now on, and
-    /// reports that first.
+    /// Takes note that the processes of all jobs died with their keeper. The node is useless from
+    /// now on, and reports that first.
     pub(super) fn lose_processes(&mut self, actions: &mut Vec<Action>) {
         tracing::error!("this node can run no process any more");
         actions.push(Action::Post { report: Report::ProcessesLost, urgency: Urgency::AtOnce });

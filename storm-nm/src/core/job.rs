@@ -68,7 +68,8 @@ pub(super) struct LocalJob {
     /// its peers.
     reported: [bool; 3],
     pub(super) ranks: BTreeMap<Rank, RankState>,
-    /// Output that is not all handed on. That of all shared files is one stream, of the first rank.
+    /// The output streams that are not all handed on. All shared files together are one stream, of
+    /// the first rank.
     pub(super) open_streams: BTreeSet<(Rank, StreamOrder)>,
     pub(super) pmi: NodeServer,
     /// Number of fences begun so far.
@@ -177,10 +178,10 @@ impl LocalJob {
         }
     }
 
-    /// The report of a rank's end that the Machine Manager must get at once, as ranks here or
-    /// elsewhere may wait for the rank. Only the first report of each kind is needed, and none if
-    /// the job is being killed anyway. Remembers the cause of the job's end. `joined`: the rank has
-    /// not taken leave of its peers.
+    /// The report of a rank's end, if the Machine Manager must get it at once because ranks may
+    /// wait for the rank. Only the first report of each kind is needed, and none if the job is
+    /// being killed anyway. Remembers the cause of the job's end. `joined`: the rank has not taken
+    /// leave of its peers.
     pub(super) fn news_of(&mut self, exit: &RankExit, joined: bool) -> Option<Report> {
         let kind = match (exit.status, joined) {
             (ExitStatus::Signal(_), _) => 1,

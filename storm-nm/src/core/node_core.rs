@@ -150,7 +150,7 @@ impl NodeCore {
 
     fn command(&mut self, command: Command, actions: &mut Vec<Action>) {
         if !self.answered && !matches!(command, Command::Resume { .. } | Command::Shutdown) {
-            // Nobody would end a job whose launch was meant for an earlier life.
+            // The command may be meant for an earlier life: nobody would end a job launched by it.
             tracing::debug!(?command, "what was said to an earlier life was ignored");
             return;
         }
@@ -366,8 +366,8 @@ impl NodeCore {
         self.try_finish(key, actions);
     }
 
-    /// Ends a job whose ranks wait here in a PMI barrier that can never open. If ranks on other
-    /// nodes may wait so, tells the Machine Manager.
+    /// Ends a job whose ranks wait here in a PMI barrier that can never open. Tells the Machine
+    /// Manager if ranks on other nodes may wait in it.
     fn end_if_in_vain(&mut self, key: JobKey, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&key).filter(|job| !job.doomed) else { return };
         if let Some(reason) = news_of_gone(job, actions) {

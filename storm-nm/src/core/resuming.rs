@@ -27,8 +27,8 @@ impl NodeCore {
         self.first_run.map(|first| first.max(JobIncarnation(behind)))
     }
 
-    /// A Machine Manager has answered: it tells this life of the node of all runs from `next_run`
-    /// on. A manager with another journal than the one before counts runs anew.
+    /// Takes note that a Machine Manager has answered: it tells this life of the node of all runs
+    /// from `next_run` on. A manager with another journal than the one before counts runs anew.
     pub(super) fn joined(&mut self, next_run: JobIncarnation) {
         self.answered = true;
         self.given_up = None;
@@ -40,7 +40,7 @@ impl NodeCore {
         self.config.node = node;
     }
 
-    /// The Machine Manager is gone. The next one counts its strobes anew.
+    /// Takes note that the Machine Manager is gone. The next one counts its strobes anew.
     pub(super) fn orphan(&mut self) {
         self.answered = false;
         for job in self.jobs.values_mut() {
@@ -65,9 +65,9 @@ impl NodeCore {
         }
     }
 
-    /// This node manager stood still for so long that the keeper has ended the job, which may run
-    /// elsewhere. If it does not, the Machine Manager takes the job for lost here. So does the next
-    /// manager, which may have been told that this node holds the job.
+    /// Gives up a job that the keeper has ended, since this node manager stood still for too long.
+    /// If the job does not run elsewhere, the Machine Manager takes it for lost here. The next
+    /// manager does too, which may have been told that this node holds the job.
     pub(super) fn lease_over(&mut self, key: JobKey, actions: &mut Vec<Action>) {
         let ended = |job: &&mut LocalJob| job.is_live() && !job.silent;
         let Some(job) = self.jobs.get_mut(&key).filter(ended) else { return };
@@ -79,8 +79,8 @@ impl NodeCore {
         self.supersede(key, actions);
     }
 
-    /// A Machine Manager confirms that this node has joined, and says which orphans continue. The
-    /// others die without a report.
+    /// Continues the orphans that the Machine Manager names, once it confirms that this node has
+    /// joined. The others die without a report.
     pub(super) fn resume(&mut self, jobs: Vec<ResumedJob>, actions: &mut Vec<Action>) {
         self.forget_slices(actions);
         for resumed in jobs {

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use storm_rm::{PartitionId, Row, RowSet};
 
 impl NodeCore {
-    /// Called at the beginning of a slice of communication; `waiting` are the jobs whose ranks here
-    /// all wait. The row of the last strobe has precedence. A row that runs in its place continues
-    /// until it waits too.
+    /// Gives rows their turns at the beginning of a slice of communication. `waiting` are the jobs
+    /// whose ranks here all wait. The row of the last strobe has precedence. A row that runs in its
+    /// place continues until it waits too.
     pub(super) fn take_turns(&mut self, waiting: &BTreeSet<JobKey>, actions: &mut Vec<Action>) {
         let partitions: Vec<PartitionId> = self.partitions.keys().copied().collect();
         for partition in partitions {

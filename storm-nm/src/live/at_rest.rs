@@ -1,25 +1,24 @@
-//! What a daemon lets go of while there is nothing to do: text that the start or a job needed, and
-//! what is free of the heap.
+//! Gives back, while a daemon is idle, text that the start or a job needed and free heap.
 
 use super::program_text;
 use nix::time::ClockId;
 use procfs::process::Process;
 use std::time::Duration;
 
-/// When a daemon has served for so long, its start is over.
+/// How long a daemon must be idle before its start counts as over.
 const SETTLED: Duration = Duration::from_secs(1);
-/// One that took more of a processor within a second is at work: what it lets go of comes back at
-/// once, and to look for it costs more than a launch has to spare.
+/// A daemon that uses more of a processor within a second is at work. It would need its text again
+/// at once, and the search for text costs more time than a launch can spare.
 const AT_WORK: Duration = Duration::from_millis(5);
-/// So often it may be found at work before that does not count any more.
+/// How many looks may find the daemon at work before its start counts as over anyway.
 const LOOKS: u32 = 60;
-/// Between two looks at one that has settled.
+/// The time between two looks after the start.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Less than this is not worth the faults by which some of it comes back.
 const WORTH_BYTES: u64 = 512 << 10;
 
-/// Has `let_go` done when the start is over, and from then on when jobs have brought back what it
-/// gives, there are none (`has_jobs`) and little else is done. Runs for as long as it is polled, within a
+/// Calls `let_go` when the start is over. Calls it again whenever the memory has grown since, there
+/// are no jobs (`has_jobs`) and the daemon does little. Runs for as long as it is polled, within a
 /// tokio runtime with time enabled.
 pub async fn let_go_at_rest(has_jobs: impl Fn() -> bool, let_go: impl Fn()) {
     for _ in 0..LOOKS {
@@ -40,32 +39,32 @@ pub async fn let_go_at_rest(has_jobs: impl Fn() -> bool, let_go: impl Fn()) {
     }
 }
 
-/// Gives back what is free of the heap, and the text that is not in use, which comes back when it is.
+/// Gives back the free heap and unused text. Text comes back when it is used.
 pub(super) fn let_go_of_all() {
     storm_pl::give_back_heap();
     let_go_of_text();
 }
 
-/// Gives back the text that is not in use; what is comes back from the page cache.
+/// Gives back program text. Text in use comes back from the page cache.
 pub fn let_go_of_text() {
     let bytes = program_text::let_go();
     tracing::debug!(bytes, "text that is not in use is let go of");
 }
 
-/// Whether this process does little for so long.
+/// Whether this process does little for the whole period.
 async fn rests_for(period: Duration) -> bool {
     let before = processor_time();
     tokio::time::sleep(period).await;
     processor_time().saturating_sub(before) < AT_WORK.mul_f64(period.as_secs_f64())
 }
 
-/// What this process has had of the processors; nothing where the system does not say.
+/// The processor time of this process; 0 if the system does not say.
 fn processor_time() -> Duration {
     let clock = ClockId::CLOCK_PROCESS_CPUTIME_ID;
     nix::time::clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
 }
 
-/// What it has in memory; nothing where the system does not say.
+/// The resident memory of this process; 0 if the system does not say.
 fn resident_bytes() -> u64 {
     let statm = Process::myself().and_then(|process| process.statm());
     statm.map_or(0, |statm| statm.resident * procfs::page_size())

@@ -1,11 +1,11 @@
-//! Periodic boost (Nagar et al., SPAA 1999; A6 of the policy reference): again and again, processes
-//! that wait for a message which has come are put before the others of their processor, in turn
+//! Periodic boost (Nagar et al., SPAA 1999; A6 of the policy reference). Each period, processes
+//! that wait for a message which has arrived go before the others of their processor, in turn
 //! (`boost_turns`).
 //!
-//! On a thread of its own, in real time where that is permitted. Which processes these are, ranks
-//! of our own message-passing library say in a page; of what they say, only a process that this
-//! node has started is ever boosted, and a descriptor of one only looked at. A rank that lies can
-//! have what any could: its turn, as the others have theirs.
+//! A thread of its own does so, in real time where the system permits it. The ranks of our own
+//! message-passing library report in a page what they do. Only a process that this node has started
+//! is ever boosted, and its descriptors are only looked at. A rank that lies gains no more than a
+//! turn, as the others have theirs.
 
 mod turns;
 
@@ -17,15 +17,15 @@ use std::time::Duration;
 use storm_mpi::page::RankPage;
 use storm_pl::boost::{self, Process};
 
-/// What boosts, from the first job that asks for it.
+/// Boosts ranks, from the first job that asks for it.
 #[derive(Debug)]
 pub(super) struct Booster {
     shared: Arc<Shared>,
     period: Duration,
-    /// So many may be boosted at once: one for each core.
+    /// How many ranks are boosted at once: one for each core.
     at_once: usize,
     started: Cell<bool>,
-    /// Whether the kernel lets this node boost, once that was asked for.
+    /// Whether the kernel lets this node boost, once it was asked.
     permitted: OnceCell<bool>,
 }
 
@@ -41,7 +41,7 @@ struct State {
     over: bool,
 }
 
-/// A job and what is known of its ranks.
+/// A job and its ranks.
 #[derive(Clone, Debug)]
 struct Watched {
     page: Arc<RankPage>,
@@ -60,33 +60,33 @@ impl Booster {
         }
     }
 
-    /// Whether anything is boosted here, where it is asked for.
+    /// Whether this node can boost ranks.
     pub(super) fn permitted(&self) -> bool {
         *self.permitted.get_or_init(|| boost::permitted().is_ok())
     }
 
-    /// The ranks of a job say there what they do.
+    /// Watches the page in which the ranks of a job say what they do.
     pub(super) fn watch(&self, job: JobKey, page: Arc<RankPage>, boosts: bool) {
         let watched = Watched { page, boosts, ranks: BTreeMap::new() };
         self.shared.lock().jobs.insert(job, watched);
         self.wake(boosts);
     }
 
-    /// A rank of it has started, as this process.
+    /// Notes that a rank of the job has started, as this process.
     pub(super) fn started(&self, job: JobKey, place: usize, process: Arc<Process>) {
         if let Some(watched) = self.shared.lock().jobs.get_mut(&job) {
             watched.ranks.insert(place, process);
         }
     }
 
-    /// A rank of it has ended: nobody else is to be taken for it.
+    /// Notes that a rank of the job has ended, so that no other process is taken for it.
     pub(super) fn ended(&self, job: JobKey, place: usize) {
         if let Some(watched) = self.shared.lock().jobs.get_mut(&job) {
             watched.ranks.remove(&place);
         }
     }
 
-    /// Its ranks are boosted from now on, or no longer.
+    /// Sets whether the job's ranks are boosted from now on.
     pub(super) fn set_boosts(&self, job: JobKey, boosts: bool) {
         if let Some(watched) = self.shared.lock().jobs.get_mut(&job) {
             watched.boosts = boosts;
@@ -120,24 +120,24 @@ impl Drop for Booster {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Each change of the state is one insertion or removal: it is whole whoever panicked.
+        // Each change is one insertion or removal, so the state is whole even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The jobs whose ranks are boosted, as they are now; `None` at the end.
+    /// The jobs whose ranks are boosted now; `None` at the end.
     fn boosted_jobs(&self) -> Option<BTreeMap<JobKey, Watched>> {
         let state = self.lock();
         let boosted = state.jobs.iter().filter(|(_, watched)| watched.boosts);
         (!state.over).then(|| boosted.map(|(job, watched)| (*job, watched.clone())).collect())
     }
 
-    /// Waits until there is a job whose ranks are boosted, or the end.
+    /// Waits until the ranks of a job are to be boosted, or until the end.
     fn wait_for_jobs(&self) {
         let idle = |state: &mut State| !state.over && !state.jobs.values().any(|job| job.boosts);
         drop(self.changed.wait_while(self.lock(), idle));
     }
 
-    /// Waits for a period, or until the end: also of a lock that somebody else poisoned.
+    /// Waits for a period, or until the end. A poisoned lock does not matter.
     fn pause(&self, period: Duration) {
         drop(self.changed.wait_timeout_while(self.lock(), period, |state| !state.over));
     }

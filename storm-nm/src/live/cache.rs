@@ -1,13 +1,12 @@
 //! The cache of shipped files: `cache/<uid>/<hash>`.
 //!
-//! A name appears there only by a rename after the content was checked, and
-//! nobody but the daemon can reach the directory; so what is found there after a
-//! crash of the daemon can be used. After a crash of the machine it cannot, as
-//! nothing is forced to disk: the cache then starts empty.
+//! A name appears there only by a rename after the content was checked, and only the daemon can
+//! reach the directory. So its content can be used after a crash of the daemon. After a crash of
+//! the machine the cache starts empty, since nothing is forced to disk.
 //!
-//! Content is kept from when a job announces it until that job has its own link to it; from then
-//! on the job does not need the cache's. What is used least recently of the rest makes room, when
-//! the cache has as much as it may, or its file system no more.
+//! Content is kept from a job's announcement until the job has its own link to it; the job does not
+//! need the cache's link any more. The least recently used of the other content makes room when the
+//! cache reaches its limit, or when its file system is full.
 
 use super::cache_sink::{CacheSink, Check};
 use super::job_directory;
@@ -24,15 +23,16 @@ use storm_rm::{ContentHash, ContentSum, FileSpec, Owner};
 use thiserror::Error;
 use tokio::task::spawn_blocking;
 
-/// How long content is kept for a job that does not come for it: it was cancelled, or its manager is
-/// gone. One that is launched later than that after its file came may find it evicted, and fails.
+/// How long content is kept for a job that does not come for it: the job was cancelled, or its
+/// manager is gone. A job that is launched later than this after its file came may find the file
+/// evicted. It then fails.
 const CLAIMED: Duration = Duration::from_secs(600);
-/// What a cache may have by itself: a few programs of the size of real applications.
+/// The most that a cache takes by default: a few programs of the size of real applications.
 const DEFAULT_BYTES: u64 = 2 << 30;
 /// Where the kernel names its present boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// What went wrong with the cache.
+/// Why the cache failed.
 #[derive(Debug, Error)]
 pub(super) enum CacheError {
     #[error("the file cache is full of files in use ({capacity_bytes} bytes)")]
@@ -51,7 +51,7 @@ pub(super) enum CacheError {
 }
 
 impl CacheError {
-    /// As an I/O error of the same kind.
+    /// Converts it to an I/O error of the same kind.
     pub(super) fn into_io(self) -> io::Error {
         let kind = match &self {
             CacheError::Full { .. } | CacheError::NoSpace { .. } => io::ErrorKind::StorageFull,
@@ -72,13 +72,13 @@ pub(super) struct Cache {
 struct Inner {
     root: PathBuf,
     capacity_bytes: Cell<u64>,
-    /// Nobody has said how much it may have.
+    /// Whether the capacity was not configured.
     by_itself: bool,
     available: Available,
     contents: RefCell<BTreeMap<(u32, ContentHash), Entry>>,
     /// Bytes of files that are being written.
     reserved: Cell<u64>,
-    /// Those of them that their file systems still count as free.
+    /// The part of `reserved` that the file system still counts as free.
     unwritten: Cell<u64>,
     next_temporary: Cell<u64>,
 }
@@ -90,21 +90,21 @@ type Available = fn(&Path) -> io::Result<u64>;
 struct Entry {
     size_bytes: u64,
     used: Option<Instant>,
-    /// Jobs that have announced it and have no link of their own to it yet.
+    /// Jobs that have announced the content and have no link of their own to it yet.
     claims: u32,
 }
 
 impl Entry {
-    /// A job may be about to need it.
+    /// Whether a job may be about to need it.
     fn is_claimed(&self) -> bool {
         self.claims > 0 && self.used.is_some_and(|used| used.elapsed() < CLAIMED)
     }
 }
 
 impl Cache {
-    /// Opens the cache at `root`, with what a former daemon left if that can be
-    /// trusted. Without `capacity_bytes`, half of what its file system has left for it, now or
-    /// later, and 2 GiB at most.
+    /// Opens the cache at `root`, with the content of a former daemon if it can be trusted. Without
+    /// `capacity_bytes`, the cache takes half of the space that its file system has left, now or
+    /// later. It then takes at most 2 GiB.
     pub(super) fn open(root: PathBuf, capacity_bytes: Option<u64>) -> Result<Cache, CacheError> {
         Cache::open_on(root, capacity_bytes, available)
     }
@@ -149,8 +149,8 @@ impl Cache {
         self.inner.capacity_bytes.get()
     }
 
-    /// Where nobody has said how much it may have, it has more as soon as its file system has: that
-    /// may have been full when the daemon started.
+    /// Raises a capacity that was not configured, if the file system has more space. It may have
+    /// been full when the daemon started.
     fn grow(&self, available: u64) {
         if self.inner.by_itself {
             let share = share(&self.inner.contents.borrow(), available);
@@ -158,13 +158,13 @@ impl Cache {
         }
     }
 
-    /// Whether the content is there; if so it is not evicted until [`linked`](Self::linked).
+    /// Whether the content is there. If it is, it is not evicted until [`linked`](Self::linked).
     pub(super) async fn has(&self, owner: Owner, file: &FileSpec) -> bool {
         let key = (owner.uid, file.hash);
         if !self.inner.contents.borrow().contains_key(&key) {
             return false;
         }
-        // Now, so that nothing evicts it while it is looked at.
+        // Claim it first, so that nothing evicts it during the check.
         self.touch(key, |claims| claims.saturating_add(1));
         let (path, size) = (self.path(owner, file.hash), file.size_bytes);
         let sound = spawn_blocking(move || fs::metadata(path).is_ok_and(|meta| meta.len() == size));
@@ -183,9 +183,9 @@ impl Cache {
         sum: Option<ContentSum>,
     ) -> Result<CacheSink, CacheError> {
         let (root, available) = (self.inner.root.clone(), self.inner.available);
-        // What is written while it is asked what is free counts as not written.
+        // Bytes that are written while the file system is asked count as not written.
         let before = self.inner.unwritten.get();
-        // Where the file system does not say, writing does.
+        // If the file system does not say, the write will fail instead.
         let free = spawn_blocking(move || available(&root).unwrap_or(u64::MAX)).await;
         let others = before.max(self.inner.unwritten.get());
         let evicted = self.evict_for(file.size_bytes, free.unwrap_or(u64::MAX), others)?;
@@ -217,7 +217,7 @@ impl Cache {
         Ok(CacheSink::new((out, check), temporary, path, (owner.uid, file.clone()), reservation))
     }
 
-    /// Where content is, or would be.
+    /// The path of content, whether it is there or not.
     pub(super) fn path(&self, owner: Owner, hash: ContentHash) -> PathBuf {
         self.inner.root.join(owner.uid.to_string()).join(hash.to_string())
     }
@@ -227,14 +227,14 @@ impl Cache {
         job_directory::remove(&self.inner.root)
     }
 
-    /// A job that announced the content has a link or copy of its own, or will not have one.
+    /// Drops a job's claim: the job has a link or copy of its own, or will not have any.
     pub(super) fn linked(&self, owner: Owner, hash: ContentHash) {
         self.touch((owner.uid, hash), |claims| claims.saturating_sub(1));
     }
 
     fn touch(&self, key: (u32, ContentHash), claims: impl Fn(u32) -> u32) {
         if let Some(entry) = self.inner.contents.borrow_mut().get_mut(&key) {
-            // Those for which nobody has come in time are not revived by others.
+            // A new claim does not revive claims that have expired.
             let former = if entry.is_claimed() { entry.claims } else { 0 };
             entry.used = Some(Instant::now());
             entry.claims = claims(former);
@@ -246,14 +246,15 @@ impl Cache {
         contents + self.inner.reserved.get()
     }
 
-    /// Forgets what was used least recently until `bytes` fit a file system of which so many are
-    /// `free` and `others`, files that are on their way, need so many; their paths. Forgets nothing
-    /// when they cannot.
+    /// Forgets the least recently used content until `bytes` fit. The file system has `free` bytes,
+    /// and files on their way need `others` of them. Returns the paths to remove. If the bytes
+    /// cannot fit, forgets nothing.
     fn evict_for(&self, bytes: u64, free: u64, others: u64) -> Result<Vec<PathBuf>, CacheError> {
         self.grow(free);
         let available = free.saturating_sub(others);
         let capacity_bytes = self.capacity_bytes();
-        // What it is by itself bounds what is kept; what a job needs now has all that is free.
+        // A default capacity bounds only the content that is kept: a job may use all free space
+        // now.
         let is_bound = !self.inner.by_itself;
         if is_bound && bytes > capacity_bytes {
             return Err(CacheError::TooLarge { bytes, capacity_bytes });
@@ -303,16 +304,16 @@ impl Reservation {
         Reservation { cache, bytes, unwritten: Cell::new(bytes) }
     }
 
-    /// So many bytes of it are being written: from then on the file system counts them itself.
+    /// Notes that `bytes` of the file are being written: the file system counts them from now on.
     pub(super) fn writes(&self, bytes: u64) {
-        // More than were announced come from nobody who is believed, and are refused at the end.
+        // A sender may send more than it announced. Such a file is refused at the end.
         let counted = bytes.min(self.unwritten.get());
         self.unwritten.set(self.unwritten.get() - counted);
         let all = &self.cache.inner.unwritten;
         all.set(all.get().saturating_sub(counted));
     }
 
-    /// The file is there.
+    /// Records the complete file.
     pub(super) fn fulfilled(&self, uid: u32, hash: ContentHash) {
         let mut contents = self.cache.inner.contents.borrow_mut();
         // Another job's copy of the same content may have come first.
@@ -330,22 +331,22 @@ impl Drop for Reservation {
     }
 }
 
-/// Removes these files; how much is free then, if that is less than `bytes`: what running jobs have links to
-/// takes as much room as before.
+/// Removes these files. Returns how much is free then, if it is less than `bytes`: content that
+/// running jobs have links to still takes its room.
 fn short_after(
     evicted: &[PathBuf],
     bytes: u64,
     available: impl Fn() -> io::Result<u64>,
 ) -> Option<u64> {
     for path in evicted {
-        // Gone already is as good.
+        // The file may be gone already.
         let _ = fs::remove_file(path);
     }
     let is_looked_at = !evicted.is_empty();
     is_looked_at.then(available)?.ok().filter(|available| *available < bytes)
 }
 
-/// Finds checked content and removes what was being written.
+/// Finds checked content, and removes files that are not complete.
 fn scan(root: &Path) -> io::Result<BTreeMap<(u32, ContentHash), Entry>> {
     let mut contents = BTreeMap::new();
     for directory in fs::read_dir(root)? {
@@ -368,7 +369,7 @@ fn scan(root: &Path) -> io::Result<BTreeMap<(u32, ContentHash), Entry>> {
     Ok(contents)
 }
 
-/// What a cache may have by itself, beside what else is on its file system.
+/// The default capacity, given the free space of the file system.
 fn share(contents: &BTreeMap<(u32, ContentHash), Entry>, available: u64) -> u64 {
     let held: u64 = contents.values().map(|entry| entry.size_bytes).sum();
     (held.saturating_add(available) / 2).min(DEFAULT_BYTES)
@@ -376,8 +377,8 @@ fn share(contents: &BTreeMap<(u32, ContentHash), Entry>, available: u64) -> u64 
 
 fn available(path: &Path) -> io::Result<u64> {
     let found = statvfs(path)?;
-    // One without a limit, as `ramfs` and `tmpfs` with `size=0`, has no blocks to count (simple_statfs
-    // and shmem_statfs of Linux): it is not full.
+    // A file system without a limit, such as `ramfs` or `tmpfs` with `size=0`, has no blocks to
+    // count (simple_statfs and shmem_statfs of Linux). It is not full.
     if found.blocks() == 0 {
         return Ok(u64::MAX);
     }
@@ -388,7 +389,7 @@ fn available(path: &Path) -> io::Result<u64> {
     Ok(blocks.saturating_mul(block_bytes))
 }
 
-/// A directory that only the daemon can enter, in one that is there.
+/// Makes a directory that only the daemon can enter. Its parent exists.
 pub(super) fn make_private(path: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

@@ -1,5 +1,5 @@
-//! One file on its way into the cache: written and summed up chunk by chunk on a
-//! blocking thread, checked, and only then given its name.
+//! One file on its way into the cache. It is written and summed up chunk by chunk on a blocking
+//! thread, checked, and only then given its name.
 
 use super::cache::{CacheError, Reservation};
 use bytes::Bytes;
@@ -13,22 +13,22 @@ use storm_rm::{ContentHash, ContentSum, FileSpec, Summing};
 use thiserror::Error;
 use tokio::task::spawn_blocking;
 
-/// Cached content can be read and executed by whoever is given a link to it, and
-/// changed by nobody.
+/// The users that have a link to cached content can read and execute it. Nobody can change it.
 const MODE: u32 = 0o555;
 
-/// A `tmpfs` that may have larger pages takes one of what is written together, since Linux 6.14.
-/// These are as large as the kernel keeps free for each processor (`PAGE_ALLOC_COSTLY_ORDER`), as it does single
-/// ones: larger ones are made of what has lain longest, which a virtual machine may have given back.
+/// Since Linux 6.14, a `tmpfs` that may have large pages uses a page as large as each write. The
+/// kernel keeps free pages up to this size for each processor, like single pages
+/// (`PAGE_ALLOC_COSTLY_ORDER`). Larger pages are made of memory that was free for longest, which a
+/// virtual machine may have given back.
 const PIECE_BYTES: usize = 32 << 10;
 
-/// How much of a file is written together: all that there is, where not in memory.
+/// How much of a file is written together: all of it, unless the file system is in memory.
 fn piece_bytes(file: &File) -> usize {
     let is_in_memory = fstatfs(file).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC);
     if is_in_memory { PIECE_BYTES } else { usize::MAX }
 }
 
-/// What came is not what was announced.
+/// The content differs from the announced content.
 #[derive(Debug, Error)]
 enum Damaged {
     #[error("{came} bytes came of {announced}")]
@@ -39,12 +39,12 @@ enum Damaged {
     Sum { came: ContentSum, announced: ContentSum },
 }
 
-/// What tells whether the content that comes is what was announced.
+/// Checks whether the content is the announced content.
 #[derive(Debug)]
 pub(super) enum Check {
-    /// The sender has checked the hash: only what happened on the way is looked for.
+    /// The sender has checked the hash, so the sum only finds damage on the way.
     Sum { so_far: Box<Summing>, announced: ContentSum },
-    /// Nobody has.
+    /// Nobody has checked the hash.
     Hash { so_far: Box<blake3::Hasher>, announced: ContentHash },
 }
 
@@ -77,11 +77,11 @@ impl Check {
     }
 }
 
-/// A file of the cache while its content comes. Dropped before it is finished, it
-/// leaves nothing.
+/// A file of the cache while its content comes. If it is dropped before it is finished, it leaves
+/// nothing.
 #[derive(Debug)]
 pub struct CacheSink {
-    /// With the blocking thread while a chunk is written.
+    /// `None` while the blocking thread writes a chunk.
     writing: Option<Writing>,
     temporary: Option<PathBuf>,
     path: PathBuf,
@@ -95,12 +95,12 @@ struct Writing {
     out: File,
     check: Check,
     bytes: u64,
-    /// Written together.
+    /// How much is written together.
     piece_bytes: usize,
 }
 
 impl Writing {
-    /// Whether all has come, and as it was announced.
+    /// Checks that all content has come, as it was announced.
     fn check(&self, file: &FileSpec) -> io::Result<()> {
         let (came, announced) = (self.bytes, file.size_bytes);
         let whole =
@@ -165,7 +165,7 @@ impl ChunkSink for CacheSink {
             Ok(())
         });
         written.await?;
-        // Not sooner: until then the file system counts it as free.
+        // Not earlier: the file system counts the bytes as free until they are written.
         self.room.writes(bytes);
         Ok(())
     }
@@ -179,8 +179,9 @@ impl ChunkSink for CacheSink {
         let done = spawn_blocking(move || {
             writing.check(&file)?;
             writing.out.set_permissions(Permissions::from_mode(MODE))?;
-            // A file open for writing is busy: nobody can execute it. Under its name it can be
-            // executed at once, by a job that waited for another copy of the same content.
+            // Close the file first: a file open for writing is busy and cannot be executed. A job
+            // that waited for another copy of the content may execute it as soon as it has its
+            // name.
             drop(writing);
             fs::rename(temporary, path)
         });

@@ -14,11 +14,12 @@ use storm_pl::{KeeperConfig, ProcessId, StartMethod, Survival, keeper_at};
 /// Begins the names of keepers' doors. The cluster follows.
 const DOOR_PREFIX: &str = "keeper-";
 
-/// The keeper of another cluster that lives in this directory of a node, with that cluster. The
-/// directory is not to be cleared while its jobs wait there for their next node manager.
+/// Finds another cluster's keeper that lives in this directory of a node, and returns its cluster.
+/// The directory must not be cleared while the keeper's jobs wait there for their next node
+/// manager.
 ///
 /// # Errors
-/// The directory cannot be read, or a door not be tried.
+/// The directory cannot be read, or a door cannot be tried.
 pub fn keeper_of_other_cluster(dir: &Path, own: &str) -> io::Result<Option<(String, ProcessId)>> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -32,70 +33,70 @@ pub fn keeper_of_other_cluster(dir: &Path, own: &str) -> io::Result<Option<(Stri
     Ok(None)
 }
 
-/// The program that ranks of a job under PMIx are until they become the job's: `storm __pmix`.
+/// The program from which a rank under PMIx becomes the job's program: `storm __pmix`.
 #[derive(Clone, Debug)]
 pub struct PmixStarter {
-    /// It; users must be able to execute it.
+    /// The path of the program; users must be able to execute it.
     pub program: PathBuf,
     /// Bytes of the manager's messages to nodes, which bound what ranks exchange at once.
     pub heartbeat_bytes: Arc<AtomicU32>,
 }
 
-/// What a node manager on a real node must be told.
+/// The settings of a node manager on a real node.
 #[derive(Clone, Debug)]
 pub struct LiveConfig {
-    /// Name of the cluster; with the node it names the node's control group.
+    /// Name of the cluster. With the node's name it names the node's control group.
     pub cluster: String,
     /// The node's name: it names the control group, and `%n` in output files.
     pub name: String,
     /// Processing elements offered: the most ranks of one job.
     pub pes: u16,
-    /// The address that ranks of other nodes reach this one by.
+    /// The address under which ranks of other nodes reach this node.
     pub address: String,
-    /// Where the cache and the jobs' directories are: the node manager's own, for it removes what a
-    /// former life has left there and gives it the mode that it needs. Created if need be; users must be
+    /// The node manager's own directory for the cache and the jobs' directories. It is created if
+    /// need be, gets the mode that it needs, and loses what a former life left there. Users must be
     /// able to pass through its parents.
     pub dir: PathBuf,
-    /// Most bytes of cached content. Jobs that run keep theirs beyond it. `None`: half of what the
-    /// file system of `dir` has left for it, at the start or later, and 2 GiB at most.
+    /// Most bytes of cached content. Running jobs keep their content beyond it. `None`: half of the
+    /// space that the file system of `dir` has left, at the start or later, and at most 2 GiB.
     pub cache_bytes: Option<u64>,
     /// Leave the cache in place at the end, for the next start.
     pub keep_cache: bool,
-    /// Places for jobs made at the start: one for the job that runs and one for
-    /// the next, so that a launch finds processes waiting. More are made when
-    /// more jobs come at once.
+    /// Places for jobs made at the start: one for the running job and one for the next, so that a
+    /// launch finds processes waiting. If more jobs come at once, more are made.
     pub pads: u16,
     /// Most places for jobs: jobs on the node at once.
     pub pads_max: u16,
-    /// The control group to make the node's in; that of the daemon if `None`.
+    /// The control group in which the node makes its own; the daemon's group if `None`.
     pub cgroup_parent: Option<PathBuf>,
     /// Switch by signals even where control groups could be used.
     pub signals_only: bool,
     /// How to start the keeper.
     pub start: StartMethod,
-    /// How long the keeper may leave questions unanswered before it counts as hanging
-    /// and is killed, and the node with it: it answers within a millisecond, but on an
+    /// How long the keeper may leave questions unanswered before it counts as hanging. The keeper
+    /// is killed then, and the node with it. The keeper answers within a millisecond, but on an
     /// overrun host an ordinary process may wait for seconds.
     pub keeper_timeout: Duration,
-    /// SCHED_FIFO priority of the node manager's thread and of the one that begins slices; `None`
-    /// leaves them ordinary threads.
+    /// SCHED_FIFO priority of the node manager's thread and of the thread that begins slices.
+    /// `None` leaves them ordinary threads.
     pub realtime_priority: Option<u8>,
-    /// How often ranks are boosted that wait for a message which has come.
+    /// How often ranks are boosted that wait for a message which has arrived.
     pub boost_period: Duration,
-    /// By what flexible coscheduling judges ranks.
+    /// The rules by which flexible coscheduling judges ranks.
     pub class_rules: ClassRules,
-    /// Set before the link is closed when the node manager is to end by itself: it neither keeps jobs then
-    /// nor looks for a way back.
+    /// Set before the link is closed to ask the node manager alone to end. It then does not try to
+    /// join the cluster again.
     pub asked_to_end: Arc<AtomicBool>,
-    /// Set when the node manager is to end its jobs as well, where they could go on without it.
+    /// Set if the node manager must end its jobs too, even if they could go on without it.
     pub ends_jobs: Arc<AtomicBool>,
     /// Where to write the last switches at the end, as comma-separated values.
     pub switch_log: Option<PathBuf>,
     /// Starts the ranks of jobs that join through PMIx; `None` leaves them to PMI-1.
     pub pmix: Option<PmixStarter>,
-    /// What ranks are told of the network that the node is on, by name: it is known when the node has joined.
+    /// Environment variables about the node's network for ranks. They are known once the node has
+    /// joined.
     pub network_variables: Arc<Mutex<Vec<(&'static str, String)>>>,
-    /// What holds on any host.
+    /// Settings that hold on any host.
     pub nm: NmConfig,
 }
 
@@ -117,7 +118,7 @@ impl LiveConfig {
             start: StartMethod::Fork,
             keeper_timeout: Duration::from_secs(10),
             realtime_priority: Some(storm_pl::realtime::DEFAULT_PRIORITY),
-            // As in the literature (Nagar et al., SPAA 1999): not below 1 ms.
+            // Nagar et al. (SPAA 1999) use no period below 1 ms.
             boost_period: Duration::from_millis(10),
             class_rules: ClassRules::default(),
             asked_to_end: Arc::default(),
@@ -129,8 +130,8 @@ impl LiveConfig {
         }
     }
 
-    /// How the keeper goes on when this node manager is gone. Its door is named for the cluster: the
-    /// keeper of a node of another cluster keeps what is not this one's.
+    /// How the keeper goes on without this node manager. The cluster is a part of the door's name:
+    /// the keeper of another cluster keeps other jobs.
     fn survival(&self) -> Option<Survival> {
         let bound = self.nm.node_return;
         let door = self.dir.join(format!("{DOOR_PREFIX}{}", self.cluster));

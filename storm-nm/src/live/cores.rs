@@ -1,9 +1,7 @@
-//! The cores that this node's ranks may use, and which of them bound ranks get
-//! (`--bind core`).
+//! The cores that this node's ranks may use, and which of them bound ranks get (`--bind core`).
 //!
-//! A job that is not bound counts for nothing here, and a job that changes its rows
-//! keeps its cores: in the new ones another job may be bound to the same. Jobs that
-//! come later avoid them there.
+//! Jobs that are not bound do not count here. A job that changes its rows keeps its cores, even if
+//! another job of the new rows is bound to the same cores. Jobs that come later avoid these cores.
 
 use crate::JobKey;
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -13,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use storm_rm::RowSet;
 
-/// The cores, and who is bound to them.
+/// The cores, and the jobs that are bound to them.
 #[derive(Debug)]
 pub(super) struct Cores {
     /// The processors of each core, as the kernel numbers them.
@@ -24,12 +22,12 @@ pub(super) struct Cores {
 #[derive(Debug)]
 struct Bound {
     rows: RowSet,
-    /// The cores of all ranks; one that several have is there for each.
+    /// The cores of all ranks; a core that several ranks have is listed once for each.
     cores: Vec<usize>,
 }
 
 impl Cores {
-    /// Those that this process may run on.
+    /// The cores that this process may run on.
     pub(super) fn of_this_process() -> nix::Result<Cores> {
         let allowed = sched_getaffinity(Pid::from_raw(0))?;
         let is_allowed = |cpu: &u16| allowed.is_set(usize::from(*cpu)).unwrap_or(false);
@@ -55,10 +53,10 @@ impl Cores {
         self.cores.iter().flatten().copied().collect()
     }
 
-    /// Gives each of `ranks` ranks `each` cores, or as many as there are: those that
-    /// fewest bound ranks have at the same time as this job; among equals the first from
-    /// `start` on, which differs between the nodes of one host so that they do not all
-    /// take its first.
+    /// Gives each of `ranks` ranks `each` cores, or as many as there are. Takes the cores with the
+    /// fewest bound ranks that run at the same time as this job. Among equal cores the first from
+    /// `start` on is taken: `start` differs between the nodes of a host, so that their ranks
+    /// spread.
     pub(super) fn bind(
         &self,
         job: JobKey,
@@ -93,7 +91,7 @@ impl Cores {
         cpus
     }
 
-    /// The job runs in these rows from now on, on the cores that it has.
+    /// Notes the rows of a job from now on. The job keeps its cores.
     pub(super) fn set_rows(&self, job: JobKey, rows: RowSet) {
         if let Some(bound) = self.bound.borrow_mut().get_mut(&job) {
             bound.rows = rows;
@@ -106,8 +104,7 @@ impl Cores {
     }
 }
 
-/// The processors of a processor's core, itself among them; empty where the kernel does
-/// not tell.
+/// The processors of a processor's core, itself among them; empty if the kernel does not tell.
 fn siblings(cpu: u16) -> Vec<u16> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     parse_list(&fs::read_to_string(path).unwrap_or_default())

@@ -1,16 +1,16 @@
-//! Whether a node manager may have as many descriptors open as its elements need.
+//! Checks whether a node manager may open as many descriptors as its elements need.
 
 use storm_pl::DescriptorLimit;
 
-/// Of a node manager apart from places and jobs: its files, its links, its event loop.
+/// Descriptors of a node manager apart from places and jobs: its files, its links, its event loop.
 const OWN: u64 = 64;
-/// Of a rank that runs: standard output, standard error and PMI.
+/// Descriptors of a running rank: standard output, standard error and PMI.
 const EACH_RANK: u64 = 3;
-/// Jobs of all elements at once that a node is expected to have room for.
+/// A node is expected to have room for this many jobs of all elements.
 const JOBS: u64 = 4;
 
-/// How many of the `wanted` places for `pes` processes are made ahead: not so many that what waits
-/// leaves no descriptors for a job of all elements. Warns when there are few.
+/// How many of the `wanted` places for `pes` processes are made ahead. The waiting processes must
+/// leave enough descriptors for a job of all elements. Warns if there are few.
 pub(super) fn places_ahead(limit: DescriptorLimit, pes: u16, wanted: u16) -> u16 {
     let needed = needed(pes, wanted, JOBS);
     let limit_now = limit.0;
@@ -27,7 +27,8 @@ pub(super) fn places_ahead(limit: DescriptorLimit, pes: u16, wanted: u16) -> u16
     (0..=wanted).rev().find(fits).unwrap_or(0)
 }
 
-/// Descriptors for so many places of so many waiting processes, and so many jobs of all elements.
+/// Descriptors for `places` places of `pes` waiting processes each, and `jobs` jobs of all
+/// elements.
 fn needed(pes: u16, places: u16, jobs: u64) -> u64 {
     OWN + u64::from(pes) * (u64::from(places) + jobs * EACH_RANK)
 }

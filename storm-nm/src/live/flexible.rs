@@ -1,13 +1,14 @@
-//! Flexible coscheduling on a real node (A5 of the policy reference): which ranks have their slot to
-//! themselves, which go first in it, and which run where nobody does
+//! Flexible coscheduling on a real node (A5 of the policy reference). It decides which ranks have
+//! their slot to themselves, which go first in it, and which run when no other process does
 //! ([decision 0103](../../../docs/decisions/0103-classes-of-flexible-coscheduling.md)).
 //!
-//! A job of which all ranks here need coscheduling (CS) is stopped out of its slot, as under gang
-//! scheduling. Of others those that go first (F in their slot, CS) are ordinary processes, and the
-//! rest are behind all ordinary ones (SCHED_IDLE): they run where those sleep. A thread looks at the
-//! edges of slots at what each rank has done, and does to ranks what that asks for; nobody waits for
-//! it. Who ends a slot only stops jobs and resumes them: out of its slot a job runs only from when
-//! its ranks are behind others.
+//! A job whose ranks here all need coscheduling (CS) is stopped out of its slot, as under gang
+//! scheduling. In other jobs, ranks that go first (CS, and F in their slot) are ordinary processes.
+//! The other ranks are behind all ordinary processes (SCHED_IDLE) and run while those sleep.
+//!
+//! A thread looks, at the edges of slots, at what each rank has done, and then changes the ranks
+//! accordingly. No other thread waits for it. The thread that ends a slot only stops and resumes
+//! jobs. So a job runs out of its slot only once its ranks are behind others.
 
 mod chores;
 #[cfg(test)]
@@ -32,15 +33,15 @@ use storm_pl::boost::{self, Process};
 use storm_rm::{ProcessClass, Rank, RankClass, RowSet};
 use tokio::sync::mpsc;
 
-/// What keeps slots, from the first job that asks for it.
+/// Keeps slots, from the first job that asks for it.
 #[derive(Debug)]
 pub(super) struct Flexible {
     shared: Arc<Shared>,
-    /// Ranks up to which each has a processor of this host.
+    /// The number of cores: up to so many ranks have a processor each.
     cores: usize,
-    /// By what ranks are judged.
+    /// The rules by which ranks are judged.
     rules: ClassRules,
-    /// Of the thread that watches, if it is to be a real-time one.
+    /// The priority of the watching thread, if it is to be a real-time thread.
     priority: Option<u8>,
     started: Cell<bool>,
     permitted: OnceCell<bool>,
@@ -56,24 +57,25 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     jobs: BTreeMap<JobKey, Job>,
-    /// Jobs that are watched no more, of which ranks are still behind others.
+    /// Jobs that are no longer watched and still have ranks behind others.
     former: Vec<Former>,
     /// How many jobs were watched.
     watched: u64,
-    /// Switches that were asked for and may not have been done: nobody else stops or resumes.
+    /// Switches that were ordered and may not be done. Until they are, no other thread stops or
+    /// resumes jobs.
     switching: u32,
     over: bool,
 }
 
-/// A job that is watched no more.
+/// A job that is no longer watched.
 #[derive(Debug)]
 struct Former {
     job: Job,
-    /// It goes on, and is told to wait as it would by itself.
+    /// Whether the job goes on. Its ranks are then told to wait in their own way.
     goes_on: bool,
 }
 
-/// An edge of a slot that nobody has looked at.
+/// An edge of a slot that the thread has not looked at yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Edge {
     at: Duration,
@@ -97,7 +99,7 @@ impl Edge {
 /// A job under flexible coscheduling.
 #[derive(Debug)]
 struct Job {
-    /// Another number whenever it is watched anew.
+    /// A number that changes whenever the job is watched anew.
     number: u64,
     page: Option<Arc<RankPage>>,
     freezer: Arc<Freezer>,
@@ -106,26 +108,27 @@ struct Job {
     classes: JobClasses,
     edge: Option<Edge>,
     in_slot: bool,
-    /// It is to run in nobody's slot.
+    /// Whether the job must not run in any slot.
     suspended: bool,
-    /// Ranks with a slot to themselves may look for messages all the time.
+    /// Whether ranks with a slot to themselves may poll for messages all the time.
     may_spin: bool,
-    /// Ranks may run behind others; otherwise all are treated as CS.
+    /// Whether ranks may run behind others. If not, all count as CS.
     may_yield: bool,
-    /// There is no other job that could run where they do not: nobody is put behind the rest of the host for nothing.
+    /// Whether no other job could run while its ranks do not. Its ranks then stay ordinary
+    /// processes: to put them behind the rest of the host would help no job.
     alone: bool,
     /// How often its ranks were looked at.
     looks: u32,
     frozen: bool,
     /// Ranks that are behind all ordinary processes.
     behind: BTreeSet<Rank>,
-    /// What each was told of how to wait.
+    /// The way of waiting that each rank was told.
     ways: BTreeMap<Rank, Way>,
-    /// Ranks to which either was done, or is being done.
+    /// Ranks that were put behind others or told how to wait, or are about to be.
     touched: BTreeSet<Rank>,
 }
 
-/// What a switch comes to. It is taken to be done when this is dropped.
+/// The result of a switch. The switch counts as done when this value is dropped.
 pub(super) struct Turned<'a> {
     /// Jobs to stop.
     pub(super) stop: Cow<'a, [JobKey]>,
@@ -159,13 +162,13 @@ impl Flexible {
         }
     }
 
-    /// Ranks are judged by these rules.
+    /// Sets the rules by which ranks are judged.
     pub(super) fn judging_by(mut self, rules: ClassRules) -> Flexible {
         self.rules = rules;
         self
     }
 
-    /// Its thread is a real-time thread behind those of this priority, if one is given.
+    /// Makes the thread a real-time thread behind those of this priority, if there is any.
     pub(super) fn after(mut self, priority: Option<u8>) -> Flexible {
         self.priority = priority.map(|priority| priority.saturating_sub(1).max(1));
         self
@@ -182,10 +185,10 @@ impl Flexible {
         })
     }
 
-    /// The ranks of a job are watched, and its slots are kept for those that need them.
+    /// Watches the ranks of a job, and keeps its slots for the ranks that need them.
     pub(super) fn watch(&self, job: &LiveJob, names: &NodeNames) {
         let task = &job.task;
-        // One that is over here has none.
+        // A job that is over here has no freezer.
         let Some(freezer) = job.freezer.clone() else { return };
         let classes = JobClasses::new(self.rules, task.ranks(), now());
         let ranks = job.open_processes();
@@ -218,26 +221,26 @@ impl Flexible {
             let named = std::thread::Builder::new().name("storm-fcs".to_owned());
             match named.spawn(move || watcher::watch(&shared, priority)) {
                 Ok(_) => self.started.set(true),
-                // The next job tries again.
+                // The next job starts the thread again.
                 Err(error) => tracing::error!(%error, "all ranks are taken for CS on this node"),
             }
         }
         self.shared.changed.notify_all();
     }
 
-    /// Whether they are.
+    /// Whether the job is watched.
     pub(super) fn watches(&self, job: JobKey) -> bool {
         self.shared.lock().jobs.contains_key(&job)
     }
 
-    /// A rank of it has started.
+    /// Notes that a rank of the job has started.
     pub(super) fn started(&self, job: JobKey, rank: Rank, process: Arc<Process>) {
         if let Some(watched) = self.shared.lock().jobs.get_mut(&job) {
             watched.ranks.insert(rank, process);
         }
     }
 
-    /// A rank of it has ended.
+    /// Notes that a rank of the job has ended.
     pub(super) fn ended(&self, job: JobKey, rank: Rank) {
         if let Some(watched) = self.shared.lock().jobs.get_mut(&job) {
             watched.ranks.remove(&rank);
@@ -246,8 +249,8 @@ impl Flexible {
         }
     }
 
-    /// The job is over, or about to be ended: none of it is behind others for long, where it would
-    /// take its time to end.
+    /// Forgets a job that is over or about to be ended. Its ranks become ordinary processes soon,
+    /// since they would take long to end behind others.
     pub(super) fn forget(&self, job: JobKey) {
         let mut state = self.shared.lock();
         if let Some(former) = state.remove(job) {
@@ -257,7 +260,7 @@ impl Flexible {
         self.shared.changed.notify_all();
     }
 
-    /// All jobs are about to be ended.
+    /// Forgets all jobs, which are about to be ended.
     pub(super) fn forget_all(&self) {
         let mut state = self.shared.lock();
         for former in std::mem::take(&mut state.jobs).into_values() {
@@ -267,8 +270,8 @@ impl Flexible {
         self.shared.changed.notify_all();
     }
 
-    /// Its slots are kept no more: its ranks are ordinary processes soon, which are stopped as before
-    /// or not at all.
+    /// Stops keeping the job's slots. From now on the job runs only in its slot, and its ranks
+    /// become ordinary processes soon.
     pub(super) fn unwatch(&self, job: JobKey) {
         let mut state = self.shared.settled();
         let Some(mut former) = state.remove(job) else { return };
@@ -280,7 +283,7 @@ impl Flexible {
         self.shared.changed.notify_all();
     }
 
-    /// It runs in these rows from now on.
+    /// Notes the rows that the job runs in from now on.
     pub(super) fn set_rows(&self, job: JobKey, rows: RowSet) {
         let mut state = self.shared.settled();
         if let Some(watched) = state.jobs.get_mut(&job) {
@@ -291,25 +294,26 @@ impl Flexible {
         self.shared.changed.notify_all();
     }
 
-    /// What begins slots.
+    /// The handle that begins slots.
     pub(super) fn turns(&self) -> Turns {
         Turns(self.shared.clone())
     }
 
-    /// What the ranks of a job are taken for.
+    /// The classes of the job's ranks.
     pub(super) fn classes(&self, job: JobKey) -> Vec<RankClass> {
         let state = self.shared.lock();
         state.jobs.get(&job).map(|job| job.classes.report(now())).unwrap_or_default()
     }
 }
 
-/// What begins slots, for whichever thread does.
+/// Begins slots, for any thread.
 #[derive(Clone, Debug)]
 pub(super) struct Turns(Arc<Shared>);
 
 impl Turns {
-    /// Slots end and begin: which jobs are to be stopped and resumed for that. What ranks are to be
-    /// before others or behind them is seen to after the switch.
+    /// Ends the slots of the jobs in `stop` and begins those of the jobs in `resume`. Returns the
+    /// jobs that must be stopped and resumed for it. After the switch, the watching thread puts
+    /// ranks behind others or back.
     pub(super) fn turn<'a>(&self, stop: &'a [JobKey], resume: &'a [JobKey]) -> Turned<'a> {
         let mut state = self.0.lock();
         if state.jobs.is_empty() {
@@ -347,16 +351,17 @@ impl Drop for Flexible {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Each change is of one job at a time: the others are whole whoever panicked.
+        // Each change is about one job, so the other jobs are whole even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits so long, or until the end.
+    /// Waits for this time, or until the end.
     fn rest(&self, time: Duration) {
         drop(self.changed.wait_timeout_while(self.lock(), time, |state| !state.over));
     }
 
-    /// While no switch is under way, which might stop who is resumed here, or resume who is stopped.
+    /// Locks the state once no switch is under way. A switch could stop a job that is resumed here,
+    /// or resume a job that is stopped here.
     fn settled(&self) -> MutexGuard<'_, State> {
         let settled = self.changed.wait_while(self.lock(), |state| state.switching > 0);
         settled.unwrap_or_else(PoisonError::into_inner)
@@ -364,8 +369,8 @@ impl Shared {
 }
 
 impl State {
-    /// Watches another job. One that was alone is stopped where it runs in nobody's slot: it may run there again once
-    /// it is behind others. No switch is under way.
+    /// Watches another job. A job that was alone and runs out of its slot is stopped. It may run
+    /// there again once it is behind others. No switch may be under way.
     fn insert(&mut self, key: JobKey, job: Job) {
         self.jobs.insert(key, job);
         self.see_who_is_alone();
@@ -391,9 +396,12 @@ impl State {
 }
 
 impl Job {
-    /// Its slot begins or ends; whether it is to be stopped (true) or resumed for that, if either. The end of a slot
-    /// may resume it: one that was stopped before, as slices that are late are one, and of which a rank has ended
-    /// that alone kept the others from running behind everybody. Who is stopped is so before anybody is resumed.
+    /// Begins or ends the job's slot. Returns whether the job must be stopped (true) or resumed
+    /// (false), if either. All jobs are stopped before any is resumed.
+    ///
+    /// The end of a slot may resume a job, since late slices count as one and a slot may end twice.
+    /// The job was stopped at the first end, because one rank was not behind others. If this rank
+    /// has ended since, the job runs.
     fn turn(&mut self, at: Duration, begins: bool) -> Option<bool> {
         self.in_slot = begins;
         if self.edge.replace(Edge::of(at, begins)).is_some() {
@@ -403,7 +411,7 @@ impl Job {
         (std::mem::replace(&mut self.frozen, frozen) != frozen).then_some(frozen)
     }
 
-    /// Stops or resumes it, if that is asked for in the midst of a slot. No switch is under way.
+    /// Stops or resumes the job in the middle of a slot, if it must be. No switch may be under way.
     fn apply(&mut self) {
         let frozen = self.is_to_be_frozen();
         if frozen != self.frozen {
@@ -411,8 +419,10 @@ impl Job {
         }
     }
 
-    /// Out of its slot nobody of it may run who needs the others; one that does among others that do
-    /// not runs with them, behind all ordinary processes, from when all are there.
+    /// Whether the job must be stopped. In its slot it runs, unless it is suspended. Out of its
+    /// slot, it is stopped if all its ranks need coscheduling, or if its ranks may not run behind
+    /// others. Any other job runs there if it is alone, or once all its ranks are behind all
+    /// ordinary processes.
     fn is_to_be_frozen(&self) -> bool {
         let are_behind = || self.ranks.keys().all(|rank| self.behind.contains(rank));
         let yields = || self.may_yield && !self.classes.all_need() && (self.alone || are_behind());
@@ -430,7 +440,7 @@ impl Job {
         }
     }
 
-    /// Whether a rank is to be behind others, and how it is to wait.
+    /// Whether the rank must be behind others, and how it must wait.
     fn wanted(&self, rank: Rank) -> (bool, Way) {
         if !self.may_yield {
             return (false, Way::Own);
@@ -451,13 +461,13 @@ impl Job {
         (behind, way)
     }
 
-    /// Where the page of its ranks has a rank.
+    /// The place of a rank in the page.
     fn place(&self, rank: Rank) -> usize {
         rank.0.saturating_sub(self.first.0) as usize
     }
 }
 
-/// The clock that ranks tell their waits by.
+/// The clock by which ranks report their waits.
 fn now() -> Duration {
     monotonic_now().unwrap_or_default()
 }

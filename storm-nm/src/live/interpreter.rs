@@ -1,5 +1,6 @@
-//! What a program asks the kernel to start it with: the interpreter in the first line of a script,
-//! the loader of an ELF file (execve(2)). Only for saying which of them a node does not have.
+//! The program that the kernel starts a program with: the interpreter in the first line of a
+//! script, or the loader of an ELF file (execve(2)). It is needed only to name the missing one in
+//! an error.
 
 use nix::fcntl::OFlag;
 use object::read::elf::{FileHeader, ProgramHeader as _};
@@ -10,16 +11,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// As much of the first line as the kernel reads (`BINPRM_BUF_SIZE`).
+/// The kernel reads this much of the first line (`BINPRM_BUF_SIZE`).
 const FIRST_LINE_MAX_BYTES: u64 = 256;
 
-/// As many program headers as the kernel takes at most: 64 KiB of them (`load_elf_phdrs`).
+/// The kernel takes at most 64 KiB of program headers (`load_elf_phdrs`).
 const SEGMENTS_MAX: u16 = 1024;
-/// As long a path as it takes.
+/// The kernel takes a path up to this length.
 const PATH_MAX_BYTES: u64 = 4096;
 
-/// The interpreter of a program; `None` if it names none or cannot be read. Follows no link: whoever
-/// may write where the program lies decides where links lead, and this process may read more than he.
+/// The interpreter of a program; `None` if the program names none or cannot be read. Follows no
+/// link, since the user who may write there decides where links lead. This process may read files
+/// that the user may not.
 pub(super) fn interpreter(program: &Path) -> Option<PathBuf> {
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(program).ok()?;
@@ -45,7 +47,7 @@ fn interpreter_in(file: &File) -> Option<PathBuf> {
 fn loader<'a, E: FileHeader<Endian = Endianness>, R: ReadRef<'a>>(data: R) -> Option<&'a [u8]> {
     let header = E::parse(data).ok()?;
     let endian = header.endian().ok()?;
-    // Whoever wrote the file says how much there is to read, and the kernel executes no such one.
+    // The file itself says how many headers to read. The kernel executes no program with more.
     if header.e_phnum(endian) > SEGMENTS_MAX {
         return None;
     }

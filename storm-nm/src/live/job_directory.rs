@@ -1,8 +1,8 @@
-//! A job's own directory on a node: `jobs/<job>.<run>/`, with its shipped files
-//! as hard links to the cache.
+//! A job's own directory on a node: `jobs/<job>.<run>/`, with its shipped files as hard links to
+//! the cache.
 //!
-//! It belongs to the submitter and nobody else can enter it; the files are the
-//! cache's, which the submitter can read and execute but not change.
+//! The directory belongs to the submitter, and only the submitter can enter it. The files belong to
+//! the cache: the submitter can read and execute them but not change them.
 
 use std::fs;
 use std::io;
@@ -33,17 +33,17 @@ pub(super) enum DirectoryError {
     Put { name: String, path: PathBuf, source: io::Error },
 }
 
-/// Makes the directory with its files; blocking. Leaves nothing when it fails.
+/// Makes the directory with its files; blocking. If it fails, it leaves nothing.
 pub(super) fn make(path: &Path, owner: Owner, files: &[JobFile]) -> Result<(), DirectoryError> {
     let made = fill(path, owner, files);
     if made.is_err() {
-        // The failure is what the user must hear of.
+        // The user must hear of the first failure, so this one is ignored.
         let _ = remove(path);
     }
     made
 }
 
-/// Removes the directory and whatever the job has left there; blocking.
+/// Removes the directory and everything that the job left in it; blocking.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     match remove_tree(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -68,7 +68,7 @@ fn fill(path: &Path, owner: Owner, files: &[JobFile]) -> Result<(), DirectoryErr
     Ok(())
 }
 
-/// A name that stays in its directory.
+/// The name as a path, if it stays in its directory.
 pub(super) fn plain_name(name: &OsBytes) -> Result<&Path, DirectoryError> {
     let path = Path::new(name.as_os_str());
     let bytes = path.as_os_str().as_bytes();
@@ -76,7 +76,7 @@ pub(super) fn plain_name(name: &OsBytes) -> Result<&Path, DirectoryError> {
     if plain { Ok(path) } else { Err(DirectoryError::Name(name.clone())) }
 }
 
-/// A second name for the content, or a copy where the file system has no links.
+/// Makes a second name for the content, or a copy if the file system has no links.
 fn link(content: &Path, path: &Path) -> io::Result<()> {
     match fs::hard_link(content, path) {
         Ok(()) => Ok(()),

@@ -27,7 +27,7 @@ const PLACEMENT_MAX_BYTES: usize = 96 << 10;
 /// How ranks under PMIx are started on this node.
 pub(super) struct PmixStart<'a> {
     pub(super) starter: &'a PmixStarter,
-    /// The job's directory there.
+    /// The job's directory in shared memory.
     pub(super) shared_memory: &'a Path,
     /// The processors of this node.
     pub(super) cpus: Vec<u16>,
@@ -46,7 +46,7 @@ pub(super) fn program_path(task: &JobTask, directory: &Path) -> Result<PathBuf, 
     })
 }
 
-/// What the program was copied from, if ranks are to execute that where it stands here as well.
+/// The file that the program was copied from, if ranks execute it where this node has it.
 fn original(task: &JobTask) -> Option<PathBuf> {
     match &task.spec().program {
         Program::Shipped(FileSpec {
@@ -56,7 +56,7 @@ fn original(task: &JobTask) -> Option<PathBuf> {
     }
 }
 
-/// The shipped files that belong into the job's directory.
+/// The shipped files that belong in the job's directory.
 pub(super) fn job_files(
     task: &JobTask,
     content: impl Fn(Owner, &FileSpec) -> PathBuf,
@@ -77,7 +77,7 @@ pub(super) fn job_contents(spec: &JobSpec) -> impl Iterator<Item = &FileSpec> {
     program.into_iter().chain(&spec.files).filter(local)
 }
 
-/// Whom the job runs as; blocking, it asks the user database.
+/// The user that the job runs as; blocking, as it asks the user database.
 pub(super) fn credentials(owner: Owner) -> Result<Credentials, storm_pl::CredentialsError> {
     let own = Credentials::own();
     if own.uid == owner.uid && own.gid == owner.gid {
@@ -87,7 +87,7 @@ pub(super) fn credentials(owner: Owner) -> Result<Credentials, storm_pl::Credent
     Ok(Credentials { gid: owner.gid, ..found })
 }
 
-/// What all ranks of the job share.
+/// The specification that all ranks of the job share.
 pub(super) fn launch_spec(
     task: &JobTask,
     program: PathBuf,
@@ -120,7 +120,7 @@ pub(super) fn launch_spec(
     }
 }
 
-/// The arguments with which the starter of ranks under PMIx becomes `program`, but for that program's own.
+/// The arguments of the starter that becomes `program` under PMIx, without the program's own.
 fn starter_arguments(task: &JobTask, start: &PmixStart<'_>, program: &Path) -> Vec<OsString> {
     let config = task.pmi_config();
     let mut arguments: Vec<OsString> = vec![
@@ -148,8 +148,8 @@ fn starter_arguments(task: &JobTask, start: &PmixStart<'_>, program: &Path) -> V
     arguments
 }
 
-/// Of ranks that join through PMIx: the placement is one of their arguments, of which Linux takes 128 KiB
-/// (execve(2)).
+/// Checks the placement of ranks that join through PMIx. It is one of their arguments, and Linux
+/// takes at most 128 KiB for an argument (execve(2)).
 pub(super) fn check_placement(task: &JobTask) -> Result<(), LaunchRefused> {
     let bytes = task.pmi_config().process_mapping.len();
     if bytes <= PLACEMENT_MAX_BYTES {
@@ -162,17 +162,17 @@ pub(super) fn check_placement(task: &JobTask) -> Result<(), LaunchRefused> {
     Err(LaunchRefused { reason, exit_code: LaunchRefused::NOT_EXECUTABLE })
 }
 
-/// What a rank is told of the node beside its names.
+/// Facts about the node that a rank is told, besides its names.
 pub(super) struct Surroundings<'a> {
     /// Cores of the host.
     pub(super) cores: usize,
-    /// What the rank is bound to, if to any.
+    /// The processors that the rank is bound to, if any.
     pub(super) cpus: Vec<u16>,
-    /// How it is to wait for messages.
+    /// How the rank is to wait for messages.
     pub(super) waiting: &'a [(&'static str, String)],
 }
 
-/// What one rank has of its own.
+/// The specification of one rank.
 pub(super) fn rank_spec(
     task: &JobTask,
     rank: Rank,
@@ -193,7 +193,8 @@ pub(super) fn rank_spec(
     RankSpec { env, stdin, stdout, stderr, cpus }
 }
 
-/// A file of its own is emptied first; one that ranks share, or the jobs of an array, is appended to.
+/// The output of a rank into a file. Ranks that share a file, or the jobs of an array, append to
+/// it. Any other file is emptied first.
 fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes) -> Output {
     let path = output_path(task, rank, names, pattern);
     if task.shares_file(pattern) {
@@ -205,7 +206,7 @@ fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes)
     Output::File { path, append: shared }
 }
 
-/// The file of a rank under a pattern.
+/// The path of a rank's file under a pattern.
 pub(super) fn output_path(
     task: &JobTask,
     rank: Rank,
@@ -217,8 +218,8 @@ pub(super) fn output_path(
     expand_pattern(pattern, &parts).as_os_str().into()
 }
 
-/// A limit with the daemon's own hard limit, which only root can exceed; `None`
-/// for one that this system does not have.
+/// A limit with the daemon's own hard limit, which only root can exceed; `None` if this system does
+/// not have the limit.
 fn limit(wanted: &storm_rm::ResourceLimit, is_root: bool) -> Option<ResourceLimit> {
     let resource = RESOURCES.into_iter().find(|known| *known as u32 == wanted.resource)?;
     let (_, hard) = getrlimit(resource).ok()?;
@@ -246,7 +247,7 @@ const RESOURCES: [Resource; 16] = [
     Resource::RLIMIT_RTTIME,
 ];
 
-/// Why a rank did not start, with what it concerns.
+/// Why a rank did not start, with the file that the failure is about.
 pub(super) fn refused(
     failure: LaunchFailure,
     program: &Path,
@@ -287,13 +288,13 @@ pub(super) fn refused(
     LaunchRefused { reason, exit_code: exit_code(step == LaunchStep::Program, errno) }
 }
 
-/// The program is there, what starts it is not.
+/// The program exists, but its interpreter or loader does not.
 fn refused_for_interpreter(program: &Path, task: &JobTask, errno: Errno) -> LaunchRefused {
     let (name, is_copy) = match &task.spec().program {
         Program::Shipped(file) => (&file.name, file.destination.is_job_directory()),
         Program::OnNodes(path) => (path, false),
     };
-    // Elsewhere nothing is read: this process may read more than the user.
+    // Only our own copy is read: this process may read files that the user may not.
     let named = match is_copy.then(|| interpreter(program)).flatten() {
         Some(interpreter) => interpreter.display().to_string(),
         None => "the interpreter or loader that it asks for".to_owned(),

@@ -1,15 +1,17 @@
-//! What the next node manager has to know of a job, should this one end before the job does: a file
-//! in memory, which the keeper holds on to (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
+//! The facts about a job that the next node manager needs, if this one ends before the job. They
+//! are in a file in memory that the keeper holds
+//! (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
 //!
-//! It is written as things happen, never at the end: a node manager that is killed has no end. Each
-//! step is written so that the next one can tell whether it was taken:
+//! The file is written as things happen, since a node manager that is killed has no time to write
+//! it. The next node manager can tell from the file whether a step was taken:
 //!
-//! - Output leaves a rank's pipe for a file by one call (splice(2)): how long the file is says how much
-//!   has left.
-//! - A PMI request stays in its socket until it is written down, and is written down until it is answered.
-//! - Where two calls make one step (an answer is sent, input is written) a mark stands between
-//!   them. A node manager that is killed within those microseconds leaves the mark, and the job ends
-//!   with that reason rather than to go on with a message lost or doubled.
+//! - Output leaves a rank's pipe for a file by one call (splice(2)), so the file's length says how
+//!   much has left.
+//! - A PMI request stays in its socket until it is in the ledger, and in the ledger until it is
+//!   answered.
+//! - Two calls that make one step (sending an answer, writing input) have a mark between them. A
+//!   node manager that is killed between the calls leaves the mark. The job then ends with this
+//!   reason, since a message may be lost or doubled.
 
 mod spool;
 
@@ -30,16 +32,17 @@ use storm_mpi::pmi::wire::MAX_LINE_BYTES;
 use storm_rm::message::LaunchJob;
 use storm_rm::{JobIncarnation, Rank};
 
-/// Where things are in the file. It is sparse: what is not written takes no memory.
+/// The layout of the file. It is sparse: unwritten parts take no memory.
 const LAUNCH_AT: u64 = 16;
 const ENTRY_LENGTH_AT: u64 = 24;
 const ENTRY_AT: u64 = 4096;
 const RANKS_AT: u64 = 64 << 20;
 const LOG_AT: u64 = 128 << 20;
-/// The longest log: the keys of 10,000 ranks, several times over. A job with more is not taken over.
+/// The longest log, enough for the keys of 10,000 ranks several times over. A job with a longer log
+/// is not taken over.
 const LOG_MAX_BYTES: u64 = 64 << 20;
 
-/// A rank's place, and what is where in it.
+/// The place of a rank, and the layout in it.
 const RANK_BYTES: u64 = 8192;
 const ANSWERING_AT: u64 = 0;
 const WRITING_AT: u64 = 1;
@@ -60,7 +63,7 @@ type Record = (u32, Rank, u32, Vec<u8>);
 const QUESTIONS: [&str; 5] =
     ["cmd=get ", "cmd=get_maxes", "cmd=get_appnum", "cmd=get_my_kvsname", "cmd=get_universe_size"];
 
-/// What is written once, before the ranks start.
+/// The part that is written once, before the ranks start.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
     launch: LaunchJob,
@@ -70,7 +73,7 @@ pub(super) struct Entry {
     pub(super) program: PathBuf,
     pub(super) memory_limit_bytes: Option<u64>,
     pub(super) memory_kills_before: u64,
-    /// Which files come with this one.
+    /// The files that come with this one.
     pub(super) has_spool: bool,
     pub(super) has_page: bool,
     pub(super) has_lock: bool,
@@ -104,16 +107,16 @@ impl Entry {
     }
 }
 
-/// How far the launch of a job's ranks was.
+/// How far the launch of a job's ranks has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// No rank has been told to start.
     Nobody,
-    /// Some may have been.
+    /// Some ranks may have been told.
     Some,
-    /// All have been.
+    /// All ranks have been told.
     All,
-    /// The keeper could not be told of all.
+    /// The keeper could not be told of all ranks.
     Unkept,
 }
 
@@ -126,13 +129,12 @@ pub(super) struct Ledger {
     log_end: Cell<u64>,
 }
 
-/// What a ledger says of a job's PMI.
+/// The past of a job's PMI connections, as its ledger has it.
 #[derive(Debug, Default)]
 pub(super) struct PmiPast {
-    /// What happened, in order.
+    /// The steps, in order.
     pub(super) steps: Vec<PmiStep>,
-    /// The requests that have no answer yet, and whether an answer may have been sent. Those of the
-    /// first kind are in the log.
+    /// The requests without an answer.
     pub(super) open: Vec<OpenRequest>,
 }
 
@@ -141,19 +143,19 @@ pub(super) struct PmiPast {
 pub(super) struct OpenRequest {
     pub(super) rank: Rank,
     pub(super) line: String,
-    /// It is among the steps.
+    /// Whether the request is among the steps.
     pub(super) logged: bool,
-    /// Its answer was about to be sent.
+    /// Whether its answer was about to be sent.
     pub(super) answering: bool,
-    /// It may still be in the socket: so many bytes of it.
+    /// How many bytes of it may still be in the socket.
     pub(super) unread: usize,
 }
 
 impl Ledger {
-    /// Makes one.
+    /// Makes a ledger.
     ///
     /// # Errors
-    /// The kernel's; or the files of this process may not grow, by its limits.
+    /// The file cannot be made, or a limit of this process bounds the size of its files.
     pub(super) fn make(key: JobKey, entry: &Entry) -> io::Result<Ledger> {
         let limit = getrlimit(Resource::RLIMIT_FSIZE)?.0;
         if limit != RLIM_INFINITY {
@@ -164,15 +166,15 @@ impl Ledger {
         let encoded = postcard::to_stdvec(entry).map_err(io::Error::other)?;
         file.write_all_at(&encoded, ENTRY_AT)?;
         file.write_all_at(&(encoded.len() as u64).to_le_bytes(), ENTRY_LENGTH_AT)?;
-        // So that all places of ranks can be read.
+        // Make the places of all ranks readable.
         file.set_len(LOG_AT)?;
         Ok(Ledger { file, first: entry.first, spool, log_end: Cell::new(LOG_AT) })
     }
 
-    /// Opens that of a former node manager.
+    /// Opens the ledger of a former node manager.
     ///
     /// # Errors
-    /// What it says makes no sense.
+    /// The ledger makes no sense.
     pub(super) fn open(file: OwnedFd, spool: Option<OwnedFd>) -> io::Result<(Ledger, Entry)> {
         let file = File::from(file);
         let mut encoded = vec![0; read_u64(&file, ENTRY_LENGTH_AT)?.min(RANKS_AT) as usize];
@@ -182,7 +184,7 @@ impl Ledger {
         Ok((Ledger { file, first: entry.first, spool, log_end: Cell::new(LOG_AT) }, entry))
     }
 
-    /// What goes to the keeper.
+    /// The files that go to the keeper.
     pub(super) fn files(&self) -> Vec<BorrowedFd<'_>> {
         let spool = self.spool.as_ref().map(Spool::file);
         [self.file.as_fd()].into_iter().chain(spool).collect()
@@ -192,7 +194,7 @@ impl Ledger {
         self.spool.as_ref()
     }
 
-    /// How far its launch is, from now on.
+    /// Notes how far the launch has come.
     pub(super) fn set_told(&self, told: Told) -> io::Result<()> {
         if self.told()? == Told::Unkept {
             return Ok(());
@@ -211,8 +213,8 @@ impl Ledger {
         })
     }
 
-    /// So many bytes are about to be read from the rank's PMI socket, after those of its line that were
-    /// read before.
+    /// Notes the `bytes` that are about to be read from the rank's PMI socket. `before` bytes of
+    /// the same line were read earlier.
     pub(super) fn will_read(&self, rank: Rank, before: usize, bytes: &[u8]) -> io::Result<()> {
         if before == 0 {
             let sequence = self.read_u32(rank, SEQUENCE_AT)?.wrapping_add(1);
@@ -226,7 +228,7 @@ impl Ledger {
         self.write(rank, UNREAD_AT, &(bytes.len() as u32).to_le_bytes())
     }
 
-    /// They have been.
+    /// Notes that the bytes have been read.
     pub(super) fn has_read(&self, rank: Rank) -> io::Result<()> {
         self.write(rank, UNREAD_AT, &0_u32.to_le_bytes())
     }
@@ -247,29 +249,29 @@ impl Ledger {
         self.log(FENCE_RECORD, self.first, 0, &encoded)
     }
 
-    /// The answer to the rank's request is about to be sent.
+    /// Notes that the answer to the rank's request is about to be sent.
     pub(super) fn will_answer(&self, rank: Rank) -> io::Result<()> {
         self.write(rank, ANSWERING_AT, &[1])
     }
 
-    /// It has been.
+    /// Notes that the answer has been sent.
     pub(super) fn has_answered(&self, rank: Rank) -> io::Result<()> {
         self.write(rank, LINE_LENGTH_AT, &0_u32.to_le_bytes())?;
         self.write(rank, ANSWERING_AT, &[0])
     }
 
-    /// Input is about to be written to the rank.
+    /// Notes that input is about to be written to the rank.
     pub(super) fn will_write(&self, rank: Rank) -> io::Result<()> {
         self.write(rank, WRITING_AT, &[1])
     }
 
-    /// So much of it has been, in all.
+    /// Notes that the rank has taken `taken_bytes` of input in all.
     pub(super) fn has_written(&self, rank: Rank, taken_bytes: u64) -> io::Result<()> {
         self.write(rank, TAKEN_AT, &taken_bytes.to_le_bytes())?;
         self.write(rank, WRITING_AT, &[0])
     }
 
-    /// How much input the rank has taken; nothing where a former node manager was just writing some.
+    /// How much input the rank has taken; `None` if a former node manager was just writing some.
     pub(super) fn taken(&self, rank: Rank) -> io::Result<Option<u64>> {
         if self.end_of(rank).is_none() {
             return Ok(Some(0));
@@ -280,7 +282,7 @@ impl Ledger {
         Ok((writing[0] == 0).then_some(read_u64(&self.file, at + TAKEN_AT)?))
     }
 
-    /// What has happened on the PMI connections of these ranks. From now on the log goes on there.
+    /// The past of these ranks' PMI connections. The log continues behind it from now on.
     pub(super) fn pmi_past(&self, ranks: impl Iterator<Item = Rank>) -> io::Result<PmiPast> {
         let mut past = PmiPast::default();
         let mut last: std::collections::BTreeMap<Rank, u32> = std::collections::BTreeMap::new();
@@ -335,7 +337,7 @@ impl Ledger {
         self.file.write_all_at(body, at + RECORD_BYTES)?;
         let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
         let words = [kind, rank.0, sequence, length].map(u32::to_le_bytes);
-        // Last, and in one piece: a record without it is none.
+        // Write the header last and in one piece: a record counts only with its header.
         self.file.write_all_at(words.as_flattened(), at)?;
         self.log_end.set(end);
         Ok(())
@@ -364,7 +366,7 @@ impl Ledger {
         RANKS_AT + u64::from(rank.0.saturating_sub(self.first.0)) * RANK_BYTES
     }
 
-    /// Behind the rank's place, if there is room for one.
+    /// The end of the rank's place, if the file has room for it.
     fn end_of(&self, rank: Rank) -> Option<u64> {
         let end = self.start_of(rank) + RANK_BYTES;
         (end <= LOG_AT).then_some(end)

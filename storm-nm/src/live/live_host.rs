@@ -47,8 +47,8 @@ use tokio::time::{Interval, MissedTickBehavior};
 const EVENTS_MAX: usize = 256;
 /// How long the keeper is given to end everything that it keeps.
 const KEEPER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Questions in a row that the keeper may leave unanswered. One alone proves nothing:
-/// its answer may be here and not yet read.
+/// How many questions in a row the keeper may leave unanswered. A single one proves nothing: its
+/// answer may have arrived and not been read yet.
 const PINGS_UNANSWERED_MAX: u32 = 4;
 const SIGKILL: i32 = 9;
 /// The page in which ranks say what they do, in the job's directory.
@@ -79,13 +79,13 @@ pub struct LiveHost {
     capabilities: Vec<String>,
     /// Whether jobs can be held to the memory that they ask for.
     memory: Result<(), MemoryUnlimited>,
-    /// That they cannot has been told, which is done once.
+    /// Whether the missing limit was reported, which happens once.
     told_of_memory: Cell<bool>,
-    /// As the network numbered it.
+    /// This node's number in the network.
     node: Cell<NodeId>,
     keeper: KeeperHandle,
     sources: Mutex<Sources>,
-    /// To [`Sources::local`].
+    /// Leads to [`Sources::local`].
     events: mpsc::Sender<HostEvent>,
     pads: Rc<PadPool>,
     cache: Cache,
@@ -96,9 +96,9 @@ pub struct LiveHost {
     places: RefCell<BTreeMap<PlaceId, oneshot::Sender<Result<(), PlaceFailure>>>>,
     read_buffer: RefCell<Vec<u8>>,
     shared_memory: SharedMemory,
-    /// What a former node manager left, until it is asked for.
+    /// The jobs of a former node manager, until somebody asks for them.
     inherited: Cell<Vec<Inherited>>,
-    /// The keeper goes on without this node manager.
+    /// Whether the keeper goes on without this node manager.
     survives: bool,
     /// The first run of a job that this node can have heard of.
     first_run: Cell<Option<JobIncarnation>>,
@@ -110,11 +110,11 @@ pub struct LiveHost {
     booster: Booster,
     /// Keeps slots under flexible coscheduling.
     flexible: Flexible,
-    /// How long messages take here, once that was asked for.
+    /// How long messages take here, once it was measured.
     thresholds: OnceCell<Thresholds>,
 }
 
-/// Where events come from.
+/// The sources of events.
 struct Sources {
     keeper: KeeperEvents,
     local: mpsc::Receiver<HostEvent>,
@@ -199,12 +199,12 @@ impl LiveHost {
         Ok(host)
     }
 
-    /// The network has numbered this node: for what it tells its ranks.
+    /// Notes this node's number in the network, which its ranks are told.
     pub fn joined_as(&self, node: NodeId) {
         self.node.set(node);
     }
 
-    /// Tells whether there are jobs on this node, for as long as anybody wants to know.
+    /// Returns a function that tells whether there are jobs on this node.
     pub(super) fn has_jobs(&self) -> impl Fn() -> bool + use<> {
         let jobs = self.jobs.clone();
         move || !jobs.borrow().is_empty()
@@ -228,7 +228,7 @@ impl LiveHost {
         job_contents(task.spec()).for_each(|file| self.cache.linked(owner, file.hash));
         let credentials = laid_out?;
         let mut waiting = self.waiting(task).await;
-        // Each change of them is one assignment.
+        // Each change is one assignment, so the list is whole even after a panic.
         let of_network = self.config.network_variables.lock();
         waiting.extend(of_network.unwrap_or_else(PoisonError::into_inner).iter().cloned());
         let page = self.watch(task, &directory);
@@ -284,8 +284,8 @@ impl LiveHost {
         })
     }
 
-    /// A page in which the ranks of a job say what they do, where several jobs share
-    /// processors.
+    /// Makes the page in which the job's ranks say what they do. Only jobs that share processors
+    /// get a page.
     fn watch(&self, task: &JobTask, directory: &Path) -> Option<Arc<RankPage>> {
         let coscheduling = task.launch.coscheduling;
         if coscheduling == Coscheduling::Strobed {
@@ -317,12 +317,13 @@ impl LiveHost {
         }
     }
 
-    /// How the ranks of a job are told to wait. What that needs is measured for the first one.
+    /// How the ranks of a job are told to wait. The first job that needs it has the messages
+    /// measured.
     async fn waiting(&self, task: &JobTask) -> Vec<(&'static str, String)> {
         match task.launch.coscheduling {
             Coscheduling::PeriodicBoost if self.booster.permitted() => return boosted_waiting(),
-            // Who looks for messages all the time and is not boosted only takes time from others.
-            // What the class of a rank asks for, its page says.
+            // A rank that polls all the time without a boost only takes time from others. Under
+            // flexible coscheduling, the page tells each rank how to wait.
             Coscheduling::Strobed
             | Coscheduling::Local
             | Coscheduling::PeriodicBoost
@@ -342,7 +343,7 @@ impl LiveHost {
         implicit_waiting(measured.await)
     }
 
-    /// Holds a job to the memory that it asked for, where this node can.
+    /// Holds a job to the memory that it asked for, if this node can.
     fn limit_memory(&self, task: &JobTask, pad: PadId) -> io::Result<Option<u64>> {
         let asked = task.spec().resources.memory_limit_bytes(task.count);
         match &self.memory {
@@ -356,7 +357,7 @@ impl LiveHost {
         }
     }
 
-    /// What each rank of the job is bound to.
+    /// The processors that each rank of the job is bound to.
     fn binding(&self, task: &JobTask) -> Vec<Vec<u16>> {
         match task.spec().bind {
             Binding::None => Vec::new(),
@@ -369,7 +370,7 @@ impl LiveHost {
         }
     }
 
-    /// Queues an event of this thread's own making.
+    /// Queues an event that this thread makes itself.
     fn tell(&self, event: HostEvent) {
         if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(event) {
             // PMI lines fill the queue: wait behind them.
@@ -381,10 +382,10 @@ impl LiveHost {
         }
     }
 
-    /// Waits until the keeper is gone, or for as long as it may take.
+    /// Waits until the keeper is gone, or until the time limit.
     async fn await_keeper(&self) {
         let gone = self.keeper_left.notified();
-        // Somebody has to read what the keeper says: if nobody does, we do.
+        // The keeper's events must be read. If no other task reads them, this one does.
         let events = async {
             loop {
                 self.next_event().await;
@@ -396,7 +397,7 @@ impl LiveHost {
                 () = events => {}
             }
         };
-        // Past the limit its caller sees that the keeper is still there.
+        // After the limit the caller sees that the keeper is still there.
         let _ = tokio::time::timeout(KEEPER_TIMEOUT, wait).await;
     }
 
@@ -406,7 +407,7 @@ impl LiveHost {
         live.filter_map(|job| job.freezer.clone()).collect()
     }
 
-    /// What a switch means for jobs, whatever it comes to.
+    /// Notes whether a job is stopped, even if the switch fails.
     fn note_stopped(&self, key: JobKey, stopped: bool) {
         if let Some(job) = self.jobs.borrow().get(&key) {
             job.stopped.set(stopped);
@@ -430,17 +431,17 @@ impl LiveHost {
     }
 }
 
-/// So often that as many questions as may find no answer take the timeout together.
+/// Asks the keeper so often that the unanswered questions take the timeout together.
 fn pings(keeper_timeout: Duration) -> Interval {
     let period = (keeper_timeout / PINGS_UNANSWERED_MAX).max(Duration::from_millis(1));
     let mut pings = tokio::time::interval(period);
-    // Of a host that stood still nothing can be asked in arrears.
+    // A host that stood still must not ask the missed questions all at once.
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     pings
 }
 
-/// `dir` and `dir/jobs`, through which users pass to their own; what a crashed
-/// daemon left of its jobs is removed, but for those that go on.
+/// Makes `dir` and `dir/jobs`, through which users pass to their jobs' directories. Removes the
+/// directories that a crashed daemon left, except those of jobs that go on.
 fn prepare_directory(dir: &Path, kept: &BTreeSet<JobKey>) -> Result<(), AttachError> {
     let jobs = dir.join("jobs");
     let prepare = || {
@@ -464,8 +465,8 @@ fn prepare_directory(dir: &Path, kept: &BTreeSet<JobKey>) -> Result<(), AttachEr
     prepare().map_err(|source| AttachError::Directory { path: dir.to_owned(), source })
 }
 
-/// Gives the page of a job's ranks to their user, in whose directory it lies: never by its name,
-/// which may be another file's by now.
+/// Gives the page of a job's ranks to their user. Never uses its name, which may be another file's
+/// by now: the page lies in the user's directory.
 fn give_page(page: &RankPage, owner: Owner) -> io::Result<()> {
     if nix::unistd::geteuid().is_root() {
         page.give_to(owner.uid, owner.gid)?;

@@ -17,33 +17,33 @@ use storm_rm::Rank;
 pub(super) struct LiveJob {
     pub(super) task: Rc<JobTask>,
     pub(super) pad: PadId,
-    /// None of a job that was taken over when its pad was no longer its own.
+    /// `None` for a job that was taken over after its pad had been given back.
     pub(super) freezer: Option<Arc<Freezer>>,
-    /// None of a job that was taken over: its ranks have been launched.
+    /// `None` for a job that was taken over: its ranks have been launched.
     pub(super) spec: Option<EncodedSpec>,
     pub(super) program: PathBuf,
     pub(super) directory: PathBuf,
     pub(super) streams: RefCell<BTreeMap<Rank, Rc<RankStreams>>>,
     pub(super) ranks: RefCell<BTreeMap<PlIndex, Rank>>,
-    /// What each rank of this node is bound to, in order; empty when they are not.
+    /// The processors that each rank of this node is bound to, in order; empty without binding.
     pub(super) cpus: Vec<Vec<u16>>,
     /// How its ranks are told to wait for messages.
     pub(super) waiting: Vec<(&'static str, String)>,
-    /// The memory that it may have on this node, where that is limited.
+    /// The memory that the job may use on this node, if it is limited.
     pub(super) memory_limit_bytes: Option<u64>,
-    /// Processes of former jobs of the pad that were killed for too much of it.
+    /// How many processes of the pad's former jobs were killed for too much memory.
     pub(super) memory_kills_before: u64,
-    /// Where its ranks say what they do, where they are asked to.
+    /// The page in which the ranks say what they do, if they are asked to.
     pub(super) page: Option<Arc<RankPage>>,
     /// The processes of ranks that have not ended.
     pub(super) processes: RefCell<BTreeMap<Rank, ProcessId>>,
-    /// What the last switch did to it.
+    /// Whether the last switch stopped the job.
     pub(super) stopped: Cell<bool>,
-    /// The files that its ranks share, where they do.
+    /// The files that the ranks share, if any.
     pub(super) shared_files: Option<Rc<SharedFiles>>,
-    /// What the next node manager has to know of it; none where it ends with this one.
+    /// The ledger for the next node manager; `None` if the job ends with this one.
     pub(super) ledger: Option<Rc<Ledger>>,
-    /// The pad has been given back: it must not be stopped any more.
+    /// Whether the pad has been given back: it must not be stopped any more.
     pub(super) over: Cell<bool>,
 }
 
@@ -52,7 +52,7 @@ impl LiveJob {
         self.streams.borrow().get(&rank).cloned()
     }
 
-    /// Descriptors of the processes of ranks that have not ended, as far as this node has heard.
+    /// Opens the processes of ranks that have not ended, as far as this node has heard.
     pub(super) fn open_processes(&self) -> BTreeMap<Rank, Arc<Process>> {
         let processes = self.processes.borrow();
         let open = |(rank, pid): (&Rank, &ProcessId)| {
@@ -64,12 +64,12 @@ impl LiveJob {
         processes.iter().filter_map(open).collect()
     }
 
-    /// None of its ranks will be heard of any more.
+    /// Notes that nothing will be heard of its ranks any more.
     pub(super) fn ranks_ended(&self) {
         self.streams.borrow().values().for_each(|streams| streams.rank_ended());
     }
 
-    /// What the rank is bound to.
+    /// The processors that the rank is bound to.
     pub(super) fn cpus_of(&self, rank: Rank) -> Vec<u16> {
         let index = rank.0.saturating_sub(self.task.first.0) as usize;
         self.cpus.get(index).cloned().unwrap_or_default()

@@ -1,9 +1,8 @@
 //! The host of a real node: storm-pl for the processes, files, pipes.
 //!
-//! Everything runs on one thread with a tokio runtime, on SCHED_FIFO where that
-//! is permitted; files are touched on the runtime's blocking threads, which are
-//! ordinary ones. [`serve`] is the whole daemon but for its command line and its
-//! network, which its caller chooses.
+//! Everything runs on one thread with a tokio runtime, on SCHED_FIFO where the system permits it.
+//! Files are touched on the runtime's blocking threads, which are ordinary ones. [`serve`] is the
+//! whole daemon except for its command line and its network, which its caller chooses.
 
 mod at_rest;
 mod booster;

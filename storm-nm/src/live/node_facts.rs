@@ -1,4 +1,4 @@
-//! What the kernel says of this node.
+//! Facts about this node, as the kernel reports them.
 
 use std::fs;
 use storm_rm::message::NodeStatus;
@@ -9,7 +9,7 @@ pub(super) fn hostname() -> String {
         .map_or_else(|_| "localhost".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Memory of the host in MiB; 0 where the kernel does not say.
+/// Memory of the host in MiB; 0 if the kernel does not say.
 pub fn memory_mib() -> u64 {
     meminfo_mib("MemTotal:")
 }

@@ -1,4 +1,4 @@
-//! The pads that are ready for a job, and how many there may be.
+//! The pads that are ready for a job, and the bound on their number.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -11,12 +11,12 @@ use tokio::sync::Notify;
 
 /// How long a job waits for a pad: far longer than making one takes.
 const PAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Attempts to fill one pad before it is given up, each after four times the wait of the
-/// one before: in all, a second.
+/// Attempts to fill one pad before it is given up. Each waits four times as long as the one before,
+/// a second in all.
 const FILL_ATTEMPTS_MAX: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(10);
-/// How long after a job the next processes are made: who waited for its end, on this host, goes
-/// on first. Where 64 nodes share two processors it waited 57 ms for all of them.
+/// How long after a job its pad's processes are made again. A process on this host that waits for
+/// the job's end goes first: with 64 nodes on two processors it waited 57 ms for them.
 const AFTER_A_JOB: Duration = Duration::from_millis(10);
 /// Pads that may be lost while a job waits before the job is refused.
 const LOSSES_MAX: u32 = 2;
@@ -35,14 +35,14 @@ pub(super) enum PadError {
 
 pub(super) struct PadPool {
     keeper: KeeperHandle,
-    /// With how many processes wait in each.
+    /// The ready pads, with the number of processes that wait in each.
     ready: RefCell<VecDeque<(PadId, u16)>>,
-    /// Those that are being filled, until so many processes wait in each.
+    /// The pads that are being filled, with the number of processes that each will have.
     filling: RefCell<BTreeMap<PadId, u16>>,
-    /// Clean, or about to be, and not filled again.
+    /// The pads that are clean, or will be soon, and are not being filled.
     vacant: RefCell<Vec<PadId>>,
     made: Cell<u16>,
-    /// Made at the start, and filled again whatever that costs.
+    /// How many pads are made at the start and always filled again.
     first: u16,
     max: u16,
     waiting: Cell<u16>,
@@ -74,13 +74,13 @@ impl PadPool {
         })
     }
 
-    /// A pad in which so many processes wait for a launch.
+    /// Takes a pad in which `pls` processes wait for a launch.
     pub(super) async fn take(&self, pls: u16) -> Result<PadId, PadError> {
         let pls = pls.min(self.keeper.capacity());
         if let Some(pad) = self.pop(pls) {
             return Ok(pad);
         }
-        // What is lost from here on is made again, also what is filled for this job.
+        // A pad that is lost from here on is made again, even if it is being filled for this job.
         let before = self.losses.get();
         if let Some(pad) = self.pop_vacant(pls).or_else(|| self.pop_any()) {
             self.refill_with(pad, pls);
@@ -95,8 +95,8 @@ impl PadPool {
         taken.map_err(|_| PadError::TimedOut)?
     }
 
-    /// A pad that arrives, with so many processes; another is made for one that is lost meanwhile, since
-    /// there were so many losses `before`.
+    /// Waits for a pad with `pls` processes. If a pad is lost meanwhile (`before` were lost so
+    /// far), makes another.
     async fn wait(&self, pls: u16, before: u32) -> Result<PadId, PadError> {
         let mut seen = before;
         loop {
@@ -104,7 +104,7 @@ impl PadPool {
             if let Some(pad) = self.pop(pls) {
                 return Ok(pad);
             }
-            // One that was made for a smaller job, which took the one made for this.
+            // A smaller job took the pad made for this job; fill up its pad.
             if let Some(pad) = self.pop_any() {
                 self.refill_with(pad, pls);
             }
@@ -114,7 +114,7 @@ impl PadPool {
             }
             if losses != seen {
                 seen = losses;
-                // Another that waits may have made the one for it.
+                // Another waiting job may have made a pad for the lost one.
                 if self.made.get() < self.max {
                     self.make_another(pls)?;
                 }
@@ -123,22 +123,22 @@ impl PadPool {
         }
     }
 
-    /// A pad of a former node manager is one more; its job gives it back as others do.
+    /// Counts the pad of a former node manager; its job gives it back like any other.
     pub(super) fn took_over(&self) {
         self.made.set(self.made.get().saturating_add(1));
     }
 
-    /// Beside those of the start, pads have as many processes as the largest job that took them:
-    /// of an array of small jobs each makes its own and no more.
+    /// Makes a pad for a job of `pls` processes. Except for the pads of the start, a pad has as
+    /// many processes as the largest job that took it. Small jobs therefore make small pads.
     fn make_another(&self, pls: u16) -> Result<(), PadError> {
         self.keeper.make_pad(pls).map_err(PadError::Keeper)?;
         self.made.set(self.made.get() + 1);
         Ok(())
     }
 
-    /// The job on a pad is over here, and may go on elsewhere: the pad is cleaned at once. Its
-    /// processes are made when the job is over everywhere ([`PadPool::fill_soon`]) or when another
-    /// job needs them, not while the job's other nodes launch it.
+    /// Cleans the pad of a job that is over here. The job may go on elsewhere, and its other nodes
+    /// may still launch it. So the processes of the pad are made only when the job is over
+    /// everywhere ([`PadPool::fill_soon`]) or another job needs them.
     pub(super) fn vacate(&self, pad: PadId) -> io::Result<()> {
         if self.waiting.get() > 0 {
             return self.keeper.release(pad);
@@ -148,7 +148,8 @@ impl PadPool {
         Ok(())
     }
 
-    /// Fills a pad soon that was vacated, unless a job needs it before: then it is filled at once.
+    /// Fills a vacated pad after a short wait. If a job needs the pad earlier, it is filled at
+    /// once.
     pub(super) fn fill_soon(self: &Rc<Self>, pad: PadId) {
         let this = self.clone();
         tokio::task::spawn_local(async move {
@@ -157,8 +158,9 @@ impl PadPool {
         });
     }
 
-    /// Fills a pad again that was vacated and has not been filled since. Where descriptors are few, those
-    /// beyond the first stay vacant: what waits in them would lack to a job that runs.
+    /// Fills a vacated pad that has not been filled since. If descriptors are few, only the first
+    /// pads are filled: processes that wait in others would take the descriptors that a running job
+    /// needs.
     fn fill(&self, pad: PadId) {
         let (count, coming) = {
             let filling = self.filling.borrow();
@@ -181,8 +183,8 @@ impl PadPool {
         }
     }
 
-    /// The pad is ready for a job (again): unless it was given back again since it said so,
-    /// after which it says so once more.
+    /// Notes that the pad is ready. If it was given back again since, the keeper will report it
+    /// once more, and this report is ignored.
     pub(super) fn ready(&self, pad: PadId) {
         if self.keeper.is_draining(pad) {
             return;
@@ -195,7 +197,7 @@ impl PadPool {
         self.arrived.notify_waiters();
     }
 
-    /// The pad was not filled: tries again a few times, later and later.
+    /// Tries to fill the pad again, a few times with growing waits.
     pub(super) fn fill_failed(&self, pad: PadId, why: &str) {
         let attempt = {
             let mut attempts = self.attempts.borrow_mut();
@@ -204,7 +206,7 @@ impl PadPool {
             *attempt
         };
         if attempt >= FILL_ATTEMPTS_MAX || self.is_closed() {
-            // With those of its processes that were made: nobody else ends them.
+            // Discard the pad with the processes that were made: nothing else ends them.
             if let Err(error) = self.keeper.discard(pad) {
                 tracing::warn!(%pad, %error, "processes of a place that is given up stay");
             }
@@ -213,7 +215,7 @@ impl PadPool {
         let keeper = self.keeper.clone();
         tokio::task::spawn_local(async move {
             tokio::time::sleep(FIRST_WAIT * 4u32.pow(attempt - 1)).await;
-            // It fails only when the keeper is gone, which its own event says.
+            // A failure means that the keeper is gone, which its own event reports.
             let _ = keeper.release(pad);
         });
     }
@@ -223,7 +225,7 @@ impl PadPool {
         self.made.get() == 0
     }
 
-    /// From now on nothing is filled again: the node is being left.
+    /// The node is being left: fills no pad from now on.
     pub(super) fn close(&self) {
         self.closed.set(true);
     }
@@ -233,8 +235,7 @@ impl PadPool {
         self.closed.get()
     }
 
-    /// A process of a pad died while it waited: if no job has the pad, it is
-    /// filled again.
+    /// Fills a pad again in which a waiting process died, if no job has the pad.
     pub(super) fn refill_if_idle(&self, pad: PadId) {
         let idle = {
             let mut ready = self.ready.borrow_mut();
@@ -247,13 +248,14 @@ impl PadPool {
         }
     }
 
-    /// The pad is gone for good, and a job that waits for one hears why if no other takes its place.
+    /// Notes that the pad is gone for good. A job that waits for a pad gets `why` if no other
+    /// comes.
     pub(super) fn lost_because(&self, pad: PadId, why: &str) {
         why.clone_into(&mut self.why_lost.borrow_mut());
         self.lost(pad);
     }
 
-    /// The pad is gone for good; another may take its place.
+    /// Notes that the pad is gone for good; another may take its place.
     pub(super) fn lost(&self, pad: PadId) {
         self.ready.borrow_mut().retain(|(other, _)| *other != pad);
         self.vacant.borrow_mut().retain(|other| *other != pad);
@@ -264,9 +266,9 @@ impl PadPool {
         self.arrived.notify_waiters();
     }
 
-    /// Fills a pad until it has so many processes, or as many as it had if those were more.
+    /// Fills a pad until it has `pls` processes, or as many as it had if those were more.
     fn refill_with(&self, pad: PadId, pls: u16) {
-        // It fails only for a pad that is gone, which filling it finds as well.
+        // A failure means that the pad is gone, which `refill` finds as well.
         let _ = self.keeper.enlarge(pad, pls);
         self.refill(pad);
     }
@@ -278,14 +280,14 @@ impl PadPool {
         self.filling.borrow_mut().insert(pad, self.keeper.size(pad));
         if let Err(error) = self.keeper.release(pad) {
             tracing::error!(%pad, %error, "a place for jobs is lost");
-            // What waits in it ends; if the keeper does not hear of that, either, it ends with it.
+            // The waiting processes end. If the keeper cannot be told, they end with the keeper.
             let _ = self.keeper.discard(pad);
             self.lost_because(pad, &error.to_string());
         }
     }
 
-    /// Of those that will have so many processes when they are filled, one with the fewest; else the one
-    /// that lacks the fewest.
+    /// Among the pads that will have `pls` processes, takes the smallest. If there is none, takes
+    /// the pad that lacks the fewest.
     fn pop_vacant(&self, pls: u16) -> Option<PadId> {
         let mut vacant = self.vacant.borrow_mut();
         let fits = |pad: &PadId| match self.keeper.size(*pad) {
@@ -296,7 +298,7 @@ impl PadPool {
         Some(vacant.swap_remove(place))
     }
 
-    /// Of those that are ready with so many processes, one with the fewest.
+    /// Among the ready pads with `pls` processes, takes the smallest.
     fn pop(&self, pls: u16) -> Option<PadId> {
         let mut ready = self.ready.borrow_mut();
         let enough = ready.iter().enumerate().filter(|(_, (_, waiting))| *waiting >= pls);

@@ -1,23 +1,23 @@
-//! Lets go of the pages of program text that only the start needed.
+//! Gives back the pages of program text that only the start needed.
 //!
-//! Of a daemon that has just started, most of the resident memory is text that ran once:
-//! parsing of options and configuration, the handshake, and what the kernel mapped around
-//! it. The mappings stay; a page that is used again comes back from the page cache
-//! (`MADV_DONTNEED` of a private mapping of a file, madvise(2)).
+//! Most of the resident memory of a daemon that has just started is text that ran once: parsing of
+//! options and configuration, the handshake, and the text that the kernel mapped around it. The
+//! mappings stay. A page that is used again comes back from the page cache (`MADV_DONTNEED` of a
+//! private mapping of a file, madvise(2)).
 
 use nix::sys::mman::{MmapAdvise, madvise};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 use std::ptr::NonNull;
 
-/// Lets go of text and constants; how many bytes were resident of them. Nothing on a system
-/// that does not say what is mapped.
+/// Gives back text and constants. Returns how many bytes of them were resident, or 0 if the system
+/// does not say what is mapped.
 pub(super) fn let_go() -> u64 {
     let Ok(maps) = Process::myself().and_then(|process| process.smaps()) else { return 0 };
     maps.iter().filter(|map| is_unchanged_file(map)).map(release).sum()
 }
 
-/// Whether every page of a mapping is what its file says: nobody can write it, and nobody
-/// has, not even the loader or a debugger.
+/// Whether every page of a mapping equals its file: nobody can write it, and nobody has written it,
+/// not even the loader or a debugger.
 fn is_unchanged_file(map: &MemoryMap) -> bool {
     let fixed = map.perms.contains(MMPermissions::PRIVATE)
         && !map.perms.contains(MMPermissions::WRITE)
@@ -31,10 +31,10 @@ fn release(map: &MemoryMap) -> u64 {
         return 0;
     };
     let Some(address) = NonNull::new(std::ptr::without_provenance_mut(start)) else { return 0 };
-    // SAFETY: the pages are private to this process, cannot be written and were not
-    // (`is_unchanged_file`), so what is read there after this is what was there before: the
-    // same pages of the same file. That the addresses still are that mapping holds because
-    // this process takes no mapping of a file down.
+    // SAFETY: the pages are private to this process, cannot be written, and were not written
+    // (`is_unchanged_file`). A later read therefore finds the same bytes as before, from the same
+    // pages of the same file. The addresses still belong to this mapping, because this process
+    // unmaps no mapping of a file.
     let released = unsafe { madvise(address, length, MmapAdvise::MADV_DONTNEED) };
     if released.is_err() {
         return 0;
@@ -58,7 +58,7 @@ mod tests {
     fn what_was_written_is_kept() {
         let maps = Process::myself().and_then(|process| process.smaps()).expect("Linux says it");
         let kept = maps.iter().filter(|map| !is_unchanged_file(map));
-        // Relocated constants cannot be written any more, but were.
+        // Relocated constants were written, though they cannot be written any more.
         assert!(kept.clone().any(|map| matches!(map.pathname, MMapPath::Heap)));
         assert!(kept.clone().any(|map| map.perms.contains(MMPermissions::WRITE)));
     }

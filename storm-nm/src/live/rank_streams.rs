@@ -30,13 +30,14 @@ pub(super) struct RankStreams {
     stdout: RefCell<Option<Rc<pipe::Receiver>>>,
     stderr: RefCell<Option<Rc<pipe::Receiver>>>,
     pmi: RefCell<Option<Pmi>>,
-    /// Until the rank has ended, so that its streams do not end one by one before.
+    /// The rank's own ends, kept until it has ended. Otherwise its streams could end one by one
+    /// before.
     own: RefCell<Option<OwnEnds>>,
-    /// What the next node manager has to know of it.
+    /// The ledger for the next node manager, if there is one.
     remembered: Option<Remembered>,
 }
 
-/// Where it is written down what happens on the streams of one rank.
+/// The place where the events of a rank's streams are written down.
 #[derive(Clone)]
 pub(super) struct Remembered {
     pub(super) ledger: Rc<Ledger>,
@@ -44,7 +45,7 @@ pub(super) struct Remembered {
     pub(super) job: KeptId,
     pub(super) pl: PlIndex,
     pub(super) rank: Rank,
-    /// How much input it has taken.
+    /// How much input the rank has taken.
     pub(super) taken_bytes: Cell<u64>,
 }
 
@@ -55,7 +56,7 @@ impl std::fmt::Debug for Remembered {
 }
 
 impl Remembered {
-    /// What cannot be written down cannot be taken over: the job will end with this node manager.
+    /// If a note fails, the job cannot be taken over and will end with this node manager.
     fn note(&self, noted: io::Result<()>) {
         if let Err(error) = noted {
             tracing::warn!(rank = %self.rank, %error, "its job will end with this node manager");
@@ -80,7 +81,7 @@ impl RankStreams {
     /// Takes over the ends that there are.
     ///
     /// # Errors
-    /// The event loop has no room for another (`ENOSPC`, `ENOMEM`). All ends are closed then.
+    /// The event loop has no room for another end (`ENOSPC`, `ENOMEM`). All ends are closed then.
     pub(super) fn open(
         (ends, own): (PlEnds, OwnEnds),
         (job, rank): (JobKey, Rank),
@@ -88,7 +89,7 @@ impl RankStreams {
         remembered: Option<Remembered>,
     ) -> io::Result<RankStreams> {
         let PlEnds { stdin, stdout, stderr, pmi } = ends;
-        // What kind of pipes they are, and that none of the ends blocks, is known: to ask takes two calls each.
+        // The ends are known to be non-blocking pipes; a check would take two calls each.
         let receiver = |end| pipe::Receiver::from_owned_fd_unchecked(end).map(Rc::new);
         let streams = RankStreams { remembered: remembered.clone(), ..RankStreams::default() };
         let stdin = stdin.map(pipe::Sender::from_owned_fd_unchecked).transpose()?;
@@ -105,7 +106,8 @@ impl RankStreams {
         Ok(streams)
     }
 
-    /// The rank has ended, or will not be heard of: its streams end as soon as nobody else has them.
+    /// Notes that the rank has ended, or will not be heard of. Its streams end when no other
+    /// process holds them.
     pub(super) fn rank_ended(&self) {
         self.own.borrow_mut().take();
     }
@@ -177,7 +179,7 @@ impl RankStreams {
         }
     }
 
-    /// The input of the rank is counted from here on.
+    /// Counts the rank's input from zero.
     pub(super) fn count_input_anew(&self) {
         if let Some(noted) = &self.remembered {
             noted.taken_bytes.set(0);
@@ -187,19 +189,19 @@ impl RankStreams {
 
     pub(super) fn close_pmi(&self) {
         if let Some(pmi) = self.pmi.borrow_mut().take() {
-            // Others may have this end as well. One that is closed by the rank is as good.
+            // Other processes may hold this end too. If the rank has closed the connection, the
+            // error is harmless.
             let _ = shutdown(pmi.socket.as_raw_fd(), Shutdown::Both);
         }
     }
 
-    /// Whether the answer to a request that a former node manager was about to give was given;
-    /// nothing where that cannot be told.
+    /// Whether a former node manager gave the answer that it was about to give; `None` if unknown.
     pub(super) fn was_answered(&self, request: &OpenRequest) -> Option<bool> {
         if !request.answering {
             return Some(false);
         }
         let socket = self.pmi.borrow().as_ref().map(|pmi| pmi.socket.clone())?;
-        // The rank has not read it, or has asked for more.
+        // The answer is still unread, or the rank has read it and asked again.
         let unread = storm_pl::unread_by_peer(socket.as_fd()).is_ok_and(|bytes| bytes > 0);
         let asks = recv(socket.as_raw_fd(), &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
         (unread || asks.is_ok()).then_some(true)
@@ -215,8 +217,8 @@ impl RankStreams {
         }
     }
 
-    /// Sends a PMI line. Requests and responses alternate, so that there is room
-    /// for it unless the rank breaks the protocol.
+    /// Sends a PMI line. Requests and responses alternate, so there is room for it unless the rank
+    /// breaks the protocol.
     pub(super) fn pmi_reply(&self, line: &str) {
         let socket = self.pmi.borrow().as_ref().map(|pmi| pmi.socket.clone());
         let Some(socket) = socket else { return };
@@ -232,7 +234,7 @@ impl RankStreams {
     }
 }
 
-/// Reads lines until the rank closes the connection; one too long is the last.
+/// Reads lines until the rank closes the connection, or sends a line that is too long.
 async fn read_pmi(
     socket: Rc<UnixStream>,
     (job, rank): (JobKey, Rank),
@@ -262,7 +264,7 @@ async fn read_pmi(
             }
         }
         if pending.len() > MAX_LINE_BYTES {
-            // No longer one can be right: it is refused like any other that is wrong.
+            // No valid line is longer. It is refused like any other invalid line.
             let line = String::from_utf8_lossy(&pending).into_owned();
             let _ = events.send(HostEvent::Pmi { job, rank, line }).await;
             return;
@@ -270,7 +272,7 @@ async fn read_pmi(
     }
 }
 
-/// Reads what is there, which is written down before it leaves the socket.
+/// Reads the bytes in the socket, and writes them down before they leave it.
 fn read_noted(
     socket: &UnixStream,
     noted: &Remembered,
@@ -287,8 +289,8 @@ fn read_noted(
     Ok(len)
 }
 
-/// Takes what a former node manager was about to read out of the socket, where it is still in it: it
-/// has been written down.
+/// Takes out of the socket the bytes that a former node manager was about to read, if they are
+/// still there. They are in the ledger.
 pub(super) fn skip_unread(ends: &PlEnds, bytes: usize) {
     if let Some(pmi) = &ends.pmi {
         let mut unread = vec![0; bytes];

@@ -1,4 +1,4 @@
-//! The daemon: a keeper, a thread, a runtime, a network of the caller's choice.
+//! The daemon: a keeper, a thread, a runtime, and a network that the caller chooses.
 
 use super::at_rest::{let_go_at_rest, let_go_of_all};
 use super::{AttachError, LiveConfig, LiveHost};
@@ -15,10 +15,10 @@ use storm_rm::GlobalPlan;
 use thiserror::Error;
 use tokio::task::LocalSet;
 
-/// Threads for files: one that writes what comes and one for what a launch needs.
+/// Threads for files: one writes incoming files, one does what a launch needs.
 const BLOCKING_THREADS: usize = 2;
 
-/// Why a node manager did not come to run, or not to its proper end.
+/// Why a node manager did not start to run, or did not end properly.
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// There is no event loop.
@@ -30,20 +30,20 @@ pub enum ServeError {
     /// The cluster cannot be joined.
     #[error("the cluster cannot be joined")]
     Join(#[source] Box<dyn Error + Send + Sync>),
-    /// There were jobs of a former node manager, and no Machine Manager for them.
+    /// The jobs of a former node manager were found, but no Machine Manager came for them.
     #[error("no Machine Manager came for the jobs of this node")]
     NoManager,
     /// The record of switches cannot be written.
     #[error("the record of switches {path} cannot be written")]
     SwitchLog {
-        /// Where to.
+        /// The path of the record.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
 }
 
-/// A keeper, and the jobs that it has kept since its last node manager ended.
+/// A keeper, with the jobs that it has kept since its last node manager ended.
 #[derive(Debug)]
 pub struct LiveKeeper {
     pub(super) keeper: Keeper,
@@ -51,7 +51,7 @@ pub struct LiveKeeper {
 }
 
 impl LiveKeeper {
-    /// Whether it has kept any.
+    /// Whether the keeper has kept any jobs.
     #[must_use]
     pub fn has_jobs(&self) -> bool {
         !self.jobs.is_empty()
@@ -70,14 +70,15 @@ impl From<Keeper> for LiveKeeper {
     }
 }
 
-/// Takes over the keeper of a former node manager of this node, or starts one. Call it before the
-/// process makes any thread.
+/// Takes over the keeper of a former node manager of this node, or starts a new keeper. Call it
+/// before the process makes any thread.
 ///
 /// # Errors
 /// [`StartError`].
 pub fn start_keeper(config: &LiveConfig) -> Result<LiveKeeper, StartError> {
-    // What the keeper removes at the end is named by the directory's place. Whether it can be made the
-    // node manager says when it uses it. Not what is above: somebody may just have removed that.
+    // The directory must exist: its real path names the leftovers that the keeper removes at the
+    // end. If it cannot be made, the node manager says so when it uses it. Parents are not made:
+    // another process may just have removed them.
     let _ = std::fs::create_dir(&config.dir);
     let config = config.keeper();
     match Keeper::take_over(&config)? {
@@ -86,14 +87,15 @@ pub fn start_keeper(config: &LiveConfig) -> Result<LiveKeeper, StartError> {
     }
 }
 
-/// Runs a node manager on the calling thread until it is shut down or the cluster
-/// is lost. `join` is called inside of the runtime (one thread, tokio, in a
-/// `LocalSet`) and gives the node's end of the network, with the plan of global memory where it is
-/// another than `plan` or than that of the life before; it is called again when the link is lost and
-/// the jobs are kept ([`NmConfig::manager_lost`](crate::NmConfig)).
+/// Runs a node manager on the calling thread until it is shut down or the cluster is lost.
+///
+/// `join` runs inside the runtime (one thread, tokio, in a `LocalSet`) and returns the node's end
+/// of the network. It adds the plan of global memory if the plan differs from `plan`, or from that
+/// of the life before. If the link is lost and the jobs are kept
+/// ([`NmConfig::manager_lost`](crate::NmConfig)), `join` is called again.
 ///
 /// # Errors
-/// [`ServeError`]; nothing of the node manager is left then.
+/// [`ServeError`]. Nothing of the node manager is left then.
 pub fn serve<P, L, E>(
     keeper: LiveKeeper,
     config: LiveConfig,
@@ -122,7 +124,7 @@ where
     let exit = local.block_on(&runtime, async {
         let inherits = !keeper.jobs.is_empty();
         let host = LiveHost::attach(keeper, config)?;
-        // Jobs that were found are kept for as long as those of a node that was cut off.
+        // Found jobs are kept as long as the jobs of a node that was cut off.
         let joined = match inherits {
             true => tokio::time::timeout(nm.manager_lost, join()).await,
             false => Ok(join().await),
@@ -141,7 +143,7 @@ where
                 tokio::task::spawn_local(at_rest);
                 let way_back = async || match join().await {
                     Ok(life) => Some(life),
-                    // Nothing stood in the way.
+                    // The node manager was asked to end, so this is no failure.
                     Err(_) if asked_to_end.load(Ordering::Relaxed) => None,
                     Err(error) => {
                         let error: Box<dyn Error + Send + Sync> = error.into();
@@ -152,7 +154,8 @@ where
                 Ok(run_and_return(primitives, plan, host, nm, way_back).await)
             }
             Err(error) => {
-                // Whoever corrects what is wrong starts another that goes on with them.
+                // Found jobs stay: a node manager that is started after the repair goes on with
+                // them.
                 match inherits && host.keeps_jobs().is_some() {
                     true => host.detach(),
                     false => host.leave().await,

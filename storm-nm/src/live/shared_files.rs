@@ -1,5 +1,5 @@
-//! The files that several ranks of a job write to
-//! (`docs/decisions/0140-ranks-that-share-a-file.md`): their paths, and how the output ended.
+//! The files that several ranks of a job write to: their paths, and how the output ended
+//! (`docs/decisions/0140-ranks-that-share-a-file.md`).
 
 use super::launch_plan::output_path;
 use super::live_job::LiveJob;
@@ -21,17 +21,18 @@ use tokio::io::unix::AsyncFd;
 /// The shared files of one job on this node.
 pub(super) struct SharedFiles {
     files: Rc<storm_pl::SharedFiles>,
-    /// Absolute, in the order of their numbers.
+    /// Absolute paths, in the order of the files' numbers.
     paths: Vec<PathBuf>,
-    /// How they are opened; none of a job that was taken over.
+    /// How the files are opened; `None` for a job that was taken over.
     spec: Option<SharedFilesSpec>,
 }
 
 impl SharedFiles {
-    /// For a job that is about to be launched, if its ranks share files here.
+    /// Prepares the shared files of a job that is about to be launched, if its ranks share any
+    /// here.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses a descriptor.
     pub(super) fn make(
         task: &JobTask,
         names: &NodeNames,
@@ -76,7 +77,7 @@ impl SharedFiles {
         }
     }
 
-    /// All ranks have been launched.
+    /// Starts the output, once all ranks have been launched.
     pub(super) fn begin(&self, keeper: &KeeperHandle) {
         if let Some(spec) = &self.spec {
             self.files.begin(keeper, spec);
@@ -86,7 +87,7 @@ impl SharedFiles {
     /// Waits until all output is in the files, or cannot be.
     ///
     /// # Errors
-    /// Why not, for the user.
+    /// The reason for the user why output is missing.
     pub(super) async fn written(&self) -> Result<(), String> {
         let end = self.end().await.map_err(|error| {
             format!("what becomes of its output files cannot be heard: {error}")
@@ -103,7 +104,7 @@ impl SharedFiles {
             Err(error) if is_not_yet(&error) => {}
             end => return end,
         }
-        // SAFETY: the descriptor stays the same and open as long as the value that is registered.
+        // SAFETY: the descriptor stays the same and open as long as the registered value lives.
         let socket =
             unsafe { AsyncFd::register_with_interest(self.files.clone(), Interest::READABLE) }?;
         loop {
@@ -137,7 +138,7 @@ fn paths(task: &JobTask, names: &NodeNames) -> Vec<PathBuf> {
 }
 
 impl LiveJob {
-    /// Waits until the output of its ranks is in the files that they share.
+    /// Waits until the output of the job's ranks is in the files that they share.
     pub(super) async fn files_written(self: Rc<Self>) -> Result<(), String> {
         match self.shared_files.clone() {
             Some(files) => files.written().await,

@@ -1,10 +1,11 @@
-//! A job's own directory in shared memory, for libraries that would otherwise put files into
-//! `/dev/shm` itself: killed ranks leave them there, and ranks of several nodes on one host
-//! would take the same names.
+//! The directories of jobs in shared memory.
 //!
-//! A node manager removes those of its jobs, and its keeper does that is killed. Where both are killed,
-//! the next node manager of the host removes them that starts, whatever its name: as long as
-//! somebody uses a directory it is locked.
+//! Libraries would otherwise put their files into `/dev/shm` itself. Killed ranks leave them there,
+//! and ranks of several nodes on one host would take the same names.
+//!
+//! A node manager removes the directories of its jobs. If it is killed, its keeper removes them. If
+//! both are killed, the next node manager that starts on the host does, whatever its name. A
+//! directory in use is locked.
 
 use super::job_directory;
 use crate::JobKey;
@@ -21,43 +22,43 @@ use storm_rm::Owner;
 
 /// Where POSIX shared memory is on Linux (shm_overview(7)).
 const SHARED_MEMORY: &str = "/dev/shm";
-/// How the names of all of them begin.
+/// The beginning of every directory's name.
 const PREFIX: &str = "storm-";
-/// Characters that follow: of whose job it is.
+/// The characters after the prefix. They identify the node manager.
 const HASH_CHARS: usize = 16;
-/// Another node manager may take a directory that has just been made for one that was left: so often it is
-/// made again.
+/// How often a directory is made again. Another node manager may take a new directory, not locked
+/// yet, for one that was left behind.
 const ATTEMPTS_MAX: u32 = 16;
 
 /// The directories of one node manager's jobs.
 #[derive(Clone, Debug)]
 pub(super) struct SharedMemory {
-    /// With what the name of each begins: no other node manager's does.
+    /// The beginning of the directories' names; no other node manager uses it.
     prefix: String,
     locks: Arc<Mutex<BTreeMap<JobKey, Flock<File>>>>,
 }
 
 impl SharedMemory {
-    /// Of the node manager that works in `dir`, which nobody else does.
+    /// The directories of the node manager that works in `dir`. No other one works there.
     pub(super) fn of(dir: &Path) -> SharedMemory {
-        // Others may be told of a directory of this name elsewhere.
+        // Another node manager may be given a directory of the same relative name elsewhere.
         let dir = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
         let hash = blake3::hash(dir.as_os_str().as_bytes()).to_hex();
         SharedMemory { prefix: format!("{PREFIX}{}-", &hash[..HASH_CHARS]), locks: Arc::default() }
     }
 
-    /// That of a job, there or not.
+    /// The path of a job's directory, whether it exists or not.
     pub(super) fn path(&self, job: JobKey) -> PathBuf {
         Path::new(SHARED_MEMORY).join(format!("{}{job}", self.prefix))
     }
 
-    /// All of them, for who cleans up.
+    /// The names of all directories, for the process that cleans up.
     pub(super) fn leftovers(&self) -> Leftovers {
         Leftovers { directory: SHARED_MEMORY.into(), prefix: self.prefix.clone() }
     }
 
-    /// Makes it; blocking. Whoever took the name first could only be in the way: everybody may make
-    /// files there.
+    /// Makes a job's directory; blocking. Everybody may make files there, so a file that already
+    /// has the name is removed: it was put there only to be in the way.
     pub(super) fn make(&self, job: JobKey, owner: Owner) -> io::Result<()> {
         let path = self.path(job);
         for _ in 0..ATTEMPTS_MAX {
@@ -66,10 +67,11 @@ impl SharedMemory {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 made => made?,
             }
-            // Before it is its user's, who could lock it as well. Who has locked it now removes it.
+            // Lock it before it belongs to the user, who could lock it too. If another process
+            // holds the lock, that process is removing the directory.
             let Some(lock) = lock(&path, FlockArg::LockShared)? else { continue };
             let own = nix::unistd::geteuid();
-            // It is the one that was made, whatever has its name by now.
+            // Check that this is the directory just made: the name may be another file's by now.
             let locked = lock.metadata()?;
             if locked.uid() != own.as_raw() || locked.mode() & 0o777 != 0o700 {
                 continue;
@@ -99,22 +101,23 @@ impl SharedMemory {
         self.locks().get(&job).and_then(|lock| lock.try_clone().ok())
     }
 
-    /// The locks outlive this process, with whoever else has them.
+    /// Leaves the locks to the other processes that hold them; they outlive this process.
     pub(super) fn leave_locked(&self) {
         std::mem::take(&mut *self.locks()).into_values().for_each(std::mem::forget);
     }
 
-    /// A former node manager has made it.
+    /// Takes over the directory that a former node manager made.
     pub(super) fn take_over(&self, job: JobKey, lock: Flock<File>) {
         self.locks().insert(job, lock);
     }
 
-    /// Removes those of this node manager and of others that are no more; blocking.
+    /// Removes the directories of this node manager, and of others that are gone; blocking.
     pub(super) fn remove_all(&self) {
         self.remove_all_but(&BTreeSet::new());
     }
 
-    /// As [`remove_all`](Self::remove_all), but for those of jobs that go on.
+    /// Removes the same directories as [`remove_all`](Self::remove_all), but keeps those of jobs
+    /// that go on.
     pub(super) fn remove_all_but(&self, kept: &BTreeSet<JobKey>) {
         let kept: BTreeSet<PathBuf> = kept.iter().map(|job| self.path(*job)).collect();
         for entry in fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten() {
@@ -132,7 +135,7 @@ impl SharedMemory {
     }
 
     fn locks(&self) -> MutexGuard<'_, BTreeMap<JobKey, Flock<File>>> {
-        // Each is whole whoever panicked.
+        // Each entry is whole even if a thread panicked while it held the lock.
         self.locks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -151,7 +154,7 @@ fn is_of_a_node_manager(name: &[u8]) -> bool {
         })
 }
 
-/// Removes what another node manager has left. Nobody but root can know of others' jobs.
+/// Removes a directory that another node manager left. Only root can see to other users' jobs.
 fn remove_if_left(path: &Path) {
     let own = nix::unistd::geteuid();
     let ours =
@@ -164,8 +167,8 @@ fn remove_if_left(path: &Path) {
     }
 }
 
-/// Locks a directory for as long as the lock is there; `None` where somebody else has it, or has removed
-/// the directory.
+/// Locks a directory until the lock is dropped. Returns `None` if another process has it locked or
+/// has removed it.
 fn lock(path: &Path, how: FlockArg) -> io::Result<Option<Flock<File>>> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
     let directory = match File::options().read(true).custom_flags(flags.bits()).open(path) {
@@ -180,7 +183,7 @@ fn lock(path: &Path, how: FlockArg) -> io::Result<Option<Flock<File>>> {
     }
 }
 
-/// Removes one; blocking.
+/// Removes a directory; blocking.
 fn remove(path: &Path) {
     if let Err(error) = remove_any(path) {
         let path = path.display();
@@ -188,7 +191,7 @@ fn remove(path: &Path) {
     }
 }
 
-/// What has the name need not be a directory: others may have taken it.
+/// Removes whatever has the name: other users may have made a file there.
 fn remove_any(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if !found.is_dir() => fs::remove_file(path),
@@ -230,7 +233,7 @@ mod tests {
         other.remove_all();
         assert!(one.path(JOB).exists(), "it is in use");
         let path = one.path(JOB);
-        // As if it were killed: nothing is removed, and its locks are gone.
+        // The node manager is killed: it removes nothing, and its locks are gone.
         drop(one);
         other.remove_all();
         assert!(!path.exists());

@@ -1,6 +1,6 @@
-//! The thread that begins the slices that a node begins by its own clock: it freezes and thaws what
-//! it was told to at the time that it was told, so that a slice costs its processor a wake-up and the
-//! writes of the switch. What slots are to jobs under flexible coscheduling, these say themselves.
+//! The thread that begins slices by the node's own clock. It freezes and thaws jobs at the times
+//! that it was given. A slice costs its processor only a wake-up and the writes of the switch.
+//! `Turns` decides what slots mean for jobs under flexible coscheduling.
 
 use super::flexible::Turns;
 use crate::ahead::DueSwitch;
@@ -15,11 +15,11 @@ use storm_pl::realtime::become_realtime;
 use storm_pl::{Freezer, SwitchError};
 use storm_primitives::Instant;
 
-/// Switches of times to come, and the thread that does them, from the first on.
+/// Orders future switches from a thread, which is started by the first order.
 #[derive(Debug)]
 pub(super) struct Switcher {
     shared: Arc<Shared>,
-    /// What slots mean to jobs under flexible coscheduling.
+    /// Decides what slots mean for jobs under flexible coscheduling.
     turns: Turns,
     priority: Option<u8>,
     started: Cell<bool>,
@@ -36,24 +36,24 @@ struct State {
     /// In the order of time.
     plan: VecDeque<SwitchAhead>,
     freezers: BTreeMap<JobKey, Arc<Freezer>>,
-    /// Where those run that it switches; nowhere in particular if empty. To stop somebody on
-    /// another processor takes an interrupt there.
+    /// The processors of the jobs that it switches; empty if they run anywhere. Stopping a process
+    /// on another processor takes an interrupt there.
     cpus: BTreeSet<u16>,
-    /// They are others than before.
+    /// Whether these processors have changed.
     moves: bool,
     done: Done,
     clock: Option<Clock>,
-    /// When the thread looks again by itself; `None` while it waits to be told of a plan.
+    /// When the thread looks by itself; `None` while it waits to be told of a plan.
     looks: Option<Instant>,
     over: bool,
 }
 
-/// What has been switched.
+/// The switches that were done.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Done {
     /// In the order of time.
     pub(super) switches: Vec<SwitchDone>,
-    /// The jobs of each.
+    /// The jobs of each switch.
     jobs: Vec<Arc<SwitchedJobs>>,
 }
 
@@ -63,10 +63,10 @@ impl Done {
         self.jobs.push(due.jobs);
     }
 
-    /// Jobs that were told to stop (true) or to resume last.
+    /// For each job, whether the last switch stopped it (true) or resumed it.
     pub(super) fn stopped(&self) -> BTreeMap<JobKey, bool> {
         let (mut last, mut seen) = (BTreeMap::new(), BTreeSet::new());
-        // Those of rows in turn are the same few.
+        // Rows in turn share a few sets of jobs, so each set is visited once.
         for jobs in self.jobs.iter().rev().filter(|jobs| seen.insert(Arc::as_ptr(jobs))) {
             for (keys, stopped) in [(&jobs.resume, false), (&jobs.stop, true)] {
                 for key in keys {
@@ -78,7 +78,7 @@ impl Done {
     }
 }
 
-/// The clock of the node manager beside the one that this thread sleeps by.
+/// The clock of the node manager, and the clock that this thread sleeps by.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     node: Instant,
@@ -92,13 +92,13 @@ impl Clock {
 }
 
 impl Switcher {
-    /// Its thread is a real-time thread of this priority, if one is given.
+    /// Makes the thread a real-time thread of this priority, if there is any.
     pub(super) fn new(priority: Option<u8>, turns: Turns) -> Switcher {
         Switcher { shared: Arc::default(), turns, priority, started: Cell::new(false) }
     }
 
-    /// Has these switches done, in the order of time, with the freezers of their jobs; on one of
-    /// these processors, if there are any. Whether there is somebody to do them.
+    /// Orders these switches, in the order of time, with the freezers of their jobs. The thread
+    /// runs on one of `cpus`, if there are any. Returns whether there is a thread to do them.
     pub(super) fn order(
         &self,
         now: Instant,
@@ -114,11 +114,12 @@ impl Switcher {
         state.clock = Some(Clock { node: now, here });
         state.moves |= state.cpus != cpus;
         (state.plan, state.freezers, state.cpus) = (plan.into(), freezers, cpus);
-        // Whoever is in real time is not to look for memory.
+        // Reserve memory here: the real-time thread must not allocate.
         let State { plan, done, .. } = &mut *state;
         done.switches.reserve(plan.len());
         done.jobs.reserve(plan.len());
-        // One that looks early finds nothing to do, and one that is woken does so for nothing.
+        // Wake the thread only if it would look too late. An early look finds nothing to do and
+        // does no harm.
         let looks_late = match (state.next(), state.looks) {
             (Some(due), Some(looks)) => due < looks,
             (due, None) => due.is_some(),
@@ -131,7 +132,7 @@ impl Switcher {
         true
     }
 
-    /// Withdraws what has not been done; what has been, since the last time.
+    /// Withdraws the switches that were not done. Returns those that were done since the last call.
     pub(super) fn withdraw(&self) -> Done {
         let mut state = self.shared.lock();
         if let Some(clock) = state.clock {
@@ -146,7 +147,7 @@ impl Switcher {
         std::mem::take(&mut state.done)
     }
 
-    /// Whether the thread is there. One that could not be made is tried again.
+    /// Whether the thread is there. If it could not be made, tries again.
     fn start(&self) -> bool {
         if self.started.get() {
             return true;
@@ -170,26 +171,26 @@ impl Drop for Switcher {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What a panic could leave behind is a plan that is withdrawn as a whole.
+        // A panic can only spoil the plan, and the plan is withdrawn as a whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// When something is to be switched next.
+    /// The time of the next switch that stops or resumes a job.
     fn next(&self) -> Option<Instant> {
         self.plan.iter().find(|ahead| !ahead.jobs.is_empty()).map(|ahead| ahead.due)
     }
 
-    /// Takes what has become due and switches nothing.
+    /// Takes a due switch that stops and resumes no job.
     fn take_idle(&mut self, now: Instant) -> Option<DueSwitch> {
         let before_next = |next: Instant| Instant::from_nanos(next.as_nanos().saturating_sub(1));
         let until = self.next().map_or(now, |next| now.min(before_next(next)));
         DueSwitch::take(&mut self.plan, until)
     }
 
-    /// Switches what is due at `before`, which is now. What went wrong is to be told when nobody
-    /// waits for the state any more.
+    /// Does the switches due at `before`, which is now. The caller reports the error after it has
+    /// released the state.
     fn switch(&mut self, turns: &Turns, clock: Clock, before: Instant) -> Result<(), SwitchError> {
         let Some(due) = DueSwitch::take(&mut self.plan, before) else { return Ok(()) };
         let freezer = |job: &JobKey| self.freezers.get(job).map(AsRef::as_ref);
@@ -202,7 +203,7 @@ impl State {
     }
 }
 
-/// Until the end. The plan does not change while something is switched.
+/// Runs until the end. The plan does not change while jobs are switched.
 fn switch_when_due(shared: &Shared, turns: &Turns, priority: Option<u8>) {
     if let Some(priority) = priority
         && let Err(refused) = become_realtime(priority)
@@ -224,7 +225,7 @@ fn switch_when_due(shared: &Shared, turns: &Turns, priority: Option<u8>) {
         let wait = due - now;
         if wait.is_zero() {
             if let Err(error) = state.switch(turns, clock, now) {
-                // Whoever reads what is told may be slow, and the node manager waits for the state.
+                // The log may be slow, and the node manager waits for the state.
                 drop(state);
                 tracing::warn!(error = crate::reason::explain(&error), "a switch was not complete");
                 state = shared.lock();
@@ -236,12 +237,12 @@ fn switch_when_due(shared: &Shared, turns: &Turns, priority: Option<u8>) {
     }
 }
 
-/// Has the calling thread run on one of these processors, if there are any.
+/// Restricts the calling thread to these processors, if there are any.
 fn keep_to(cpus: &BTreeSet<u16>) {
     let mut set = CpuSet::new();
     let all = 0..CpuSet::count() as u16;
     let wanted = all.filter(|cpu| cpus.is_empty() || cpus.contains(cpu));
-    // Never out of range; those that are not there count for nothing.
+    // No number is out of range, and the kernel ignores missing processors.
     wanted.for_each(|cpu| {
         let _ = set.set(usize::from(cpu));
     });
@@ -301,7 +302,7 @@ mod tests {
         let (switcher, job) = (switcher(), Sleeper::new());
         let now = Instant::from_nanos(1_000_000_000);
         let done = loop {
-            // What is withdrawn before it was done is ordered again.
+            // The switch may be withdrawn before it is done; order it again then.
             let plan = vec![ahead(1, now, &[JOB])];
             assert!(switcher.order(now, plan, job.freezers(), BTreeSet::from([0])));
             std::thread::yield_now();

@@ -49,12 +49,12 @@ struct Inner<R: Runtime> {
     ahead: Ahead,
     tasks: TaskSet,
     left: Cell<bool>,
-    /// There is a node manager; otherwise the node is a keeper.
+    /// Whether there is a node manager. Without a node manager the node is a keeper.
     has_manager: Cell<bool>,
     asked_to_end: Cell<bool>,
     /// The first run of a job that the node can have heard of, as the node manager said last.
     first_run: Cell<Option<JobIncarnation>>,
-    /// What ends the jobs when no node manager comes for them in time.
+    /// The task that ends the jobs if no node manager comes for them in time.
     bound: RefCell<Option<Task>>,
     stalled: Cell<bool>,
     /// The time of a computation in percent of its nominal time.

@@ -18,9 +18,9 @@ pub(super) struct Job<R: Runtime> {
     pub(super) flexible: RefCell<Option<Flexible>>,
     /// Number of stops and resumes so far; a resume that is outdated has no effect.
     pub(super) switches: Cell<u64>,
-    /// It was resumed, and the processors have not changed hands yet.
+    /// Whether the job was resumed and the processors have not changed hands yet.
     pub(super) is_resuming: Cell<bool>,
-    /// What outlives the node manager; without it the job does not.
+    /// The ledger that outlives the node manager. Without a ledger the job ends with it.
     pub(super) ledger: Option<Ledger>,
     pub(super) processes: RefCell<BTreeMap<Rank, Rc<Process<R>>>>,
 }

@@ -1,8 +1,7 @@
-//! What the next node manager has to know of a modelled job, should this one end before the job does
+//! The facts about a modelled job that the next node manager needs, if this one ends before the job
 //! (`docs/decisions/0139-takeover-in-the-simulated-machine.md`).
 //!
-//! What it does not have: where the ranks stand, and the input that they have taken. The modelled ranks
-//! know both.
+//! The modelled ranks themselves know where they stand, and how much input they have taken.
 
 use crate::{JobTask, PmiStep};
 use bytes::Bytes;
@@ -12,21 +11,21 @@ use std::rc::Rc;
 use storm_rm::message::{Report, Stream};
 use storm_rm::{JobIncarnation, Rank};
 
-/// Requests that change nothing: a rank whose question is open is asked for it again.
+/// Requests that change nothing. A rank whose question is open is asked for it again.
 const QUESTIONS: [&str; 5] =
     ["cmd=get ", "cmd=get_maxes", "cmd=get_appnum", "cmd=get_my_kvsname", "cmd=get_universe_size"];
-/// Output older than so many bytes has been handled by the Machine Manager, as on a real node.
+/// How much output is kept. The Machine Manager has handled older output, as on a real node.
 const KEPT_BYTES: usize = 1 << 20;
-/// What each rank may add to that.
+/// How much each rank may add to it.
 const KEPT_BYTES_PER_RANK: usize = 8 << 10;
 
 /// The ledger of one job.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) task: Rc<JobTask>,
-    /// The first run of a job that the node could have heard of when this one was launched.
+    /// The first run of a job that the node could have heard of at the launch of this job.
     pub(super) first_run: JobIncarnation,
-    /// The keeper has ended the job, as its lease ran out.
+    /// Whether the keeper has ended the job because its lease ran out.
     pub(super) lease_over: Cell<bool>,
     pmi: RefCell<Vec<PmiStep>>,
     outputs: RefCell<Outputs>,
@@ -36,7 +35,7 @@ pub(super) struct Ledger {
 struct Outputs {
     kept: VecDeque<Report>,
     kept_bytes: usize,
-    /// So much has come of each stream: of standard output, and of standard error.
+    /// How many bytes of each stream have come. The flag is true for standard error.
     totals: BTreeMap<(Rank, bool), u64>,
 }
 
@@ -51,7 +50,7 @@ impl Ledger {
         }
     }
 
-    /// A request was taken; whether it is among the steps now.
+    /// Logs a request, if it changes anything. Returns whether it is among the steps.
     pub(super) fn log_line(&self, rank: Rank, line: &str) -> bool {
         let text = line.trim_start();
         let is_logged = !QUESTIONS.iter().any(|question| text.starts_with(question));
@@ -61,7 +60,7 @@ impl Ledger {
         is_logged
     }
 
-    /// A fence is over.
+    /// Logs the end of a fence.
     pub(super) fn log_fence(&self, sequence: u64, puts: &[(String, String)]) {
         self.pmi.borrow_mut().push(PmiStep::FenceDone { sequence, puts: puts.to_vec() });
     }
@@ -70,7 +69,7 @@ impl Ledger {
         self.pmi.borrow().clone()
     }
 
-    /// Output left the pipe of a rank.
+    /// Keeps output that left the pipe of a rank.
     pub(super) fn keep_output(&self, rank: Rank, stream: Stream, data: &Bytes) {
         let outputs = &mut *self.outputs.borrow_mut();
         let total = outputs.totals.entry((rank, stream == Stream::Stderr)).or_default();
@@ -87,7 +86,7 @@ impl Ledger {
         }
     }
 
-    /// How much has come of a stream.
+    /// How many bytes of a stream have come.
     pub(super) fn output_offset(&self, rank: Rank, stream: Stream) -> u64 {
         let outputs = self.outputs.borrow();
         outputs.totals.get(&(rank, stream == Stream::Stderr)).copied().unwrap_or_default()

@@ -12,7 +12,7 @@ const CAPACITY_BYTES: usize = 64 * 1024;
 pub(super) struct Pipe {
     buffer: RefCell<VecDeque<u8>>,
     closed: Cell<bool>,
-    /// Bytes that have been written since they are counted.
+    /// Number of bytes written since the last reset.
     pub(super) written_bytes: Cell<u64>,
     pub(super) changed: Bell,
 }

@@ -40,7 +40,7 @@ impl Events {
         self.news.ring();
     }
 
-    /// Whoever was to hear them is gone.
+    /// Drops the events, since the node manager that was to hear them is gone.
     pub(super) fn clear(&self) {
         self.queue.borrow_mut().clear();
     }
@@ -116,9 +116,9 @@ pub(super) struct Process<R> {
     signalled: Bell,
     replies: RefCell<VecDeque<String>>,
     replied: Bell,
-    /// How its start and its end went, as the node manager was told.
+    /// The events of its start and end that the node manager was told.
     told: RefCell<Vec<HostEvent>>,
-    /// The request over PMI that waits for its answer.
+    /// The PMI request that waits for its answer.
     open_request: RefCell<Option<OpenRequest>>,
 }
 
@@ -126,7 +126,7 @@ pub(super) struct Process<R> {
 #[derive(Clone, Debug)]
 pub(super) struct OpenRequest {
     pub(super) line: String,
-    /// It is in the ledger of the job.
+    /// Whether the request is in the ledger of the job.
     pub(super) logged: bool,
 }
 
@@ -210,7 +210,7 @@ impl<R: Runtime> Process<R> {
         self.signalled.ring();
     }
 
-    /// How far it is, as a node manager is told.
+    /// The events of its start and end, for a new node manager.
     pub(super) fn told(&self) -> Vec<HostEvent> {
         self.told.borrow().clone()
     }
@@ -220,7 +220,7 @@ impl<R: Runtime> Process<R> {
         self.open_request.borrow().clone().filter(|_| !self.ended.get())
     }
 
-    /// Its open request was taken; whether it is in the ledger now.
+    /// Notes that its open request was taken, and whether it is in the ledger.
     pub(super) fn request_taken(&self, logged: bool) {
         if let Some(open) = &mut *self.open_request.borrow_mut() {
             open.logged = logged;

@@ -53,7 +53,7 @@ enum Waits {
     },
 }
 
-/// What a process under flexible coscheduling may do with its processor now.
+/// The use that a process under flexible coscheduling may make of its processor now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// Has its slot to itself.

@@ -25,8 +25,8 @@ const RING_PERIOD: Duration = Duration::from_micros(500);
 /// The reason for ending jobs whose slices are over.
 const MANAGER_GONE: &str = "its messages moved in slices of the Machine Manager, which is gone";
 
-/// By this long after its due time, the host has done a switch that was ordered ahead. Then it is
-/// time to check whether the row gives its processing elements away.
+/// The host has done a switch this long after its due time. Then it is time to check whether the
+/// row gives its processing elements away.
 const SWITCH_DONE: Duration = Duration::from_micros(100);
 
 /// The state of buffered coscheduling in a life.
@@ -155,7 +155,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Closes a job whose ranks here are gone.
+    /// Closes a job that has no ranks here any more.
     pub(super) fn close_slices(&self, job: JobKey) {
         self.sliceless.borrow_mut().remove(&job);
         let Some(coscheduling) = self.coscheduling.borrow().clone() else { return };
@@ -170,7 +170,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// A rank is gone that its peers may wait for.
+    /// Notes that a rank is gone that its peers may wait for.
     pub(super) fn rank_gone(&self, job: JobKey, rank: Rank) {
         if let Some(coscheduling) = &*self.coscheduling.borrow() {
             coscheduling.engine.borrow_mut().rank_gone(member(job, rank));
@@ -239,8 +239,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
         drop(bells);
     }
 
-    /// An event may have changed which row gets the processing elements. If `is_turn`, that was
-    /// decided already. Checks again after the next switch that the host does by itself.
+    /// Checks which row gets the processing elements, since an event may have changed it. If
+    /// `is_turn`, that was decided already. Checks again after the next switch that the host does
+    /// by itself.
     pub(super) fn look_at_turns(self: &Rc<Self>, is_turn: bool) {
         let present = self.coscheduling.borrow();
         let Some(coscheduling) = &*present else { return };
@@ -276,8 +277,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// The Machine Manager is gone, and its slices with it. Jobs that communicated in slices end;
-    /// others end as soon as they try.
+    /// Ends the jobs that communicated in slices, since the Machine Manager and its slices are
+    /// gone. Other jobs end as soon as they try.
     pub(super) fn end_slices(self: &Rc<Self>) {
         let Some(coscheduling) = self.coscheduling.take() else { return };
         let jobs: Vec<Opened> = coscheduling.jobs.borrow().values().copied().collect();

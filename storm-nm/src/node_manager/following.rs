@@ -10,7 +10,7 @@ use storm_primitives::{Instant, Primitives, Runtime};
 use storm_rm::PartitionId;
 use storm_rm::message::Slices;
 
-/// Least length of a slice, whatever is ordered, as a node has other work too.
+/// Least length of a slice, even if a shorter one is ordered: a node has other work too.
 const QUANTUM_MIN: Duration = Duration::from_micros(50);
 
 /// Number of strobes of which the fastest counts: as many samples as the clock filter of RFC 5905
@@ -21,11 +21,11 @@ const SAMPLES: usize = 8;
 /// drifted apart by one part in this many.
 const DRIFT_DIVISOR: i128 = 10_000;
 
-/// When the Machine Manager's strobes would arrive by this node's clock without delays. The unknown
-/// origins of the two clocks are part of the difference, which the fastest of the last strobes
-/// determines. So a delayed strobe is recognised, and nodes begin slices together however a single
-/// strobe reached them. The clock filter takes the samples of least delay for the same reason. A
-/// clock that is set or slewed is followed eight strobes later.
+/// When the Machine Manager's strobes would arrive by this node's clock without delays. The
+/// difference includes the unknown origins of the two clocks, so the fastest of the last strobes
+/// determines it. A delayed strobe is then recognised, and nodes begin slices together however a
+/// single strobe reached them. The clock filter takes the samples of least delay for the same
+/// reason. A clock that is set or slewed is followed eight strobes later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Arrivals {
     /// For each of the last strobes: its arrival, and the node's clock minus the manager's at the
@@ -88,8 +88,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     /// Withdraws the host's orders, and tells the core which slices have begun. Returns whether the
-    /// orders were not withdrawn already. So the core knows the active row when it takes an event,
-    /// and until new orders only its own actions switch jobs.
+    /// orders were not withdrawn already. The core therefore knows the active row when it takes an
+    /// event. Until new orders, only its own actions switch jobs.
     pub(super) fn withdraw_ahead(&self) -> bool {
         let before = self.ahead.replace(Ahead::Withdrawn);
         if before == Ahead::Ordered {
@@ -103,7 +103,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         for SwitchDone { strobe, before, after } in self.host.withdraw_ahead() {
             let actions = self.core.borrow_mut().handle(Event::SliceBegins(strobe));
             for action in actions {
-                // The host has done it already, as nothing happened that would change it.
+                // The host has done the switch already, as nothing happened that would change it.
                 if let Action::Switch { strobe: Some(strobe), stop, resume } = action {
                     let counts = (stop.len(), resume.len());
                     self.switches.borrow_mut().record(strobe, (before, after), counts);

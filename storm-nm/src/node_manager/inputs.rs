@@ -2,8 +2,8 @@
 //! and sends at most a window more (`storm_rm::input_flow`). So a job that does not read, because
 //! it is busy or stopped, makes its client wait.
 //!
-//! For a rank that is gone or has closed its input, the input is discarded, so that the other ranks
-//! and the client continue.
+//! The input of a rank that is gone or has closed its input is discarded. The other ranks and the
+//! client continue.
 
 use super::Node;
 use crate::bell::Bell;
@@ -71,7 +71,8 @@ impl Inputs {
         reader.taken_bytes.set(input.taken_bytes);
     }
 
-    /// This Machine Manager knows nothing of earlier input, so the waiting input is the beginning.
+    /// Counts the input of a job anew: this Machine Manager knows of no earlier input, so the
+    /// waiting input is the beginning.
     fn count_anew(&self, job: JobKey) {
         let Some(input) = self.jobs.borrow().get(&job).cloned() else { return };
         input.reported_bytes.set(0);

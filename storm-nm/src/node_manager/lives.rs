@@ -43,8 +43,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.link.replace(primitives);
     }
 
-    /// The Machine Manager has no use for a node with fewer processing elements than `configured`:
-    /// this node, or an earlier one of its name. A node that may have jobs stays, for them.
+    /// Leaves if the Machine Manager has no use for a node with fewer processing elements than
+    /// `configured`. The refused node is this one, or an earlier node of its name. A node that may
+    /// have jobs stays, for them.
     pub(super) fn refused(self: &Rc<Self>, configured: u32) {
         let offered = self.host.info(self.id.get()).pes;
         if offered >= configured {

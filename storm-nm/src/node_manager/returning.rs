@@ -21,8 +21,8 @@ use storm_rm::termination::Urgency;
 const HELD_PER_REPORT: usize = 64;
 
 impl<P: Primitives, H: Host> Node<P, H> {
-    /// After a life in the cluster ended for `reason`: the next life, if there may be one and
-    /// `way_back` finds it in time.
+    /// Finds the next life after one that ended for `reason`. Returns `None` if there may be none,
+    /// or if `way_back` does not find it in time.
     pub(super) async fn return_after<L: Into<Life<P>>>(
         self: &Rc<Self>,
         reason: &ExitReason,
@@ -98,7 +98,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// Reports to the next Machine Manager the jobs that were kept.
     pub(super) fn say_what_is_held(self: &Rc<Self>) {
-        // Reports of the meantime are for nobody else.
+        // Drop the reports of the meantime: the next Machine Manager does not need them.
         drop(self.outbox.drain());
         let (held, first_run) = {
             let core = self.core.borrow();

@@ -23,7 +23,7 @@ const OUTPUT_HEAD_BYTES: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct HeldOutputs {
     jobs: RefCell<BTreeSet<JobKey>>,
-    /// For jobs whose Machine Manager was lost: output that was read and not sent.
+    /// Output of jobs whose Machine Manager was lost: it was read and not sent.
     cut: RefCell<BTreeMap<JobKey, Vec<Report>>>,
     changed: Bell,
 }
@@ -79,10 +79,10 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.held.changed.ring();
     }
 
-    /// Nobody takes output now, and no more is read until each job is told to continue. Kept for
-    /// then is all output that may not have reached a client: unsent reports, and sent ones that
-    /// the lost Machine Manager may have had without passing them on. Clients drop what they have
-    /// had. Other reports are useless to the next Machine Manager, which gets all of them anew.
+    /// Cuts the output of all jobs: no more is read until each job is told to continue. Keeps all
+    /// output that may not have reached a client: unsent reports, and sent ones that the lost
+    /// Machine Manager may not have passed on. Clients drop output that they have had. Other
+    /// reports are dropped, since the next Machine Manager gets all of them anew.
     pub(super) fn cut_outputs(&self) {
         let mut cut = self.held.cut.borrow_mut();
         for job in self.core.borrow().jobs() {

@@ -1,5 +1,5 @@
-//! Whatever happens in whatever order, the core keeps its promises: checked after
-//! every step against a model of the host.
+//! The core keeps its promises whatever happens, in any order. A model of the host checks it after
+//! every step.
 
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use storm_rm::{
 
 const RANKS: u32 = 2;
 
-/// One thing that a test does to the core.
+/// A step of the test.
 #[derive(Clone, Debug)]
 enum Step {
     Launch { job: u64, incarnation: u32, rows: u64, active: u32 },
@@ -112,7 +112,7 @@ pub(crate) fn launch(job: u64, incarnation: u32, rows: u64, active: u32) -> Laun
     }
 }
 
-/// What a real host would hold, and what the Machine Manager was told.
+/// The state of a real host, and the reports to the Machine Manager.
 #[derive(Default)]
 struct Model {
     prepared: BTreeSet<JobKey>,
@@ -173,7 +173,7 @@ fn event(step: &Step, model: &mut Model) -> Option<Event> {
     let command = |command| Some(Event::Command(command));
     match *step {
         Step::Launch { job, incarnation, rows, active } => {
-            // A run is launched once by any Machine Manager.
+            // A Machine Manager launches a run once.
             let known = model.prepared.contains(&key(job, incarnation));
             let launch = launch(job, incarnation, rows, active);
             if known { None } else { command(Command::LaunchJob(Rc::new(launch))) }
@@ -222,7 +222,7 @@ fn event(step: &Step, model: &mut Model) -> Option<Event> {
     }
 }
 
-/// A node of so many processing elements, whose join was answered.
+/// A node of `pes` processing elements whose join was answered.
 pub(crate) fn joined(pes: u32) -> NodeCore {
     let hostname = "host1".to_owned();
     let (node, name) = (NodeId(1), "n1".to_owned());
@@ -232,8 +232,7 @@ pub(crate) fn joined(pes: u32) -> NodeCore {
     core
 }
 
-/// Brings every job to its end: whatever was started ends, whatever was open
-/// closes.
+/// Brings every job to its end: all ranks end and all streams close.
 fn conclude(core: &mut NodeCore, model: &mut Model) -> Result<(), TestCaseError> {
     let jobs: Vec<JobKey> = core.jobs().collect();
     for job in jobs {

@@ -258,7 +258,7 @@ fn a_node_with_fewer_processing_elements_than_configured_leaves_and_one_with_eno
     let body = |world: Rc<World>| async move {
         world.launch(world.job(1, RowSet::ALL)).await;
         world.all_started(1, 1).await;
-        // Said to an earlier life of the node, which offered fewer.
+        // This command is for an earlier life of the node, which offered fewer elements.
         world.say(vec![Command::RefuseNode { configured_pes: 2 }]).await;
         world.strobe(0).await;
         assert!(world.exits.borrow().is_empty());
@@ -278,7 +278,7 @@ fn a_lost_cluster_ends_the_jobs_and_the_manager() {
         world.launch(world.job(1, RowSet::ALL)).await;
         world.all_started(1, 1).await;
         world.network.freeze(NodeId(2));
-        // Cut off after its silence was noticed; then it wakes up alone.
+        // The node is cut off once its silence is noticed. Then it wakes up alone.
         world.sleep(ms(20)).await;
         world.network.thaw(NodeId(2));
         world.when(|| world.exits.borrow().len() == 1).await;
@@ -376,7 +376,7 @@ fn keys_too_large_for_a_report_end_the_whole_job_with_that_reason() {
         let expected = "n1 (host1) cannot go on with it: the keys that its ranks put before a PMI \
                         barrier do not fit a report of 4194304 bytes";
         assert_eq!(reason, expected);
-        // Which is for the ranks of the other node, in the barrier for ever else.
+        // The ranks of the other node would stay in the barrier for ever.
         world.say(vec![Command::DestroyJob { job: JobId(1) }]).await;
         let ends = killed(&world, 1).await;
         assert_eq!(ends, vec![ExitStatus::Signal(SIGKILL); 4]);

@@ -1,4 +1,4 @@
-//! Which jobs have a lease, and what is said of one whose lease has run out.
+//! The jobs that have a lease, and the reports about a job whose lease has run out.
 
 use crate::core_properties::{joined, key, launch};
 use std::rc::Rc;
@@ -21,7 +21,7 @@ fn lease_over(core: &mut NodeCore) -> Vec<Action> {
     core.handle(Event::Host(HostEvent::LeaseOver { job: key(1, 1) }))
 }
 
-/// Its ranks are gone; what the node does then.
+/// Ends the ranks of the job. Returns the node's actions.
 fn ends(core: &mut NodeCore) -> Vec<Action> {
     let mut actions = Vec::new();
     for rank in [0, 1].map(Rank) {
@@ -54,8 +54,8 @@ fn who_asked_to_be_queued_again_has_a_lease_until_it_is_over() {
     assert_eq!(core.requeued(), []);
 }
 
-/// The next manager took a run that was given up for one that the node had never heard of, and had
-/// the same run launched there a second time.
+/// A regression: the next manager believed that the node had never heard of a run that it had given
+/// up. The same run was launched there again.
 #[test]
 fn a_run_that_was_given_up_is_none_that_was_never_heard_of() {
     let mut core = with_job(true);

@@ -1,4 +1,4 @@
-//! What was said to an earlier life of a node is not done in a later one.
+//! Commands to an earlier life of a node are not obeyed in a later life.
 
 use crate::core_properties::{joined, key, launch};
 use bytes::Bytes;
@@ -30,8 +30,8 @@ fn answer(next_run: u32, kept: &[(u64, u32)]) -> Command {
     Command::Resume { jobs: kept.iter().map(resumed).collect(), next_run: JobIncarnation(next_run) }
 }
 
-/// A launch that waited for the journal while its node died and returned was obeyed by the next life:
-/// nobody ended it.
+/// A regression: a launch waited for the journal while its node died and returned. The next life
+/// obeyed it, and nobody ended the job.
 #[test]
 fn nothing_is_believed_before_a_join_is_answered() {
     let mut core = joined(4);
@@ -66,7 +66,8 @@ fn nothing_is_believed_before_a_join_is_answered() {
 fn a_run_from_before_the_node_was_there_is_not_launched() {
     let mut core = joined(4);
     core.handle(Event::ManagerLost);
-    // Of the same journal: it may be told of runs that the manager before had begun.
+    // The manager has the same journal, so the node may be told of runs that the manager before had
+    // begun.
     tell(&mut core, answer(7, &[]));
     assert_eq!(core.first_run(), Some(JobIncarnation(1)));
     assert!(!tell(&mut core, launch_of(1, 5)).is_empty());
@@ -74,7 +75,7 @@ fn a_run_from_before_the_node_was_there_is_not_launched() {
     let mut new = joined(4);
     assert_eq!(tell(&mut new, launch_of(1, 0)), []);
     new.handle(Event::ManagerLost);
-    // Another journal, whose runs are counted anew.
+    // The manager has another journal, which counts runs anew.
     tell(&mut new, answer(0, &[]));
     assert!(!tell(&mut new, launch_of(1, 0)).is_empty());
 }

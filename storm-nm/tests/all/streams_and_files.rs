@@ -1,5 +1,5 @@
-//! Output, input and files on modelled nodes: nothing lost, nothing out of order,
-//! nothing without bound, and a reason for what fails.
+//! Output, input and files on modelled nodes. Nothing is lost, out of order or without bound, and a
+//! failure has a reason.
 
 use crate::support::{self, World, file, ms, scenario};
 use bytes::Bytes;
@@ -108,7 +108,7 @@ fn input_reaches_the_ranks_that_read_it() {
     scenario(43, 2, echoes(), body);
 }
 
-/// A job of one node that reads input, all ranks or the first.
+/// Launches a job on one node whose input goes to all ranks or to the first.
 async fn launch_reader(world: &World, input: InputSpec) {
     let mut launch = world.job(1, RowSet::ALL);
     launch.spec = Rc::new(storm_rm::JobSpec { input, ..support::spec(2) });

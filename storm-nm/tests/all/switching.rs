@@ -1,4 +1,4 @@
-//! Strobes on modelled nodes: whose CPU time passes when, to the microsecond.
+//! Strobes on modelled nodes: the CPU time of each job, to the microsecond.
 
 use crate::support::{World, file, ms, scenario, us};
 use std::rc::Rc;
@@ -66,7 +66,7 @@ fn two_rows_share_the_time_exactly() {
         for gained in gained {
             close(gained, ms(20), SWEEP * 20);
         }
-        // Never both at once: together they have used no more than has passed.
+        // The jobs never run both at once: together they used no more time than has passed.
         let (start, end) = (before[0] + before[1], used(1) + used(2));
         assert!(end - start <= ms(40) + SWEEP * 20);
         let exits = world.exits_of(1);
@@ -106,7 +106,7 @@ fn nodes_begin_the_slices_that_follow_by_their_own_clocks() {
     assert_eq!(trace.matches("stop 1.1").count(), 10, "five on each of two nodes\n{trace}");
 }
 
-/// What was on its way to a node that died reached its next life.
+/// A regression: slices that were on their way to a node that died reached its next life.
 #[test]
 fn slices_from_before_a_join_was_answered_are_forgotten() {
     let body = |world: Rc<World>| async move {
@@ -128,13 +128,13 @@ fn what_happens_between_slices_changes_what_they_switch() {
         world.say(vec![ten_slices(&world)]).await;
         world.sleep(ms(3)).await;
         let (first, second) = (used(1), used(2));
-        // Row 0 has its second slice: from here on job 1 runs in all of them.
+        // Row 0 has its second slice. Job 1 runs in all slices from here on.
         let both = RowSet(0b11);
         world.say(vec![Command::SetRows { job: JobId(1), rows: both }]).await;
         world.sleep(ms(10)).await;
         close(used(1) - first, ms(10), SWEEP * 2);
         close(used(2) - second, ms(5), SWEEP * 2);
-        // And from here on in those of row 1 only, of which this is one.
+        // Job 1 runs in the slices of row 1 only from here on. This is a slice of row 1.
         world.say(vec![Command::SetRows { job: JobId(1), rows: row(1) }]).await;
         world.say(vec![Command::SetRows { job: JobId(2), rows: row(0) }]).await;
         let (first, second) = (used(1), used(2));
@@ -150,7 +150,8 @@ fn a_strobe_recalls_the_slices_that_follow() {
         two_rows(&world).await;
         world.say(vec![ten_slices(&world)]).await;
         world.sleep(ms(5)).await;
-        // Nine numbers are taken; one that a node may have reached by itself is not believed.
+        // The slices that follow take nine numbers. A strobe is ignored if the node has reached its
+        // number by itself.
         world.strobe(0).await;
         world.sleep(ms(1)).await;
         let second = world.host(1).cpu_time(key(2), Rank(0));
@@ -202,7 +203,7 @@ fn a_node_that_slept_through_strobes_ends_in_the_newest_row() {
     let body = |world: Rc<World>| async move {
         two_rows(&world).await;
         world.network.freeze(NodeId(1));
-        // Not long enough to be taken for dead: these are delivered late.
+        // The silence is too short for a death, so these strobes are delivered late.
         let missed = vec![world.next_strobe(1), world.next_strobe(0), world.next_strobe(1)];
         let say = world.say(missed.into_iter().map(Command::Strobe).collect());
         let thaw = async {

@@ -1,4 +1,4 @@
-//! What a modelled node keeps between a node manager and the next one.
+//! The state that a modelled node keeps between a node manager and the next.
 
 use crate::support::{launch_on, ms};
 use bytes::Bytes;
@@ -16,12 +16,12 @@ const RETURN: NodeReturn = NodeReturn { within_ms: 100, leased_within_ms: 80 };
 const FIRST_RUN: JobIncarnation = JobIncarnation(1);
 /// Longer than a rank takes to start.
 const STARTED: Duration = Duration::from_millis(1);
-/// So long a rank does nothing that would be heard before all have started.
+/// A rank stays silent for this time, until all ranks have started.
 const QUIET: Step = Step::Compute(Duration::from_millis(2));
 
 type Acts = Rc<RefCell<Vec<HostAct>>>;
 
-/// A node whose ranks take these steps, with a node manager and a job.
+/// A node with a node manager and a job.
 struct Node {
     host: ModelledHost<SimRuntime>,
     runtime: SimRuntime,
@@ -84,7 +84,7 @@ fn requests_and_fences_are_handed_over_with_those_that_wait() {
         assert_eq!((inherited.first_run, inherited.stopped), (FIRST_RUN, false));
         let fence = PmiStep::FenceDone { sequence: 1, puts: Vec::new() };
         assert_eq!(inherited.pmi, [PmiStep::Line { rank, line }, fence]);
-        // Nobody has taken the barrier of the one and the pair of the other.
+        // No node manager has taken the two requests: a barrier and a pair.
         let waiting = inherited.open_requests;
         assert!(
             waiting.len() == 2 && waiting.iter().all(|(_, line)| line.is_some()),
@@ -113,7 +113,7 @@ fn a_request_that_was_taken_waits_for_its_answer_alone() {
         }
         assert!(matches!(node.host.next_event().await, HostEvent::Pmi { .. }));
         node.host.manager_ends();
-        // A question is asked again.
+        // A question is not logged, so the rank is asked for it again.
         let waiting = node.host.inherit().remove(0).open_requests;
         let asked = waiting.iter().find(|(of, _)| *of == rank).and_then(|(_, line)| line.as_ref());
         assert!(asked.is_some_and(|line| line.starts_with("cmd=get ")), "{waiting:?}");

@@ -1,5 +1,5 @@
-//! Rows under buffered coscheduling: one whose ranks all wait here gives its elements away, slice by
-//! slice, and has them back with the next strobe or when something has come for it.
+//! Rows under buffered coscheduling. A row whose ranks all wait here gives its elements away, slice
+//! by slice. It gets them back with the next strobe, or when a message has arrived for it.
 
 use crate::core_properties::{joined, key, launch};
 use std::rc::Rc;
@@ -21,7 +21,7 @@ fn node() -> NodeCore {
     core
 }
 
-/// Who is stopped and who is resumed when these wait.
+/// Lets these jobs wait. Returns the jobs that are stopped and resumed.
 fn wait(core: &mut NodeCore, jobs: &[u64]) -> Option<(Vec<JobKey>, Vec<JobKey>)> {
     let jobs = jobs.iter().map(|job| key(*job, 1)).collect();
     switched(core.handle(Event::Waiting { jobs }))
@@ -47,12 +47,12 @@ fn a_row_that_waits_gives_its_elements_to_one_that_does_not() {
     assert_eq!(wait(&mut core, &[]), None);
     assert_eq!(wait(&mut core, &[1]), Some((one.clone(), two.clone())));
     assert_eq!(wait(&mut core, &[1]), None, "it goes on");
-    // Something has come for the first, whose quantum it is.
+    // A message has arrived for the first job, whose quantum it is.
     assert_eq!(wait(&mut core, &[]), Some((two.clone(), one.clone())));
     assert_eq!(wait(&mut core, &[1, 2]), None, "nobody has anything to do");
     assert_eq!(wait(&mut core, &[1]), Some((one.clone(), two.clone())));
     assert_eq!(wait(&mut core, &[1, 2]), Some((two.clone(), one.clone())));
-    // The strobe of the other row finds things as if nobody had yielded.
+    // At the strobe of the other row, everything is as if no row had yielded.
     assert_eq!(wait(&mut core, &[1]), Some((one.clone(), two.clone())));
     assert_eq!(strobe(&mut core, 1, 1), Some((Vec::new(), Vec::new())));
     assert_eq!(strobe(&mut core, 0, 2), Some((two, one)));
@@ -134,7 +134,7 @@ fn a_job_that_a_rank_submits_inherits_what_its_user_set_and_nothing_that_storm_d
         Rc::make_mut(&mut launch.spec).resources.memory = memory;
         let task =
             storm_nm::JobTask::of_node(Rc::new(launch.clone()), NodeId(1)).expect("it has ranks");
-        // On a host of one core, so that libraries are told to yield.
+        // A host of one core: libraries are told to yield.
         let told = storm_nm::rank_environment(&task, Rank(0), &names, "/j".as_ref(), 1, &waiting);
         assert!(told.iter().any(|(name, _)| name == "OMPI_MCA_schizo"), "{told:?}");
         let text = |text: &str| std::ffi::OsString::from(text);
@@ -142,13 +142,13 @@ fn a_job_that_a_rank_submits_inherits_what_its_user_set_and_nothing_that_storm_d
         let pmi = (text("PMI_FD"), text("3"));
         let rank: Vec<_> = users.iter().cloned().chain(told).chain([pmi]).collect();
         assert_eq!(storm_nm::environment_to_submit(rank.clone()), users);
-        // What a rank changes is its user's word.
+        // A variable that a rank changes counts as set by its user.
         let changed = (text("OMPI_MCA_schizo"), text("ompi"));
         let own = rank.into_iter().filter(|(name, _)| name != "OMPI_MCA_schizo");
         let own = own.chain([changed.clone()]);
         let submitted = storm_nm::environment_to_submit(own);
         assert_eq!(submitted, users.into_iter().chain([changed]).collect::<Vec<_>>());
-        // Who is no rank is asked nothing.
+        // A process that is no rank keeps its whole environment.
         let outside = vec![(text("PMI_RANK"), text("0"))];
         assert_eq!(storm_nm::environment_to_submit(outside.clone()), outside);
     }

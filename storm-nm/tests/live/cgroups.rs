@@ -1,4 +1,4 @@
-//! The control groups of a node under test, to do harm to them.
+//! The control groups of a node under test, for tests that damage them.
 
 use crate::manager::node_config;
 use std::fs;
@@ -8,7 +8,7 @@ use storm_primitives::NodeId;
 /// Where cgroup v2 is, alone or beside version 1.
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
 
-/// The directory of a node's control groups, where it has one.
+/// The directory of a node's control groups, if it has any.
 pub(crate) fn of_node(node: NodeId) -> Option<PathBuf> {
     let config = node_config(node, PathBuf::new());
     let name = format!("storm-{}-{}", config.cluster, config.name);
@@ -25,7 +25,7 @@ fn find(directory: &Path, name: &str) -> Option<PathBuf> {
     below.find_map(|entry| find(&entry.path(), name))
 }
 
-/// No more control groups can be made there.
+/// Forbids new control groups there.
 pub(crate) fn forbid_more(groups: &Path) {
     fs::write(groups.join("cgroup.max.descendants"), "0").expect("it is ours");
 }

@@ -1,5 +1,5 @@
-//! The primitives between nodes of one process, in real time: every operation
-//! takes effect where it is issued. Deaths are not its business.
+//! The primitives between nodes of one process, in real time. Each operation takes effect where it
+//! is issued. No node dies.
 
 use std::future::Future;
 use std::rc::Rc;

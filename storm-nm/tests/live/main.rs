@@ -1,6 +1,5 @@
-//! Node managers with real processes: keeper, PLs, pipes, files. As root jobs are
-//! switched by control groups where there are any; every test runs with signals
-//! as well, and all of them also run as an ordinary user.
+//! Node managers with real processes: keeper, PLs, pipes, files. Each test runs with control
+//! groups, if root has any, and with signals. All tests also run as an ordinary user.
 //!
 //! The program is its own keeper: with the argument `keeper` it is nothing else.
 
@@ -26,7 +25,7 @@ use storm_rm::{
 
 const NOBODY: Owner = Owner { uid: 65_534, gid: 65_534 };
 const SIGTERM: i32 = 15;
-/// Short, but long beside what an overrun test machine makes an answer wait.
+/// Short, but long compared with the delay of an answer on a busy test machine.
 const KEEPER_TIMEOUT: Duration = Duration::from_secs(2);
 
 type Test = fn(Rc<Cluster>) -> Pin<Box<dyn Future<Output = ()>>>;
@@ -89,7 +88,7 @@ fn main() -> ExitCode {
         println!("test a_node_whose_places_cannot_be_made_is_lost ... ok");
     }
     if wanted("the_daemon_serves_and_leaves_its_record") {
-        // On a thread of its own, which becomes a real-time thread where it may.
+        // The daemon needs a thread of its own, which may become a real-time thread.
         let daemon = std::thread::spawn(the_daemon_serves_and_leaves_its_record);
         daemon.join().expect("the test passes");
         println!("test the_daemon_serves_and_leaves_its_record ... ok");
@@ -121,7 +120,7 @@ async fn a_keeper_that_hangs_is_killed_and_its_node_is_lost(signals_only: bool) 
     assert_eq!(cluster.exits().await, [ExitReason::HostLost]);
 }
 
-/// The kernel allows no control groups for its places.
+/// The kernel allows no control groups for the places of this node.
 async fn a_node_whose_places_cannot_be_made_is_lost() {
     let cluster = Cluster::without_managers(1);
     cluster.manage(cluster.nodes[0].clone(), |config| config.pads = 0);
@@ -238,7 +237,7 @@ async fn a_shipped_script_runs_from_the_jobs_directory(cluster: Rc<Cluster>) {
         assert!(path.exists());
         cluster.say(vec![Command::ReleaseJob { job: JobId(job) }]).await;
     }
-    // Damage on the way is noticed by all nodes.
+    // All nodes notice damage on the way.
     let mut damaged = content.clone();
     damaged.push(b'x');
     let announced = file("script2", &damaged, Destination::JobDirectory);
@@ -298,7 +297,7 @@ async fn input_comes_back_as_output(cluster: Rc<Cluster>) {
     }
 }
 
-/// The first rank leaves a child that holds the pipe and never reads; the others go on.
+/// The first rank leaves a child that holds the pipe and never reads. The other ranks go on.
 async fn input_to_a_rank_that_is_gone_is_discarded_though_a_child_keeps_the_pipe(
     cluster: Rc<Cluster>,
 ) {
@@ -369,8 +368,8 @@ async fn files_are_placed_where_asked(cluster: Rc<Cluster>) {
     assert!(outcome.is_err());
 }
 
-/// Rank 0 of either job answers each line of its input, while it runs: what is
-/// asked of the stopped one is answered only in its turn.
+/// Rank 0 of each job answers each line of its input while it runs. The stopped job answers only in
+/// its turn.
 async fn rows_take_turns(cluster: Rc<Cluster>) {
     cluster.strobe(0).await;
     for (job, rows) in [(1, row(0)), (2, row(1))] {
@@ -386,7 +385,7 @@ async fn rows_take_turns(cluster: Rc<Cluster>) {
     for turn in 0..30_u32 {
         let (running, stopped) = if turn % 2 == 0 { (1, 2) } else { (2, 1) };
         cluster.strobe(turn % 2).await;
-        // By the first answer the switch is over; only then is the other asked.
+        // The first answer shows that the switch is over; the stopped job is asked only then.
         for (job, question) in [(running, "first"), (stopped, "asked"), (running, "second")] {
             cluster.say(vec![ask(job, format!("{question} of turn {turn}."))]).await;
             if job == running {
@@ -397,7 +396,7 @@ async fn rows_take_turns(cluster: Rc<Cluster>) {
         assert!(!answered.contains(&format!("asked of turn {turn}.")), "{stopped} ran: {answered}");
     }
     cluster.output_contains(1, 0, "asked of turn 27.").await;
-    // Its turn is the last; on a busy host this rank may not have run in any before.
+    // Job 2 has the last turn. On a busy host this rank may not have run in any before.
     cluster.output_contains(2, 1, "begun").await;
     let destroy = |job| Command::DestroyJob { job: JobId(job) };
     cluster.say(vec![destroy(1), destroy(2)]).await;
@@ -411,7 +410,7 @@ async fn a_stopped_job_acts_on_signals_and_dies(cluster: Rc<Cluster>) {
     let script = "trap 'echo caught' TERM; echo ready; while :; do sleep 0.01; done";
     cluster.launch(1, 1, row(0), shell(script)).await;
     for rank in 0..2 {
-        // Before its trap is set, a rank dies of the signal.
+        // A rank whose trap is not set yet would die of the signal.
         cluster.output_contains(1, rank, "ready").await;
     }
     cluster.strobe(1).await;
@@ -478,7 +477,7 @@ async fn hostile_pmi_clients_are_cut_off_and_no_other_job_suffers(cluster: Rc<Cl
         "yes cmd=get_maxes | head -c 1000000 >&$PMI_FD",
     ];
     for (job, attack) in (1..).zip(hostile) {
-        // Its answers, if any, and then the end of the connection.
+        // The rank reads answers, if any, until the connection ends.
         let script =
             format!("trap '' PIPE; {attack} 2>/dev/null; cat <&$PMI_FD >/dev/null; echo cut");
         cluster.launch(job, 1, RowSet::ALL, shell(&script)).await;

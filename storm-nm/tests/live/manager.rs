@@ -25,7 +25,7 @@ use storm_rm::{
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_local};
 
-/// Nothing here takes longer unless it hangs.
+/// The time after which a test counts as hanging.
 const HANG: Duration = Duration::from_secs(60);
 
 pub(crate) struct Cluster {
@@ -50,7 +50,7 @@ pub(crate) fn plan() -> GlobalPlan {
     GlobalPlan::new(PlanConfig { max_nodes: 4, ..PlanConfig::default() })
 }
 
-/// A node of two PEs whose keeper is this program.
+/// The settings of a node of two PEs whose keeper is this program.
 pub(crate) fn node_config(node: NodeId, dir: PathBuf) -> LiveConfig {
     let cluster = format!("nmtest-{}", std::process::id());
     let mut config = LiveConfig::new(cluster, node.to_string(), 2, "127.0.0.1".to_owned(), dir);
@@ -69,7 +69,7 @@ impl Cluster {
         this
     }
 
-    /// The Machine Manager and the network only.
+    /// Makes the Machine Manager and the network only.
     pub(crate) fn without_managers(count: u32) -> Rc<Cluster> {
         let plan = plan();
         let mut handles = cluster(count, &plan.layout);
@@ -94,7 +94,7 @@ impl Cluster {
         this
     }
 
-    /// Starts the manager of a node; the process of its keeper.
+    /// Starts the manager of a node. Returns the process id of its keeper.
     pub(crate) fn manage(&self, node: Loopback, adjust: impl FnOnce(&mut LiveConfig)) -> i32 {
         let id = node.node();
         let mut config = node_config(id, self.node_dir(id.0));
@@ -133,7 +133,7 @@ impl Cluster {
     pub(crate) async fn say(&self, commands: Vec<Command>) {
         let (set, number) = (self.set(), self.number.get() + 1);
         self.number.set(number);
-        // The joins are answered before anything else is said.
+        // The first heartbeat answers the joins.
         let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(1) };
         let answer = (number == 1).then_some(answer);
         let commands = answer.into_iter().chain(commands);
@@ -246,7 +246,7 @@ impl Cluster {
         self.say(vec![Command::LaunchJob(Rc::new(launch))]).await;
     }
 
-    /// Waits until all managers have left; why they did.
+    /// Waits until all managers have left. Returns why they left.
     pub(crate) async fn exits(&self) -> Vec<storm_nm::ExitReason> {
         let mut reasons = Vec::new();
         for manager in self.managers.take() {

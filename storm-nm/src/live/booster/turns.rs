@@ -1,9 +1,9 @@
-//! What the thread that boosts does, without a lock but to learn of the jobs: it finds out what ranks do, and
-//! puts those whose turn it is ([`BoostTurns`]) before the others.
+//! The thread that boosts. It takes the lock only to learn of the jobs. It finds out what ranks do,
+//! and puts those whose turn it is ([`BoostTurns`]) before the others.
 //!
-//! To look at a descriptor of a rank, or to close the copy of one, may take for ever: it may belong
-//! to a file system that the rank's user serves. So only this thread does so, and only while nobody
-//! is boosted.
+//! A look at a rank's descriptor, or closing the copy, may block for ever: the descriptor may
+//! belong to a file system that the rank's user serves. So only this thread does it, and only while
+//! no rank is boosted.
 
 use super::{Shared, Watched};
 use crate::JobKey;
@@ -24,17 +24,17 @@ type Seats = BTreeMap<Seat, Arc<Process>>;
 /// Stands for all ranks of a job that say nothing: no rank of a node has this place.
 const SILENT: usize = usize::MAX;
 
-/// What the thread keeps from period to period.
+/// The state that the thread keeps from period to period.
 #[derive(Debug, Default)]
 struct Boosts {
     turns: BoostTurns<Seat>,
     boosted: Seats,
     news: BTreeMap<Seat, News>,
-    /// That it is not permitted was told, which is done once.
+    /// Whether the missing permission was reported, which happens once.
     refused: bool,
 }
 
-/// The descriptor of a rank that tells of news.
+/// A rank's descriptor that becomes readable when a message arrives.
 #[derive(Debug)]
 struct News {
     process: Arc<Process>,
@@ -62,7 +62,7 @@ pub(super) fn boost(shared: &Shared, period: Duration, at_once: usize) {
 }
 
 impl Boosts {
-    /// Closes what was known of ranks that are no longer among these.
+    /// Closes the descriptors of ranks that are not among these jobs.
     fn forget_others(&mut self, jobs: &BTreeMap<JobKey, Watched>) {
         let here = |(job, place): &Seat| {
             jobs.get(job).is_some_and(|watched| watched.ranks.contains_key(place))
@@ -70,12 +70,13 @@ impl Boosts {
         self.news.retain(|seat, _| here(seat));
     }
 
-    /// What the ranks do that say so; a job of which some say nothing is one that computes.
+    /// The activities of ranks that report any. Silent ranks of a job count together as one that
+    /// computes.
     fn doing(&mut self, jobs: &BTreeMap<JobKey, Watched>) -> BTreeMap<Seat, Doing> {
         let now = monotonic_now().unwrap_or_default();
         let mut doing = BTreeMap::new();
         for (job, watched) in jobs {
-            // What cannot be read says nothing.
+            // An unreadable page counts as an empty one.
             let said = watched.page.read().unwrap_or_default();
             for (place, rank) in &watched.ranks {
                 let seat = (*job, *place);
@@ -113,8 +114,8 @@ impl Boosts {
         copy.is_some_and(|copy| boost::is_readable(copy).unwrap_or(false))
     }
 
-    /// Boosts those whose turn it is. In the turn of silent ones nobody is: so they have theirs, as
-    /// ordinary processes.
+    /// Boosts the ranks whose turn it is. In the turn of the silent ranks no rank is boosted, so
+    /// the silent ones run as ordinary processes.
     fn give(
         &mut self,
         jobs: &BTreeMap<JobKey, Watched>,
@@ -138,7 +139,7 @@ impl Boosts {
         }
     }
 
-    /// Whether it was done; says once that it is not permitted.
+    /// Whether the change was made. Reports a missing permission once.
     fn tell(&mut self, done: io::Result<()>) -> bool {
         if let Err(error) = &done
             && error.kind() == io::ErrorKind::PermissionDenied
@@ -170,7 +171,7 @@ mod tests {
         let watched = Watched { page, boosts: true, ranks: BTreeMap::from([(0, rank)]) };
         let jobs = BTreeMap::from([(JOB, watched)]);
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-        // As a rank says it: its process, its descriptor, that it waits, that it has unread.
+        // A rank writes its process, its descriptor, and whether it waits and has unread messages.
         let say = |place: u64, said: [u32; 4]| {
             let bytes: Vec<u8> = said.iter().flat_map(|word| word.to_ne_bytes()).collect();
             file.write_all_at(&bytes, 64 * (place + 1)).unwrap();

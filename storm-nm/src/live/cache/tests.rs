@@ -1,4 +1,4 @@
-//! What a node's cache keeps, gives up and refuses.
+//! The content that a node's cache keeps, evicts and refuses.
 
 use super::*;
 use bytes::Bytes;
@@ -109,7 +109,7 @@ async fn a_file_system_with_little_room_bounds_the_cache() {
     assert!(available(dir.path()).unwrap() > 0);
     add(&open(|_| Ok(100)), b"old data").await.unwrap();
     assert_eq!(open(|_| Ok(100)).capacity_bytes(), 54, "what it holds is its own");
-    // Others have filled it since: the cache gives what it can, or says why not.
+    // Others have filled the file system since: the cache gives what it can, or says why not.
     let cache = Cache::open_on(root.clone(), Some(1000), of_twelve).unwrap();
     let refused = add(&cache, b"much more than that").await.unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
@@ -118,15 +118,15 @@ async fn a_file_system_with_little_room_bounds_the_cache() {
     assert!(!cache.has(OWNER, &file(b"old data")).await, "evicted");
 }
 
-/// What is free of 12 bytes of which the cache has the rest.
+/// The free space of a file system of 12 bytes, which holds the cache only.
 fn of_twelve(root: &Path) -> io::Result<u64> {
     let files = fs::read_dir(root.join("7"))?;
     let sizes = files.map(|file| Ok(file?.metadata()?.len())).sum::<io::Result<u64>>()?;
     Ok(12 - sizes)
 }
 
-/// Two files that came at once were both let in where there was room for one, and one failed when half
-/// of it had come.
+/// A regression: two files came at once and both were let in, with room for one. One failed
+/// half-way.
 #[tokio::test]
 async fn what_others_are_about_to_write_is_not_free() {
     let dir = tempfile::tempdir().unwrap();
@@ -155,7 +155,7 @@ async fn room_that_running_jobs_have_by_their_links_is_not_counted_as_made() {
     assert_eq!(cache.used_bytes(), 0);
 }
 
-/// It had no room for any file until the daemon was started again.
+/// A regression: the cache had no room for any file until the daemon was started again.
 #[tokio::test]
 async fn a_cache_of_a_file_system_that_was_full_at_the_start_grows() {
     static FREE: AtomicU64 = AtomicU64::new(0);
@@ -172,7 +172,7 @@ async fn a_cache_of_a_file_system_that_was_full_at_the_start_grows() {
 
 #[test]
 fn a_file_system_without_a_limit_is_not_full() {
-    // It has no blocks either.
+    // `/proc` has no blocks either.
     assert_eq!(available(Path::new("/proc")).unwrap(), u64::MAX);
 }
 

@@ -1,6 +1,7 @@
-//! What is done to ranks themselves: they are put behind others and back, and told how to wait. On the
-//! thread that watches, without a lock: a rank may have many threads, and its user may
-//! keep the file in which it is told so busy that a write has to wait.
+//! Puts ranks behind others and back, and tells them how to wait.
+//!
+//! The watching thread does so without a lock: a rank may have many threads, and its user may keep
+//! the page file so busy that a write has to wait.
 
 use super::{Former, Job, Shared, State};
 use crate::JobKey;
@@ -11,14 +12,14 @@ use storm_mpi::page::{RankPage, Way};
 use storm_pl::boost::Process;
 use storm_rm::Rank;
 
-/// A rank is to be behind others, or back.
+/// An order to put a rank behind others, or back.
 struct Put {
     of: Of,
     process: Arc<Process>,
     behind: bool,
 }
 
-/// A rank is to be told how to wait.
+/// An order to tell a rank how to wait.
 struct Tell {
     of: Of,
     page: Arc<RankPage>,
@@ -84,18 +85,18 @@ impl Job {
         tells
     }
 
-    /// The job is stopped out of its slots from now on, with all that it has started.
+    /// Stops the job out of its slots from now on, with all processes that it has started.
     pub(super) fn cannot_yield(&mut self, rank: Rank, why: &str) {
         self.may_yield = false;
         tracing::warn!(%rank, why, "a job is stopped out of its slots: a rank cannot be put behind others");
     }
 
-    /// A rank was put somewhere. One that cannot be behind others makes the job one that is stopped out
-    /// of its slots.
+    /// Notes that a rank was put behind others or back. If the rank cannot be put behind others,
+    /// its job is stopped out of its slots.
     pub(super) fn was_put(&mut self, rank: Rank, behind: bool, done: io::Result<()>) {
         match done {
             Ok(()) => {}
-            // It has just ended.
+            // The rank has just ended.
             Err(error) if is_over(&error) => tracing::debug!(%rank, "a rank is over"),
             Err(error) if behind => return self.cannot_yield(rank, &error.to_string()),
             Err(error) => tracing::warn!(%rank, %error, "a rank may be behind others"),
@@ -108,7 +109,7 @@ impl Job {
     }
 }
 
-/// Puts those who are to be somewhere else, and then resumes jobs that waited for that.
+/// Puts ranks behind others or back, and then resumes the jobs that waited for it.
 pub(super) fn put(shared: &Shared) {
     let mut state = shared.lock();
     let former = std::mem::take(&mut state.former);
@@ -135,7 +136,7 @@ pub(super) fn tell(shared: &Shared) {
     let tells: Vec<Tell> = state.jobs.iter_mut().flat_map(|(key, job)| job.tells(*key)).collect();
     drop(state);
     for tell in tells {
-        // It is not tried again: who made the file shorter waits as it likes.
+        // Do not try again: a user who made the file shorter may let the ranks wait as they like.
         if let Err(error) = tell.page.tell(tell.place, tell.way) {
             tracing::debug!(rank = %tell.of.rank, %error, "a rank is not told how to wait");
         }

@@ -1,5 +1,5 @@
-//! Slots that begin by the switcher's clock and by the host, ranks that start, end and are judged anew, all at once:
-//! afterwards every job is stopped or runs as its slot and its ranks say.
+//! Slots begin by the switcher's clock and by the host, while ranks start, end and are judged anew.
+//! Afterwards each job is stopped or runs as its slot and its ranks require.
 
 use super::tests::{Sleeper, job_of};
 use super::*;
@@ -28,14 +28,14 @@ struct Known {
     ranks: Vec<Sleeper>,
 }
 
-/// What the node manager does, on one thread.
+/// The actions of the node manager, on one thread.
 struct Host {
     flexible: Flexible,
     switcher: Switcher,
     random: SplitMix64,
     began: Monotonic,
     jobs: Vec<Known>,
-    /// Pads that are free, and their freezers: those of former jobs are used again.
+    /// Free pads with their freezers. A new job uses a former job's pad again.
     pads: Vec<(TempDir, Arc<Freezer>)>,
     next_job: u64,
     row: u32,
@@ -65,7 +65,7 @@ impl Host {
         self.began.elapsed().as_nanos() as u64
     }
 
-    /// What the switcher has done is known; it does nothing more.
+    /// Withdraws the plan and notes the switches that the switcher has done.
     fn withdraw(&mut self) {
         for done in self.switcher.withdraw().switches {
             let number = done.strobe.number;
@@ -186,13 +186,13 @@ impl Host {
                 self.reschedule();
             }
             4 if !self.jobs.is_empty() => self.judge(),
-            // A report that is only heard.
+            // A report that changes nothing.
             _ => {}
         }
         self.order();
     }
 
-    /// What the ranks of a job are taken for becomes something else, as the watcher finds.
+    /// Changes the classes of a job's ranks, as the watcher does.
     fn judge(&mut self) {
         let job = self.random.below(self.jobs.len());
         let mut state = self.flexible.shared.settled();
@@ -206,7 +206,7 @@ impl Host {
         self.flexible.shared.changed.notify_all();
     }
 
-    /// Nothing is under way.
+    /// Waits until no switch is under way, and checks all jobs.
     fn settle(&mut self) {
         self.withdraw();
         let state = self.flexible.shared.settled();
@@ -218,7 +218,7 @@ impl Host {
     }
 }
 
-/// The watcher ends with it.
+/// Ends the watcher when it is dropped.
 struct Over<'a>(&'a Shared);
 
 impl Drop for Over<'_> {
@@ -240,7 +240,7 @@ fn whoever_begins_slots_jobs_are_as_these_say() {
     }
     let chosen = std::env::var("STORM_TEST_SEED").ok().map(|seed| seed.parse().expect("a number"));
     for seed in chosen.map_or(1..=8, |seed| seed..=seed) {
-        // What the threads do in between is another matter.
+        // The seed fixes the events, but not the timing of the threads.
         println!("STORM_TEST_SEED={seed} cargo test -p storm-nm --lib races");
         play(Host::new(seed));
     }
@@ -250,7 +250,7 @@ fn play(mut host: Host) {
     let shared = host.flexible.shared.clone();
     std::thread::scope(|scope| {
         scope.spawn(|| watcher::watch(&shared, None));
-        // Also when something is not as it should be.
+        // The watcher must end even if an assertion fails.
         let _over = Over(&shared);
         for round in 0..ROUNDS {
             host.event();

@@ -1,4 +1,4 @@
-//! What is done to real processes: who is put behind others, and comes back.
+//! Real processes that are put behind others and brought back.
 
 use super::*;
 use crate::classes::LibrarySaid;
@@ -30,7 +30,7 @@ impl Sleeper {
         ProcessId(self.0.id() as i32)
     }
 
-    /// The 41st word of `/proc/PID/stat`, of which the second may have spaces (proc(5)).
+    /// The 41st word of `/proc/PID/stat` (proc(5)). The second word may contain spaces.
     fn policy(&self) -> String {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
         stat.rsplit(')').next().unwrap().split_whitespace().nth(38).unwrap().to_owned()
@@ -44,7 +44,7 @@ impl Drop for Sleeper {
     }
 }
 
-/// A job of one rank, in its slot, of which it is known that it does not care.
+/// A job of one rank, in its slot, which is known not to care.
 fn does_not_care(sleeper: &Sleeper) -> Job {
     let mut job = job_of(&[sleeper]);
     assert_eq!(job.classes.class(RANK), ProcessClass::DontCare);
@@ -52,7 +52,7 @@ fn does_not_care(sleeper: &Sleeper) -> Job {
     job
 }
 
-/// A job in its slot, with these ranks so far, of which the first is known not to care.
+/// A job in its slot with these ranks; the first is known not to care.
 pub(super) fn job_of(sleepers: &[&Sleeper]) -> Job {
     let ms = Duration::from_millis;
     let mut classes = JobClasses::new(ClassRules::default(), [RANK].into_iter(), ms(0));
@@ -94,7 +94,7 @@ fn nobody_runs_out_of_a_slot_before_being_behind_others_and_nobody_stays_there()
     let flexible = Flexible::new(1, mpsc::channel(1).0);
     flexible.shared.lock().jobs.insert(JOB, does_not_care(&sleeper));
     let frozen = || flexible.shared.lock().jobs[&JOB].frozen;
-    // Who ends the slot touches nobody, and stops who is not behind others.
+    // The end of the slot changes no process, and stops the job since it is not behind others.
     let turned = flexible.turns().turn(&[JOB], &[]);
     assert_eq!(
         (turned.stop.as_ref(), frozen(), sleeper.policy().as_str()),
@@ -106,13 +106,13 @@ fn nobody_runs_out_of_a_slot_before_being_behind_others_and_nobody_stays_there()
     chores::put(&flexible.shared);
     assert_eq!((frozen(), sleeper.policy().as_str()), (false, BEHIND));
     assert!(!flexible.shared.lock().has_chores());
-    // From then on it is not stopped any more.
+    // The job is not stopped any more, since it is behind others.
     for begins in [true, false] {
         let keys = if begins { (vec![], vec![JOB]) } else { (vec![JOB], vec![]) };
         let turned = flexible.turns().turn(&keys.0, &keys.1);
         assert!(turned.stop.is_empty() && turned.resume.is_empty());
     }
-    // Before it is ended it is an ordinary process again.
+    // The job becomes an ordinary process again before it is ended.
     flexible.forget(JOB);
     chores::put(&flexible.shared);
     assert_eq!(sleeper.policy(), ORDINARY);
@@ -134,7 +134,8 @@ fn a_job_that_cannot_be_behind_others_is_stopped_out_of_its_slots() {
     assert_eq!(*flexible.turns().turn(&[], &[JOB]).resume, [JOB]);
 }
 
-/// A regression: what such a rank had started ran out of the job's slots with its full share.
+/// A regression: the processes that such a rank had started ran out of the job's slots with their
+/// full share.
 #[test]
 fn a_job_of_which_a_rank_starts_a_session_is_stopped_out_of_its_slots() {
     let sleeper = Sleeper::new();
@@ -147,7 +148,7 @@ fn a_job_of_which_a_rank_starts_a_session_is_stopped_out_of_its_slots() {
     assert!(job.frozen && !job.wanted(RANK).0, "it is an ordinary process in its slot");
 }
 
-/// A regression: it was stopped, and taken to run. The only slot that was left found nothing to resume.
+/// A regression: the job was stopped but noted as running, so its last slot resumed nothing.
 #[test]
 fn a_slot_that_ends_twice_resumes_whom_a_rank_that_has_ended_kept_from_running() {
     let (one, other) = (Sleeper::new(), Sleeper::new());
@@ -180,7 +181,7 @@ fn a_job_alone_on_its_node_is_behind_nobody_and_runs_out_of_its_slots() {
     let turned = flexible.turns().turn(&[JOB], &[]);
     assert!(turned.stop.is_empty() && !frozen());
     drop(turned);
-    // Somebody comes: it is stopped before that one runs, and goes on behind it.
+    // Another job comes: the first is stopped before the new one runs, and goes on behind it.
     does(other, does_not_care(&comer));
     assert!(frozen());
     chores::put(&flexible.shared);

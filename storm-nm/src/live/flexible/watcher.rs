@@ -1,4 +1,4 @@
-//! Looks at the edges of slots at what ranks have done: on a thread of its own, without a lock while it
+//! The thread that looks, at the edges of slots, at what ranks have done. It holds no lock while it
 //! reads.
 
 use super::{Edge, EdgeKind, Job, Shared, State, chores, now};
@@ -13,27 +13,27 @@ use storm_pl::boost::{Process, ProcessUsage};
 use storm_pl::realtime;
 use storm_rm::Rank;
 
-/// A slot that lasts longer is looked at in parts: while only one row has jobs nothing ends it.
+/// A longer slot is looked at in parts: nothing ends a slot while only one row has jobs.
 const PART: Duration = Duration::from_millis(50);
 
-/// Of its time this thread takes one part in so many for looking: it goes before all ordinary processes, and
-/// where there are many ranks and short slots some edges are not looked at.
+/// The thread rests this many times as long as it looked, since it goes before all ordinary
+/// processes. With many ranks and short slots it skips some edges.
 const REST: u32 = 9;
 
-/// At so few looks at ranks it is seen whether one has started a session that is not behind others with
-/// it: that takes as long as all the rest.
+/// The number of looks between two checks for sessions that ranks have started and that are not
+/// behind others. A check takes as long as all the rest of a look.
 const FAMILY_EVERY: u32 = 16;
 
-/// What of a job is looked at, and for which edge.
+/// The part of a job that is looked at, and the edge for which it is.
 struct Look {
     job: JobKey,
-    /// As it is watched now.
+    /// The number under which the job is watched now.
     number: u64,
     edge: Edge,
     page: Option<Arc<RankPage>>,
     first: Rank,
     ranks: BTreeMap<Rank, Arc<Process>>,
-    /// Ranks whose sessions are looked at.
+    /// Ranks whose sessions are checked.
     behind: BTreeSet<Rank>,
 }
 
@@ -58,13 +58,13 @@ pub(super) fn watch(shared: &Shared, priority: Option<u8>) {
                 job.apply();
             }
             if job.edge.is_some() {
-                // Some of what was read may be of the time after the next edge.
+                // The next edge has come: some counters may have been read after it.
                 job.classes.slot_lost();
                 continue;
             }
             if job.seen(look.edge, &counters) {
                 job.apply();
-                // When nobody takes events, the next status says it.
+                // If the queue is full, the next status reports the classes.
                 let _ = shared.events.try_send(HostEvent::Classified { job: look.job });
             }
         }
@@ -73,7 +73,7 @@ pub(super) fn watch(shared: &Shared, priority: Option<u8>) {
     }
 }
 
-/// Waits for an edge, for something to do to ranks, or until a part of a slot is over; `None` at the end.
+/// Waits for an edge, for a chore, or until a part of a slot is over. Returns `None` at the end.
 fn wait(shared: &Shared) -> Option<Vec<Look>> {
     let state = shared.lock();
     let nothing = |state: &mut State| {
@@ -109,13 +109,13 @@ fn wait(shared: &Shared) -> Option<Vec<Look>> {
 }
 
 impl Job {
-    /// A part of its slot that counts as one.
+    /// The edge at the end of a part of a long slot, if the part is over.
     fn part_is_over(&self, at: Duration) -> Option<Edge> {
         let began = self.classes.slot_began().filter(|_| self.in_slot)?;
         (at.saturating_sub(began) >= PART).then_some(Edge { at, kind: EdgeKind::Part })
     }
 
-    /// What ranks had done at an edge is known; whether the class of any is another one now.
+    /// Notes what the ranks had done at an edge. Returns whether the class of any rank has changed.
     fn seen(&mut self, edge: Edge, counters: &BTreeMap<Rank, Counters>) -> bool {
         let ends = matches!(edge.kind, EdgeKind::Ends | EdgeKind::Part);
         let changed = ends && self.classes.slot_ends(edge.at, counters);
@@ -127,15 +127,15 @@ impl Job {
 }
 
 impl Look {
-    /// A rank behind others that has started processes which are not.
+    /// A rank behind others that has started processes which are not behind others.
     fn escaped(&self) -> Option<Rank> {
         let behind = self.ranks.iter().filter(|(rank, _)| self.behind.contains(rank));
         behind.into_iter().find(|(_, process)| process.has_sessions_below()).map(|(rank, _)| *rank)
     }
 
-    /// What its ranks have done up to the edge.
+    /// The counters of the job's ranks up to the edge.
     fn counters(&self) -> BTreeMap<Rank, Counters> {
-        // What cannot be read says nothing.
+        // An unreadable page counts as an empty one.
         let said = self.page.as_ref().and_then(|page| page.read().ok()).unwrap_or_default();
         let one = |(rank, process): (&Rank, &Arc<Process>)| {
             let used = process.usage().ok()?;

@@ -1,6 +1,6 @@
-//! Output of a job's ranks that may not have reached the Machine Manager: it leaves the ranks' pipes for
-//! a file in memory by one call each, so that it is in one place or the other whenever a node
-//! manager is killed.
+//! Output of a job's ranks that may not have reached the Machine Manager. One call moves it from a
+//! rank's pipe to a file in memory. So the output is in one of the two places at any moment, even
+//! if a node manager is killed.
 
 use super::memory_file;
 use nix::fcntl::{FallocateFlags, SpliceFFlags, fallocate, splice};
@@ -13,16 +13,16 @@ use std::os::unix::fs::FileExt;
 use storm_rm::Rank;
 use storm_rm::message::Stream;
 
-/// A record: mark, rank, stream, length (0 while it is the last), and where in the stream it begins;
-/// then the bytes.
+/// The head of a record: mark, rank, stream, length (0 until its bytes have come) and offset in the
+/// stream. The bytes follow.
 const RECORD_BYTES: u64 = 24;
 const MARK: u32 = u32::from_le_bytes(*b"outp");
-/// What is older than so many bytes has been handled by the Machine Manager: what is on its way to it
-/// is bounded by the backlog of output and the queue of reports, which together are a sixth of it.
+/// How much output is kept. The Machine Manager has handled older output: the backlog of output and
+/// the queue of reports bound the output on its way to a sixth of this size.
 const KEPT_BYTES: u64 = 1 << 20;
-/// What each rank may add to the backlog.
+/// How much each rank may add to the backlog.
 const KEPT_BYTES_PER_RANK: u64 = 8 << 10;
-/// Where the first record is. Before it is how much each stream had when older records went.
+/// The place of the first record's address. The totals of the streams, as of the last trim, follow.
 const START_AT: u64 = 0;
 const TOTALS_AT: u64 = 4096;
 const TOTAL_BYTES: u64 = 24;
@@ -46,9 +46,9 @@ pub(in crate::live) struct Spool {
     file: File,
     kept_bytes: u64,
     end: Cell<u64>,
-    /// The records, with the first that is kept.
+    /// The places of the records, from the first that is kept.
     records: RefCell<VecDeque<u64>>,
-    /// So much has come of each stream.
+    /// How many bytes of each stream have come.
     totals: RefCell<BTreeMap<Key, u64>>,
 }
 
@@ -105,15 +105,15 @@ impl Spool {
         self.file.as_fd()
     }
 
-    /// How much has come of a stream.
+    /// How many bytes of a stream have come.
     pub(in crate::live) fn total(&self, rank: Rank, stream: Stream) -> u64 {
         self.totals.borrow().get(&(rank, number(stream))).copied().unwrap_or(0)
     }
 
-    /// Takes what there is in the pipe, at most `limit` bytes.
+    /// Takes the bytes in the pipe, at most `limit`.
     ///
     /// # Errors
-    /// `WouldBlock` when there is nothing.
+    /// `WouldBlock` if the pipe is empty.
     pub(in crate::live) fn take(
         &self,
         (rank, stream): (Rank, Stream),
@@ -144,7 +144,7 @@ impl Spool {
         Ok(data)
     }
 
-    /// What is kept, in order.
+    /// The output that is kept, in order.
     pub(in crate::live) fn kept(&self) -> io::Result<Vec<Spooled>> {
         let length = self.end.get();
         let mut kept = Vec::new();
@@ -159,7 +159,7 @@ impl Spool {
         Ok(kept)
     }
 
-    /// Forgets what the Machine Manager has had for long.
+    /// Forgets output that the Machine Manager has handled.
     fn trim(&self) -> io::Result<()> {
         let mut records = self.records.borrow_mut();
         let (Some(first), end) = (records.front().copied(), self.end.get()) else { return Ok(()) };
@@ -188,7 +188,7 @@ impl Spool {
         self.file.write_all_at(&length.to_le_bytes(), at + 12)
     }
 
-    /// The record there, in a file of so many bytes. The last one may have no length yet.
+    /// The record at `at`, in a file of `length` bytes. The last record may have no length yet.
     fn record(&self, at: u64, length: u64) -> io::Result<Option<(Key, u64, u64)>> {
         if at + RECORD_BYTES >= length {
             return Ok(None);

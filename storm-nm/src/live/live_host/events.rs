@@ -1,4 +1,4 @@
-//! What the keeper's events mean for the node manager.
+//! Translates the keeper's events into events for the node manager.
 
 use super::inheriting::kept_id;
 use super::{LiveHost, SIGKILL};
@@ -12,7 +12,7 @@ use storm_rm::Rank;
 use storm_rm::message::RankExit;
 
 impl LiveHost {
-    /// What an event of the keeper means for the node manager.
+    /// Acts on an event of the keeper. Returns the event that the node manager must hear of.
     pub(super) fn translate(&self, event: Event) -> Option<HostEvent> {
         match event {
             Event::Ready { pad } => {
@@ -24,8 +24,9 @@ impl LiveHost {
                 tracing::error!(%pad, %step, %errno, "a place for jobs was not made");
                 let why = explain_pad(step, errno);
                 self.pads.fill_failed(pad, &why);
-                // A node that can serve no job would fail every job that it is given. One without
-                // places has its descriptors back, and makes a place for a job that it has room for.
+                // A node that can serve no job would fail every job that it is given, so it counts
+                // as lost. A shortage of descriptors does not count: without places the node has
+                // its descriptors back, and it makes a place for the next job that it has room for.
                 let lost = self.pads.is_empty() && !is_of_descriptors(errno);
                 return lost.then_some(HostEvent::Lost);
             }
@@ -75,7 +76,7 @@ impl LiveHost {
             Event::PadLost { pad } => self.pad_lost(pad),
             Event::Placed { id, result } => {
                 if let Some(waiting) = self.places.borrow_mut().remove(&id) {
-                    // Who asked may have gone.
+                    // The receiver may be gone.
                     let _ = waiting.send(result);
                 }
             }
@@ -94,7 +95,7 @@ impl LiveHost {
         None
     }
 
-    /// Whether the job has taken more memory than it may, which the end of a rank shows.
+    /// Tells whether the job has used more memory than it may. The end of a rank shows it.
     fn over_memory(&self, job: &LiveJob) -> Option<HostEvent> {
         let limit_bytes = job.memory_limit_bytes?;
         let killed = self.keeper.memory_kills(job.pad) > job.memory_kills_before;
@@ -114,7 +115,7 @@ impl LiveHost {
         let Some(key) = self.by_pad.borrow_mut().remove(&pad) else { return };
         let Some(job) = self.job(key) else { return };
         job.over.set(true);
-        // Giving the job back finds it over and does not.
+        // `give_back` does nothing for a job that is over, so the job is forgotten here.
         self.leases.borrow_mut().forget(key);
         self.booster.forget(key);
         self.flexible.forget(key);
@@ -127,7 +128,7 @@ impl LiveHost {
     }
 }
 
-/// Why a place is not there, with the limit where it is for one.
+/// Why a place could not be made, with the limit that was reached, if any.
 fn explain_pad(step: PadStep, errno: Errno) -> String {
     match Shortage::of(errno) {
         Some(shortage) => format!("{step} ({errno}: {shortage})"),
@@ -135,7 +136,7 @@ fn explain_pad(step: PadStep, errno: Errno) -> String {
     }
 }
 
-/// Whether it was for want of descriptors, of the daemon or of the host.
+/// Whether the daemon or the host lacked descriptors.
 fn is_of_descriptors(errno: Errno) -> bool {
     use nix::errno::Errno::{EMFILE, ENFILE, ETOOMANYREFS};
     [EMFILE, ENFILE, ETOOMANYREFS].iter().any(|known| errno == Errno::from(*known))

@@ -33,11 +33,11 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-/// Rings of one rank that are taken for one.
+/// The most rings of one rank that count as one ring.
 const RINGS_AT_ONCE: u32 = 16;
 
 impl LiveHost {
-    /// Makes the directory of a job, with its files. Whom it runs as.
+    /// Makes the directory of a job, with its files. Returns the user that the job runs as.
     pub(super) async fn lay_out(
         &self,
         task: &Rc<JobTask>,
@@ -154,7 +154,7 @@ impl Host for LiveHost {
                 Ok(())
             }
             Err(refused) => {
-                // Its page may be watched already.
+                // The booster may watch the job's page already.
                 self.booster.forget(key);
                 remove_in_background(self.job_directory(key), self.shared_memory.clone(), key);
                 Err(refused)
@@ -228,7 +228,7 @@ impl Host for LiveHost {
 
     fn detach(&self) {
         self.flexible.forget_all();
-        // What is locked for jobs stays locked.
+        // The keeper holds the locks as well, so the directories of the jobs stay locked.
         self.shared_memory.leave_locked();
     }
 
@@ -381,7 +381,7 @@ impl Host for LiveHost {
         futures_util::stream::unfold(bell.ok(), |bell| async {
             let bell = bell?;
             let mut readable = bell.readable().await.ok()?;
-            // What was rung is one ring. Who rings without an end is not read to one.
+            // All rings so far count as one. The bound holds for a rank that rings without end.
             for _ in 0..RINGS_AT_ONCE {
                 match readable.try_io(|bell| bell.get_ref().read(&mut [0; 64])) {
                     Ok(Ok(0) | Err(_)) => return None,
@@ -441,7 +441,7 @@ impl Host for LiveHost {
         if !keep_cache && let Err(error) = cache.remove() {
             tracing::warn!(%error, "the file cache is not removed");
         }
-        // Not ours alone when something else is in it.
+        // The directory stays if it holds files that are not ours.
         let _ = fs::remove_dir(&dir);
     }
 }

@@ -1,4 +1,4 @@
-//! What this node manager leaves for the next one, and what it finds of the last one.
+//! The state that this node manager leaves for the next, and finds of the former.
 
 use super::LiveHost;
 use super::events::rank_exit;
@@ -26,19 +26,19 @@ use storm_pl::{
 use storm_rm::message::{NodeReturn, Report};
 use storm_rm::{Coscheduling, Rank};
 
-/// Why a job that was found does not go on.
+/// The reasons why a job that was found does not go on.
 const CUT_LAUNCH: &str = "its Node Manager ended while it launched its ranks";
 const UNKEPT: &str =
     "its keeper could not be told of all its ranks (the log of its Node Manager says why)";
 const CUT_STREAM: &str =
     "its Node Manager was killed in the middle of a message to one of its ranks";
 
-/// What a job is called between a node manager and the next: runs are numbered over all jobs.
+/// The keeper's name for a job. Runs are numbered over all jobs, so the run is enough.
 pub(super) fn kept_id(job: JobKey) -> KeptId {
     KeptId(u64::from(job.incarnation.0))
 }
 
-/// A job of a former node manager, as far as it can be told what it is.
+/// A job of a former node manager, as far as its files describe it.
 pub(super) struct Found {
     job: InheritedJob,
     entry: Entry,
@@ -54,7 +54,8 @@ impl Found {
     }
 }
 
-/// Reads what the former node manager left; and the jobs of which that makes no sense.
+/// Reads the jobs that the former node manager left. Returns those that can be read, and the
+/// others.
 pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, Told)>, Vec<InheritedJob>) {
     let (mut found, mut unusable) = (Vec::new(), Vec::new());
     for mut job in left {
@@ -64,7 +65,7 @@ pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, Told)>, Vec<Inherite
                 let ledger = Rc::new(ledger);
                 found.push((Found { job, entry, ledger, page, lock, shared_files }, told));
             }
-            // It was about to be launched: the Machine Manager has it launched.
+            // No rank had been told to start: the Machine Manager launches the job anew.
             Ok(_) => unusable.push(job),
             Err(error) => {
                 tracing::error!(%error, "a job of a former node manager cannot be taken over");
@@ -89,7 +90,7 @@ fn read(files: &mut impl Iterator<Item = OwnedFd>) -> io::Result<Read> {
     let (ledger, entry) = Ledger::open(state, spool)?;
     let ranks = entry.task().count as usize;
     let page = page.map(|file| RankPage::of(file, ranks));
-    // Locked already, by the open file that this is.
+    // The open file already holds the lock.
     let lock =
         lock.and_then(|file| Flock::lock(file, nix::fcntl::FlockArg::LockSharedNonblock).ok());
     let told = ledger.told()?;
@@ -107,7 +108,7 @@ impl LiveHost {
         })
     }
 
-    /// What the next node manager has to know of a job, if it can go on without this one.
+    /// Makes the ledger of a job for the next node manager, if the job can outlive this one.
     pub(super) fn make_ledger(
         &self,
         task: &Rc<JobTask>,
@@ -115,7 +116,8 @@ impl LiveHost {
         (memory_limit_bytes, pad): (Option<u64>, PadId),
         has_page: bool,
     ) -> Option<Rc<Ledger>> {
-        // What nodes move between ranks is in this process.
+        // A job under buffered coscheduling ends with this process, which holds the data that nodes
+        // move between its ranks.
         let first_run = self.first_run.get().filter(|_| self.survives && !task.launch.buffered)?;
         let mut entry = Entry::new(task, first_run);
         program.clone_into(&mut entry.program);
@@ -132,13 +134,14 @@ impl LiveHost {
         }
     }
 
-    /// The job ends with this node manager.
+    /// Notes that the job ends with this node manager.
     pub(super) fn not_kept(&self, job: JobKey, error: &io::Error) {
         tracing::warn!(%job, %error, "this job will end with this node manager");
         self.keeper.forget_kept(kept_id(job));
     }
 
-    /// The keeper does not have all ranks of the job: the next node manager ends it, and says so.
+    /// Notes that the keeper lacks ranks of the job. The next node manager ends the job and says
+    /// why.
     pub(super) fn rank_not_kept(&self, job: &LiveJob, error: &io::Error) {
         let Some(ledger) = &job.ledger else { return };
         let key = job.task.key();
@@ -154,7 +157,7 @@ impl LiveHost {
         }
     }
 
-    /// Leaves with the keeper what the next one has to know, before there are ranks.
+    /// Gives the keeper the files that the next node manager needs, before any rank starts.
     pub(super) fn leave_with_keeper(&self, job: &LiveJob) {
         let Some(ledger) = &job.ledger else { return };
         let key = job.task.key();
@@ -187,12 +190,12 @@ impl LiveHost {
         Remembered { ledger, keeper, job, pl, rank, taken_bytes: Cell::new(taken_bytes) }
     }
 
-    /// Goes on with the jobs that a former node manager left; ends those that cannot go on.
+    /// Takes over the jobs that a former node manager left. Ends the jobs that cannot go on.
     pub(super) fn take_over(&self, left: Vec<(Found, Told)>, unusable: Vec<InheritedJob>) {
         for job in unusable {
             self.keeper.forget_kept(job.job);
             if !job.given_back {
-                // Nobody knows what runs there.
+                // Nobody knows what runs in this pad.
                 let _ = self.keeper.discard(job.pad);
             }
         }
@@ -221,11 +224,11 @@ impl LiveHost {
         let mut open: BTreeMap<Rank, OpenRequest> =
             past.open.into_iter().map(|request| (request.rank, request)).collect();
         if job.lease_over {
-            // Else the ends of what was killed would be those of ranks that failed.
+            // The killed ranks would count as failed otherwise.
             self.tell(HostEvent::LeaseOver { job: key });
         }
         for rank in task.ranks().skip(job.ranks.len()) {
-            // The keeper does not have it: what there is of it ends with its place, unseen.
+            // The keeper does not have this rank: its process, if any, ends unseen with the pad.
             let killed = ExitStatus::Signal { signal: Signal::SIGKILL as i32, core_dumped: false };
             let exit = rank_exit(rank, killed, Usage::default());
             self.tell(HostEvent::Exited { job: key, exit });
@@ -234,7 +237,7 @@ impl LiveHost {
         for (rank, of_rank) in task.ranks().zip(job.ranks) {
             let has_ended = of_rank.ended.is_some();
             if has_ended {
-                // It waits for no answer, and for no input.
+                // A rank that has ended waits neither for an answer nor for input.
                 open.remove(&rank);
             }
             match self.take_over_rank(&live, rank, of_rank, open.get(&rank)) {
@@ -267,7 +270,7 @@ impl LiveHost {
         }
     }
 
-    /// The job as this node manager has its jobs, without its ranks.
+    /// Makes the record of a job that was found, without its ranks.
     fn revive(&self, mut found: Found) -> (Rc<LiveJob>, Found) {
         let (job, entry) = (&found.job, &found.entry);
         let task = Rc::new(entry.task());
@@ -277,7 +280,7 @@ impl LiveHost {
         if let Some(freezer) = freezer.as_ref().filter(|_| stopped)
             && let Err(error) = freezer.stop()
         {
-            // By signals, a former node manager may have stopped a part of it.
+            // A former node manager that stops by signals may have stopped only a part of the job.
             tracing::warn!(job = %key, error = crate::reason::explain(&error), "it may not be stopped");
         }
         if let Some(lock) = found.lock.take() {
@@ -317,7 +320,7 @@ impl LiveHost {
         (Rc::new(live), found)
     }
 
-    /// How much input the rank has taken; or why its job does not go on.
+    /// Takes over a rank. Returns how much input it has taken, or why its job does not go on.
     fn take_over_rank(
         &self,
         job: &Rc<LiveJob>,
@@ -363,7 +366,8 @@ impl LiveHost {
     }
 }
 
-/// The requests that wait for an answer; nothing where it cannot be told whether one was given.
+/// The requests that wait for an answer. Returns `None` if it is unknown whether an answer was
+/// given.
 fn unanswered(
     job: &LiveJob,
     open: BTreeMap<Rank, OpenRequest>,
@@ -374,7 +378,7 @@ fn unanswered(
         if streams.was_answered(&request)? {
             continue;
         }
-        // Of one that is not all there the rest is still to come.
+        // The rest of an incomplete request is still to come.
         let Some(line) = request.line.strip_suffix('\n') else { continue };
         waiting.push((rank, (!request.logged).then(|| line.to_owned())));
     }

@@ -14,8 +14,8 @@ use storm_pl::{PlIndex, ProcessId, Shortage};
 use storm_rm::Rank;
 
 impl LiveHost {
-    /// Has a waiting process become a rank of the job. When that is refused, nothing is heard of the
-    /// rank any more, and its process ends with the job at the latest.
+    /// Turns a waiting process into a rank of the job. If it fails, nothing more is heard of the
+    /// rank, and its process ends with the job at the latest.
     pub(super) fn start_rank(
         &self,
         job: &LiveJob,
@@ -61,7 +61,7 @@ impl LiveHost {
         Ok(())
     }
 
-    /// Where the policy looks at processes, it has a descriptor of this one.
+    /// Opens a descriptor of the rank's process, if the policy looks at processes.
     pub(super) fn follow(&self, job: &LiveJob, key: JobKey, rank: Rank, pid: ProcessId) {
         let place = rank.0.saturating_sub(job.task.first.0) as usize;
         if job.page.is_none() && !self.flexible.watches(key) {
@@ -72,7 +72,7 @@ impl LiveHost {
                 self.booster.started(key, place, process.clone());
                 self.flexible.started(key, rank, process);
             }
-            // It may be over already.
+            // The rank may have ended already.
             Err(error) => tracing::debug!(job = %key, %rank, %error, "a rank is never put first"),
         }
     }

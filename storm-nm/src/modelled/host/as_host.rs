@@ -188,7 +188,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
         if resume.is_empty() {
             return;
         }
-        // What the change of hands takes, only who is to run next loses.
+        // Only the jobs that run next lose the time of the switch.
         let takes = (self.inner.model.extra)(Activity::Switch);
         for key in resume {
             self.observe(HostAct::Resume(*key));

@@ -1,5 +1,5 @@
-//! Between a node manager and the next one: the node is a keeper, which goes on with the jobs for a
-//! bounded time (`docs/decisions/0139-takeover-in-the-simulated-machine.md`).
+//! The time between a node manager and the next one. The node is a keeper, which goes on with the
+//! jobs for a bounded time (`docs/decisions/0139-takeover-in-the-simulated-machine.md`).
 
 use super::{ModelledHost, SIGKILL};
 use crate::modelled::HostAct;
@@ -12,7 +12,7 @@ use storm_primitives::Runtime;
 use storm_rm::Rank;
 
 impl<R: Runtime> ModelledHost<R> {
-    /// A node manager begins here: the keeper waits no more.
+    /// Begins a node manager here, so the keeper stops waiting for it.
     pub fn manager_begins(&self) {
         let inner = &self.inner;
         inner.has_manager.set(true);
@@ -26,15 +26,14 @@ impl<R: Runtime> ModelledHost<R> {
         self.inner.has_manager.get()
     }
 
-    /// Asks the node manager to end and to leave its jobs to the next one, as SIGTERM does. It notices
-    /// when its link is closed.
+    /// Asks the node manager to end and to leave its jobs to the next one, as SIGTERM does. It
+    /// notices the request when its link is closed.
     pub fn ask_to_end(&self) {
         self.inner.asked_to_end.set(true);
     }
 
-    /// The node manager is gone. Its jobs go on for the time that
-    /// [`Model::returns`](crate::modelled::Model::returns) says; all end at once where there is nothing to be
-    /// kept.
+    /// Ends the node manager. Its jobs go on for the time in
+    /// [`Model::returns`](crate::modelled::Model::returns). If no job is kept, all end at once.
     pub fn manager_ends(&self) {
         let inner = &self.inner;
         inner.has_manager.set(false);
@@ -47,7 +46,7 @@ impl<R: Runtime> ModelledHost<R> {
             return self.observe(HostAct::Left);
         }
         for (key, job) in jobs {
-            // The classes were the node manager's.
+            // The classes belonged to the node manager.
             job.flexible.take();
             if job.is_resuming.replace(false) {
                 job.switches.set(job.switches.get() + 1);
@@ -61,19 +60,19 @@ impl<R: Runtime> ModelledHost<R> {
         self.wait_for_next();
     }
 
-    /// The power fails: nothing goes on, and nothing is said of it.
+    /// Cuts the power: nothing goes on, and nothing is reported.
     pub fn power_off(&self) {
         self.inner.has_manager.set(false);
         self.end_all();
     }
 
-    /// Ends everything when the time is over in which a node manager may come.
+    /// Ends everything if no node manager comes in time.
     fn wait_for_next(&self) {
         let (this, keeper) = (self.clone(), self.inner.keeper.borrow().clone());
         let (own, within) = (keeper.clone(), self.keeps_jobs().unwrap_or(Duration::ZERO));
         let bound = keeper.spawn(async move {
             own.sleep(within).await;
-            // It is this task.
+            // This task must not cancel itself.
             this.inner.bound.take().into_iter().for_each(storm_primitives::Task::detach);
             this.end_all();
             this.observe(HostAct::KeeperEnded);
@@ -81,7 +80,7 @@ impl<R: Runtime> ModelledHost<R> {
         drop(self.inner.bound.replace(Some(bound)));
     }
 
-    /// No process and no job is left.
+    /// Ends all processes and jobs.
     pub(super) fn end_all(&self) {
         let inner = &self.inner;
         let jobs = inner.jobs.take();
@@ -93,7 +92,7 @@ impl<R: Runtime> ModelledHost<R> {
         inner.boosting.set(false);
     }
 
-    /// What the next node manager has to know of a job, if it can go on without this one.
+    /// Makes the ledger of a job for the next node manager, if the job can outlive this one.
     pub(super) fn ledger_of(&self, task: &Rc<JobTask>) -> Option<Ledger> {
         // The node manager itself holds the bytes that nodes move between ranks.
         let survives = self.keeps_jobs().is_some() && !task.launch.buffered;
@@ -101,14 +100,14 @@ impl<R: Runtime> ModelledHost<R> {
         Some(Ledger::new(task.clone(), first_run))
     }
 
-    /// A request left its socket.
+    /// Notes that a request left its socket.
     pub(super) fn request_taken(&self, key: JobKey, rank: Rank, line: &str) {
         let Some(job) = self.job(key) else { return };
         let (Some(ledger), Some(process)) = (&job.ledger, self.process(key, rank)) else { return };
         process.request_taken(ledger.log_line(rank, line));
     }
 
-    /// The jobs, for the node manager that begins; it hears anew how far their ranks are.
+    /// The jobs for the node manager that begins. It hears anew how far their ranks are.
     pub(super) fn hand_over_jobs(&self) -> Vec<Inherited> {
         self.inner.events.clear();
         let jobs = self.inner.jobs.borrow();
@@ -118,10 +117,10 @@ impl<R: Runtime> ModelledHost<R> {
     fn hand_over_job(&self, key: JobKey, job: &Job<R>) -> Option<Inherited> {
         let ledger = job.ledger.as_ref()?;
         if ledger.lease_over.get() {
-            // First, so that the killed ranks do not count as ranks that failed.
+            // Tell this event first, so that the killed ranks do not count as failed.
             self.inner.events.push(HostEvent::LeaseOver { job: key });
         }
-        // The next node manager knows the rows of the launch, and is told of others.
+        // The next node manager knows the rows of the launch and must be told of any others.
         let rows = ledger.task.launch.rows;
         if job.rows.replace(rows) != rows {
             self.observe(HostAct::Rows { job: key, rows });

@@ -33,7 +33,7 @@ impl<R: Runtime> ModelledHost<R> {
         job.ledger.iter().for_each(|ledger| ledger.lease_over.set(true));
         self.inner.events.push(HostEvent::LeaseOver { job: key });
         self.signal_all(key, SIGKILL);
-        // The node manager gets the events of their ends when it continues.
+        // The node manager gets the events of the ends when it continues.
         job.processes.borrow().values().for_each(|process| process.ended.set(true));
         self.close_outputs(key);
     }

@@ -1,5 +1,5 @@
-//! A Machine Manager small enough for tests: it says what it is told to say and
-//! notes what it hears. Nodes are modelled; everything runs under one seed.
+//! A Machine Manager small enough for tests: it sends what the test orders and notes the reports.
+//! Nodes are modelled, and everything runs under one seed.
 
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
@@ -24,7 +24,7 @@ use storm_rm::{
     Rank, Row, RowSet,
 };
 
-/// Nothing here takes longer in virtual time unless it hangs.
+/// The virtual time after which a test counts as hanging.
 pub(crate) const HANG: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_micros(100);
 pub(crate) const PARTITION: PartitionId = PartitionId(0);
@@ -64,8 +64,8 @@ pub(crate) fn plan() -> GlobalPlan {
 /// Seeds that every scenario runs under, unless `STORM_SEED` names one.
 const SEEDS: u64 = 4;
 
-/// Runs `body` against `nodes` modelled nodes under several seeds, of which
-/// `seed` is the first; result and trace of that one.
+/// Runs `body` against `nodes` modelled nodes under several seeds, the first of which is `seed`.
+/// Returns the result and trace of the first seed.
 pub(crate) fn scenario<T: 'static, F: Future<Output = T> + 'static>(
     seed: u64,
     nodes: u32,
@@ -171,12 +171,12 @@ impl World {
         self.mm.runtime().now().as_nanos()
     }
 
-    /// One heartbeat to all nodes with these commands for all of them.
+    /// Sends a heartbeat with these commands to all nodes.
     pub(crate) async fn say(&self, commands: Vec<Command>) {
         let mut queue = self.heartbeats.lock().await;
         let (set, number) = (self.nodes(), self.number.get() + 1);
         self.number.set(number);
-        // The joins are answered before anything else is said.
+        // The first heartbeat answers the joins.
         let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(1) };
         let answer = (number == 1).then_some(answer);
         let commands = answer.into_iter().chain(commands);
