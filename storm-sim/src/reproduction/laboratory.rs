@@ -19,7 +19,7 @@ const SWEEPS: u32 = 20;
 const BLOCKS: u32 = 10;
 const LEAST_BLOCK_US: u64 = 1_000;
 const MESSAGE_BYTES: u64 = 4096;
-/// What it takes on 64 or 128 ranks, at least, in times of a block: computing and waiting for others.
+/// Least time of the wavefront on 64 or 128 ranks, in times of a block: computing and waiting.
 const WAVEFRONT_BLOCKS: u64 = 1_000;
 /// The one that only computes.
 const LEAST_COMPUTE_US: u64 = 1_000_000;
@@ -41,7 +41,7 @@ pub struct Effort {
     pub seed: u64,
 }
 
-/// What the jobs that share processors do.
+/// The application of the jobs that share processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pattern {
     /// SWEEP3D's: ranks depend on their neighbours, in a pipeline across all of
@@ -67,7 +67,7 @@ impl<'a> Laboratory<'a> {
         Laboratory { effort, watch, launches: BTreeMap::new(), gangs: BTreeMap::new() }
     }
 
-    /// Those of these sizes that are simulated.
+    /// The sizes among these that are simulated.
     pub(super) fn sizes(&self, nodes: &[u32]) -> Vec<u32> {
         nodes.iter().copied().filter(|&nodes| nodes <= self.effort.max_nodes).collect()
     }
@@ -95,7 +95,7 @@ impl<'a> Laboratory<'a> {
         Ok(point)
     }
 
-    /// So many equal jobs at once, each with `pes` processes on each of so many nodes.
+    /// Runs `mpl` equal jobs at once, each with `pes` processes on each of `nodes` nodes.
     pub(super) fn gang(
         &mut self,
         pattern: Pattern,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::fmt;
 
-/// What gave a number.
+/// The source of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
@@ -17,24 +17,24 @@ pub enum Method {
     Paper,
 }
 
-/// What the number is worth beside the paper's.
+/// How much the number proves beside the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
-    /// It follows from parameters that the paper gives elsewhere.
+    /// The number follows from parameters that the paper gives elsewhere.
     Predicted,
     /// A parameter was fitted to this very number: that it agrees proves nothing.
     Calibrated,
-    /// It was measured on this host, which is not the paper's machine.
+    /// The number was measured on this host, which is not the paper's machine.
     Measured,
-    /// It is the paper's own, from the literature.
+    /// The number is the paper's own, from the literature.
     Quoted,
 }
 
 /// One number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What it is.
+    /// The quantity.
     pub quantity: String,
     /// Ours; none where nothing here gives one.
     pub ours: Option<f64>,
@@ -44,9 +44,9 @@ pub struct Row {
     pub error_percent: Option<f64>,
     /// The unit of both; empty for a ratio.
     pub unit: &'static str,
-    /// What gave ours.
+    /// The source of our number.
     pub by: Method,
-    /// What ours is worth.
+    /// How much our number proves.
     pub basis: Basis,
     /// Where the paper says it; empty where it does not.
     pub source: &'static str,

@@ -23,13 +23,13 @@ const BROKEN_TIMES: f64 = GIVEN_UP_TIMES as f64 - 0.01;
 const FEASIBLE_US: [u64; 5] = [300, 500, 1_000, 2_000, 5_000];
 /// Two jobs share the processors (Figs. 3 and 4).
 const SHARED: u32 = 2;
-/// What runs in Figs. 4 and 5.
+/// The application of Figs. 4 and 5.
 const BARRIERS: Pattern = Pattern::BulkSynchronous;
 /// Nodes keep up with the strobes if they obey so many percent of those that are
 /// due: those of the launch and of the end move no job.
 const OBEYED_PERCENT: f64 = 90.0;
 
-/// What comes of slices of one length.
+/// The results for slices of one length.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
     us: u64,

@@ -1,5 +1,5 @@
-//! One edit of a configuration, drawn at random. Whatever it is, the result is one that a
-//! manager starts with.
+//! One edit of a configuration, drawn at random. A manager starts with the result of
+//! every edit.
 
 use crate::{Configuration, ConfiguredNode, ConfiguredPartition};
 use storm_primitives::NodeId;
@@ -7,7 +7,7 @@ use storm_primitives::NodeId;
 /// One of so many edits gives a node more elements than it has.
 const ONE_TOO_LARGE: u64 = 8;
 
-/// What edits are made of.
+/// The configuration and the random numbers that edits are made from.
 pub(super) struct Editor<'a> {
     /// Nodes of the machine.
     pub(super) nodes: u32,

@@ -16,12 +16,12 @@ pub struct Fault {
     pub at: Duration,
     /// Which node; none for the manager's.
     pub node: Option<u32>,
-    /// What.
+    /// The kind of fault.
     #[serde(flatten)]
     pub kind: FaultKind,
 }
 
-/// What happens.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum FaultKind {
@@ -47,7 +47,7 @@ pub enum FaultKind {
     /// Messages to and from the node get lost and are sent again.
     #[serde(rename_all = "kebab-case")]
     Lossy {
-        /// Of a thousand messages this many.
+        /// Messages lost per thousand.
         per_mille: u32,
         /// Time until a lost one is sent again.
         #[serde(with = "super::written_time")]
@@ -61,11 +61,11 @@ pub enum FaultKind {
     },
     /// The node's disk takes nothing more.
     FillDisk,
-    /// It has room again.
+    /// The disk has room again.
     FreeDisk,
     /// The node manager of the node is killed; the node goes on.
     KillNodeManager,
-    /// It is asked to end (SIGTERM), and leaves its jobs to the next one.
+    /// The node manager is asked to end (SIGTERM), and leaves its jobs to the next one.
     StopNodeManager,
     /// The next node manager of the node starts.
     StartNodeManager,

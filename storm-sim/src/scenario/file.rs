@@ -46,7 +46,7 @@ pub struct Scenario {
 pub struct MachineEntry {
     /// The profile that says how fast everything is.
     pub profile: String,
-    /// What burdens it beside its jobs (section 4.2.2).
+    /// The load besides the jobs (section 4.2.2).
     #[serde(default)]
     pub load: Load,
     /// How finely its network is simulated.
@@ -115,7 +115,7 @@ pub struct JobEntry {
     /// Run it again when its node dies.
     #[serde(default)]
     pub requeue: bool,
-    /// What it does.
+    /// The application of its ranks.
     pub application: Application,
 }
 

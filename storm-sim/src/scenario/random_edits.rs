@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use storm_primitives::Runtime;
 
-/// A manager stays at least so long: its nodes are back by then, so that no job is ended
-/// for want of a manager.
+/// Least time that a manager stays. Its nodes are back by then: no job is ended because no
+/// manager is there.
 const MANAGER_STAYS: Duration = Duration::from_millis(30);
 /// Edits at a time, at most.
 const EDITS: u64 = 3;

@@ -12,7 +12,7 @@ use storm_primitives::{NodeId, Runtime};
 /// Hundredths that a slow node may take.
 const SLOWEST_PERCENT: u64 = 1_000;
 
-/// What a link may add to a message.
+/// Longest time that a link adds to a message.
 const LONGEST_DELAY: Duration = Duration::from_millis(2);
 
 /// Rates of faults, per second of virtual time over the whole machine.
@@ -86,8 +86,8 @@ impl RandomFaults {
         ])
     }
 
-    /// Lets faults happen until their time is over, and waits for what ends the
-    /// last of them: a node that came back later would end a job of a healed machine.
+    /// Makes faults until their time is over, then waits for the end of the last of them. A
+    /// node that came back later would end a job of a healed machine.
     pub(super) async fn happen(self, machine: Machine) -> Result<(), RunError> {
         let runtime = machine.runtime();
         let end = machine.now() + self.lasting;

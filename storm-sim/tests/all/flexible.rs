@@ -1,6 +1,6 @@
-//! Flexible coscheduling on the simulated machine with its live daemons: the synthetic applications of the
-//! policy reference (A5) have the classes that it says, and jobs whose loads complement each other
-//! need less time together than under gang scheduling.
+//! Flexible coscheduling on the simulated machine with its live daemons: the synthetic applications
+//! of the policy reference (A5) have the classes that it says, and jobs whose loads complement each
+//! other need less time together than under gang scheduling.
 
 use storm_rm::ProcessClass::{self, DontCare, Frustrated, NeedsCoscheduling};
 use storm_sim::Report;

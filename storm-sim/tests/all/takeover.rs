@@ -1,5 +1,5 @@
-//! Node Managers that end under running jobs, and the next ones: jobs go on within `node-return`, and
-//! end as documented beyond it.
+//! Node Managers that end under running jobs, and the next ones: jobs go on within `node-return`,
+//! and end as documented beyond it.
 
 use std::path::Path;
 use std::time::Duration;
