@@ -27,7 +27,7 @@ pub enum Fact<'a> {
     NodeDown(NodeId),
     /// A new life of a node began.
     NodeUp(NodeId),
-    /// A node that was cut off, or whose node manager died, has joined again with its jobs.
+    /// A node that was cut off, or had lost its node manager, has joined again with its jobs.
     NodeBack(NodeId),
     /// A fault befell a node or its link; or one ended.
     Inflicted(NodeId, NodeFault),

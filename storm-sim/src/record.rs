@@ -18,8 +18,8 @@ use storm_rm::{JobId, JobIncarnation, PartitionId};
 
 /// Significant digits of the histograms.
 const DIGITS: u8 = 3;
-/// Strobes whose skew is measured at the same time. Beyond this number the oldest is
-/// counted as it is.
+/// Strobes whose skew is measured at the same time. If there are more, the oldest is counted
+/// with the nodes that have obeyed it.
 const STROBES: usize = 64;
 
 /// The record of one machine.

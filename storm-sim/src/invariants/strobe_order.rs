@@ -113,7 +113,7 @@ mod tests {
         invariant.note(&Fact::ManagerUp).unwrap();
         invariant.note(&Fact::NodeBack(NodeId(1))).unwrap();
         invariant.note(&Fact::Host(NodeId(1), &strobe(3, 1))).unwrap();
-        // It has not noticed yet, and goes on as it was told.
+        // Node 2 has not noticed the new manager yet, and obeys the former one's strobes.
         invariant.note(&Fact::Host(NodeId(2), &strobe(3, 0))).unwrap();
         assert!(invariant.note(&Fact::Host(NodeId(2), &strobe(8, 1))).is_err());
         invariant.note(&Fact::NodeBack(NodeId(2))).unwrap();

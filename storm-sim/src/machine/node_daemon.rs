@@ -23,7 +23,7 @@ const NODE_FENCE: Duration = Duration::from_millis(50);
 /// How long the jobs go on after the node manager last renewed their lease: it may be frozen.
 pub(super) const NODE_LEASE: Duration = Duration::from_millis(80);
 
-/// See the module. It does not hold a [`Machine`](super::Machine): the cycle would keep it alive.
+/// Runs one node manager. A [`Machine`](super::Machine) in here would be a cycle, and never end.
 pub(super) struct NodeDaemon {
     pub(super) node: NodeId,
     pub(super) host: ModelledHost<SimRuntime>,

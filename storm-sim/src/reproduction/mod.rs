@@ -81,8 +81,8 @@ impl Reproduction {
         self
     }
 
-    /// Something of this very table or figure was fitted for all that this method
-    /// gives of it, also beside the points that were fitted.
+    /// Marks all numbers of `by` as calibrated, because a parameter was fitted to this table or
+    /// figure. The numbers at points that were not fitted count as well.
     fn fitted(mut self, by: Method) -> Reproduction {
         for row in self.rows.iter_mut().filter(|row| row.by == by) {
             row.basis = Basis::Calibrated;

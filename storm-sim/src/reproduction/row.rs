@@ -23,7 +23,7 @@ pub enum Method {
 pub enum Basis {
     /// The number follows from parameters that the paper gives elsewhere.
     Predicted,
-    /// A parameter was fitted to this very number: that it agrees proves nothing.
+    /// A parameter was fitted to this very number: agreement proves nothing.
     Calibrated,
     /// The number was measured on this host, which is not the paper's machine.
     Measured,
@@ -38,9 +38,9 @@ pub struct Row {
     pub quantity: String,
     /// Ours; none where nothing here gives one.
     pub ours: Option<f64>,
-    /// The paper's; none where its text and tables have none.
+    /// The paper's number; none if its text and tables have none.
     pub paper: Option<f64>,
-    /// How far ours is from the paper's, in percent of the paper's.
+    /// Distance from the paper's number, in percent of it.
     pub error_percent: Option<f64>,
     /// The unit of both; empty for a ratio.
     pub unit: &'static str,
@@ -48,7 +48,7 @@ pub struct Row {
     pub by: Method,
     /// How much our number proves.
     pub basis: Basis,
-    /// Where the paper says it; empty where it does not.
+    /// Where the paper says it; empty if it does not.
     pub source: &'static str,
 }
 

@@ -79,7 +79,7 @@ pub enum ScenarioError {
         /// The node.
         node: u32,
     },
-    /// A field of a fault that another kind of fault has.
+    /// A field that belongs to another kind of fault.
     #[error("a fault {kind:?} takes no `{field}`: leave it out")]
     FieldNotTaken {
         /// The kind of fault.
@@ -113,7 +113,7 @@ pub enum ScenarioError {
         /// The profile.
         profile: &'static str,
     },
-    /// A number that makes no sense, or would never be over.
+    /// A number that makes no sense, or makes the run endless.
     #[error("{name} = {value}: it must be from {least} to {most}")]
     Bounds {
         /// Which.

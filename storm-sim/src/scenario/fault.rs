@@ -27,14 +27,14 @@ pub struct Fault {
 pub enum FaultKind {
     /// The node stops for ever.
     Kill,
-    /// The node stops as by SIGSTOP; cut off when its silence is noticed.
+    /// The node stops as by SIGSTOP; the manager cuts it off when it notices the silence.
     Freeze,
     /// A frozen node goes on.
     Thaw,
     /// The node comes back with a fresh memory.
     Rejoin,
-    /// The node's link is cut: it goes on alone; cut off when its silence is
-    /// noticed.
+    /// The node's link is cut, and the node goes on alone. The manager cuts it off when it
+    /// notices the silence.
     Cut,
     /// The node's link is whole and even again.
     Mend,
@@ -53,8 +53,8 @@ pub enum FaultKind {
         #[serde(with = "super::written_time")]
         resend: Duration,
     },
-    /// Everything to, from and on the node takes so many hundredths of its time: its
-    /// messages, its node manager, its disk, and what its ranks compute.
+    /// Everything to, from and on the node takes this many hundredths of its time: its
+    /// messages, its node manager, its disk, and the computing of its ranks.
     Slow {
         /// Hundredths: 300 is three times slower, 100 heals.
         percent: u32,

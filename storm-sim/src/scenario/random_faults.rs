@@ -19,7 +19,7 @@ const LONGEST_DELAY: Duration = Duration::from_millis(2);
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct RandomFaults {
-    /// For so long, after the nodes have joined.
+    /// How long faults happen, after the nodes have joined.
     #[serde(with = "super::written_time")]
     pub lasting: Duration,
     /// Nodes that stop for ever.
@@ -38,13 +38,13 @@ pub struct RandomFaults {
     pub manager_kills_per_s: f64,
     /// Node managers that end while their nodes go on.
     pub node_manager_restarts_per_s: f64,
-    /// The next one starts after at most so long.
+    /// Longest time until the next one starts.
     #[serde(with = "super::written_time")]
     pub absence: Duration,
-    /// A dead node or manager is back after at most so long.
+    /// Longest time until a dead node or manager is back.
     #[serde(with = "super::written_time")]
     pub repair: Duration,
-    /// A frozen node goes on, and a cut link is mended, after at most so long.
+    /// Longest time until a frozen node goes on, or a cut link is mended.
     #[serde(with = "super::written_time")]
     pub freeze: Duration,
 }

@@ -1,5 +1,5 @@
-//! A scenario run under one seed: its workload with its faults; then, if there
-//! were faults, all of them healed and a fresh job over the whole machine.
+//! A scenario run under one seed: its workload with its faults. If there were faults, all of
+//! them are healed at the end, and a fresh job runs over the whole machine.
 
 use super::file::Arrival;
 use super::{Scenario, ScenarioError};
