@@ -209,7 +209,7 @@ impl MachineConfig {
             name: one.name.clone(),
             nodes: one.nodes.iter().filter_map(|node| configuration.index_of(*node)).collect(),
             sched: self.sched.clone(),
-            // The partitions were checked before the machine was started.
+            // The parameters were checked before the machine was started.
             params: self.params().unwrap_or_default(),
             default: index == 0,
         };
