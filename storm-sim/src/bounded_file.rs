@@ -1,16 +1,16 @@
-//! Text that a user names by its path: read only as far as it can be what is meant.
+//! Reads text files that a user names, with a bound on their length.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Longest scenario or profile in bytes: what is longer is something else, as /dev/zero.
+/// Longest scenario or profile in bytes. A longer file is something else, such as /dev/zero.
 pub(crate) const MAX_BYTES: u64 = 1 << 20;
 
-/// What is in the file.
+/// The contents of the file.
 ///
 /// # Errors
-/// It cannot be read, or is longer than [`MAX_BYTES`].
+/// The file cannot be read, or is longer than [`MAX_BYTES`].
 pub(crate) fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let read_bytes = File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;

@@ -15,7 +15,7 @@ use storm_rm::JobId;
 
 /// Tracks of nodes at most: more are grouped.
 const GROUPS: u32 = 32;
-/// Events kept at most: a trace that no viewer opens helps nobody.
+/// Events kept at most: no viewer opens a larger trace.
 const EVENTS: usize = 2_000_000;
 /// The process of the tracks of jobs, and that of the tracks of nodes.
 const JOBS_PID: u32 = 1;
@@ -142,7 +142,7 @@ impl ChromeTrace {
         }
     }
 
-    /// What is still under way is shown up to now.
+    /// Ends every open slice at `now`.
     pub(crate) fn close(&mut self, now: Instant) {
         for (job, (stage, since)) in std::mem::take(&mut self.stages) {
             self.slice(JOBS_PID, job.0, stage, since, now);

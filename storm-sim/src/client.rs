@@ -7,7 +7,7 @@ use storm_rm::{JobId, JobSpec};
 const BUFFER_BYTES: usize = 1 << 20;
 /// Calls that may wait for the manager.
 pub(crate) const CALLS: usize = 64;
-/// Who asks. Simulated jobs belong to one user, who administrates the machine too.
+/// The user who makes all requests, owns all simulated jobs and administers the machine.
 pub(crate) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1 };
 
 /// Asks the Machine Manager of one life of a machine.

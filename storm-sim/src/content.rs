@@ -42,7 +42,7 @@ impl<R: Runtime> Contents for EmptyContents<R> {
         Ok(self.clone())
     }
 
-    /// They take no room.
+    /// Simulated files take no room.
     async fn make_room(&self, _needed: HashSet<(u32, ContentHash)>) -> io::Result<()> {
         Ok(())
     }
@@ -58,7 +58,7 @@ impl<R: Runtime> ChunkSource for EmptyContents<R> {
     }
 }
 
-/// What `bytes` take at so much time per MiB.
+/// Time for `bytes` at `per_mib` for each MiB.
 pub(crate) fn time_of(per_mib: Duration, bytes: u64) -> Duration {
     const MIB: u128 = 1 << 20;
     let ns = per_mib.as_nanos() * u128::from(bytes) / MIB;

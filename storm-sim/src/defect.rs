@@ -1,8 +1,7 @@
-//! A wrong implementation, put into a simulated machine on purpose: what its
-//! daemons are made to do otherwise than they would. The invariants' mutants are
-//! such defects (`tests/all/mutants.rs`).
+//! A wrong implementation, put into a simulated machine on purpose: it changes what
+//! the daemons do. The invariants' mutants are defects (`tests/all/mutants.rs`).
 //!
-//! What it does not do: misfortunes of a right implementation, which are faults
+//! Faults are something else: they befall a right implementation
 //! ([`crate::scenario`]).
 
 use storm_mm::job::JobEventKind;
@@ -11,16 +10,16 @@ use storm_primitives::{CompareAndWrite, NodeId};
 use storm_rm::JobId;
 use storm_rm::message::Strobe;
 
-/// What goes wrong. Each method leaves everything as it is unless a defect says
-/// otherwise.
+/// The points at which a defect can change a daemon. Each method changes nothing
+/// unless a defect overrides it.
 pub trait Defect {
-    /// The switches that a node makes where it should make this one.
+    /// The switches that a node makes instead of this one.
     fn switches(&self, node: NodeId, switch: Switch) -> Vec<Switch> {
         let _ = node;
         vec![switch]
     }
 
-    /// How often a node starts its ranks of a run, told to do it once.
+    /// How often a node starts its ranks of a run when it is told to once.
     fn launches(&self, node: NodeId, job: JobKey) -> u32 {
         let _ = (node, job);
         1
@@ -44,18 +43,18 @@ pub trait Defect {
         true
     }
 
-    /// What the next manager reads of an event that is in the journal.
+    /// Changes an event of the journal as the next manager reads it.
     fn reads(&self, job: JobId, event: &mut JobEventKind) {
         let _ = (job, event);
     }
 
-    /// What the manager hears to its question whether a run has ended on all its
-    /// nodes (Algorithm 8), where `truth` is the answer.
+    /// The answer that the manager hears when it asks whether a run has ended on all
+    /// its nodes (Algorithm 8); `truth` is the right answer.
     fn hears_ended(&self, truth: bool) -> bool {
         truth
     }
 
-    /// The node on which a COMPARE-AND-WRITE that answered TRUE has not written.
+    /// The node that a COMPARE-AND-WRITE leaves unwritten although it answers TRUE.
     fn leaves_unwritten(&self, question: &CompareAndWrite) -> Option<NodeId> {
         let _ = question;
         None

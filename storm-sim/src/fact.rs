@@ -1,4 +1,4 @@
-//! What happened on the simulated machine, as those who watch it are told.
+//! Facts: the things that happen on a simulated machine, for the invariants and the record.
 
 use crate::Configuration;
 use storm_mm::job::JobEventKind;
@@ -8,8 +8,8 @@ use storm_primitives::{NodeId, NodeSet};
 use storm_rm::message::Strobe;
 use storm_rm::{JobId, JobIncarnation};
 
-/// One thing that happened. Nodes have the numbers of their names here, whatever numbers
-/// the present manager has given them; only [`Fact::Compared`] has those.
+/// One thing that happened. Facts name a node by the number in its name, not by the number
+/// that the present manager gave it; only [`Fact::Compared`] has the manager's numbers.
 #[derive(Clone, Debug)]
 pub enum Fact<'a> {
     /// The Machine Manager acknowledged a job.
@@ -27,7 +27,7 @@ pub enum Fact<'a> {
     NodeDown(NodeId),
     /// A new life of a node began.
     NodeUp(NodeId),
-    /// A node that was cut off, or whose manager died, has joined again with its jobs.
+    /// A node that was cut off, or had lost its node manager, has joined again with its jobs.
     NodeBack(NodeId),
     /// A fault befell a node or its link; or one ended.
     Inflicted(NodeId, NodeFault),
@@ -37,13 +37,13 @@ pub enum Fact<'a> {
     /// The node has been without a node manager for most of a lease: jobs that are to be queued
     /// again may end.
     NodeManagerLate(NodeId),
-    /// The configuration was edited: the manager that starts next has read it so.
+    /// The configuration was edited: the manager that starts next has read the edited file.
     Configured(&'a Configuration),
     /// The Machine Manager was killed.
     ManagerDown,
     /// A Machine Manager starts on the journal.
     ManagerUp,
-    /// Nothing more will happen: nothing may be left.
+    /// Nothing more will happen, and nothing may be left.
     Over,
 }
 
@@ -53,16 +53,16 @@ pub enum Fact<'a> {
 pub struct Compared {
     /// Where it was to write.
     pub addr: storm_primitives::GlobalAddr,
-    /// What it answered; `None` for a failure.
+    /// The answer; `None` for a failure.
     pub answer: Option<bool>,
     /// The nodes asked.
     pub asked: NodeSet,
-    /// Of those, the nodes that live and hold the value that was to be written.
+    /// Living nodes among `asked` that hold the value to be written.
     pub written: NodeSet,
-    /// Of those, the nodes that live and held another value when it was asked and
-    /// hold the value to be written now.
+    /// Living nodes among `asked` that hold the value to be written now, and held
+    /// another one when the question was asked.
     pub changed: NodeSet,
-    /// Of those, the nodes that live.
+    /// Living nodes among `asked`.
     pub living: NodeSet,
 }
 

@@ -1,7 +1,7 @@
 //! The experiments of the paper's section 4 on simulated machines: each function
-//! runs one and gives its measurements, for whoever prints or compares them.
+//! runs one and returns its measurements. The caller prints or compares them.
 //!
-//! What it does not do: know the paper's values.
+//! The paper's values are not here; `reproduction` has them.
 
 mod barrier;
 mod gang;

@@ -1,5 +1,5 @@
-//! The host of a simulated node, with the [`Defect`] of its machine, if it has one,
-//! between it and the node manager.
+//! The host of a simulated node. If the machine has a [`Defect`], the defect stands
+//! between the host and the node manager.
 
 use crate::machine::name_of;
 use crate::{Defect, Switch};
@@ -118,7 +118,7 @@ impl Host for FlawedHost {
         let Some(defect) = &self.defect else { return self.inner.switch_ahead(now, plan) };
         let mut flawed = Vec::new();
         for SwitchAhead { due, strobe, jobs } in plan {
-            // The slice begins whatever becomes of its switch.
+            // The slice begins even if the defect drops its switch.
             flawed.push(SwitchAhead { due, strobe, jobs: Arc::default() });
             let SwitchedJobs { stop, resume } = SwitchedJobs::clone(&jobs);
             let ordered = Switch { strobe: Some(strobe), stop, resume };

@@ -1,4 +1,4 @@
-//! What the hosts of a machine take for what they do.
+//! How long the hosts of a machine take for their work.
 
 use crate::content::time_of;
 use std::time::Duration;
@@ -6,32 +6,32 @@ use storm_nm::modelled::{Activity, OperatingSystem};
 use storm_primitives::sim::Random;
 use storm_qsnet_sim::HostModel;
 
-/// The times of a machine's hosts. Those of a node that is slowed by a fault are
-/// multiplied by the caller.
+/// The times of a machine's hosts. If a fault slows a node, the caller multiplies
+/// the times of that node.
 pub trait Hosts {
     /// The manager's host reads so many bytes of a file.
     fn read(&self, bytes: u64) -> Duration;
 
-    /// Processors of a node. Where ranks leave none, the daemon shares one of theirs.
+    /// Processors of a node. If the ranks use them all, the daemon shares one of theirs.
     fn processors(&self) -> u32 {
         u32::MAX
     }
 
-    /// What an activity takes on a node.
+    /// How long an activity takes on a node.
     fn takes(&self, activity: Activity, random: &Random<'_>) -> Duration;
 }
 
-/// Hosts of no particular kind, for tests: each time is drawn evenly up to its
-/// bound, so that there are as many interleavings as there are seeds.
+/// Hosts of no particular kind, for tests. Each time is drawn evenly up to its bound:
+/// each seed gives another interleaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlainHosts {
     /// Reading or writing a MiB.
     pub per_mib: Duration,
     /// From the order to start a rank to its first instruction, at most.
     pub exec: Duration,
-    /// From the end of a process to its manager's knowing it, at most.
+    /// From the end of a process until its manager knows it, at most.
     pub exit: Duration,
-    /// A node manager's taking up a heartbeat, at most.
+    /// Until a node manager takes up a heartbeat, at most.
     pub attend: Duration,
     /// From the stop of one row to the start of the next.
     pub switch: Duration,
@@ -59,8 +59,8 @@ impl Hosts for PlainHosts {
 #[derive(Clone, Debug)]
 pub(crate) struct ProfiledHosts {
     pub(crate) model: HostModel,
-    /// What a node manager takes for a heartbeat: it keeps up with no shorter
-    /// quantum (section 4.3.1).
+    /// Time that a node manager needs for a heartbeat. A node does not keep up with a
+    /// shorter quantum (section 4.3.1).
     pub(crate) attend: Duration,
 }
 

@@ -1,9 +1,9 @@
-//! Messages between the ranks of modelled jobs: each takes its time on the way,
-//! whether or not the receiver is scheduled; a receiver that is stopped finds it
-//! when it runs again.
+//! Messages between the ranks of modelled jobs. Each message takes its time on the
+//! way, whether or not the receiver is scheduled; a stopped receiver finds the
+//! message when it runs again.
 //!
-//! What it does not do: contention between messages, and anything of the
-//! primitives, which are the daemons' and go through the simulated network.
+//! Messages do not contend with each other. The daemons' primitives do not come
+//! through here: they use the simulated network.
 
 use futures_util::future::LocalBoxFuture;
 use std::cell::RefCell;
@@ -20,12 +20,12 @@ use storm_rm::Rank;
 
 use crate::content::time_of;
 
-/// What messages between ranks take.
+/// How long messages between ranks take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageCosts {
     /// From the sending to the arrival of an empty message.
     pub latency: Duration,
-    /// More for each MiB.
+    /// Further time for each MiB.
     pub per_mib: Duration,
     /// From the arrival of the last rank at a barrier to its end everywhere.
     pub barrier: Duration,
@@ -45,7 +45,7 @@ struct State {
     barriers: BTreeMap<JobKey, Barrier>,
 }
 
-/// Messages from one rank to another that have arrived, and who waits for them.
+/// Messages from one rank to another that have arrived, and the receiver that waits for them.
 #[derive(Default)]
 struct Mailbox {
     arrived: u64,
@@ -65,7 +65,7 @@ impl Interconnect {
         Interconnect { runtime, costs, state: Rc::default() }
     }
 
-    /// A run is over: what its ranks did not take is dropped.
+    /// A run is over: messages that its ranks did not take are dropped.
     pub(crate) fn forget(&self, job: storm_rm::JobId) {
         let mut state = self.state.borrow_mut();
         state.boxes.retain(|(key, _, _), _| key.job != job);

@@ -5,18 +5,18 @@ use storm_mm::api::{JobState, LaunchBreakdown};
 use storm_primitives::Instant;
 use storm_rm::{JobIncarnation, ProcessClass, Rank, Row};
 
-/// When a job passed each stage; of a job that ran several times, its last run.
+/// When a job passed each stage; if it ran several times, in its last run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobTimes {
     /// Its name.
     pub name: String,
     /// Its ranks.
     pub procs: u32,
-    /// It was admitted.
+    /// The job was admitted.
     pub submitted: Instant,
-    /// It got its processing elements.
+    /// The job got its processing elements.
     pub placed: Option<Instant>,
-    /// Which run that was.
+    /// The number of the run.
     pub incarnation: Option<JobIncarnation>,
     /// Its row of the matrix.
     pub row: Option<Row>,
@@ -38,12 +38,12 @@ pub struct JobTimes {
     pub ended: Option<Instant>,
     /// How it ended.
     pub state: Option<JobState>,
-    /// Why, where that needs saying.
+    /// The reason for that state, if there is one to tell.
     pub reason: Option<String>,
     /// How often it was put back in the queue.
     pub requeued: u32,
-    /// What flexible coscheduling took its ranks for last, where it took any for something else than
-    /// at first.
+    /// The last class that flexible coscheduling gave each rank, for ranks whose class changed
+    /// from the first one.
     pub classes: BTreeMap<Rank, ProcessClass>,
 }
 
@@ -71,7 +71,7 @@ impl JobTimes {
         }
     }
 
-    /// It waits for a run anew; nothing is left of the last one.
+    /// The job waits for a new run; the record of the last run is cleared.
     pub(crate) fn queued_again(&mut self) {
         let JobTimes { name, procs, submitted, requeued, .. } = self;
         let again = JobTimes::submitted(std::mem::take(name), *procs, *submitted);
@@ -105,12 +105,12 @@ impl JobTimes {
         Some(self.launched? - self.placed?)
     }
 
-    /// From the order to start its ranks to the manager's knowing its end.
+    /// From the order to start its ranks until the manager knows its end.
     pub fn exec(&self) -> Option<std::time::Duration> {
         Some(self.over()? - self.launched?)
     }
 
-    /// The end of it as the Machine Manager knew it first.
+    /// When the Machine Manager first knew the end.
     pub fn over(&self) -> Option<Instant> {
         match (self.terminated, self.ended) {
             (Some(terminated), Some(ended)) => Some(terminated.min(ended)),

@@ -2,16 +2,16 @@
 //! Managers as they run live, on modelled hosts and a simulated network, with
 //! modelled applications, under one seed.
 //!
-//! * [`Machine`] is a cluster in one thread; its daemons know no difference.
+//! * [`Machine`] is a cluster in one thread; its daemons notice no difference.
 //! * [`Application`] is what modelled jobs do.
 //! * [`scenario`] reads a workload with its faults from TOML and runs it.
-//! * [`figures`] are the paper's experiments; [`reproduction`] puts what comes of
-//!   them, and of `storm-model`, beside what the paper prints.
-//! * [`invariants`] are checked at every step; [`Report`] is what came of a run.
+//! * [`figures`] are the paper's experiments. [`reproduction`] puts their results,
+//!   and those of `storm-model`, beside the paper's.
+//! * [`invariants`] are checked at every step; [`Report`] is the result of a run.
 //! * A [`Defect`] makes the daemons wrong, to show that the invariants find it.
 //!
-//! What this crate does not do: model a network (that is a fabric of
-//! `storm-primitives`), decide about jobs (that is the MM), or print anything.
+//! The crate does not model a network (a fabric of `storm-primitives` does), decide
+//! about jobs (the MM does), or print anything.
 
 mod application;
 mod bounded_file;

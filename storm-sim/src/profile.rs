@@ -1,5 +1,5 @@
-//! What a machine is like, by the name of its profile: the network and the hosts
-//! of `storm-qsnet-sim`, and one of no particular kind for tests.
+//! Machines by the names of their profiles: the network and the hosts of
+//! `storm-qsnet-sim`, and one machine of no particular kind for tests.
 
 use crate::MachineConfig;
 use crate::bounded_file;
@@ -16,8 +16,8 @@ use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_qsnet_sim::{BUILTIN_NAMES, Fidelity, Load, Machine, Profile, ProfileError};
 use thiserror::Error;
 
-/// The machine of no particular kind: random delays, so that tests see as many
-/// interleavings as there are seeds.
+/// The machine of no particular kind. Its delays are random: each seed shows tests
+/// another interleaving.
 pub const PLAIN: &str = "plain";
 
 /// Bytes of a MiB.
@@ -32,7 +32,7 @@ const PES: u32 = 4;
 /// Why there is no profile of a name.
 #[derive(Debug, Error)]
 pub enum NamedProfileError {
-    /// It is neither built in nor the path of a file.
+    /// The name is neither built in nor the path of a file.
     #[error("there is no machine profile {0:?}; built in are {names}", names = BUILTIN_NAMES.join(", "))]
     Unknown(String),
     /// The file cannot be read.
@@ -44,7 +44,7 @@ pub enum NamedProfileError {
         #[source]
         source: std::io::Error,
     },
-    /// What is in the file makes no sense.
+    /// The contents of the file make no sense.
     #[error("the machine profile {path} makes no sense")]
     Wrong {
         /// The file.
@@ -53,13 +53,13 @@ pub enum NamedProfileError {
         #[source]
         source: ProfileError,
     },
-    /// One that is built in makes no sense.
+    /// A built-in profile makes no sense.
     #[error(transparent)]
     BuiltIn(#[from] ProfileError),
 }
 
 impl NamedProfileError {
-    /// What to try.
+    /// What the user can try.
     pub fn hint(&self) -> String {
         match self {
             NamedProfileError::Unknown(_) => {
@@ -75,8 +75,7 @@ impl NamedProfileError {
     }
 }
 
-/// The profile that is built in under this name, or that is in the file of this
-/// path.
+/// The built-in profile of this name, or the profile in the file at this path.
 ///
 /// # Errors
 /// There is none, or it makes no sense.
@@ -94,8 +93,8 @@ pub fn named(name: &str) -> Result<Profile, NamedProfileError> {
         .map_err(|source| NamedProfileError::Wrong { path: path.to_owned(), source })
 }
 
-/// A machine of so many nodes of a profile: the name of one, or the path of a
-/// file.
+/// A machine of `nodes` nodes of a profile, which is given by its name or by the path
+/// of a file.
 ///
 /// # Errors
 /// [`ScenarioError`]: there is none of that name, or it makes no sense.
@@ -108,7 +107,7 @@ pub fn machine(
     machine_simulated(name, seed, nodes, load, Fidelity::default())
 }
 
-/// The same with a network that is simulated so finely.
+/// The same with a network that is simulated at this level of detail.
 ///
 /// # Errors
 /// [`ScenarioError`]: there is none of that name, or it makes no sense.
@@ -145,7 +144,7 @@ fn profiled(seed: u64, machine: &Machine) -> Result<MachineConfig, ScenarioError
     })
 }
 
-/// As long beside the lease of a simulated node, 80 ms, as 60 s are beside 7 s.
+/// Its ratio to the lease of a simulated node, 80 ms, is about that of 60 s to 7 s on a live node.
 const NODE_RETURN: Duration = Duration::from_millis(600);
 
 fn plain(seed: u64, nodes: u32) -> MachineConfig {
@@ -186,8 +185,8 @@ fn plain(seed: u64, nodes: u32) -> MachineConfig {
     }
 }
 
-/// Messages between ranks go as transfers between daemons do, and a barrier as a
-/// COMPARE-AND-WRITE; asked of a fabric that nobody uses yet.
+/// Messages between ranks take as long as transfers between daemons, and a barrier as long
+/// as a COMPARE-AND-WRITE. The times are those of a fabric that nobody uses yet.
 fn message_costs(fabric: &dyn Fabric, random: &Random<'_>) -> MessageCosts {
     let set = NodeSet::single(NodeId(1));
     let operation = |kind, bytes| Operation {

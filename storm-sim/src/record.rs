@@ -1,5 +1,5 @@
-//! What is remembered of a simulated machine: every fact goes through here, to the
-//! invariants, to the times of the jobs and strobes, and to the trace.
+//! The record of a simulated machine. Every fact passes through it to the invariants,
+//! to the times of the jobs and strobes, and to the trace.
 
 use crate::fact::strobe_of;
 use crate::invariants::{self, Broken, Invariant, Violation};
@@ -18,8 +18,8 @@ use storm_rm::{JobId, JobIncarnation, PartitionId};
 
 /// Significant digits of the histograms.
 const DIGITS: u8 = 3;
-/// Strobes whose skew is being measured at once; older ones are counted as they
-/// are.
+/// Strobes whose skew is measured at the same time. If there are more, the oldest is counted
+/// with the nodes that have obeyed it.
 const STROBES: usize = 64;
 
 /// The record of one machine.
@@ -28,7 +28,7 @@ pub(crate) struct Record {
     checks: bool,
     nodes: u32,
     state: RefCell<State>,
-    /// Counts the news, and who waits for the next.
+    /// Changes so far; `waiting` has the tasks that wait for the next one.
     news: Cell<u64>,
     waiting: RefCell<Vec<Waker>>,
     facts: Cell<u64>,
@@ -53,7 +53,7 @@ struct Skew {
     nodes: u32,
 }
 
-/// What the record is to do beside remembering the jobs.
+/// What the record does besides remembering the jobs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordConfig {
     pub(crate) nodes: u32,
@@ -154,7 +154,7 @@ impl Record {
         }
     }
 
-    /// Something went wrong that is no fact of an invariant.
+    /// Notes a failure that no invariant finds.
     pub(crate) fn fail(&self, what: &'static str, how: String) {
         let violation = Violation { invariant: what, at: self.runtime.now(), how: Broken(how) };
         self.state.borrow_mut().violation.get_or_insert(violation);
@@ -290,7 +290,7 @@ impl State {
     }
 
     fn strobe(&mut self, now: Instant, strobe: &Strobe, nodes: u32) {
-        // It grows with what it is told.
+        // The histogram grows with its values: recording cannot fail.
         let _ = self.switch_ns.record(now.as_nanos().saturating_sub(strobe.issued_ns));
         let key = (strobe.partition, strobe.number);
         let skew = self.strobes.entry(key).or_insert(Skew { first: now, last: now, nodes: 0 });
@@ -310,12 +310,12 @@ impl State {
 
 impl Skew {
     fn count(&self, histogram: &mut Histogram<u64>) {
-        // It grows with what it is told.
+        // The histogram grows with its values: recording cannot fail.
         let _ = histogram.record((self.last - self.first).as_nanos() as u64);
     }
 }
 
-/// The node of a fact of a node; for the trace.
+/// The node that a fact is about, for the trace.
 pub(crate) fn strobe_fact<'a>(fact: &Fact<'a>) -> Option<(NodeId, &'a Strobe)> {
     match fact {
         Fact::Host(node, act) => strobe_of(act).map(|strobe| (*node, strobe)),

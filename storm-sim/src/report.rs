@@ -1,5 +1,5 @@
-//! What came of a run: the times of its jobs, of its strobes, and what it took to
-//! simulate them.
+//! The result of a run: the times of its jobs and strobes, and the cost of their
+//! simulation.
 
 use crate::{JobTimes, Machine};
 use hdrhistogram::Histogram;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use storm_mm::api::{JobState, LaunchBreakdown};
 use storm_rm::{JobId, ProcessClass, Rank};
 
-/// What came of a run. The same for the same scenario and seed.
+/// The result of a run: the same for the same scenario and seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The seed.
@@ -46,7 +46,7 @@ pub struct JobReport {
     pub nodes: usize,
     /// How it ended, or the state that it is in.
     pub state: String,
-    /// Why, where that needs saying; of a job that has not ended, where it is.
+    /// The reason for that state, if there is one to tell; where a job is that has not ended.
     pub reason: Option<String>,
     /// When it was submitted.
     pub submitted_ms: f64,
@@ -55,19 +55,19 @@ pub struct JobReport {
     /// From its place in the matrix to the order to start its ranks: the send time
     /// of the paper's Fig. 2.
     pub send_ms: Option<f64>,
-    /// From then to the manager's knowing its end: the execution time of Fig. 2.
+    /// From the order to start until the manager knows the end: the execution time of Fig. 2.
     pub exec_ms: Option<f64>,
     /// From its submission to its end as the manager first knew it.
     pub response_ms: Option<f64>,
-    /// The response divided by the CPU time of a rank: how many times longer it took
-    /// than on a machine of its own. Of jobs that completed and computed only.
+    /// The response divided by the CPU time of a rank: how many times longer the job took
+    /// than on a machine of its own. Only completed jobs that computed have a slowdown.
     pub slowdown: Option<f64>,
     /// How often it was put back in the queue.
     pub requeued: u32,
     /// Where the time of the launch went, as the manager measured it.
     pub breakdown: Option<LaunchBreakdown>,
-    /// What flexible coscheduling took its ranks for last, in order, where it took any for something
-    /// else than at first (CS).
+    /// The last class that flexible coscheduling gave each rank, in order of the ranks; only ranks
+    /// whose class changed from the first one (CS).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ProcessClass>,
 }
@@ -90,8 +90,8 @@ pub struct HistogramSummary {
 }
 
 impl Report {
-    /// What came of a machine's run so far, of a workload of so many jobs. `work`
-    /// gives the CPU time of a rank of a job by its name.
+    /// The result of a machine's run so far, for a workload of `workload` jobs. `work` gives
+    /// the CPU time of a rank of a job by the job's name.
     pub fn of(
         machine: &Machine,
         workload: usize,
@@ -115,7 +115,7 @@ impl Report {
 }
 
 impl HistogramSummary {
-    /// Of a histogram of nanoseconds.
+    /// Sums up a histogram of nanoseconds.
     pub fn of(histogram: &Histogram<u64>) -> HistogramSummary {
         if histogram.is_empty() {
             return HistogramSummary::default();

@@ -1,6 +1,6 @@
-//! The primitives of the simulated Machine Manager, watched: what becomes of each
-//! COMPARE-AND-WRITE that writes is told to the record, with what the memory of
-//! the nodes looks like at that instant.
+//! The primitives of the simulated Machine Manager, watched. Each COMPARE-AND-WRITE
+//! that writes is noted in the record, with the memory of the nodes at the instant
+//! when it ends.
 
 use crate::record::Record;
 use crate::{Compared, Defect, Fact};
@@ -40,7 +40,7 @@ impl Watched {
         Watched { inner, network, record, flags: first..end, defect }
     }
 
-    /// The nodes of `set` that hold `value` at `addr`, of those that live.
+    /// The living nodes of `set` that hold `value` at `addr`.
     fn look(&self, set: &NodeSet, addr: GlobalAddr, value: u64) -> Sight {
         let lives = self.inner.membership().incarnations();
         let lives: BTreeMap<NodeId, Incarnation> =
@@ -61,7 +61,7 @@ impl Watched {
         Some((node, word))
     }
 
-    /// What the manager hears of an answer.
+    /// The answer as the manager hears it.
     fn as_heard(
         &self,
         caw: &CompareAndWrite,

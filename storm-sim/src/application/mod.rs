@@ -1,5 +1,5 @@
-//! What modelled jobs do: applications that compute, exchange messages and wait
-//! for each other, as scripts for the ranks of a modelled node.
+//! Modelled jobs: applications that compute, exchange messages and wait for each
+//! other, as scripts for the ranks of a modelled node.
 
 mod wavefront;
 
@@ -10,7 +10,7 @@ use storm_rm::Rank;
 use wavefront::Grid;
 
 /// Blocks of cells that a wavefront sends on one after the other, unless the
-/// scenario says otherwise: as sweep3d's `mk` and angle blocks in this repository.
+/// scenario says otherwise; the same as sweep3d's `mk` and angle blocks in this repository.
 const DEFAULT_BLOCKS: u32 = 10;
 /// Length of a wavefront's boundary message in bytes, unless said otherwise.
 const DEFAULT_MESSAGE_BYTES: u64 = 4096;
@@ -23,7 +23,7 @@ fn default_message_bytes() -> u64 {
     DEFAULT_MESSAGE_BYTES
 }
 
-/// Hundredths of itself that a part of the work is which is like the others.
+/// Work of a rank under a balanced load, in hundredths of the others' work.
 const BALANCED_PERCENT: u32 = 100;
 
 fn balanced() -> u32 {
@@ -71,8 +71,8 @@ pub enum Application {
         /// Which half that is.
         #[serde(default)]
         heavy: Heavy,
-        /// Hundredths of what the first rank takes for its work that the last one does; those between
-        /// in proportion.
+        /// Time of the last rank for its work, in hundredths of the first rank's.
+        /// The ranks between them lie between, in proportion.
         #[serde(default = "balanced")]
         heterogeneity_percent: u32,
     },
@@ -86,7 +86,7 @@ pub enum Application {
     },
 }
 
-/// Which half of the ranks has more work than the other, if any has.
+/// The half of the ranks that has more work than the other, if there is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Heavy {
@@ -148,7 +148,7 @@ impl Application {
         }
     }
 
-    /// CPU time of each rank; of one that does not have more work than others.
+    /// CPU time of a rank that has no more work than the others.
     pub fn work(&self) -> Duration {
         match self {
             Application::Compute { time } => *time,
@@ -163,7 +163,7 @@ impl Application {
     }
 }
 
-/// What a rank takes for its work where the last one takes so many hundredths of it.
+/// Time that `rank` takes for `work` if the last rank takes `percent` hundredths of it.
 fn slowed(work: Duration, percent: u32, rank: Rank, size: u32) -> Duration {
     let (rank, last) = (u64::from(rank.0), u64::from(size.saturating_sub(1)).max(1));
     let more = u64::from(percent.saturating_sub(BALANCED_PERCENT)) * rank / last;
@@ -174,7 +174,7 @@ fn repeat(times: u32, steps: Vec<Step>) -> Script {
     Script::of(vec![Step::Repeat { times, steps }])
 }
 
-/// The even rank of each pair begins; one without a partner does nothing.
+/// The even rank of each pair begins; a rank without a partner does nothing.
 fn ping_pong(rank: Rank, size: u32, bytes: u64) -> Vec<Step> {
     let partner = Rank(rank.0 ^ 1);
     if partner.0 >= size {

@@ -20,8 +20,8 @@ impl Grid {
         Grid { columns, rows: ranks / columns }
     }
 
-    /// One sweep, from the first rank's corner or back to it: for each block, wait
-    /// for those before, compute, tell those behind.
+    /// One sweep, from the first rank's corner or back to it. For each block, a rank
+    /// waits for the ranks before it, computes, and tells the ranks behind it.
     pub(super) fn sweep(
         self,
         rank: Rank,

@@ -19,7 +19,7 @@ pub struct GangSetup {
     pub mpl: u32,
     /// The quantum.
     pub quantum: Duration,
-    /// What each job does.
+    /// The application of each job.
     pub application: Application,
     /// Virtual time after which it is given up.
     pub limit: Duration,
@@ -27,12 +27,12 @@ pub struct GangSetup {
     pub seed: u64,
 }
 
-/// What the jobs took.
+/// Measurements of the jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GangPoint {
-    /// From the order to start the first job to the end of the last, divided by
-    /// the number of jobs: the runtime of Figures 3 to 5. At least that if they were
-    /// not over.
+    /// Time from the order to start the first job to the end of the last, divided by
+    /// the number of jobs: the runtime of Figures 3 to 5. If the jobs were not over in
+    /// time, the runtime is at least this long.
     pub runtime: Duration,
     /// Whether all jobs ended in the time that they were given.
     pub over: bool,

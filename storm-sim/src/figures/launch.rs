@@ -24,7 +24,7 @@ pub struct LaunchSetup {
     pub pes: u32,
     /// MiB of the program.
     pub binary_mib: u64,
-    /// What burdens the machine.
+    /// The load on the machine.
     pub load: Load,
     /// The manager acts at multiples of this only.
     pub act_every: Duration,
@@ -48,15 +48,15 @@ impl LaunchSetup {
     }
 }
 
-/// What a launch took, and what it took to simulate it.
+/// Times of a launch, and the cost of its simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaunchPoint {
     /// From the submission to the order to start: reading, broadcasting, writing,
     /// telling the manager.
     pub send: Duration,
-    /// From the order to start to the manager's knowing the end.
+    /// From the order to start until the manager knows the end.
     pub exec: Duration,
-    /// Both.
+    /// The sum of `send` and `exec`.
     pub total: Duration,
     /// Events of the simulation.
     pub events: u64,

@@ -1,11 +1,11 @@
 //! Matrix columns are disjoint: in one row, no processing element belongs to two
-//! runs of jobs. Counted per row and node, as a launch names ranks per node.
+//! runs of jobs. Elements are counted per row and node, because a launch names ranks per node.
 //!
 //! A run that was there when the configuration was edited may hold no elements any more and go on
-//! beside the matrix: where such a run is moved to is not judged, but no other run is placed on its
-//! elements.
+//! beside the matrix. The check ignores where such a run is moved, but no other run may be placed
+//! on its elements.
 //!
-//! What it does not do: look at partitions; a node of a simulated machine is in one.
+//! Partitions are not checked: a node of a simulated machine is in one only.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -28,7 +28,7 @@ struct Holding {
     job: JobId,
     row: Row,
     ranks: Vec<NodeRanks>,
-    /// It was there when the configuration was edited.
+    /// The configuration was edited while the run was there.
     edited: bool,
 }
 

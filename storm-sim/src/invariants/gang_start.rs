@@ -1,11 +1,11 @@
-//! A gang starts whole or not at all: of the nodes of a run, all start their ranks,
-//! each once, or none does. Some alone may have done so only where there was a
-//! reason: a node of the run died or was disturbed by a fault, or refused; or the run
-//! was ended, for another reason than that it did not start, before all had begun.
+//! A gang starts whole or not at all: all nodes of a run start their ranks, each
+//! once, or none does. A part of the nodes may start only for a reason: a node of
+//! the run died, was disturbed by a fault, or refused; or the run was ended before
+//! all had begun. An end because the run did not start is no such reason.
 //!
-//! It is asked when the run counts as started, is found terminated, is ended or
-//! queued again, and when nothing more happens. Started and completed admit no
-//! excuse.
+//! The check is made when the run counts as started, is found terminated, is ended or
+//! queued again, and when nothing more happens. A run that counts as started or
+//! completed must be whole: no reason excuses it.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -25,8 +25,8 @@ pub struct GangStart {
     runs: BTreeMap<JobId, Run>,
     /// The latest run of a job that the manager has ended, or taken back.
     over: BTreeMap<JobId, JobIncarnation>,
-    /// Nodes that a fault has befallen since the manager began. Whether it is over
-    /// is not asked.
+    /// Nodes that a fault has befallen since the manager began, even if the fault is
+    /// over by now.
     disturbed: NodeSet,
 }
 
@@ -36,7 +36,7 @@ struct Run {
     incarnation: JobIncarnation,
     nodes: NodeSet,
     launched: NodeSet,
-    /// There is a reason for which it may have started on some nodes only.
+    /// There is a reason why the run may have started on some nodes only.
     excused: bool,
 }
 
@@ -63,8 +63,8 @@ impl GangStart {
     }
 
     fn launched(&mut self, node: NodeId, job: JobKey) -> Result<(), Broken> {
-        // A node that was frozen or cut off takes up what came before, until it hears
-        // that it is lost; then it ends all.
+        // A node that was frozen or cut off still obeys the commands sent before. When it
+        // hears that it is lost, it ends all its jobs.
         let may_be_late = self.is_over(job) && self.disturbed.contains(node);
         match self.runs.get_mut(&job.job) {
             Some(run) if run.incarnation == job.incarnation => {
@@ -89,7 +89,7 @@ impl GangStart {
         self.over.get(&job.job).is_some_and(|last| job.incarnation <= *last)
     }
 
-    /// The job has no run any more; the one that it had.
+    /// Takes away the run of a job that has ended.
     fn end(&mut self, job: JobId) -> Option<Run> {
         let run = self.runs.remove(&job)?;
         self.over.insert(job, run.incarnation);
@@ -144,7 +144,7 @@ impl GangStart {
         }
     }
 
-    /// That it did not start is no reason for not having started.
+    /// An end because the run did not start does not excuse a partial start.
     fn ending(&mut self, job: JobId, cause: &EndCause) -> Result<(), Broken> {
         let Some(run) = self.runs.get_mut(&job) else { return Ok(()) };
         if matches!(cause, EndCause::LaunchFailed { .. }) {

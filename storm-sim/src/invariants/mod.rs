@@ -1,5 +1,5 @@
-//! What must hold at every instant of a simulated machine, one file each. Each
-//! is told every [`Fact`] in order and says when one breaks it.
+//! Invariants: what must hold at every instant of a simulated machine, one file
+//! each. Each invariant hears every [`Fact`] in order and says when one breaks it.
 
 mod caw_whole;
 mod columns_disjoint;

@@ -1,6 +1,6 @@
-//! No job is lost: what was acknowledged is in the journal, a job's life is a
-//! legal one, and when nothing more happens every job has ended. A job that waits does not
-//! fail, whatever becomes of the nodes and partitions that it waits for.
+//! No job is lost. An acknowledged job is in the journal, its life is a legal one,
+//! and when nothing more happens every job has ended. A waiting job does not fail,
+//! even if the nodes and partitions that it waits for die or go.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;

@@ -1,14 +1,14 @@
-//! A rank runs only while its node's row is one of its own, and then it runs: a
-//! strobe stops every run of another row and resumes those of the new one (paper,
-//! Algorithm 5, SCHEDULE-PROCESS), before the node does anything else.
+//! A rank runs if and only if its node's row is one of its own. A strobe stops every
+//! run of another row and resumes those of the new one (paper, Algorithm 5,
+//! SCHEDULE-PROCESS), before the node does anything else.
 //!
-//! A run has the rows that its node was told with its launch or since. A job that is moved while its
-//! launch is on its way is launched in the row that it had, and told of the new one after that: the row
-//! of a launch is one that the job was placed in or moved to.
+//! A run has the rows that its node was told with the launch or later. If a job is moved while its
+//! launch is on its way, the node launches it in its old row and hears of the new one after that.
+//! The row of a launch is therefore any that the job was placed in or moved to.
 //!
 //! A node's row is that of the last strobe it obeyed. Strobes pass over nodes without
-//! runs: what is launched on such a node says which row is active. A run that is being
-//! ended by a signal may run in any row, so that it can act on it.
+//! runs; the next launch on such a node says which row is active. A run that is being
+//! ended by a signal may run in any row, because it must act on the signal.
 
 use super::{Broken, Invariant, broken};
 use crate::{Configuration, Fact};
@@ -27,14 +27,14 @@ pub struct OwnRow {
     /// The latest run of each job.
     runs: BTreeMap<JobId, JobIncarnation>,
     nodes: BTreeMap<NodeId, Node>,
-    /// The partition of each node, once the configuration was edited. A node can hear strobes of
-    /// another one, for a job that it was left there with.
+    /// The partition of each node, once the configuration was edited. If an edit left a job on a
+    /// node, the node can hear strobes of the job's partition, which is not its own.
     partitions: BTreeMap<NodeId, PartitionId>,
-    /// The node that is switching: what it does next may be a part of that.
+    /// The node that is switching: its next act may be a part of the switch.
     switching: Option<NodeId>,
 }
 
-/// What runs on one node.
+/// The runs on one node.
 #[derive(Debug, Default)]
 struct Node {
     row: Option<Row>,
@@ -55,17 +55,17 @@ struct Run {
 impl Node {
     fn launched(&mut self, job: JobKey, rows: RowSet, stopped: bool, ranks: u32) {
         if self.runs.values().all(|run| run.left == 0) {
-            // A stopped one says only that some other row is active.
+            // A run that is launched stopped says only that some other row is active.
             self.row = None;
         }
-        // One of several rows says only that it is one of them.
+        // A run of several rows says only that one of them is active.
         if !stopped && rows.0.is_power_of_two() {
             self.row.get_or_insert(Row(rows.0.ilog2()));
         }
         self.runs.insert(job, Run { rows, stopped, left: ranks, signalled: false });
     }
 
-    /// What is wrong once a switch is over.
+    /// Checks every run of a node once a switch is over.
     fn check(&self, node: NodeId) -> Result<(), Broken> {
         let Some(row) = self.row else { return Ok(()) };
         let live = self.runs.iter().filter(|(_, run)| run.left > 0 && !run.signalled);
@@ -207,13 +207,13 @@ impl Invariant for OwnRow {
             Fact::NodeDown(node) | Fact::NodeUp(node) => {
                 self.nodes.remove(node);
             }
-            // It missed strobes, and is told the row with the next or with a job.
+            // The node missed strobes. The next strobe or launch tells it the row.
             Fact::NodeBack(node) | Fact::NodeManagerDown(node) => {
                 if let Some(node) = self.nodes.get_mut(node) {
                     node.row = None;
                 }
             }
-            // The next one says which row is active before it sends a strobe.
+            // The next manager says which row is active before it sends a strobe.
             Fact::ManagerDown => self.nodes.values_mut().for_each(|node| node.row = None),
             Fact::Journal(..)
             | Fact::Acknowledged(_)
@@ -241,7 +241,7 @@ mod tests {
         HostAct::Launch { job: key, ranks: 1, rows, stopped: row != 0 }
     }
 
-    /// Two runs of two rows, the first of which runs.
+    /// Two runs of two rows; the first one runs.
     fn sharing() -> OwnRow {
         let mut invariant = OwnRow::default();
         for (job, row) in [(1, 0), (2, 1)] {
@@ -252,7 +252,7 @@ mod tests {
         invariant
     }
 
-    /// What comes of some acts, and of whatever happens next.
+    /// The verdict on some acts and the fact that follows them.
     fn after(acts: &[HostAct]) -> Result<(), Broken> {
         let mut invariant = sharing();
         acts.iter().try_for_each(|act| invariant.note(&Fact::Host(NODE, act)))?;

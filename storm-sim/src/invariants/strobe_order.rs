@@ -1,6 +1,6 @@
 //! Strobes have one order everywhere: a node obeys them in the order of their
-//! numbers, each once, and a number means the same row on every node. A manager that is
-//! started again counts anew: what nodes that have not joined it obey is the former one's.
+//! numbers, each once, and a number means the same row on every node. The next manager
+//! counts anew; a node that has not joined it still obeys the former manager's strobes.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -10,10 +10,10 @@ use storm_primitives::NodeId;
 use storm_rm::message::Strobe;
 use storm_rm::{PartitionId, Row};
 
-/// Numbers whose row is remembered: far more than can be under way.
+/// Strobe numbers whose row is remembered: far more than can be under way.
 const REMEMBERED: usize = 1024;
 
-/// Whose nodes they are that never joined again.
+/// The manager of a node that never joined a later one.
 const FIRST_MANAGER: u64 = 1;
 
 /// See the module.
@@ -113,7 +113,7 @@ mod tests {
         invariant.note(&Fact::ManagerUp).unwrap();
         invariant.note(&Fact::NodeBack(NodeId(1))).unwrap();
         invariant.note(&Fact::Host(NodeId(1), &strobe(3, 1))).unwrap();
-        // It has not noticed yet, and goes on as it was told.
+        // Node 2 has not noticed the new manager yet, and obeys the former one's strobes.
         invariant.note(&Fact::Host(NodeId(2), &strobe(3, 0))).unwrap();
         assert!(invariant.note(&Fact::Host(NodeId(2), &strobe(8, 1))).is_err());
         invariant.note(&Fact::NodeBack(NodeId(2))).unwrap();

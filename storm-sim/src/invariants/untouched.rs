@@ -1,15 +1,15 @@
-//! A job on nodes that stay is not touched: when the configuration is edited and the manager
-//! started again, a run whose nodes are all still configured goes on as if nothing had happened,
-//! whatever becomes of the order of the nodes, of their elements and of their partitions. The run
-//! is neither ended nor signalled, queued again, started again or suspended.
+//! A job on nodes that stay is not touched. When the configuration is edited and the manager
+//! started again, a run whose nodes are all still configured goes on, even if the order of the
+//! nodes, their elements or their partitions change. The run is neither ended nor signalled,
+//! queued again, started again or suspended.
 //!
 //! The same holds for a run whose ranks all execute when a node manager ends and leaves its ranks
-//! to the next one. If the next node manager is late, runs that are to be queued again may end. If the
-//! keeper ends its jobs, every run there may.
+//! to the next one. If the next node manager is late, runs that are to be queued again may end. If
+//! the keeper ends its jobs, every run there may.
 //!
-//! A run that loses a node is queued again if its job asked for that; it has not failed.
+//! A run that loses a node is queued again if its job asked for a requeue; it does not fail then.
 //!
-//! What it does not do: look at runs whose nodes a fault has befallen.
+//! Runs whose nodes a fault has befallen are not checked.
 
 use super::{Broken, Invariant, broken};
 use crate::{Configuration, Fact};
@@ -29,10 +29,10 @@ pub struct Untouched {
     /// Jobs that asked to be queued again.
     requeue: BTreeSet<JobId>,
     runs: BTreeMap<JobId, Run>,
-    /// Nodes that a fault has befallen and not left.
+    /// Nodes that a fault has befallen, while it lasts.
     troubled: BTreeSet<NodeId>,
-    /// Nodes that have begun anew and launched nothing yet. One that loses its manager now cannot
-    /// say whether its last life was told to launch what is on its way there.
+    /// Nodes that have begun anew and launched nothing yet. If such a node loses its manager, it
+    /// cannot say whether its last life was told of the launches that are on their way to it.
     fresh: BTreeSet<NodeId>,
     /// Nodes without a node manager.
     without_manager: BTreeSet<NodeId>,
@@ -54,16 +54,16 @@ impl Run {
     }
 }
 
-/// What the last edit or restart means for a run.
+/// How the last edit or restart bears on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edited {
-    /// There was none since the run began.
+    /// No edit or restart since the run began.
     Not,
-    /// It is not to be touched.
+    /// The run must not be touched.
     Stays,
     /// One of its nodes is gone.
     Goes,
-    /// It may end for another reason.
+    /// The run may end for another reason.
     Excused,
 }
 
@@ -78,8 +78,8 @@ impl Untouched {
         }
     }
 
-    /// The node manager of a node ended. The next one takes over the runs whose ranks all
-    /// execute.
+    /// Judges the runs of a node whose node manager ended: the next one takes over those whose
+    /// ranks all execute.
     fn judge_running_on(&mut self, node: NodeId) {
         self.without_manager.insert(node);
         for run in self.runs.values_mut() {
@@ -167,7 +167,7 @@ impl Untouched {
         Ok(())
     }
 
-    /// Something was done to the run of a job, which may have to stay as it is.
+    /// The manager or a node did something to the run of a job, which may have to stay as it is.
     fn touched(&self, job: JobId, how: &str) -> Result<(), Broken> {
         match self.runs.get(&job) {
             Some(run) if run.edited == Edited::Stays => {
@@ -245,7 +245,7 @@ impl Invariant for Untouched {
                 self.excuse(|_, run| !run.started && on_fresh(run));
             }
             Fact::NodeBack(node) => {
-                // This node manager may know nothing of what was launched there.
+                // The new node manager may not know what was launched here.
                 if self.without_manager.remove(node) {
                     self.fresh.insert(*node);
                 }
@@ -268,7 +268,8 @@ mod tests {
 
     const PES: u32 = 4;
 
-    /// Job 1, which may be `requeue`d, with two ranks on each of the first two nodes.
+    /// Job 1 with two ranks on each of the first two nodes; `requeue` says whether it may be queued
+    /// again.
     fn running(requeue: bool) -> Untouched {
         let mut invariant = Untouched::default();
         let first = submitted("all", requeue);
@@ -281,7 +282,7 @@ mod tests {
         ending(EndCause::NodeLost { node: "n1".to_owned() })
     }
 
-    /// What comes of the loss of job 1 after an edit.
+    /// The verdict when job 1 is lost after an edit.
     fn lost_after(edit: impl FnOnce(&mut Configuration)) -> Result<(), Broken> {
         let mut invariant = running(false);
         let mut configuration = Configuration::even(3, PES, 1);
@@ -306,7 +307,7 @@ mod tests {
         let mut edited = Configuration::even(3, PES, 1);
         edited.nodes.remove(0);
         invariant.note(&Fact::Configured(&edited)).unwrap();
-        // That it is back says nothing of its ranks.
+        // The node's return says nothing about its ranks.
         invariant.note(&Fact::Configured(&Configuration::even(3, PES, 1))).unwrap();
         invariant.note(&Fact::Journal(JobId(1), &lost())).unwrap();
     }

@@ -1,4 +1,4 @@
-//! What a simulated machine is made of, and what it is asked to run.
+//! The parts of a simulated machine, and the jobs that it is asked to run.
 
 use super::daemons::REQUEUE_FENCE;
 use super::{Configuration, ConfiguredNode, ConfiguredPartition};
@@ -64,7 +64,7 @@ pub enum MachineError {
     /// The partition makes no sense.
     #[error("the partition makes no sense")]
     Partition(#[from] PartitionError),
-    /// By that nothing can be judged.
+    /// The rules that judge processes make no sense.
     #[error("processes cannot be judged by the [machine.flexible] of the scenario")]
     Flexible(#[from] ClassRuleError),
     /// The quantum or the multiprogramming limit makes no sense.
@@ -72,22 +72,22 @@ pub enum MachineError {
     Policy(#[from] ParamError),
 }
 
-/// What a machine is made of.
+/// The parts and settings of a machine.
 #[derive(Clone)]
 pub struct MachineConfig {
     /// Everything random comes from it.
     pub seed: u64,
     /// Compute nodes that are configured at first.
     pub nodes: u32,
-    /// Nodes that are there besides: the first edit of the configuration can add them.
+    /// Further nodes that are not configured at first: an edit of the configuration can add them.
     pub spare_nodes: u32,
     /// Processing elements of each.
     pub pes: u32,
     /// The ranks of a node outlive its node manager, and the next one takes them over;
     /// otherwise they die with it.
     pub hand_over: bool,
-    /// For how long they wait for the next one. Those that are to be queued again wait no longer
-    /// than their leases.
+    /// How long the ranks wait for the next node manager. Ranks of jobs that are to be queued again
+    /// wait no longer than their leases.
     pub node_return: Duration,
     /// Partitions at first: the nodes are dealt out to them in order.
     pub partitions: u32,
@@ -101,9 +101,9 @@ pub struct MachineConfig {
     pub mpl: u32,
     /// The manager acts at multiples of this only; at once when there is none.
     pub act_every: Option<Duration>,
-    /// One strobe orders the slices of so much time; each its own when zero.
+    /// Time whose slices one strobe orders; if zero, each slice has its own strobe.
     pub strobe_span: Duration,
-    /// By what flexible coscheduling judges processes.
+    /// The rules by which flexible coscheduling judges processes.
     pub class_rules: ClassRules,
     /// Every node must handle a heartbeat at least this often.
     pub heartbeat_interval: Duration,
@@ -121,28 +121,27 @@ pub struct MachineConfig {
     pub checks: bool,
     /// Keep a trace.
     pub traces: bool,
-    /// What is wrong with its daemons: nothing, but for those who test the
-    /// invariants.
+    /// A defect of its daemons, for tests of the invariants; otherwise none.
     pub defect: Option<Rc<dyn Defect>>,
 }
 
-/// What a machine is asked to run.
+/// A job that a machine is asked to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRequest {
     /// Its name.
     pub name: String,
     /// Ranks.
     pub procs: u32,
-    /// Length of its program, which is sent to its nodes; 0 where it is on the
+    /// Length of its program, which is sent to its nodes; 0 if the program is on the
     /// nodes already.
     pub binary_bytes: u64,
     /// Its partition; the first of the configuration when left out.
     pub partition: Option<String>,
-    /// What it does.
+    /// The application that its ranks run.
     pub application: Application,
     /// Run it again when its node dies.
     pub requeue: bool,
-    /// So many PMI barriers its ranks pass before and after what it does.
+    /// PMI barriers that its ranks pass before and after the application.
     pub fences: u32,
 }
 
@@ -203,14 +202,14 @@ impl MachineConfig {
         Configuration::even(self.nodes, self.pes, self.partitions)
     }
 
-    /// What the manager is told of a configuration.
+    /// What a configuration tells the manager.
     pub(crate) fn core(&self, configuration: &Configuration) -> CoreConfig {
         let node = |entry: &ConfiguredNode| NodeConfig::new(name_of(entry.node), entry.pes);
         let partition = |(index, one): (usize, &ConfiguredPartition)| PartitionConfig {
             name: one.name.clone(),
             nodes: one.nodes.iter().filter_map(|node| configuration.index_of(*node)).collect(),
             sched: self.sched.clone(),
-            // They were checked before the machine was started.
+            // The parameters were checked before the machine was started.
             params: self.params().unwrap_or_default(),
             default: index == 0,
         };
@@ -276,7 +275,7 @@ impl JobRequest {
             umask: 0o022,
             limits: Vec::new(),
             files: Vec::new(),
-            // Nobody looks at it: the streams of 65,536 ranks cost memory.
+            // Nobody reads it, and the streams of 65,536 ranks cost memory.
             output: OutputSpec::Files { stdout: "/dev/null".into(), stderr: None },
             input: InputSpec::None,
             requeue: self.requeue,

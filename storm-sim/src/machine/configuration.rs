@@ -1,8 +1,8 @@
-//! What the manager's configuration file says of the nodes and partitions of a machine. It
-//! can be edited while the machine runs; the next manager reads it.
+//! The nodes and partitions in the manager's configuration file. The file can be edited
+//! while the machine runs; the next manager reads it.
 //!
-//! What it does not do: say what the nodes are like. A node can be configured with more
-//! processing elements than it has.
+//! The configuration does not say what the nodes are like: a node can be configured with
+//! more processing elements than it has.
 
 use storm_primitives::NodeId;
 

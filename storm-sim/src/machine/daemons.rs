@@ -1,4 +1,4 @@
-//! The manager of a machine and the next one, and what nodes are like.
+//! Starts the managers of a machine, and builds its nodes.
 
 use super::config::name_of;
 use super::numbers::Numbers;
@@ -72,8 +72,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Starts the next manager on the journal of a dead one. The nodes that live find it,
-    /// with their jobs; those that were to come back meanwhile do so now.
+    /// Starts the next manager on the journal of a dead one. The living nodes find it and
+    /// bring their jobs; nodes that were to come back meanwhile do so now.
     pub(super) fn start_next_manager(&self) -> Result<(), MachineError> {
         let inner = &self.inner;
         let configuration = self.configuration();
@@ -168,8 +168,8 @@ impl Machine {
     }
 }
 
-/// What a rank does: the application whose number its arguments name, between as many PMI barriers
-/// as they say.
+/// The script of a rank: its application, with PMI barriers before and after it. The rank's
+/// arguments are the number of the application and that of the barriers.
 fn script(applications: &[crate::Application], context: &RankContext<'_>) -> Script {
     let number = |index: usize| -> Option<u32> {
         context.argv.get(index).and_then(|arg| arg.to_string_lossy().parse().ok())

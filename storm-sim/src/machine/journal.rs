@@ -17,7 +17,7 @@ pub(super) struct RecordedJournal {
     record: Rc<Record>,
     interconnect: Interconnect,
     defect: Option<Rc<dyn Defect>>,
-    /// What the manager that writes it calls the nodes.
+    /// The numbers that the manager which writes the journal uses for the nodes.
     numbers: Rc<RefCell<Numbers>>,
 }
 

@@ -46,7 +46,7 @@ const JOIN_PAUSE: Duration = Duration::from_millis(1);
 /// the manager may have died over it.
 const ACKNOWLEDGED: Duration = Duration::from_secs(1);
 
-/// Why a run came to no good end.
+/// Why a run did not end well.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RunError {
     /// An invariant does not hold.
@@ -55,7 +55,7 @@ pub enum RunError {
     /// Nothing can happen any more, or too much does.
     #[error("the simulation cannot go on")]
     Simulation(#[from] SimError),
-    /// It did not end in the virtual time it was given.
+    /// The run did not end in the virtual time it was given.
     #[error("not over after {limit:?} of virtual time: {left}")]
     Hangs {
         /// The time it was given.
@@ -99,15 +99,15 @@ struct Inner {
     /// The daemons and the network.
     life: RefCell<Option<Life>>,
     manager_up: Cell<bool>,
-    /// As the next manager will read it.
+    /// The configuration that the next manager will read.
     configuration: RefCell<Configuration>,
-    /// As the present manager has read it, or the last one had.
+    /// The configuration that the present manager, or the last one, has read.
     read: Rc<RefCell<Configuration>>,
-    /// What the present manager calls the nodes.
+    /// The numbers that the present manager uses for the nodes.
     numbers: Rc<RefCell<Numbers>>,
     killed: RefCell<BTreeSet<NodeId>>,
-    /// Nodes whose node managers a manager had no use for, before they had any job. A service
-    /// manager starts them again.
+    /// Nodes whose node managers a manager refused, before they had any job. A service manager
+    /// starts them again.
     refused: Rc<RefCell<BTreeSet<NodeId>>>,
     /// Nodes without a node manager that has joined, and since when.
     away: Rc<RefCell<BTreeMap<NodeId, Instant>>>,
@@ -123,7 +123,7 @@ impl Machine {
     pub fn start(config: MachineConfig) -> Result<Machine, MachineError> {
         config.check()?;
         let simulation = Simulation::new(config.seed);
-        // What the network says of every operation is not the machine's trace.
+        // The network's report of every operation does not belong in the machine's trace.
         simulation.trace().silence(true);
         let runtime = simulation.runtime();
         let configuration = config.configuration();
@@ -337,7 +337,7 @@ impl Machine {
         self.inner.record.facts()
     }
 
-    /// Nothing more will happen: what must not be left is looked for.
+    /// Notes that nothing more will happen: the invariants look for what must not be left.
     pub fn over(&self) {
         self.inner.record.note(Fact::Over);
     }
@@ -369,7 +369,7 @@ impl Machine {
         self.alter(node, fault);
     }
 
-    /// From now on the disk of a node takes nothing more, or has room again.
+    /// The disk of a node takes nothing more from now on, or has room again.
     pub fn fill_disk(&self, node: NodeId, full: bool) {
         let life = self.inner.life.borrow();
         if let Some(host) = life.as_ref().and_then(|life| life.host(node)) {
@@ -377,7 +377,7 @@ impl Machine {
         }
     }
 
-    /// Ends whatever slows, stops or cuts off a node that lives, or fills its disk.
+    /// Ends every fault that slows, stops or cuts off a living node, or fills its disk.
     pub fn heal(&self, node: NodeId) {
         self.fill_disk(node, false);
         for fault in [NodeFault::Thaw, NodeFault::Mend, NodeFault::Slow { percent: 100 }] {
@@ -394,8 +394,8 @@ impl Machine {
         }
     }
 
-    /// Brings a node back with a fresh memory, whatever became of its last life; while
-    /// there is no manager that knows it, as soon as there is one.
+    /// Brings a node back with a fresh memory, whether or not its last life has ended. If no
+    /// manager knows the node, it comes back as soon as one does.
     pub fn rejoin(&self, node: NodeId) {
         let known = self.inner.read.borrow().pes(node).is_some();
         if !self.inner.manager_up.get() || !known {
@@ -405,7 +405,7 @@ impl Machine {
         if let Some(life) = &*self.inner.life.borrow() {
             let primitives = life.network.rejoin(self.number(node));
             if !self.inner.killed.borrow_mut().remove(&node) {
-                // The last life of the node ends with all that it had.
+                // The last life of the node ends with its processes and its memory.
                 self.inner.record.note(Fact::NodeDown(node));
             }
             self.inner.record.note(Fact::NodeUp(node));
@@ -437,17 +437,16 @@ impl Machine {
         self.inner.configuration.replace(configuration);
     }
 
-    /// What the present manager calls a node.
+    /// The present manager's number for a node.
     fn number(&self, node: NodeId) -> NodeId {
         self.inner.numbers.borrow().number(node)
     }
 
-    /// Starts a manager on the journal of the former one, with the configuration as it is
-    /// now.
+    /// Starts a manager on the journal of the former one, with the present configuration.
     ///
     /// # Errors
-    /// [`MachineError`] when the configuration makes no sense; none where it is that which
-    /// the machine was started with.
+    /// [`MachineError`] when the configuration makes no sense. The configuration that the machine
+    /// was started with is always valid.
     pub fn restart_manager(&self) -> Result<(), MachineError> {
         if !self.inner.manager_up.get() {
             self.start_next_manager()?;

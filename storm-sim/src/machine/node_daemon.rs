@@ -20,17 +20,17 @@ use storm_rm::remote_queue::EnqueueError;
 const JOIN_PAUSE: Duration = Duration::from_millis(5);
 /// How long a node without a manager keeps the jobs that asked to be queued again.
 const NODE_FENCE: Duration = Duration::from_millis(50);
-/// How long they may go on after their node manager has last said so: it may be frozen.
+/// How long the jobs go on after the node manager last renewed their lease: it may be frozen.
 pub(super) const NODE_LEASE: Duration = Duration::from_millis(80);
 
-/// See the module. It holds no [`Machine`](super::Machine), which would never end then.
+/// Runs one node manager. A [`Machine`](super::Machine) in here would be a cycle, and never end.
 pub(super) struct NodeDaemon {
     pub(super) node: NodeId,
     pub(super) host: ModelledHost<SimRuntime>,
     pub(super) plan: GlobalPlan,
     pub(super) runtime: SimRuntime,
     pub(super) record: Rc<Record>,
-    /// Nodes whose node managers a manager had no use for.
+    /// Nodes whose node managers a manager refused.
     pub(super) refused: Rc<RefCell<BTreeSet<NodeId>>>,
     /// Nodes without a node manager that has joined, and since when.
     pub(super) away: Rc<RefCell<BTreeMap<NodeId, Instant>>>,
@@ -89,14 +89,14 @@ impl NodeDaemon {
     fn over(&self, exit: &NmExit) {
         let node = self.node;
         match &exit.reason {
-            // It was cut off; what comes next is up to the faults.
+            // A daemon that was cut off comes back when the faults say so.
             ExitReason::Disconnected
             | ExitReason::Shutdown
             | ExitReason::AskedToEnd
             | ExitReason::Unreachable(EnqueueError::Network(
                 PrimitiveError::Disconnected | PrimitiveError::NodesDead { .. },
             )) => {}
-            // It ends no job: `untouched` would say so.
+            // A refused node manager ends no job: the invariant `untouched` would report it.
             ExitReason::TooFewPes { .. } => {
                 self.door.leave();
                 self.record.note(Fact::NodeManagerDown(node));
@@ -115,20 +115,20 @@ impl NodeDaemon {
 
 /// How a node manager comes to its first life in the cluster.
 pub(super) enum Entry {
-    /// It has joined.
+    /// The node manager has joined.
     Joined(SimPrimitives),
-    /// It looks for a manager; the node has nothing of a life before.
+    /// Looks for a manager; the node has nothing of a life before.
     New,
-    /// It looks for a manager; the node has what the last node manager left.
+    /// Looks for a manager; the node has what the last node manager left.
     Again,
 }
 
-/// How a node joins. It holds no [`Machine`], which would never end then.
+/// How a node joins. A door does not hold a [`Machine`]: the cycle would keep the machine alive.
 pub(super) struct Door {
     pub(super) network: SimNetwork,
     pub(super) node: NodeId,
     pub(super) numbers: Rc<RefCell<Numbers>>,
-    /// As the present manager has read it.
+    /// The configuration as the present manager has read it.
     pub(super) configuration: Rc<RefCell<Configuration>>,
 }
 

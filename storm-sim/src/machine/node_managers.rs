@@ -1,5 +1,5 @@
-//! The node managers of a machine: they outlive the manager, look for the next one, and
-//! can be ended and started again while their node goes on.
+//! The node managers of a machine. They outlive the manager and look for the next one;
+//! they can end and start again while their node goes on.
 
 use super::Machine;
 use super::daemons::{Life, NodeLife};
@@ -17,18 +17,18 @@ use storm_rm::message::NodeReturn;
 /// How a node manager ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeManagerEnd {
-    /// It is killed; its host closes its link in good order.
+    /// The node manager is killed; its host closes its link in good order.
     Killed,
-    /// It is killed while bytes wait for it; its host resets its link.
+    /// The node manager is killed while bytes wait for it; its host resets its link.
     Reset,
-    /// It is asked to end (SIGTERM). One that is frozen, that looks for its first manager or whose
-    /// jobs end with it is killed.
+    /// The node manager is asked to end (SIGTERM). It is killed instead if it is frozen, looks for
+    /// its first manager, or its jobs end with it.
     Asked,
 }
 
 impl Machine {
-    /// Starts a node and its node manager, which has joined the cluster if it is given its
-    /// end of the network, else looks for a manager that knows it.
+    /// Starts a node and its node manager. Given its end of the network, the node manager has
+    /// joined the cluster; otherwise it looks for a manager that knows it.
     pub(super) fn start_node(&self, life: &Life, node: NodeId, joined: Option<SimPrimitives>) {
         self.inner.refused.borrow_mut().remove(&node);
         self.inner.away.borrow_mut().remove(&node);
@@ -39,7 +39,7 @@ impl Machine {
         let daemon = self.start_daemon(network, (node, runtime), host.clone(), entry);
         let life_of = NodeLife { host, daemon: Some(daemon) };
         let former = life.nodes.borrow_mut().insert(node, life_of);
-        // Not in the borrow: what ends with it may look at other nodes.
+        // The borrow is over by now: whatever ends with the former life may look at other nodes.
         former.into_iter().for_each(|former| former.host.power_off());
     }
 
@@ -65,7 +65,7 @@ impl Machine {
         match how {
             NodeManagerEnd::Asked if obeys => {
                 host.ask_to_end();
-                // It ends by itself.
+                // The daemon ends by itself.
                 daemon.detach();
             }
             NodeManagerEnd::Asked | NodeManagerEnd::Killed | NodeManagerEnd::Reset => drop(daemon),
@@ -88,8 +88,8 @@ impl Machine {
         self.watch_absence(node);
     }
 
-    /// Tells when a node has been without a node manager for most of a lease: jobs that are to
-    /// be queued again may end from then on.
+    /// Notes when a node has been without a node manager for most of a lease: from then on,
+    /// jobs that are to be queued again may end.
     fn watch_absence(&self, node: NodeId) {
         let (away, since) = (self.inner.away.clone(), self.now());
         if *away.borrow_mut().entry(node).or_insert(since) != since {
@@ -106,14 +106,14 @@ impl Machine {
         task.detach();
     }
 
-    /// Whether a node has a node manager: also one that was asked to end and has not yet.
+    /// Whether a node has a node manager; true also of one that was asked to end and still runs.
     pub fn has_node_manager(&self, node: NodeId) -> bool {
         let life = self.inner.life.borrow();
         life.as_ref().and_then(|life| life.host(node)).is_some_and(|host| host.has_manager())
     }
 
-    /// Starts a node manager on a node whose last one has ended. It looks for a manager
-    /// that knows it.
+    /// Starts a node manager on a node whose last one has ended. The new one looks for a
+    /// manager that knows the node.
     pub fn start_node_manager(&self, node: NodeId) {
         let life = self.inner.life.borrow();
         let Some(life) = &*life else { return };
@@ -131,7 +131,7 @@ impl Machine {
         }
     }
 
-    /// Starts the node managers again that a manager had no use for.
+    /// Starts the refused node managers again.
     pub(super) fn start_refused(&self) {
         let refused = self.inner.refused.take();
         refused.into_iter().for_each(|node| self.start_node_manager(node));
@@ -144,15 +144,15 @@ impl Machine {
         runtime: &SimRuntime,
     ) -> ModelledHost<SimRuntime> {
         let host = ModelledHost::new(runtime.clone(), self.model(node, network));
-        // It does not freeze with the node manager.
+        // The keeper does not freeze with the node manager.
         host.keep_on(self.runtime());
         host.judge_by(self.inner.config.class_rules);
-        // A slow node is slow also in its next life.
+        // A slow node stays slow in its next life.
         host.slow_processors(network.slow_percent(self.number(node)));
         host
     }
 
-    /// What nodes say of their keepers.
+    /// How the nodes' keepers hand jobs over, as the nodes tell the manager.
     pub(super) fn returns(&self) -> Option<NodeReturn> {
         let config = &self.inner.config;
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);

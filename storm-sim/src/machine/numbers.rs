@@ -1,6 +1,6 @@
 //! The numbers that the present manager has given to the nodes of a machine. The network
-//! knows a node by that number; everything else here knows it by its own, which is the
-//! number in its name.
+//! knows a node by that number. Everything else here uses the node's own number, which is
+//! the one in its name.
 
 use super::Configuration;
 use super::config::name_of;
@@ -12,14 +12,14 @@ use storm_primitives::NodeId;
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Numbers {
-    /// The number of each node, in the order of their own.
+    /// The manager's number of each node, in the order of the nodes' own numbers.
     given: Vec<NodeId>,
 }
 
 impl Numbers {
-    /// Those that a manager with this configuration gives, on a journal of a machine of so many
-    /// nodes. Nodes that the manager does not know have the numbers that are left: they are in no
-    /// cluster.
+    /// The numbers that a manager with this configuration gives, on a journal of a machine of
+    /// `nodes` nodes. Nodes that the manager does not know get the numbers that are left:
+    /// they are in no cluster.
     ///
     /// # Errors
     /// [`PartitionError`] when there are more names than numbers.
@@ -38,19 +38,19 @@ impl Numbers {
         Ok(Numbers { given: given.map(Option::unwrap_or_default).collect() })
     }
 
-    /// What the manager calls a node.
+    /// The manager's number for a node.
     pub(super) fn number(&self, node: NodeId) -> NodeId {
         let index = node.index().checked_sub(1);
         index.and_then(|index| self.given.get(index)).copied().unwrap_or(node)
     }
 
-    /// The node that the manager calls so.
+    /// The node that has this number with the manager.
     pub(super) fn node(&self, number: NodeId) -> NodeId {
         let index = self.given.iter().position(|given| *given == number);
         index.map_or(number, |index| NodeId(index as u32 + 1))
     }
 
-    /// For each number under `former`, the one that its node has here.
+    /// For each number under `former`, the number that its node has here.
     pub(super) fn after(&self, former: &Numbers) -> Vec<NodeId> {
         let numbers = (1..=self.given.len() as u32).map(NodeId);
         numbers.map(|number| self.number(former.node(number))).collect()

@@ -1,5 +1,5 @@
-//! The jobs that have not ended when a run has, each with what it waits for, as the
-//! manager explains it.
+//! The jobs that have not ended at the end of a run. The manager explains what each of
+//! them waits for.
 
 use super::{ACKNOWLEDGED, Machine};
 use crate::JobTimes;
@@ -9,7 +9,7 @@ use storm_mm::api::{ManagerRequest, Reply};
 use storm_primitives::Runtime;
 use storm_rm::JobId;
 
-/// Jobs that are named one by one; of more, the first.
+/// Jobs that are named one by one; only the first are named if there are more.
 const NAMED: usize = 10;
 
 /// A job that has not ended.

@@ -1,4 +1,4 @@
-//! What must hold of a reproduction, and whether it does.
+//! Bounds: what must hold of a reproduction, and whether it does.
 
 use serde::Serialize;
 use std::fmt;
@@ -7,22 +7,22 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It holds.
+    /// The bound holds.
     Kept,
-    /// It does not.
+    /// The bound does not hold.
     Missed,
-    /// The machine that it is about was not simulated.
+    /// The bound's machine was not simulated.
     Untested,
 }
 
 /// A bound on a number of ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bound {
-    /// What is bounded.
+    /// The number that is bounded.
     pub name: String,
-    /// What is asked of it.
+    /// The bound.
     pub wanted: String,
-    /// What came out; empty if untested.
+    /// The number found; empty if untested.
     pub found: String,
     /// Whether it holds.
     pub verdict: Verdict,
@@ -72,7 +72,7 @@ impl Bound {
         unit: &str,
         holds: impl FnOnce(f64) -> bool,
     ) -> Bound {
-        // No comparison holds of what is not a number.
+        // Every comparison with a NaN is false.
         let verdict = match found.map(holds) {
             Some(true) => Verdict::Kept,
             Some(false) => Verdict::Missed,
@@ -93,7 +93,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Up to three decimals: a bound is missed by what can be seen.
+/// At most three decimals: enough to see by how much a bound is missed.
 fn written(value: f64, unit: &str) -> String {
     let digits = format!("{value:.3}");
     let digits = digits.trim_end_matches('0').trim_end_matches('.');

@@ -1,4 +1,4 @@
-//! What there is to draw: curves over axes. Drawing is for whoever has a canvas.
+//! Charts as data: curves over axes. The caller draws them.
 
 use serde::Serialize;
 
@@ -9,16 +9,16 @@ pub struct Chart {
     pub x: Axis,
     /// Vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// The curves to draw.
     pub curves: Vec<Curve>,
 }
 
 /// An axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Axis {
-    /// What it is, with its unit.
+    /// The quantity, with its unit.
     pub label: &'static str,
-    /// Whether it is logarithmic; no value on it is then 0 or less.
+    /// Whether the axis is logarithmic; all its values are then above 0.
     pub logarithmic: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct Curve {
 }
 
 impl Chart {
-    /// An empty one.
+    /// An empty chart.
     pub fn new(x: Axis, y: Axis) -> Chart {
         Chart { x, y, curves: Vec::new() }
     }
@@ -51,7 +51,7 @@ impl Chart {
         self.with(name.into(), false, points)
     }
 
-    /// What cannot be on an axis is left out.
+    /// Leaves out points that cannot be on an axis.
     fn with(mut self, name: String, joined: bool, mut points: Vec<(f64, f64)>) -> Chart {
         let fits = |axis: Axis, value: f64| value.is_finite() && (!axis.logarithmic || value > 0.0);
         points.retain(|&(x, y)| fits(self.x, x) && fits(self.y, y));

@@ -43,7 +43,7 @@ pub enum Exhibit {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("there is no {name:?}; there are {}", Exhibit::ALL.map(Exhibit::name).join(", "))]
 pub struct UnknownExhibit {
-    /// What was asked for.
+    /// The name asked for.
     pub name: String,
 }
 
@@ -86,7 +86,7 @@ impl Exhibit {
         }
     }
 
-    /// What it shows.
+    /// The title.
     pub fn title(self) -> &'static str {
         match self {
             Exhibit::Table3 => "Table 3: broadcast bandwidth by nodes and cable",

@@ -11,28 +11,28 @@ use storm_qsnet_sim::Load;
 
 /// The machine of all experiments.
 const PROFILE: &str = "es40-qsnet";
-/// Slices that a job lasts at least: what it leaves of its last one is lost to all,
-/// and is to be a small part.
+/// Least number of slices that a job lasts. The rest of its last slice is lost, and must be a
+/// small part of the whole.
 const LEAST_SLICES: u64 = 100;
 /// The wavefront: sweeps there and back, each in blocks.
 const SWEEPS: u32 = 20;
 const BLOCKS: u32 = 10;
 const LEAST_BLOCK_US: u64 = 1_000;
 const MESSAGE_BYTES: u64 = 4096;
-/// What it takes on 64 or 128 ranks, at least, in times of a block: computing and waiting for others.
+/// Least time of the wavefront on 64 or 128 ranks, in times of a block: computing and waiting.
 const WAVEFRONT_BLOCKS: u64 = 1_000;
-/// The one that only computes.
+/// The application that only computes.
 const LEAST_COMPUTE_US: u64 = 1_000_000;
-/// The bulk-synchronous one: what is computed before each barrier.
+/// The bulk-synchronous application: CPU time before each barrier.
 const COMPUTE_US: u64 = 5_000;
 const LEAST_BARRIERS: u64 = 200;
 /// Virtual time in which one job alone must be over.
 const ALONE_LIMIT: Duration = Duration::from_secs(3600);
-/// Several at once are given up when they take so many times what they would one after
+/// Several jobs at once are given up when they take this multiple of their time one after
 /// the other.
 pub(super) const GIVEN_UP_TIMES: u32 = 3;
 
-/// How much is simulated, and with which random numbers.
+/// How much is simulated, and with which seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
     /// Larger machines than this are left out, and the bounds on them untested.
@@ -41,19 +41,19 @@ pub struct Effort {
     pub seed: u64,
 }
 
-/// What the jobs that share processors do.
+/// The application of the jobs that share processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pattern {
-    /// SWEEP3D's: ranks depend on their neighbours, in a pipeline across all of
-    /// them that takes the longer the more there are.
+    /// SWEEP3D's pattern: ranks depend on their neighbours, in a pipeline across all of
+    /// them. More ranks make it take longer.
     Wavefront,
-    /// Each computes, and nobody waits for anybody.
+    /// Each rank computes, and waits for no other.
     Synthetic,
-    /// Everybody waits for everybody: the same on machines of any size.
+    /// All ranks wait for each other; the load is the same on machines of any size.
     BulkSynchronous,
 }
 
-/// Carries out experiments and remembers what came of them.
+/// Carries out experiments and remembers their results.
 pub struct Laboratory<'a> {
     effort: Effort,
     watch: &'a mut dyn FnMut(&str),
@@ -62,17 +62,17 @@ pub struct Laboratory<'a> {
 }
 
 impl<'a> Laboratory<'a> {
-    /// A new one; `watch` is told of each experiment before it begins.
+    /// A new laboratory; it tells `watch` of each experiment before the experiment begins.
     pub fn new(effort: Effort, watch: &'a mut dyn FnMut(&str)) -> Laboratory<'a> {
         Laboratory { effort, watch, launches: BTreeMap::new(), gangs: BTreeMap::new() }
     }
 
-    /// Those of these sizes that are simulated.
+    /// The sizes among these that are simulated.
     pub(super) fn sizes(&self, nodes: &[u32]) -> Vec<u32> {
         nodes.iter().copied().filter(|&nodes| nodes <= self.effort.max_nodes).collect()
     }
 
-    /// A launch of a program of so many MiB on the paper's machine.
+    /// A launch of a program of `binary_mib` MiB on the paper's machine.
     pub(super) fn launch(
         &mut self,
         nodes: u32,
@@ -95,7 +95,7 @@ impl<'a> Laboratory<'a> {
         Ok(point)
     }
 
-    /// So many equal jobs at once, each with `pes` processes on each of so many nodes.
+    /// Runs `mpl` equal jobs at once, each with `pes` processes on each of `nodes` nodes.
     pub(super) fn gang(
         &mut self,
         pattern: Pattern,

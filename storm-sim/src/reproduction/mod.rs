@@ -27,20 +27,20 @@ pub use row::{Basis, Method, Row};
 use crate::figures::FigureError;
 use serde::Serialize;
 
-/// What came of one table or figure.
+/// The reproduction of one table or figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reproduction {
     /// Which.
     pub exhibit: Exhibit,
-    /// What it shows.
+    /// The title.
     pub title: &'static str,
     /// Its numbers.
     pub rows: Vec<Row>,
-    /// What must hold of them.
+    /// Bounds that must hold of the rows.
     pub bounds: Vec<Bound>,
-    /// What to know about them.
+    /// Notes on the rows.
     pub notes: Vec<String>,
-    /// What to draw; nothing for most tables.
+    /// The chart; most tables have none.
     pub chart: Option<Chart>,
 }
 
@@ -81,8 +81,8 @@ impl Reproduction {
         self
     }
 
-    /// Something of this very table or figure was fitted for all that this method
-    /// gives of it, also beside the points that were fitted.
+    /// Marks all numbers of `by` as calibrated, because a parameter was fitted to this table or
+    /// figure. The numbers at points that were not fitted count as well.
     fn fitted(mut self, by: Method) -> Reproduction {
         for row in self.rows.iter_mut().filter(|row| row.by == by) {
             row.basis = Basis::Calibrated;

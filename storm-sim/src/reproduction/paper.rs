@@ -1,7 +1,7 @@
-//! What the paper prints, as facts to put beside ours, each with where it is.
+//! The paper's numbers, as facts to put beside ours, each with where it is printed.
 //!
-//! What other modules know already is not repeated: rivals and their laws are
-//! `storm_model::Rival`'s, constants of the machine `storm_model::Es40`'s.
+//! Numbers that other modules have are not repeated: rivals and their laws are in
+//! `storm_model::Rival`, constants of the machine in `storm_model::Es40`.
 
 /// Table 3: MB/s (MiB/s) by stages and cables, in the order of `storm_model::table_3`.
 pub(super) const TABLE_3_MIB_S: [[f64; 9]; 6] = [

@@ -65,7 +65,7 @@ pub(super) fn fig9() -> Reproduction {
     let mut rows = Vec::new();
     for row in &figure {
         for rival in &row.rivals {
-            // Not even BProc's law means that a job ends before it was begun.
+            // BProc's law also gives times of 0 or less, but no launch ends before it begins.
             if RENORMALISED.contains(&rival.rival) && rival.launch_s > 0.0 {
                 let quantity = format!("{} over STORM, {} nodes", rival.rival, row.nodes);
                 rows.push(Row::model(quantity, rival.over_storm, ""));

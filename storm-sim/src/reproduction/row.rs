@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::fmt;
 
-/// What gave a number.
+/// The source of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
@@ -17,38 +17,38 @@ pub enum Method {
     Paper,
 }
 
-/// What the number is worth beside the paper's.
+/// How much the number proves beside the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
-    /// It follows from parameters that the paper gives elsewhere.
+    /// The number follows from parameters that the paper gives elsewhere.
     Predicted,
-    /// A parameter was fitted to this very number: that it agrees proves nothing.
+    /// A parameter was fitted to this very number: agreement proves nothing.
     Calibrated,
-    /// It was measured on this host, which is not the paper's machine.
+    /// The number was measured on this host, which is not the paper's machine.
     Measured,
-    /// It is the paper's own, from the literature.
+    /// The number is the paper's own, from the literature.
     Quoted,
 }
 
 /// One number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What it is.
+    /// The quantity.
     pub quantity: String,
     /// Ours; none where nothing here gives one.
     pub ours: Option<f64>,
-    /// The paper's; none where its text and tables have none.
+    /// The paper's number; none if its text and tables have none.
     pub paper: Option<f64>,
-    /// How far ours is from the paper's, in percent of the paper's.
+    /// Distance from the paper's number, in percent of it.
     pub error_percent: Option<f64>,
     /// The unit of both; empty for a ratio.
     pub unit: &'static str,
-    /// What gave ours.
+    /// The source of our number.
     pub by: Method,
-    /// What ours is worth.
+    /// How much our number proves.
     pub basis: Basis,
-    /// Where the paper says it; empty where it does not.
+    /// Where the paper says it; empty if it does not.
     pub source: &'static str,
 }
 

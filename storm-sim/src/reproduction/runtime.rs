@@ -9,7 +9,7 @@ use super::paper::{
 use super::{Axis, Bound, Chart, Exhibit, Laboratory, Method, Reproduction, Row, ms};
 use crate::figures::{FigureError, GangPoint};
 
-/// How much a curve may move to be flat: the slowdown that the paper calls feasible.
+/// Most change of a flat curve: the slowdown that the paper calls feasible.
 const FLAT_PERCENT: f64 = FEASIBLE_SLOWDOWN_PERCENT;
 /// Slices of Fig. 3 in us: the paper's range, and two below it.
 const SLICES_US: [u64; 12] =
@@ -17,23 +17,25 @@ const SLICES_US: [u64; 12] =
 /// Slices of the run in which the daemons have no processor of their own.
 const CROWDED_US: [u64; 7] = [200, 300, 500, 1_000, 2_000, 10_000, 50_000];
 const CROWDED: &str = "wavefront on all four processors";
-/// Jobs that stand still are given up; what passes before the first starts is not counted.
+/// From this ratio on, the jobs stood still and were given up. The margin is there because the time
+/// before the first job starts is not counted.
 const BROKEN_TIMES: f64 = GIVEN_UP_TIMES as f64 - 0.01;
 /// Slices among which Table 6's is sought, in us.
 const FEASIBLE_US: [u64; 5] = [300, 500, 1_000, 2_000, 5_000];
 /// Two jobs share the processors (Figs. 3 and 4).
 const SHARED: u32 = 2;
-/// What runs in Figs. 4 and 5.
+/// The application of Figs. 4 and 5.
 const BARRIERS: Pattern = Pattern::BulkSynchronous;
-/// Nodes keep up with the strobes if they obey so many percent of those that are
-/// due: those of the launch and of the end move no job.
+/// Nodes keep up with the strobes if they obey this percentage of those that are due. The
+/// rest are strobes of the launch and the end, which move no job.
 const OBEYED_PERCENT: f64 = 90.0;
 
-/// What comes of slices of one length.
+/// The results for slices of one length.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
     us: u64,
-    /// Runtime of each of two jobs / of one alone; at least that if they were given up.
+    /// Runtime of each of two jobs divided by that of one alone; a lower bound if they were given
+    /// up.
     times: f64,
     over: bool,
     /// Strobes that nodes obeyed of those that were due.
@@ -120,7 +122,7 @@ fn slice(
     Ok(Slice { us, times, over: shared.over, obeyed_percent: obeyed_percent(&shared) })
 }
 
-/// Flat from 2 ms; below 300 us nodes miss strobes, and jobs stand still if the node
+/// The curve is flat from 2 ms. Below 300 us nodes miss strobes; jobs stand still if the node
 /// manager has only their processors.
 fn slice_bounds(wavefront: &[Slice], synthetic: &[Slice], crowded: &[Slice]) -> Vec<Bound> {
     let flat = |name: &str, slices: &[Slice]| {
@@ -214,7 +216,7 @@ pub(super) fn table6(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, Fi
 }
 
 fn obeyed_percent(point: &GangPoint) -> f64 {
-    // A slice longer than the run asks for none.
+    // A run that is shorter than a slice asks for no strobe.
     if point.strobes_due == 0 {
         return 100.0;
     }

@@ -1,5 +1,5 @@
-//! What the numbers of a scenario may be: what lies outside makes no sense, or
-//! would never be over.
+//! The ranges of a scenario's numbers. A number outside makes no sense, or the run
+//! would never end.
 
 use super::{Fault, FaultKind, GeneratedJobs, JobEntry, Scenario, ScenarioError};
 use crate::Application;

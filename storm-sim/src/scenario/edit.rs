@@ -1,5 +1,5 @@
-//! One edit of a configuration, drawn at random. Whatever it is, the result is one that a
-//! manager starts with.
+//! One edit of a configuration, drawn at random. A manager starts with the result of
+//! every edit.
 
 use crate::{Configuration, ConfiguredNode, ConfiguredPartition};
 use storm_primitives::NodeId;
@@ -7,7 +7,7 @@ use storm_primitives::NodeId;
 /// One of so many edits gives a node more elements than it has.
 const ONE_TOO_LARGE: u64 = 8;
 
-/// What edits are made of.
+/// The configuration and the random numbers that edits are made from.
 pub(super) struct Editor<'a> {
     /// Nodes of the machine.
     pub(super) nodes: u32,
@@ -18,7 +18,7 @@ pub(super) struct Editor<'a> {
 }
 
 impl Editor<'_> {
-    /// The configuration after one edit; the same where the edit drawn is not possible.
+    /// The configuration after one edit; unchanged if the edit drawn is not possible.
     pub(super) fn edited(&self, former: &Configuration) -> Configuration {
         let mut configuration = former.clone();
         match (self.random)(10) {
@@ -71,8 +71,8 @@ impl Editor<'_> {
         }
     }
 
-    /// Takes a node out of its partition, which goes with its last node; false where it would
-    /// be the last partition.
+    /// Takes a node out of its partition. A partition without nodes goes. Returns false, and
+    /// changes nothing, if the last partition would go.
     fn take_out(&self, configuration: &mut Configuration, node: NodeId) -> bool {
         let partitions = &mut configuration.partitions;
         let alone = |partition: &ConfiguredPartition| partition.nodes == [node];
@@ -101,7 +101,7 @@ impl Editor<'_> {
         }
     }
 
-    /// One that the configuration had at first, where it is missing now, or a new one.
+    /// A name that no partition has: one of the first configuration's, or a new one.
     fn unused_name(&self, configuration: &Configuration) -> String {
         let taken = |name: &String| configuration.partitions.iter().any(|one| one.name == *name);
         let first = ["p1", "p2", "all"].map(str::to_owned).into_iter();
@@ -127,7 +127,7 @@ impl Editor<'_> {
         self.insert(&mut configuration.partitions, ConfiguredPartition { name, nodes });
     }
 
-    /// Removes a partition; its nodes go to another, or with it.
+    /// Removes a partition; its nodes go to another partition, or are removed as well.
     fn merge(&self, configuration: &mut Configuration) {
         if configuration.partitions.len() < 2 {
             return;
@@ -162,7 +162,7 @@ mod tests {
     fn every_edit_gives_a_configuration_that_a_manager_starts_with() {
         let state = Cell::new(7u64);
         let random = |bound: u64| {
-            // Knuth's multiplicative generator: any will do.
+            // Knuth's multiplicative generator; any generator will do.
             state.set(state.get().wrapping_mul(6364136223846793005).wrapping_add(1));
             (state.get() >> 33) % bound
         };

@@ -8,7 +8,7 @@ use thiserror::Error;
 /// A scenario that makes no sense.
 #[derive(Debug, Error)]
 pub enum ScenarioError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("the scenario {path} cannot be read")]
     Read {
         /// The file.
@@ -17,7 +17,7 @@ pub enum ScenarioError {
         #[source]
         source: std::io::Error,
     },
-    /// It is not what a scenario looks like.
+    /// The text is not a scenario.
     #[error("the scenario cannot be understood")]
     Parse(#[from] toml::de::Error),
     /// The machine makes no sense.
@@ -66,7 +66,7 @@ pub enum ScenarioError {
     NodeMissing {
         /// When.
         at: std::time::Duration,
-        /// What.
+        /// The kind of fault.
         kind: super::FaultKind,
     },
     /// A fault of the manager that names a node.
@@ -74,15 +74,15 @@ pub enum ScenarioError {
     NodeNotTaken {
         /// When.
         at: std::time::Duration,
-        /// What.
+        /// The kind of fault.
         kind: super::FaultKind,
         /// The node.
         node: u32,
     },
-    /// A field of a fault that another kind of fault has.
+    /// A field that belongs to another kind of fault.
     #[error("a fault {kind:?} takes no `{field}`: leave it out")]
     FieldNotTaken {
-        /// What.
+        /// The kind of fault.
         kind: super::FaultKind,
         /// The field.
         field: &'static str,
@@ -113,12 +113,12 @@ pub enum ScenarioError {
         /// The profile.
         profile: &'static str,
     },
-    /// A number that makes no sense, or would never be over.
+    /// A number that makes no sense, or makes the run endless.
     #[error("{name} = {value}: it must be from {least} to {most}")]
     Bounds {
         /// Which.
         name: &'static str,
-        /// As given.
+        /// The value as given.
         value: String,
         /// Smallest.
         least: String,
@@ -130,7 +130,7 @@ pub enum ScenarioError {
     Rate {
         /// Which.
         name: &'static str,
-        /// As given.
+        /// The rate as given.
         rate: f64,
         /// Largest.
         most: f64,

@@ -16,25 +16,25 @@ pub struct Fault {
     pub at: Duration,
     /// Which node; none for the manager's.
     pub node: Option<u32>,
-    /// What.
+    /// The kind of fault.
     #[serde(flatten)]
     pub kind: FaultKind,
 }
 
-/// What happens.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum FaultKind {
     /// The node stops for ever.
     Kill,
-    /// The node stops as by SIGSTOP; cut off when its silence is noticed.
+    /// The node stops as by SIGSTOP; the manager cuts it off when it notices the silence.
     Freeze,
     /// A frozen node goes on.
     Thaw,
     /// The node comes back with a fresh memory.
     Rejoin,
-    /// The node's link is cut: it goes on alone; cut off when its silence is
-    /// noticed.
+    /// The node's link is cut, and the node goes on alone. The manager cuts it off when it
+    /// notices the silence.
     Cut,
     /// The node's link is whole and even again.
     Mend,
@@ -47,25 +47,25 @@ pub enum FaultKind {
     /// Messages to and from the node get lost and are sent again.
     #[serde(rename_all = "kebab-case")]
     Lossy {
-        /// Of a thousand messages this many.
+        /// Messages lost per thousand.
         per_mille: u32,
         /// Time until a lost one is sent again.
         #[serde(with = "super::written_time")]
         resend: Duration,
     },
-    /// Everything to, from and on the node takes so many hundredths of its time: its
-    /// messages, its node manager, its disk, and what its ranks compute.
+    /// Everything to, from and on the node takes this many hundredths of its time: its
+    /// messages, its node manager, its disk, and the computing of its ranks.
     Slow {
         /// Hundredths: 300 is three times slower, 100 heals.
         percent: u32,
     },
     /// The node's disk takes nothing more.
     FillDisk,
-    /// It has room again.
+    /// The disk has room again.
     FreeDisk,
     /// The node manager of the node is killed; the node goes on.
     KillNodeManager,
-    /// It is asked to end (SIGTERM), and leaves its jobs to the next one.
+    /// The node manager is asked to end (SIGTERM), and leaves its jobs to the next one.
     StopNodeManager,
     /// The next node manager of the node starts.
     StartNodeManager,

@@ -46,7 +46,7 @@ pub struct Scenario {
 pub struct MachineEntry {
     /// The profile that says how fast everything is.
     pub profile: String,
-    /// What burdens it beside its jobs (section 4.2.2).
+    /// The load besides the jobs (section 4.2.2).
     #[serde(default)]
     pub load: Load,
     /// How finely its network is simulated.
@@ -81,8 +81,8 @@ pub struct MachineEntry {
     /// when left out.
     #[serde(default, with = "super::written_time::optional")]
     pub act_every: Option<Duration>,
-    /// One strobe orders the slices of so much time; each its own, as the paper has it,
-    /// when left out.
+    /// Time whose slices one strobe orders. When left out each slice has its own strobe, as in
+    /// the paper.
     #[serde(default, with = "super::written_time")]
     pub strobe_span: Duration,
     /// By what processes are judged under flexible coscheduling.
@@ -115,7 +115,7 @@ pub struct JobEntry {
     /// Run it again when its node dies.
     #[serde(default)]
     pub requeue: bool,
-    /// What it does.
+    /// The application of its ranks.
     pub application: Application,
 }
 
@@ -136,7 +136,7 @@ pub struct GeneratedJobs {
     /// MiB of the largest program.
     #[serde(default)]
     pub max_binary_mib: f64,
-    /// PMI barriers that the ranks of each pass before and after what it does.
+    /// PMI barriers that the ranks of each job pass before and after its application.
     #[serde(default)]
     pub fences: u32,
 }
@@ -289,7 +289,7 @@ impl Scenario {
 }
 
 impl JobEntry {
-    /// A rank without a partner would do nothing and look like one that did.
+    /// A rank without a partner would do nothing, and nothing would show it.
     fn check_pairs(&self, elements: u64) -> Result<(), ScenarioError> {
         let procs = self.procs.map_or(elements, u64::from);
         match self.application {

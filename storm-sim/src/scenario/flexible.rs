@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use storm_nm::classes::ClassRules;
 
-/// By what processes are judged under `fcs`; what is left out is as it is by default.
+/// Thresholds by which `fcs` judges processes; a key that is left out has its default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct FlexibleEntry {

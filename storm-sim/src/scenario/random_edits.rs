@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use storm_primitives::Runtime;
 
-/// A manager stays at least so long: its nodes are back by then, so that no job is ended
-/// for want of a manager.
+/// Least time that a manager stays. Its nodes are back by then: no job is ended because no
+/// manager is there.
 const MANAGER_STAYS: Duration = Duration::from_millis(30);
 /// Edits at a time, at most.
 const EDITS: u64 = 3;
@@ -27,7 +27,7 @@ const NODE_MANAGER_ABSENCES_PER_S: &str = "node-manager-absences-per-s";
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct RandomEdits {
-    /// For so long, after the nodes have joined.
+    /// How long edits happen, after the nodes have joined.
     #[serde(with = "super::written_time")]
     pub lasting: Duration,
     /// Edits of the configuration, each with a restart of the manager.
@@ -38,8 +38,8 @@ pub struct RandomEdits {
     pub node_manager_restarts_per_s: f64,
     /// Node managers that end and are back after at most twice `node-return`.
     pub node_manager_absences_per_s: f64,
-    /// A manager or node manager is back after at most so long. Nodes end jobs that are to
-    /// be queued again when there is no manager for 50 ms.
+    /// Longest absence of a manager or node manager. Without a manager for 50 ms, nodes end
+    /// jobs that are to be queued again.
     #[serde(with = "super::written_time")]
     pub outage: Duration,
 }
@@ -71,7 +71,7 @@ impl RandomEdits {
         ])
     }
 
-    /// Lets them happen until their time is over, and waits for the last to be back.
+    /// Makes edits and restarts until their time is over, then waits for the last to be back.
     pub(super) async fn happen(self, machine: Machine) -> Result<(), RunError> {
         let runtime = machine.runtime();
         let end = machine.now() + self.lasting;

@@ -12,14 +12,14 @@ use storm_primitives::{NodeId, Runtime};
 /// Hundredths that a slow node may take.
 const SLOWEST_PERCENT: u64 = 1_000;
 
-/// What a link may add to a message.
+/// Longest time that a link adds to a message.
 const LONGEST_DELAY: Duration = Duration::from_millis(2);
 
 /// Rates of faults, per second of virtual time over the whole machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct RandomFaults {
-    /// For so long, after the nodes have joined.
+    /// How long faults happen, after the nodes have joined.
     #[serde(with = "super::written_time")]
     pub lasting: Duration,
     /// Nodes that stop for ever.
@@ -38,13 +38,13 @@ pub struct RandomFaults {
     pub manager_kills_per_s: f64,
     /// Node managers that end while their nodes go on.
     pub node_manager_restarts_per_s: f64,
-    /// The next one starts after at most so long.
+    /// Longest time until the next one starts.
     #[serde(with = "super::written_time")]
     pub absence: Duration,
-    /// A dead node or manager is back after at most so long.
+    /// Longest time until a dead node or manager is back.
     #[serde(with = "super::written_time")]
     pub repair: Duration,
-    /// A frozen node goes on, and a cut link is mended, after at most so long.
+    /// Longest time until a frozen node goes on, or a cut link is mended.
     #[serde(with = "super::written_time")]
     pub freeze: Duration,
 }
@@ -86,8 +86,8 @@ impl RandomFaults {
         ])
     }
 
-    /// Lets faults happen until their time is over, and waits for what ends the
-    /// last of them: a node that came back later would end a job of a healed machine.
+    /// Makes faults until their time is over, then waits for the end of the last of them. A
+    /// node that came back later would end a job of a healed machine.
     pub(super) async fn happen(self, machine: Machine) -> Result<(), RunError> {
         let runtime = machine.runtime();
         let end = machine.now() + self.lasting;

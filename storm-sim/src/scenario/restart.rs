@@ -5,12 +5,13 @@ use crate::{Machine, NodeManagerEnd};
 use std::time::Duration;
 use storm_primitives::{NodeId, Runtime};
 
-/// The next node manager starts once the last one has ended, as systemd has it.
+/// Pause between two looks at whether the last node manager has ended. The next one starts then,
+/// as under systemd.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 /// A node manager that looks for a manager notices sooner that it is asked to end.
 const LOOKS_MAX: u32 = 20;
 
-/// Ends the node manager of a random node in one of the ways that there are; the next one starts
+/// Ends the node manager of a random node, in one of the three ways; the next one starts
 /// within `absence`.
 pub(super) fn restart_node_manager(machine: &Machine, absence: Duration) {
     let nodes = machine.config().all_nodes();

@@ -1,5 +1,5 @@
-//! A scenario run under one seed: its workload with its faults; then, if there
-//! were faults, all of them healed and a fresh job over the whole machine.
+//! A scenario run under one seed: its workload with its faults. If there were faults, all of
+//! them are healed at the end, and a fresh job runs over the whole machine.
 
 use super::file::Arrival;
 use super::{Scenario, ScenarioError};
@@ -20,7 +20,7 @@ const SETTLED: Duration = Duration::from_millis(500);
 const HEAL_PAUSE: Duration = Duration::from_millis(20);
 /// Between two tries to submit a job that no partition takes now.
 const SUBMIT_PAUSE: Duration = Duration::from_millis(2);
-/// What the fresh job computes.
+/// CPU time of the fresh job.
 const FRESH_WORK: Duration = Duration::from_millis(5);
 
 /// How a scenario is run.
@@ -32,10 +32,10 @@ pub struct RunOptions {
     pub traces: bool,
 }
 
-/// What a run gave.
+/// The result of a scenario.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What came of it.
+    /// The report of the run.
     pub report: Report,
     /// The trace, if one was asked for.
     pub trace: Option<ChromeTrace>,
@@ -44,7 +44,7 @@ pub struct Outcome {
 /// Why a scenario was not run to its end.
 #[derive(Debug, Error)]
 pub enum ScenarioFailure {
-    /// It makes no sense.
+    /// The scenario makes no sense.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
     /// The run failed.
@@ -55,7 +55,7 @@ pub enum ScenarioFailure {
         /// How.
         #[source]
         source: RunError,
-        /// What came of it up to then.
+        /// The result up to the failure.
         so_far: Box<Outcome>,
     },
 }
@@ -114,8 +114,8 @@ async fn play(
     };
     let submissions = submit_all(machine, arrivals, scenario.random_edits.is_some());
     futures_util::try_join!(faults, random, edits, submissions)?;
-    // What a script broke stays broken until the script mends it, however long the limit:
-    // the limit names the jobs that wait for a repair in vain.
+    // Nothing is healed before all jobs have ended: a script must mend what it broke. If it does
+    // not, the time limit expires and names the jobs that wait for a repair.
     if !scenario.faults.is_empty() {
         machine.all_ended().await;
     }
@@ -148,8 +148,8 @@ async fn submit_all(
     Ok(())
 }
 
-/// Submits a job to a random partition that takes it now. It is one that the machine began
-/// with: that is there again in the end.
+/// Submits a job to a random partition that takes it now. Only partitions of the first
+/// configuration are drawn, because they exist again at the end.
 async fn submit_anywhere(machine: &Machine, request: JobRequest) -> Result<(), RunError> {
     let first = machine.config().configuration();
     loop {
@@ -163,7 +163,7 @@ async fn submit_anywhere(machine: &Machine, request: JobRequest) -> Result<(), R
             let index = machine.random_below(fitting.len() as u64) as usize;
             let partition = Some(fitting[index].name.clone());
             match machine.submit(&JobRequest { partition, ..request.clone() }).await {
-                // The manager that was asked in the end reads another configuration.
+                // The manager that answered reads another configuration by now.
                 Err(RunError::Refused { .. }) => {}
                 done => return done.map(|_| ()),
             }
@@ -172,8 +172,8 @@ async fn submit_anywhere(machine: &Machine, request: JobRequest) -> Result<(), R
     }
 }
 
-/// Starts a manager with the configuration of the beginning, and all other nodes in its last
-/// partition: whatever was submitted can run, and no node is left out with what it holds.
+/// Starts a manager with the first configuration, and puts all further nodes into its last
+/// partition. Every submitted job can then run, and no node is left out with its jobs.
 fn restore(machine: &Machine) -> Result<(), RunError> {
     let config = machine.config();
     let mut configuration = config.configuration();

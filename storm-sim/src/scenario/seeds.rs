@@ -4,7 +4,7 @@ use super::{RunOptions, Scenario, ScenarioFailure, run};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Runs every seed; `over` is told of each when it is over, from any thread and in
+/// Runs every seed. `over` hears of each seed when its run is over, from any thread and in
 /// any order.
 pub fn run_seeds(
     scenario: &Scenario,

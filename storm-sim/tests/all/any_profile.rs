@@ -1,4 +1,4 @@
-//! Machines whose every value makes sense, however odd: a small one of them runs
+//! Machines with values anywhere in their ranges, however odd. A small machine of each runs
 //! its jobs to the end or says that the time was too short, and nothing panics.
 
 use proptest::prelude::*;
@@ -65,10 +65,10 @@ fn run(name: &str, places: &[f64], load: &str, mib: f64) -> Result<(), String> {
     let text = written(name, places);
     fs::write(&path, &text).expect("written");
     match Scenario::parse(&scenario(&path, load, mib)) {
-        // That the time was too short is an answer, too.
+        // The run may also fail because its time was too short.
         Ok(scenario) => drop(scenario::run(&scenario, RunOptions::default())),
         Err(error) => {
-            // Only how two values stand to each other is not in their ranges.
+            // Only the relation between two values is not in their ranges.
             let error: &dyn std::error::Error = &error;
             let causes = std::iter::successors(Some(error), |one| one.source());
             let all = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");

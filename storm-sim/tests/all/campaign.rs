@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use storm_sim::scenario::{self, Scenario};
 
-/// Seeds where nobody says how many: for a quick look; CI asks for 1,000.
+/// Seeds if nobody sets their number: enough for a quick look; CI asks for 1,000.
 const SEEDS: u64 = 100;
 /// The scenario, as the command that repeats a failure names it.
 const SCENARIO: &str = "storm-sim/scenarios/random-faults.toml";

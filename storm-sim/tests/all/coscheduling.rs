@@ -1,5 +1,5 @@
 //! Jobs that share processors at once, without strobes, on the simulated machine with its live
-//! daemons: fair among each other, and the slower the oftener their ranks wait for each other.
+//! daemons. They are fair to each other, and slower the more often their ranks wait for each other.
 
 use storm_sim::scenario::{self, RunOptions, Scenario};
 
@@ -53,7 +53,7 @@ fn ranks_that_wait_often_need_each_other_at_the_same_time() {
     let (gang, local) = (mean("gang", bsp(100, 400)), mean("local", bsp(100, 400)));
     assert!(gang < 1.2, "{gang}");
     assert!(local > 2.0 * gang, "local {local}, gang {gang}");
-    // Those who sleep while they wait leave the processor to the others (A6: 1.1 to 1.4).
+    // Ranks that sleep while they wait leave the processor to the others (A6: 1.1 to 1.4).
     let ics = mean("ics", bsp(100, 400));
     assert!(ics < 1.5, "ics {ics}");
     let pb = mean("pb", bsp(100, 400));

@@ -1,6 +1,6 @@
 //! Edits of the configuration under running jobs: a node is its name, and a job on nodes that
-//! stay goes on. Each edit by itself, and random ones under many seeds. `STORM_EDIT_SEEDS`
-//! sets how many; `STORM_SEED` runs one.
+//! stay goes on. Tests make each edit by itself, and random edits under many seeds.
+//! `STORM_EDIT_SEEDS` sets how many; `STORM_SEED` runs one.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -16,7 +16,7 @@ use storm_sim::{
     RunError, profile,
 };
 
-/// Seeds where nobody says how many: for a quick look; CI asks for 1,000.
+/// Seeds if nobody sets their number: enough for a quick look; CI asks for 1,000.
 const SEEDS: u64 = 50;
 /// The scenario, as the command that repeats a failure names it.
 const SCENARIO: &str = "storm-sim/scenarios/random-edits.toml";
@@ -47,8 +47,8 @@ fn job(procs: u32, requeue: bool) -> JobRequest {
     }
 }
 
-/// What becomes of a job of two nodes whose manager is started again with each of these
-/// edits, one after the other.
+/// Times of a job of two nodes over these edits, one after the other. After each edit the manager
+/// is started again.
 fn job_over(seed: u64, edits: &[fn(&mut Configuration)]) -> Result<JobTimes, RunError> {
     let (machine, edits) = (machine(seed), edits.to_vec());
     let this = machine.clone();
@@ -89,7 +89,7 @@ fn insert_first(configuration: &mut Configuration) {
     configuration.partitions[0].nodes.insert(0, SPARE);
 }
 
-/// Every node manager left, as the node had another number.
+/// Regression: every node manager left, because its node had another number.
 #[test]
 fn a_node_that_is_inserted_ahead_of_others_ends_no_job() {
     goes_on(&[insert_first]);
@@ -121,7 +121,7 @@ fn a_partition_that_is_inserted_ahead_of_others_ends_no_job() {
     }]);
 }
 
-/// The manager refused the node, and its node manager left with its jobs.
+/// Regression: the manager refused the node, and its node manager left with its jobs.
 #[test]
 fn a_node_that_is_too_small_for_its_configuration_keeps_its_jobs() {
     let grow: fn(&mut Configuration) = |configuration| configuration.nodes[0].pes = PES + 1;

@@ -1,5 +1,5 @@
-//! The paper's experiments on the simulated machine, within the bounds that are
-//! claimed for them. Larger machines than here: `--example scale`.
+//! The paper's experiments on the simulated machine, within the bounds that we claim
+//! for them. `--example scale` runs larger machines.
 
 use std::time::Duration;
 use storm_qsnet_sim::Load;
@@ -84,8 +84,8 @@ fn gang_scheduling_is_flat_from_2_ms_and_breaks_down_below_300_us() {
     assert!(broken.over && broken.strobes * 100 < broken.strobes_due * 80, "{broken:?}");
 }
 
-/// Regression: what a node manager takes for a strobe cost the ranks nothing, also where
-/// they leave it no processor. It costs a slice of Q its share: Q / (Q - cost), and all of
+/// Regression: the ranks lost no time to a node manager that takes up a strobe, even if they
+/// leave it no processor. A strobe costs a slice of Q its share: Q / (Q - cost), and all of
 /// it below the 300 us.
 #[test]
 fn a_node_manager_without_a_processor_takes_that_of_a_rank() {

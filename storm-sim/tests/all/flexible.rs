@@ -1,5 +1,5 @@
-//! Flexible coscheduling on the simulated machine with its live daemons: the synthetic applications of the
-//! policy reference (A5) have the classes that it says, and jobs whose loads complement each other
+//! Flexible coscheduling on the simulated machine with its live daemons. The synthetic applications
+//! of the policy reference (A5) get the classes given there. Jobs whose loads complement each other
 //! need less time together than under gang scheduling.
 
 use storm_rm::ProcessClass::{self, DontCare, Frustrated, NeedsCoscheduling};
@@ -57,7 +57,7 @@ fn synthetic_applications_have_the_classes_of_the_reference() {
     // Half of the ranks compute twice as long: the others are frustrated.
     assert_eq!(classes(&lopsided(2_000, 500, "upper"), ""), halves(Frustrated, NeedsCoscheduling));
     assert_eq!(classes(&lopsided(2_000, 500, "lower"), ""), halves(NeedsCoscheduling, Frustrated));
-    // Who computes longer than a quarter of a slot does not care.
+    // Ranks that compute longer than a quarter of a slot do not care.
     assert_eq!(classes(&lopsided(10_000, 100, "upper"), ""), halves(Frustrated, DontCare));
     assert_eq!(classes(&bsp(500_000, 4), ""), halves(DontCare, DontCare));
     assert_eq!(

@@ -1,5 +1,5 @@
-//! The simulated machine, in virtual time: one program, as each of its own would be linked
-//! with the whole machine once more.
+//! Tests of the simulated machine in virtual time. They are one program, because each program
+//! links the whole machine.
 
 mod any_profile;
 mod campaign;

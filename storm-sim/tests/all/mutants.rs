@@ -1,5 +1,5 @@
-//! Each invariant finds a wrong implementation: the same small machine with a bug
-//! put into its daemons breaks it, and without the bug breaks none.
+//! Each invariant finds a wrong implementation: a bug put into the daemons of a small
+//! machine breaks it. Without the bug the same machine breaks none.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ enum Bug {
     ResumesNothing,
     /// The next node manager of a node takes over nothing.
     TakesNothingOver,
-    /// The next manager takes each node for the one behind it, as if one were missing.
+    /// The next manager takes each node for the one after it, as if one were missing.
     CountsNodes,
 }
 
@@ -192,7 +192,7 @@ fn run(seed: u64, bug: Option<Bug>) -> Result<(), RunError> {
     machine.run(LIMIT, async move {
         this.joined(NODES).await;
         if bug == Some(Bug::EndsEarly) {
-            // So that no job ends everywhere at once.
+            // One slow node: otherwise a job may end everywhere at once.
             this.inflict(NodeId(NODES), NodeFault::Slow { percent: 300 });
         }
         for number in 0..4 {

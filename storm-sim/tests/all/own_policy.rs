@@ -1,5 +1,5 @@
-//! A policy of another crate, this one, in the Machine Manager's hands: jobs run under it
-//! by its name, a partition is switched to it while it works, and the next manager finds
+//! A policy of another crate (here: of the tests) in the Machine Manager's hands. Jobs run under
+//! it by its name, a partition is switched to it while it works, and the next manager finds
 //! it again.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ const NAME: &str = "last-first";
 /// Virtual time after which a run hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Who came last starts first.
+/// Starts the job that came last first.
 struct LastFirst;
 
 impl Discipline for LastFirst {

@@ -1,5 +1,5 @@
-//! The scenarios of this crate run to their ends, the same way every time; those
-//! that make no sense are refused with the reason.
+//! The scenarios of this crate run to their ends, the same way every time. Scenarios that
+//! make no sense are refused with the reason.
 
 use std::error::Error;
 use std::path::Path;
@@ -61,8 +61,8 @@ fn a_node_that_is_back_before_its_death_was_noticed_holds_nobody_up() {
     scenario::run(&scenario, traced(1)).expect("it ends");
 }
 
-/// What was on its way to a node that died reached its next life, which then followed slices that
-/// nobody recalled: what was launched there later did not start.
+/// Regression: messages on their way to a dead node reached its next life. The new life then
+/// followed slices that nobody recalled, and later launches there did not start.
 #[test]
 fn the_scenario_of_the_user_guide_passes_under_every_seed() {
     const HEADING: &str = "## Simulating a machine";
@@ -164,8 +164,8 @@ fn each_fault_of_a_script_has_its_effect_with_nothing_after_it() {
     }
 }
 
-/// A job that computes for so long, on one node whose processors are slow for a
-/// while; what it took.
+/// Time that a job takes to compute for `compute` on one node, whose processors are slow for a
+/// while.
 fn computed_under(compute: &str, faults: &str) -> f64 {
     let text = format!(
         "limit = \"60s\"\n[machine]\nprofile = \"ideal\"\nnodes = 1\npes = 1\n\
@@ -181,7 +181,8 @@ fn computed_under(compute: &str, faults: &str) -> f64 {
 #[test]
 fn a_slow_node_computes_as_much_slower_as_it_is_and_only_while_it_is() {
     let undisturbed = computed_under("500ms", "");
-    // Of 500 ms, 100 pass before; the next 300 ms bring 100 ms forward; 300 are left.
+    // Of the job's 500 ms, 100 pass before the fault; the next 300 ms do 100 ms of work; 300 are
+    // left.
     let slow = "[[fault]]\nat = \"100ms\"\nnode = 1\nkind = \"slow\"\npercent = 300\n";
     let healed = "[[fault]]\nat = \"400ms\"\nnode = 1\nkind = \"slow\"\npercent = 100\n";
     let disturbed = computed_under("500ms", &format!("{slow}{healed}"));

@@ -1,5 +1,5 @@
-//! Node Managers that end under running jobs, and the next ones: jobs go on within `node-return`, and
-//! end as documented beyond it.
+//! Node Managers that end under running jobs, and the next ones. Jobs go on if the next one comes
+//! within `node-return`, and end as documented if it does not.
 
 use std::path::Path;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn job(requeue: bool) -> JobRequest {
     }
 }
 
-/// What becomes of a job over all nodes, one of which is without a node manager for so long.
+/// Times of a job over all nodes, one of which is without a node manager for `absence`.
 fn job_over(
     seed: u64,
     how: NodeManagerEnd,
@@ -92,7 +92,8 @@ fn a_job_ends_or_runs_again_when_the_node_manager_stays_away() {
     }
 }
 
-/// The manager took a report for that of a node's next life, which it then never heard.
+/// Regression: the manager took a report of a node for its next life's, and then never heard that
+/// one.
 #[test]
 fn a_node_that_dies_as_soon_as_it_has_joined_is_heard_in_its_next_life() {
     for micros in (0..100).step_by(2) {
@@ -135,7 +136,7 @@ fn one_seed_gives_one_trace_with_takeovers_among_faults() {
     assert_eq!(trace, run());
 }
 
-/// As where nodes keep no jobs: ranks die with their node manager.
+/// Nodes keep no jobs here: ranks die with their node manager.
 #[test]
 fn random_edits_keep_every_promise_without_takeovers() {
     let mut scenario = scenario_of("random-edits.toml");

@@ -1,14 +1,14 @@
-//! The analytic model and the simulated machine are made from one profile: on
-//! trees of messages, where every daemon and every question is simulated, they
-//! tell the same launch times.
+//! The analytic model and the simulated machine are made from one profile. On trees of
+//! messages, where every daemon and every question is simulated, they give the same
+//! launch times.
 
 use std::time::Duration;
 use storm_model::{Mib, NodeCount, Question, builtin, predict};
 use storm_sim::figures::{LaunchSetup, launch};
 
-/// Of the program: that of the paper.
+/// Length of the paper's program.
 const BINARY_BYTES: u64 = 12 << 20;
-/// What only the machine has: noise, wake-ups, pauses between questions.
+/// Noise, wake-ups and pauses between questions, which only the machine has.
 const TOLERANCE: f64 = 0.12;
 
 fn predicted_ms(profile: &str, nodes: u32) -> f64 {
