@@ -39,6 +39,8 @@ key-file = "/tmp/cluster.key"
 # Every instruction is emulated.
 node-dead = "4s"
 node-hung = "20s"
+# A killed Node Manager takes its jobs with it.
+node-return = "0s"
 [[nodes]]
 names = "n[1-$nodes]"
 pes = $pes
@@ -48,7 +50,7 @@ until_says '7117|listening|nodes' cat /tmp/mm.log
 node=1
 while [ $node -le $nodes ]; do
     ./storm nm --mm 10.9.0.1:7117 --name n$node --pes $pes --key /tmp/cluster.key \
-        --listen 10.9.0.$node:0 2>/tmp/n$node.log &
+        --listen 10.9.0.$node:0 --config /tmp/storm.toml 2>/tmp/n$node.log &
     eval "pid_$node=$!"
     node=$((node + 1))
 done
