@@ -83,7 +83,7 @@ impl Setting {
     /// Blocking messages of `bytes` there and back.
     ///
     /// # Errors
-    /// As [`Setting::slice_of`].
+    /// Like [`Setting::slice_of`].
     pub fn ping_pong(&self, bytes: usize, rounds: u32) -> Result<PingPong> {
         let slice_s = self.config.slice.as_secs_f64();
         let any_time = self.buffered_ping_pong(bytes, rounds, self.config.slice)?;
@@ -103,7 +103,7 @@ impl Setting {
     /// A stencil on `columns` times `rows` nodes.
     ///
     /// # Errors
-    /// As [`Setting::slice_of`].
+    /// Like [`Setting::slice_of`].
     pub fn stencil(&self, stencil: Stencil) -> Result<StencilTimes> {
         let nodes = stencil.columns * stencil.rows;
         let places = one_per_node(nodes);
@@ -130,7 +130,7 @@ impl Setting {
     /// One job of this stencil, and two of them on the same processing elements.
     ///
     /// # Errors
-    /// As [`Setting::slice_of`].
+    /// Like [`Setting::slice_of`].
     pub fn two_jobs(&self, stencil: Stencil) -> Result<TwoJobs> {
         let one = self.jobs(stencil, 1)?.as_secs_f64() * 1e3;
         let both = self.jobs(stencil, 2)?.as_secs_f64() * 1e3;

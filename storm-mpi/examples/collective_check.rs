@@ -162,7 +162,7 @@ impl Planned {
         (0..self.bytes / 8).map(value).flat_map(f64::to_ne_bytes).collect()
     }
 
-    /// As [`Planned::run`], but reductions read and write the program's own memory, and go by
+    /// Like [`Planned::run`], but reductions read and write the program's own memory, and go by
     /// blocks if they are long.
     async fn run_in_place(&self, party: Party<'_>) -> Result<Vec<u8>, CommError> {
         let (me, mut mine) = (party.me(), self.data(party.me()));

@@ -81,7 +81,7 @@ impl Communicator {
     /// their rank here (`MPI_Comm_split`). `None` for members without a color.
     ///
     /// # Errors
-    /// As [`Communicator::duplicate`].
+    /// Like [`Communicator::duplicate`].
     pub fn split(&self, color: Option<i32>, key: i32) -> Result<Option<Communicator>, CommError> {
         let split = || {
             let mut told = vec![0; self.size() * Choice::BYTES];
@@ -104,7 +104,7 @@ impl Communicator {
     /// communicator call it with the same `group`. Callers outside of the group get `None`.
     ///
     /// # Errors
-    /// As [`Communicator::duplicate`].
+    /// Like [`Communicator::duplicate`].
     pub fn create(&self, group: &Group) -> Result<Option<Communicator>, CommError> {
         let me = group.position(self.job.process.rank());
         self.checked(self.made_by_all(me.map(|me| (group.clone(), me))))
@@ -202,7 +202,7 @@ impl Communicator {
     /// Sends and receives at once: no order of calls on the two sides can block for good.
     ///
     /// # Errors
-    /// As [`Communicator::send`] and [`Communicator::recv`].
+    /// Like [`Communicator::send`] and [`Communicator::recv`].
     pub fn sendrecv<T: Datatype, U: Datatype>(
         &self,
         data: &[T],

@@ -312,7 +312,7 @@ impl Process {
     /// Collects a request if it is done. Moves bytes, does not wait.
     ///
     /// # Errors
-    /// As [`Process::wait`].
+    /// Like [`Process::wait`].
     pub fn test(&self, id: RequestId) -> Result<Option<Option<Received>>, CommError> {
         if self.is_alone() {
             return self.engine.borrow_mut().test(id);
@@ -327,7 +327,7 @@ impl Process {
     /// Whether a request is done. Neither collects it nor moves bytes.
     ///
     /// # Errors
-    /// As [`Process::wait`].
+    /// Like [`Process::wait`].
     pub fn is_done(&self, id: RequestId) -> Result<bool, CommError> {
         self.engine.borrow().is_done(id)
     }
@@ -401,7 +401,7 @@ impl Process {
     /// Collects a request of background work, if it is done. Moves no bytes.
     ///
     /// # Errors
-    /// As [`Process::wait`].
+    /// Like [`Process::wait`].
     pub fn step(&self, id: RequestId) -> Result<Option<Option<Received>>, CommError> {
         let done = self.engine.borrow_mut().collect(id);
         if !matches!(done, Ok(None)) {

@@ -163,7 +163,7 @@ impl<'scope, T: Datatype> RecvRequest<'scope, T> {
     /// Waits for the message, and returns its status and the buffer.
     ///
     /// # Errors
-    /// As [`Communicator::recv`].
+    /// Like [`Communicator::recv`].
     pub fn wait(self) -> Result<(Status, &'scope mut [T]), CommError> {
         let comm = self.handle.comm;
         let received = comm.wait(self.handle.id);
@@ -175,7 +175,7 @@ impl<'scope, T: Datatype> RecvRequest<'scope, T> {
     /// Whether the message has arrived. Does not wait.
     ///
     /// # Errors
-    /// As [`Communicator::recv`].
+    /// Like [`Communicator::recv`].
     pub fn test(self) -> Result<Tested<(Status, &'scope mut [T]), Self>, CommError> {
         let comm = self.handle.comm;
         let Some(received) = comm.checked(comm.test(self.handle.id))? else {

@@ -89,7 +89,7 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// As [`write`](Self::write), for bytes that may be shared: sparse memory keeps a reference.
+    /// Like [`write`](Self::write), for bytes that may be shared: sparse memory keeps a reference.
     pub fn write_shared(&self, addr: GlobalAddr, data: &Bytes) -> Result<(), OutOfBounds> {
         match &self.storage {
             Storage::Flat(_) => self.write(addr, data),

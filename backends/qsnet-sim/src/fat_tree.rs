@@ -30,7 +30,7 @@ impl FatTree {
         FatTree::with_cable(delays, nodes, eq4_diameter(nodes).get())
     }
 
-    /// As [`new`](Self::new), with a longest cable of this length.
+    /// Like [`new`](Self::new), with a longest cable of this length.
     ///
     /// # Errors
     /// The delays or the cable make no sense.

@@ -111,7 +111,7 @@ pub(crate) fn micros(us: f64) -> Duration {
     Duration::from_secs_f64(us / 1e6)
 }
 
-/// As [`micros`], for milliseconds.
+/// Like [`micros`], for milliseconds.
 pub(crate) fn millis(ms: f64) -> Duration {
     Duration::from_secs_f64(ms / 1e3)
 }

@@ -96,7 +96,7 @@ pub enum SharedMemoryError {
     },
 }
 
-/// What a failed reference tells about later references.
+/// The consequence of a failed reference for later references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outlook {
     /// The owner process is gone, and its bytes with it.
@@ -108,7 +108,7 @@ pub enum Outlook {
 }
 
 impl SharedMemoryError {
-    /// What the error tells about other references to the same process.
+    /// The consequence of the error for other references to the same process.
     pub fn outlook(&self) -> Outlook {
         match self {
             SharedMemoryError::Open { process, .. } | SharedMemoryError::Other { process }

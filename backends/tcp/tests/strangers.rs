@@ -308,7 +308,7 @@ fn a_session_that_is_played_again_is_none() {
     });
 }
 
-/// As [`say`], and closes the sending side after `bytes`.
+/// Like [`say`], and closes the sending side after `bytes`.
 async fn say_and_end(addr: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(addr).await.expect("it listens");
     let _ = stream.write_all(bytes).await;

@@ -206,7 +206,7 @@ impl End {
         Ok(())
     }
 
-    /// As [`next`](Self::next), including short messages.
+    /// Like [`next`](Self::next), including short messages.
     fn next_of_any(&mut self) -> Result<(u32, u32)> {
         loop {
             for _ in 0..LOOKS {

@@ -240,7 +240,7 @@ impl<P: Primitives> StrobeSender<P> {
         Ok(None)
     }
 
-    /// As [`first_true`](Self::first_true), with all questions in one journey.
+    /// Like [`first_true`](Self::first_true), with all questions in one journey.
     async fn all_at_once(&self, strobe: Strobe) -> Answer {
         let questions = questions(strobe.phase, self.had_collectives);
         let ask = |(question, _): &(Question, _)| self.ask(*question, strobe.to_word());

@@ -244,7 +244,7 @@ impl TextOut {
         length.set(text.len().min(room - 1) as c_int)
     }
 
-    /// As [`TextOut::set`], without the length.
+    /// Like [`TextOut::set`], without the length.
     pub(crate) fn set_cut(self, text: &str, room: usize) -> Outcome {
         if self.0.is_null() {
             return Err(null());

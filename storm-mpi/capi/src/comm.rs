@@ -216,7 +216,7 @@ impl Comm {
         place.ok_or_else(|| Fault::new(Class::Rank, wrong()))
     }
 
-    /// As [`Comm::member`], for the root of a collective.
+    /// Like [`Comm::member`], for the root of a collective.
     pub(crate) fn root(&self, root: c_int) -> Outcome<usize> {
         self.member(root).map_err(|fault| Fault { class: Class::Root, ..fault })
     }

@@ -67,7 +67,7 @@ impl MemberBlocks {
         self
     }
 
-    /// As [`MemberBlocks::at`]. A null buffer stays null, and is detected.
+    /// Like [`MemberBlocks::at`]. A null buffer stays null, and is detected.
     fn behind<'a>(
         buffer: Buffer,
         blocks: impl Iterator<Item = (c_int, Option<isize>, &'a Type)>,

@@ -124,7 +124,7 @@ pub(crate) fn stretch<'a>(buffer: &'a Buffer, count: c_int, datatype: &Type) -> 
     }
 }
 
-/// As [`stretch`], for elements that are written.
+/// Like [`stretch`], for elements that are written.
 #[inline]
 pub(crate) fn stretch_mut<'a>(
     buffer: &'a mut BufferMut,

@@ -255,7 +255,7 @@ impl Party<'_> {
     /// Starts to receive a block.
     ///
     /// # Safety
-    /// As [`Process::start_recv`](crate::Process::start_recv).
+    /// Like [`Process::start_recv`](crate::Process::start_recv).
     unsafe fn start_take(
         &self,
         requests: &mut Vec<RequestId>,
@@ -275,7 +275,7 @@ impl Party<'_> {
     /// Starts to send a block.
     ///
     /// # Safety
-    /// As [`Process::start_send`](crate::Process::start_send).
+    /// Like [`Process::start_send`](crate::Process::start_send).
     unsafe fn start_give(
         &self,
         requests: &mut Vec<RequestId>,

@@ -57,7 +57,7 @@ impl<'a> Between<'a> {
     /// The same groups, whose collectives give way instead of waiting.
     ///
     /// # Safety
-    /// As [`Party::in_background`].
+    /// Like [`Party::in_background`].
     pub unsafe fn in_background(self, turn: Turn) -> Self {
         Between { turn, ..self }
     }
@@ -115,7 +115,7 @@ impl<'a> Between<'a> {
     /// Gives every member of the other group the root's `data`.
     ///
     /// # Errors
-    /// As [`Party::bcast`].
+    /// Like [`Party::bcast`].
     pub async fn bcast(&self, data: &mut [u8], root: Root) -> Result<(), CommError> {
         let root = match root {
             Root::LocalPeer => return Ok(()),
@@ -129,7 +129,7 @@ impl<'a> Between<'a> {
     /// The root's part in [`Between::bcast`]; its memory is only read.
     ///
     /// # Errors
-    /// As [`Between::bcast`].
+    /// Like [`Between::bcast`].
     pub async fn bcast_from(&self, data: &[u8]) -> Result<(), CommError> {
         let own = self.local[self.me];
         let members: Vec<Rank> = once(own).chain(self.remote.iter().copied()).collect();
@@ -139,7 +139,7 @@ impl<'a> Between<'a> {
     /// Brings every member's block to the root in the other group. The root passes `into`.
     ///
     /// # Errors
-    /// As [`Party::gather`].
+    /// Like [`Party::gather`].
     pub async fn gather(
         &self,
         mine: &[u8],
@@ -159,7 +159,7 @@ impl<'a> Between<'a> {
     /// `mine`.
     ///
     /// # Errors
-    /// As [`Party::gather`].
+    /// Like [`Party::gather`].
     pub async fn scatter(
         &self,
         from: Option<Blocks<'_>>,
@@ -182,7 +182,7 @@ impl<'a> Between<'a> {
     /// group, and distributes them in it.
     ///
     /// # Errors
-    /// As [`Party::gather`].
+    /// Like [`Party::gather`].
     pub async fn allgather(&self, mine: &[u8], into: &mut BlocksMut<'_>) -> Result<(), CommError> {
         let (here, there) = (self.local.len(), self.remote.len());
         let (into, places) = into.parts();
@@ -214,7 +214,7 @@ impl<'a> Between<'a> {
     /// Sends each member of the other group its block of `from`, and receives one from each.
     ///
     /// # Errors
-    /// As [`Party::gather`].
+    /// Like [`Party::gather`].
     pub async fn alltoall(
         &self,
         from: Blocks<'_>,
@@ -228,7 +228,7 @@ impl<'a> Between<'a> {
     /// `mine` only gives their length.
     ///
     /// # Errors
-    /// As [`Party::reduce`].
+    /// Like [`Party::reduce`].
     pub async fn reduce(
         &self,
         mut mine: Span,
@@ -254,7 +254,7 @@ impl<'a> Between<'a> {
     /// of them.
     ///
     /// # Errors
-    /// As [`Party::reduce`].
+    /// Like [`Party::reduce`].
     pub async fn allreduce(&self, mine: Span, op: &mut dyn Combine) -> Result<Span, CommError> {
         let mut theirs = Span::zeroed(mine.as_ref().len());
         self.reduced_between(mine, op, &mut theirs).await?;
@@ -266,7 +266,7 @@ impl<'a> Between<'a> {
     /// result.
     ///
     /// # Errors
-    /// As [`Party::reduce`].
+    /// Like [`Party::reduce`].
     pub async fn reduce_scatter(
         &self,
         mine: Span,

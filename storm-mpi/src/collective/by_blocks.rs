@@ -23,8 +23,8 @@ const BLOCK_MIN_BYTES: usize = 8 << 10;
 /// Memory for the pieces of all members together in a round, if pieces are no shorter than the
 /// shortest block. It stays in the cache.
 const ROUND_BYTES: usize = 64 << 10;
-/// As [`ROUND_BYTES`], for members on several nodes, whose messages take longer than the copying of
-/// their bytes.
+/// Like [`ROUND_BYTES`], for members on several nodes, whose messages take longer than the copying
+/// of their bytes.
 const ROUND_BYTES_APART: usize = 256 << 10;
 /// Limit of members that all send to all: `n (n - 1)` messages in a round.
 const MAX_MEMBERS: usize = 64;
@@ -41,7 +41,7 @@ impl Party<'_> {
     /// does.
     ///
     /// # Errors
-    /// As [`Party::reduce`].
+    /// Like [`Party::reduce`].
     pub async fn allreduce_into(
         &self,
         all: &mut [u8],
@@ -63,7 +63,7 @@ impl Party<'_> {
     /// The root's own elements are `mine`, or already in `into` when `mine` is `None`.
     ///
     /// # Errors
-    /// As [`Party::reduce`].
+    /// Like [`Party::reduce`].
     pub async fn reduce_into(
         &self,
         mine: Option<&[u8]>,
@@ -113,7 +113,7 @@ impl Party<'_> {
     /// [`Party::reduce_scatter`] does.
     ///
     /// # Errors
-    /// As [`Party::reduce`].
+    /// Like [`Party::reduce`].
     pub async fn reduce_scatter_into(
         &self,
         mine: &[u8],

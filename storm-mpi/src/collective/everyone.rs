@@ -41,7 +41,7 @@ impl Party<'_> {
     /// `mine` is `None`. All members pass places of the same lengths.
     ///
     /// # Errors
-    /// As [`Party::gather`].
+    /// Like [`Party::gather`].
     pub async fn allgather(
         &self,
         mine: Option<&[u8]>,
@@ -72,7 +72,7 @@ impl Party<'_> {
     /// Sends each member its block of `from`, and receives one from each.
     ///
     /// # Errors
-    /// As [`Party::gather`].
+    /// Like [`Party::gather`].
     pub async fn alltoall(
         &self,
         from: Blocks<'_>,

@@ -62,7 +62,7 @@ impl Party<'_> {
     /// Sends each neighbour its block of `from`, and receives one from each.
     ///
     /// # Errors
-    /// As [`Party::gather`].
+    /// Like [`Party::gather`].
     pub async fn exchange(
         &self,
         neighbours: &Neighbours,

@@ -65,7 +65,7 @@ impl Party<'_> {
     /// Combines all members' elements for all, with the same bits everywhere.
     ///
     /// # Errors
-    /// As [`Party::reduce`].
+    /// Like [`Party::reduce`].
     pub async fn allreduce(&self, mine: Span, op: &mut dyn Combine) -> Result<Span, CommError> {
         if let Some(all) = self.reduced_in_slices(&mine, op, None)? {
             return Ok(all);
@@ -84,7 +84,7 @@ impl Party<'_> {
     /// Combines all members' elements and gives each member its part of the result.
     ///
     /// # Errors
-    /// As [`Party::reduce`].
+    /// Like [`Party::reduce`].
     pub async fn reduce_scatter(
         &self,
         mine: Span,
@@ -104,7 +104,7 @@ impl Party<'_> {
     /// elements, and then the result.
     ///
     /// # Errors
-    /// As [`Party::reduce`].
+    /// Like [`Party::reduce`].
     pub async fn scan(&self, all: &mut [u8], op: &mut dyn Combine) -> Result<(), CommError> {
         if self.one_at_once(all.len()) {
             return copy(self.prefix_at_once(Span::of(all), op).await?.1.as_ref(), all);
@@ -127,7 +127,7 @@ impl Party<'_> {
     /// is `None`.
     ///
     /// # Errors
-    /// As [`Party::reduce`].
+    /// Like [`Party::reduce`].
     pub async fn exscan(
         &self,
         mine: Option<&[u8]>,

@@ -26,7 +26,7 @@ impl Party<'_> {
     /// The root's part in [`Party::bcast`]; its memory is only read.
     ///
     /// # Errors
-    /// As [`Party::bcast`].
+    /// Like [`Party::bcast`].
     pub async fn bcast_from(&self, data: &[u8]) -> Result<(), CommError> {
         let root = self.me;
         match self.in_slices(data.len(), Call::Broadcast { root: root as u32, data })? {
@@ -68,7 +68,7 @@ impl Party<'_> {
     /// the root's block stays in its place when `mine` is `None`.
     ///
     /// # Errors
-    /// As [`Party::gather`].
+    /// Like [`Party::gather`].
     pub async fn scatter(
         &self,
         from: Option<Blocks<'_>>,

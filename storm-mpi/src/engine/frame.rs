@@ -102,7 +102,7 @@ impl Frame {
         Self::of_words(&words)
     }
 
-    /// As [`Frame::decode`], from words.
+    /// Like [`Frame::decode`], from words.
     #[inline]
     pub(super) fn of_words(words: &FrameWords) -> Result<Frame, Violation> {
         let [first, length, a, b] = words.map(u64::from_le_bytes);

@@ -105,7 +105,7 @@ impl Engine {
     /// Starts a send. Returns `None` if nothing more is to do; most sends need no request.
     ///
     /// # Safety
-    /// As [`Engine::start_send`].
+    /// Like [`Engine::start_send`].
     pub(crate) unsafe fn begin_send(
         &mut self,
         Address { to, context, tag }: Address,
@@ -149,7 +149,7 @@ impl Engine {
     /// Starts a receive of a message that [`Engine::hold`] has taken.
     ///
     /// # Safety
-    /// As [`Engine::start_recv`].
+    /// Like [`Engine::start_recv`].
     pub(crate) unsafe fn start_recv_of(
         &mut self,
         message: MessageId,

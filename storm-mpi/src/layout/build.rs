@@ -76,7 +76,7 @@ impl Layout {
         self.hvector(count, length, stride.checked_mul(self.extent())?)
     }
 
-    /// As [`Layout::vector`], with the stride in bytes (`MPI_Type_create_hvector`).
+    /// Like [`Layout::vector`], with the stride in bytes (`MPI_Type_create_hvector`).
     pub fn hvector(&self, count: usize, length: usize, stride_bytes: isize) -> Option<Layout> {
         self.contiguous(length)?.strided(count, stride_bytes)
     }

@@ -86,7 +86,7 @@ impl ProcessMapping {
         ProcessMapping::parse_within(text, MAX_BLOCKS)
     }
 
-    /// As [`ProcessMapping::parse`], with any number of blocks, for a text that is not a value of
+    /// Like [`ProcessMapping::parse`], with any number of blocks, for a text that is not a value of
     /// PMI.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl ProcessMapping {
     /// The ranks of a job of `size` that share a node with `rank`, in order, `rank` included.
     ///
     /// # Errors
-    /// As [`ProcessMapping::nodes_of_ranks`].
+    /// Like [`ProcessMapping::nodes_of_ranks`].
     pub fn local_ranks(&self, rank: Rank, size: usize) -> Result<Vec<Rank>, MappingError> {
         let nodes = self.nodes_of_ranks(size)?;
         let home = nodes.get(rank.index());

@@ -25,7 +25,7 @@ impl Process {
     /// its receiver has not seen it.
     ///
     /// # Errors
-    /// As [`Process::wait`].
+    /// Like [`Process::wait`].
     pub fn wait_for_cancelled(&self, id: RequestId) -> Result<bool, CommError> {
         while !self.is_done(id)? {
             self.progress(true)?;

@@ -33,7 +33,7 @@ impl Process {
         }
     }
 
-    /// As [`Process::probe`], and takes the message (`MPI_Improbe`).
+    /// Like [`Process::probe`], and takes the message (`MPI_Improbe`).
     ///
     /// # Errors
     /// [`CommError`].
@@ -63,7 +63,7 @@ impl Process {
     /// Starts to receive a message that was taken.
     ///
     /// # Safety
-    /// As [`Process::start_recv`].
+    /// Like [`Process::start_recv`].
     ///
     /// # Errors
     /// [`CommError`], which ends all communication unless the message was received before.
@@ -77,8 +77,8 @@ impl Process {
         unsafe { self.engine().start_recv_of(message, LentMut { start, bytes }) }
     }
 
-    /// As [`Process::hold`], for background work: looks only at messages that have arrived, because
-    /// the runner of the background moves the bytes.
+    /// Like [`Process::hold`], for background work: looks only at messages that have arrived,
+    /// because the runner of the background moves the bytes.
     ///
     /// # Errors
     /// [`CommError`].

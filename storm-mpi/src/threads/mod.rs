@@ -85,8 +85,8 @@ impl Threads {
         Inside { threads: self, of_this_thread: PhantomData }
     }
 
-    /// As [`Threads::enter`], if the others leave within `longest`. `None` means that they do not,
-    /// and no thread comes in any more. It is for a caller that ends the process in any case.
+    /// Like [`Threads::enter`], if the others leave within `longest`. `None` means that they do
+    /// not, and no thread comes in any more. It is for a caller that ends the process in any case.
     pub fn enter_within(&self, longest: Duration) -> Option<Inside<'_>> {
         let entered = self.section.enter_within(longest);
         // The value is made only if the thread came in, because dropping it leaves.

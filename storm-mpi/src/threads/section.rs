@@ -40,7 +40,7 @@ impl CriticalSection {
         self.acquire(me, 1);
     }
 
-    /// As [`enter`](Self::enter), if the others leave within `longest`. Otherwise nobody comes in
+    /// Like [`enter`](Self::enter), if the others leave within `longest`. Otherwise nobody comes in
     /// any more.
     pub(super) fn enter_within(&self, longest: Duration) -> bool {
         let me = this_thread();

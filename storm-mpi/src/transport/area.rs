@@ -41,7 +41,7 @@ impl Area<'_> {
         self.fill_by(position, from, std::ptr::copy_nonoverlapping);
     }
 
-    /// As [`Area::fill`], for a whole message whose receiver waits for it and has nothing to do
+    /// Like [`Area::fill`], for a whole message whose receiver waits for it and has nothing to do
     /// meanwhile.
     #[inline]
     pub(super) fn fill_soon(&self, position: u64, from: &[u8]) {

@@ -264,7 +264,7 @@ impl Connection {
         }
     }
 
-    /// As [`Connection::hear`] without an offer, and leaves the bytes in the kernel: their event
+    /// Like [`Connection::hear`] without an offer, and leaves the bytes in the kernel: their event
     /// still comes.
     pub(super) fn overhear(&self, bytes: usize) -> Option<Vec<u8>> {
         let mut chunk = [0; HELLO_BYTES];

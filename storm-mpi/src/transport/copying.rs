@@ -18,7 +18,7 @@ use std::ops::RangeInclusive;
 #[cfg(target_arch = "x86_64")]
 const BY_VECTORS: RangeInclusive<usize> = 256..=8 << 10;
 
-/// As [`std::ptr::copy_nonoverlapping`].
+/// Like [`std::ptr::copy_nonoverlapping`].
 ///
 /// # Safety
 /// As for [`std::ptr::copy_nonoverlapping`].

@@ -289,7 +289,7 @@ impl Local {
         Some(source)
     }
 
-    /// As [`Local::next_that_has_sent`], in up to `looks` looks.
+    /// Like [`Local::next_that_has_sent`], in up to `looks` looks.
     pub(super) fn glance_at_all(&mut self, looks: u32) -> Option<LocalIndex> {
         if let [only] = self.talking[..] {
             return self.glance(only, looks).then_some(only);

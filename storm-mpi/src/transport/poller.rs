@@ -70,7 +70,7 @@ impl Poller {
         self.wait_until(if block { EpollTimeout::NONE } else { EpollTimeout::ZERO }, happenings)
     }
 
-    /// As [`Poller::wait`], for at most this long, to the millisecond.
+    /// Like [`Poller::wait`], for at most this long, to the millisecond.
     pub(super) fn wait_for(
         &self,
         longest: Duration,

@@ -188,7 +188,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// As [`Records::fill_behind`], for a record that is a whole message.
+    /// Like [`Records::fill_behind`], for a record that is a whole message.
     #[inline]
     pub(super) fn fill_all_behind(&self, tail: Position, part: &[u8]) {
         if !part.is_empty() {

@@ -92,7 +92,7 @@ impl Transport {
         false
     }
 
-    /// As [`Transport::expects`], for a receiver of anybody's message: returns the next neighbour
+    /// Like [`Transport::expects`], for a receiver of anybody's message: returns the next neighbour
     /// that has sent, in turn. Returns `None` also when any neighbour has poked. A rank with peers
     /// on other nodes looks only once, because it must look at sockets too.
     #[inline]
@@ -121,7 +121,7 @@ impl Transport {
         Some(NeighbourRing { rank: self.directory.local_ranks()[index.0], index })
     }
 
-    /// As [`Local::take_whole`].
+    /// Like [`Local::take_whole`].
     #[inline]
     pub(crate) fn take_whole<const WORDS: usize, T>(
         &mut self,

@@ -108,11 +108,7 @@ where
     E: Into<Box<dyn Error + Send + Sync>>,
 {
     tracing::info!(node = %config.name, "{}", keeper.keeper.capabilities());
-    if let Some(priority) = config.realtime_priority
-        && let Err(refused) = storm_pl::realtime::become_realtime(priority)
-    {
-        tracing::warn!(node = %config.name, %refused, "strobes are handled by an ordinary thread");
-    }
+    become_realtime(&config);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -169,6 +165,14 @@ where
             .map_err(|source| ServeError::SwitchLog { path, source })?;
     }
     Ok(exit)
+}
+
+fn become_realtime(config: &LiveConfig) {
+    if let Some(priority) = config.realtime_priority
+        && let Err(refused) = storm_pl::realtime::become_realtime(priority)
+    {
+        tracing::warn!(node = %config.name, %refused, "strobes are handled by an ordinary thread");
+    }
 }
 
 fn write_log(path: &Path, switches: &SwitchLog) -> io::Result<()> {

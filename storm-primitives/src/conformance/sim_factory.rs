@@ -89,7 +89,7 @@ impl<W: Wrap> SimFactory<W> {
     /// Runs `body` with the parts of a cluster.
     ///
     /// # Errors
-    /// As [`Factory::run`].
+    /// Like [`Factory::run`].
     pub fn run_with<R, B, Fut>(&self, spec: &ClusterSpec, body: B) -> Result<R, RunError>
     where
         B: FnOnce(SimRuntime, Vec<W::Wrapped>, SimControl<W>) -> Fut,

@@ -103,7 +103,7 @@ impl Trial {
         }
     }
 
-    /// As [`issue`](Self::issue), for a node that may be killed meanwhile.
+    /// Like [`issue`](Self::issue), for a node that may be killed meanwhile.
     pub(crate) async fn try_issue(
         &self,
         node: NodeId,
@@ -304,7 +304,7 @@ pub(crate) fn put(dest: &NodeSet, addr: GlobalAddr, data: Payload) -> Op {
     Op::Xfer { dest: dest.clone(), addr, data, remote_event: None, status: Status::Wait }
 }
 
-/// As [`put`], and signals `event` on its destinations.
+/// Like [`put`], and signals `event` on its destinations.
 pub(crate) fn put_signal(dest: &NodeSet, addr: GlobalAddr, data: Payload, event: EventId) -> Op {
     let remote_event = Some(event);
     Op::Xfer { dest: dest.clone(), addr, data, remote_event, status: Status::Wait }

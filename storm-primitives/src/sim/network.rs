@@ -85,7 +85,7 @@ impl SimNetwork {
         SimNetwork::with_fabric(simulation, nodes, layout, Rc::new(config))
     }
 
-    /// As [`new`](Self::new), with the timing of `fabric`.
+    /// Like [`new`](Self::new), with the timing of `fabric`.
     pub fn with_fabric(
         simulation: &Simulation,
         nodes: u32,
@@ -142,8 +142,8 @@ impl SimNetwork {
         self.network.kill(node);
     }
 
-    /// As [`kill`](Self::kill), and the management node is told that the node's process has ended:
-    /// its host lives and closes its links.
+    /// Like [`kill`](Self::kill), and the management node is told that the node's process has
+    /// ended: its host lives and closes its links.
     pub fn end_process(&self, node: NodeId) {
         self.network.tell_of_end(node, End::OfProcess);
         self.network.kill(node);

@@ -138,14 +138,7 @@ impl DaemonError {
                 Some("give the cluster's key with --key; `storm key new` makes one")
             }
             DaemonError::Keeper(_) => Some("is a Node Manager of this name running here already?"),
-            DaemonError::Serve(ServeError::Join(why)) if is_unreached(why.as_ref()) => Some(
-                "is the manager up, and is that its address for nodes (`listen` in its \
-                 configuration)? --join-timeout waits longer for it",
-            ),
-            DaemonError::Serve(ServeError::Join(why)) if is_name_in_use(why.as_ref()) => Some(
-                "another Node Manager of this name is in the cluster (`storm nodes` says on which \
-                 host): end it, or give this one the --name of another node",
-            ),
+            DaemonError::Serve(ServeError::Join(why)) => Some(join_hint(why.as_ref())),
             DaemonError::TooFewPes { .. } => Some(
                 "--pes says how many this node offers (otherwise its processors count), `pes` in \
                  [[nodes]] of the manager's configuration how many are expected",
@@ -160,10 +153,7 @@ impl DaemonError {
                 "is --cluster right? to give up those jobs end their keeper (`kill`), else name \
                  another directory by --work-dir",
             ),
-            DaemonError::Serve(_) | DaemonError::Resolve { .. } => Some(
-                "check --mm, --cluster, --name and --key, --config where the manager's file changes \
-                 [network], and that the manager runs the same version",
-            ),
+            DaemonError::Serve(_) | DaemonError::Resolve { .. } => Some(CHECK_ALL),
             DaemonError::System { .. }
             | DaemonError::NodeDied
             | DaemonError::NodesLate { .. }
@@ -173,6 +163,22 @@ impl DaemonError {
     }
 }
 
+/// The hint when a node could not join.
+fn join_hint(why: &(dyn std::error::Error + Send + Sync + 'static)) -> &'static str {
+    if is_unreached(why) {
+        "is the manager up, and is that its address for nodes (`listen` in its configuration)? \
+         --join-timeout waits longer for it"
+    } else if is_name_in_use(why) {
+        "another Node Manager of this name is in the cluster (`storm nodes` says on which host): \
+         end it, or give this one the --name of another node"
+    } else {
+        CHECK_ALL
+    }
+}
+
+/// The hint when a node cannot serve for a reason without a hint of its own.
+const CHECK_ALL: &str = "check --mm, --cluster, --name and --key, --config where the manager's file \
+                         changes [network], and that the manager runs the same version";
 /// The hint when another manager is running.
 const ONE_MANAGER: &str = "one manager per state-dir: end the other one first";
 

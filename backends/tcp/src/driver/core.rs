@@ -300,8 +300,8 @@ impl Core {
         Ok(())
     }
 
-    /// As [`finish`](Self::finish), for a process that is about to end: the root may then take the
-    /// end of the link for the end of the process.
+    /// Like [`finish`](Self::finish), for a process that is about to end: the root may then take
+    /// the end of the link for the end of the process.
     pub(crate) fn finish_with_process(&self) {
         if let Some(Role::Node(node)) = self.role.get() {
             node.end_with_process();

@@ -58,7 +58,7 @@ impl Link {
         Link::carried(stream, None, kind, observer)
     }
 
-    /// As [`new`](Self::new), for frames that `carrier` carries.
+    /// Like [`new`](Self::new), for frames that `carrier` carries.
     pub(crate) fn carried(
         stream: Stream,
         carrier: Option<Rc<dyn Carrier>>,

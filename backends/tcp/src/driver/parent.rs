@@ -197,7 +197,7 @@ async fn read_chunks(core: &Rc<Core>, parent: Lender, link: &Rc<Link>) -> Result
             let chunk: Chunk = frame.message()?;
             let piece = match &chunk.shared {
                 None => frame.payload().into(),
-                // As for references of operations: the chunk is of another view.
+                // The chunk is of another view, like a reference of an operation can be.
                 Some(_) if chunk.epoch != core.engine.borrow().epoch() => continue,
                 Some(reference) => open(core, parent, reference)?,
             };

@@ -153,7 +153,7 @@ impl Engine {
         })
     }
 
-    /// As [`take_output`](Self::take_output), without replies.
+    /// Like [`take_output`](Self::take_output), without replies.
     pub fn take_passed(&mut self) -> Option<Output> {
         self.output.pop_front()
     }

@@ -145,7 +145,7 @@ fn scenario(
     }
     world.run_to_rest();
     judge(&world, &plan, &issued)?;
-    // Of all nodes that asked "if it is zero, write 1", at most one got TRUE. All survivors that
+    // At most one of the nodes that asked "if it is zero, write 1" got TRUE. All survivors that
     // were members at the time agree.
     let winners = issued.iter().filter(|one| matches!(one.asked, Asked::Count { .. }));
     let won = winners.filter(|one| world.outcomes.get(&(one.by, one.id)) == Some(&Ok(true)));

@@ -12,7 +12,7 @@ use tokio::task::spawn_local;
 /// The size of a read.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// What the relay does to the next bytes of each connection.
+/// The treatment of the next bytes of each connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tampering {
     /// Nothing.

@@ -152,7 +152,7 @@ impl Lane {
         }
     }
 
-    /// As [`arm`](Self::arm), unless the poller polls anyway.
+    /// Like [`arm`](Self::arm), unless the poller polls anyway.
     fn rearm(&self) -> bool {
         !self.common.poller.is_looking() && self.arm()
     }

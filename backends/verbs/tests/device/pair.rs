@@ -51,7 +51,7 @@ impl Pair {
         self.lane_by(lane, |offer| offer, |offer| offer).expect("they fit together")
     }
 
-    /// As [`lane`](Self::lane), with the parent's and the child's offers changed on their way.
+    /// Like [`lane`](Self::lane), with the parent's and the child's offers changed on their way.
     pub(crate) fn lane_by(
         &self,
         lane: Lane,

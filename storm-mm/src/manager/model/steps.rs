@@ -13,7 +13,7 @@ impl World {
         }
     }
 
-    /// As [`World::end_job`], but without comparing with a journal that has forgotten jobs.
+    /// Like [`World::end_job`], but without comparing with a journal that has forgotten jobs.
     pub(super) fn end_job_unchecked(&mut self, job: JobId, code: u8) {
         while self.end_part(job, code) {}
     }

@@ -18,7 +18,7 @@ pub(super) fn even(
     move |all| MemberBlocks::even(buffer, count, &*all.session.datatype(datatype)?, all.size())
 }
 
-/// As [`even`]; `None` when the elements are in the place of the received ones.
+/// Like [`even`]; `None` when the elements are in the place of the received ones.
 pub(super) fn even_or_in_place(
     buffer: Buffer,
     count: c_int,

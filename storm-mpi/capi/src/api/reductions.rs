@@ -31,7 +31,7 @@ impl Reduction {
         Ok((reducer, mine))
     }
 
-    /// As [`Reduction::begin`], with the elements in the place of the result.
+    /// Like [`Reduction::begin`], with the elements in the place of the result.
     fn begin_in_result(&self, session: &'static Session) -> Outcome<(Reducer, Elements, Landing)> {
         let (reducer, mine) = self.begin(session)?;
         let into = Elements::written(self.recv, self.count, reducer.datatype())?;
@@ -40,13 +40,13 @@ impl Reduction {
         Ok((reducer, into, landing))
     }
 
-    /// As [`Reduction::begin`], with a copy of the elements.
+    /// Like [`Reduction::begin`], with a copy of the elements.
     fn begin_with_copy(&self, session: &'static Session) -> Outcome<(Reducer, Span)> {
         let (reducer, mine) = self.begin(session)?;
         Ok((reducer, Span::of(&mine.packed())))
     }
 
-    /// As [`Reduction::begin_with_copy`], between groups, each of which has a result of its own.
+    /// Like [`Reduction::begin_with_copy`], between groups, each of which has a result of its own.
     fn begin_between_groups(&self, session: &'static Session) -> Outcome<(Reducer, Span)> {
         match self.send.is_in_place() {
             true => Err(Fault::new(Class::Buffer, "MPI_IN_PLACE on an inter-communicator")),

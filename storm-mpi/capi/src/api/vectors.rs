@@ -51,7 +51,7 @@ impl Mixed {
     }
 }
 
-/// As [`Mixed`], without the types.
+/// Like [`Mixed`], without the types.
 #[derive(Clone, Copy)]
 pub(super) struct Placed {
     pub(super) buffer: Buffer,

@@ -93,8 +93,8 @@ impl OpenFile {
         self.change_shared(|before| before.checked_add(units))
     }
 
-    /// As [`OpenFile::claim`], for transfers of all members in their order. All members call it. A
-    /// member with a fault transfers nothing.
+    /// Like [`OpenFile::claim`], for transfers of all members in their order. All members call it.
+    /// A member with a fault transfers nothing.
     pub(crate) fn claim_in_order(&self, bytes: Outcome<usize>) -> Outcome<i64> {
         let mine = bytes.as_ref().map_or(0, |&bytes| self.units(bytes));
         let told = gathered(self.comm.party(&self.session.process), &mine.to_ne_bytes())?;

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 
 type Number = [u8; LONG_DOUBLE_BYTES];
 
-/// As [`super::numbers::apply`].
+/// Like [`super::numbers::apply`].
 pub(super) fn apply(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
     let each: fn(&Number, &mut Number) = match op {
         Predefined::Sum => add,
@@ -29,7 +29,7 @@ pub(super) fn apply(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
     true
 }
 
-/// As [`apply`], for complex numbers.
+/// Like [`apply`], for complex numbers.
 pub(super) fn apply_complex(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
     let each: fn(&[Number], &mut [Number]) = match op {
         Predefined::Sum => |l, r| l.iter().zip(r).for_each(|(l, r)| add(l, r)),
@@ -51,7 +51,7 @@ pub(super) fn apply_complex(op: Predefined, left: &mut [u8], right: &mut [u8]) -
     true
 }
 
-/// As [`apply`], for a number and its index; of equal numbers the lower index wins.
+/// Like [`apply`], for a number and its index; of equal numbers the lower index wins.
 pub(super) fn apply_pairs(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
     const PAIR_BYTES: usize = LONG_DOUBLE_BYTES + size_of::<c_int>();
     let least = match op {

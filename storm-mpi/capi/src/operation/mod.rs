@@ -207,7 +207,7 @@ impl Reducer {
         }
     }
 
-    /// As [`Reducer::call`] with packed elements, for types with gaps.
+    /// Like [`Reducer::call`] with packed elements, for types with gaps.
     fn call_unpacked(
         &mut self,
         function: UserFunction,

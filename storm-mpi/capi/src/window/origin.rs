@@ -419,7 +419,7 @@ impl Window {
         self.flush_local(|member| members.contains(&member))
     }
 
-    /// As [`Window::flush`], for all members.
+    /// Like [`Window::flush`], for all members.
     pub(crate) fn flush_all(&self) -> Outcome {
         let unsettled: Vec<usize> = self.unsettled.borrow().keys().copied().collect();
         self.flush(&unsettled)?;

@@ -104,7 +104,7 @@ impl Request {
     /// Parses one line of raw bytes: the entry for network input and for fuzzing.
     ///
     /// # Errors
-    /// As [`Request::parse`]; [`WireError::NotText`] when the bytes are not UTF-8.
+    /// Like [`Request::parse`]; [`WireError::NotText`] when the bytes are not UTF-8.
     pub fn parse_bytes(line: &[u8]) -> Result<Request, WireError> {
         if line.len() > MAX_LINE_BYTES {
             return Err(WireError::LineTooLong { bytes: line.len() });

@@ -156,7 +156,7 @@ impl Response {
     /// Parses one line of raw bytes: the entry for network input and for fuzzing.
     ///
     /// # Errors
-    /// As [`Response::parse`]; [`WireError::NotText`] when the bytes are not UTF-8.
+    /// Like [`Response::parse`]; [`WireError::NotText`] when the bytes are not UTF-8.
     pub fn parse_bytes(line: &[u8]) -> Result<Response, WireError> {
         if line.len() > MAX_LINE_BYTES {
             return Err(WireError::LineTooLong { bytes: line.len() });

@@ -42,20 +42,7 @@ impl LiveHost {
             }
             Event::Exited { pad, pl, status, usage, .. } => {
                 let (job, rank) = self.find(pad, pl)?;
-                let place = rank.0.saturating_sub(job.task.first.0) as usize;
-                self.booster.ended(job.task.key(), place);
-                self.flexible.ended(job.task.key(), rank);
-                job.processes.borrow_mut().remove(&rank);
-                job.streams_of(rank).inspect(|streams| streams.rank_ended());
-                let exited =
-                    HostEvent::Exited { job: job.task.key(), exit: rank_exit(rank, status, usage) };
-                return Some(match self.over_memory(&job) {
-                    Some(over_memory) => {
-                        self.tell(exited);
-                        over_memory
-                    }
-                    None => exited,
-                });
+                return Some(self.rank_exited(&job, rank_exit(rank, status, usage)));
             }
             Event::PlDied { pad, .. } if self.pads.is_closed() => self.pads.lost(pad),
             Event::PlDied { pad, pl, status } => {
@@ -93,6 +80,25 @@ impl LiveHost {
             }
         }
         None
+    }
+
+    /// Closes the books of a rank that has ended. The job's use of too much memory is told instead
+    /// of the rank's end, which follows.
+    fn rank_exited(&self, job: &LiveJob, exit: RankExit) -> HostEvent {
+        let (key, rank) = (job.task.key(), exit.rank);
+        let place = rank.0.saturating_sub(job.task.first.0) as usize;
+        self.booster.ended(key, place);
+        self.flexible.ended(key, rank);
+        job.processes.borrow_mut().remove(&rank);
+        job.streams_of(rank).inspect(|streams| streams.rank_ended());
+        let exited = HostEvent::Exited { job: key, exit };
+        match self.over_memory(job) {
+            Some(over_memory) => {
+                self.tell(exited);
+                over_memory
+            }
+            None => exited,
+        }
     }
 
     /// Tells whether the job has used more memory than it may. The end of a rank shows it.

@@ -94,7 +94,7 @@ pub enum Notice {
     /// By a completion with this immediate value, which uses up a receive request there and wakes a
     /// task that waits for arrivals.
     Wakes(u32),
-    /// As [`Wakes`](Self::Wakes), but wakes no task.
+    /// Like [`Wakes`](Self::Wakes), but wakes no task.
     Waits(u32),
     /// Not at all: it has to poll its memory.
     Nothing,
