@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::NodeId;
-use storm_rm::message::{NodeRanks, RankExit};
+use storm_rm::message::{CutLaunch, NodeRanks, RankExit};
 use storm_rm::{JobId, JobIncarnation, JobSpec, Rank, Row};
 use storm_sched::ReservationId;
 
@@ -352,6 +352,41 @@ pub enum EndCause {
         /// Their names, folded.
         node: String,
     },
+    /// A Node Manager ended while the run began. The run is launched again, at most
+    /// [`MAX_LAUNCHES`] times in a row.
+    LaunchCut {
+        /// The name of the node.
+        node: String,
+        /// What the Node Manager did.
+        cut: Cut,
+        /// How many launches in a row were cut off, this one included.
+        launches: u32,
+    },
+}
+
+/// The most launches of a job in a row, if Node Managers end during each. A node whose Node Manager
+/// dies of a launch would otherwise be given the same job for ever. An upgrade of the nodes, one
+/// after the other, meets a launch once or twice.
+pub const MAX_LAUNCHES: u32 = 5;
+
+/// What a Node Manager did when it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cut {
+    /// It was being sent files.
+    Staging,
+    /// It started the ranks.
+    Launch,
+    /// It had started the ranks, and its keeper could not be told of all of them.
+    NotKept,
+}
+
+impl From<CutLaunch> for Cut {
+    fn from(cut: CutLaunch) -> Cut {
+        match cut {
+            CutLaunch::Interrupted => Cut::Launch,
+            CutLaunch::NotKept => Cut::NotKept,
+        }
+    }
 }
 
 impl EndCause {
@@ -361,7 +396,9 @@ impl EndCause {
             EndCause::Cancelled { .. }
             | EndCause::Shutdown
             | EndCause::DependencyNeverSatisfied { .. } => JobState::Cancelled,
-            EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. } => JobState::NodeFail,
+            EndCause::NodeLost { .. }
+            | EndCause::NodeRemoved { .. }
+            | EndCause::LaunchCut { .. } => JobState::NodeFail,
             EndCause::TimeLimit => JobState::Timeout,
             EndCause::Preempted { .. } => JobState::Preempted,
             EndCause::RankKilled { .. }
@@ -393,6 +430,7 @@ impl EndCause {
             }
             EndCause::NodeLost { .. }
             | EndCause::NodeRemoved { .. }
+            | EndCause::LaunchCut { .. }
             | EndCause::StagingFailed { .. }
             | EndCause::ManagerRestarted
             | EndCause::Unplaceable { .. }
@@ -409,6 +447,26 @@ impl std::fmt::Display for EndCause {
             EndCause::NodeLost { node } => write!(f, "node {node} died or was cut off"),
             EndCause::NodeRemoved { node } => {
                 write!(f, "node {node} is not in the configuration any more")
+            }
+            EndCause::LaunchCut { node, cut, launches } => {
+                match cut {
+                    Cut::Staging => write!(
+                        f,
+                        "the Node Manager of {node} ended while the job's files were sent to it"
+                    ),
+                    Cut::Launch => {
+                        write!(f, "the Node Manager of {node} ended while it launched the ranks")
+                    }
+                    Cut::NotKept => write!(
+                        f,
+                        "the Node Manager of {node} ended, and its keeper could not be told of \
+                         all ranks (the log of that Node Manager says why)"
+                    ),
+                }?;
+                match launches {
+                    0 | 1 => Ok(()),
+                    _ => write!(f, ", launch {launches} of at most {MAX_LAUNCHES}"),
+                }
             }
             EndCause::RankKilled { rank, node, signal } => {
                 write!(f, "rank {rank} on {node} was ended by signal {signal}")

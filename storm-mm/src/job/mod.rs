@@ -5,7 +5,7 @@ mod event;
 mod record;
 
 pub use event::{
-    CLUSTER, DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, PartitionConfigured,
-    PartitionSetting, ReservationRecord, UsageOf,
+    CLUSTER, Cut, DependencyNote, EndCause, Hold, JobEvent, JobEventKind, MAX_LAUNCHES, Outcome,
+    PartitionConfigured, PartitionSetting, ReservationRecord, UsageOf,
 };
 pub use record::{JobRecord, Phase};

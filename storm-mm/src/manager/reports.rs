@@ -4,7 +4,7 @@ use super::away::Going;
 use super::fencing::KEEPER_TIME;
 use super::live_job::Launch;
 use super::{Core, Effect, Notice};
-use crate::job::{EndCause, Phase};
+use crate::job::{Cut, EndCause, Phase};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
 use storm_rm::{JobId, JobIncarnation};
@@ -71,6 +71,9 @@ impl Core {
         for job in hit {
             match self.awaits_return(now, job, node, going) {
                 Some(left) => self.await_return(job, node, left),
+                None if self.is_staged_to(job, node, going) => {
+                    self.launch_cut(now, job, node, Cut::Staging);
+                }
                 None => self.part_gone(now, job, node, runs_until),
             }
         }
@@ -212,6 +215,11 @@ impl Core {
                 }
             }
             Report::LeaseOver { job, incarnation } => self.lease_over(now, node, job, incarnation),
+            Report::LaunchCut { job, incarnation, cut } => {
+                if self.live.get(&job).is_some_and(|live| live.incarnation == incarnation) {
+                    self.launch_cut(now, job, node, cut.into());
+                }
+            }
             Report::Holds { jobs, first_run } => self.node_holds(node, jobs, first_run),
             Report::Classes { job, incarnation, ranks } => {
                 self.classes_told(now, node, (job, incarnation), ranks);

@@ -46,12 +46,17 @@ impl NodeCore {
     /// Ends a job that cannot continue here. The Machine Manager is told why and ends it
     /// everywhere, as its ranks on other nodes may wait for those here.
     pub(super) fn unserviceable(&mut self, key: JobKey, reason: String, actions: &mut Vec<Action>) {
+        let CoreConfig { name, hostname, .. } = &self.config;
+        let reason = bounded(format!("{name} ({hostname}) cannot go on with it: {reason}"));
+        let report = Report::JobFailed { job: key.job, incarnation: key.incarnation, reason };
+        self.end_here(key, report, actions);
+    }
+
+    /// Kills a job and tells the Machine Manager why, unless the job ends anyway.
+    pub(super) fn end_here(&mut self, key: JobKey, why: Report, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&key) else { return };
         if !job.doomed && !job.silent && job.phase != JobPhase::Ended {
-            let CoreConfig { name, hostname, .. } = &self.config;
-            let reason = bounded(format!("{name} ({hostname}) cannot go on with it: {reason}"));
-            let report = Report::JobFailed { job: key.job, incarnation: key.incarnation, reason };
-            job.fails(report, actions);
+            job.fails(why, actions);
         }
         self.doom(key, actions);
     }

@@ -1,0 +1,36 @@
+//! Jobs whose launch is cut off by the end of a Node Manager. Their run is ended, and they are
+//! launched again (`docs/decisions/0141-cut-launches-are-done-again.md`).
+
+use super::Core;
+use super::away::Going;
+use super::live_job::Launch;
+use crate::job::{Cut, EndCause};
+use storm_primitives::{Instant, NodeId};
+use storm_rm::JobId;
+
+impl Core {
+    /// Whether a job was being sent its files, or had them, when the Node Manager of a node ended.
+    /// No rank of the run has been told to start anywhere.
+    pub(super) fn is_staged_to(&self, job: JobId, node: NodeId, going: Going) -> bool {
+        let ended = match going {
+            Going::Lost => false,
+            Going::LinkClosed | Going::ProcessEnded => !self.shutting_down,
+        };
+        let keeps_jobs = || {
+            let info = self.nodes.get(node).and_then(|entry| entry.info.as_ref());
+            info.is_some_and(|info| info.returns.is_some())
+        };
+        let launch = self.live.get(&job).map(|live| live.launch);
+        ended && matches!(launch, Some(Launch::Staging | Launch::Staged)) && keeps_jobs()
+    }
+
+    /// The Node Manager of a node ended while a run began: the run is ended on all nodes. When no
+    /// rank is left, [`finish`](Self::finish) decides whether the job is launched again.
+    pub(super) fn launch_cut(&mut self, now: Instant, job: JobId, node: NodeId, cut: Cut) {
+        let Some(record) = self.jobs.get(&job) else { return };
+        let launches = record.cut_launches.saturating_add(1);
+        let node = self.node_name(node);
+        tracing::warn!(%job, %node, ?cut, launches, "its launch was cut off");
+        self.end_job(now, job, EndCause::LaunchCut { node, cut, launches });
+    }
+}
