@@ -149,6 +149,15 @@ impl KeeperHandle {
         pads.line(pad).send(command, files)
     }
 
+    /// Whether the keeper of the pad lacks commands, which wait until it reads. [`Event::ToldAll`]
+    /// tells when it lacks none. Until then a later daemon may not find all ranks of a kept job.
+    ///
+    /// [`Event::ToldAll`]: crate::Event::ToldAll
+    #[must_use]
+    pub fn is_behind(&self, pad: PadId) -> bool {
+        lock(&self.pads).line(pad).is_behind()
+    }
+
     /// Closes the keeper's copy of a kept rank's input. The pipe closes when this process has
     /// closed it too.
     pub fn close_kept_input(&self, job: KeptId, pl: PlIndex) {
