@@ -179,7 +179,10 @@ fn a_launch_that_is_cut_off_at_any_instant_is_done_again() {
         for step in 0..80 {
             let after = Duration::from_micros(250) * step;
             let times = launched_over(u64::from(step), how, (after, Duration::from_millis(20)));
-            let times = times.unwrap_or_else(|failure| panic!("{how:?} {after:?}: {failure}"));
+            let times = times.unwrap_or_else(|failure| {
+                let why = std::error::Error::source(&failure).map(ToString::to_string);
+                panic!("{how:?} {after:?}: {failure}: {}", why.unwrap_or_default())
+            });
             let state = times.state;
             assert_eq!(state, Some(JobState::Completed), "{how:?} {after:?}: {times:?}");
             assert!(times.requeued <= 1, "{how:?} {after:?}: {times:?}");
