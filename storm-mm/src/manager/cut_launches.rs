@@ -4,9 +4,10 @@
 use super::Core;
 use super::away::Going;
 use super::live_job::Launch;
-use crate::job::{Cut, EndCause};
+use crate::job::{Cut, EndCause, Phase};
 use storm_primitives::{Instant, NodeId};
-use storm_rm::JobId;
+use storm_rm::{JobId, PartitionId};
+use storm_sched::Event;
 
 impl Core {
     /// Whether a job was being sent its files, or had them, when the Node Manager of a node ended.
@@ -32,5 +33,23 @@ impl Core {
         let node = self.node_name(node);
         tracing::warn!(%job, %node, ?cut, launches, "its launch was cut off");
         self.end_job(now, job, EndCause::LaunchCut { node, cut, launches });
+    }
+
+    /// A run is over and the job waits again. Its policy hears of both together, so no job that
+    /// waits behind this job gets its elements.
+    pub(super) fn queue_in_place(&mut self, now: Instant, job: JobId, partition: PartitionId) {
+        self.together(now, |core| {
+            let finished = Event::Finished(storm_sched::JobId(job.0));
+            core.partition(partition).untold.push(finished);
+            core.queue_again(now, job);
+        });
+        self.try_switch(now, partition);
+    }
+
+    /// Whether the elements of a job stay its own until its run is over everywhere, since the job
+    /// may be launched again.
+    pub(super) fn keeps_elements(&self, job: JobId) -> bool {
+        let phase = self.jobs.get(&job).map(|record| &record.phase);
+        matches!(phase, Some(Phase::Ending(EndCause::LaunchCut { .. })))
     }
 }

@@ -268,15 +268,19 @@ impl Core {
         }
         self.slots.put_back(live.slot);
         self.place_awaiting(now);
-        if !live.released {
+        let launched = !matches!(live.launch, Launch::Staging | Launch::Staged);
+        let lost = if launched { live.lost } else { Lost::new() };
+        let is_cut = requeue && self.jobs[&job].cut_launches > 0;
+        let in_place = is_cut && lost.is_empty() && !live.released;
+        if in_place {
+            self.queue_in_place(now, job, live.partition);
+        } else if !live.released {
             let finished = Event::Finished(storm_sched::JobId(job.0));
             self.tell_policy(now, live.partition, finished);
         }
         self.ended_outside_matrix(now, job, &live.nodes);
         self.return_stranded(now);
-        if requeue {
-            let launched = !matches!(live.launch, Launch::Staging | Launch::Staged);
-            let lost = if launched { live.lost } else { Lost::new() };
+        if requeue && !in_place {
             self.queue_when_fenced(now, job, lost);
         }
     }

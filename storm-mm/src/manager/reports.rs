@@ -269,7 +269,8 @@ impl Core {
     pub fn terminated(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
         let known = self.live.get(&job).filter(|live| live.incarnation == incarnation);
         // A recovering job was asked about in an earlier life of its node.
-        if known.is_some_and(|live| live.launch != Launch::Recovering) {
+        if known.is_some_and(|live| live.launch != Launch::Recovering) && !self.keeps_elements(job)
+        {
             self.release(now, job);
         }
     }

@@ -166,6 +166,7 @@ fn launched_over(
         this.runtime().sleep(absence).await;
         this.start_node_manager(LEFT);
         let times = this.ended(job).await;
+        this.runtime().sleep(Duration::from_millis(500)).await;
         this.over();
         Ok(times)
     })

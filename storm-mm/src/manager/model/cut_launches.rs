@@ -5,17 +5,26 @@ use super::world::{NODES, PES, World, spec};
 use crate::api::JobState;
 use crate::job::{MAX_LAUNCHES, Phase};
 use storm_primitives::NodeId;
-use storm_rm::JobId;
-use storm_rm::message::{CutLaunch, NodeInfo, NodeReturn, Report};
+use storm_rm::message::{CutLaunch, ExitStatus, NodeInfo, NodeReturn, Report};
+use storm_rm::{JobId, JobIncarnation};
 
 const CUT: NodeId = NodeId(1);
 const ALL: u32 = NODES * PES;
 
 /// The node reports that its part of the job is not whole, and the parts end.
 fn cut(world: &mut World, job: JobId, cut: CutLaunch) {
+    let run = world.record(job).incarnation;
     tell_cut(world, job, cut);
-    world.end_job(job, 137);
-    check_all(world);
+    end_run(world, job, run);
+}
+
+/// All parts of a run end, and none of the next run, which may begin meanwhile.
+fn end_run(world: &mut World, job: JobId, run: JobIncarnation) {
+    let parts: Vec<_> = world.parts.keys().copied().collect();
+    for part in parts.into_iter().filter(|part| (part.1, part.2) == (job, run)) {
+        world.part_over(part, ExitStatus::Signal(9));
+        check_all(world);
+    }
 }
 
 fn tell_cut(world: &mut World, job: JobId, cut: CutLaunch) {
