@@ -1,11 +1,10 @@
 //! Collectives with equally many elements for each member.
 
 use crate::abi::{Buffer, BufferMut, Out};
-use crate::collective::{
-    Members, Whole, all_from_all, all_to_root, from_one, from_root, gather_all, started, waiting,
-};
+use crate::collective::{all_from_all, all_to_root, from_one, from_root, gather_all};
 use crate::fault::Outcome;
 use crate::member_blocks::MemberBlocks;
+use crate::members::{Members, Whole, started, waiting};
 use crate::table::Handle;
 use std::ffi::c_int;
 

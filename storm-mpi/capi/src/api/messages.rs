@@ -3,11 +3,12 @@
 use super::short;
 use super::waiting::told;
 use crate::abi::{Buffer, BufferMut, Out, SUCCESS, Status, StatusOut, UNDEFINED};
+use crate::call::{call, on, straight_on};
 use crate::comm::Comm;
 use crate::fault::Outcome;
 use crate::memory::Elements;
 use crate::request::{Active, Message, landed};
-use crate::session::{Session, call, on, straight_on};
+use crate::session::Session;
 use crate::table::Handle;
 use std::ffi::c_int;
 use std::rc::Rc;

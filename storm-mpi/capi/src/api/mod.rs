@@ -43,9 +43,6 @@ mod vectors;
 mod waiting;
 mod windows;
 
-pub(crate) use infos::{Info, known};
-pub(crate) use matched::Taken;
-
 #[cfg(test)]
 mod tests {
     /// The functions of the library, in the order of their names.

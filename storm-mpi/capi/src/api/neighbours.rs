@@ -5,10 +5,10 @@
 //! block for each edge, in the program's order.
 
 use crate::abi::{Array, Buffer, BufferMut, Out};
-use crate::collective::{Members, started, waiting};
 use crate::comm::{Comm, Topology};
 use crate::fault::Outcome;
 use crate::member_blocks::MemberBlocks;
+use crate::members::{Members, started, waiting};
 use crate::memory::Elements;
 use crate::table::Handle;
 use std::ffi::c_int;

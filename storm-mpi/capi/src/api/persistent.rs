@@ -5,15 +5,14 @@
 use super::collectives::{barrier, even, even_or_in_place};
 use super::vectors::{Placed, Uneven};
 use crate::abi::{Array, Buffer, BufferMut, KeptArray, Out, ROOT};
-use crate::collective::{
-    Members, Whole, all_from_all, all_to_root, from_one, from_root, gather_all, persistent,
-};
+use crate::collective::{all_from_all, all_to_root, from_one, from_root, gather_all};
 use crate::comm::Comm;
+use crate::datatype::Type;
 use crate::fault::Outcome;
 use crate::kept::Kept;
+use crate::members::{Members, Whole, persistent};
 use crate::session::Session;
 use crate::table::Handle;
-use crate::types::Type;
 use std::ffi::c_int;
 use std::rc::Rc;
 

@@ -4,14 +4,14 @@
 use super::neighbours::{each_to_each, even, mixed_of, neighbours, one_to_each, uneven};
 use super::persistent::{Places, both, now};
 use crate::abi::{Array, Buffer, BufferMut, KeptArray, Out};
-use crate::collective::{Members, persistent};
 use crate::comm::Comm;
+use crate::datatype::Type;
 use crate::fault::Outcome;
 use crate::kept::Kept;
 use crate::member_blocks::MemberBlocks;
+use crate::members::{Members, persistent};
 use crate::session::Session;
 use crate::table::Handle;
-use crate::types::Type;
 use std::ffi::c_int;
 use std::rc::Rc;
 

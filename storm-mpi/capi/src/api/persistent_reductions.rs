@@ -2,13 +2,13 @@
 
 use super::reductions::{Reduction, exscan, scan, scattered, to_all, to_root};
 use crate::abi::{Array, Buffer, BufferMut, Out};
-use crate::collective::{Members, persistent};
+use crate::datatype::Type;
 use crate::fault::Outcome;
 use crate::kept::Kept;
+use crate::members::{Members, persistent};
 use crate::operation::Operation;
 use crate::session::Session;
 use crate::table::Handle;
-use crate::types::Type;
 use std::ffi::c_int;
 use std::rc::Rc;
 

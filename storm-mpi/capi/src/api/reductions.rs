@@ -1,12 +1,13 @@
 //! Reductions.
 
 use crate::abi::{Array, Buffer, BufferMut, Out, counted};
-use crate::collective::{Members, started, waiting};
+use crate::call::call;
 use crate::fault::{Class, Fault, Outcome};
 use crate::intercomm;
+use crate::members::{Members, started, waiting};
 use crate::memory::{Elements, Landing};
-use crate::operation::Reducer;
-use crate::session::{Session, call};
+use crate::reducer::Reducer;
+use crate::session::Session;
 use crate::table::Handle;
 use std::borrow::Cow;
 use std::ffi::c_int;

@@ -1,13 +1,15 @@
 //! Operations on other members' parts of a window.
 
 use crate::abi::{Buffer, BufferMut, Out, counted};
+use crate::call::on_window;
+use crate::datatype::Type;
 use crate::fault::{Class, Fault, Outcome};
 use crate::memory::Elements;
+use crate::number::Number;
 use crate::operation::Change;
 use crate::request::Active;
-use crate::session::{Session, on_window};
+use crate::session::Session;
 use crate::table::Handle;
-use crate::types::{Number, Type};
 use crate::window::{Changing, Place, Window};
 use std::ffi::c_int;
 use std::rc::Rc;

@@ -2,9 +2,10 @@
 
 use super::messages::{Sending, incoming, request_to_send};
 use crate::abi::{Array, Buffer, BufferMut, Out, Status, StatusOut, counted};
+use crate::call::{call, on};
 use crate::fault::{Class, Fault};
 use crate::request::BufferSpace;
-use crate::session::{Session, call, on};
+use crate::session::Session;
 use crate::table::Handle;
 use std::ffi::{c_int, c_void};
 

@@ -3,7 +3,7 @@
 use super::files::whence_of;
 use super::transfers::{At, Tells, ended, read, write};
 use crate::abi::{Buffer, BufferMut, Out, StatusOut};
-use crate::session::on_file;
+use crate::call::on_file;
 use crate::table::Handle;
 use std::ffi::c_int;
 

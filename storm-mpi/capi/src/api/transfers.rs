@@ -3,11 +3,12 @@
 //! begins is done when its function returns.
 
 use crate::abi::{Buffer, BufferMut, Out, Status, StatusOut};
+use crate::call::on_file;
 use crate::fault::{Class, Fault, Outcome};
 use crate::file::OpenFile;
 use crate::memory::Elements;
 use crate::request::Active;
-use crate::session::{Session, on_file};
+use crate::session::Session;
 use crate::table::Handle;
 use std::ffi::c_int;
 

@@ -1,11 +1,10 @@
 //! Collectives with a count, a displacement, and some with a datatype, for each member.
 
 use crate::abi::{Array, Buffer, BufferMut, Out};
-use crate::collective::{
-    Members, Whole, all_from_all, all_to_root, from_root, gather_all, started, waiting,
-};
+use crate::collective::{all_from_all, all_to_root, from_root, gather_all};
 use crate::fault::Outcome;
 use crate::member_blocks::MemberBlocks;
+use crate::members::{Members, Whole, started, waiting};
 use crate::table::Handle;
 use std::ffi::c_int;
 
