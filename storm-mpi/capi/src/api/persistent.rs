@@ -2,8 +2,8 @@
 //! checked when they start. Arrays are copied when the request is made, because programs free them
 //! then.
 
-use super::tables::persistent_collectives;
 use super::collectives::{barrier, even, even_or_in_place};
+use super::tables::persistent_collectives;
 use super::vectors::{Placed, Uneven};
 use crate::abi::{Array, Buffer, BufferMut, KeptArray, Out, ROOT};
 use crate::collective::{all_from_all, all_to_root, from_one, from_root, gather_all};

@@ -1,9 +1,9 @@
 //! Collectives of neighbours that a request starts again and again (MPI-4.1, section 8.9). Arrays
 //! are copied when the request is made.
 
-use super::tables::persistent_collectives;
 use super::neighbours::{each_to_each, even, mixed_of, neighbours, one_to_each, uneven};
 use super::persistent::{Places, both, now};
+use super::tables::persistent_collectives;
 use crate::abi::{Array, Buffer, BufferMut, KeptArray, Out};
 use crate::comm::Comm;
 use crate::datatype::Type;

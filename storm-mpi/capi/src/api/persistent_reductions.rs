@@ -1,7 +1,7 @@
 //! Reductions that a request starts again and again.
 
-use super::tables::persistent_collectives;
 use super::reductions::{Reduction, exscan, scan, scattered, to_all, to_root};
+use super::tables::persistent_collectives;
 use crate::abi::{Array, Buffer, BufferMut, Out};
 use crate::datatype::Type;
 use crate::fault::Outcome;
