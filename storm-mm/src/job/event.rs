@@ -1,5 +1,6 @@
 //! The events of a job, as the journal holds them.
 
+use super::cut::{Cut, MAX_LAUNCHES};
 use crate::api::{JobState, LaunchBreakdown, Service};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::NodeId;
-use storm_rm::message::{CutLaunch, NodeRanks, RankExit};
+use storm_rm::message::{NodeRanks, RankExit};
 use storm_rm::{JobId, JobIncarnation, JobSpec, Rank, Row};
 use storm_sched::ReservationId;
 
@@ -364,31 +365,6 @@ pub enum EndCause {
     },
 }
 
-/// The most launches of a job in a row, if Node Managers end during each. A node whose Node Manager
-/// dies of a launch would otherwise be given the same job for ever. An upgrade of the nodes, one
-/// after the other, meets a launch once or twice.
-pub const MAX_LAUNCHES: u32 = 5;
-
-/// What a Node Manager did when it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Cut {
-    /// It was being sent files.
-    Staging,
-    /// It started the ranks.
-    Launch,
-    /// It had started the ranks, and its keeper could not be told of all of them.
-    NotKept,
-}
-
-impl From<CutLaunch> for Cut {
-    fn from(cut: CutLaunch) -> Cut {
-        match cut {
-            CutLaunch::Interrupted => Cut::Launch,
-            CutLaunch::NotKept => Cut::NotKept,
-        }
-    }
-}
-
 impl EndCause {
     /// The state that a job ended for this cause is in.
     pub fn state(&self) -> JobState {
@@ -449,20 +425,7 @@ impl std::fmt::Display for EndCause {
                 write!(f, "node {node} is not in the configuration any more")
             }
             EndCause::LaunchCut { node, cut, launches } => {
-                match cut {
-                    Cut::Staging => write!(
-                        f,
-                        "the Node Manager of {node} ended while the job's files were sent to it"
-                    ),
-                    Cut::Launch => {
-                        write!(f, "the Node Manager of {node} ended while it launched the ranks")
-                    }
-                    Cut::NotKept => write!(
-                        f,
-                        "the Node Manager of {node} ended, and its keeper could not be told of \
-                         all ranks (the log of that Node Manager says why)"
-                    ),
-                }?;
+                cut.write(node, f)?;
                 match launches {
                     0 | 1 => Ok(()),
                     _ => write!(f, ", launch {launches} of at most {MAX_LAUNCHES}"),

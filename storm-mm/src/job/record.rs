@@ -256,7 +256,8 @@ impl JobRecord {
         let (comes_first, has_ended) = match cause {
             EndCause::Preempted { .. } => (true, true),
             EndCause::LaunchCut { cut, launches, .. } => {
-                self.cut_launches = *launches;
+                let counts = self.started.is_none() && *cut != Cut::Slices;
+                self.cut_launches = if counts { *launches } else { 0 };
                 // Only a job that may run twice is launched again while a node may still run it.
                 (true, !self.spec.requeue || *cut == Cut::Staging)
             }

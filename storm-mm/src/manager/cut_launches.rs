@@ -13,16 +13,28 @@ impl Core {
     /// Whether a job was being sent its files, or had them, when the Node Manager of a node ended.
     /// No rank of the run has been told to start anywhere.
     pub(super) fn is_staged_to(&self, job: JobId, node: NodeId, going: Going) -> bool {
-        let ended = match going {
+        let launch = self.live.get(&job).map(|live| live.launch);
+        let is_staged = matches!(launch, Some(Launch::Staging | Launch::Staged));
+        is_staged && self.leaves_keeper(node, going)
+    }
+
+    /// Whether the Node Manager of a node, which has ended, moved the messages of a job's ranks.
+    pub(super) fn is_moved_by(&self, job: JobId, node: NodeId, going: Going) -> bool {
+        let slices = self.live.get(&job).is_some_and(|live| {
+            let partition = &self.partitions[usize::from(live.partition.0)];
+            partition.policy.communication_slice().is_some()
+        });
+        slices && self.leaves_keeper(node, going)
+    }
+
+    /// Whether a node that went in this way lives, and keeps other jobs.
+    fn leaves_keeper(&self, node: NodeId, going: Going) -> bool {
+        let lives = match going {
             Going::Lost => false,
             Going::LinkClosed | Going::ProcessEnded => !self.shutting_down,
         };
-        let keeps_jobs = || {
-            let info = self.nodes.get(node).and_then(|entry| entry.info.as_ref());
-            info.is_some_and(|info| info.returns.is_some())
-        };
-        let launch = self.live.get(&job).map(|live| live.launch);
-        ended && matches!(launch, Some(Launch::Staging | Launch::Staged)) && keeps_jobs()
+        let info = self.nodes.get(node).and_then(|entry| entry.info.as_ref());
+        lives && info.is_some_and(|info| info.returns.is_some())
     }
 
     /// The Node Manager of a node ended while a run began: the run is ended on all nodes. When no

@@ -4,7 +4,7 @@ use super::fencing::Lost;
 use super::live_job::{Launch, LiveJob};
 use super::{Core, Effect, Notice, TimerKind};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
-use crate::job::{EndCause, JobEventKind, MAX_LAUNCHES, Outcome, Phase};
+use crate::job::{Cut, EndCause, JobEventKind, MAX_LAUNCHES, Outcome, Phase};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::JobId;
@@ -293,7 +293,9 @@ impl Core {
             Some(EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. }) => may,
             Some(EndCause::Preempted { requeue, .. }) => may && *requeue,
             // Not all of its ranks have executed, so the run counts as not begun.
-            Some(EndCause::LaunchCut { launches, .. }) if record.started.is_none() => {
+            Some(EndCause::LaunchCut { launches, cut, .. })
+                if record.started.is_none() && *cut != Cut::Slices =>
+            {
                 *launches < MAX_LAUNCHES
             }
             Some(EndCause::LaunchCut { .. }) => may,
@@ -313,7 +315,9 @@ impl Core {
     ) -> Option<EndCause> {
         let is_replaced = match cause {
             Some(EndCause::Preempted { requeue, .. }) => requeue,
-            Some(EndCause::LaunchCut { .. }) => !self.jobs[&job].spec.requeue,
+            Some(EndCause::LaunchCut { cut, .. }) => {
+                cut != Cut::Slices && !self.jobs[&job].spec.requeue
+            }
             _ => false,
         };
         if !is_replaced || live.lost.is_empty() {

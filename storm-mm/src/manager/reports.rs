@@ -74,7 +74,10 @@ impl Core {
                 None if self.is_staged_to(job, node, going) => {
                     self.launch_cut(now, job, node, Cut::Staging);
                 }
-                None => self.part_gone(now, job, node, runs_until),
+                None if self.is_moved_by(job, node, going) => {
+                    self.part_gone(now, job, node, runs_until, Some(Cut::Slices));
+                }
+                None => self.part_gone(now, job, node, runs_until, None),
             }
         }
     }
@@ -87,19 +90,31 @@ impl Core {
         });
         if is_there {
             tracing::warn!(%job, node = %self.node_name(node), "the node stood still, and ended it");
-            self.part_gone(now, job, node, Some(until));
+            self.part_gone(now, job, node, Some(until), None);
         }
     }
 
     /// A node has no ranks of a job any more, and will not report how they ended. `runs_until` is
-    /// set if the ranks may go on until then.
-    fn part_gone(&mut self, now: Instant, job: JobId, node: NodeId, runs_until: Option<Instant>) {
+    /// set if the ranks may go on until then, and `cut` if only the Node Manager has ended.
+    fn part_gone(
+        &mut self,
+        now: Instant,
+        job: JobId,
+        node: NodeId,
+        runs_until: Option<Instant>,
+        cut: Option<Cut>,
+    ) {
         if let Some(live) = self.live.get_mut(&job) {
             live.over.insert(node);
             live.lost.extend(runs_until.map(|until| (node, until)));
         }
-        let name = self.node_name(node);
-        self.end_job(now, job, EndCause::NodeLost { node: name });
+        match cut {
+            Some(cut) => self.launch_cut(now, job, node, cut),
+            None => {
+                let node = self.node_name(node);
+                self.end_job(now, job, EndCause::NodeLost { node });
+            }
+        }
         self.finish_if_over(now, job);
     }
 

@@ -9,7 +9,7 @@ use super::{Action, CoreConfig, NodeCore};
 use crate::JobKey;
 use crate::reason::bounded;
 use storm_rm::JobId;
-use storm_rm::message::{ExitStatus, Report};
+use storm_rm::message::{CutLaunch, ExitStatus, Report};
 use storm_rm::termination::Urgency;
 
 /// SIGKILL, the only signal that acts on a stopped process.
@@ -52,8 +52,15 @@ impl NodeCore {
         self.end_here(key, report, actions);
     }
 
+    /// Ends a job that a former node manager did not leave whole. The Machine Manager decides
+    /// whether the job is launched again.
+    pub(super) fn launch_cut(&mut self, key: JobKey, cut: CutLaunch, actions: &mut Vec<Action>) {
+        let JobKey { job, incarnation } = key;
+        self.end_here(key, Report::LaunchCut { job, incarnation, cut }, actions);
+    }
+
     /// Kills a job and tells the Machine Manager why, unless the job ends anyway.
-    pub(super) fn end_here(&mut self, key: JobKey, why: Report, actions: &mut Vec<Action>) {
+    fn end_here(&mut self, key: JobKey, why: Report, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&key) else { return };
         if !job.doomed && !job.silent && job.phase != JobPhase::Ended {
             job.fails(why, actions);

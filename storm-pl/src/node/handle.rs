@@ -149,10 +149,8 @@ impl KeeperHandle {
         pads.line(pad).send(command, files)
     }
 
-    /// Whether the keeper of the pad lacks commands, which wait until it reads. [`Event::ToldAll`]
-    /// tells when it lacks none. Until then a later daemon may not find all ranks of a kept job.
-    ///
-    /// [`Event::ToldAll`]: crate::Event::ToldAll
+    /// Whether commands wait for the pad's keeper: until [`ToldAll`](crate::Event::ToldAll), a later
+    /// daemon may not find all ranks of a kept job.
     #[must_use]
     pub fn is_behind(&self, pad: PadId) -> bool {
         lock(&self.pads).line(pad).is_behind()

@@ -33,6 +33,14 @@ fn tell_cut(world: &mut World, job: JobId, cut: CutLaunch) {
     world.starts.clear();
 }
 
+/// The node tells that its keeper keeps jobs.
+fn keeps_jobs(world: &mut World, node: NodeId) {
+    let returns = NodeReturn { within_ms: 1_000, leased_within_ms: 500 };
+    let info = world.core.nodes.get(node).and_then(|entry| entry.info.clone());
+    let info = NodeInfo { returns: Some(returns), ..info.expect("it has joined") };
+    world.report(node, Report::Joined(info));
+}
+
 fn reason(world: &World, job: JobId) -> (JobState, String) {
     match &world.record(job).phase {
         Phase::Ended(outcome) => (outcome.state, outcome.reason.clone().unwrap_or_default()),
@@ -116,10 +124,7 @@ fn a_cut_launch_is_not_done_again_while_a_lost_node_may_run_the_job() {
 fn a_job_that_is_being_sent_files_waits_again_when_a_node_manager_ends() {
     for has_files in [false, true] {
         let mut world = World::joined("gang", 4);
-        let returns = NodeReturn { within_ms: 1_000, leased_within_ms: 500 };
-        let info = world.core.nodes.get(CUT).and_then(|entry| entry.info.clone());
-        let info = NodeInfo { returns: Some(returns), ..info.expect("it has joined") };
-        world.report(CUT, Report::Joined(info));
+        keeps_jobs(&mut world, CUT);
         let job = world.submit(spec(ALL, true, false));
         if has_files {
             // Its row is not active: it waits for an edge.
@@ -141,5 +146,28 @@ fn a_job_that_is_being_sent_files_waits_again_when_a_node_manager_ends() {
         }
         world.finish();
         assert_eq!((reason(&world, job).0, world.record(job).runs), (JobState::Completed, 2));
+    }
+}
+
+#[test]
+fn a_job_whose_messages_the_node_manager_moved_ends_with_that_reason_or_runs_again() {
+    for requeue in [false, true] {
+        let mut world = World::joined("bcs", 4);
+        keeps_jobs(&mut world, CUT);
+        let job = world.submit(spec(ALL, false, requeue));
+        world.begin_all();
+        let run = world.record(job).incarnation;
+        world.joined.remove(&CUT);
+        world.parts.retain(|part, _| part.0 != CUT);
+        world.act(|core, now| core.node_died(now, CUT));
+        end_run(&mut world, job, run);
+        if requeue {
+            assert_eq!(world.record(job).phase, Phase::Pending);
+        } else {
+            let (state, why) = reason(&world, job);
+            assert_eq!(state, JobState::NodeFail);
+            assert!(why.contains("which moved the messages of the job's ranks"), "{why}");
+        }
+        world.finish();
     }
 }

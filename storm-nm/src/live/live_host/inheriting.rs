@@ -416,3 +416,23 @@ pub(super) fn outputs(job: JobKey, ledger: &Ledger) -> io::Result<Vec<Report>> {
     };
     Ok(spool.kept()?.into_iter().map(report).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_is_whole_only_if_all_ranks_were_told_and_the_keeper_has_them() {
+        use CutLaunch::{Interrupted, NotKept};
+        for (told, has_all_ranks, cut) in [
+            (Told::Nobody, false, Some(Interrupted)),
+            (Told::Some, true, Some(Interrupted)),
+            (Told::All, false, Some(Interrupted)),
+            (Told::All, true, None),
+            (Told::Unkept, true, Some(NotKept)),
+            (Told::Unkept, false, Some(NotKept)),
+        ] {
+            assert_eq!(cut_of(told, has_all_ranks), cut, "{told:?} {has_all_ranks}");
+        }
+    }
+}
