@@ -4,6 +4,7 @@
 use super::Core;
 use super::away::Going;
 use super::live_job::Launch;
+use crate::api::JobState;
 use crate::job::{Cut, EndCause, Phase};
 use storm_primitives::{Instant, NodeId};
 use storm_rm::{JobId, PartitionId};
@@ -53,6 +54,9 @@ impl Core {
         self.together(now, |core| {
             let finished = Event::Finished(storm_sched::JobId(job.0));
             core.partition(partition).untold.push(finished);
+            let why = core.jobs.get(&job).and_then(|record| record.log.last());
+            let why = why.map(|entry| entry.text.clone());
+            core.notify_state(job, JobState::Pending, why);
             core.queue_again(now, job);
         });
         self.try_switch(now, partition);
