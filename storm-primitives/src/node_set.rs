@@ -43,7 +43,7 @@ impl NodeSet {
         NodeSet::range(NodeId(1), NodeId(count))
     }
 
-    /// Adds a node; false when it was there.
+    /// Adds a node. Returns false if the set already had it.
     pub fn insert(&mut self, node: NodeId) -> bool {
         self.bits.grow(node.index() + 1);
         !self.bits.put(node.index())
@@ -55,7 +55,7 @@ impl NodeSet {
         self.bits.insert_range(first.index()..last.index() + 1);
     }
 
-    /// Takes a node out; false when it was not there.
+    /// Removes a node. Returns false if the set did not have it.
     pub fn remove(&mut self, node: NodeId) -> bool {
         let present = self.contains(node);
         if present {
@@ -128,8 +128,7 @@ impl NodeSet {
         self.bits.is_subset(&other.bits)
     }
 
-    /// Splits the set into two halves of nearly equal size, the smaller ids
-    /// first: one step of a bisection.
+    /// Splits the set into two halves of nearly equal size, the smaller ids first, for a bisection.
     pub fn halves(&self) -> (NodeSet, NodeSet) {
         let low: NodeSet = self.iter().take(self.len().div_ceil(2)).collect();
         let high = self.difference(&low);

@@ -12,7 +12,7 @@ use crate::{InvariantViolation, SchedTime};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     at: SchedTime,
-    /// Negative only if more was promised than there is, which [`Availability::check`] reports.
+    /// Negative only if more PEs were promised than exist, which [`Availability::check`] reports.
     free: i64,
 }
 
@@ -59,7 +59,7 @@ impl Availability {
         self.change(from, to, i64::from(pes));
     }
 
-    /// Whether such a hole begins with the first step.
+    /// Whether the hole begins with the first step.
     pub(crate) fn has_now(&self, hole: Hole) -> bool {
         self.steps.front().is_some_and(|first| self.earliest(hole) == Some(first.at))
     }

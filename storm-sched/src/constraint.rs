@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The most features that one constraint may name, which limits the cost of looking at a request.
+/// The most features that one constraint may name. It limits the cost of checking a request.
 pub const MAX_CONSTRAINT_FEATURES: usize = 64;
 
 /// Alternatives. Each is a list of features that a node must have together.

@@ -17,7 +17,7 @@ pub(crate) const MAX_VICTIMS: usize = 1_024;
 pub(crate) struct InVain(BTreeMap<Pool, BTreeSet<Option<QosId>>>);
 
 impl InVain {
-    /// Whether a job may preempt others and goes before all of these jobs.
+    /// Whether a job may preempt others and precedes all of these jobs.
     pub(crate) fn is_under(&self, pool: Pool, request: &JobRequest) -> bool {
         let preempts =
             |qos: &QosId| request.precedence.as_ref().is_some_and(|own| own.preempts.contains(qos));
@@ -31,8 +31,8 @@ impl InVain {
     }
 }
 
-/// The depth of each quality of service whose waiting jobs may preempt others: how many such
-/// qualities precede it in a chain. No quality precedes one of depth zero.
+/// The depth of each quality of service whose waiting jobs may preempt others: the number of such
+/// qualities that precede it in a chain. At depth zero, none does.
 pub(crate) fn depths<'a>(waiting: impl Iterator<Item = &'a JobRequest>) -> BTreeMap<QosId, usize> {
     let mut qualities: BTreeMap<QosId, &Precedence> = BTreeMap::new();
     for request in waiting.filter(|request| request.may_preempt()) {
@@ -61,7 +61,7 @@ pub(crate) fn enough<V>(candidates: Vec<V>, are: impl Fn(&[V]) -> bool) -> Optio
     }
     let mut chosen = candidates;
     let mut least = 1;
-    // If some candidates are enough, more are too. So the least number lies between the two.
+    // If some candidates are enough, more are too. A binary search finds the least number.
     let mut most = chosen.len();
     while least < most {
         let middle = (least + most) / 2;

@@ -1,6 +1,6 @@
 //! Memory as the scheduler counts it: in bytes, for each node.
 //!
-//! The Node Manager limits on the node what a job can really take.
+//! The scheduler only counts. The Node Manager enforces the limit on the node.
 
 use std::fmt;
 
@@ -15,7 +15,8 @@ pub enum NodeMemory {
     Unstated,
     /// Bytes on each node (Slurm `--mem`).
     Bytes(u64),
-    /// All memory of the node (Slurm `--mem 0`); nothing where it is not counted.
+    /// All memory of the node (Slurm `--mem 0`). If the node's memory is not counted, this is
+    /// nothing.
     Whole,
 }
 

@@ -1,9 +1,9 @@
 //! The jobs that wait: by priority, and among equals in the order of their submission.
 //!
-//! Everything but a walk is O(log n), and so is the search for the next job that could start in the
-//! free PEs. A policy that lets jobs pass looks only at such jobs. For a policy that goes by the
-//! length of jobs, a second order is kept. The jobs of a reservation that is not over form a queue
-//! of their own, in addition to their places in the queue of all.
+//! Every operation is O(log n) except a walk, also the search for the next job that could start in
+//! the free PEs. A policy that lets jobs pass looks only at such jobs. For policies that go by the
+//! length of jobs, the queue keeps a second order. The jobs of a reservation that is not over are
+//! also in a queue of their own.
 
 mod gap;
 mod orders;
@@ -25,7 +25,8 @@ use crate::space::{Order, estimate};
 use crate::{Ahead, JobId, JobRequest, Priority};
 
 /// The most jobs that may wait: a million, ten times as many as large sites let into their queues.
-/// The number bounds the memory of this queue (about 250 MB), not that of the jobs' specifications.
+/// The number bounds the memory of this queue (about 250 MB), but not that of the job
+/// specifications.
 pub const MAX_PENDING_JOBS: usize = 1_000_000;
 
 /// A place in the queue: the larger, the later.
@@ -82,7 +83,7 @@ impl PendingQueue {
         }
     }
 
-    /// An empty queue with this assumed run time of a job without a time limit.
+    /// Makes an empty queue that assumes this run time for a job without a time limit.
     #[must_use]
     pub fn believing(default_estimate: Duration) -> Self {
         Self { default_estimate, ..Self::new() }
@@ -124,7 +125,7 @@ impl PendingQueue {
         self.waiting.get(self.places.get(&job)?)
     }
 
-    /// The first job: the one that has waited longest among those with the highest priority.
+    /// The first job: the earliest submitted of those with the highest priority.
     #[must_use]
     pub fn head(&self) -> Option<&JobRequest> {
         self.waiting.first().map(|(_, request)| request)

@@ -158,7 +158,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     STANDARD.names()
 }
 
-/// The own name of a policy of this crate, given that name or a second name.
+/// The primary name of a policy of this crate, for its primary or second name.
 #[must_use]
 pub fn canonical(name: &str) -> Option<&'static str> {
     STANDARD.canonical(name)

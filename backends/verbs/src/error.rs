@@ -11,7 +11,7 @@ pub enum LaneError {
     /// A call failed on this side.
     #[error(transparent)]
     Verbs(#[from] VerbsError),
-    /// The other side's offer makes no sense.
+    /// The other side's offer is invalid.
     #[error("{peer} describes its end of the lane wrongly: {why}")]
     Offer {
         /// The other side.
@@ -84,7 +84,7 @@ pub enum LaneError {
         /// Length of a block there.
         block: usize,
     },
-    /// The other side does something that no correct peer does.
+    /// The other side broke the protocol of the lane.
     #[error("{peer} breaks the protocol of the lane: {why}")]
     Protocol {
         /// The other side.

@@ -18,7 +18,7 @@ pub(crate) enum Note {
         /// The sender polls its slots.
         looks: bool,
     },
-    /// The other side has taken this much.
+    /// The other side has taken this number of bytes and messages.
     Credit(Credit),
     /// The block has a frame.
     Block(u32),
@@ -76,7 +76,7 @@ impl Note {
 pub(crate) struct Place {
     /// Its address.
     pub(crate) addr: u64,
-    /// The key to it.
+    /// The key to the block.
     pub(crate) rkey: u32,
     /// Its length in bytes.
     pub(crate) len: u32,

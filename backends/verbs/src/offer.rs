@@ -1,4 +1,4 @@
-//! The offer of one end of a lane: its address, and where to write. It goes over the session in
+//! The offer of one end of a lane: its address, and where to write. It travels in the session in
 //! which both sides have proved their identity.
 
 use crate::abi::Gid;
@@ -33,7 +33,7 @@ pub(crate) struct Offer {
     pub(crate) mtu: u32,
     /// The address of the lane's memory, which begins with the ring.
     pub(crate) ring_addr: u64,
-    /// The key to it.
+    /// The key to the rings.
     pub(crate) ring_rkey: u32,
 }
 
@@ -47,7 +47,7 @@ impl Offer {
     /// Decodes the offer of the other side.
     ///
     /// # Errors
-    /// The fault in it.
+    /// What is wrong with the offer.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Offer, &'static str> {
         let (offer, rest) =
             postcard::take_from_bytes::<Offer>(bytes).map_err(|_| "it cannot be decoded")?;

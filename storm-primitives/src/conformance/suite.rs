@@ -12,8 +12,8 @@ pub const SEED_VARIABLE: &str = "STORM_CONFORMANCE_SEED";
 /// The default seed.
 const DEFAULT_SEED: u64 = 1;
 
-/// A death case is repeated with the death one step later until the victim
-/// survives the operation; no operation of these cases takes more steps.
+/// A death case is repeated, with the death one step later each time, until the victim survives the
+/// operation. No operation of these cases takes more steps.
 const MAX_DEATH_STEPS: u64 = 400;
 
 /// The result of a case.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use thiserror::Error;
 
-/// Polls in one simulation after which a test is considered to have run away.
+/// The limit of polls in one simulation. A test that exceeds it is considered to run away.
 const MAX_POLLS: u64 = 200_000_000;
 
 /// Why a simulation could not finish.
@@ -59,7 +59,7 @@ pub struct Effort {
     pub calls: u64,
 }
 
-/// Tasks of one group die and freeze together: a group is one life of one node.
+/// One life of one node. The tasks of a group die and freeze together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Group {
     pub(super) node: NodeId,
@@ -219,7 +219,7 @@ impl Core {
         self.timers.borrow_mut().set(deadline, Due::Wake(waker.clone()))
     }
 
-    /// Makes a timer that is still set wake another task. False if it is not set.
+    /// Makes a pending timer wake another task. Returns false if the timer is not pending.
     pub(super) fn rewake(&self, key: TimerKey, waker: &Waker) -> bool {
         self.timers.borrow_mut().rewake(key, waker)
     }
@@ -266,7 +266,7 @@ impl Core {
                 drop(tasks);
                 drop((task, future));
             }
-            // Cancelled by itself or by another task while it was polled.
+            // The task was cancelled while it was polled, by itself or by another task.
             (_, None) => {
                 drop(tasks);
                 drop(future);

@@ -56,7 +56,7 @@ struct Node {
     group: Group,
     up: bool,
     frozen: bool,
-    /// The sequencer knows that it is dead.
+    /// Whether the sequencer knows that the node is dead.
     known_dead: bool,
     handle: Option<SimPrimitives>,
     /// When its last operation reaches the sequencer, so that order is kept.
@@ -95,7 +95,7 @@ impl SimNetwork {
         SimNetwork::without(simulation, nodes, &NodeSet::new(), layout, fabric)
     }
 
-    /// The same, where the nodes of `absent` are alive but have not joined.
+    /// Makes a network in which the nodes of `absent` are alive but have not joined.
     pub fn without(
         simulation: &Simulation,
         nodes: u32,
@@ -142,8 +142,8 @@ impl SimNetwork {
         self.network.kill(node);
     }
 
-    /// Like [`kill`](Self::kill), and the management node is told that the node's process has
-    /// ended: its host lives and closes its links.
+    /// Kills a node and tells the management node that its process has ended: the node's host is up
+    /// and closes its links.
     pub fn end_process(&self, node: NodeId) {
         self.network.tell_of_end(node, End::OfProcess);
         self.network.kill(node);
@@ -179,7 +179,7 @@ impl SimNetwork {
         }
     }
 
-    /// How long the node takes for its work, in percent of the normal time: 100 unless it was
+    /// The node's time for its work, in percent of the normal time: 100 unless it was
     /// [slowed](NodeFault::Slow). For models of its host.
     ///
     /// # Panics
@@ -195,8 +195,8 @@ impl SimNetwork {
         self.node(NodeId::MM)
     }
 
-    /// The same, and the new management node renumbers the nodes: the node `n(i+1)` becomes
-    /// `numbers[i]`. It keeps its tasks, its link and its speed.
+    /// Starts a new management node that renumbers the nodes: node `n(i+1)` becomes `numbers[i]`
+    /// and keeps its tasks, its link and its speed.
     ///
     /// # Panics
     /// If `numbers` does not name each compute node once.
@@ -205,14 +205,14 @@ impl SimNetwork {
         self.node(NodeId::MM)
     }
 
-    /// A node leaves, and the management node learns that its process has ended, unless the node's
-    /// link is cut. The tasks of the node go on. It can [join again](Self::join_again).
+    /// Makes a node leave. Its tasks go on, and it can [join again](Self::join_again). The
+    /// management node learns that its process has ended, unless the node's link is cut.
     pub fn leave(&self, node: NodeId) {
         self.network.leave(node, End::OfProcess);
     }
 
-    /// The same, but the management node is told only that the node's host has closed the
-    /// link, as where bytes were left unread.
+    /// Makes a node leave as if its host had closed the link with unread bytes. The management node
+    /// learns that the link was closed, but not that the process ended.
     pub fn reset(&self, node: NodeId) {
         self.network.leave(node, End::OfLink);
     }
@@ -225,9 +225,9 @@ impl SimNetwork {
         self.network.state.borrow().nodes[node.index()].frozen
     }
 
-    /// Makes a living node join that was cut off or lost its management node. It joins as a new
-    /// incarnation with fresh memory. Its tasks go on, unlike those of a dead node that is [brought
-    /// back](Self::rejoin). `None` while it cannot join.
+    /// Makes a living node that was cut off, or lost its management node, join as a new incarnation
+    /// with fresh memory. Its tasks go on, unlike those of a dead node that is [brought
+    /// back](Self::rejoin). `None` while the node cannot join.
     pub fn join_again(&self, node: NodeId) -> Option<SimPrimitives> {
         self.network.join_again(node).then(|| self.node(node))
     }

@@ -4,7 +4,7 @@ use crate::NodeId;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A misfortune of one node.
+/// A fault of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeFault {
@@ -22,7 +22,7 @@ pub enum NodeFault {
         /// Hundredths; at least 1.
         percent: u32,
     },
-    /// Messages to and from it get lost, and are sent again until one arrives.
+    /// Messages to and from the node get lost, and are sent again until one arrives.
     Lossy {
         /// Messages lost, per thousand; below 1000.
         per_mille: u32,
@@ -35,7 +35,7 @@ pub enum NodeFault {
     Mend,
 }
 
-/// A misfortune of one node at one time.
+/// A fault of one node at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScriptedFault {
     /// The time of the fault, from the start of the script.

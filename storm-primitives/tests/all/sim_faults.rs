@@ -137,7 +137,7 @@ fn a_link_that_stays_cut_ends_that_life_of_its_node() {
     assert!(time >= DETECTION, "{time:?}");
     let (_, status) = world.transfer();
     assert_eq!(status, Err(PrimitiveError::NodesDead { nodes: NodeSet::single(VICTIM) }));
-    // The node itself learns that it is alone, and its operations under way fail.
+    // The node learns that it is alone, and its operations under way fail.
     let (victim, word) = (world.network.node(VICTIM), world.word);
     let alone = world.simulation.run(async move {
         let one = CompareAndWrite::new(NodeSet::single(NodeId(1)), word, Relation::Equal, 0);
@@ -205,7 +205,8 @@ fn a_world_that_is_gone_frees_what_its_tasks_hold() {
     assert_eq!(std::rc::Rc::strong_count(&held), 1);
 }
 
-/// A renumbered node used to be its position: the tasks of one node died with another.
+/// A bug: a node was known by its position, so after a renumbering its tasks died with another
+/// node.
 #[test]
 fn nodes_that_are_numbered_anew_keep_their_tasks_and_their_links() {
     let world = world(1);

@@ -29,7 +29,7 @@ pub enum InvariantViolation {
         column: Pe,
         /// The job that holds the column.
         holder: Option<JobId>,
-        /// Whether the row says that it is taken.
+        /// Whether the row says that the column is taken.
         taken: bool,
     },
     /// The buddy tree offers a column that is taken or unusable, or hides a free one.
@@ -50,8 +50,7 @@ pub enum InvariantViolation {
         /// The column.
         column: Pe,
     },
-    /// A job is in no row, or in a row that does not list it, or a row lists a job that is not in
-    /// it.
+    /// A job and a row disagree about whether the job is in the row, or the job is in no row.
     #[error("job {job} and slot {slot} disagree about each other")]
     RowOfJob {
         /// The job.
@@ -77,7 +76,7 @@ pub enum InvariantViolation {
         /// The guest.
         guest: JobId,
     },
-    /// The jobs of a node have more memory than there is, or another amount than is recorded.
+    /// The jobs of a node have more memory than the node, or another amount than is recorded.
     #[error("{node}: its jobs have {actual_bytes} B of memory, {noted_bytes} B by the account")]
     Memory {
         /// The node.
@@ -87,12 +86,12 @@ pub enum InvariantViolation {
         /// The bytes that the matrix has noted.
         noted_bytes: u64,
     },
-    /// A live row that is not listed, or a listed one without jobs.
+    /// A live row is not listed, or a listed row has no jobs.
     #[error("slot {slot}: listed as live: {listed}, and should not be so")]
     LiveWrong {
         /// The row.
         slot: Slot,
-        /// Whether it is listed.
+        /// Whether the row is listed.
         listed: bool,
     },
     /// More rows than the multiprogramming limit.

@@ -1,9 +1,9 @@
-//! A gap is the most that a job may take to be worth a look; the least is the least that the jobs
-//! of a part of the queue ask for. By these two a pass leaves out whole parts of the queue in which
-//! no job could start.
+//! A gap is the most that a job may ask for to be worth a look. A part of the queue knows the least
+//! that its jobs ask for. From these two a pass can skip whole parts of the queue in which no job
+//! could start.
 //!
-//! Both err on one side only: a job that could start is never left out, and a job that is shown may
-//! still not fit.
+//! The comparison errs on one side only: a job that could start is never skipped, but a job that is
+//! shown may not fit.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! Fair Tree, the fair share of Slurm since 19.05 (A7 of the policy reference). A user of an
-//! account that got less than its share precedes every user of an account that got more. How much
-//! the users themselves got does not matter for that.
+//! account that got less than its share precedes every user of an account that got more, however
+//! much the users themselves got.
 //!
 //! At each level of the tree, siblings are compared by their level fair share LF = S / U. S and U
 //! are the shares and the usage, each as a part of all siblings'. The tree is walked depth first,
-//! the largest LF first, and users get ranks as they are met. Among equals, users come before
+//! the largest LF first, and users are ranked in this order. Among equals, users come before
 //! accounts. The children of equal accounts are compared as if they were siblings. Equal users have
 //! equal ranks.
 
@@ -111,8 +111,8 @@ fn level_fs(share: f64, use_: f64) -> f64 {
 struct Walk {
     users: usize,
     ranked: Vec<Ranked>,
-    /// The users not met yet. The number is the rank of the next user, unless that user equals the
-    /// one before.
+    /// The number of users not ranked yet. The next user gets it as its rank, unless that user
+    /// equals the last one.
     rank: usize,
 }
 

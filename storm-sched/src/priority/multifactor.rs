@@ -48,8 +48,8 @@ pub struct Factors {
     pub partition: f64,
     /// The administrator's addition.
     pub site: i64,
-    /// The deduction by the job's user (`--nice`). Only administrators may give a negative one; the
-    /// check is elsewhere.
+    /// The deduction that the job's user asked for (`--nice`). Only administrators may give a
+    /// negative value; the check is elsewhere.
     pub nice: i64,
 }
 

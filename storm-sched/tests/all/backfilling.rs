@@ -16,7 +16,7 @@ fn logs() -> impl Strategy<Value = Log> {
         prop::collection::vec(job, 1..16).prop_map(move |jobs| {
             let mut submit_s = 0;
             let job = |(gap, run_s, more, procs)| {
-                // One gap in three is none: events of one instant matter.
+                // One gap in three is zero, so that several events fall on one instant.
                 submit_s += u64::saturating_sub(gap, 2);
                 LogJob { submit_s, run_s, estimate_s: run_s + more, procs }
             };

@@ -1,5 +1,5 @@
-//! Two users that always have jobs waiting: with Fair Tree over decayed usage they come to have the
-//! parts that their shares give them, whatever they had before and however long their jobs are.
+//! Two users that always have jobs waiting. Under Fair Tree over decayed usage, each comes to have
+//! the part that its shares give it, for any earlier usage and any length of the jobs.
 
 use std::time::Duration;
 

@@ -80,7 +80,7 @@ fn a_job_of_a_lower_priority_makes_room_before_a_younger_one() {
     submit(&mut policy, lower(2, 2, PreemptMode::Cancel).with_priority(Priority(9)));
     let asked = submit(&mut policy, urgent(3, 1));
     assert_eq!(stopped(&asked), [(1, PreemptMode::Cancel, 3)]);
-    // The room that job 1 gives up is enough for one more.
+    // Job 1 gives up enough room for one more.
     assert_eq!(submit(&mut policy, urgent(4, 1)), []);
     assert_eq!(started(&finish(&mut policy, 1)), [3, 4]);
 }

@@ -1,5 +1,5 @@
-//! The queue behind the matrix when jobs may pass the first one: the jobs that do, worked out by
-//! hand.
+//! The queue behind the matrix when jobs may pass the first one. The jobs that pass are worked out
+//! by hand.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A policy of another crate, namely this test's. The policy is registered beside those of
+//! A policy of another crate, namely this test's. It is registered together with those of
 //! storm-sched, made by its name, and passes the policy suite.
 
 use storm_sched::space::{Discipline, News, Order, Passing, Space, SpaceSharing, Verdict};

@@ -144,7 +144,8 @@ fn of_quality(job: u64, qos: u16) -> JobRequest {
     JobRequest::new(JobId(job), 4).with_precedence(Arc::new(precedence))
 }
 
-/// Jobs were stopped one for the other: the first to resume is the job before which no other goes.
+/// Suspended jobs lie on top of each other. The first to resume is the job that no other suspended
+/// job precedes.
 #[test]
 fn the_job_stopped_last_resumes_first_if_it_lies_over_others() {
     for name in POLICIES {
@@ -163,7 +164,7 @@ fn the_job_stopped_last_resumes_first_if_it_lies_over_others() {
     }
 }
 
-/// No job resumes on columns of a job that goes before it and waits for the rest of its own.
+/// No job resumes on columns of a job that precedes it and waits for the rest of its own columns.
 #[test]
 fn nobody_goes_on_with_what_another_waits_for() {
     for name in POLICIES {

@@ -112,7 +112,7 @@ impl Policy for Mutant {
     }
 }
 
-/// The invariant's objection to the mutant, if it has one.
+/// The violation that the invariant finds in the mutant, if any.
 fn found(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
     let make = |machine: Machine| -> Box<dyn Policy> {
         let (inner, aware) = (Fcfs::new(machine.clone()), Fcfs::new(machine));

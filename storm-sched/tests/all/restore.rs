@@ -12,7 +12,7 @@ use storm_sched::{
 /// The number of events before the restart.
 const STEPS_BEFORE: usize = 120;
 
-/// A policy, with the world that it has made.
+/// A policy and its world after half of a run.
 fn half_a_run(name: &str, seed: u64) -> (Box<dyn Policy>, World) {
     let mut workload = Workload::new(seed);
     let machine = workload.machine().clone();

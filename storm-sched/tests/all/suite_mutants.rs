@@ -34,7 +34,7 @@ enum Bug {
     NeverRotates,
     /// A row is left empty until the next edge.
     LeavesEmptyRowActive,
-    /// There is one row too many.
+    /// The policy opens one row too many.
     IgnoresLimit,
     /// Columns of ended jobs are lost from the account.
     LosesColumns,
@@ -346,7 +346,7 @@ enum BackfillBug {
     SparesTwice,
     /// A job that starts before the head can may pass.
     ConfusesStartAndEnd,
-    /// If anything is spare, every job may have all that it wants.
+    /// If any PE is spare, every job may start.
     SparesMore,
     /// The pass ends with the first job that does not fit.
     NeverPasses,

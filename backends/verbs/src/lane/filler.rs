@@ -47,7 +47,7 @@ pub(super) struct Filler {
 /// The data that the child gets by multicast.
 #[derive(Debug, Default)]
 struct Shared {
-    /// The tag of the group that the child was told of.
+    /// The tag of the group that the child was invited to.
     told: Option<u64>,
     hears: Option<Hears>,
     /// By slot: announced payloads that the child has not confirmed, with their keys.

@@ -180,7 +180,7 @@ impl Granter {
         Ok(frame)
     }
 
-    /// How long until there is work even if nothing comes.
+    /// The time until the lane has work even if nothing arrives.
     pub(super) fn pause(&self) -> Option<Duration> {
         let now = Instant::now();
         let membership = self.membership.as_ref();
@@ -245,8 +245,8 @@ impl Granter {
         self.out.ask_for_probe();
     }
 
-    /// Claims the chunks that are complete, and those whose rest will not come by itself. Asks for
-    /// the missing parts of the latter.
+    /// Claims the chunks that are complete, and those whose missing parts will not come by
+    /// multicast. Asks the parent for the missing parts.
     fn claim(&mut self, now: Instant) {
         let mut missing = Vec::new();
         for filled in &mut self.filled {
@@ -331,8 +331,8 @@ impl Granter {
         frame
     }
 
-    /// Whether a frame is worth keeping in its block. A payload of the group always is: a copy
-    /// would lose its mark, which says that the children have it too.
+    /// Whether a frame is worth keeping in its block. A payload that came by multicast always is: a
+    /// copy loses its mark, which says that the children have the payload too.
     fn is_worth(&self, range: &Range<usize>, sent: Option<Mark>) -> bool {
         sent.is_some() || range.len() >= self.pool.least_kept_bytes()
     }

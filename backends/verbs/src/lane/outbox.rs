@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     waiting: VecDeque<Bytes>,
-    /// A question for a probe is due.
+    /// Whether a question for a probe is to be sent.
     probe: bool,
 }
 

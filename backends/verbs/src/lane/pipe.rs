@@ -55,8 +55,8 @@ pub(super) struct Pipe {
     max_short_bytes: usize,
     /// Messages found in slots since the queue was last polled.
     found: Cell<u32>,
-    /// Used receive requests that were not replaced yet. The other side may always send that many
-    /// fewer messages.
+    /// Used receive requests that were not replaced yet. The other side's credit is lower by this
+    /// number.
     owed: Cell<u32>,
 }
 
@@ -169,7 +169,7 @@ impl Pipe {
         }
     }
 
-    /// Writes a frame, or a part of one, to a block of the other side. It is known as `name` until
+    /// Writes a frame, or a part of one, to a block of the other side. `name` identifies it until
     /// it is delivered. There must be a [request](Self::has_request).
     pub(super) fn put_frame(
         &self,
@@ -205,8 +205,8 @@ impl Pipe {
         Ok(bytes)
     }
 
-    /// Looks for a short message in its slot. Returns whether there is one, which the caller then
-    /// takes.
+    /// Looks for a short message in its slot. Returns whether there is one. The caller then takes
+    /// it.
     #[inline]
     pub(super) fn find(&self) -> bool {
         let has_come = self.inbox.borrow_mut().find();
@@ -274,8 +274,8 @@ impl Pipe {
         Ok(found)
     }
 
-    /// Replaces the used receive requests. Must run before the other side gets more credit;
-    /// otherwise runs when there is nothing else to do.
+    /// Replaces the used receive requests. It must run before the other side gets more credit.
+    /// Otherwise it runs when nothing else is to be done.
     pub(super) fn replace_receives(&self) -> Result<(), LaneError> {
         match self.owed.take() {
             0 => Ok(()),
@@ -396,8 +396,8 @@ impl Pipe {
         }
     }
 
-    /// Writes the front of `out` to the next slot of the other side, if both ends poll, it is short
-    /// enough, and there is room. Returns whether it was written.
+    /// Writes the front of `out` to the next slot of the other side, if both ends poll, the message
+    /// is short enough, and there is room. Returns whether the message was written.
     #[inline]
     fn put_short(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
         let Some(bytes) = out.front() else { return Ok(false) };
@@ -416,8 +416,8 @@ impl Pipe {
     }
 
     /// Sends the front of `out` inside its request, if it is short enough and there is room.
-    /// Returns whether it was sent. The data is not copied to the ring here, but takes its place in
-    /// the ring on both sides.
+    /// Returns whether it was sent. The data is not copied to the ring of this side, but takes up
+    /// its place in the ring on both sides.
     #[inline]
     fn put_inline(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
         let Some(bytes) = out.front() else { return Ok(false) };

@@ -1,4 +1,4 @@
-//! The address of a cluster's group. The root makes it up, and each parent tells it to its
+//! The address of a cluster's group. The root chooses it, and each parent passes it on to its
 //! children.
 
 use crate::VerbsError;
@@ -54,7 +54,7 @@ impl GroupAddress {
         Ok(GroupAddress { tag, gid, qkey, datagram_bytes })
     }
 
-    /// The fault of the address, if it has one.
+    /// What is wrong with the address, if anything.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         match () {
             () if self.ip().is_none() => Some("its group is at no multicast address"),

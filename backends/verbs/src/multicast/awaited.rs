@@ -1,5 +1,5 @@
-//! A chunk whose head has come by the lane and whose payload comes in datagrams: when to take it,
-//! and when to ask for missing parts.
+//! A chunk whose head has arrived by the lane and whose payload arrives in datagrams: when to take
+//! it, and when to ask for missing parts.
 
 use super::assembly::{Assembler, Store};
 use std::time::{Duration, Instant};

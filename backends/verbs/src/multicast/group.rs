@@ -80,7 +80,8 @@ pub(crate) struct Hears {
 }
 
 impl Group {
-    /// Makes a new group, at the root. `None` if multicast is off, or fails, which is logged.
+    /// Makes a new group at the root. `None` if multicast is off. A failure also gives `None`, and
+    /// is logged.
     pub(crate) fn make(common: &Common) -> Option<Rc<Group>> {
         let needed = match common.config.multicast? {
             Multicast::Off => return None,
@@ -92,7 +93,7 @@ impl Group {
         Group::start(common, name, role, needed)
     }
 
-    /// Joins the root's group. `None` if that fails, which is logged.
+    /// Joins the root's group. A failure gives `None`, and is logged.
     pub(crate) fn join(common: &Common, address: GroupAddress) -> Option<Rc<Group>> {
         let name = common.poller.new_name();
         let role = Listener::new(common, name, address).map(Role::Listens);
@@ -152,7 +153,8 @@ impl Group {
         self.failed.get()
     }
 
-    /// A child hears everything from chunk `from` on, which is capped at the chunks sent so far.
+    /// Records that a child hears everything from chunk `from` on. `from` is capped at the chunks
+    /// sent so far.
     pub(crate) fn child_hears(self: &Rc<Self>, from: u64) -> Hears {
         self.hearing.set(self.hearing.get() + 1);
         Hears { group: self.clone(), from: from.min(self.next()) }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Chunks under way at a time; chunks without room go by the tree.
 const CHUNKS_UNDER_WAY: u32 = 4;
-/// The shortest time between probes. One probe answers many members that ask at a time.
+/// The shortest time between probes. One probe answers all members that ask within it.
 const PROBE_PAUSE: Duration = Duration::from_millis(10);
 
 /// Sends to the group.

@@ -84,8 +84,7 @@ fn arrivals(chunks: &[Vec<u8>], fates: &[Fate]) -> Vec<Vec<u8>> {
             Fate::Late { by, times } => {
                 arrivals.extend((0..*times).map(|time| (at + by * (time + 1), datagram.clone())));
             }
-            // The datagram is then of another group. Only a sender that knows the tag can be of
-            // this group.
+            // The changed byte is in the tag: the datagram now belongs to another group.
             Fate::Changed { at: place, by } if *place < 8 => {
                 let mut datagram = datagram.clone();
                 datagram[*place] ^= by;
@@ -249,7 +248,7 @@ fn chunks_that_nobody_tells_of_are_given_up_after_a_while() {
     assert_eq!(Rc::strong_count(&rooms), 1, "nothing is kept for nobody");
 }
 
-/// A member that lies about the root's progress, once or often, stops nobody from hearing the root.
+/// A member that lies about the root's progress, once or often, keeps nobody from hearing the root.
 #[test]
 fn a_number_far_ahead_is_not_believed() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());

@@ -101,7 +101,7 @@ async fn ended_by(meanwhile: &str) -> (String, String, std::process::ExitStatus)
         assert_eq!(all, free, "nothing is kept");
     }
     drop((down, up, pair));
-    // The kernel waits until nobody uses the device.
+    // The kernel waits until the device is no longer in use.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -154,7 +154,7 @@ fn a_device_that_says_that_it_has_failed_ends_busy_lanes_and_is_opened_anew() {
         let payload = pair.parent.place(pattern(0, 200_000), false);
         let fatal = DeviceEvent { kind: EVENT_DEVICE_FATAL, name: String::from("device failed") };
         let fails = async {
-            // In the middle of the other tasks' work.
+            // The port goes down in the middle of the other tasks' work.
             for _ in 0..20 {
                 tokio::task::yield_now().await;
             }

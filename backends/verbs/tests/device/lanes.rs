@@ -99,8 +99,7 @@ fn mixed_len(number: usize) -> usize {
     }
 }
 
-/// Sends `count` messages, each at once. Most of them are short, and their bytes say where they
-/// are.
+/// Sends `count` messages without waiting. Most are short, and their bytes give their positions.
 async fn send_mixed(carrier: &dyn Carrier, count: usize) -> usize {
     let mut at = 0;
     for number in 0..count {

@@ -137,7 +137,7 @@ fn a_child_passes_on_that_it_has_what_all_have() {
     });
 }
 
-/// A payload sent to all is taken by all, so a forwarder knows that its children have it too.
+/// A forwarder does not forward a payload that its children also got by multicast.
 #[test]
 fn nothing_is_sent_to_all_that_a_forwarder_sends_once_more() {
     run(async {

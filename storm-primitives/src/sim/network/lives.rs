@@ -36,14 +36,14 @@ impl Network {
         !dies
     }
 
-    /// Whether the node lives and the sequencer still listens to it.
+    /// Whether the node lives and the sequencer still accepts messages from it.
     pub(super) fn is_connected(&self, node: NodeId, life: u64) -> bool {
         let state = self.state.borrow();
         let mm = &state.nodes[NodeId::MM.index()];
         state.nodes[node.index()].up && self.is_known_in(&state, node, life) && mm.up
     }
 
-    /// Answers of this life still count.
+    /// Whether the sequencer still accepts the answers of this life.
     pub(super) fn is_known(&self, node: NodeId, life: u64) -> bool {
         self.is_known_in(&self.state.borrow(), node, life)
     }
@@ -83,7 +83,7 @@ impl Network {
         self.state.borrow().nodes[node.index()].group
     }
 
-    /// Tells the management node how a node's present life has ended, where its link is whole.
+    /// Tells the management node how a node's present life ended, unless the node's link is cut.
     pub(super) fn tell_of_end(&self, node: NodeId, end: End) {
         let state = self.state.borrow();
         let ending = &state.nodes[node.index()];
@@ -102,7 +102,7 @@ impl Network {
         self.declare_dead(node, life);
     }
 
-    /// Renumbers the compute nodes; none of them is in the cluster now.
+    /// Renumbers the compute nodes while none of them is in the cluster.
     pub(super) fn renumber(&self, numbers: &[NodeId]) {
         let state = &mut *self.state.borrow_mut();
         // Messages on their way are addressed to lives that no node has any more.
@@ -119,8 +119,8 @@ impl Network {
         state.nodes.extend(renumbered.into_values());
     }
 
-    /// Starts a new management node after the death of the former one. No other node is there yet,
-    /// and operations under way never end. Runs `meanwhile` while no node is there.
+    /// Starts a new management node after the death of the former one. No other node has joined
+    /// yet, and operations under way never end. Runs `meanwhile` before a node can join.
     pub(super) fn begin_anew_with(self: &Rc<Self>, meanwhile: impl FnOnce(&Self)) {
         self.end_life(NodeId::MM);
         {
@@ -137,8 +137,8 @@ impl Network {
         self.announce_join(NodeId::MM);
     }
 
-    /// A node that was cut off, or lost its management node, joins again with fresh memory; its
-    /// tasks go on. Returns false while there is no management node to join.
+    /// A node that was cut off, or lost its management node, joins again with fresh memory. Its
+    /// tasks go on. Returns false while there is no management node.
     pub(super) fn join_again(self: &Rc<Self>, node: NodeId) -> bool {
         let (life, group) = {
             let state = self.state.borrow();
@@ -183,7 +183,7 @@ impl Network {
         self.work_off_inbox(node);
     }
 
-    /// The sequencer stops listening to a node and the others are told.
+    /// Makes the sequencer ignore a node, and tells the other nodes of its death.
     fn declare_dead(self: &Rc<Self>, node: NodeId, life: u64) {
         let ops: Vec<OpId> = {
             let state = &mut *self.state.borrow_mut();
@@ -243,7 +243,7 @@ impl Network {
             let queued = state.queue.iter().filter(|(by, l, _)| *by == node && *l == life);
             requests.extend(queued.map(|(_, _, request)| request.clone()));
             state.queue.retain(|(by, l, _)| *by != node || *l != life);
-            // The node will find that it is cut off, and fail.
+            // The node finds on its own that it is cut off, and fails.
             (handle, requests, std::mem::take(&mut state.nodes[node.index()].held))
         };
         let Some(handle) = handle else { return };
@@ -290,7 +290,8 @@ impl Network {
         }
     }
 
-    /// The newcomer knows all at once; the others hear of it.
+    /// Announces a join. The new node knows the whole membership at once, the others hear of the
+    /// join later.
     pub(super) fn announce_join(self: &Rc<Self>, node: NodeId) {
         let life = {
             let state = self.state.borrow();
@@ -304,10 +305,10 @@ impl Network {
         self.tell_memberships(Change::Joined(node, Incarnation(life)));
     }
 
-    /// Applies a change of membership on every node, at the time when the node learns of it.
+    /// Applies a change of membership on every node, at the time when that node learns of it.
     fn tell_memberships(self: &Rc<Self>, change: Change) {
         let now = self.core.now();
-        // The sequencer is told first.
+        // The sequencer learns first.
         self.at(now, move |network| network.change_membership(NodeId::MM, change));
         let groups = {
             let state = self.state.borrow();
@@ -353,7 +354,7 @@ impl Network {
     }
 }
 
-/// How a life of a node ended, as its host's closing of the link tells.
+/// How a life of a node ended, as far as the closing of its link shows.
 #[derive(Clone, Copy)]
 pub(super) enum End {
     /// With its process.

@@ -14,7 +14,7 @@ struct Decision {
     tidy: bool,
     /// Whether a job may start.
     schedule: bool,
-    /// Whether jobs were taken over, so that one of them must run.
+    /// Whether jobs were taken over: a row must then run.
     run: bool,
     /// Whether a slice has ended.
     rotate: bool,
@@ -64,7 +64,7 @@ impl Gang {
         if let Err(refused) = taken {
             return actions.push(Action::Refused(refused));
         }
-        // Whether estimates must be made anew.
+        // Whether estimates must be computed again.
         let mut reckoned_anew = false;
         match self.partition.apply(event) {
             Err(refused) => actions.push(Action::Refused(refused)),

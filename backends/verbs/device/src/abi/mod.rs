@@ -1,8 +1,8 @@
 //! The part of the ABI of `libibverbs.so.1` that this crate uses, written by hand.
 //!
 //! Names, order and values are those of `infiniband/verbs.h` of rdma-core 44. The test `layout`
-//! compares every size and offset with the header where it is installed. Objects of the library are
-//! described only at their beginning: this crate never makes or copies them.
+//! compares every size and offset with the header where it is installed. Only the first fields of
+//! the library's objects are described, because this crate never makes or copies such an object.
 
 mod attributes;
 mod constants;
