@@ -1,4 +1,4 @@
-//! The life of one job as it is seen from outside: when it passed each stage.
+//! The life of one job as seen from outside: when it passed each stage.
 
 use std::collections::BTreeMap;
 use storm_mm::api::{JobState, LaunchBreakdown};
@@ -38,12 +38,12 @@ pub struct JobTimes {
     pub ended: Option<Instant>,
     /// How it ended.
     pub state: Option<JobState>,
-    /// The reason for that state, if there is one to tell.
+    /// The reason for the state, if there is one.
     pub reason: Option<String>,
-    /// How often it was put back in the queue.
+    /// How often the job was put back in the queue.
     pub requeued: u32,
-    /// The last class that flexible coscheduling gave each rank, for ranks whose class changed
-    /// from the first one.
+    /// The last class that flexible coscheduling gave each rank, for ranks whose class is not the
+    /// first any more.
     pub classes: BTreeMap<Rank, ProcessClass>,
 }
 
@@ -78,7 +78,7 @@ impl JobTimes {
         *self = JobTimes { requeued: *requeued + 1, ..again };
     }
 
-    /// How it ended; or the state that it is in.
+    /// The job's state: its final one if it has ended.
     pub fn last_state(&self) -> JobState {
         match (self.state, self.started) {
             (Some(state), _) => state,
@@ -87,7 +87,7 @@ impl JobTimes {
         }
     }
 
-    /// Where it is, in words, while it has not ended.
+    /// Where the job is, in words, while it has not ended.
     pub fn whereabouts(&self) -> String {
         let JobTimes { node_list, placed, started, ending, .. } = self;
         match (ending, started, placed) {

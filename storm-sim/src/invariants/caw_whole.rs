@@ -1,6 +1,5 @@
-//! A COMPARE-AND-WRITE is never half applied: when it answers TRUE, every living
-//! node of its set has the value; when it answers FALSE or fails, it has changed
-//! no living one.
+//! A COMPARE-AND-WRITE is never half applied. When it answers TRUE, every living node of its set
+//! has the value. When it answers FALSE or fails, it has changed no living node.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;

@@ -1,11 +1,10 @@
-//! A gang starts whole or not at all: all nodes of a run start their ranks, each
-//! once, or none does. A part of the nodes may start only for a reason: a node of
-//! the run died, was disturbed by a fault, or refused; or the run was ended before
-//! all had begun. An end because the run did not start is no such reason.
+//! A gang starts whole or not at all: all nodes of a run start their ranks, each once, or none
+//! does. Only some nodes may start if a node of the run died, was hit by a fault, or refused, or if
+//! the run was ended before all had begun. An end because the run did not start is no excuse.
 //!
-//! The check is made when the run counts as started, is found terminated, is ended or
-//! queued again, and when nothing more happens. A run that counts as started or
-//! completed must be whole: no reason excuses it.
+//! The check is made when the run counts as started, is found terminated, is ended or queued again,
+//! and when nothing more happens. A run that counts as started or completed must be whole: nothing
+//! excuses it.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -25,8 +24,7 @@ pub struct GangStart {
     runs: BTreeMap<JobId, Run>,
     /// The latest run of a job that the manager has ended, or taken back.
     over: BTreeMap<JobId, JobIncarnation>,
-    /// Nodes that a fault has befallen since the manager began, even if the fault is
-    /// over by now.
+    /// Nodes that a fault has hit since the manager began, even if the fault has ended.
     disturbed: NodeSet,
 }
 
@@ -36,7 +34,7 @@ struct Run {
     incarnation: JobIncarnation,
     nodes: NodeSet,
     launched: NodeSet,
-    /// There is a reason why the run may have started on some nodes only.
+    /// The run has an excuse for starting on some nodes only.
     excused: bool,
 }
 
@@ -63,8 +61,8 @@ impl GangStart {
     }
 
     fn launched(&mut self, node: NodeId, job: JobKey) -> Result<(), Broken> {
-        // A node that was frozen or cut off still obeys the commands sent before. When it
-        // hears that it is lost, it ends all its jobs.
+        // A node that was frozen or cut off still obeys the commands sent before. When it finds
+        // that it is cut off for good, it ends all its jobs.
         let may_be_late = self.is_over(job) && self.disturbed.contains(node);
         match self.runs.get_mut(&job.job) {
             Some(run) if run.incarnation == job.incarnation => {
@@ -195,7 +193,7 @@ impl Invariant for GangStart {
                 | NodeFault::Cut => self.disturb(*node),
             },
             Fact::ManagerDown => self.runs.values_mut().for_each(|run| run.excused = true),
-            // All nodes begin anew. Faults of links and processors stay.
+            // All nodes start afresh. Faults of links and processors stay.
             Fact::ManagerUp | Fact::NodeUp(_) | Fact::Configured(_) => {}
             Fact::Over => {
                 for (job, run) in &self.runs {

@@ -1,6 +1,6 @@
-//! No job is lost. An acknowledged job is in the journal, its life is a legal one,
-//! and when nothing more happens every job has ended. A waiting job does not fail,
-//! even if the nodes and partitions that it waits for die or go.
+//! No job is lost. An acknowledged job is in the journal, its events are in a legal order, and when
+//! nothing more happens every job has ended. A waiting job does not fail, even if the nodes and
+//! partitions that it waits for die or are removed.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -32,7 +32,7 @@ impl NoLostJob {
             (None, JobEventKind::Submitted { .. }) => Stage::Waits,
             (Some(Stage::Waits), JobEventKind::Placed { .. }) => Stage::Holds,
             (Some(Stage::Holds), JobEventKind::Started { .. }) => Stage::Runs,
-            // Its time is noted at its end too if it is to run again.
+            // If the job is to run again, its run time is noted at its end too.
             (Some(stage @ (Stage::Runs | Stage::Ends)), JobEventKind::Ran { .. })
             | (
                 Some(stage @ (Stage::Holds | Stage::Runs | Stage::Ends)),
@@ -65,7 +65,7 @@ impl NoLostJob {
                 Some(Stage::Waits),
                 JobEventKind::DependencyEnded { .. } | JobEventKind::DependencyNoted { .. },
             ) => Stage::Waits,
-            // Not of a job.
+            // These events concern no job.
             (
                 _,
                 JobEventKind::PartitionsSet { .. }

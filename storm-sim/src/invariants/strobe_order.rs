@@ -1,6 +1,6 @@
-//! Strobes have one order everywhere: a node obeys them in the order of their
-//! numbers, each once, and a number means the same row on every node. The next manager
-//! counts anew; a node that has not joined it still obeys the former manager's strobes.
+//! Strobes have one order everywhere. A node obeys them in the order of their numbers, each once,
+//! and a number means the same row on every node. The next manager starts counting again; a node
+//! that has not joined it still obeys the former manager's strobes.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -21,7 +21,7 @@ const FIRST_MANAGER: u64 = 1;
 pub struct StrobeOrder {
     /// How many managers there were so far.
     managers: u64,
-    /// Which of them a node joined last.
+    /// The manager that each node joined last.
     joined: BTreeMap<NodeId, u64>,
     latest: BTreeMap<(NodeId, PartitionId), u64>,
     rows: BTreeMap<(u64, PartitionId, u64), Row>,

@@ -1,4 +1,4 @@
-//! The parts of a simulated machine, and the jobs that it is asked to run.
+//! The parts of a simulated machine, and the jobs that are submitted to it.
 
 use super::daemons::REQUEUE_FENCE;
 use super::{Configuration, ConfiguredNode, ConfiguredPartition};
@@ -83,8 +83,8 @@ pub struct MachineConfig {
     pub spare_nodes: u32,
     /// Processing elements of each.
     pub pes: u32,
-    /// The ranks of a node outlive its node manager, and the next one takes them over;
-    /// otherwise they die with it.
+    /// Whether the ranks of a node outlive its node manager, and the next one takes them over. If
+    /// not, they die with it.
     pub hand_over: bool,
     /// How long the ranks wait for the next node manager. Ranks of jobs that are to be queued again
     /// wait no longer than their leases.
@@ -99,9 +99,9 @@ pub struct MachineConfig {
     pub quantum: Duration,
     /// Most rows of the matrix.
     pub mpl: u32,
-    /// The manager acts at multiples of this only; at once when there is none.
+    /// The manager acts only at multiples of this time. `None`: it acts at once.
     pub act_every: Option<Duration>,
-    /// Time whose slices one strobe orders; if zero, each slice has its own strobe.
+    /// The time whose slices one strobe orders. If zero, each slice has its own strobe.
     pub strobe_span: Duration,
     /// The rules by which flexible coscheduling judges processes.
     pub class_rules: ClassRules,
@@ -132,8 +132,8 @@ pub struct JobRequest {
     pub name: String,
     /// Ranks.
     pub procs: u32,
-    /// Length of its program, which is sent to its nodes; 0 if the program is on the
-    /// nodes already.
+    /// The length of the job's program, which is sent to its nodes. 0 if the program is already
+    /// there.
     pub binary_bytes: u64,
     /// Its partition; the first of the configuration when left out.
     pub partition: Option<String>,
@@ -202,7 +202,7 @@ impl MachineConfig {
         Configuration::even(self.nodes, self.pes, self.partitions)
     }
 
-    /// What a configuration tells the manager.
+    /// The manager's configuration that follows from `configuration`.
     pub(crate) fn core(&self, configuration: &Configuration) -> CoreConfig {
         let node = |entry: &ConfiguredNode| NodeConfig::new(name_of(entry.node), entry.pes);
         let partition = |(index, one): (usize, &ConfiguredPartition)| PartitionConfig {
@@ -275,7 +275,7 @@ impl JobRequest {
             umask: 0o022,
             limits: Vec::new(),
             files: Vec::new(),
-            // Nobody reads it, and the streams of 65,536 ranks cost memory.
+            // The output is not read, and the streams of 65,536 ranks would cost memory.
             output: OutputSpec::Files { stdout: "/dev/null".into(), stderr: None },
             input: InputSpec::None,
             requeue: self.requeue,

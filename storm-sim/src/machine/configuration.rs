@@ -1,8 +1,8 @@
-//! The nodes and partitions in the manager's configuration file. The file can be edited
-//! while the machine runs; the next manager reads it.
+//! The nodes and partitions in the manager's configuration file. The file can be edited while the
+//! machine runs; the next manager reads it.
 //!
-//! The configuration does not say what the nodes are like: a node can be configured with
-//! more processing elements than it has.
+//! The configuration may not match the nodes: a node can be configured with more processing
+//! elements than it has.
 
 use storm_primitives::NodeId;
 

@@ -1,4 +1,4 @@
-//! Bounds: what must hold of a reproduction, and whether it does.
+//! Bounds: conditions on a reproduction, and whether they hold.
 
 use serde::Serialize;
 use std::fmt;
@@ -29,7 +29,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The number is at most so many percent from another.
+    /// The number differs from another by at most this many percent.
     pub fn within(
         name: impl Into<String>,
         found: Option<f64>,
@@ -54,7 +54,7 @@ impl Bound {
         Bound::of(name.into(), wanted, found, unit, |found| found >= limit)
     }
 
-    /// The number, rounded, is this whole one.
+    /// The number, rounded, equals `whole`.
     pub fn rounds_to(name: impl Into<String>, found: Option<f64>, whole: f64, unit: &str) -> Bound {
         let wanted = format!("{} after rounding", written(whole, unit));
         Bound::of(name.into(), wanted, found, unit, |found| found.round() == whole)

@@ -27,7 +27,7 @@ pub struct Axis {
 pub struct Curve {
     /// Its name in the legend.
     pub name: String,
-    /// Joined by a line, or marked one by one.
+    /// Whether the points are joined by a line.
     pub joined: bool,
     /// Where they are.
     pub points: Vec<(f64, f64)>,

@@ -35,7 +35,7 @@ pub enum Exhibit {
     Fig7,
     /// Launch by nodes, estimated and simulated.
     Fig8,
-    /// Launch by nodes beside other systems.
+    /// Launch by nodes, compared with other systems.
     Fig9,
 }
 

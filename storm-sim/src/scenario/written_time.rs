@@ -12,13 +12,13 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration
     parse(&text).map_err(de::Error::custom)
 }
 
-/// A time, or why it is none.
+/// Parses a time. The error says what is wrong with the text.
 fn parse(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|error| format!("{text:?} is no time ({error}): write it as \"2ms\" or \"1s\""))
 }
 
-/// The same where a time may be left out.
+/// The same for a time that may be left out.
 pub(crate) mod optional {
     use super::{Deserialize, Deserializer, Duration, Serializer, de};
 

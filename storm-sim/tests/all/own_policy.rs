@@ -1,6 +1,5 @@
-//! A policy of another crate (here: of the tests) in the Machine Manager's hands. Jobs run under
-//! it by its name, a partition is switched to it while it works, and the next manager finds
-//! it again.
+//! A policy of another crate (here: of the tests) in the Machine Manager. Jobs run under it by its
+//! name, a partition is switched to it while jobs run, and the next manager finds it again.
 
 use std::time::Duration;
 use storm_mm::api::{ErrorCode, JobState, ManagerRequest, PartitionView, Reply};
