@@ -18,7 +18,7 @@ pub struct Start {
     pub end: SchedTime,
     /// Its processors, if they were to be kept.
     pub columns: Option<ColumnSet>,
-    /// The processors that it was moved to later, if they were to be kept.
+    /// The processors that the job was moved to later, if the replay keeps them.
     pub moves: Vec<(SchedTime, ColumnSet)>,
 }
 

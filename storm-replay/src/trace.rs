@@ -18,11 +18,11 @@ pub struct JobIndex(pub u32);
 /// A job to submit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceJob {
-    /// Its number in the log; others may have it too.
+    /// The job's number in the log. It need not be unique.
     pub number: i64,
     /// Its user's number in the log, or -1.
     pub user: i64,
-    /// When it is submitted.
+    /// When the job is submitted.
     pub submit: SchedTime,
     /// The run time on its processors.
     pub run: Duration,
@@ -32,7 +32,7 @@ pub struct TraceJob {
     pub procs: u32,
 }
 
-/// The run time that a policy is told.
+/// The estimate of the run time that a policy gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Estimates {
     /// The user's estimate.
@@ -89,8 +89,8 @@ pub enum LoadError {
 }
 
 impl Trace {
-    /// The jobs of a cleaned log, for a machine of `pes` processors. Jobs of one second keep the
-    /// order of the log.
+    /// The jobs of a cleaned log, for a machine of `pes` processors. Jobs submitted in the same
+    /// second keep the order of the log.
     ///
     /// # Errors
     /// An impossible machine, or too many jobs.
@@ -132,7 +132,7 @@ impl Trace {
         &self.jobs
     }
 
-    /// A job, if there is one.
+    /// The job at this index, if any.
     #[must_use]
     pub fn job(&self, index: JobIndex) -> Option<&TraceJob> {
         self.jobs.get(index.0 as usize)

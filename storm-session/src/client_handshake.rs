@@ -1,6 +1,6 @@
 //! The handshake between a user's client and the Machine Manager. The user holds a client key; the
 //! manager derives it from the cluster key and the contents of the opening. An opening has 136
-//! bytes, with the name of the user in the clear. All that follows the handshake is encrypted.
+//! bytes, with the name of the user in the clear. Everything after the handshake is encrypted.
 
 use crate::client_key::{ClientKey, ClientSerial, NAME_BYTES, UserName, read_name};
 use crate::cluster_key::{ID_BYTES, KeyId};
@@ -16,7 +16,7 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// Differs from the daemons' magic, so that neither protocol is taken for the other.
+/// The magic differs from the daemons', so that the two protocols cannot be confused.
 const PROTOCOL: Protocol = Protocol { magic: *b"\xffSTORMC", version: 1 };
 
 /// A user who has proved to hold a client key.
@@ -34,7 +34,7 @@ pub enum ClientSessionError {
     /// The connection could not be made, or it broke.
     #[error("the connection failed")]
     Io(#[from] io::Error),
-    /// The other side left before the handshake was over.
+    /// The other side closed the connection during the handshake.
     #[error("the other side closed the connection during the handshake")]
     Closed,
     /// The peer shows no client key.
@@ -73,7 +73,7 @@ pub enum ClientSessionError {
         /// The cluster key that our client key was made from.
         cluster: KeyId,
     },
-    /// The manager answers that it has another cluster key.
+    /// The manager refuses the client key, because it was made from another cluster key.
     #[error("the manager's cluster key is {theirs}, and this client key was made from {ours}")]
     RefusedKey {
         /// The cluster key that the manager claims to have.
@@ -140,8 +140,8 @@ pub async fn connect_client(
     })
 }
 
-/// Answers a client that has connected. Until it succeeds, no claim of the client counts, and
-/// nobody is asked about the user that the client names.
+/// Answers a client that has connected. Before it returns successfully, no claim of the client
+/// counts, and the user that the client names is not looked up.
 ///
 /// # Errors
 /// [`ClientSessionError`].
@@ -187,8 +187,8 @@ pub(crate) async fn accept_client_over(
     Ok((RemoteUser { name: user, serial }, Sealed::new(noise)))
 }
 
-/// The data that both ends must agree on, or the handshake fails. Addresses are not part of it, as
-/// a tunnel may lie between the ends.
+/// The data that both ends must agree on, or the handshake fails. Addresses are not part of it,
+/// because a tunnel may lie between the ends.
 fn prologue(name: &[u8; NAME_BYTES]) -> Vec<u8> {
     [b"storm client session, sealed, ".as_slice(), name].concat()
 }

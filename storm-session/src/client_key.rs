@@ -1,6 +1,6 @@
 //! The key of a user who commands a cluster from another host.
 //!
-//! It is derived from the cluster key, the user's name and a random serial number. The manager
+//! The key is derived from the cluster key, the user's name and a random serial number. The manager
 //! derives it again from the contents of an opening, so it keeps no table. A single key of a user
 //! can be revoked, and another issued.
 //!
@@ -43,7 +43,7 @@ pub struct ClientKey {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UserName(String);
 
-/// Tells the keys of a user apart. The number is random, but no secret.
+/// Distinguishes the keys of a user. The number is random, but not secret.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientSerial([u8; SERIAL_BYTES]);
 
@@ -68,7 +68,7 @@ impl ClientKey {
         Ok(ClientKey::again(cluster, user, ClientSerial(serial)))
     }
 
-    /// Derives the key of `user` with this serial number again.
+    /// Derives the key of `user` with an existing serial number.
     pub(super) fn again(cluster: &ClusterKey, user: UserName, serial: ClientSerial) -> ClientKey {
         let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
         // The first two have a fixed length, so no two inputs have the same concatenation.
@@ -82,7 +82,7 @@ impl ClientKey {
         &self.user
     }
 
-    /// The name of the cluster key that it was derived from.
+    /// The name of the cluster key that this key was derived from.
     pub fn cluster(&self) -> KeyId {
         self.cluster
     }

@@ -1,5 +1,5 @@
-//! Users on other hosts. A holder of a key is accepted as its user; a peer without a key, or one
-//! that replays or changes others' messages, is refused.
+//! Users on other hosts. A holder of a key is accepted as its user. A peer without a key is
+//! refused, and so is a peer that replays or changes others' messages.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use storm_session::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Nothing here takes this long unless it hangs.
+/// The limit for every step here. Only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Length of an opening, an answer and a proof in bytes.
 const OPENING_BYTES: usize = 136;

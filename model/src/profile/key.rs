@@ -59,7 +59,7 @@ impl KeyRange {
     }
 
     fn contains(&self, value: f64) -> bool {
-        // NaN lies in no range.
+        // NaN is in no range.
         (self.least..=self.most).contains(&value) && (!self.whole || value.fract() == 0.0)
     }
 }
@@ -93,7 +93,7 @@ impl ProfileKey {
         ProfileKey { key, unit, meaning, range, absent }
     }
 
-    /// The table that it is in, and its name there.
+    /// The table of the key, and its name in that table.
     pub fn parts(&self) -> (&'static str, &'static str) {
         self.key.rsplit_once('.').unwrap_or(("", self.key))
     }

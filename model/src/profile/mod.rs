@@ -2,8 +2,8 @@
 //! its unit and its source.
 //!
 //! Profiles are TOML text. This module reads and writes the text; the caller reads and writes
-//! files. The same text can describe the machine to a simulator: its additional parameters are
-//! under `simulation`, which this module ignores.
+//! files. The same text can describe the machine to a simulator, with additional parameters under
+//! `simulation`. This module ignores those.
 
 mod builtin;
 mod error;
@@ -69,13 +69,13 @@ pub struct Host {
     pub write_mib_s: Option<Sourced>,
     /// T_exec of any job, in ms.
     pub exec_ms: Sourced,
-    /// Starting one process, in us; a node starts its processes in turn.
+    /// Starting one process, in us. A node starts its processes one after the other.
     pub spawn_us: Sourced,
     /// T_timeslice: waiting for the ends of slices, in ms.
     pub timeslice_ms: Sourced,
     /// Stopping one job and resuming the next on a node, in us.
     pub switch_us: Sourced,
-    /// The shortest time slice that the Node Manager handles, in us, if it is known.
+    /// The shortest time slice that the Node Manager handles, in us, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortest_quantum_us: Option<Sourced>,
 }

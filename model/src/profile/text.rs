@@ -1,5 +1,4 @@
-//! The text of a profile: a comment on each parameter, and where in a text one
-//! stands.
+//! The text of a profile: a comment on each parameter, and the line of a parameter in a text.
 
 use super::{Absent, ProfileKey};
 use crate::Sourced;
@@ -52,7 +51,7 @@ fn inline(sourced: &Sourced) -> String {
     format!("{{ value = {}{low}{high}, source = {} }}", Value::from(*value), quoted(source))
 }
 
-/// The line, counted from 1, on which the value of this key stands.
+/// The line, counted from 1, with the value of this key.
 pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
     let table = DeTable::parse(text).ok()?;
     let mut place = table.get_ref();

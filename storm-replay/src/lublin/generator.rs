@@ -104,7 +104,7 @@ pub fn generate(options: &LublinOptions) -> Result<Workload, LublinError> {
     let mut streams = streams.collect::<Result<Vec<Peekable<Stream>>, LublinError>>()?;
     let mut records = Vec::with_capacity(jobs as usize);
     for number in 1..=i64::from(jobs) {
-        // The class whose next job arrives first; a stream never ends.
+        // The class whose next job arrives first. A stream never ends.
         let mut arrives = |stream: &usize| streams[*stream].peek().map(|job| job.submit_s);
         let next = (0..classes.len()).min_by_key(|stream| arrives(stream));
         let Some(record) = next.and_then(|stream| streams[stream].next()) else { break };
