@@ -1,4 +1,4 @@
-//! Input that makes no sense: the fault, the reason, and advice.
+//! Invalid input: the fault, the reason, and advice.
 
 use crate::KeyRange;
 use thiserror::Error;

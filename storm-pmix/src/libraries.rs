@@ -16,12 +16,12 @@ const CACHE: &str = "/etc/ld.so.cache";
 const CACHE_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const CACHE_HEADER_BYTES: usize = 48;
 const CACHE_ENTRY_BYTES: usize = 24;
-/// Offsets in an entry: of the name's place, and of the path's.
+/// Offsets in an entry: of the offset of the name, and of the offset of the path.
 const CACHE_NAME: usize = 4;
 const CACHE_PATH: usize = 8;
 /// Directories that the loader always searches.
 const DIRECTORIES: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
-/// Limit of libraries, more than any known program has. It bounds a list that was made to be long.
+/// Limit of libraries, more than any known program has. It bounds the work for a hostile list.
 const LIBRARIES_MAX: usize = 1024;
 /// Libraries that everything needs, and that need no others.
 const OF_THE_SYSTEM: [&[u8]; 3] = [b"libc.so.", b"libm.so.", b"ld-linux"];
@@ -38,8 +38,8 @@ struct Object {
     needs: Needs,
     /// The object's directory, for `$ORIGIN`.
     origin: PathBuf,
-    /// The paths of the objects that led to this one, the nearest first, with the directories they
-    /// are relative to.
+    /// The search paths of the objects that led to this object, the nearest first, with the
+    /// directories that the paths are relative to.
     inherited: Option<Arc<Inherited>>,
 }
 
@@ -50,7 +50,7 @@ struct Inherited {
 }
 
 impl Search {
-    /// The search for this process's own libraries.
+    /// The search for libraries as it works in this process.
     pub(crate) fn here() -> Search {
         let told = env::var_os("LD_LIBRARY_PATH").unwrap_or_default().as_bytes().to_vec();
         let cache = std::fs::read(CACHE).ok().and_then(|cache| cached(&cache)).unwrap_or_default();

@@ -55,7 +55,7 @@ impl Placement {
         &self.nodes[self.own]
     }
 
-    /// The name of this node. It is not its host's name, which nodes may share.
+    /// The name of this node. The host's name would not do: nodes may share a host.
     pub(crate) fn own_name(&self) -> String {
         node_name(self.own)
     }
@@ -92,7 +92,7 @@ impl Placement {
             info("pmix.spawned", Said::Bool(false)),
             info("pmix.tmpdir", directory()),
             info("pmix.nsdir", directory()),
-            // The directory is the job's, and goes with it.
+            // The directory belongs to the job, and is removed with it.
             info("pmix.tdir.rmclean", Said::Bool(true)),
         ];
         for (index, ranks) in self.nodes.iter().enumerate() {
@@ -106,7 +106,7 @@ fn proc_info(rank: u32, place: u16, node: usize) -> Info {
     info(
         "pmix.pdata",
         Said::Array(vec![
-            // The rank comes first: the rest belongs to it.
+            // The rank comes first: the other values belong to it.
             info("pmix.rank", Said::Rank(rank)),
             info("pmix.grank", Said::Rank(rank)),
             info("pmix.apprank", Said::Rank(rank)),

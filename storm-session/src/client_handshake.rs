@@ -38,7 +38,7 @@ pub enum ClientSessionError {
     #[error("the other side closed the connection during the handshake")]
     Closed,
     /// The peer shows no client key.
-    #[error("it shows no client key")]
+    #[error("the client shows no key")]
     NoKey,
     /// The two sides speak different versions.
     #[error("the other side speaks version {theirs} of the handshake, not {ours}")]
@@ -49,7 +49,7 @@ pub enum ClientSessionError {
         ours: u8,
     },
     /// The peer names no user.
-    #[error("it names no user")]
+    #[error("the client names no user")]
     NoUser,
     /// The peer's key was made from a cluster key that is not held here.
     #[error("the key of {user} was made from cluster key {theirs}, and this cluster's is {ours}")]
@@ -62,7 +62,7 @@ pub enum ClientSessionError {
         ours: KeyId,
     },
     /// The peer does not hold the key that it names.
-    #[error("it does not prove that it is {user}")]
+    #[error("the client does not prove that it is {user}")]
     UnprovenUser {
         /// The user that the peer claims to be.
         user: UserName,

@@ -14,13 +14,13 @@ pub enum SessionError {
     #[error("the other side closed the connection during the handshake")]
     Closed,
     /// The peer shows no key.
-    #[error("it shows no key, and this cluster has one ({ours})")]
+    #[error("the peer shows no key, and this cluster has one ({ours})")]
     NoKey {
         /// The key that the peer should hold.
         ours: KeyId,
     },
     /// The peer speaks another version of the handshake.
-    #[error("it speaks version {theirs} of the handshake, not {ours}")]
+    #[error("the peer speaks version {theirs} of the handshake, not {ours}")]
     Version {
         /// The peer's version.
         theirs: u8,
@@ -28,7 +28,7 @@ pub enum SessionError {
         ours: u8,
     },
     /// The peer shows a key that is not held here.
-    #[error("its key is {theirs}, this cluster's is {ours}")]
+    #[error("the peer's key is {theirs}, this cluster's is {ours}")]
     OtherKey {
         /// The peer's key.
         theirs: KeyId,
@@ -38,8 +38,8 @@ pub enum SessionError {
     /// The other side does not prove that it holds the key that it names. Either it lacks the key,
     /// or only one side encrypts loopback, or a relay is in between.
     #[error(
-        "it does not prove that it holds key {key}; or only one side encrypts loopback, or a relay \
-         is in between"
+        "the peer does not prove that it holds key {key}: it lacks the key, only one side encrypts \
+         loopback, or a relay is in between"
     )]
     Unproven {
         /// The key.
@@ -54,7 +54,7 @@ pub enum SessionError {
         ours: KeyId,
     },
     /// The other side refuses our key, because it has none.
-    #[error("the other side has no key, and {ours} is held here")]
+    #[error("the other side has no key, and this side has {ours}")]
     RefusedAsKeyed {
         /// The key that this side named.
         ours: KeyId,

@@ -45,7 +45,7 @@ pub enum NamedProfileError {
         source: std::io::Error,
     },
     /// The contents of the file make no sense.
-    #[error("the machine profile {path} makes no sense")]
+    #[error("the machine profile {path} is invalid")]
     Wrong {
         /// The file.
         path: PathBuf,

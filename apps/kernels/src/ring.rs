@@ -1,6 +1,6 @@
-//! A block of words goes round the ring of ranks; every rank changes it on the way.
+//! A block of words travels round the ring of ranks, and every rank changes it.
 //!
-//! Sends and receives are blocking. A block of up to 16 KiB goes eagerly, a larger one when its
+//! Sends and receives are blocking. A block of up to 16 KiB is sent eagerly, a larger one when its
 //! receiver is ready. The same program in C: `c/ring.c`.
 
 use crate::answer::Answer;

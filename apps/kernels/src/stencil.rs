@@ -74,7 +74,8 @@ impl Stencil {
         let mut largest = [0.0; 3];
         comm.allreduce(&[change, high, -low], &mut largest, ReduceOp::Max)?;
         let mut all = [0.0];
-        // Added in the order of the ranks: the same bits in every run with as many of them.
+        // The parts are added in the order of the ranks: every run on as many ranks gives the same
+        // bits.
         comm.allreduce(&[heat], &mut all, ReduceOp::Sum)?;
         let text = format!(
             "stencil: {} ranks, {n} x {n} cells, {} steps, check sum {sum:016x}, last change {:016x}, heat {:016x}",
@@ -171,7 +172,7 @@ impl Part {
         change
     }
 
-    /// The outermost cells of its own on a side.
+    /// This rank's outermost cells on a side.
     fn edge(&self, side: usize) -> Vec<f64> {
         let (rows, columns) = (self.rows(), self.columns());
         match side {

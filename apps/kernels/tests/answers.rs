@@ -1,5 +1,5 @@
-//! The kernels in Rust and in C, as whole jobs on simulated nodes of this host: the same answers
-//! with every way to wait, equal to those of one process without messages.
+//! The kernels in Rust and in C, as whole jobs on simulated nodes of this host. They give the same
+//! answers with every way to wait, and as one process without messages.
 
 use kernels::checksum::{mix, term};
 use std::path::{Path, PathBuf};
@@ -205,7 +205,7 @@ fn computing_is_processor_time_as_uneven_as_asked_for() {
         let times = outcome.ranks[0].stdout.lines().nth(1).expect("a second line");
         let computed = times.split("computed ").nth(1).and_then(|text| text.strip_suffix(" s"));
         let computed_s: f64 = computed.expect(times).parse().expect(times);
-        // A rank never stops early. How much later it looks at the clock, nobody can promise.
+        // A rank never stops early. It may look at the clock late, by any time.
         assert!(computed_s >= 0.02 - 1e-6, "{times}");
     }
 }

@@ -26,7 +26,7 @@ impl Octant {
         self.index & bit(axis) != 0
     }
 
-    /// The octant that a reflecting face across the axis turns it into.
+    /// The octant into which a reflecting face perpendicular to the axis turns this octant.
     pub fn mirrored(self, axis: usize) -> Octant {
         Octant { index: self.index ^ bit(axis) }
     }

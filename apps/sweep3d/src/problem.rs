@@ -51,7 +51,7 @@ impl Problem {
         self.widths_cm.iter().product()
     }
 
-    /// Area of a cell's face across an axis, in cm^2.
+    /// Area of a cell's face perpendicular to an axis, in cm^2.
     pub fn face_area_cm2(&self, axis: usize) -> f64 {
         let [i, j, k] = self.widths_cm;
         match axis {

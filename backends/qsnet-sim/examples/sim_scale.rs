@@ -127,7 +127,7 @@ fn report(simulation: &Simulation, nodes: u32, chunks: u64, built: Duration, tot
     }
 }
 
-/// Processor time so far in seconds, if the system tells it: the time of the run on an otherwise
+/// Processor time so far in seconds, if the system reports it: the time of the run on an otherwise
 /// idle host.
 fn processor_s() -> Option<f64> {
     const TICKS_PER_S: f64 = 100.0;

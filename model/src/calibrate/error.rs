@@ -23,7 +23,7 @@ pub enum CalibrationError {
         what: &'static str,
     },
     /// A measurement makes no sense.
-    #[error("a measurement makes no sense")]
+    #[error("a measurement is invalid")]
     Sample(#[from] InputError),
 }
 

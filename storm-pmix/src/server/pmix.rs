@@ -11,7 +11,7 @@ use std::path::Path;
 use std::ptr;
 use thiserror::Error;
 
-/// The reason why there is no server.
+/// Why there is no server.
 #[derive(Debug, Error)]
 pub(super) enum PmixError {
     /// The library cannot be used.
@@ -67,7 +67,7 @@ impl Pmix {
         let nspace = proc(&self.nspace, 0).nspace;
         let local = placement.local().len() as i32;
         // SAFETY: the namespace has the length that the library requires. The infos and the data
-        // that they point to match their types. Without a callback the call returns when it is
+        // that they point to match their types. Without a callback the call returns only when it is
         // done.
         let status = unsafe {
             (self.functions.register_nspace)(
@@ -103,12 +103,12 @@ impl Pmix {
     pub(super) fn environment(&self, rank: u32) -> Result<Environment, PmixError> {
         let mut list: *mut *mut c_char = ptr::null_mut();
         let proc = proc(&self.nspace, rank);
-        // SAFETY: NULL is an empty list, which the library replaces by one that it allocates.
+        // SAFETY: NULL is an empty list, which the library replaces by a list that it allocates.
         let status = unsafe { (self.functions.setup_fork)(&proc, &mut list) };
         self.check("an environment", status)?;
         let mut environment = Vec::new();
         let mut at = list;
-        // SAFETY: a list of strings that ends with NULL. It is left to the end of the process.
+        // SAFETY: the list has strings and ends with NULL. It is not freed before the process ends.
         while !at.is_null() && !unsafe { *at }.is_null() {
             // SAFETY: as above.
             let text = unsafe { CStr::from_ptr(*at) };
@@ -138,7 +138,7 @@ impl Pmix {
     }
 }
 
-/// The bytes of a regular expression of PMIx. It is a string, or `blob`, NUL, `component=NAME`,
+/// The bytes of a regular expression of PMIx: either a string, or `blob`, NUL, `component=NAME`,
 /// NUL, `size=N`, NUL and N bytes.
 ///
 /// # Safety

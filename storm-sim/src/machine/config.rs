@@ -62,7 +62,7 @@ pub enum MachineError {
         nodes: u32,
     },
     /// The partition makes no sense.
-    #[error("the partition makes no sense")]
+    #[error("the partition is invalid")]
     Partition(#[from] PartitionError),
     /// The rules that judge processes make no sense.
     #[error("processes cannot be judged by the [machine.flexible] of the scenario")]

@@ -5,7 +5,7 @@ use storm_model::{Absent, KeyRange, MAX_FAN_OUT, ProfileKey, Sourced};
 /// Why a profile without buffers in the NIC lacks them all.
 const NO_BUFFERS: Absent = Absent::Means("no buffers in the NIC; all four or none");
 
-/// All of them, table by table.
+/// All parameters, table by table.
 pub const SIMULATION_KEYS: [ProfileKey; 22] = [
     ProfileKey::new(
         "simulation.wire.put-start-us",

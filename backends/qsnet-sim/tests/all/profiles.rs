@@ -1,5 +1,5 @@
-//! Profiles: one text for the model and the simulation; every value has a
-//! source, and nonsense is refused with its reason.
+//! Profiles: one text serves the model and the simulation. Every value has a source, and invalid
+//! values are refused with the reason.
 
 use storm_model::KEYS;
 use storm_qsnet_sim::{

@@ -98,7 +98,7 @@ fn the_ideal_machine_broadcasts_at_the_bandwidth_of_equation_6() {
     }
 }
 
-/// Equation 8: the host limits the protocol to 131 MB/s, until the network is slower than that.
+/// Equation 8: the host limits the protocol to 131 MB/s, unless the network is slower.
 #[test]
 fn the_es40_machine_broadcasts_at_the_bandwidth_of_equation_8() {
     for (nodes, expected) in [(64, 131.0), (4096, 131.0), (16_384, 103.26)] {
