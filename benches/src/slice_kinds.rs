@@ -68,7 +68,7 @@ impl SliceKind {
     }
 }
 
-/// A message to the next rank, and one from the one before.
+/// Begins to send a message to the next rank, and to receive one from the previous rank.
 fn begun(rank: &ModelledRank, ranks: u32) -> Result<(RequestId, RequestId), BcsError> {
     let other = |by: u32| Rank((rank.rank().0 + by) % ranks);
     let receive = rank.irecv(other(ranks - 1), 8)?;
@@ -82,9 +82,9 @@ pub struct SliceTime {
     pub nodes: u32,
     /// Its work.
     pub kind: SliceKind,
-    /// From the first strobe until the network is known to be empty. The value is the upper
-    /// quartile of the slices: ranks that wait for an operation in one slice do nothing in the
-    /// next.
+    /// The time from the first strobe until the network is known to be empty. The value is the
+    /// upper quartile of the slices: ranks that wait for an operation in one slice do nothing in
+    /// the next.
     pub took_us: f64,
 }
 

@@ -1,5 +1,5 @@
-//! MPICH's Hydra, which launches and does nothing else: no queue, no allocation,
-//! no copies. Its remote shell stays on this host.
+//! MPICH's Hydra, which launches and does nothing else: no queue, no allocation, no copies. The
+//! remote shell that it is given stays on this host.
 
 use super::launching::LaunchPeer;
 use super::script;

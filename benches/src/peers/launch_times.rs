@@ -12,7 +12,7 @@ use serde::Serialize;
 pub struct LaunchCase {
     /// Nodes.
     pub nodes: u32,
-    /// Processes on all of them.
+    /// Processes on all nodes together.
     pub processes: u32,
     /// Size of the program in MB (10^6 bytes).
     pub size_mb: usize,
@@ -25,7 +25,7 @@ pub struct PeerTimes {
     pub peer: String,
     /// Nodes.
     pub nodes: u32,
-    /// Processes on all of them.
+    /// Processes on all nodes together.
     pub processes: u32,
     /// Size of the program in MB.
     pub size_mb: usize,

@@ -40,7 +40,7 @@ pub struct PeerLaunches {
     pub again_ms: Spread,
     /// First launch, over the whole `storm run` of the same turn.
     pub first_over_storm: Spread,
-    /// The same for the second launch.
+    /// The ratio for the second launch.
     pub again_over_storm: Spread,
 }
 
@@ -61,8 +61,8 @@ pub fn launch_peers(nodes: u32, pes: u32) -> (Vec<Box<dyn LaunchPeer>>, Vec<Abse
 }
 
 impl PeerLaunches {
-    /// From the turns of one case: first and second launch of the peer and of storm, in
-    /// milliseconds.
+    /// Computes the times from the turns of one case: first and second launch of the peer and of
+    /// storm, in milliseconds.
     pub fn of(peer: String, turns: &[[f64; 4]]) -> PeerLaunches {
         let spread = |of: fn(&[f64; 4]) -> f64| Spread::of(turns.iter().map(of));
         PeerLaunches {

@@ -18,7 +18,7 @@ const PROGRAM: &str = include_str!("pingpong.c");
 pub enum Way {
     /// On one node, with shared memory.
     Node,
-    /// On two nodes, which are processes of this host: TCP through its loopback.
+    /// On two nodes, which are processes of this host: TCP through loopback.
     Tcp,
 }
 

@@ -94,8 +94,8 @@ pub fn measure(options: &[String], limit: Duration) -> Result<Outcome> {
     })
 }
 
-/// Seconds that this process has had a processor: the first field of schedstat is in nanoseconds
-/// (proc(5)); it has one thread.
+/// The seconds that this process, which has one thread, has had a processor: the first field of
+/// schedstat, in nanoseconds (proc(5)).
 fn cpu_s() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/self/schedstat")?;
     let nanos: u64 = text.split_whitespace().next().context("no schedstat")?.parse()?;
